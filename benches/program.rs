@@ -14,7 +14,7 @@
 mod calls;
 #[path = "support/clients.rs"]
 mod clients;
-#[path = "../tests/support/disk.rs"]
+#[path = "../tests/it/support/disk.rs"]
 mod disk;
 #[path = "support/scan.rs"]
 mod scan;

@@ -1,6 +1,6 @@
 //! longhaul: a terminal program for long-running MCP tool calls.
 //!
-//! Each module has one job and may only use the modules on its left. `tests/architecture.rs` reads every `use` line and
+//! Each module has one job and may only use the modules on its left. `tests/it/architecture.rs` reads every `use` line and
 //! fails on any other dependency; change it together with this overview.
 //!
 //! ```text

@@ -268,7 +268,7 @@ impl Drop for Server {
 /// A state directory; it is gone with this value.
 pub(crate) struct TestEnv {
     dir: tempfile::TempDir,
-    /// Whether its programs write through `tests/support/disk.c`.
+    /// Whether its programs write through `tests/it/support/disk.c`.
     can_fail: bool,
 }
 

@@ -107,11 +107,12 @@ fn is_at(file: &File, path: &Path) -> bool {
 
 impl Drop for DriverLock {
     fn drop(&mut self) {
-        // The lock goes with the file; an empty one says that nobody drives.
-        if self.is_handed_on {
-            return;
+        // An empty file says that nobody drives.
+        if !self.is_handed_on {
+            let _ = self.file.rewind().and_then(|()| self.file.set_len(0));
         }
-        let _ = self.file.rewind().and_then(|()| self.file.set_len(0));
+        // To close the file is not enough: a child that is being started at this moment holds it too.
+        let _ = self.file.unlock();
     }
 }
 

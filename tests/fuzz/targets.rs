@@ -1,5 +1,5 @@
 //! What is fuzzed: for each way in, what has to hold for any bytes whatever. Shared by the fuzzer (`fuzz_targets/`, which
-//! finds new inputs) and by `tests/corpus.rs` (which replays the kept ones in every `cargo test`).
+//! finds new inputs) and by `tests/it/corpus.rs` (which replays the kept ones in every `cargo test`).
 
 use std::{collections::HashSet, fmt::Write as _, path::Path};
 

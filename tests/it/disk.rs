@@ -1,0 +1,615 @@
+//! Disks that fail under the real program, and strangers at the place of its files (design.md 1.4 and 4).
+//!
+//! The disk is `tests/it/support/disk.c`, built here and loaded before the C library: it needs no rights, and works
+//! for root as for anybody.
+#![cfg(all(feature = "demo", target_os = "linux"))]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, its helpers too"
+)]
+
+use std::{
+    fs,
+    net::SocketAddr,
+    os::unix::fs::{PermissionsExt as _, symlink},
+    path::{Path, PathBuf},
+    process::Command,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use crate::support::disk::shim;
+use crate::support::pty::{self, TestEnv};
+use crate::support::{
+    program::{Ran, Running, finish, program},
+    server::{self, Call},
+};
+use futures_util::{FutureExt as _, Stream, StreamExt as _, stream};
+use longhaul::{
+    demo,
+    store::{Lookup, Paths, Reader, write_atomically},
+};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::sync::{Mutex, watch};
+
+/// How a disk is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Disk {
+    Well,
+    Full,
+    Errors,
+    Unreadable,
+    ReadOnly,
+    Slow,
+}
+
+/// The demo server on a disk that is well, and a session on one that is not always.
+struct Bench {
+    dir: TempDir,
+    server: demo::Server,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("disk")).unwrap();
+        let server = server::demo(dir.path().join("demo"));
+        Self { dir, server }
+    }
+
+    fn disk(&self) -> PathBuf {
+        self.dir.path().join("disk")
+    }
+
+    fn state(&self) -> PathBuf {
+        self.disk().join("state")
+    }
+
+    fn paths(&self) -> Paths {
+        Paths::resolve(Some(self.state()), "default").unwrap()
+    }
+
+    /// From now on the disk is so.
+    fn becomes(&self, disk: Disk) {
+        let order = match disk {
+            Disk::Well => "well",
+            Disk::Full => "full",
+            Disk::Errors => "errors",
+            Disk::Unreadable => "unreadable",
+            Disk::ReadOnly => "read-only",
+            Disk::Slow => "slow",
+        };
+        let orders = self.dir.path().join("disk.orders");
+        longhaul::store::write_atomically(&orders, order.as_bytes()).unwrap();
+    }
+
+    fn environment(&self) -> [(&'static str, String); 2] {
+        let text = |path: &Path| path.to_str().unwrap().to_owned();
+        [
+            ("LD_PRELOAD", text(shim())),
+            ("LONGHAUL_TEST_DISK", text(&self.disk())),
+        ]
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = program(&self.state(), arguments);
+        command.envs(self.environment());
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Ran {
+        finish(&mut self.command(arguments))
+    }
+
+    /// A call whose arguments name it.
+    fn call(&self, tag: &str) -> Ran {
+        let (url, city) = (self.server.url(), format!("city={tag}"));
+        self.run(&with(
+            &url,
+            &["get_forecast", &city, "delay_ms=1", "--json"],
+        ))
+    }
+
+    /// How often the server has begun it.
+    fn runs(&self, tag: &str) -> usize {
+        let file = rusqlite::Connection::open(self.dir.path().join("demo/demo.db")).unwrap();
+        let sql = "SELECT count(*) FROM event WHERE data LIKE '%around ' || ?1 || '\"%'";
+        file.query_row(sql, [tag], |row| row.get::<_, i64>(0))
+            .map(|count| usize::try_from(count).unwrap())
+            .unwrap()
+    }
+}
+
+/// A call on a server whose streams can be resumed and that is asked for no tasks.
+fn with<'a>(url: &'a str, call: &[&'a str]) -> Vec<&'a str> {
+    [&["-s", url, "--protocol", "2025-06-18", "call"], call].concat()
+}
+
+fn steps(ran: &Ran) -> Vec<u64> {
+    let events = ran.events();
+    let steps = events.iter().filter(|event| event["event"] == "progress");
+    steps.map(|step| step["value"].as_u64().unwrap()).collect()
+}
+
+#[test]
+fn a_disk_that_fails_under_a_call_is_said_stops_new_ones_and_costs_nothing_once_it_is_well() {
+    for (disk, words) in [
+        (Disk::Full, "the disk is full"),
+        (Disk::Errors, "the disk reports an error"),
+        // What is open already tells no more than this.
+        (Disk::ReadOnly, "the disk reports an error"),
+    ] {
+        let bench = Bench::new();
+        let url = bench.server.url();
+        let crunch = with(&url, &["crunch", "steps=40", "step_ms=100", "--json"]);
+        let mut call = Running::start(&mut bench.command(&crunch));
+        call.prints(|event| event["value"] == 2);
+        bench.becomes(disk);
+        call.says("NOT SAVED");
+        let refused = bench.call("refused");
+        assert_eq!(refused.code, Some(73), "{disk:?}: {refused:#?}");
+        let is_said = refused.err.contains(words) || refused.err.contains("read-only");
+        assert!(is_said, "{disk:?}: {refused:#?}");
+        assert_eq!(refused.out, "", "{disk:?}");
+        bench.becomes(Disk::Well);
+        call.says("saving works again");
+        let taken = bench.call("taken");
+        assert_eq!(taken.code, Some(0), "{disk:?}: {taken:#?}");
+        let ran = call.end();
+        assert_eq!(ran.code, Some(0), "{disk:?}: {ran:#?}");
+        assert_eq!(steps(&ran), (1..=40).collect::<Vec<_>>(), "{disk:?}");
+        let said = format!("could not write {}: {words}", bench.paths().db().display());
+        assert_eq!(ran.err.matches(&said).count(), 1, "{disk:?}: {ran:#?}");
+        assert_eq!((bench.runs("refused"), bench.runs("taken")), (0, 1));
+    }
+}
+
+#[test]
+fn a_disk_that_fails_at_the_start_is_said_with_the_file_and_the_way_out() {
+    for has_session in [false, true] {
+        for (disk, words) in [
+            (Disk::Full, ["the disk is full", "free some of it"]),
+            (Disk::Errors, ["the disk reports an error", "could not"]),
+            (Disk::ReadOnly, ["read-only file system", "another place"]),
+        ] {
+            let bench = Bench::new();
+            if has_session {
+                assert_eq!(bench.call("before").code, Some(0));
+            }
+            bench.becomes(disk);
+            let refused = bench.call("refused");
+            let context = format!("{disk:?}, saved before {has_session}: {refused:#?}");
+            assert_eq!(
+                (refused.code, refused.out.as_str()),
+                (Some(73), ""),
+                "{context}"
+            );
+            for words in words {
+                assert!(refused.err.contains(words), "{context}");
+            }
+            assert!(refused.err.contains("with --state-dir"), "{context}");
+            let names_file = refused.err.contains(bench.state().to_str().unwrap());
+            assert!(names_file, "{context}");
+            if has_session {
+                // Looking needs no room.
+                let listed = bench.run(&["ls"]);
+                let is_shown = listed.code == Some(0) && listed.out.contains("before");
+                assert!(is_shown, "{disk:?}: {listed:#?}");
+            }
+            bench.becomes(Disk::Well);
+            let taken = bench.call("taken");
+            assert_eq!(taken.code, Some(0), "{disk:?}: {taken:#?}");
+            assert!(!taken.err.contains("damaged"), "{taken:#?}");
+            let runs = ["before", "refused", "taken"].map(|tag| bench.runs(tag));
+            assert_eq!(runs, [usize::from(has_session), 0, 1], "{disk:?}");
+        }
+    }
+}
+
+#[test]
+fn what_a_killed_driver_left_on_a_failing_disk_can_be_read_there() {
+    for disk in [Disk::Full, Disk::ReadOnly, Disk::Errors] {
+        let bench = Bench::new();
+        let url = bench.server.url();
+        let crunch = with(&url, &["crunch", "steps=600", "step_ms=20", "--json"]);
+        let mut call = Running::start(&mut bench.command(&crunch));
+        call.prints(|event| event["value"] == 20);
+        call.signal(rustix::process::Signal::KILL);
+        call.end();
+        let log = bench.paths().db().with_extension("db-wal");
+        let logged = fs::read(&log).unwrap();
+        assert!(!logged.is_empty());
+        bench.becomes(disk);
+        let listed = bench.run(&["ls", "--json"]);
+        assert_eq!(listed.code, Some(0), "{disk:?}: {listed:#?}");
+        let task = &listed.document()[0];
+        let at_least_20 = task["progress"]["value"].as_u64() >= Some(20);
+        assert!(at_least_20, "{disk:?}: {task:#}");
+        let id = task["id"].as_str().unwrap();
+        let shown = bench.run(&["show", id]);
+        assert_eq!(shown.code, Some(0), "{disk:?}: {shown:#?}");
+        let logs = bench.run(&["logs", id]);
+        assert!(logs.out.contains("step 20 of 600"), "{disk:?}: {logs:#?}");
+        let env = TestEnv::at(bench.state());
+        let environment = bench.environment();
+        let variables = environment
+            .each_ref()
+            .map(|(name, value)| (*name, value.as_str()));
+        let mut tui = env.open_with(&variables, pty::program(), &[], (160, 36));
+        tui.wait_for_line(&[id, "crunch"]);
+        tui.wait_for("could not");
+        tui.press("\u{3}\u{3}");
+        tui.end();
+        assert!(fs::read(&log).unwrap() == logged, "{disk:?}");
+        bench.becomes(Disk::Well);
+        let taken = bench.call("taken");
+        assert_eq!(taken.code, Some(0), "{disk:?}: {taken:#?}");
+        assert!(!taken.err.contains("damaged"), "{disk:?}: {taken:#?}");
+    }
+}
+
+/// How long the results of [`Large`] are.
+const LARGE: usize = 8 << 20;
+
+/// A server whose calls all wait for one moment, and give large results then, one after the other.
+#[derive(Clone)]
+struct Large {
+    may_end: Arc<watch::Sender<bool>>,
+    turn: Arc<Mutex<()>>,
+    called: Arc<AtomicUsize>,
+    /// Results that were taken to their end.
+    taken: Arc<AtomicUsize>,
+}
+
+/// What tells the calls of it apart.
+fn tag(arguments: &Value) -> String {
+    arguments["tag"].to_string().trim_matches('"').to_owned()
+}
+
+impl Large {
+    fn serve(&self) -> SocketAddr {
+        let server = self.clone();
+        server::one_tool("large", move |call| {
+            server.clone().result_of(call.clone()).flatten_stream()
+        })
+    }
+
+    async fn result_of(self, call: Call) -> impl Stream<Item = String> {
+        self.called.fetch_add(1, Ordering::SeqCst);
+        let mut moment = self.may_end.subscribe();
+        moment.wait_for(|may_end| *may_end).await.unwrap();
+        let turn = self.turn.lock_owned().await;
+        let event = call.result(&format!("{}:{}", tag(call.arguments()), "x".repeat(LARGE)));
+        let parts: Vec<String> = event
+            .as_bytes()
+            .chunks(1 << 16)
+            .map(|part| String::from_utf8(part.to_vec()).unwrap())
+            .collect();
+        let end = stream::once(async move {
+            self.taken.fetch_add(1, Ordering::SeqCst);
+            drop(turn);
+            String::new()
+        });
+        stream::iter(parts).chain(end)
+    }
+}
+
+#[test]
+fn results_that_a_full_disk_leaves_no_room_for_wait_at_their_servers() {
+    const CALLS: usize = 14;
+    // 64 MiB in memory, one on the way to there, and what the system keeps of the next.
+    const READ: usize = (64 << 20) / LARGE + 2;
+    let bench = Bench::new();
+    let server = Large {
+        may_end: Arc::new(watch::Sender::new(false)),
+        turn: Arc::default(),
+        called: Arc::default(),
+        taken: Arc::default(),
+    };
+    let url = format!("http://{}/mcp", server.serve());
+    // It drives for the others, and shows what is said of the disk.
+    fs::create_dir(bench.state()).unwrap();
+    let env = TestEnv::at(bench.state());
+    let environment = bench.environment();
+    let variables = environment
+        .each_ref()
+        .map(|(name, value)| (*name, value.as_str()));
+    let mut tui = env.open_with(&variables, pty::program(), &[], (160, 36));
+    tui.wait_for("longhaul default");
+    let calls: Vec<Running> = (0..CALLS)
+        .map(|tag| {
+            let tag = format!("tag={tag}");
+            Running::start(&mut bench.command(&with(&url, &["large", &tag, "-q"])))
+        })
+        .collect();
+    while server.called.load(Ordering::SeqCst) < CALLS {
+        tui.watch_for(Duration::from_millis(20));
+    }
+    bench.becomes(Disk::Full);
+    server.may_end.send_replace(true);
+    tui.press("4");
+    tui.wait_for("nothing more is read from any server until they are saved");
+    let before = server.taken.load(Ordering::SeqCst);
+    // Some tries in vain later the rest still waits.
+    assert_eq!(bench.call("refused").code, Some(73));
+    tui.watch_for(Duration::from_secs(3));
+    let taken = server.taken.load(Ordering::SeqCst);
+    assert!(before <= taken && taken <= READ, "{before}, {taken}");
+    bench.becomes(Disk::Well);
+    for call in calls {
+        let ran = call.end();
+        assert_eq!(ran.code, Some(0), "{ran:#?}");
+    }
+    assert_eq!(server.taken.load(Ordering::SeqCst), CALLS);
+    let mut reader = Reader::open(&bench.paths()).unwrap();
+    let all = reader
+        .tasks(longhaul::store::ListFilter::default())
+        .unwrap();
+    let mut whole = 0;
+    for task in all {
+        let result = reader.result(&task.id).unwrap().unwrap();
+        let tag = tag(&serde_json::from_str(&task.arguments).unwrap());
+        assert!(
+            result.contains(&format!("\"{tag}:xxx")) && result.len() > LARGE,
+            "{tag}"
+        );
+        whole += 1;
+    }
+    assert_eq!(whole, CALLS);
+    tui.press("\u{3}\u{3}");
+    tui.end();
+}
+
+#[test]
+fn a_spoiled_log_waits_untouched_for_room_to_copy_it_and_is_told_then() {
+    let bench = Bench::new();
+    assert_eq!(bench.call("before").code, Some(0));
+    let url = bench.server.url();
+    let crunch = with(&url, &["crunch", "steps=600", "step_ms=20", "--json"]);
+    let mut call = Running::start(&mut bench.command(&crunch));
+    call.prints(|event| event["value"] == 20);
+    call.signal(rustix::process::Signal::KILL);
+    call.end();
+    let db = bench.paths().db();
+    let log = db.with_extension("db-wal");
+    let mut spoiled = fs::read(&log).unwrap();
+    let middle = spoiled.len() / 2;
+    spoiled[middle] ^= 1;
+    write_atomically(&log, &spoiled).unwrap();
+    let file = fs::read(&db).unwrap();
+    for disk in [Disk::Full, Disk::ReadOnly, Disk::Errors] {
+        bench.becomes(disk);
+        let refused = bench.call("refused");
+        assert_eq!(refused.code, Some(73), "{disk:?}: {refused:#?}");
+        let names_place = refused.err.contains(bench.state().to_str().unwrap());
+        assert!(names_place, "{disk:?}: {refused:#?}");
+        assert!(fs::read(&log).unwrap() == spoiled, "{disk:?}");
+        assert!(fs::read(&db).unwrap() == file, "{disk:?}");
+    }
+    bench.becomes(Disk::Well);
+    let taken = bench.call("taken");
+    assert_eq!(taken.code, Some(0), "{taken:#?}");
+    let is_told = taken
+        .err
+        .contains("was damaged and copied whole as default.damaged-");
+    assert!(is_told, "{taken:#?}");
+    let kept: Vec<Vec<u8>> = fs::read_dir(bench.paths().sessions_dir())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.to_str().unwrap().contains(".damaged-"))
+        .map(|path| fs::read(path).unwrap())
+        .collect();
+    assert!(kept.len() == 2 && kept.contains(&spoiled) && kept.contains(&file));
+    assert!(bench.run(&["ls"]).out.contains("before"));
+    let again = bench.call("again");
+    assert_eq!(again.code, Some(0), "{again:#?}");
+    assert!(!again.err.contains("damaged"), "{again:#?}");
+}
+
+#[test]
+fn what_was_set_aside_is_told_even_where_no_new_file_can_be_made() {
+    let bench = Bench::new();
+    assert_eq!(bench.call("before").code, Some(0));
+    let db = bench.paths().db();
+    write_atomically(&db, &vec![7; 20_000]).unwrap();
+    bench.becomes(Disk::Full);
+    let refused = bench.call("refused");
+    assert_eq!(refused.code, Some(73), "{refused:#?}");
+    for words in [
+        "the disk is full",
+        "default.db was damaged and set aside whole as default.damaged-",
+    ] {
+        assert!(refused.err.contains(words), "{words}: {refused:#?}");
+    }
+}
+
+#[test]
+fn a_disk_that_cannot_be_read_is_said_with_the_file_and_the_way_out_and_taken_for_no_damage() {
+    let bench = Bench::new();
+    assert_eq!(bench.call("before").code, Some(0));
+    let db = bench.paths().db();
+    let before = fs::read(&db).unwrap();
+    bench.becomes(Disk::Unreadable);
+    for ran in [bench.run(&["ls"]), bench.call("refused")] {
+        assert_eq!((ran.code, ran.out.as_str()), (Some(73), ""), "{ran:#?}");
+        for words in [
+            db.to_str().unwrap(),
+            "the disk reports an error",
+            "copy the state directory to another disk and name the copy with --state-dir",
+        ] {
+            assert!(ran.err.contains(words), "{words}: {ran:#?}");
+        }
+    }
+    assert!(fs::read(&db).unwrap() == before);
+    bench.becomes(Disk::Well);
+    let taken = bench.call("taken");
+    assert_eq!(taken.code, Some(0), "{taken:#?}");
+    assert!(!taken.err.contains("damaged"), "{taken:#?}");
+    let runs = ["before", "refused", "taken"].map(|tag| bench.runs(tag));
+    assert_eq!(runs, [1, 0, 1]);
+    assert!(bench.run(&["ls"]).out.contains("before"));
+}
+
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a disk that takes a second each time is what is waited for"
+)]
+fn a_disk_that_is_slow_to_sync_delays_and_loses_nothing() {
+    let bench = Bench::new();
+    assert_eq!(bench.call("before").code, Some(0));
+    bench.becomes(Disk::Slow);
+    let begin = std::time::Instant::now();
+    let url = bench.server.url();
+    let call = with(&url, &["get_forecast", "city=slow", "delay_ms=1", "--json"]);
+    let call = Running::start(&mut bench.command(&call));
+    // The intent is on the disk before the request leaves, and the result before it is shown.
+    while bench.runs("slow") == 0 {
+        let took = begin.elapsed();
+        assert!(took < Duration::from_secs(60), "it never began");
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
+    assert!(
+        begin.elapsed() >= Duration::from_secs(1),
+        "sent before it was on the disk"
+    );
+    let ran = call.end();
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    assert!(
+        begin.elapsed() >= Duration::from_secs(2),
+        "shown before it was on the disk"
+    );
+    assert_eq!(steps(&ran), [1, 2, 3, 4, 5, 6]);
+    assert_eq!(bench.runs("slow"), 1);
+}
+
+#[test]
+fn the_screen_says_not_saved_and_recovers_without_a_restart() {
+    let bench = Bench::new();
+    fs::create_dir(bench.state()).unwrap();
+    let env = TestEnv::at(bench.state());
+    let url = bench.server.url();
+    let environment = bench.environment();
+    let variables = environment
+        .each_ref()
+        .map(|(name, value)| (*name, value.as_str()));
+    let arguments = ["-s", &url, "--protocol", "2025-06-18"];
+    let mut tui = env.open_with(&variables, pty::program(), &arguments, (120, 36));
+    tui.wait_for("longhaul default");
+    let crunch = ["crunch", "steps=600", "step_ms=100", "--detach"];
+    let id = bench.run(&with(&url, &crunch)).out.trim().to_owned();
+    tui.wait_for_line(&[&id, "%"]);
+    bench.becomes(Disk::Full);
+    tui.wait_for_line(&[&id, "NOT SAVED"]);
+    tui.wait_for("nothing new is started");
+    // The keys answer meanwhile.
+    tui.press("?");
+    tui.wait_for("─ Keys ─");
+    tui.press("\u{1b}");
+    bench.becomes(Disk::Well);
+    tui.wait_until("the mark to go", |screen| {
+        let text = screen.contents();
+        text.contains(&id) && !text.contains("NOT SAVED")
+    });
+    tui.press("\u{3}\u{3}");
+    assert_eq!(tui.end().0, 0);
+    let mut reader = Reader::open(&bench.paths()).unwrap();
+    assert!(matches!(reader.task(&id), Ok(Lookup::One(_))));
+}
+
+/// Puts something at a place.
+type Lay = fn(&Path);
+
+/// What can stand where a file of ours should, and the words for it.
+const STRANGERS: [(&str, Lay); 4] = [
+    ("it is a symbolic link", |path| {
+        symlink("/etc/passwd", path).unwrap();
+    }),
+    ("it is a directory", |path| fs::create_dir(path).unwrap()),
+    ("it is a named pipe", |path| {
+        assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+    }),
+    ("it belongs to another user", |path| {
+        write_atomically(path, b"").unwrap();
+        std::os::unix::fs::chown(path, Some(1), Some(1)).unwrap();
+    }),
+];
+
+#[test]
+fn strangers_at_the_place_of_any_file_are_named_left_alone_and_keep_nothing_from_being_said() {
+    let is_root = rustix::process::geteuid().is_root();
+    for (words, put) in STRANGERS {
+        if words.contains("another user") && !is_root {
+            println!("only root can make files of others; nothing of that is seen here");
+            continue;
+        }
+        for file in [
+            "default.db",
+            "default.db-wal",
+            "default.db-shm",
+            "default.lock",
+            "default.log",
+        ] {
+            let bench = Bench::new();
+            let sessions = bench.state().join("sessions");
+            fs::create_dir_all(&sessions).unwrap();
+            fs::set_permissions(&sessions, fs::Permissions::from_mode(0o700)).unwrap();
+            let place = sessions.join(file);
+            put(&place);
+            let before = fs::symlink_metadata(&place).unwrap();
+            let url = bench.server.url();
+            let call = with(&url, &["get_forecast", "city=x", "delay_ms=1", "-v"]);
+            let ran = bench.run(&call);
+            let context = format!("{file}: {words}: {ran:#?}");
+            assert_eq!((ran.code, ran.out.as_str()), (Some(73), ""), "{context}");
+            assert!(ran.err.contains(words), "{context}");
+            assert!(ran.err.contains(place.to_str().unwrap()), "{context}");
+            assert!(ran.err.contains("--state-dir"), "{context}");
+            assert_eq!(bench.runs("x"), 0, "{context}");
+            let after = fs::symlink_metadata(&place).unwrap();
+            assert_eq!(before.file_type(), after.file_type(), "{context}");
+            assert_eq!(before.len(), after.len(), "{context}");
+        }
+    }
+}
+
+#[test]
+fn a_session_from_the_future_is_shown_and_not_written() {
+    let bench = Bench::new();
+    assert_eq!(bench.call("before").code, Some(0));
+    let db = bench.paths().db();
+    let file = rusqlite::Connection::open(&db).unwrap();
+    file.pragma_update(None, "user_version", 7).unwrap();
+    drop(file);
+    let listed = bench.run(&["ls"]);
+    assert!(listed.out.contains("before"), "{listed:#?}");
+    let refused = bench.call("refused");
+    assert_eq!(refused.code, Some(73), "{refused:#?}");
+    for words in [
+        db.to_str().unwrap(),
+        "a newer longhaul made it",
+        "update longhaul",
+    ] {
+        assert!(refused.err.contains(words), "{refused:#?}");
+    }
+    assert_eq!(bench.runs("refused"), 0);
+    let env = TestEnv::at(bench.state());
+    let mut tui = env.open(&[], (120, 36));
+    tui.wait_for("before");
+    tui.wait_for("a newer longhaul made it");
+    tui.press("\u{3}\u{3}");
+    tui.end();
+}
+
+#[test]
+fn a_lock_that_names_a_process_which_does_not_hold_it_keeps_nobody_out() {
+    let bench = Bench::new();
+    let paths = bench.paths();
+    // As a killed driver leaves it, whose number another process has got since.
+    write_atomically(&paths.lock(), b"1").unwrap();
+    assert_eq!(bench.call("x").code, Some(0));
+}

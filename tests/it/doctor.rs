@@ -1,0 +1,423 @@
+//! `doctor`: the real binary on whole and broken ground. What it says, how it ends, and what it never prints.
+#![cfg(feature = "demo")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking, its helpers too"
+)]
+
+use std::{
+    convert::Infallible,
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
+    sync::{Arc, Mutex},
+};
+
+use crate::support::{
+    program::{Ran, Running, finish, program, run},
+    server,
+};
+use axum::{
+    Router,
+    body::Body,
+    extract::State,
+    http::{HeaderMap, Method, StatusCode},
+    response::{IntoResponse, Response},
+};
+use futures_util::stream;
+use longhaul::store::write_atomically;
+use serde_json::{Value, json};
+
+/// The checks of one thing: how each stands, and its words with what to do next.
+fn of(ran: &Ran, thing: &str) -> Vec<(String, String)> {
+    let document = ran.document();
+    let checks = document.as_array().unwrap().iter();
+    let words = |check: &Value| {
+        let text = |key: &str| check[key].as_str().unwrap_or_default().to_owned();
+        (
+            text("verdict"),
+            format!("{}; {}", text("words"), text("next")),
+        )
+    };
+    checks
+        .filter(|check| check["of"] == thing)
+        .map(words)
+        .collect()
+}
+
+fn has(checks: &[(String, String)], verdict: &str, words: &str) -> bool {
+    checks
+        .iter()
+        .any(|(it, said)| it == verdict && said.contains(words))
+}
+
+fn doctor(state: &Path, words: &[&str]) -> Ran {
+    run(state, &[words, &["doctor", "--json"]].concat())
+}
+
+#[test]
+fn on_good_ground_everything_is_well_and_nothing_is_changed() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path().join("state");
+    let demo = server::demo(dir.path().join("demo"));
+    let call = [
+        "-s",
+        &demo.url(),
+        "call",
+        "get_forecast",
+        "city=Oslo",
+        "delay_ms=1",
+    ];
+    assert_eq!(run(&state, &call).code, Some(0));
+    let before = run(&state, &["ls", "--all", "--json"]).document();
+
+    let ran = doctor(&state, &[]);
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{ran:#?}");
+    assert!(has(&of(&ran, "disk"), "ok", "free"), "{ran:#?}");
+    assert!(has(&of(&ran, "session default"), "ok", "whole"), "{ran:#?}");
+    assert!(
+        has(&of(&ran, "session default"), "ok", "nobody drives"),
+        "{ran:#?}"
+    );
+    assert!(has(&of(&ran, "proxy"), "ok", "none"), "{ran:#?}");
+    let name = format!(
+        "server {}",
+        demo.url()
+            .trim_start_matches("http://")
+            .trim_end_matches("/mcp")
+    );
+    let server = of(&ran, &name);
+    assert!(has(&server, "ok", "answers in "), "{ran:#?}");
+    assert!(
+        has(&server, "ok", "checkpoints (resumable_data_processing)"),
+        "{ran:#?}"
+    );
+    assert!(has(&server, "ok", "event ids"), "{ran:#?}");
+    assert!(has(&server, "ok", "as it is sent"), "{ran:#?}");
+    assert_eq!(run(&state, &["ls", "--all", "--json"]).document(), before);
+
+    let lines = run(&state, &["doctor", "--offline"]);
+    assert_eq!(lines.code, Some(0), "{lines:#?}");
+    assert!(
+        lines
+            .out
+            .lines()
+            .all(|line| line.starts_with("ok  ") || line.starts_with("warning ")),
+        "{lines:#?}"
+    );
+    assert!(!lines.out.contains("server 127"), "{lines:#?}");
+}
+
+#[test]
+fn each_thing_that_is_wrong_is_named_with_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    let demo = server::demo(dir.path().join("demo"));
+    let call = [
+        "-s",
+        &demo.url(),
+        "call",
+        "get_forecast",
+        "city=Oslo",
+        "delay_ms=1",
+    ];
+    for session in ["default", "broken", "driven"] {
+        assert_eq!(
+            run(state, &[&["--session", session], &call[..]].concat()).code,
+            Some(0)
+        );
+    }
+    // A page in the middle of the file goes bad.
+    let db = state.join("sessions/broken.db");
+    let mut bytes = fs::read(&db).unwrap();
+    let middle = bytes.len() / 2;
+    for byte in &mut bytes[middle..middle + 2048] {
+        *byte = 0xa5;
+    }
+    write_atomically(&db, &bytes).unwrap();
+    // Others may look.
+    let open = state.join("sessions/default.db");
+    fs::set_permissions(&open, fs::Permissions::from_mode(0o644)).unwrap();
+    // Somebody holds a lock and takes no connection.
+    write_atomically(
+        &state.join("sessions/driven.lock"),
+        std::process::id().to_string().as_bytes(),
+    )
+    .unwrap();
+    write_atomically(
+        &state.join("config.toml"),
+        b"flavour = 1\n[servers.gone]\nurl = 'http://127.0.0.1:9/mcp'\n",
+    )
+    .unwrap();
+
+    let mut command = program(state, &["doctor", "--json"]);
+    let ran = finish(command.env(
+        "HTTPS_PROXY",
+        "http://canary-name:canary-word@proxy.example:3128/",
+    ));
+    assert_eq!(ran.code, Some(1), "{ran:#?}");
+    assert!(
+        has(&of(&ran, "session broken"), "wrong", "sets it aside"),
+        "{ran:#?}"
+    );
+    assert!(
+        has(
+            &of(&ran, "session driven"),
+            "wrong",
+            "accepts no connection"
+        ),
+        "{ran:#?}"
+    );
+    assert!(
+        has(&of(&ran, "paths"), "warning", "chmod go-rwx"),
+        "{ran:#?}"
+    );
+    assert!(has(&of(&ran, "config"), "warning", "flavour"), "{ran:#?}");
+    assert!(
+        has(&of(&ran, "server gone"), "wrong", "cannot be reached"),
+        "{ran:#?}"
+    );
+    assert!(
+        has(&of(&ran, "proxy"), "ok", "proxy.example:3128"),
+        "{ran:#?}"
+    );
+    assert!(!ran.out.contains("canary"), "{ran:#?}");
+
+    write_atomically(&state.join("config.toml"), b"no TOML").unwrap();
+    let ran = doctor(state, &[]);
+    assert!(
+        has(&of(&ran, "config"), "wrong", "config.toml:1"),
+        "{ran:#?}"
+    );
+}
+
+#[test]
+fn reports_what_it_cannot_open_and_continues() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    fs::File::create(&file).unwrap();
+    let mut command = program(dir.path(), &["doctor", "--offline", "-v", "--json"]);
+    command.env("LONGHAUL_STATE_DIR", &file);
+    let ran = finish(&mut command);
+    assert_eq!(ran.code, Some(1), "{ran:#?}");
+    let state = of(&ran, "state");
+    assert!(has(&state, "wrong", "could not"), "{ran:#?}");
+    assert!(!of(&ran, "config").is_empty(), "{ran:#?}");
+    assert!(!of(&ran, "proxy").is_empty(), "{ran:#?}");
+}
+
+#[test]
+fn a_session_that_somebody_drives_is_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path().join("state");
+    let demo = server::demo(dir.path().join("demo"));
+    let call = [
+        "-s",
+        &demo.url(),
+        "call",
+        "get_forecast",
+        "city=Oslo",
+        "stations=1000",
+        "--json",
+    ];
+    let mut driver = Running::start(&mut program(&state, &call));
+    driver.prints(|event| event["event"] == "progress");
+    let ran = doctor(&state, &[]);
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    assert!(
+        has(&of(&ran, "session default"), "ok", "drives it"),
+        "{ran:#?}"
+    );
+    driver.prints(|event| event["event"] == "progress");
+}
+
+/// What stands between may keep a stream back; `begins_early` is what the server itself does with its streams.
+#[derive(Clone)]
+struct Between {
+    begins_early: bool,
+    seen: Arc<Mutex<Vec<(Method, HeaderMap)>>>,
+}
+
+async fn between(
+    State(between): State<Between>,
+    method: Method,
+    headers: HeaderMap,
+    body: String,
+) -> Response {
+    between.seen.lock().unwrap().push((method.clone(), headers));
+    let message: Value = serde_json::from_str(&body).unwrap_or_default();
+    let result = match message["method"].as_str() {
+        Some("initialize") => {
+            json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+            "serverInfo": {"name": "kept\u{1b}[2Jback", "version": "1"}})
+        }
+        Some("tools/list") => json!({"tools": []}),
+        Some("server/discover") => return StatusCode::BAD_REQUEST.into_response(),
+        Some(_) => return StatusCode::ACCEPTED.into_response(),
+        None if method == Method::GET => {
+            let never = stream::pending::<Result<String, Infallible>>();
+            return (
+                [("content-type", "text/event-stream")],
+                Body::from_stream(never),
+            )
+                .into_response();
+        }
+        None => return StatusCode::OK.into_response(),
+    };
+    let early = if between.begins_early {
+        "id: 1\ndata:\n\n"
+    } else {
+        ""
+    };
+    let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
+    let body = format!("{early}id: 2\ndata: {answer}\n\n");
+    let headers = [
+        ("content-type", "text/event-stream"),
+        ("mcp-session-id", "canary-session"),
+    ];
+    (headers, body).into_response()
+}
+
+#[test]
+fn a_stream_that_is_kept_back_is_told_from_one_that_is_silent() {
+    // Elsewhere somebody may stand between, as here the proxy; on this machine nobody does.
+    for (begins_early, is_elsewhere, verdict, words) in [
+        (true, true, "warning", "proxy_buffering off"),
+        (true, false, "ok", "open and silent"),
+        (false, true, "ok", "open and silent"),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let seen = Arc::default();
+        let shared = Between {
+            begins_early,
+            seen: Arc::clone(&seen),
+        };
+        let addr = server::serve(Router::new().fallback(between).with_state(shared));
+        let host = if is_elsewhere {
+            "far.example".to_owned()
+        } else {
+            addr.to_string()
+        };
+        let url = format!("http://{host}/mcp/canary-path?key=canary-query");
+        let words_of_it = ["-s", &url, "-H", "X-Key: canary-header", "--insecure-http"];
+        let words_of_it = [&words_of_it[..], &["doctor", "--json"]].concat();
+        let mut command = program(dir.path(), &words_of_it);
+        if is_elsewhere {
+            command.env("HTTP_PROXY", format!("http://{addr}"));
+        }
+        let ran = finish(&mut command);
+        assert_eq!(ran.code, Some(0), "{ran:#?}");
+        let checks = of(&ran, &format!("server {host}"));
+        assert!(has(&checks, verdict, words), "{ran:#?}");
+        assert_eq!(
+            has(&checks, "warning", "keeps streams back"),
+            verdict == "warning",
+            "{ran:#?}"
+        );
+        assert!(
+            !ran.out.contains("canary") && !ran.out.contains('\u{1b}'),
+            "{ran:#?}"
+        );
+        let seen = seen.lock().unwrap();
+        assert!(
+            seen.iter()
+                .all(|(_, headers)| headers["x-key"] == "canary-header"),
+            "{seen:?}"
+        );
+        // The session that was opened for this is ended, and nothing was left in ours.
+        let deleted = seen.iter().find(|(method, _)| method == Method::DELETE);
+        assert_eq!(deleted.unwrap().1["mcp-session-id"], "canary-session");
+        assert_eq!(
+            run(dir.path(), &["servers", "list", "--json"]).document(),
+            json!([])
+        );
+    }
+}
+
+/// It wants a token that nobody has.
+async fn guarded() -> Response {
+    StatusCode::UNAUTHORIZED.into_response()
+}
+
+#[test]
+fn what_a_person_has_to_do_first_is_said_of_each_server() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    let addr = server::serve(Router::new().fallback(guarded));
+    let config = format!(
+        r#"
+[defaults]
+server = "nope"
+[servers.lab]
+url = "http://{addr}/mcp"
+headers = {{ Authorization = "Bearer ${{LAB_TOKEN}}" }}
+[servers.bare]
+url = "http://{addr}/mcp"
+[servers.imported]
+url = "http://{addr}/mcp"
+headers = {{ X-Key = "${{API_KEY}}" }}
+imported_from = ".mcp.json"
+[servers.notes]
+command = "no-such-program-anywhere"
+[servers.wants]
+command = "/bin/sh"
+env = {{ KEY = "${{UNSET_HERE}}" }}
+[servers.fine]
+command = "/bin/sh"
+[servers.new]
+command = "/bin/sh"
+"#
+    );
+    write_atomically(&state.join("config.toml"), config.as_bytes()).unwrap();
+    for name in ["notes", "wants", "fine"] {
+        assert_eq!(
+            run(state, &["servers", "approve", name, "--yes"]).code,
+            Some(0)
+        );
+    }
+    let mut command = program(state, &["--session", "other", "doctor", "--json"]);
+    let ran = finish(command.env("PATH", "/usr/bin:/bin"));
+    assert_eq!(ran.code, Some(1), "{ran:#?}");
+    for (of_what, verdict, words) in [
+        ("config", "warning", "server = \"nope\""),
+        ("server lab", "wrong", "needs $LAB_TOKEN, not set here"),
+        (
+            "server bare",
+            "wrong",
+            "`longhaul login bare --session other`",
+        ),
+        (
+            "server imported",
+            "warning",
+            "`longhaul servers consent imported`",
+        ),
+        ("server imported", "warning", "needs consent for API_KEY"),
+        (
+            "server notes",
+            "wrong",
+            "no-such-program-anywhere is in no directory of PATH",
+        ),
+        ("server wants", "wrong", "needs $UNSET_HERE, not set here"),
+        ("server fine", "ok", "`longhaul servers test fine`"),
+        ("server new", "warning", "needs approval"),
+    ] {
+        assert!(
+            has(&of(&ran, of_what), verdict, words),
+            "{of_what}: {ran:#?}"
+        );
+    }
+    let with_token =
+        finish(program(state, &["-s", "lab", "doctor", "--json"]).env("LAB_TOKEN", "canary-token"));
+    let words = "the header from $LAB_TOKEN was sent and refused";
+    assert!(
+        has(&of(&with_token, "server lab"), "wrong", words),
+        "{with_token:#?}"
+    );
+    assert!(!with_token.out.contains("canary"), "{with_token:#?}");
+    assert!(of(&with_token, "server new").is_empty(), "{with_token:#?}");
+
+    let tools = run(state, &["tools"]);
+    assert_eq!(tools.code, Some(2), "{tools:#?}");
+    assert!(tools.err.contains("no server nope is known"), "{tools:#?}");
+}

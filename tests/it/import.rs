@@ -1,0 +1,649 @@
+//! `servers import`: what other programs know is taken over with its reasons, nobody is contacted, nothing is started, no
+//! secret is copied, and a hostile file is refused in words.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, its helpers too"
+)]
+
+use std::{
+    fs,
+    io::Write as _,
+    net::{SocketAddr, TcpListener},
+    os::unix::fs::{PermissionsExt as _, symlink},
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+use crate::support::program::{Ran, finish, program};
+use crate::support::pty::TestEnv;
+use serde_json::Value;
+
+/// Counts who connects, and says nothing.
+fn listen() -> (SocketAddr, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap();
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&count);
+    thread::spawn(move || {
+        for _ in listener.incoming() {
+            counted.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    (addr, count)
+}
+
+/// A home, a project and a state directory.
+struct Desk {
+    dir: tempfile::TempDir,
+    /// Is there once a command of a fixture ran.
+    started: PathBuf,
+    connections: Arc<AtomicUsize>,
+    addr: SocketAddr,
+}
+
+impl Desk {
+    fn empty() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["home", "project", "state"] {
+            fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        let (addr, connections) = listen();
+        Self {
+            started: dir.path().join("started"),
+            dir,
+            connections,
+            addr,
+        }
+    }
+
+    /// With a file of every program in its usual place.
+    fn of_fixtures() -> Self {
+        let desk = Self::empty();
+        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/import");
+        desk.copy(&fixtures, Path::new(""));
+        desk
+    }
+
+    fn copy(&self, from: &Path, to: &Path) {
+        for entry in fs::read_dir(from).unwrap() {
+            let path = entry.unwrap().path();
+            let to = to.join(path.file_name().unwrap());
+            if path.is_dir() {
+                self.copy(&path, &to);
+            } else {
+                self.write(&to, &fs::read_to_string(&path).unwrap());
+            }
+        }
+    }
+
+    fn write(&self, to: &Path, text: &str) -> PathBuf {
+        let text = text
+            .replace("@HERE@", &self.addr.to_string())
+            .replace("@STARTED@", self.started.to_str().unwrap());
+        let to = self.dir.path().join(to);
+        fs::create_dir_all(to.parent().unwrap()).unwrap();
+        let mut file = fs::File::create(&to).unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        to
+    }
+
+    fn run(&self, arguments: &[&str]) -> Ran {
+        let mut command = program(&self.dir.path().join("state"), arguments);
+        command
+            .current_dir(self.dir.path().join("project"))
+            .env("HOME", self.dir.path().join("home"));
+        for variable in ["API_KEY", "SHARED_TOKEN", "NOTION_TOKEN", "X"] {
+            command.env(variable, "hunter2");
+        }
+        finish(&mut command)
+    }
+
+    fn config(&self) -> String {
+        fs::read_to_string(self.dir.path().join("state/config.toml")).unwrap_or_default()
+    }
+
+    /// Imports a file of this text, as explicitly named.
+    fn import(&self, name: &str, text: &str) -> Ran {
+        let path = self.write(Path::new(name), text);
+        self.run(&["servers", "import", path.to_str().unwrap()])
+    }
+
+    fn is_untouched(&self) {
+        assert_eq!(self.connections.load(Ordering::SeqCst), 0, "a contact");
+        assert!(!self.started.exists(), "a start");
+        assert!(!self.config().contains("hunter2"), "{}", self.config());
+    }
+}
+
+/// `FILE NAME: OUTCOME KIND PLACE VARIABLES`, the file by its last two parts.
+fn outcome(one: &Value) -> String {
+    let text = |key: &str| one[key].as_str().unwrap_or("-").to_owned();
+    let file = PathBuf::from(text("file"));
+    let mut parts: Vec<_> = file
+        .iter()
+        .rev()
+        .take(2)
+        .map(|it| it.to_str().unwrap())
+        .collect();
+    parts.reverse();
+    let variables: Vec<&str> = one["variables"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it.as_str().unwrap())
+        .collect();
+    format!(
+        "{} {}: {} {} {} [{}]",
+        parts.join("/"),
+        text("name"),
+        text("outcome"),
+        text("kind"),
+        text("place"),
+        variables.join(" ")
+    )
+}
+
+#[test]
+fn a_file_of_every_program_is_taken_over_and_nobody_hears_of_it() {
+    let desk = Desk::of_fixtures();
+    let ran = desk.run(&["servers", "import", "--json"]);
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    let document = ran.document();
+    let all = document.as_array().unwrap();
+    let here = desk.addr.to_string();
+    let of_desk = |name: &str| desk.dir.path().join(name).to_str().unwrap().to_owned();
+    let mut outcomes: Vec<String> = all
+        .iter()
+        .map(|one| {
+            outcome(one)
+                .replace(&here, "HERE")
+                .replace(desk.started.to_str().unwrap(), "STARTED")
+                .replace(&of_desk("project"), "PROJECT")
+                .replace(&of_desk("home"), "HOME")
+        })
+        .collect();
+    outcomes.sort();
+    let mut expected = [
+        "Claude/claude_desktop_config.json filesystem: taken stdio npx -y @modelcontextprotocol/server-filesystem /home/me/Desktop []",
+        "Claude/claude_desktop_config.json github: taken stdio touch STARTED [GITHUB_TOKEN]",
+        "Claude/claude_desktop_config.json bridge: skipped - - []",
+        "home/.claude.json sentry: taken http https://sentry.example/mcp []",
+        "home/.claude.json linear: taken http https://linear.example/sse []",
+        "home/.claude.json everyone: skipped - - []",
+        "home/.claude.json work: taken http http://HERE/work []",
+        "project/.mcp.json shared: taken http https://shared.example/mcp [SHARED_TOKEN]",
+        "project/.mcp.json lint: taken stdio uvx mcp-lint [HOME]",
+        "project/.mcp.json socket: skipped - - []",
+        ".cursor/mcp.json lab: taken http http://HERE/mcp []",
+        ".cursor/mcp.json notion: taken http https://notion.example/mcp [NOTION_TOKEN]",
+        ".cursor/mcp.json docs: skipped - - []",
+        ".cursor/mcp.json lab: taken http https://other.example/mcp []",
+        ".vscode/mcp.json perplexity: taken http https://perplexity.example/mcp [PERPLEXITY_KEY]",
+        ".vscode/mcp.json memory: taken stdio npx -y @modelcontextprotocol/server-memory []",
+        ".vscode/mcp.json here: taken stdio node PROJECT/s.js --home=HOME '${OWN}' [OWN]",
+        "User/mcp.json asked: taken stdio node --home '${HOME}' '${MY_CHOICE}' [HOME MY_CHOICE]",
+        "User/mcp.json elsewhere: skipped - - []",
+        "User/mcp.json everywhere: skipped - - []",
+        "User/mcp.json lab-again: known http http://HERE/mcp []",
+        ".mcp-inspector/mcp.json everything: taken http http://HERE/everything []",
+        ".mcp-inspector/mcp.json old-everything: taken http http://HERE/sse []",
+        "windsurf/mcp_config.json figma: taken http https://figma.example/mcp [FIGMA_TOKEN]",
+        "windsurf/mcp_config.json postgres: taken stdio uvx mcp-pg [DATABASE_PASSWORD]",
+        "settings/cline_mcp_settings.json weather: taken http https://weather.example/mcp []",
+        "settings/cline_mcp_settings.json asleep: skipped - - []",
+        "settings/cline_mcp_settings.json plain: taken http http://far.example/mcp [PLAIN_TOKEN]",
+        ".gemini/settings.json search: taken http https://search.example/mcp [SEARCH_TOKEN]",
+        ".gemini/settings.json events: taken http https://events.example/sse []",
+        ".gemini/settings.json python: taken stdio python -m server [PY_KEY]",
+        ".codex/config.toml figment: taken http https://figment.example/mcp [FIGMENT_TOKEN TRACE_ID]",
+        ".codex/config.toml context7: taken stdio npx -y @upstash/context7-mcp [LOCAL_TOKEN]",
+        ".codex/config.toml off: skipped - - []",
+        "goose/config.yaml developer: skipped - - []",
+        "goose/config.yaml tavily: taken http https://tavily.example/mcp [TAVILY_KEY]",
+        "goose/config.yaml gdrive: taken stdio npx -y @block/gdrive [GDRIVE_TOKEN]",
+        "goose/config.yaml older: taken http https://older.example/sse []",
+    ];
+    expected.sort_unstable();
+    assert_eq!(outcomes, expected);
+    let words = |file: &str, name: &str| {
+        let is_it =
+            |one: &&Value| one["name"] == name && one["file"].as_str().unwrap().contains(file);
+        all.iter().find(is_it).expect(name)["words"].to_string()
+    };
+    for (file, name, why) in [
+        (
+            "Claude",
+            "bridge",
+            "arguments hold what looks like a secret",
+        ),
+        (
+            "Claude",
+            "github",
+            "the secret in its variable GITHUB_TOKEN was not copied",
+        ),
+        (
+            "claude.json",
+            "everyone",
+            "longhaul puts none into an address",
+        ),
+        ("claude.json", "linear", "HTTP+SSE"),
+        (
+            ".mcp.json",
+            "shared",
+            "the default of SHARED_TOKEN in its header Authorization was left out",
+        ),
+        (
+            ".mcp.json",
+            "shared",
+            "needs consent for SHARED_TOKEN: longhaul servers consent shared",
+        ),
+        (".mcp.json", "socket", "longhaul speaks no ws"),
+        ("home/.cursor", "docs", "holds what looks like a key"),
+        (
+            ".vscode",
+            "perplexity",
+            "what its program asks for as perplexity-key comes from PERPLEXITY_KEY",
+        ),
+        (
+            "Code/User",
+            "everywhere",
+            "which only its own program knows",
+        ),
+        ("Code/User", "elsewhere", "its command or directory wants"),
+        (
+            "Code/User",
+            "asked",
+            "asks for as my-choice comes from MY_CHOICE",
+        ),
+        ("Code/User/mcp", "lab-again", "already, as lab"),
+        ("cline", "asleep", "switched off there"),
+        ("cline", "plain", "put it into PLAIN_TOKEN"),
+        ("cline", "plain", "plain http to another machine"),
+        (".gemini", "events", "HTTP+SSE"),
+        ("goose", "developer", "a part of Goose itself"),
+    ] {
+        let said = words(file, name);
+        assert!(said.contains(why), "{name}: {said}");
+    }
+    desk.is_untouched();
+
+    // What an editor fills in is filled in, where its file tells of which directory it is.
+    let root = format!("ROOT = \"{}/x\"", of_desk("project"));
+    assert!(desk.config().contains(&root), "{}", desk.config());
+
+    // What was written is read again without a remark, and a second time takes nothing.
+    let listed = desk.run(&["servers", "list", "--json"]);
+    assert_eq!(
+        (listed.code, listed.err.as_str()),
+        (Some(0), ""),
+        "{listed:#?}"
+    );
+    let listed = listed.document();
+    let state = |name: &str| {
+        let is_it = |one: &&Value| one["name"] == name;
+        let one = listed.as_array().unwrap().iter().find(is_it);
+        one.expect(name)["state"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(state("sentry"), "ready");
+    assert_eq!(state("lab-2"), "ready", "another server of the same name");
+    assert_eq!(state("shared"), "needs-consent", "though it is set");
+    assert_eq!(state("context7"), "needs-approval");
+    let before = desk.config();
+    let again = desk.run(&["servers", "import", "--json"]).document();
+    let is_new = |one: &&Value| one["outcome"] == "taken";
+    assert_eq!(again.as_array().unwrap().iter().find(is_new), None);
+    assert_eq!(desk.config(), before);
+    desk.is_untouched();
+}
+
+#[test]
+fn the_empty_screen_shows_what_would_be_taken_before_it_is() {
+    let env = TestEnv::new();
+    let (addr, connections) = listen();
+    let write = |text: String| {
+        fs::create_dir_all(env.path().join(".cursor")).unwrap();
+        let mut file = fs::File::create(env.path().join(".cursor/mcp.json")).unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+    };
+    let mut screen = env.open(&[], (120, 36));
+    screen.wait_for("i  import the servers");
+    screen.press("i");
+    screen.wait_for("no file of another program found");
+    write(format!(
+        r#"{{"mcpServers": {{"lab": {{"url": "http://{addr}/mcp"}}, "odd": {{"type": "ws"}}}}}}"#
+    ));
+    screen.press("i");
+    screen.wait_for("Nobody is contacted and nothing is started.");
+    screen.wait_for(&format!("new lab: http://{addr}/mcp"));
+    screen.wait_for("skipped odd: longhaul speaks no ws");
+    screen.press("n");
+    screen.wait_until("the dialog closed", |screen| {
+        !screen.contents().contains("skipped odd")
+    });
+    let written = fs::read_to_string(env.path().join("config.toml"));
+    assert_eq!(written.unwrap_or_default(), "");
+    screen.press("i");
+    screen.wait_for("take 1 server over");
+    screen.press("t");
+    screen.wait_for("Took 1 server over");
+    screen.wait_for(&format!("taken lab: http://{addr}/mcp"));
+    screen.press("q3");
+    screen.wait_for_line(&["lab", "/mcp"]);
+    screen.press("i");
+    screen.wait_for("none is new here");
+    screen.press("n");
+    // What may not go out without a word is asked for at once; later is an answer too.
+    write(format!(
+        r#"{{"mcpServers": {{"ours": {{"url": "http://{addr}/mcp", "headers": {{"X-Key": "${{X}}"}}}}}}}}"#
+    ));
+    screen.press("i");
+    screen.wait_for("take 1 server over");
+    screen.press("t");
+    screen.wait_for("Send this to ours?");
+    screen.wait_for(&format!("X would go to http://{addr} in the header X-Key"));
+    screen.press("\x1b");
+    screen.wait_for("ours needs consent");
+    screen.wait_for("Took 1 server over");
+    screen.press("qqq");
+    screen.end();
+    let config = fs::read_to_string(env.path().join("config.toml")).unwrap();
+    assert!(config.contains("[servers.lab]"), "{config}");
+    assert!(!config.contains("consent ="), "{config}");
+    assert_eq!(connections.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn a_variable_goes_nowhere_before_a_consent_that_names_its_host() {
+    let text =
+        r#"{"mcpServers": {"lab": {"url": "http://@HERE@/mcp", "headers": {"X-Key": "${X}"}}}}"#;
+    let desk = Desk::empty();
+    let ran = desk.import("mcp.json", text);
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    assert!(ran.out.contains("needs consent for X"), "{ran:#?}");
+    let withheld = desk.run(&["-s", "lab", "tools"]);
+    assert_eq!(withheld.code, Some(3), "{withheld:#?}");
+    assert!(
+        withheld.err.contains("servers consent lab"),
+        "{withheld:#?}"
+    );
+    desk.is_untouched();
+
+    let desk = Desk::empty();
+    let path = desk.write(Path::new("mcp.json"), text);
+    let ran = desk.run(&["servers", "import", path.to_str().unwrap(), "--yes"]);
+    let says = format!("X goes to http://{} in the header X-Key", desk.addr);
+    assert!(ran.out.contains(&says), "{ran:#?}");
+    assert!(
+        desk.config().contains("consent = \"sha256:"),
+        "{}",
+        desk.config()
+    );
+    desk.is_untouched();
+}
+
+#[cfg(feature = "demo")]
+#[test]
+fn the_same_url_with_other_headers_is_another_server_and_a_mended_one_is_not() {
+    let desk = Desk::empty();
+    let text = r#"{"mcpServers": {
+        "mine": {"url": "http://@HERE@/mcp", "headers": {"X-Account": "${API_KEY}"}},
+        "ours": {"url": "http://@HERE@/mcp", "headers": {"X-Account": "${SHARED_TOKEN}"}}
+    }}"#;
+    let ran = desk.import("mcp.json", text);
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    let config = desk.config();
+    assert!(config.contains("[servers.mine]") && config.contains("[servers.ours]"));
+    let mended = config.replace("${API_KEY}", "${X}");
+    let path = desk.dir.path().join("state/config.toml");
+    longhaul::store::write_atomically(&path, mended.as_bytes()).unwrap();
+    let again = desk.import("mcp.json", text);
+    for name in ["mine", "ours"] {
+        let words = format!("is in your configuration already, as {name}");
+        assert!(again.out.contains(&words), "{again:#?}");
+    }
+    desk.is_untouched();
+}
+
+#[test]
+fn a_file_cannot_speak_of_a_server_that_a_session_knows() {
+    let desk = Desk::empty();
+    let server = crate::support::server::demo(desk.dir.path().join("server"));
+    let url = server.url();
+    let called = desk.run(&[
+        "-s",
+        &url,
+        "--session",
+        "nightly",
+        "call",
+        "send_burst",
+        "count=1",
+    ]);
+    assert_eq!(called.code, Some(0), "{called:#?}");
+    let name = url.trim_start_matches("http://").trim_end_matches("/mcp");
+    let text = format!(r#"{{"mcpServers": {{"{name}": {{"url": "http://@HERE@/mcp"}}}}}}"#);
+    let ran = desk.import("mcp.json", &text);
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    assert!(ran.out.contains(&format!("{name} as {name}-2")), "{ran:#?}");
+    let again = desk.run(&["-s", name, "--session", "nightly", "tools"]);
+    assert_eq!(again.code, Some(0), "{again:#?}");
+    desk.is_untouched();
+}
+
+#[test]
+fn a_hostile_file_is_refused_in_words() {
+    let entry = |json: &str| format!(r#"{{"mcpServers": {{"it": {json}}}}}"#);
+    let cases = [
+        (
+            entry(r#"{"command": "sh\nrm -rf ~", "args": []}"#),
+            "line breaks",
+        ),
+        (
+            entry(r#"{"command": "touch", "args": ["@STARTED@", "a\u202eb"]}"#),
+            "cannot be seen",
+        ),
+        (
+            entry(r#"{"command": "touch", "args": ["@STARTED@", "a\u001b[2J"]}"#),
+            "cannot be seen",
+        ),
+        (
+            entry(r#"{"command": "touch", "env": {"A": "b\nc"}}"#),
+            "line breaks",
+        ),
+        (
+            entry(r#"{"command": "touch", "env": {"A B": "c"}}"#),
+            "no variable can have",
+        ),
+        (
+            entry(r#"{"command": ["sh", "-c"]}"#),
+            "its command is not text",
+        ),
+        (
+            entry(r#"{"url": "https://${X}.evil.example/"}"#),
+            "holds a variable",
+        ),
+        (
+            entry(r#"{"url": "https://evil.example/?a=${X}"}"#),
+            "holds a variable",
+        ),
+        (
+            entry(r#"{"url": "https://evil.example/$X"}"#),
+            "holds a variable",
+        ),
+        (
+            entry(r#"{"url": "https://me:hunter2@evil.example/"}"#),
+            "holds a password",
+        ),
+        (
+            entry(r#"{"url": "https://evil\n.example/"}"#),
+            "characters that none may have",
+        ),
+        (
+            entry(r#"{"url": "file:///etc/passwd"}"#),
+            "does not begin with http",
+        ),
+        (
+            entry(r#"{"url": "https://evil.example/", "headers": {"A": "${input:../x}"}}"#),
+            "only its own program knows",
+        ),
+        (
+            entry(r#"{"url": "https://evil.example/", "headers": {"A": "b\r\nHost: c"}}"#),
+            "control character or one",
+        ),
+        (
+            entry(r#"{"url": "https://evil.example/", "headers": {"A: b": "c"}}"#),
+            "cannot be sent",
+        ),
+        (
+            entry(r#"{"url": "https://evil.example/", "headers": ["Authorization"]}"#),
+            "no table",
+        ),
+        (
+            entry(r#"{"url": "https://evil.example/", "command": "touch"}"#),
+            "a url and a command",
+        ),
+        (entry("{}"), "neither a url nor a command"),
+        (entry("7"), "it is not a table"),
+        (
+            r#"{"mcpServers": {"a\u202eb": {"url": "https://evil.example/"}}}"#.to_owned(),
+            "characters that no name may have",
+        ),
+        (
+            r#"{"mcpServers": {"https://x": {"url": "https://evil.example/"}}}"#.to_owned(),
+            "characters that no name may have",
+        ),
+        (
+            r#"{"mcpServers": "#.to_owned(),
+            "cannot be read as JSON, line 1",
+        ),
+        (
+            "\n\n{\"hunter2\"".to_owned(),
+            "cannot be read as JSON, line 3",
+        ),
+        (
+            format!(
+                r#"{{"mcpServers": {}1{}}}"#,
+                "[".repeat(100_000),
+                "]".repeat(100_000)
+            ),
+            "cannot be read as JSON",
+        ),
+        (
+            format!(
+                r#"{{"mcpServers": {}1{}}}"#,
+                r#"{"a":"#.repeat(100),
+                "}".repeat(100)
+            ),
+            "too deep",
+        ),
+        (
+            format!("{{\"mcpServers\": {{}}}}{}", " ".repeat(10 << 20)),
+            "too large",
+        ),
+        ("[]".to_owned(), "no table at its top"),
+        ("{\"other\": {}}".to_owned(), "names no MCP servers"),
+    ];
+    let desk = Desk::empty();
+    for (text, why) in &cases {
+        let ran = desk.import("mcp.json", text);
+        let said = format!("{}{}", ran.out, ran.err);
+        assert_eq!(ran.code, Some(2), "{why}: {said}");
+        assert!(said.contains(why), "{why}: {said}");
+        let is_clean = said
+            .chars()
+            .all(|letter| letter == '\n' || !longhaul::domain::text::is_hostile(letter));
+        assert!(is_clean && !said.contains("hunter2"), "{said:?}");
+        assert_eq!(desk.config(), "", "{why}");
+    }
+    for (name, text, why) in [
+        ("bomb.yaml", bomb(), "cannot be read as YAML"),
+        (
+            "deep.yaml",
+            format!("extensions: {}", "[".repeat(100_000)),
+            "cannot be read as YAML",
+        ),
+        (
+            "broken.yaml",
+            "hunter2: [".to_owned(),
+            "cannot be read as YAML",
+        ),
+        (
+            "broken.toml",
+            "hunter2 = \"".to_owned(),
+            "cannot be read as TOML, line 1",
+        ),
+        (
+            "deep.toml",
+            format!("a = {}", "[".repeat(100_000)),
+            "cannot be read as TOML",
+        ),
+    ] {
+        let ran = desk.import(name, &text);
+        assert_eq!(ran.code, Some(2), "{name}: {ran:#?}");
+        assert!(ran.err.contains(why), "{name}: {ran:#?}");
+        assert!(!ran.err.contains("hunter2"), "{name}: {ran:#?}");
+    }
+    desk.is_untouched();
+}
+
+/// Aliases of aliases: a few lines that stand for billions of words.
+fn bomb() -> String {
+    let level = |level: usize| {
+        let below = vec![format!("*a{}", level - 1); 9].join(", ");
+        format!("a{level}: &a{level} [{below}]\n")
+    };
+    let levels: String = (1..12).map(level).collect();
+    format!("a0: &a0 [x, x, x, x, x, x, x, x, x]\n{levels}extensions: {{}}\n")
+}
+
+#[test]
+fn what_is_no_plain_file_of_text_is_refused_in_words() {
+    let desk = Desk::empty();
+    let root = desk.dir.path();
+    let good = desk.write(
+        Path::new("good.json"),
+        r#"{"mcpServers": {"a": {"url": "https://a.example/"}}}"#,
+    );
+    let link = root.join("project/.mcp.json");
+    symlink(&good, &link).unwrap();
+    let pipe = root.join("pipe.json");
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    let latin = root.join("latin.json");
+    let mut file = fs::File::create(&latin).unwrap();
+    file.write_all(b"{\"mcpServers\": \"\xe9\"}").unwrap();
+    for (path, why) in [
+        (link.as_path(), "it is a link, and none is followed"),
+        (&pipe, "it is not a regular file"),
+        (&latin, "it is not UTF-8 text"),
+        (&root.join("home"), "it is not a regular file"),
+        (&root.join("nowhere"), "could not import"),
+        (Path::new("/dev/zero"), "it is not a regular file"),
+    ] {
+        let ran = desk.run(&["servers", "import", path.to_str().unwrap()]);
+        assert_eq!(ran.code, Some(2), "{ran:#?}");
+        assert!(ran.err.contains(why), "{ran:#?}");
+    }
+    // Found by itself, one of them stands in nobody's way.
+    desk.write(
+        Path::new("home/.cursor/mcp.json"),
+        r#"{"mcpServers": {"b": {"url": "https://b.example/"}}}"#,
+    );
+    let ran = desk.run(&["servers", "import"]);
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    assert!(ran.out.contains("it is a link"), "{ran:#?}");
+    assert!(ran.out.contains("taken b: https://b.example/"), "{ran:#?}");
+    let mode = fs::metadata(root.join("state/config.toml")).unwrap();
+    assert_eq!(mode.permissions().mode() & 0o777, 0o600);
+    desk.is_untouched();
+
+    let nothing = Desk::empty().run(&["servers", "import"]);
+    assert_eq!(nothing.code, Some(0), "{nothing:#?}");
+    assert!(
+        nothing.err.contains("no file of another program"),
+        "{nothing:#?}"
+    );
+}

@@ -1,0 +1,2655 @@
+//! What keys and events do.
+
+use std::sync::Arc;
+
+use longhaul::{
+    app::{
+        Command, Consent, Event, Focus, Group, Grouping, Input, KeyOverride, Keymap, LeaveNote,
+        Leaving, Line, Mark, Menu, Overlay, Pane, Reread, Setup, SortKey, State, Tab, Title, View,
+        next_wake, update,
+    },
+    domain::{
+        Chord, Connectivity, ControlKind, HistoryEvent, LeaveImpact, Level, Mono, NewCall, Notice,
+        NoticeLevel, Notify, Overall, Progress, ServerConfigs, ServerName, SessionEvent,
+        SessionRequest, SessionResponse, Status, TaskView, Tell, Wall,
+    },
+};
+
+use super::support::*;
+
+fn asks(screen: &Screen) -> Vec<SessionRequest> {
+    screen
+        .todo
+        .iter()
+        .filter_map(|command| match command {
+            Command::Ask(_, ask) => Some(ask.clone()),
+            _ => None,
+        })
+        .collect()
+}
+
+fn answer(screen: &Screen) -> String {
+    screen
+        .state
+        .remark
+        .as_ref()
+        .map_or(String::new(), |remark| remark.text.clone())
+}
+
+fn news(screen: &mut Screen, view: longhaul::domain::TaskView) {
+    screen.event(Event::Session(SessionEvent::Task(Arc::new(view))));
+}
+
+#[test]
+fn a_state_is_built_in_one_line_and_equals_itself() {
+    let state = State::new(Setup::default());
+    assert_eq!(state, state.clone());
+}
+
+#[test]
+fn pause_resume_and_cancel_go_to_the_engine() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.todo.clear();
+    screen.keys("p");
+    assert_eq!(asks(&screen), [SessionRequest::Pause(id("q7m2xk"))]);
+    screen.todo.clear();
+    screen.keys("r");
+    assert_eq!(asks(&screen), [SessionRequest::Resume(id("q7m2xk"))]);
+    screen.todo.clear();
+    screen.keys("x").wait(500).keys("y");
+    assert_eq!(asks(&screen), [SessionRequest::Cancel(id("q7m2xk"))]);
+    assert!(screen.state.overlays.is_empty());
+}
+
+#[test]
+fn a_key_typed_right_after_a_dialog_opened_confirms_nothing() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.todo.clear();
+    screen.keys("x y enter");
+    assert_eq!(asks(&screen), []);
+    assert_eq!(screen.state.overlays.len(), 1);
+    screen.wait(500).keys("enter");
+    // The item chosen at first does no harm.
+    assert_eq!(asks(&screen), []);
+    assert!(screen.state.overlays.is_empty());
+}
+
+#[test]
+fn keys_that_cannot_act_answer_why() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.go_to("c5b8yp");
+    screen.todo.clear();
+    for (key, words) in [
+        ("p", "nothing to pause"),
+        ("x", "nothing to cancel"),
+        ("r", "R runs it again"),
+        ("b", "only in the demo"),
+        ("L", "no server needs"),
+        ("u", "nothing to restore"),
+        ("ctrl-g", "does nothing here"),
+    ] {
+        screen.keys(key);
+        assert!(
+            answer(&screen).contains(words),
+            "{key}: {}",
+            answer(&screen)
+        );
+    }
+    assert_eq!(asks(&screen), []);
+    screen.state.setup.readonly = true;
+    screen.keys("n");
+    assert!(answer(&screen).contains("read only"));
+}
+
+#[test]
+fn a_second_pause_offers_to_stop_and_keep_the_checkpoint() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.go_to("t9x4gz");
+    screen.todo.clear();
+    screen.keys("p");
+    assert!(matches!(
+        screen.state.overlays.last(),
+        Some(Overlay::Menu {
+            menu: Menu::StopNow(_),
+            ..
+        })
+    ));
+    screen.wait(500).keys("s");
+    assert_eq!(asks(&screen), [SessionRequest::Cancel(id("t9x4gz"))]);
+}
+
+#[test]
+fn with_everything_safe_q_just_leaves_and_says_how_to_go_on() {
+    let mut screen = Screen::new(WIDE, colour());
+    news(&mut screen, morning().remove(3));
+    screen.keys("q");
+    let note = LeaveNote {
+        line: "left with 1 safe; go on: longhaul".to_owned(),
+    };
+    assert_eq!(screen.state.is_over(), Some(&note));
+    assert_eq!(screen.todo.last(), Some(&Command::Quit(note)));
+    assert_eq!(next_wake(&screen.state, screen.now), None);
+}
+
+#[test]
+fn leaving_what_would_die_asks_and_a_second_ctrl_c_leaves() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("ctrl-c");
+    assert!(screen.state.is_over().is_none());
+    assert!(screen.draw().contains("DIES    pd6xw8"));
+    screen.keys("ctrl-c");
+    assert!(screen.state.is_over().is_some());
+}
+
+#[test]
+fn ctrl_c_leaves_from_inside_a_form() {
+    let mut screen = Screen::new(WIDE, colour());
+    news(&mut screen, morning().remove(3));
+    screen.keys("R").type_in("x").keys("ctrl-c");
+    assert!(screen.state.is_over().is_some());
+}
+
+#[test]
+fn leaving_waits_for_the_dying_ones_and_can_be_taken_back() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("q").wait(500).keys("w");
+    assert_eq!(screen.state.leaving, Leaving::OnceSafe);
+    assert!(screen.draw().contains("leaving once pd6xw8 has ended"));
+    screen.keys("esc");
+    assert_eq!(screen.state.leaving, Leaving::No);
+    screen.keys("q").wait(500).keys("w");
+    let dying = settled(morning().remove(6), Status::Completed, 0);
+    news(&mut screen, dying);
+    assert!(screen.state.is_over().is_some());
+}
+
+#[test]
+fn cancel_all_and_leave_waits_for_proof_but_not_for_ever() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.todo.clear();
+    screen.keys("q").wait(500).keys("c");
+    let cancelled = asks(&screen)
+        .iter()
+        .filter(|ask| matches!(ask, SessionRequest::Cancel(_)))
+        .count();
+    assert_eq!(cancelled, 5);
+    assert!(screen.state.is_over().is_none());
+    screen.wait(5_000);
+    assert!(screen.state.is_over().is_some());
+}
+
+#[test]
+fn a_viewer_leaves_freely() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.event(Event::Session(SessionEvent::Driver {
+        pid: 77,
+        is_us: false,
+    }));
+    screen.keys("q");
+    assert_eq!(
+        screen.state.is_over().map(|note| note.line.as_str()),
+        Some("process 77 goes on driving; look again: longhaul")
+    );
+}
+
+#[test]
+fn the_list_is_grouped_by_need_by_server_or_by_status() {
+    let mut screen = Screen::morning(WIDE, colour());
+    let tasks = |screen: &Screen| {
+        let rows = screen.state.lines.iter();
+        rows.filter(|line| matches!(line, Line::Row(_))).count()
+    };
+    // Every row stands below the title of its group, and the titles count what is there.
+    let is_right = |screen: &Screen| {
+        let (mut title, mut left) = (None, 0);
+        for line in &screen.state.lines {
+            match line {
+                Line::Heading(of, heads) => {
+                    assert_eq!(left, 0, "{title:?}");
+                    (title, left) = (Some(of), heads.count + heads.paused);
+                }
+                Line::Row(id) => {
+                    let task_row = screen.state.task(id).unwrap();
+                    let task = &task_row.view.task;
+                    assert!(match title.unwrap() {
+                        Title::Need(group) => task_row.home == *group,
+                        Title::Server(server) => task.server == *server,
+                        Title::Status(word) => task.status.row_word() == *word,
+                    });
+                    left -= 1;
+                }
+            }
+        }
+        assert_eq!(left, 0, "{title:?}");
+    };
+    let all = tasks(&screen);
+    is_right(&screen);
+    for grouping in ["server", "status", "need"] {
+        screen.keys("B");
+        assert_eq!(answer(&screen), format!("grouped by {grouping}"));
+        is_right(&screen);
+        assert_eq!(tasks(&screen), all);
+    }
+    screen.keys("B .");
+    let done = |screen: &Screen| {
+        let rows = screen.state.lines.iter();
+        rows.filter(|line| match line {
+            Line::Row(id) => screen.state.task(id).unwrap().home == Group::Done,
+            Line::Heading(..) => false,
+        })
+        .count()
+    };
+    assert!(tasks(&screen) < all && done(&screen) == 0);
+    assert!(screen.draw_text().contains("(. unfolds)"));
+}
+
+#[test]
+fn a_view_is_kept_under_its_name_and_shown_again() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("B s /").type_in("server:lab").keys("enter");
+    let shown = screen.state.lines.clone();
+    screen.todo.clear();
+    screen
+        .keys(":")
+        .type_in("save-view two words")
+        .keys("enter");
+    assert!(answer(&screen).contains("cannot be called"));
+    assert!(screen.todo.is_empty());
+    screen.keys(":").type_in("save-view lab").keys("enter");
+    let view = View {
+        name: "lab".to_owned(),
+        filter: "server:lab".to_owned(),
+        grouping: Grouping::Server,
+        sort: SortKey::State,
+        ..View::default()
+    };
+    assert_eq!(screen.todo, [Command::SaveView(view.clone())]);
+    assert_eq!(screen.state.setup.views, [view]);
+    screen.keys("v 0");
+    assert_ne!(screen.state.lines, shown);
+    screen.keys("v");
+    assert!(
+        screen
+            .draw_text()
+            .contains("1  lab: server:lab, grouped by server, sorted by state")
+    );
+    screen.keys("1");
+    assert_eq!(screen.state.lines, shown);
+    screen.keys("v 0 :").type_in("view lab").keys("enter");
+    assert_eq!(screen.state.lines, shown);
+    // Who only looks may look through a view, and keeps none.
+    screen.state.setup.readonly = true;
+    screen.todo.clear();
+    screen.keys(":").type_in("save-view other").keys("enter");
+    assert!(answer(&screen).contains("read only"));
+    assert!(screen.todo.is_empty() && screen.state.setup.views.len() == 1);
+    screen.keys("v 0 :").type_in("view lab").keys("enter");
+    assert_eq!(screen.state.lines, shown);
+}
+
+#[test]
+fn nobody_agrees_to_what_is_not_shown_whole() {
+    let consent = |lines: Vec<String>| Consent {
+        to_agree: lines,
+        digest: "d".to_owned(),
+        is_program: true,
+        ..Consent::default()
+    };
+    let server = longhaul::domain::ServerName::new("files");
+    let agreed = |size, lines: Vec<String>| {
+        let mut screen = Screen::morning(size, colour());
+        screen.event(Event::ConsentRead(server.clone(), consent(lines.clone())));
+        screen.todo.clear();
+        let shown = screen.draw_text();
+        screen.wait(500).keys("y");
+        let is_agreed = screen.todo
+            == [Command::Agree {
+                server: server.clone(),
+                digest: "d".to_owned(),
+            }];
+        assert!(
+            !is_agreed || lines.iter().all(|line| shown.contains(line.as_str())),
+            "{shown}"
+        );
+        is_agreed
+    };
+    let few: Vec<String> = (0..7).map(|at| format!("argument {at}")).collect();
+    let many: Vec<String> = (0..60).map(|at| format!("argument {at}")).collect();
+    let long = vec![format!("argument {}; touch x", "x".repeat(600))];
+    for (size, is_seen) in [((80, 24), true), ((120, 36), true), ((60, 15), false)] {
+        assert_eq!(agreed(size, few.clone()), is_seen, "{size:?}");
+        assert!(!agreed(size, many.clone()), "{size:?}");
+    }
+    assert!(!agreed((80, 24), long.clone()));
+    assert!(!agreed((60, 15), long));
+}
+
+#[test]
+fn a_settled_row_stays_under_the_cursor_and_moves_once_seen() {
+    let mut screen = Screen::morning(WIDE, colour());
+    let group = |screen: &Screen| {
+        let before = screen
+            .state
+            .lines
+            .iter()
+            .take_while(|line| **line != longhaul::app::Line::Row(id("q7m2xk")));
+        before
+            .filter(|line| matches!(line, longhaul::app::Line::Heading(..)))
+            .count()
+    };
+    assert_eq!(group(&screen), 2);
+    news(
+        &mut screen,
+        settled(morning().remove(3), Status::Completed, 0),
+    );
+    screen.wait(5_000);
+    assert_eq!(group(&screen), 2, "it moved away under the cursor");
+    screen.todo.clear();
+    screen.keys("j");
+    assert_eq!(asks(&screen), [SessionRequest::Seen(id("q7m2xk"))]);
+    assert_eq!(group(&screen), 2, "it moved within a second of a key");
+    screen.wait(1_000);
+    assert_eq!(group(&screen), 3);
+    assert_eq!(screen.state.cursor, Some(id("m2hn5t")));
+}
+
+#[test]
+fn a_row_that_fails_under_the_cursor_stays_until_the_cursor_leaves() {
+    let mut screen = Screen::morning(WIDE, colour());
+    let line = screen.state.cursor_line;
+    news(&mut screen, settled(morning().remove(3), Status::Failed, 0));
+    screen.wait(5_000);
+    assert_eq!(screen.state.cursor_line, line);
+    screen.keys("j").wait(1_000);
+    assert_eq!(screen.state.cursor, Some(id("m2hn5t")));
+    let first = screen
+        .state
+        .lines
+        .iter()
+        .position(|line| *line == longhaul::app::Line::Row(id("q7m2xk")));
+    assert_ne!(first, Some(line), "it stays where nobody looks for it");
+}
+
+#[test]
+fn what_ended_before_the_eyes_of_the_user_is_seen_without_visiting_it() {
+    let mut screen = Screen::morning(WIDE, colour());
+    news(
+        &mut screen,
+        settled(morning().remove(6), Status::Completed, 0),
+    );
+    screen.todo.clear();
+    // Nobody there: nothing is seen, however long it stands on the screen.
+    screen.wait(60_000);
+    assert_eq!(asks(&screen), []);
+    screen.keys("w");
+    assert_eq!(asks(&screen), [SessionRequest::Seen(id("pd6xw8"))]);
+}
+
+#[test]
+fn passing_over_a_row_is_not_seeing_it() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.todo.clear();
+    screen.keys("g j j j");
+    assert_eq!(asks(&screen), []);
+    screen.go_to("c5b8yp").wait(2_000).keys("j");
+    assert_eq!(asks(&screen), [SessionRequest::Seen(id("c5b8yp"))]);
+}
+
+#[test]
+fn what_failed_or_is_lost_needs_you_until_you_chose() {
+    for name in ["8fw2mc", "w4ud2e"] {
+        let mut screen = Screen::morning(WIDE, colour());
+        screen.keys("esc").go_to(name);
+        screen.todo.clear();
+        // Resting on it, reading it and closing it again decide nothing.
+        screen.wait(5_000).keys("k j enter").wait(500);
+        screen.keys("esc esc").wait(5_000).keys("k");
+        assert!(
+            !asks(&screen).contains(&SessionRequest::Seen(id(name))),
+            "{name}"
+        );
+        assert!(screen.state.task(&id(name)).unwrap().is_new(), "{name}");
+        screen.go_to(name).keys("enter").wait(500);
+        if screen.state.overlays.is_empty() {
+            screen.keys("enter").wait(500);
+        }
+        assert!(screen.draw().contains("leave it as it is"), "{name}");
+        screen.keys("w");
+        assert!(
+            asks(&screen).contains(&SessionRequest::Seen(id(name))),
+            "{name}"
+        );
+        screen.keys("esc").go_to("q7m2xk").wait(2_000);
+        assert_eq!(screen.state.task(&id(name)).unwrap().home, Group::Done);
+    }
+}
+
+#[test]
+fn a_failed_task_that_is_run_again_needs_nobody() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("esc").go_to("8fw2mc");
+    screen.todo.clear();
+    screen.keys("R esc");
+    assert!(!asks(&screen).contains(&SessionRequest::Seen(id("8fw2mc"))));
+    screen.keys("R ctrl-s").wait(1_000).keys("y");
+    assert!(asks(&screen).contains(&SessionRequest::Seen(id("8fw2mc"))));
+}
+
+#[test]
+fn the_first_letter_takes_the_place_of_a_default() {
+    let sent = |keys: &[&str]| {
+        let mut screen = Screen::morning(WIDE, colour());
+        screen.keys("esc n enter").answer_tools();
+        screen.keys("enter").type_in("eu").keys("tab");
+        for key in keys {
+            match key.strip_prefix("paste:") {
+                Some(words) => screen.type_in(words),
+                None => screen.keys(key),
+            };
+        }
+        screen.keys("ctrl-s");
+        match asks(&screen).pop() {
+            Some(SessionRequest::Start(call)) => call.arguments,
+            other => panic!("{other:?}"),
+        }
+    };
+    for (keys, total) in [
+        (&["8", "0"][..], 80),
+        (&["paste:70"], 70),
+        (&["tab", "shift-tab", "9"], 9),
+        (&["end", "5"], 1005),
+        (&["left", "5"], 1050),
+        (&["backspace", "5"], 105),
+        (&[], 100),
+    ] {
+        let arguments = sent(keys);
+        let wanted = format!("\"total_records\":{total},");
+        assert!(arguments.contains(&wanted), "{keys:?}: {arguments}");
+    }
+}
+
+#[test]
+fn new_rows_never_move_the_cursor_to_another_task() {
+    let mut screen = Screen::morning(WIDE, colour());
+    let mut other = morning().remove(3);
+    other.task.id = id("zzzzz2");
+    other.task.created_at = Wall(NOW + 5);
+    news(&mut screen, other);
+    screen.wait(2_000);
+    assert_eq!(screen.state.cursor, Some(id("q7m2xk")));
+    assert!(screen.draw().contains("zzzzz2"));
+}
+
+#[test]
+fn a_filter_gives_the_chosen_task_back_when_it_is_cleared() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen
+        .keys("esc /")
+        .type_in("server:lab !deploy")
+        .keys("enter");
+    assert_eq!(screen.state.cursor, Some(id("m2hn5t")));
+    screen.keys("esc");
+    assert_eq!(screen.state.cursor, Some(id("q7m2xk")));
+}
+
+#[test]
+fn the_filter_knows_words_fields_and_not() {
+    let shown = |typed: &str| {
+        let mut screen = Screen::morning(WIDE, colour());
+        screen.keys("esc /").type_in(typed);
+        let count = screen.state.lines.iter();
+        count
+            .filter(|line| matches!(line, longhaul::app::Line::Row(_)))
+            .count()
+    };
+    for (typed, count) in [
+        ("", 9),
+        ("render", 2),
+        ("render !13", 1),
+        ("status:failed", 1),
+        ("status:run", 4),
+        ("server:ci", 2),
+        ("scene=13", 1),
+        ("tag:x", 0),
+        ("!status:", 9),
+    ] {
+        assert_eq!(shown(typed), count, "{typed}");
+    }
+}
+
+#[test]
+fn actions_on_marks_say_how_many_and_how_many_are_hidden() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("esc a / ").type_in("reindex").keys("enter");
+    screen.todo.clear();
+    screen.keys("p");
+    assert_eq!(
+        answer(&screen),
+        "asked: pause 4 tasks, 3 of them hidden; 5 passed over, still marked: asks, cancelled, done, failed, lost"
+    );
+    assert_eq!(asks(&screen).len(), 4);
+    // Only what is meant is counted: nothing that runs is folded away, and nothing that is done goes on.
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("esc a . x");
+    let drawn = screen.draw_text();
+    assert!(drawn.contains("more of the marked have ended"), "{drawn}");
+    assert!(!drawn.contains("not shown at present"), "{drawn}");
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("esc a / ").type_in("reindex").keys("enter D");
+    let told = &screen.state.messages.back().unwrap().text;
+    assert!(told.starts_with("4 tasks are forgotten here"), "{told}");
+    assert!(told.contains("(4 of them were hidden)"), "{told}");
+}
+
+#[test]
+fn a_row_that_asks_shows_the_key_that_cancels_it() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.go_to("k3v9ra");
+    assert!(screen.draw_text().contains("x cancel"));
+}
+
+#[test]
+fn counts_set_their_thousands_apart() {
+    let mut screen = Screen::morning(WIDE, colour());
+    (screen.state.counts.running, screen.state.counts.done) = (1_320, 20_000);
+    let shown = screen.draw_text();
+    assert!(shown.contains("1,320 running  20,000 done"), "{shown}");
+}
+
+#[test]
+fn the_timeline_of_what_has_settled_ends_with_it() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.go_to("q7m2xk").wait(10_000);
+    let mut ended = screen.state.tasks[&id("q7m2xk")].view.as_ref().clone();
+    ended.task.status = Status::Failed;
+    ended.task.settled_at = Some(screen.now.wall);
+    ended.contact = Connectivity::Idle;
+    let at = screen.state.clock_seconds(screen.now.wall);
+    screen.news(ended).wait(3_600_000);
+    let drawn = screen.draw_text();
+    let (_, timeline) = drawn.rsplit_once("contact 0").unwrap();
+    let (_, timeline) = timeline.split_once(' ').unwrap();
+    let (bar, end) = timeline.split_once(' ').unwrap();
+    assert!(end.starts_with(&at), "{timeline}");
+    assert_eq!(bar.matches('━').count(), bar.chars().count(), "{bar}");
+}
+
+#[test]
+fn what_is_missing_for_good_stands_on_the_timeline() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.go_to("q7m2xk").wait(10_000);
+    let view = screen.state.tasks[&id("q7m2xk")].view.clone();
+    let gaps = |screen: &Screen| {
+        let trail = &screen.state.tasks[&id("q7m2xk")].trail;
+        trail.iter().filter(|(_, mark)| *mark == Mark::Gap).count()
+    };
+    let mut missed = view.as_ref().clone();
+    missed.task.gap_at = Some(screen.now.wall);
+    screen.news(missed.clone()).news(missed.clone());
+    assert_eq!(gaps(&screen), 1, "each once");
+    screen.wait(10_000);
+    let drawn = screen.draw_text();
+    let (_, timeline) = drawn.rsplit_once("contact 0").unwrap();
+    let (timeline, _) = timeline.split_once(" now").unwrap();
+    assert!(timeline.contains('✗'), "{timeline}");
+    missed.task.gap_at = Some(screen.now.wall);
+    screen.news(missed);
+    assert_eq!(gaps(&screen), 2);
+}
+
+#[test]
+fn forgetting_can_be_undone_and_spares_what_is_under_way() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.todo.clear();
+    screen.keys("D");
+    assert!(
+        matches!(asks(&screen).as_slice(), [SessionRequest::GiveUp(_)]),
+        "its link knows whether it may be given up"
+    );
+    screen.go_to("h7r2dd");
+    screen.todo.clear();
+    screen.keys("D u");
+    assert_eq!(
+        asks(&screen),
+        [
+            SessionRequest::Forget(id("h7r2dd")),
+            SessionRequest::Unforget(id("h7r2dd"))
+        ]
+    );
+}
+
+#[test]
+fn what_is_brought_back_is_there_at_once_and_no_news() {
+    let mut screen = Screen::morning(WIDE, colour());
+    // As if all of it was made while the screen was open.
+    screen.state.restored_at = Some(Wall(0));
+    let settled: Vec<TaskView> = morning()
+        .into_iter()
+        .filter(|view| view.task.status.is_settled())
+        .collect();
+    assert!(settled.len() > 1);
+    screen.wait(10_000);
+    for view in &settled {
+        screen.go_to(view.task.id.as_str()).keys("space");
+    }
+    screen.keys("D");
+    for view in &settled {
+        screen.event(Event::Session(SessionEvent::Erased(view.task.id.clone())));
+    }
+    screen.keys("u");
+    let messages = screen.state.messages.len();
+    for view in settled.clone() {
+        screen.news(view);
+    }
+    for view in &settled {
+        let row = longhaul::app::Line::Row(view.task.id.clone());
+        assert!(screen.state.lines.contains(&row), "{row:?}");
+    }
+    assert_eq!(screen.state.messages.len(), messages);
+}
+
+#[test]
+fn a_call_is_checked_priced_and_started_once() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("esc n enter").answer_tools();
+    screen.type_in("forecast").keys("enter");
+    screen.todo.clear();
+    screen.keys("ctrl-s");
+    assert_eq!(asks(&screen), [], "it was sent without its city");
+    screen
+        .type_in("Lisbon")
+        .keys("enter")
+        .type_in("weather")
+        .keys("ctrl-s ctrl-s");
+    let all = asks(&screen);
+    let [SessionRequest::Start(call)] = all.as_slice() else {
+        panic!("{all:?}");
+    };
+    assert_eq!(call.arguments, r#"{"city":"Lisbon"}"#);
+    assert_eq!(call.name.as_deref(), Some("weather"));
+    let ask = screen.todo.iter().find_map(|command| match command {
+        Command::Ask(ask, SessionRequest::Start(_)) => Some(*ask),
+        _ => None,
+    });
+    let started = call.id.clone();
+    screen.event(Event::Session(SessionEvent::Answer {
+        ask: ask.unwrap(),
+        outcome: Ok(SessionResponse::Started(started.clone())),
+    }));
+    assert!(screen.state.overlays.is_empty());
+    let mut view = morning().remove(3);
+    view.task.id = started.clone();
+    news(&mut screen, view);
+    assert_eq!(
+        screen.state.cursor,
+        Some(started),
+        "the cursor goes to the new task"
+    );
+}
+
+#[test]
+fn a_typed_url_becomes_a_server_and_its_tools_are_asked() {
+    let mut screen = Screen::new(WIDE, colour());
+    screen
+        .keys("a")
+        .type_in("http://127.0.0.1:9000/mcp")
+        .keys("enter");
+    let all = asks(&screen);
+    let [SessionRequest::Server(server)] = all.as_slice() else {
+        panic!("{all:?}");
+    };
+    assert_eq!(server.name.as_str(), "127.0.0.1:9000");
+    screen.event(Event::Session(SessionEvent::Answer {
+        ask: 1,
+        outcome: Ok(SessionResponse::Accepted),
+    }));
+    assert_eq!(
+        asks(&screen).last(),
+        Some(&SessionRequest::Tools(server.name.clone()))
+    );
+    screen.answer_tools();
+    assert!(screen.draw().contains("get_forecast"));
+}
+
+#[test]
+fn history_is_asked_once_for_each_time_more_is_on_disk() {
+    let mut screen = Screen::new(WIDE, colour());
+    let reads = |screen: &Screen| {
+        let of = screen.todo.iter().filter_map(|command| match command {
+            Command::ReadHistory { after_seq, .. } => Some(*after_seq),
+            _ => None,
+        });
+        of.collect::<Vec<_>>()
+    };
+    news(&mut screen, morning().remove(3));
+    news(&mut screen, morning().remove(3));
+    assert_eq!(reads(&screen), [0]);
+    screen.event(Event::History {
+        task: id("q7m2xk"),
+        entries: history(),
+        dropped: 0,
+    });
+    assert_eq!(reads(&screen), [0]);
+    let mut more = morning().remove(3);
+    more.saved_seq = 20;
+    news(&mut screen, more);
+    assert_eq!(reads(&screen), [0, 14]);
+    // Nothing came back: it is not asked in a circle.
+    screen.event(Event::History {
+        task: id("q7m2xk"),
+        entries: Vec::new(),
+        dropped: 0,
+    });
+    screen.wait(1_000);
+    assert_eq!(reads(&screen), [0, 14]);
+}
+
+#[test]
+fn a_history_read_twice_is_held_once_and_bounded() {
+    let mut screen = Screen::new(WIDE, colour());
+    news(&mut screen, morning().remove(3));
+    let entry = |seq: u64| longhaul::domain::Entry {
+        seq,
+        at: Wall(NOW),
+        attempt: 1,
+        event_id: None,
+        what: HistoryEvent::Log {
+            level: Level::Info,
+            logger: None,
+            data: "x".to_owned(),
+        },
+    };
+    for _ in 0..2 {
+        screen.event(Event::History {
+            task: id("q7m2xk"),
+            entries: (1..=3_000).map(entry).collect(),
+            dropped: 0,
+        });
+    }
+    let log = &screen.state.logs[&id("q7m2xk")];
+    assert_eq!((log.entries.len(), log.dropped), (2_000, 1_000));
+}
+
+#[test]
+fn of_messages_without_end_the_newest_are_held_and_the_rest_is_counted() {
+    let mut screen = Screen::new(WIDE, colour());
+    for number in 0..1_500 {
+        screen.event(Event::Session(SessionEvent::Notice(Notice {
+            at: Wall(NOW),
+            level: NoticeLevel::Info,
+            text: format!("message {number}"),
+        })));
+    }
+    let (held, dropped) = (screen.state.messages.len(), screen.state.messages_dropped);
+    assert_eq!((held, dropped), (1_000, 500));
+    assert_eq!(screen.state.toasts.len(), 3);
+}
+
+#[test]
+fn arguments_that_are_a_book_are_told_by_their_size() {
+    let mut screen = Screen::new(WIDE, colour());
+    let mut view = morning().remove(3);
+    view.task.arguments = format!(r#"{{"book":"{}"}}"#, "x".repeat(300_000));
+    news(&mut screen, view);
+    screen.keys("enter ] ] ]");
+    let drawn = screen.draw();
+    assert!(
+        drawn.contains("300.0 kB, too much for this pane"),
+        "{drawn}"
+    );
+}
+
+#[test]
+fn reading_back_in_the_log_is_not_disturbed_by_new_lines() {
+    let mut screen = Screen::morning(SMALL, colour());
+    screen.keys("esc z ] k k k k k k k k k");
+    assert!(!screen.state.is_following);
+    // The first line is on the first row, and further keys do not count up in secret.
+    assert_eq!(screen.state.scroll, history().len() - 8);
+    assert!(screen.draw().contains("call sent (MCP"));
+    let before = screen.state.scroll;
+    let mut entry = history().remove(13);
+    entry.seq = 15;
+    screen.event(Event::History {
+        task: id("q7m2xk"),
+        entries: vec![entry],
+        dropped: 0,
+    });
+    assert_eq!(screen.state.scroll, before + 1);
+    screen.keys("F");
+    assert_eq!(screen.state.scroll, 0);
+}
+
+#[test]
+fn pasted_text_is_never_keys() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.todo.clear();
+    screen.type_in("qxyD\u{3}\ny");
+    assert!(screen.state.is_over().is_none());
+    assert_eq!(asks(&screen), []);
+    screen.keys("/").type_in("two\nlines\u{1b}[31m");
+    let Some(Overlay::Filter(field)) = screen.state.overlays.last() else {
+        panic!();
+    };
+    assert!(field.text().starts_with("two lines"));
+    assert!(!field.text().contains('\u{1b}'));
+}
+
+#[test]
+fn nothing_is_a_hundred_percent_before_the_response() {
+    let mut screen = Screen::new(WIDE, colour());
+    let mut view = morning().remove(3);
+    view.task.progress = progress(50.0, Some(50.0), None);
+    news(&mut screen, view);
+    assert!(screen.draw().contains(" 99%"));
+    assert!(!screen.draw().contains("100%"));
+}
+
+#[test]
+fn the_screen_wakes_only_for_what_changes() {
+    let mut screen = Screen::new(WIDE, colour());
+    let wait = |screen: &Screen| {
+        next_wake(&screen.state, screen.now).map(|wake| wake.since(screen.now.mono).as_millis())
+    };
+    // Nothing but the date can change, at the full hour; without a tick there is no clock.
+    screen.now = at(15_000);
+    screen.wait(0);
+    assert_eq!(wait(&screen), Some(465_000));
+    assert!(!screen.draw().contains("06:52"));
+    news(&mut screen, morning().remove(3));
+    assert_eq!(wait(&screen), Some(1_000));
+    assert!(screen.draw().contains("Fri 06:52"));
+    let moving = morning().remove(6);
+    news(&mut screen, moving);
+    assert!(wait(&screen).unwrap() <= 250);
+    screen.event(Event::Input(Input::FocusLost));
+    assert_eq!(wait(&screen), Some(1_000));
+    screen.event(Event::Input(Input::FocusGained));
+    screen.state.setup.look.motion = false;
+    assert_eq!(wait(&screen), Some(1_000));
+    screen.keys("Z");
+    assert_eq!(wait(&screen), None);
+}
+
+#[test]
+fn a_frozen_display_holds_what_arrives_and_lets_it_in_later() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("esc Z");
+    let mut view = morning().remove(3);
+    view.task.progress = progress(45.0, Some(50.0), None);
+    news(&mut screen, view);
+    assert!(screen.draw().contains("30/50"));
+    assert!(screen.draw().contains("FROZEN"));
+    screen.keys("Z");
+    assert!(screen.draw().contains("45/50"));
+}
+
+#[test]
+fn the_banner_tells_what_happened_and_closes() {
+    let mut screen = Screen::morning(WIDE, colour());
+    assert!(screen.draw().contains(
+        "While you were away 6 h 21 m: 1 question, 1 failed, 1 lost, 1 done; 117 updates"
+    ));
+    screen.keys("esc");
+    assert!(!screen.draw().contains("While you were away"));
+}
+
+#[test]
+fn a_jump_of_the_wall_clock_is_sleep_and_gets_a_banner() {
+    let mut screen = Screen::new(WIDE, colour());
+    news(&mut screen, morning().remove(3));
+    screen.now.wall = Wall(screen.now.wall.0 + 3 * HOUR);
+    screen.event(Event::Tick);
+    assert!(
+        screen
+            .draw()
+            .contains("While you were away 3 h 0 m (asleep 06:52-09:52)")
+    );
+}
+
+#[test]
+fn restored_rows_say_that_nobody_confirmed_them() {
+    let mut screen = Screen::new(WIDE, colour());
+    let mut view = morning().remove(3);
+    view.contact = Connectivity::Unwatched { as_of: ago(5_000) };
+    screen.event(Event::Restored {
+        views: vec![Arc::new(view)],
+        servers: servers(),
+        saved_at: Some(ago(5_000)),
+    });
+    assert!(screen.draw().contains("running?"));
+    assert!(screen.draw().contains("Saved as of 06:51:55."));
+    news(&mut screen, morning().remove(3));
+    assert!(!screen.draw().contains("running?"));
+    assert!(!screen.draw().contains("Saved as of"));
+}
+
+#[test]
+fn an_end_is_told_also_of_a_task_that_was_never_seen_running() {
+    for (age, is_told) in [(0, true), (60_000, false)] {
+        let mut screen = Screen::new(WIDE, colour());
+        screen.event(Event::Restored {
+            views: Vec::new(),
+            servers: servers(),
+            saved_at: None,
+        });
+        let view = task("q7m2xk", "lab", "quick", "{}", age);
+        news(&mut screen, settled(view, Status::Cancelled, 0));
+        let is_said = screen.draw().contains("quick is cancelled");
+        assert_eq!(is_said, is_told, "{}", screen.draw());
+    }
+}
+
+#[test]
+fn the_row_counts_down_to_the_next_try() {
+    let mut screen = Screen::morning(WIDE, colour());
+    assert!(screen.draw().contains("try 4 s"));
+    screen.wait(1_000);
+    assert!(screen.draw().contains("try 3 s"));
+    screen.wait(5_000);
+    assert!(screen.draw().contains("trying"));
+}
+
+#[test]
+fn copying_goes_to_the_terminal_and_the_result_is_read_for_it() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.go_to("c5b8yp");
+    screen.todo.clear();
+    screen.keys("y");
+    assert_eq!(screen.todo, [Command::ReadResult(id("c5b8yp"))]);
+    screen.event(Event::ResultRead {
+        task: id("c5b8yp"),
+        json: Some(r#"{"content":[{"type":"text","text":"Sunny\u001b]52;c;x\u0007"}]}"#.to_owned()),
+    });
+    screen.keys("r");
+    assert_eq!(
+        screen.todo.last(),
+        Some(&Command::Copy("Sunny\u{FFFD}]52;c;x\u{FFFD}".to_owned()))
+    );
+}
+
+#[test]
+fn what_is_recorded_of_the_wire_is_read_while_it_is_looked_at_and_searched() {
+    let mut screen = Screen::morning(WIDE, colour());
+    let (task, server) = (id("q7m2xk"), ServerName::new("build-box"));
+    let read = Command::ReadWire {
+        task: task.clone(),
+        server: server.clone(),
+    };
+    let reads = |screen: &Screen| screen.todo.iter().filter(|it| **it == read).count();
+    screen.keys("enter ] ] ]");
+    assert_eq!(reads(&screen), 0, "nobody looks at it");
+    screen.keys("]");
+    assert_eq!((screen.state.tab, reads(&screen)), (Tab::Trace, 1));
+    assert!(screen.draw().contains("reading what is recorded"));
+    // It moves while the read is under way, and is read once more after that.
+    let mut view = morning().remove(3);
+    assert_eq!(view.task.id, task);
+    (view.task.seq, view.saved_seq) = (15, 15);
+    screen.event(Event::Session(SessionEvent::Task(Arc::new(view))));
+    assert_eq!(reads(&screen), 1);
+    let entries = Vec::new();
+    screen.event(Event::WireRead {
+        task: task.clone(),
+        entries,
+    });
+    assert_eq!(reads(&screen), 2);
+    assert!(screen.draw().contains(":trace records from now on"));
+    let entries = recorded("build-box", "q7m2xk");
+    screen.event(Event::WireRead {
+        task: task.clone(),
+        entries,
+    });
+    assert_eq!(reads(&screen), 2);
+    let picture = screen.draw();
+    assert!(picture.contains("> 12 POST /mcp"), "{picture}");
+
+    screen.keys("/").type_in("end: CONNECTION").keys("enter");
+    assert_eq!(answer(&screen), "1 match");
+
+    screen.todo.clear();
+    screen.keys("esc :").type_in("trace").keys("enter");
+    let ask = SessionRequest::Trace {
+        server: Some(server),
+        is_on: None,
+    };
+    assert_eq!(asks(&screen), [ask]);
+    screen.keys("[");
+    assert_eq!(screen.state.wire, None, "nothing is kept of it");
+}
+
+#[test]
+fn the_palette_runs_commands_by_their_words() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.todo.clear();
+    screen.keys(":").type_in("pause").keys("enter");
+    assert_eq!(asks(&screen), [SessionRequest::Pause(id("q7m2xk"))]);
+    screen.keys(":").type_in("filter status:lost").keys("enter");
+    assert_eq!(screen.state.filter.text(), "status:lost");
+    screen.keys("esc esc :").type_in("attach t9").keys("enter");
+    assert_eq!(screen.state.cursor, Some(id("t9x4gz")));
+    screen.keys(":").type_in("no such word").keys("enter");
+    assert!(answer(&screen).contains("no command"));
+}
+
+#[test]
+fn the_palette_acts_on_the_tasks_that_are_named_there_or_says_why_not() {
+    let typed = |line: &str| {
+        let mut screen = Screen::morning(WIDE, colour());
+        screen.go_to("m2hn5t").keys("space").go_to("q7m2xk");
+        screen.todo.clear();
+        screen.keys("3 :").type_in(line).keys("enter");
+        screen
+    };
+    let top = |screen: &Screen| match screen.state.overlays.last() {
+        Some(Overlay::Menu { menu, .. }) => format!("{menu:?}"),
+        Some(Overlay::Question(form)) => format!("asks {}", form.task),
+        Some(Overlay::Call(form)) => format!("{:?} {:?}", form.origin, form.name.text()),
+        other => format!("{other:?}"),
+    };
+    assert_eq!(
+        asks(&typed("pause pd6")),
+        [SessionRequest::Pause(id("pd6xw8"))]
+    );
+    assert_eq!(
+        asks(&typed("resume m2")),
+        [SessionRequest::Resume(id("m2hn5t"))]
+    );
+    assert_eq!(
+        asks(&typed("rm c5")),
+        [SessionRequest::Forget(id("c5b8yp"))]
+    );
+    let forgotten = ["c5b8yp", "h7r2dd"].map(|name| SessionRequest::Forget(id(name)));
+    assert_eq!(asks(&typed("rm c5 h7")), forgotten);
+    assert_eq!(top(&typed("cancel t9")), "Cancel([TaskId(\"t9x4gz\")])");
+    assert!(top(&typed("cancel --all")).contains("pd6xw8"));
+    assert_eq!(top(&typed("answer k3")), "asks k3v9ra");
+    assert!(top(&typed("again c5 city=Faro")).contains("c5b8yp"));
+    for (line, task, tab) in [
+        ("result c5", "c5b8yp", Tab::Result),
+        ("logs m2", "m2hn5t", Tab::Log),
+    ] {
+        let screen = typed(line);
+        assert_eq!(screen.state.cursor, Some(id(task)));
+        assert_eq!((screen.state.pane, screen.state.tab), (Pane::Tasks, tab));
+        assert!(screen.state.is_zoomed);
+    }
+    assert_eq!(typed("watch pd").state.cursor, Some(id("pd6xw8")));
+    assert_eq!(
+        typed("tools -s ci").state.tools_of,
+        Some(ServerName::new("ci"))
+    );
+    for (line, words) in [
+        ("cancel zz", "no task begins with zz"),
+        (
+            "cancel c5",
+            "c5b8yp is completed; there is nothing to cancel",
+        ),
+        (
+            "tools nowhere",
+            "no server is called \"nowhere\"; there are build-box, lab, ci",
+        ),
+    ] {
+        let screen = typed(line);
+        assert_eq!(answer(&screen), words);
+        assert_eq!(screen.state.marks.len(), 1, "what is marked is left alone");
+    }
+}
+
+#[test]
+fn a_call_typed_in_the_palette_opens_its_form_filled_in() {
+    let form = |screen: &Screen| match screen.state.overlays.last() {
+        Some(Overlay::Call(form)) => (**form).clone(),
+        other => panic!("{other:?}"),
+    };
+    let line = "call -s ci resumable_data_processing dataset_name='eu 1' total_records=7 verbose=yes --name film";
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys(":").type_in(line).keys("enter");
+    // Its tools are not known yet: what is typed waits for them.
+    assert_eq!(form(&screen).tool, None);
+    screen.answer_tools();
+    let filled = form(&screen);
+    assert_eq!(filled.server, Some(ServerName::new("ci")));
+    assert_eq!(filled.name.text(), "film");
+    screen.todo.clear();
+    screen.keys("ctrl-s");
+    let all = asks(&screen);
+    let [SessionRequest::Start(call)] = all.as_slice() else {
+        panic!("{all:?}");
+    };
+    assert_eq!(
+        call.arguments,
+        r#"{"dataset_name":"eu 1","total_records":7,"batch_size":10,"speed":"slow","verbose":true}"#
+    );
+    // Where they cannot be known, nothing of it is lost, and it is said that nobody checks it.
+    let mut screen = Screen::morning(WIDE, colour());
+    screen
+        .keys(":")
+        .type_in("call -s ci train epochs=3 model=a")
+        .keys("enter")
+        .refuse_tools("ci wants credentials");
+    let drawn = screen.draw();
+    assert!(
+        drawn.contains("not known, so nothing is checked: ci wants credentials"),
+        "{drawn}"
+    );
+    screen.todo.clear();
+    screen.keys("ctrl-s");
+    let all = asks(&screen);
+    let [SessionRequest::Start(call)] = all.as_slice() else {
+        panic!("{all:?}");
+    };
+    assert_eq!(call.arguments, r#"{"epochs":3,"model":"a"}"#);
+    // What does not fit stays in its field, in place of a default that nobody asked for.
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("2").answer_tools().keys("1 :");
+    screen
+        .type_in("call resumable_data_processing dataset_name=eu total_records=many")
+        .keys("enter");
+    screen.todo.clear();
+    screen.keys("ctrl-s");
+    assert_eq!(asks(&screen), []);
+    assert!(screen.draw().contains("many"), "{}", screen.draw());
+    // Now they are known; what does not fit is said.
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("2").answer_tools().keys("1 :");
+    screen
+        .type_in("call get_forecast city=Faro wind=3")
+        .keys("enter");
+    assert_eq!(
+        form(&screen).complaints,
+        ["wind is not an argument of this tool"]
+    );
+    assert!(screen.draw().contains("Faro"));
+    // What is no tool narrows the choice down, and what is filled in is kept for the one that is taken.
+    screen
+        .keys("esc esc esc :")
+        .type_in("call fore city=Faro")
+        .keys("enter");
+    assert_eq!(form(&screen).filter.text(), "fore");
+    screen.keys("enter");
+    assert!(screen.draw().contains("Faro"));
+    for (line, words) in [
+        (
+            "call -s nowhere get_forecast",
+            "no server is called \"nowhere\"; there are build-box, lab, ci",
+        ),
+        (
+            "call t --once x",
+            "--once is not read here; -s, --name and key=value are",
+        ),
+    ] {
+        let mut screen = Screen::morning(WIDE, colour());
+        screen.keys(":").type_in(line).keys("enter");
+        assert_eq!(answer(&screen), words);
+    }
+}
+
+#[test]
+fn the_palette_knows_the_commands_that_are_no_keys() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys(":").type_in("save-view film");
+    let drawn = screen.draw();
+    assert!(
+        drawn.contains("keep what is shown now under a name"),
+        "{drawn}"
+    );
+}
+
+#[test]
+fn esc_goes_back_layer_by_layer_and_never_out() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("3 esc");
+    assert_eq!(screen.state.pane, Pane::Tasks);
+    screen.keys("enter");
+    assert_eq!(
+        (screen.state.focus, screen.state.is_zoomed),
+        (Focus::Detail, true)
+    );
+    for _ in 0..20 {
+        screen.keys("esc");
+    }
+    assert_eq!(screen.state.focus, Focus::List);
+    assert!(screen.state.is_over().is_none());
+    assert!(answer(&screen).contains("q leaves"));
+}
+
+#[test]
+fn enter_on_a_failed_task_shows_its_error() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.go_to("8fw2mc");
+    screen.todo.clear();
+    screen.keys("enter");
+    assert_eq!(screen.state.tab, Tab::Result);
+    assert!(screen.draw().contains("see the console"));
+}
+
+#[test]
+fn arguments_without_measure_are_not_laid_out() {
+    let mut screen = Screen::morning(WIDE, colour());
+    let mut view = morning().remove(3);
+    let id = view.task.id.to_string();
+    view.task.arguments = format!(r#"{{"x":"{}"}}"#, "x".repeat(300_000));
+    news(&mut screen, view);
+    screen.go_to(&id);
+    screen.keys("enter");
+    while screen.state.tab != Tab::Arguments {
+        screen.keys("]");
+    }
+    let drawn = screen.draw();
+    assert!(drawn.contains("too much for this pane"), "{drawn}");
+}
+
+#[test]
+fn the_bell_rings_for_what_needs_a_person() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.todo.clear();
+    let mut view = morning().remove(3);
+    view.task.status = Status::InputRequired;
+    news(&mut screen, view);
+    assert!(screen.todo.contains(&Command::Bell));
+}
+
+/// The words of the notifications so far.
+fn notified(screen: &Screen) -> Vec<&str> {
+    screen
+        .todo
+        .iter()
+        .filter_map(|command| match command {
+            Command::Notify(words) => Some(words.as_str()),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn what_ends_while_nobody_looks_is_told_together() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.event(Event::Input(Input::FocusLost));
+    screen.wait(5_000);
+    screen.todo.clear();
+    let running: Vec<TaskView> = morning()
+        .into_iter()
+        .filter(|view| view.task.status == Status::Running)
+        .collect();
+    let ended = |place: usize, status: Status| {
+        let mut view = running[place].clone();
+        view.task.status = status;
+        view
+    };
+    screen.news(ended(0, Status::Completed));
+    assert_eq!(notified(&screen).len(), 1);
+    assert!(screen.todo.contains(&Command::Bell));
+    screen.todo.clear();
+    // Too close to it: these wait, and the one that needs a person gives the words.
+    screen.news(ended(1, Status::Completed));
+    screen.news(ended(2, Status::Failed));
+    assert_eq!(notified(&screen), [""; 0]);
+    assert!(next_wake(&screen.state, screen.now).is_some());
+    screen.wait(2_000);
+    let words = notified(&screen);
+    let [words] = words.as_slice() else {
+        panic!("{words:?}");
+    };
+    assert!(
+        words.contains("failed") && words.ends_with("(and 1 more)"),
+        "{words}"
+    );
+}
+
+#[test]
+fn who_looks_is_not_told_what_he_sees() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.event(Event::Input(Input::FocusGained));
+    screen.todo.clear();
+    let mut view = morning().remove(3);
+    view.task.status = Status::Completed;
+    screen.news(view);
+    assert!(!screen.todo.contains(&Command::Bell));
+    assert_eq!(notified(&screen), [""; 0]);
+}
+
+#[test]
+fn a_terminal_that_never_speaks_of_its_focus_counts_as_left_a_minute_after_the_last_key() {
+    for (waited, is_told) in [(30_000, false), (90_000, true)] {
+        let mut screen = Screen::morning(WIDE, colour());
+        screen.keys("j").wait(waited);
+        screen.todo.clear();
+        let mut view = morning().remove(3);
+        view.task.status = Status::Completed;
+        screen.news(view);
+        assert_eq!(screen.todo.contains(&Command::Bell), is_told, "{waited}");
+        assert_eq!(!notified(&screen).is_empty(), is_told, "{waited}");
+    }
+}
+
+#[test]
+fn what_is_switched_off_is_not_told() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.event(Event::Input(Input::FocusLost));
+    screen.state.setup.notify = Notify {
+        bell: Tell::NeedsYou,
+        desktop: Tell::Off,
+        title: false,
+        ..Notify::default()
+    };
+    screen.todo.clear();
+    let mut view = morning().remove(3);
+    view.task.status = Status::Completed;
+    screen.news(view);
+    let beside = |command: &Command| {
+        matches!(
+            command,
+            Command::Bell | Command::Notify(_) | Command::SetTitle(_)
+        )
+    };
+    assert!(!screen.todo.iter().any(beside), "{:?}", screen.todo);
+    let mut view = morning().remove(4);
+    view.task.status = Status::InputRequired;
+    screen.news(view);
+    screen.wait(2_000);
+    assert!(screen.todo.contains(&Command::Bell));
+    assert_eq!(notified(&screen), [""; 0]);
+}
+
+#[test]
+fn the_taskbar_shows_the_mean_of_what_runs_at_a_gentle_pace() {
+    let mut screen = Screen::new(WIDE, colour());
+    let shown = |screen: &Screen| -> Vec<Overall> {
+        let overall = |command: &Command| match command {
+            Command::Progress(overall) => Some(*overall),
+            _ => None,
+        };
+        screen.todo.iter().filter_map(overall).collect()
+    };
+    let mut view = morning()
+        .into_iter()
+        .find(|view| view.task.status == Status::Running)
+        .unwrap();
+    view.task.progress = None;
+    screen.news(view.clone());
+    assert_eq!(shown(&screen), [Overall::Busy]);
+    let at = |value| {
+        Some(Progress {
+            value,
+            total: Some(100.0),
+            message: None,
+        })
+    };
+    for value in [10.0, 20.0, 30.0] {
+        view.task.progress = at(value);
+        screen.news(view.clone());
+    }
+    assert_eq!(shown(&screen).len(), 1);
+    screen.wait(1_000);
+    assert_eq!(shown(&screen), [Overall::Busy, Overall::Percent(30)]);
+    view.task.status = Status::Completed;
+    screen.news(view);
+    assert_eq!(shown(&screen).last(), Some(&Overall::None));
+}
+
+#[test]
+fn toasts_stack_to_three_and_errors_stay_longer() {
+    let mut screen = Screen::new(WIDE, colour());
+    for words in ["one", "two", "three"] {
+        screen.event(Event::Worked(words.to_owned()));
+    }
+    screen.event(Event::Failed("it broke".to_owned()));
+    assert_eq!(screen.state.toasts.len(), 3);
+    screen.wait(4_000);
+    let left: Vec<&str> = screen
+        .state
+        .toasts
+        .iter()
+        .map(|toast| toast.text.as_str())
+        .collect();
+    assert_eq!(left, ["it broke"]);
+    screen.wait(4_000);
+    assert!(screen.state.toasts.is_empty());
+    assert_eq!(screen.state.messages.len(), 4);
+}
+
+#[test]
+fn what_ended_unseen_is_seen_when_it_is_left_on_the_screen() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.todo.clear();
+    screen.keys("ctrl-c ctrl-c");
+    assert_eq!(asks(&screen), [SessionRequest::Seen(id("c5b8yp"))]);
+}
+
+#[test]
+fn a_task_that_is_erased_takes_its_dialog_with_it() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("e");
+    screen.event(Event::Session(SessionEvent::Erased(id("q7m2xk"))));
+    assert!(screen.state.overlays.is_empty());
+    assert!(screen.state.cursor.is_some());
+}
+
+#[test]
+fn one_turn_with_a_hundred_thousand_tasks_stays_cheap() {
+    // Not a benchmark: a frame that built every row would take minutes here.
+    let mut screen = Screen::new(WIDE, colour());
+    let one = morning().remove(3);
+    let views = (0..100_000_u64)
+        .map(|number| {
+            let mut view = one.clone();
+            view.task.id = longhaul::domain::TaskId::from_bits(number);
+            Arc::new(view)
+        })
+        .collect();
+    screen.event(Event::Restored {
+        views,
+        servers: servers(),
+        saved_at: None,
+    });
+    for _ in 0..50 {
+        screen.draw();
+    }
+    assert!(screen.state.lines.len() > 100_000);
+}
+
+#[test]
+fn a_refusal_is_said_aloud() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.todo.clear();
+    screen.keys("p");
+    let Some(Command::Ask(ask, _)) = screen.todo.first().cloned() else {
+        panic!();
+    };
+    screen.event(Event::Session(SessionEvent::Answer {
+        ask,
+        outcome: Err(longhaul::domain::RequestError::Usage(
+            "Not paused: lab has no pause tool; the call keeps running".to_owned(),
+        )),
+    }));
+    assert!(screen.draw().contains("lab has no pause tool"));
+}
+
+#[test]
+fn the_answer_to_a_key_goes_by_itself_or_gives_way_to_the_refusal() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.todo.clear();
+    screen.keys("p");
+    assert_eq!(answer(&screen), "asked: pause q7m2xk");
+    assert!(next_wake(&screen.state, screen.now).is_some());
+    screen.wait(5_000);
+    assert_eq!(answer(&screen), "");
+    screen.todo.clear();
+    screen.keys("p");
+    let Some(Command::Ask(ask, _)) = screen.todo.first().cloned() else {
+        panic!();
+    };
+    let words = "Not paused: lab has no pause tool; the call keeps running";
+    screen.event(Event::Session(SessionEvent::Answer {
+        ask,
+        outcome: Err(longhaul::domain::RequestError::Usage(words.to_owned())),
+    }));
+    assert_eq!(answer(&screen), words);
+    assert_eq!(screen.state.messages.back().unwrap().text, words);
+}
+
+#[test]
+fn the_strip_of_the_demo_comes_back_after_every_remark() {
+    let mut screen = Screen::new(WIDE, colour());
+    screen.state.setup.is_demo = true;
+    let mut view = morning().remove(4);
+    news(&mut screen, view.clone());
+    assert!(screen.draw().contains("try 2 in 4 s (r now)"));
+    view.contact = Connectivity::Live { last_byte: ago(0) };
+    view.task.remark = Some("back after 2.1 s".to_owned());
+    news(&mut screen, view.clone());
+    assert!(screen.draw().contains("render_movie: back after 2.1 s"));
+    screen.wait(6_000);
+    assert!(!screen.draw().contains("render_movie: back after"));
+    assert!(screen.draw().contains("try: b c cuts the network"));
+    view.task.remark = Some("the server said no".to_owned());
+    news(&mut screen, view.clone());
+    assert!(screen.draw().contains("render_movie: the server said no"));
+    news(&mut screen, settled(view, Status::Failed, 0));
+    assert!(!screen.draw().contains("render_movie: the server said no"));
+    assert!(
+        screen
+            .draw()
+            .contains("try: n new call, R run again, b break")
+    );
+}
+
+#[test]
+fn steps_that_come_in_a_burst_after_a_break_make_no_rate() {
+    let mut screen = Screen::new(WIDE, colour());
+    let mut view = morning().remove(3);
+    view.contact = Connectivity::Unwatched { as_of: ago(0) };
+    news(&mut screen, view.clone());
+    view.contact = Connectivity::Live { last_byte: ago(0) };
+    for value in 31..49 {
+        view.task.progress = progress(f64::from(value), Some(50.0), None);
+        screen.wait(1);
+        news(&mut screen, view.clone());
+    }
+    let task_row = screen.state.task(&id("q7m2xk")).unwrap();
+    assert_eq!(task_row.pace.rate(screen.now), None);
+    // Another attempt starts over too.
+    for value in [48.2, 48.4, 48.6, 48.8] {
+        view.task.progress = progress(value, Some(50.0), None);
+        screen.wait(1_000);
+        news(&mut screen, view.clone());
+    }
+    let task_row = screen.state.task(&id("q7m2xk")).unwrap();
+    assert!(task_row.pace.rate(screen.now).unwrap() < 1.0);
+    view.task.attempts[0].number = 2;
+    view.task.progress = progress(49.0, Some(50.0), None);
+    news(&mut screen, view);
+    let task_row = screen.state.task(&id("q7m2xk")).unwrap();
+    assert_eq!(task_row.pace.rate(screen.now), None);
+}
+
+#[test]
+fn an_unknown_task_has_no_price() {
+    let mut unknown = morning().remove(6);
+    unknown.task.status = Status::Unknown(longhaul::domain::Window::NoIds);
+    assert_eq!(LeaveImpact::of_task(&unknown.task), None);
+    // An older driver may still say so.
+    let mut screen = Screen::new(WIDE, colour());
+    screen.state.setup.is_demo = true;
+    news(&mut screen, unknown);
+    news(&mut screen, morning().remove(4));
+    assert!(!screen.draw().contains("DIES"));
+    screen.keys("q").wait(500);
+    let drawn = screen.draw();
+    assert!(drawn.contains("leave: 1 likely until"));
+    assert!(!drawn.contains("DIES"), "{drawn}");
+}
+
+#[test]
+fn nothing_fits_is_no_longer_said_once_a_row_fits() {
+    let mut screen = Screen::new(WIDE, colour());
+    news(&mut screen, morning().remove(3));
+    screen.keys("/").type_in("reindex").keys("enter");
+    assert!(answer(&screen).contains("nothing fits"));
+    screen.wait(1_500);
+    news(&mut screen, morning().remove(5));
+    screen.wait(500);
+    assert_eq!(answer(&screen), "");
+}
+
+#[test]
+fn a_driver_that_is_gone_is_not_believed_to_go_on() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.event(Event::Session(SessionEvent::Driver {
+        pid: 77,
+        is_us: false,
+    }));
+    screen.event(Event::Session(SessionEvent::Undriven));
+    assert!(!screen.draw().contains("process 77 drives"));
+    screen.keys("q");
+    assert!(screen.state.is_over().is_none());
+    assert!(screen.draw().contains("DIES    pd6xw8"));
+}
+
+#[test]
+fn headings_count_what_stands_below_them_and_say_what_of_it_has_left() {
+    let mut screen = Screen::morning(WIDE, colour());
+    assert!(screen.draw().contains(" RUNNING 4 "));
+    // Under the cursor, and within a second of a key: the row stays, the numbers do not.
+    screen.keys("k j").wait(400);
+    news(
+        &mut screen,
+        settled(morning().remove(3), Status::Completed, 0),
+    );
+    let drawn = screen.draw();
+    assert!(drawn.contains(" 3 running  3 done"), "{drawn}");
+    assert!(drawn.contains(" RUNNING 3, 1 ended "), "{drawn}");
+    assert!(drawn.contains(" DONE 2, 1 new"), "{drawn}");
+    screen.wait(400);
+    let mut paused = morning().remove(5);
+    paused.task.status = Status::Paused;
+    news(&mut screen, paused);
+    let drawn = screen.draw();
+    assert!(drawn.contains(" 2 running  1 paused"), "{drawn}");
+    assert!(drawn.contains(" RUNNING 2, 1 paused, 1 ended"), "{drawn}");
+}
+
+#[test]
+fn a_list_that_the_user_asks_for_anew_has_every_row_where_it_belongs() {
+    for keys in [
+        "/ d enter",
+        "!",
+        ".",
+        "B B B",
+        "s",
+        "S",
+        "g",
+        "3 esc",
+        "3 1",
+        "2 q",
+    ] {
+        let mut screen = Screen::morning(WIDE, colour());
+        news(
+            &mut screen,
+            settled(morning().remove(3), Status::Completed, 0),
+        );
+        let stray = |screen: &Screen| {
+            let mut entities = screen.state.tasks.values();
+            entities.any(|task_row| task_row.home != task_row.belongs())
+        };
+        assert!(stray(&screen), "the row under the cursor waits");
+        screen.keys("k j");
+        assert!(stray(&screen), "so does one within a second of a key");
+        screen.keys(keys);
+        assert!(!stray(&screen), "{keys}");
+    }
+}
+
+#[test]
+fn the_log_leaves_no_digit_out() {
+    let mut screen = Screen::morning(WIDE, colour());
+    let mut entry = history().remove(3);
+    entry.seq = 15;
+    entry.what = HistoryEvent::Progress {
+        value: 44_125.0,
+        total: Some(60_000.0),
+        message: None,
+    };
+    screen.event(Event::History {
+        task: id("q7m2xk"),
+        entries: vec![entry],
+        dropped: 0,
+    });
+    screen.keys("esc enter ]");
+    assert!(screen.draw().contains("44,125/60,000"), "{}", screen.draw());
+    screen.keys("/").type_in("44,125/60,000").keys("enter");
+    assert_eq!(answer(&screen), "1 match");
+}
+
+#[test]
+fn what_does_not_fit_is_said_in_words() {
+    let mut screen = Screen::new(WIDE, colour());
+    for number in 0..60 {
+        let mut view = morning().remove(3);
+        view.task.id = longhaul::domain::TaskId::from_bits(number);
+        news(&mut screen, view);
+    }
+    screen.wait(1_000).keys("g");
+    assert!(screen.draw().contains(" more ↓"), "{}", screen.draw());
+    screen.keys("G");
+    assert!(screen.draw().contains(" more ↑"), "{}", screen.draw());
+}
+
+#[test]
+fn the_footer_of_the_edit_dialog_says_save() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("e");
+    assert!(screen.draw().contains("Ctrl-S save"), "{}", screen.draw());
+    assert!(screen.draw().contains("Enter next"));
+    screen.keys("tab tab tab");
+    assert!(screen.draw().contains("Enter save"));
+}
+
+#[test]
+fn what_now_greys_what_cannot_be_done_and_says_why() {
+    let mut screen = Screen::new(WIDE, colour());
+    let mut unknown = morning().remove(6);
+    unknown.task.status = Status::Unknown(longhaul::domain::Window::NoIds);
+    unknown.task.attempts[0].cursors = longhaul::domain::Cursors::default();
+    news(&mut screen, unknown.clone());
+    screen.keys("enter").wait(500);
+    assert!(
+        screen
+            .draw()
+            .contains("look for it on the server (no event id and no checkpoint")
+    );
+    screen.todo.clear();
+    screen.keys("l");
+    assert_eq!(asks(&screen), []);
+    screen.keys("esc");
+    unknown.task.resumability.checkpoint = true;
+    news(&mut screen, unknown);
+    screen.keys("enter").wait(500).keys("l");
+    assert_eq!(asks(&screen), [SessionRequest::Resume(id("pd6xw8"))]);
+}
+
+#[test]
+fn one_task_needs_you_and_two_need_you() {
+    let mut screen = Screen::new(WIDE, colour());
+    news(&mut screen, morning().remove(1));
+    assert!(screen.draw().contains(" 1 needs you "));
+    news(&mut screen, morning().remove(2));
+    assert!(screen.draw().contains(" 2 need you "));
+}
+
+#[test]
+fn a_long_refusal_can_be_read_to_its_end_among_the_messages() {
+    let mut screen = Screen::morning(USUAL, colour());
+    screen.todo.clear();
+    screen.keys("p");
+    let Some(Command::Ask(ask, _)) = screen.todo.first().cloned() else {
+        panic!();
+    };
+    let words = "Not paused: this server has no tool that pauses a run, so the work goes on; cancel it with x, or leave and come back";
+    screen.event(Event::Session(SessionEvent::Answer {
+        ask,
+        outcome: Err(longhaul::domain::RequestError::Usage(words.to_owned())),
+    }));
+    screen.wait(60_000).keys("4");
+    let drawn = screen.draw();
+    assert!(drawn.contains("or leave and come"), "{drawn}");
+}
+
+#[test]
+fn leaving_offers_no_wait_where_nothing_would_die() {
+    let mut screen = Screen::new(WIDE, colour());
+    news(&mut screen, morning().remove(4));
+    screen.keys("q").wait(500);
+    assert!(screen.draw().contains("stay"));
+    assert!(!screen.draw().contains("leave once"));
+}
+
+#[test]
+fn asked_words_are_those_of_the_screen() {
+    for (what, word) in [
+        (ControlKind::Pausing, "pausing 8s"),
+        (ControlKind::Resuming, "resuming 8s"),
+        (ControlKind::Cancelling, "stopping 8s"),
+    ] {
+        let mut screen = Screen::morning(WIDE, colour());
+        let mut view = morning().remove(5);
+        view.task.asked = Some(longhaul::domain::ControlRequest {
+            what,
+            at: ago(8_000),
+        });
+        news(&mut screen, view);
+        assert!(screen.draw().contains(word), "{word}");
+    }
+}
+
+#[test]
+fn the_price_of_a_running_row_is_the_word_of_the_list() {
+    let screen = Screen::morning(WIDE, colour());
+    let drawn = screen.draw();
+    for price in [
+        LeaveImpact::Safe { why: String::new() },
+        LeaveImpact::Likely {
+            why: String::new(),
+            until: None,
+        },
+        LeaveImpact::Dies { why: String::new() },
+    ] {
+        assert!(
+            drawn.contains(&format!(" {}\n", price.label())),
+            "{}",
+            price.label()
+        );
+    }
+}
+
+/// The screen with these keys; nothing of them is refused.
+fn with_keys(wishes: &[(&str, &[&str])]) -> Screen {
+    let wishes: Vec<KeyOverride> = wishes
+        .iter()
+        .map(|(word, chords)| KeyOverride {
+            word: (*word).to_owned(),
+            chords: chords.iter().map(|chord| (*chord).to_owned()).collect(),
+        })
+        .collect();
+    let (keys, said) = Keymap::with(&wishes);
+    assert_eq!(said, []);
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.state.setup.keys = keys;
+    screen.todo.clear();
+    screen
+}
+
+#[test]
+fn a_key_of_the_users_own_acts_and_every_place_that_names_keys_names_it() {
+    let mut screen = with_keys(&[
+        ("pause", &["ctrl-p"]),
+        ("cancel", &["delete", "X"]),
+        ("resume", &["ctrl-r"]),
+        ("again", &[]),
+        ("help", &["H"]),
+        ("open", &["o"]),
+        ("zoom", &["K"]),
+    ]);
+    screen.keys("p");
+    assert_eq!(answer(&screen), "p does nothing here; H shows the keys");
+    assert_eq!(asks(&screen), []);
+    screen.keys("ctrl-p");
+    assert_eq!(asks(&screen), [SessionRequest::Pause(id("q7m2xk"))]);
+    let drawn = screen.draw_text();
+    for shown in [
+        "o open",
+        "Ctrl-P pause",
+        "Ctrl-R resume",
+        "Delete cancel",
+        "[ ] tab  K zoom",
+    ] {
+        assert!(drawn.contains(shown), "{shown} is not in:\n{drawn}");
+    }
+    // Rows, answers and the banner name keys in sentences.
+    assert!(drawn.contains("o answers"), "{drawn}");
+    assert!(!drawn.contains("Enter"), "{drawn}");
+    assert!(!drawn.contains("run again"), "{drawn}");
+
+    screen.keys("H");
+    let help = screen.draw_text();
+    for (key, words) in [
+        ("Ctrl-P ", "pause; press again"),
+        ("Delete X", "cancel (asks"),
+    ] {
+        let line = help.lines().find(|line| line.contains(words));
+        assert!(line.is_some_and(|line| line.contains(key)), "{key}: {help}");
+    }
+    assert!(help.contains(":again"), "{help}");
+    screen.keys("esc :").type_in("pause");
+    let palette = screen.draw_text();
+    let mut lines = palette.lines();
+    let line = lines.find(|line| line.contains("pause; press again"));
+    assert!(
+        line.is_some_and(|line| line.contains("Ctrl-P")),
+        "{palette}"
+    );
+
+    screen.keys("esc").go_to("c5b8yp").keys("ctrl-r");
+    assert!(
+        answer(&screen).ends_with(":again runs it again"),
+        "{}",
+        answer(&screen)
+    );
+}
+
+#[test]
+fn a_letter_of_a_choice_chooses_whatever_key_leaves() {
+    let mut screen = with_keys(&[("quit", &["Q", "y"]), ("copy", &["C"])]);
+    screen.keys("x").wait(500).keys("y");
+    assert_eq!(asks(&screen), [SessionRequest::Cancel(id("q7m2xk"))]);
+    screen.todo.clear();
+    screen.keys("x").wait(500).keys("Q");
+    assert_eq!(asks(&screen), []);
+    assert!(screen.state.overlays.is_empty());
+    screen.keys("Q");
+    assert_ne!(screen.state.leaving, Leaving::No);
+}
+
+#[test]
+fn suspend_and_redraw_work_under_any_layer() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("esc n");
+    screen.todo.clear();
+    screen.keys("ctrl-z ctrl-l");
+    assert_eq!(screen.todo, [Command::Suspend, Command::Redraw]);
+    assert_eq!(screen.state.overlays.len(), 1);
+}
+
+#[test]
+fn events_after_the_end_do_nothing() {
+    let mut state = State::new(Setup::default());
+    let now = at(0);
+    let quit = update(&mut state, Event::Input(Input::Key(Chord::char('q'))), now);
+    assert!(matches!(quit.as_slice(), [.., Command::Quit(_)]));
+    assert_eq!(update(&mut state, Event::Tick, now), []);
+    assert_eq!(next_wake(&state, now), None);
+    assert!(now.mono > Mono(0));
+}
+
+/// The calls that were asked for since this was last looked at.
+fn started(screen: &mut Screen) -> Vec<NewCall> {
+    let asked = std::mem::take(&mut screen.todo);
+    let call = |command: Command| match command {
+        Command::Ask(_, SessionRequest::Start(call)) => Some(*call),
+        _ => None,
+    };
+    asked.into_iter().filter_map(call).collect()
+}
+
+#[test]
+fn a_repeat_that_may_do_harm_is_asked_for_and_any_other_is_not() {
+    let says = |read_only, destructive, idempotent| {
+        let mut tools = tools();
+        for tool in &mut tools {
+            (tool.read_only, tool.destructive, tool.idempotent) =
+                (read_only, destructive, idempotent);
+        }
+        tools
+    };
+    for (hints, words) in [
+        ((None, None, None), None),
+        (
+            (None, Some(true), None),
+            Some("calls this tool destructive"),
+        ),
+        ((Some(true), Some(true), None), None),
+        ((None, None, Some(true)), None),
+        ((None, Some(false), None), None),
+    ] {
+        let mut screen = Screen::morning((120, 36), colour());
+        screen.keys("esc").go_to("q7m2xk").keys("R");
+        screen.answer_with(says(hints.0, hints.1, hints.2));
+        screen.todo.clear();
+        screen.keys("ctrl-s");
+        let Some(words) = words else {
+            assert_eq!(started(&mut screen).len(), 1, "{hints:?}");
+            continue;
+        };
+        assert!(screen.draw_text().contains(words), "{}", screen.draw());
+        assert_eq!(started(&mut screen), []);
+        // A key typed by reflex is no consent, and a no leaves the form as it was.
+        screen.keys("y");
+        assert_eq!(started(&mut screen), []);
+        screen.wait(1_000).keys("n ctrl-s").wait(1_000).keys("y");
+        let calls = started(&mut screen);
+        assert_eq!(calls.len(), 1);
+        assert!(calls[0].origin.is_some() && !calls[0].is_unchecked);
+    }
+}
+
+#[test]
+fn sent_unchecked_is_said_only_of_what_is_sent() {
+    let mut tools = tools();
+    for tool in &mut tools {
+        tool.input_schema = r##"{"allOf": [{"$ref": "#"}]}"##.to_owned();
+        tool.destructive = Some(true);
+    }
+    let said = |screen: &Screen| {
+        let messages = screen.state.messages.iter();
+        messages
+            .filter(|message| message.text.contains("sent unchecked"))
+            .count()
+    };
+    let mut screen = Screen::morning((120, 36), colour());
+    screen.keys("esc").go_to("q7m2xk").keys("R");
+    screen.answer_with(tools);
+    screen.keys("ctrl-s").wait(1_000).keys("n");
+    assert_eq!(said(&screen), 0);
+    screen.keys("ctrl-s").wait(1_000).keys("y");
+    assert_eq!(said(&screen), 1, "{}", screen.draw());
+}
+
+#[test]
+fn what_only_the_schema_is_against_goes_out_unchecked_when_asked_twice() {
+    let mut tools = tools();
+    tools[0].input_schema =
+        r#"{"properties": {"code": {"type": "string", "pattern": "^[A-Z]+$"}}}"#.to_owned();
+    let mut screen = Screen::morning((120, 36), colour());
+    screen.keys("esc n enter").answer_with(tools);
+    screen.keys("enter").type_in("abc").keys("enter enter");
+    screen.todo.clear();
+    screen.keys("enter enter");
+    assert_eq!(started(&mut screen), [], "Enter never means it");
+    let drawn = screen.draw();
+    assert!(
+        drawn.contains("code must fit the pattern ^[A-Z]+$"),
+        "{drawn}"
+    );
+    assert!(drawn.contains("code!"), "{drawn}");
+    // Typing on takes the doubt back.
+    screen.keys("backtab").type_in("d").keys("ctrl-s");
+    assert_eq!(started(&mut screen), []);
+    assert!(answer(&screen).contains("once more sends it unchecked"));
+    screen.keys("ctrl-s");
+    let calls = started(&mut screen);
+    assert!(
+        calls[0].is_unchecked && calls[0].arguments.contains("abcd"),
+        "{calls:?}"
+    );
+}
+
+#[test]
+fn the_last_arguments_of_a_tool_are_offered_again_and_a_call_is_copied_as_a_command() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen
+        .keys("esc n enter")
+        .answer_tools()
+        .keys("enter ctrl-p");
+    assert!(
+        answer(&screen).contains("filled in as in q7m2xk"),
+        "{}",
+        answer(&screen)
+    );
+    screen.todo.clear();
+    screen.keys("ctrl-y");
+    let [Command::Copy(line)] = screen.todo.as_slice() else {
+        panic!("{:?}", screen.todo);
+    };
+    assert_eq!(
+        line,
+        "longhaul -s build-box call resumable_data_processing dataset_name=eu-2026 total_records:=50 batch_size:=5"
+    );
+    screen.keys("ctrl-p");
+    assert_eq!(answer(&screen), "no call of this tool is older");
+    screen.todo.clear();
+    screen.keys("ctrl-s");
+    let calls = started(&mut screen);
+    assert_eq!(calls[0].origin, None, "a new call, not a repeat");
+    assert!(
+        calls[0].arguments.contains(r#""dataset_name":"eu-2026""#),
+        "{calls:?}"
+    );
+}
+
+#[test]
+fn a_server_to_call_is_found_by_its_name_and_whatever_is_none_is_a_url() {
+    let mut screen = Screen::morning(WIDE, colour());
+    let at = |screen: &Screen| match screen.state.overlays.last() {
+        Some(Overlay::Call(form)) => (form.server_at, form.url.text().to_owned()),
+        other => panic!("{other:?}"),
+    };
+    screen.go_to("q7m2xk").keys("n");
+    assert_eq!(at(&screen).0, 0);
+    screen.keys("j j k");
+    assert_eq!(at(&screen), (1, String::new()));
+    screen.keys("c i");
+    let drawn = screen.draw();
+    assert!(drawn.contains("named: ci"), "{drawn}");
+    screen.todo.clear();
+    screen.keys("enter");
+    assert_eq!(
+        asks(&screen),
+        [SessionRequest::Tools(ServerName::new("ci"))]
+    );
+    // One key back: the line of keys says so.
+    assert!(screen.draw().contains("Esc back"), "{}", screen.draw());
+    screen
+        .keys("esc backspace backspace")
+        .type_in("http://127.0.0.1:9/mcp");
+    assert!(
+        screen
+            .draw()
+            .contains("URL of another server: http://127.0.0.1:9/mcp")
+    );
+    screen.todo.clear();
+    screen.keys("enter");
+    assert!(matches!(asks(&screen)[..], [SessionRequest::Server(_)]));
+}
+
+/// The form of a tool that takes this, on build-box.
+fn form_of(size: (u16, u16), schema: &str) -> Screen {
+    let mut screen = Screen::morning(size, colour());
+    let mut tool = tools().remove(1);
+    tool.input_schema = schema.to_owned();
+    screen.go_to("q7m2xk").keys("esc n enter");
+    screen.answer_with(vec![tool]).keys("enter");
+    screen
+}
+
+fn call_form(screen: &Screen) -> &longhaul::app::CallForm {
+    match screen.state.overlays.last() {
+        Some(Overlay::Call(form)) => form,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_is_chosen_is_read_whole_and_so_are_the_choices() {
+    let schema = r#"{"properties": {
+        "angle": {"enum": ["Technical/scientific perspective", "Historical context", "Current events and news"]},
+        "extras": {"type": "array", "items": {"enum": ["wifi", "meal", "lounge", "window", "silence", "luggage"]}}}}"#;
+    let mut screen = form_of(USUAL, schema);
+    screen.keys("right");
+    let drawn = screen.draw();
+    assert!(
+        drawn.contains("< Technical/scientific perspective >"),
+        "{drawn}"
+    );
+    assert!(drawn.contains("events and news "), "{drawn}");
+    screen.keys("down");
+    let drawn = screen.draw();
+    assert!(
+        drawn.contains("Technical/scientific perspective "),
+        "{drawn}"
+    );
+    for word in ["[ ] wifi", "[ ] meal", "[ ] lounge", "0 of 6", "silence,"] {
+        assert!(drawn.contains(word), "{word}: {drawn}");
+    }
+}
+
+#[test]
+fn nothing_that_is_filled_in_gets_lost_on_the_way_to_json_and_back() {
+    let schema = r#"{"properties": {"n": {"type": "integer", "default": 100}, "pay": {"oneOf": [
+        {"title": "card", "type": "object", "properties": {"number": {"type": "string"}}},
+        {"title": "invoice", "type": "object", "properties": {"vat": {"type": "string"}}}]}}}"#;
+    let mut screen = form_of(WIDE, schema);
+    screen.type_in("100abc").keys("ctrl-r");
+    assert!(call_form(&screen).raw.is_none());
+    assert_eq!(call_form(&screen).complaints, ["n must be a whole number"]);
+    screen.keys("ctrl-u").type_in("7").keys("down right right");
+    assert!(screen.draw().contains("< invoice >"));
+    screen.keys("ctrl-r");
+    assert!(call_form(&screen).raw.is_some());
+    screen.keys("ctrl-r");
+    let drawn = screen.draw();
+    assert!(
+        drawn.contains("invoice") && drawn.contains("pay.vat"),
+        "{drawn}"
+    );
+}
+
+#[test]
+fn what_was_filled_in_is_there_again_until_it_is_sent() {
+    let mut screen = form_of(WIDE, r#"{"properties": {"city": {"type": "string"}}}"#);
+    screen.keys("esc");
+    assert_eq!(answer(&screen), "", "nothing is filled in");
+    screen.keys("enter").type_in("Lisbon").keys("esc");
+    assert!(answer(&screen).contains("is kept until it is sent"));
+    screen.keys("esc esc n enter enter");
+    assert!(answer(&screen).contains("as you left it"));
+    assert!(screen.draw().contains("Lisbon"));
+    screen.type_in("!").keys("esc");
+    screen.keys("esc esc 2 enter");
+    assert!(screen.draw().contains("Lisbon!"));
+    // Left as it was, it is dropped.
+    screen.keys("esc");
+    assert!(answer(&screen).contains("dropped"));
+    screen.keys("enter");
+    assert!(!screen.draw().contains("Lisbon"));
+    screen.type_in("Faro").keys("ctrl-s");
+    screen.state.overlays.clear();
+    screen.keys("enter");
+    assert!(!screen.draw().contains("Faro"), "it was sent");
+}
+
+#[test]
+fn a_letter_on_a_list_begins_an_item_and_space_adds_one() {
+    let list = r#"{"properties": {"stops": {"type": "array", "items": {"type": "string"}}}}"#;
+    let mut screen = form_of(WIDE, list);
+    assert!(
+        screen.draw().contains("Space adds an item"),
+        "{}",
+        screen.draw()
+    );
+    screen.keys("a space s t o p");
+    let field = |screen: &Screen| call_form(screen).fields[0].read();
+    assert_eq!(field(&screen), Ok(Some(serde_json::json!(["a stop"]))));
+    screen.keys("up b");
+    assert_eq!(field(&screen), Ok(Some(serde_json::json!(["a stop", "b"]))));
+    screen.keys("up up space");
+    assert_eq!(
+        field(&screen),
+        Ok(Some(serde_json::json!(["a stop", "b", ""])))
+    );
+}
+
+#[test]
+fn what_is_missing_in_the_chosen_alternative_is_named() {
+    let schema = r#"{"properties": {"pay": {"oneOf": [
+        {"title": "card", "type": "object", "required": ["number"], "properties":
+            {"kind": {"const": "card"}, "number": {"type": "string"}}},
+        {"title": "invoice", "type": "object", "required": ["vat"], "properties":
+            {"kind": {"const": "invoice"}, "vat": {"type": "string"}}}]}}}"#;
+    let mut screen = form_of(WIDE, schema);
+    screen.keys("right right ctrl-s");
+    let form = call_form(&screen);
+    assert!(
+        form.complaints[0].contains("pay.vat is missing"),
+        "{:?}",
+        form.complaints
+    );
+    let pay = serde_json::json!({"kind": "invoice"});
+    assert_eq!(form.fields[0].read(), Ok(Some(pay)));
+    // The same where nothing tells the alternatives apart but what they need.
+    let bare = schema.replace(r#""kind": {"const": "card"}, "#, "");
+    let mut screen = form_of(WIDE, &bare.replace(r#""kind": {"const": "invoice"}, "#, ""));
+    screen.keys("right right ctrl-s");
+    let complaints = &call_form(&screen).complaints;
+    assert!(
+        complaints[0].contains("pay.vat is missing"),
+        "{complaints:?}"
+    );
+}
+
+#[test]
+fn how_long_a_server_keeps_a_task_is_not_told_as_its_end() {
+    let mut screen = Screen::new(USUAL, colour());
+    let mut view = task("m2hn5t", "lab", "render_movie", "{}", 9 * SECOND);
+    view.task.server_task = Some(server_task(9 * SECOND, HOUR));
+    screen.news(view.clone());
+    assert!(!screen.draw().contains("by 7:5"), "{}", screen.draw());
+    view.task.status = Status::InputRequired;
+    screen.news(view);
+    assert!(screen.draw().contains("by 7:5"), "{}", screen.draw());
+}
+
+#[test]
+fn the_header_says_no_more_of_a_server_than_its_calls_show() {
+    let mut screen = Screen::new(WIDE, colour());
+    let live = server("lab", longhaul::domain::LinkState::Live);
+    screen.event(Event::Session(SessionEvent::Server(Arc::new(live))));
+    let first = |screen: &Screen| screen.draw().lines().next().unwrap().to_owned();
+    let mut view = task("m2hn5t", "lab", "render_movie", "{}", 9 * SECOND);
+    screen.news(view.clone());
+    assert!(first(&screen).contains("lab live"), "{}", first(&screen));
+    view.contact = Connectivity::Reconnecting {
+        attempt: 1,
+        next: Wall(NOW + 4 * SECOND),
+        why: "silent".to_owned(),
+    };
+    screen.news(view.clone()).wait(16_000);
+    assert!(
+        first(&screen).contains("lab cut 16 s"),
+        "{}",
+        first(&screen)
+    );
+    screen.news(settled(view, Status::Completed, 0));
+    assert!(first(&screen).contains("lab idle"), "{}", first(&screen));
+}
+
+#[test]
+fn where_not_all_servers_fit_those_that_want_something_come_first() {
+    let mut screen = Screen::new(WIDE, colour());
+    for name in ["one", "two", "three", "four", "five", "six", "seven"] {
+        let mut view = server(name, longhaul::domain::LinkState::Live);
+        if name == "seven" {
+            view.obstacle = Some(longhaul::domain::Obstacle::Approval);
+        }
+        screen.event(Event::Session(SessionEvent::Server(Arc::new(view))));
+    }
+    let drawn = screen.draw();
+    let first = drawn.lines().next().unwrap();
+    assert!(first.contains("seven needs approval"), "{first}");
+    assert!(first.contains(" +"), "{first}");
+}
+
+#[test]
+fn a_filter_is_seen_in_the_first_line_whatever_stands_in_the_last() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("/").type_in("tool:render").keys("enter w");
+    let drawn = screen.draw();
+    let first = drawn.lines().next().unwrap();
+    assert!(first.contains("FILTER tool:render"), "{first}");
+}
+
+#[test]
+fn a_filter_that_is_misspelt_says_what_there_is() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("esc");
+    for (typed, words) in [
+        (
+            "statuss:foo",
+            "statuss: is not a filter key; expected one of: status, server, tag, tool, id",
+        ),
+        (
+            "status:foo",
+            "foo is not a status; expected one of: running, input-required",
+        ),
+    ] {
+        screen.keys("/").type_in(typed).keys("enter");
+        let drawn = screen.draw();
+        assert!(drawn.contains(words), "{drawn}");
+        screen.keys("esc");
+    }
+    for fine in [
+        "status:fail",
+        "!status:done",
+        "status:asks",
+        "http://x",
+        "server:zz",
+        "12:30",
+    ] {
+        assert_eq!(longhaul::app::Filter::refusal(fine), None, "{fine}");
+    }
+}
+
+#[test]
+fn what_does_not_fit_in_the_pane_of_the_tools_is_counted() {
+    let many: Vec<String> = (1..=20)
+        .map(|n| format!(r#""argument_{n}":{{"type":"string"}}"#))
+        .collect();
+    let one = longhaul::domain::Tool {
+        input_schema: format!(r#"{{"properties":{{{}}}}}"#, many.join(",")),
+        ..tools().remove(0)
+    };
+    let all: Vec<_> = (0..20)
+        .map(|n| longhaul::domain::Tool {
+            name: format!("tool_{n}"),
+            ..one.clone()
+        })
+        .collect();
+    let mut screen = Screen::morning(USUAL, colour());
+    screen.keys("esc 2").answer_with(all);
+    let drawn = screen.draw();
+    let title = drawn
+        .lines()
+        .find(|line| line.contains("Tools of"))
+        .unwrap();
+    assert!(title.contains("Tools of build-box   1"), "{title}");
+    assert!(title.contains(" more \u{2193}"), "{title}");
+    assert!(drawn.contains("Enter shows all"), "{drawn}");
+}
+
+#[test]
+fn what_was_wrong_with_the_file_goes_once_it_is_read_and_the_same_twice_says_nothing() {
+    let mut screen = Screen::morning(WIDE, colour());
+    let read = || {
+        Event::ConfigRead(Box::new(Reread {
+            file: "/c/config.toml".to_owned(),
+            ..Reread::default()
+        }))
+    };
+    let wrong = "/c/config.toml:18: unclosed table, and what can be done about it is told at such a length that two lines of a message have no room for it, so that its end is read elsewhere";
+    screen.event(Event::Failed(wrong.to_owned()));
+    assert!(screen.draw().contains("4 has it all"), "{}", screen.draw());
+    screen.event(read());
+    let texts = |screen: &Screen| -> Vec<String> {
+        screen
+            .state
+            .toasts
+            .iter()
+            .map(|it| it.text.clone())
+            .collect()
+    };
+    assert_eq!(texts(&screen), ["read /c/config.toml again: 0 servers"]);
+    screen.wait(20_000);
+    screen.event(read());
+    assert_eq!(texts(&screen), [""; 0]);
+    screen.keys(":").type_in("reload").keys("enter");
+    screen.event(read());
+    assert_eq!(answer(&screen), "nothing in /c/config.toml has changed");
+}
+
+#[test]
+fn the_keys_stay_in_sight_below_the_help_and_a_tall_form() {
+    let mut screen = Screen::morning(USUAL, colour());
+    screen.keys("?");
+    assert!(screen.draw().contains("Esc close"), "{}", screen.draw());
+    screen.keys(&"pgdn ".repeat(20));
+    assert!(screen.draw().contains("copy the URL"), "{}", screen.draw());
+    let many: Vec<String> = (1..=20)
+        .map(|n| format!(r#""argument_{n}":{{"type":"string"}}"#))
+        .collect();
+    let mut screen = form_of(
+        USUAL,
+        &format!(r#"{{"properties":{{{}}}}}"#, many.join(",")),
+    );
+    assert!(
+        screen.draw().contains("Ctrl-R as JSON"),
+        "{}",
+        screen.draw()
+    );
+    screen.keys("ctrl-r");
+    assert!(
+        screen.draw().contains("Ctrl-R as fields"),
+        "{}",
+        screen.draw()
+    );
+}
+
+#[test]
+fn a_new_task_opens_on_its_present() {
+    let mut screen = form_of(WIDE, "{}");
+    screen.state.tab = Tab::Result;
+    screen.keys("ctrl-s");
+    let ask = screen.todo.iter().find_map(|command| match command {
+        Command::Ask(ask, SessionRequest::Start(_)) => Some(*ask),
+        _ => None,
+    });
+    screen.event(Event::Session(SessionEvent::Answer {
+        ask: ask.unwrap(),
+        outcome: Ok(SessionResponse::Started(id("zzzzzz"))),
+    }));
+    assert_eq!(screen.state.tab, Tab::Now);
+}
+
+#[test]
+fn at_the_start_the_cursor_is_on_what_needs_a_person_first() {
+    let mut screen = Screen::new(USUAL, colour());
+    screen.event(Event::Restored {
+        views: morning().into_iter().rev().map(Arc::new).collect(),
+        servers: Vec::new(),
+        saved_at: None,
+    });
+    assert_eq!(screen.state.cursor, Some(id("k3v9ra")));
+    assert_eq!(screen.state.top, 0);
+}
+
+#[test]
+fn what_was_followed_until_now_is_as_of_now() {
+    let mut screen = Screen::morning(WIDE, colour());
+    let driver = SessionEvent::Driver {
+        pid: 4711,
+        is_us: false,
+    };
+    screen.event(Event::Session(driver));
+    screen.wait(440_000);
+    screen.event(Event::Session(SessionEvent::Undriven));
+    let drawn = screen.draw();
+    assert!(drawn.contains("Saved as of 06:59:20"), "{drawn}");
+}
+
+#[test]
+fn a_message_tells_a_task_by_what_tells_it_from_others() {
+    let mut screen = Screen::morning(WIDE, colour());
+    news(
+        &mut screen,
+        settled(morning().remove(4), Status::Completed, 0),
+    );
+    let drawn = screen.draw();
+    assert!(
+        drawn.contains("m2hn5t render_movie scene=13 is done"),
+        "{drawn}"
+    );
+}
+
+#[test]
+fn the_tool_that_is_called_so_stands_before_those_that_speak_of_it() {
+    let tool = |name: &str, words: &str| longhaul::domain::Tool {
+        name: name.to_owned(),
+        description: Some(words.to_owned()),
+        ..tools().remove(0)
+    };
+    let all = vec![
+        tool("get-structured-content", "Belongs to a long list."),
+        tool("prolong", "More time."),
+        tool("trigger-long-running-operation", "Takes its time."),
+        tool("longest", "Measures."),
+    ];
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.go_to("q7m2xk").keys("n enter").answer_with(all);
+    assert!(screen.draw().contains("letters narrow them down"));
+    let found = |screen: &Screen| match screen.state.overlays.last() {
+        Some(Overlay::Call(form)) => {
+            let found = form.matching(&screen.state).into_iter();
+            let names: Vec<&str> = found.map(|(_, tool)| tool.name.as_str()).collect();
+            names.join(" ")
+        }
+        other => panic!("{other:?}"),
+    };
+    screen.type_in("/long");
+    let ranked = "longest trigger-long-running-operation prolong get-structured-content";
+    assert_eq!(found(&screen), ranked);
+    screen.type_in("r");
+    assert_eq!(found(&screen), "trigger-long-running-operation");
+}
+
+#[test]
+fn a_tool_is_found_among_those_of_all_servers_and_called_on_its_own() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("esc 2").answer_tools();
+    // The tools of a second server, by way of the list of servers.
+    screen.keys("3 j j enter");
+    let mut others = tools();
+    others.truncate(2);
+    others[1].name = "get_tides".to_owned();
+    screen.answer_with(others);
+    screen.todo.clear();
+    screen.keys("/").type_in("tides");
+    let drawn = screen.draw();
+    assert!(drawn.contains("tool on any server: tides"), "{drawn}");
+    assert!(!drawn.contains("get_forecast   "), "{drawn}");
+    screen.keys("enter").type_in("Lisbon").keys("ctrl-s");
+    let calls = started(&mut screen);
+    assert_eq!(
+        (calls[0].tool.as_str(), calls[0].server.as_str()),
+        ("get_tides", "ci")
+    );
+    screen.keys("esc").keys("/ esc");
+    assert!(screen.state.overlays.is_empty(), "one Esc closes it");
+}
+
+#[test]
+fn who_wants_to_drive_hears_what_that_ends_and_says_so_twice() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.drives_not().keys("y");
+    let drives = |is_forced| SessionRequest::HandOver { is_forced };
+    assert_eq!(asks(&screen).last(), Some(&drives(false)), "a reflex");
+    screen.wait(500).keys("enter");
+    assert!(screen.state.overlays.is_empty());
+    screen.drives_not().wait(500).keys("y");
+    assert_eq!(asks(&screen).last(), Some(&drives(true)));
+
+    screen.todo.clear();
+    screen.event(Event::Session(SessionEvent::Driver {
+        pid: 7,
+        is_us: true,
+    }));
+    screen.keys(":").type_in("drive").keys("enter");
+    assert_eq!(answer(&screen), "this window is already the driver");
+    screen.state.setup.readonly = true;
+    screen.keys(":").type_in("drive").keys("enter");
+    assert!(answer(&screen).starts_with("read only"));
+    assert_eq!(asks(&screen), []);
+}
+
+#[test]
+fn the_configuration_is_looked_at_with_the_focus_and_the_servers_and_read_by_command() {
+    let look = |anyway| Command::LookAtConfig { anyway };
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.todo.clear();
+    screen.event(Event::Input(Input::FocusGained));
+    screen.keys("3");
+    screen.keys(":").type_in("reload").keys("enter");
+    let looks = |screen: &Screen| -> Vec<Command> {
+        let is_look = |it: &&Command| matches!(it, Command::LookAtConfig { .. });
+        screen.todo.iter().filter(is_look).cloned().collect()
+    };
+    assert_eq!(looks(&screen), [look(false), look(false), look(true)]);
+    let server_configs = ServerConfigs {
+        file: Some("/c".to_owned()),
+        servers: Vec::new(),
+    };
+    screen.event(Event::ConfigRead(Box::new(Reread {
+        file: "~/c".to_owned(),
+        server_configs: server_configs.clone(),
+        views: vec![View::default()],
+        ..Reread::default()
+    })));
+    assert_eq!(
+        asks(&screen).last(),
+        Some(&SessionRequest::Configure(server_configs))
+    );
+    assert_eq!(screen.state.setup.views.len(), 1);
+    screen.todo.clear();
+    // Where nothing follows from it nobody looks.
+    screen.state.setup.readonly = true;
+    screen.event(Event::Input(Input::FocusGained));
+    screen.keys(":").type_in("reload").keys("enter");
+    assert_eq!(looks(&screen), []);
+}
+
+#[test]
+fn a_key_dropped_by_a_dialog_is_named() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.todo.clear();
+    screen.keys("x").wait(100).keys("y");
+    assert_eq!(asks(&screen), []);
+    assert_eq!(
+        answer(&screen),
+        "y was ignored: it came before you could read this; press it again"
+    );
+    assert!(screen.draw().contains("y was ignored"), "{}", screen.draw());
+    screen.wait(100).keys("esc");
+    // Typed by somebody who knows what follows.
+    screen.keys("x").wait(300).keys("y");
+    assert_eq!(asks(&screen), [SessionRequest::Cancel(id("q7m2xk"))]);
+}
+
+#[test]
+fn every_event_makes_a_frame_due() {
+    let found = Event::ServersFound(longhaul::app::Findings {
+        lines: vec!["new lab: http://127.0.0.1:8931/mcp".to_owned()],
+        new: 1,
+        ..Default::default()
+    });
+    let mut screen = Screen::new(WIDE, colour());
+    screen.keys("i");
+    assert!(answer(&screen).contains("looking for the servers"));
+    screen.state.take_dirty();
+    screen.event(found);
+    assert!(screen.state.take_dirty());
+    // What it said was under way is over.
+    assert_eq!(screen.state.remark, None);
+}
+
+#[test]
+fn an_answer_goes_once_the_task_has_changed_as_it_says() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("p");
+    assert_eq!(answer(&screen), "asked: pause q7m2xk");
+    let mut view = morning().remove(3);
+    view.task.asked = Some(longhaul::domain::ControlRequest {
+        what: longhaul::domain::ControlKind::Pausing,
+        at: screen.now.wall,
+    });
+    screen.news(view.clone());
+    assert_eq!(answer(&screen), "asked: pause q7m2xk");
+    (view.task.asked, view.task.status) = (None, Status::Paused);
+    screen.news(view);
+    assert_eq!(screen.state.remark, None);
+    assert!(!screen.draw().contains("asked: pause"), "{}", screen.draw());
+}
+
+#[test]
+fn help_takes_typing_and_lets_nothing_through() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.todo.clear();
+    // Every letter of it means something in the list.
+    screen.keys("? / t r a c e");
+    assert!(screen.state.marks.is_empty());
+    let drawn = screen.draw();
+    assert!(
+        drawn.contains("start or stop recording traffic") && !drawn.contains("next match"),
+        "{drawn}"
+    );
+    screen.keys("enter");
+    assert!(screen.state.overlays.is_empty());
+    assert!(matches!(
+        asks(&screen).as_slice(),
+        [SessionRequest::Trace { .. }]
+    ));
+
+    // A key finds what it does, and Esc closes without doing it.
+    screen.todo.clear();
+    screen.keys("? p");
+    let drawn = screen.draw();
+    let place = |words: &str| drawn.find(words).unwrap_or(usize::MAX);
+    assert!(place("pause; press again") < place("next pane"), "{drawn}");
+    screen.keys("esc");
+    assert_eq!((asks(&screen), screen.state.overlays.len()), (vec![], 0));
+
+    // What only works elsewhere says so, and what fits nothing does nothing.
+    screen
+        .keys("? ctrl-s")
+        .type_in("send the form")
+        .keys("enter");
+    assert_eq!(answer(&screen), "Ctrl-S works in a form");
+    screen.keys("ctrl-u").type_in("no such thing").keys("enter");
+    assert!(answer(&screen).contains("no key or command fits"));
+    assert_eq!(screen.state.overlays.len(), 1);
+    screen.keys("ctrl-u down down enter");
+    assert!(screen.state.overlays.is_empty(), "the third: down");
+    assert_eq!(asks(&screen), []);
+}
+
+#[test]
+fn a_page_is_closed_only_by_the_keys_that_close() {
+    let mut screen = Screen::new(USUAL, colour());
+    screen.state.overlays.push(Overlay::Page {
+        title: "What was found".to_owned(),
+        lines: vec!["one".to_owned()],
+        scroll: 0,
+    });
+    screen.keys("t r a c e");
+    assert_eq!(screen.state.overlays.len(), 1);
+    assert_eq!(answer(&screen), "j k scroll, Esc closes");
+    screen.keys("q");
+    assert!(screen.state.overlays.is_empty() && screen.state.is_over().is_none());
+}

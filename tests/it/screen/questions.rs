@@ -1,0 +1,298 @@
+//! Questions of a server: the dialog cannot be answered by reflex, sends what is filled in, and goes when it is moot.
+
+use longhaul::{
+    app::{Button, Command, Event, Overlay, QuestionForm},
+    domain::{
+        Answer, LostReason, RequestError, SessionEvent, SessionRequest, SessionRequestId,
+        SessionResponse, Status, TaskView,
+    },
+};
+use serde_json::{Value, json};
+
+use super::support::*;
+
+const GO_ON: &str = r#"{"message":"Go on?"}"#;
+
+fn form(screen: &Screen) -> &QuestionForm {
+    match screen.state.overlays.last() {
+        Some(Overlay::Question(form)) => form,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn is_closed(screen: &Screen) -> bool {
+    screen.state.overlays.is_empty()
+}
+
+/// What was answered, with the number of the ask.
+fn answers(screen: &Screen) -> Vec<(SessionRequestId, String, Answer)> {
+    let asks = screen.todo.iter().filter_map(|command| match command {
+        Command::Ask(
+            ask,
+            SessionRequest::Answer {
+                id: task,
+                key,
+                answer,
+            },
+        ) => {
+            assert_eq!(*task, id("k3v9ra"));
+            Some((*ask, key.clone().unwrap(), answer.clone()))
+        }
+        _ => None,
+    });
+    asks.collect()
+}
+
+fn opened(screen: &Screen) -> Vec<String> {
+    let pages = screen.todo.iter().filter_map(|command| match command {
+        Command::OpenPage(url) => Some(url.clone()),
+        _ => None,
+    });
+    pages.collect()
+}
+
+fn remark(screen: &Screen) -> &str {
+    &screen.state.remark.as_ref().unwrap().text
+}
+
+fn has_toast(screen: &Screen, words: &str) -> bool {
+    screen
+        .state
+        .toasts
+        .iter()
+        .any(|toast| toast.text.contains(words))
+}
+
+/// The dialog of these questions, read.
+fn asked(requests: &[&str]) -> Screen {
+    Screen::asked(USUAL, colour(), requests)
+}
+
+#[test]
+fn no_key_typed_before_the_question_could_be_read_does_anything() {
+    let mut screen = Screen::morning(USUAL, colour());
+    screen.news(asking(&[GO_ON]));
+    screen.go_to("k3v9ra");
+    screen.todo.clear();
+    // All of it in one turn, before a frame with the dialog was drawn.
+    screen
+        .keys("enter")
+        .keys("tab tab enter ctrl-s tab y enter esc");
+    assert_eq!((form(&screen).at, answers(&screen)), (None, Vec::new()));
+    assert!(remark(&screen).contains("it came before you could read this"));
+    // Drawn, but no eye is that fast.
+    screen.state.drawn(screen.now);
+    screen.keys("tab tab enter");
+    assert_eq!((form(&screen).at, answers(&screen)), (None, Vec::new()));
+    // Read, but nothing has the keys: neither Enter nor the key that sends does anything.
+    screen.wait(1_000).keys("enter ctrl-s y space x");
+    screen.type_in("yes");
+    assert_eq!((form(&screen).at, answers(&screen)), (None, Vec::new()));
+    screen.keys("tab");
+    assert_eq!(form(&screen).button(), Some(Button::Accept));
+    assert!(answers(&screen).is_empty());
+    screen.keys("enter");
+    let (_, key, answer) = answers(&screen).remove(0);
+    assert_eq!(key, "q0");
+    let content = Some("{}".to_owned());
+    assert_eq!(answer, Answer::Accept { content });
+}
+
+#[test]
+fn esc_is_later_and_the_question_stays() {
+    let mut screen = asked(&[ROLLOUT]);
+    screen.keys("tab 7 esc");
+    assert!(is_closed(&screen) && answers(&screen).is_empty());
+    assert!(screen.draw_text().contains("asks 3 h"));
+    screen.keys("tab a");
+    assert_eq!(form(&screen).at, None);
+}
+
+#[test]
+fn what_is_filled_in_goes_out_with_the_defaults_of_the_rest() {
+    let mut screen = asked(&[ROLLOUT]);
+    screen.keys("tab 5 enter").type_in("new release");
+    screen.keys("tab right tab right space tab right ctrl-s");
+    let (_, _, answer) = answers(&screen).remove(0);
+    let Answer::Accept {
+        content: Some(content),
+    } = answer
+    else {
+        panic!("{answer:?}");
+    };
+    let content: Value = serde_json::from_str(&content).unwrap();
+    let wanted = json!({"hosts": 5, "reason": "new release", "mode": "f", "zones": ["eu", "us"]});
+    for (key, value) in wanted.as_object().unwrap() {
+        assert_eq!(content[key], *value, "{key}");
+    }
+    assert_ne!(content["tell"], json!(true));
+    // While it is being saved no key sends it again.
+    screen.keys("enter ctrl-s");
+    assert_eq!(answers(&screen).len(), 1);
+}
+
+#[test]
+fn what_is_wrong_is_said_in_the_words_of_the_screen_and_nothing_is_sent() {
+    let mut screen = asked(&[ROLLOUT]);
+    screen.keys("tab 1 2 ctrl-s");
+    assert_eq!(
+        form(&screen).complaints,
+        [
+            "hosts must be a whole number of 1 to 9",
+            "Why now is missing"
+        ]
+    );
+    assert!(answers(&screen).is_empty());
+    screen.keys("backspace");
+    assert!(form(&screen).complaints.is_empty());
+}
+
+#[test]
+fn a_cleared_field_is_left_out_and_an_untouched_one_keeps_its_default() {
+    let two = r#"{"message":"m","requestedSchema":{"properties":{
+        "a":{"type":"string","default":"x"},"b":{"type":"integer","default":2}}}}"#;
+    let mut screen = asked(&[two]);
+    screen.keys("tab ctrl-u ctrl-s");
+    let (_, _, answer) = answers(&screen).remove(0);
+    let content = Some(r#"{"b":2}"#.to_owned());
+    assert_eq!(answer, Answer::Accept { content });
+}
+
+#[test]
+fn declining_and_dismissing_are_buttons_of_their_own() {
+    for (keys, wanted) in [
+        ("tab right enter", Answer::Decline),
+        ("tab tab tab enter", Answer::Dismiss),
+        ("backtab enter", Answer::Dismiss),
+    ] {
+        let mut screen = asked(&[GO_ON]);
+        screen.keys(keys);
+        assert_eq!(answers(&screen).remove(0).2, wanted, "{keys}");
+    }
+}
+
+fn outcome(screen: &mut Screen, outcome: Result<SessionResponse, RequestError>) {
+    let (ask, _, _) = answers(screen).pop().unwrap();
+    screen.event(Event::Session(SessionEvent::Answer { ask, outcome }));
+}
+
+#[test]
+fn several_questions_come_one_after_another_and_each_has_to_be_read() {
+    let both = [GO_ON, r#"{"message":"Really?"}"#];
+    let mut screen = asked(&both);
+    assert!(screen.draw_text().contains("Question 1 of 2"));
+    screen.keys("tab enter");
+    outcome(&mut screen, Ok(SessionResponse::Accepted));
+    // The record still shows the first one as open; the second is asked all the same, and unread.
+    assert_eq!(form(&screen).key, "q1");
+    screen.keys("tab enter");
+    assert_eq!(answers(&screen).len(), 1);
+    let mut view = asking(&both);
+    view.task.questions[0].answer = Some(Answer::Decline);
+    screen.news(view).read();
+    assert!(screen.draw_text().contains("Question 2 of 2"));
+    screen.keys("tab enter");
+    outcome(&mut screen, Ok(SessionResponse::Accepted));
+    assert!(is_closed(&screen) && has_toast(&screen, "k3v9ra: accepted"));
+}
+
+#[test]
+fn a_refused_answer_stays_to_be_mended() {
+    let mut screen = asked(&[GO_ON]);
+    screen.keys("tab enter");
+    outcome(
+        &mut screen,
+        Err(RequestError::CannotSave("no space left".to_owned())),
+    );
+    assert_eq!(form(&screen).complaints, ["no space left"]);
+    assert!(screen.draw_text().contains("no space left"));
+    screen.keys("enter");
+    assert_eq!(answers(&screen).len(), 2);
+}
+
+#[test]
+fn a_question_that_is_moot_closes_its_dialog_and_says_why() {
+    let mut answered: TaskView = asking(&[ROLLOUT]);
+    answered.task.questions[0].answer = Some(Answer::Decline);
+    answered.task.status = Status::Running;
+    let gone = settled(asking(&[ROLLOUT]), Status::Lost(LostReason::TaskExpired), 0);
+    for (view, words) in [
+        (answered, "answered elsewhere"),
+        (gone, "is lost; its question is gone"),
+    ] {
+        let mut screen = asked(&[ROLLOUT]);
+        screen.keys("tab 7").news(view);
+        assert!(is_closed(&screen) && has_toast(&screen, words), "{words}");
+    }
+    // What asks is left alone by news of anything else.
+    let mut screen = asked(&[ROLLOUT]);
+    screen
+        .keys("tab 7")
+        .news(morning().remove(3))
+        .news(asking(&[ROLLOUT]));
+    assert_eq!(form(&screen).at, Some(0));
+}
+
+#[test]
+fn a_page_is_opened_only_after_a_second_word_and_only_over_http() {
+    let mut screen = asked(&[VISIT]);
+    screen.keys("o");
+    assert!(remark(&screen).contains("o once more opens xn--pypal-4ve.com"));
+    // Any other key takes it back.
+    screen.keys("tab o");
+    assert!(opened(&screen).is_empty());
+    screen.keys("o");
+    let whole = "https://bank.example@xn--pypal-4ve.com:8443/a/very/long/path";
+    assert!(opened(&screen)[0].starts_with(whole));
+    assert!(answers(&screen).is_empty());
+    screen.keys("enter");
+    assert_eq!(
+        answers(&screen).remove(0).2,
+        Answer::Accept { content: None }
+    );
+
+    let file = "file:///etc/passwd";
+    let mut screen = asked(&[r#"{"mode":"url","message":"m","url":"file:///etc/passwd"}"#]);
+    screen.keys("o o o");
+    assert!(opened(&screen).is_empty() && remark(&screen).contains("not opened"));
+    screen.keys("y");
+    assert!(screen.todo.contains(&Command::Copy(file.to_owned())));
+}
+
+#[test]
+fn whoever_only_looks_cannot_answer_and_what_asks_nothing_says_so() {
+    let mut screen = Screen::morning(USUAL, colour());
+    screen.state.setup.readonly = true;
+    screen.go_to("k3v9ra").keys("enter");
+    assert!(is_closed(&screen) && remark(&screen).contains("read only"));
+    let mut screen = Screen::morning(USUAL, colour());
+    screen.go_to("q7m2xk").keys("tab a");
+    assert!(is_closed(&screen) && remark(&screen).contains("asks nothing"));
+}
+
+#[test]
+fn tasks_are_taken_over_from_the_server_under_the_cursor_or_by_name() {
+    let adopts = |screen: &Screen| {
+        let ask = screen.todo.iter().find_map(|command| match command {
+            Command::Ask(
+                ask,
+                SessionRequest::Adopt {
+                    server,
+                    server_task: None,
+                },
+            ) => Some((*ask, server.to_string())),
+            _ => None,
+        });
+        ask.unwrap()
+    };
+    let mut screen = Screen::morning(USUAL, colour());
+    screen.keys("3 j A");
+    let (ask, server) = adopts(&screen);
+    assert_eq!(server, "lab");
+    let outcome = Ok(SessionResponse::Adopted(vec![id("aaaaaa"), id("aaaaab")]));
+    screen.event(Event::Session(SessionEvent::Answer { ask, outcome }));
+    assert!(has_toast(&screen, "2 tasks of lab imported"));
+    screen.todo.clear();
+    screen.keys(":").type_in("adopt ci").keys("enter");
+    assert_eq!(adopts(&screen).1, "ci");
+}

@@ -1,0 +1,363 @@
+//! The result of a task: folding, searching, and what a large one costs.
+
+use longhaul::app::{Command, Event, Saved, Tab};
+
+use super::support::*;
+
+fn answer(screen: &Screen) -> String {
+    let remark = screen.state.remark.as_ref();
+    remark.map_or(String::new(), |remark| remark.text.clone())
+}
+
+/// A zoomed result tab with this result.
+fn with_result(size: (u16, u16), json: &str) -> Screen {
+    let mut screen = Screen::morning(size, colour());
+    screen.go_to("c5b8yp").keys("enter");
+    assert_eq!(screen.state.tab, Tab::Result);
+    assert!(screen.todo.contains(&Command::ReadResult(id("c5b8yp"))));
+    screen.event(Event::ResultRead {
+        task: id("c5b8yp"),
+        json: Some(json.to_owned()),
+    });
+    screen
+}
+
+/// A result whose structured part is this.
+fn structured(json: &str) -> String {
+    format!(r#"{{"content":[{{"type":"text","text":"See below."}}],"structuredContent":{json}}}"#)
+}
+
+#[test]
+fn what_the_cursor_is_in_folds_and_all_of_it() {
+    let json = structured(r#"{"days":[{"celsius":21},{"celsius":19}],"city":"Lisbon"}"#);
+    let mut screen = with_result(WIDE, &json);
+    // Over the text, its heading and the first brace.
+    screen.keys("j j j j j j");
+    assert!(
+        screen.draw().contains("\"celsius\": 21"),
+        "{}",
+        screen.draw()
+    );
+    screen.keys("space");
+    assert!(screen.draw().contains("+     { … },  1 item"));
+    assert!(!screen.draw().contains("\"celsius\": 21"));
+    screen.keys("enter");
+    assert!(screen.draw().contains("\"celsius\": 21"));
+    screen.keys(".");
+    let folded = screen.draw();
+    assert_eq!(answer(&screen), "all is folded");
+    assert!(folded.contains("{ … }  2 items"), "{folded}");
+    assert!(!folded.contains("Lisbon"));
+    screen.keys(".");
+    assert!(screen.draw().contains("Lisbon"));
+    screen.keys("g space");
+    assert!(
+        answer(&screen).contains("nothing folds here"),
+        "{}",
+        answer(&screen)
+    );
+}
+
+#[test]
+fn a_search_marks_what_it_finds_counts_it_and_unfolds_it() {
+    let json = structured(r#"{"a":{"city":"Lisbon"},"b":[1,2],"c":"nearly LISBON"}"#);
+    let mut screen = with_result(WIDE, &json);
+    screen.keys(". /").type_in("lisbon").keys("enter");
+    assert_eq!(answer(&screen), "1 of 2 matches");
+    let drawn = screen.draw();
+    assert!(drawn.contains("\"city\": \"Lisbon\""), "{drawn}");
+    assert!(drawn.contains("\"b\": [ … ],"), "{drawn}");
+    screen.keys("n");
+    assert_eq!(answer(&screen), "2 of 2 matches");
+    screen.keys("n");
+    assert!(
+        answer(&screen).contains("N the other way"),
+        "{}",
+        answer(&screen)
+    );
+    screen.keys("N");
+    assert_eq!(answer(&screen), "1 of 2 matches");
+    screen.keys("N");
+    assert!(
+        answer(&screen).contains("n the other way"),
+        "{}",
+        answer(&screen)
+    );
+    screen.keys("esc");
+    assert_eq!(screen.state.search, None);
+}
+
+#[test]
+fn where_nothing_folds_it_is_said() {
+    let mut screen = with_result(WIDE, r#"{"content":[{"type":"text","text":"Sunny"}]}"#);
+    screen.keys("space");
+    assert!(
+        answer(&screen).contains("objects and lists of JSON"),
+        "{}",
+        answer(&screen)
+    );
+    screen.keys("] .");
+    assert!(
+        answer(&screen).contains("only a result folds"),
+        "{}",
+        answer(&screen)
+    );
+}
+
+#[test]
+fn the_cursor_stays_on_the_screen() {
+    let rows: Vec<String> = (0..500).map(|row| format!(r#"{{"row":{row}}}"#)).collect();
+    let mut screen = with_result(SMALL, &structured(&format!("[{}]", rows.join(","))));
+    for keys in ["G", "k k k", "pgup", "pgup", "g", "pgdn j", "w", "G", "w"] {
+        screen.keys(keys);
+        assert!(
+            screen.draw().contains('▸'),
+            "after {keys}:\n{}",
+            screen.draw()
+        );
+    }
+    screen.keys("/").type_in("\"row\": 250").keys("enter");
+    assert_eq!(answer(&screen), "1 match");
+    assert!(screen.draw().contains("\"row\": 250"));
+    // All that is left of the list is its head, and the cursor is on it.
+    screen.keys(".");
+    assert!(screen.draw().contains('▸'), "{}", screen.draw());
+}
+
+#[test]
+fn a_large_result_is_shown_whole_and_searched() {
+    let rows: Vec<String> = (0..150_000)
+        .map(|row| format!(r#"{{"row":{row},"words":"the same words on every line of it"}}"#))
+        .collect();
+    let json = structured(&format!("[{}]", rows.join(",")));
+    assert!(json.len() > 8_000_000);
+    let mut screen = with_result(WIDE, &json);
+    screen.keys("/").type_in("\"row\": 90000").keys("enter");
+    assert_eq!(answer(&screen), "1 match");
+    assert!(
+        screen.draw().contains("\"row\": 90000,"),
+        "{}",
+        screen.draw()
+    );
+    screen.keys("G");
+    assert!(
+        screen
+            .draw()
+            .contains("the rest is in the session file: longhaul result c5b8yp")
+    );
+}
+
+/// A result with one text.
+fn text(words: &str) -> String {
+    serde_json::json!({"content": [{"type": "text", "text": words}]}).to_string()
+}
+
+const REPORT: &str = "# Report for **Lisbon**\n\n- sunny, see [the map](http://bad.example/m)\n- `21` degrees\n\n```sh\necho **not bold**\n```\n";
+
+#[test]
+fn markdown_is_rendered_with_every_target_and_shown_as_it_was_written_by_a_key() {
+    let mut screen = with_result(WIDE, &text(REPORT));
+    let drawn = screen.draw();
+    assert!(drawn.contains("# Report for Lisbon"), "{drawn}");
+    assert!(
+        drawn.contains("• sunny, see the map <http://bad.example/m>"),
+        "{drawn}"
+    );
+    assert!(drawn.contains("• `21` degrees"), "{drawn}");
+    assert!(drawn.contains("echo **not bold**"), "{drawn}");
+    screen.keys("/").type_in("THE MAP <HTTP").keys("enter");
+    // What is searched is what was written.
+    assert!(
+        answer(&screen).contains("is not found"),
+        "{}",
+        answer(&screen)
+    );
+    screen.keys("m");
+    let drawn = screen.draw();
+    assert!(drawn.contains("# Report for **Lisbon**"), "{drawn}");
+    assert!(
+        drawn.contains("- sunny, see [the map](http://bad.example/m)"),
+        "{drawn}"
+    );
+    screen.keys("m");
+    assert!(screen.draw().contains("• `21` degrees"));
+}
+
+#[test]
+fn what_only_looks_a_little_like_markdown_is_left_as_it_is() {
+    for words in [
+        "# a comment\n# and another\nset -eu\n",
+        "total: 2 ** 3 ** 4",
+        "- one\n- two\n- three\n",
+        "see [1](x)",
+    ] {
+        let mut screen = with_result(WIDE, &text(words));
+        for line in words.lines() {
+            assert!(screen.draw().contains(line), "{}", screen.draw());
+        }
+        screen.keys("m");
+        assert!(
+            answer(&screen).contains("no Markdown"),
+            "{}",
+            answer(&screen)
+        );
+    }
+}
+
+#[test]
+fn a_resource_of_that_type_is_markdown_whatever_its_shape() {
+    let json = serde_json::json!({"content": [{"type": "resource", "resource":
+        {"uri": "file:///notes.md", "mimeType": "text/markdown; charset=utf-8", "text": "only *this*"}}]});
+    let screen = with_result(WIDE, &json.to_string());
+    let drawn = screen.draw();
+    assert!(
+        drawn.contains("[file:///notes.md, text/markdown; charset=utf-8, 11 B]"),
+        "{drawn}"
+    );
+    assert!(drawn.contains("only this"), "{drawn}");
+}
+
+const PARTS: &str = r#"{"content":[{"type":"image","data":"iVBORw0KGgoAAAANSUhEUgAAAoAAAAHgCAIAAAA=","mimeType":"image/png"},
+        {"type":"resource_link","uri":"https://a.example/r.csv","name":"r","title":"Rows","mimeType":"text/csv","size":1500},{"type":"resource_link","uri":"file:///etc/passwd","name":"p"},{"type":"image","data":"PGh0bWw+","mimeType":"image/png"},{"type":"text","text":"the end"}],"structuredContent":{"a":1}}"#;
+
+#[test]
+fn pictures_and_links_say_what_they_are() {
+    let screen = with_result(WIDE, PARTS);
+    let drawn = screen.draw();
+    assert!(drawn.contains("[image/png, 29 B, 640x480]"), "{drawn}");
+    assert!(
+        drawn.contains("[link https://a.example/r.csv, Rows, text/csv, 1.5 kB]"),
+        "{drawn}"
+    );
+}
+
+/// What was asked of the shell, but for what is shown beside the screen.
+fn sent(screen: &Screen) -> Vec<Command> {
+    let todo = screen.todo.iter();
+    let is_beside =
+        |command: &&Command| matches!(command, Command::Progress(_) | Command::SetTitle(_));
+    todo.filter(|command| !is_beside(command))
+        .cloned()
+        .collect()
+}
+
+fn with_parts(keys: &str) -> Screen {
+    let mut screen = with_result(WIDE, PARTS);
+    screen.state.setup.viewer = Some("xdg-open".to_owned());
+    screen.keys(keys);
+    screen.todo.clear();
+    screen
+}
+
+#[test]
+fn a_picture_is_opened_only_after_a_question_that_says_what_would_run() {
+    let mut screen = with_parts("s");
+    let drawn = screen.draw();
+    for said in [
+        "image/png, 29 B, 640x480",
+        "runs: xdg-open FILE.png",
+        "open it with xdg-open",
+    ] {
+        assert!(drawn.contains(said), "{said} in\n{drawn}");
+    }
+    // By reflex nothing is opened, and what is chosen at first opens nothing.
+    screen.keys("o");
+    assert_eq!(sent(&screen), []);
+    screen.read().keys("enter");
+    assert!(
+        screen.draw().contains("save to: c5b8yp-1.png"),
+        "{}",
+        screen.draw()
+    );
+    screen.keys("esc s").read().keys("n s").read().keys("esc");
+    assert_eq!(sent(&screen), []);
+    screen.keys("s").read().keys("o");
+    let task = id("c5b8yp");
+    assert_eq!(sent(&screen), [Command::OpenPart { task, part: 0 }]);
+}
+
+#[test]
+fn what_is_no_picture_is_not_opened_whatever_it_says_of_itself() {
+    let mut screen = with_parts("j j j s");
+    screen.read().keys("o");
+    assert!(
+        answer(&screen).contains("its bytes are not those of image/png"),
+        "{}",
+        answer(&screen)
+    );
+    let mut screen = with_parts("j j j j s");
+    screen.read().keys("o");
+    assert!(
+        answer(&screen).contains("it is text"),
+        "{}",
+        answer(&screen)
+    );
+    assert_eq!(sent(&screen), []);
+    let mut screen = with_parts("s");
+    screen.state.setup.viewer = None;
+    screen.read().keys("o");
+    assert!(
+        answer(&screen).contains("no desktop"),
+        "{}",
+        answer(&screen)
+    );
+    assert_eq!(sent(&screen), []);
+}
+
+#[test]
+fn a_part_is_saved_where_the_person_says() {
+    let mut screen = with_parts("s");
+    screen
+        .read()
+        .keys("s ctrl-u")
+        .type_in("~/a picture.png")
+        .keys("enter");
+    let path = "~/a picture.png".to_owned();
+    let task = id("c5b8yp");
+    assert_eq!(
+        sent(&screen),
+        [Command::Save {
+            task,
+            what: Saved::Part(0),
+            path
+        }]
+    );
+    screen.keys("s").read().keys("s esc");
+    assert_eq!(answer(&screen), "nothing was saved");
+    assert_eq!(sent(&screen).len(), 1);
+}
+
+#[test]
+fn a_link_names_its_host_and_leads_only_to_the_web() {
+    let mut screen = with_parts("j s");
+    let drawn = screen.draw();
+    assert!(drawn.contains("Opening it asks a.example."), "{drawn}");
+    screen.keys("o");
+    assert_eq!(sent(&screen), []);
+    screen.read().keys("o");
+    let url = "https://a.example/r.csv".to_owned();
+    assert_eq!(sent(&screen), [Command::OpenPage(url.clone())]);
+    assert_eq!(answer(&screen), "opened in your browser");
+    screen.keys("s").read().keys("y");
+    assert_eq!(sent(&screen).last(), Some(&Command::Copy(url)));
+    let mut screen = with_parts("j j s");
+    screen.read().keys("o");
+    assert!(answer(&screen).contains("no host"), "{}", answer(&screen));
+    assert_eq!(sent(&screen), []);
+}
+
+#[test]
+fn outside_of_the_content_there_is_nothing_to_take_out() {
+    let mut screen = with_parts("G s");
+    assert!(
+        answer(&screen).contains("in no part"),
+        "{}",
+        answer(&screen)
+    );
+    screen.keys("] s");
+    assert!(
+        answer(&screen).contains("only parts of a result"),
+        "{}",
+        answer(&screen)
+    );
+}

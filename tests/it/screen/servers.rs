@@ -1,0 +1,303 @@
+//! What servers want of a person before they can be used, and what an import brings.
+
+use std::sync::Arc;
+
+use longhaul::{
+    app::{Command, Consent, Event, Findings, Menu, Overlay, Pane, Tab},
+    domain::{
+        Connectivity, LinkState, Obstacle, Phase, ServerName, ServerView, SessionEvent,
+        SessionRequest,
+    },
+};
+
+use super::support::*;
+
+fn lab(obstacle: Option<Obstacle>, state: LinkState) -> ServerView {
+    ServerView {
+        obstacle,
+        ..server("lab", state)
+    }
+}
+
+fn consent() -> Obstacle {
+    Obstacle::Consent(vec!["LAB_TOKEN".to_owned()])
+}
+
+fn variable() -> Obstacle {
+    Obstacle::Variables(vec!["LAB_TOKEN".to_owned()])
+}
+
+fn knows(screen: &mut Screen, view: ServerView) {
+    screen.event(Event::Session(SessionEvent::Server(Arc::new(view))));
+}
+
+#[test]
+fn a_server_says_what_it_needs_before_anybody_asks_it_something() {
+    for (obstacle, word, todo) in [
+        (
+            consent(),
+            "lab needs consent",
+            "or longhaul servers consent lab",
+        ),
+        (
+            Obstacle::Approval,
+            "lab needs approval",
+            "or longhaul servers approve lab",
+        ),
+        (
+            variable(),
+            "lab needs $LAB_TOKEN",
+            "not set when longhaul was started",
+        ),
+    ] {
+        let mut screen = Screen::new(WIDE, colour());
+        knows(&mut screen, lab(Some(obstacle), LinkState::Idle));
+        assert!(screen.draw().contains(word), "{}", screen.draw());
+        screen.keys("3");
+        assert!(screen.draw().contains(todo), "{}", screen.draw());
+        assert!(screen.draw().contains("L what it needs"));
+        screen.todo.clear();
+        screen.keys("L");
+        let read = Command::ReadConsent(ServerName::new("lab"));
+        assert_eq!(screen.todo, [read]);
+        // Nothing stands in its way any more.
+        knows(&mut screen, lab(None, LinkState::Idle));
+        assert!(!screen.draw().contains("needs"), "{}", screen.draw());
+    }
+}
+
+#[test]
+fn a_task_that_waits_names_what_it_waits_for() {
+    let signs_in = LinkState::NeedsLogin {
+        why: "lab wants a sign-in (HTTP 401)".to_owned(),
+        takes_sign_in: true,
+    };
+    let cases = [
+        (
+            Some(variable()),
+            LinkState::Idle,
+            "needs $LAB_TOKEN",
+            "restart it with it",
+        ),
+        (
+            Some(consent()),
+            LinkState::Idle,
+            "needs consent: L",
+            "L shows what would be sent",
+        ),
+        (
+            None,
+            signs_in,
+            "needs sign-in: L",
+            "L signs in, or longhaul login lab",
+        ),
+    ];
+    for (obstacle, state, row, now) in cases {
+        let mut screen = Screen::new(WIDE, colour());
+        knows(&mut screen, lab(obstacle, state));
+        let mut waiting = task("q7m2xk", "lab", "get_forecast", "{}", 9 * SECOND);
+        waiting.task.attempts[0].phase = Phase::Queued;
+        waiting.contact = Connectivity::NeedsLogin;
+        screen.news(waiting.clone());
+        let drawn = screen.draw();
+        assert!(drawn.contains(row), "{drawn}");
+        assert_eq!(screen.state.tab, Tab::Now);
+        let facts: String = drawn.split_whitespace().collect::<Vec<_>>().join(" ");
+        let said = |words: &str| words.split(' ').all(|word| facts.contains(word));
+        assert!(said(now) && facts.contains("waits: "), "{drawn}");
+        // Once it may go on, nothing of that is said.
+        knows(&mut screen, lab(None, LinkState::Live));
+        waiting.contact = Connectivity::Idle;
+        screen.news(waiting);
+        let drawn = screen.draw();
+        assert!(!drawn.contains(row) && !drawn.contains("waits"), "{drawn}");
+    }
+}
+
+/// Nothing is left to agree to there.
+fn nothing_at(name: &str, words: &str) -> Event {
+    let consent = Consent {
+        words: words.to_owned(),
+        ..Consent::default()
+    };
+    Event::ConsentRead(ServerName::new(name), consent)
+}
+
+#[test]
+fn what_a_server_wants_is_told_whole_and_is_no_success() {
+    let mut screen = Screen::new(USUAL, colour());
+    let refuses = LinkState::NeedsLogin {
+        why: "lab wants credentials (HTTP 401)".to_owned(),
+        takes_sign_in: false,
+    };
+    knows(&mut screen, lab(None, refuses));
+    screen.keys("3 L");
+    assert!(screen.draw().contains("looking what the configuration"));
+    screen.event(nothing_at(
+        "lab",
+        "lab gets $LAB_TOKEN as the configuration has it",
+    ));
+    let drawn = screen.draw();
+    assert!(drawn.contains("What lab needs"), "{drawn}");
+    assert!(
+        drawn.contains("lab wants credentials (HTTP 401)"),
+        "{drawn}"
+    );
+    assert!(drawn.contains("gets $LAB_TOKEN"), "{drawn}");
+    assert!(
+        !drawn.contains("looking what") && !drawn.contains("\u{2713}"),
+        "{drawn}"
+    );
+    screen.keys("esc");
+    assert!(screen.state.overlays.is_empty() && screen.state.toasts.is_empty());
+}
+
+#[test]
+fn a_long_word_of_a_server_leaves_the_column_beside_it_alone() {
+    let mut screen = Screen::new(USUAL, colour());
+    knows(&mut screen, server("ci", LinkState::Live));
+    let long = Obstacle::Variables(vec!["workspaceFolderOfTheEditor".to_owned()]);
+    knows(&mut screen, lab(Some(long), LinkState::Idle));
+    screen.keys("n");
+    let drawn = screen.draw();
+    let lines = drawn.lines().filter(|line| line.contains("http://"));
+    let column = |line: &str| line.split("http").next().unwrap().chars().count();
+    let columns: Vec<usize> = lines.map(column).collect();
+    assert!(columns.len() == 2 && columns[0] == columns[1], "{drawn}");
+}
+
+#[test]
+fn where_several_servers_wait_the_key_goes_to_them() {
+    let mut screen = Screen::new(USUAL, colour());
+    knows(&mut screen, server("ci", LinkState::Live));
+    for name in ["lab", "files"] {
+        let mut view = lab(Some(consent()), LinkState::Idle);
+        view.name = ServerName::new(name);
+        knows(&mut screen, view);
+    }
+    screen.todo.clear();
+    screen.keys("L");
+    assert_eq!(
+        (screen.state.pane, screen.state.cursors[1]),
+        (Pane::Servers, 1)
+    );
+    assert!(
+        screen
+            .draw()
+            .contains("several servers wait for you; L on one of them")
+    );
+    screen.keys("L");
+    assert_eq!(reads(&screen), ["lab"]);
+    screen.keys("1 :").type_in("login files").keys("enter");
+    assert_eq!(reads(&screen), ["lab", "files"]);
+}
+
+fn taken(waiting: &[&str], lines: Vec<String>) -> Event {
+    Event::ServersTaken(Findings {
+        lines,
+        new: 3,
+        server_configs: longhaul::domain::ServerConfigs::default(),
+        waiting: waiting.iter().map(|name| ServerName::new(*name)).collect(),
+    })
+}
+
+fn asks_for(name: &str) -> Event {
+    let consent = Consent {
+        to_agree: vec![format!("{name}: X would go to https://h.example")],
+        digest: "d".to_owned(),
+        ..Consent::default()
+    };
+    Event::ConsentRead(ServerName::new(name), consent)
+}
+
+fn reads(screen: &Screen) -> Vec<&str> {
+    fn name(command: &Command) -> Option<&str> {
+        match command {
+            Command::ReadConsent(name) => Some(name.as_str()),
+            _ => None,
+        }
+    }
+    screen.todo.iter().filter_map(name).collect()
+}
+
+#[test]
+fn what_waits_for_a_word_after_an_import_is_asked_for_one_by_one() {
+    let lines = vec!["taken lab: https://h.example".to_owned()];
+    let mut screen = Screen::new(USUAL, colour());
+    screen.event(taken(&["lab", "ci", "files"], lines));
+    assert_eq!(reads(&screen), ["lab"]);
+    screen.event(asks_for("lab"));
+    assert!(screen.draw().contains("Send this to lab?"));
+    // A yes is written down before the next one is read: each reads the whole configuration.
+    screen.wait(500).keys("y");
+    assert_eq!(reads(&screen), ["lab"]);
+    screen.event(Event::ConsentRead(
+        ServerName::new("lab"),
+        Consent {
+            words: "agreed for lab".to_owned(),
+            is_agreed: true,
+            ..Consent::default()
+        },
+    ));
+    assert_eq!(reads(&screen), ["lab", "ci"]);
+    screen.event(asks_for("ci"));
+    screen.wait(500).keys("n");
+    assert_eq!(reads(&screen), ["lab", "ci", "files"]);
+    // Later means all that is left.
+    let mut screen = Screen::new(USUAL, colour());
+    screen.event(taken(&["lab", "ci"], vec!["taken lab".to_owned()]));
+    screen.event(asks_for("lab"));
+    screen.wait(500).keys("esc");
+    assert_eq!(reads(&screen), ["lab"]);
+    assert!(screen.draw().contains("later: L on a server in 3"));
+    let asked =
+        |command: &Command| matches!(command, Command::Ask(_, SessionRequest::Configure(_)));
+    assert!(screen.todo.iter().any(asked));
+}
+
+#[test]
+fn what_became_of_each_server_of_an_import_can_be_read_to_its_end() {
+    let why = |at: usize| format!("skipped s{at}: {} end-{at}", "because ".repeat(12));
+    let lines: Vec<String> = (0..30).map(why).collect();
+    let mut screen = Screen::new(USUAL, colour());
+    screen.event(taken(&[], lines.clone()));
+    let drawn = screen.draw();
+    assert!(
+        drawn.contains("Took 3 servers over") && drawn.contains("end-0"),
+        "{drawn}"
+    );
+    let mut seen = drawn;
+    for _ in 0..30 {
+        screen.keys("j");
+        seen.push_str(&screen.draw());
+    }
+    for at in 0..30 {
+        assert!(seen.contains(&format!("end-{at}")), "{at}: {seen}");
+    }
+    // The end of it stays at the end of the page.
+    assert!(screen.draw().contains("end-28"), "{}", screen.draw());
+    screen.keys("esc");
+    assert!(screen.state.overlays.is_empty());
+    // The same before anything is taken; the choice stays below.
+    screen.event(Event::ServersFound(Findings {
+        lines,
+        new: 1,
+        ..Findings::default()
+    }));
+    screen.keys("r");
+    assert!(screen.draw().contains("What was found"));
+    screen.keys("G");
+    assert!(screen.draw().contains("end-29"), "{}", screen.draw());
+    screen.keys("q");
+    let below = screen.state.overlays.last();
+    assert!(
+        matches!(
+            below,
+            Some(Overlay::Menu {
+                menu: Menu::Import { .. },
+                ..
+            })
+        ),
+        "{below:?}"
+    );
+}

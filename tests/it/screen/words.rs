@@ -1,0 +1,277 @@
+//! What keys say they did, to how many and where; and that the screen has one word for one thing.
+
+use longhaul::{
+    app::{Command, Event, Focus, Overlay, Saved, Tab},
+    domain::{SessionRequest, Status, TaskId},
+};
+
+use super::support::*;
+
+fn answer(screen: &Screen) -> String {
+    let remark = screen.state.remark.as_ref();
+    remark.map_or(String::new(), |remark| remark.text.clone())
+}
+
+fn asked(screen: &Screen) -> usize {
+    let is_ask = |command: &&Command| matches!(command, Command::Ask(_, ask) if !matches!(ask, SessionRequest::Seen(_)));
+    screen.todo.iter().filter(is_ask).count()
+}
+
+#[test]
+fn a_mark_goes_where_the_key_acted_and_stays_where_it_meant_nothing() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("esc a");
+    screen.todo.clear();
+    screen.keys("x").wait(500).keys("y");
+    assert_eq!(asked(&screen), 5);
+    assert_eq!(
+        answer(&screen),
+        "asked: cancel 5 tasks; 4 passed over, still marked: they have ended"
+    );
+    assert_eq!(screen.state.marks.len(), 4);
+    let has_ended = |name: &TaskId| {
+        let task = screen.state.task(name);
+        task.is_some_and(|task_row| task_row.view.task.status.is_settled())
+    };
+    assert!(screen.state.marks.iter().all(has_ended));
+    screen.keys("p");
+    assert_eq!(
+        answer(&screen),
+        "there is nothing to pause; 4 passed over, still marked: they have ended"
+    );
+    // One that is marked is like several.
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("space");
+    assert_eq!(screen.state.marks.len(), 1);
+    screen.keys("p");
+    assert_eq!(answer(&screen), "asked: pause q7m2xk");
+    assert!(screen.state.marks.is_empty());
+}
+
+#[test]
+fn what_acts_on_one_task_says_so_while_others_are_marked() {
+    for key in ["R", "y", "e"] {
+        let mut screen = Screen::morning(WIDE, colour());
+        screen.keys("space space g j j").go_to("q7m2xk");
+        screen.keys(key);
+        assert_eq!(
+            answer(&screen),
+            "this is about q7m2xk, under the cursor; 2 marked tasks left alone",
+            "{key}"
+        );
+        assert_eq!(screen.state.marks.len(), 2);
+    }
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("space space y");
+    assert!(screen.draw().contains("ids of the 2 marked tasks"));
+    screen.todo.clear();
+    screen.keys("m");
+    let marks = screen.state.marks.iter();
+    let marked: Vec<&str> = marks.map(TaskId::as_str).collect();
+    assert_eq!(screen.todo, [Command::Copy(marked.join(" "))]);
+}
+
+#[test]
+fn the_palette_names_a_key_only_where_it_is_that_key() {
+    let line = |screen: &mut Screen, words: &str| {
+        screen.keys(":").type_in(words);
+        let drawn = screen.draw();
+        screen.keys("esc");
+        let (row, typed) = (format!(" {words} "), format!(": {words}"));
+        let is_row = |line: &&str| line.contains(&row) && !line.contains(&typed);
+        drawn.lines().find(is_row).expect(&drawn).to_owned()
+    };
+    let mut screen = Screen::morning(WIDE, colour());
+    let in_list = line(&mut screen, "answer");
+    assert!(in_list.contains("a in the detail pane: "), "{in_list}");
+    let marks = line(&mut screen, "mark-all");
+    assert!(
+        marks.contains(" a ") && !marks.contains("a in the"),
+        "{marks}"
+    );
+    screen.keys("tab");
+    assert_eq!(screen.state.focus, Focus::Detail);
+    let in_detail = line(&mut screen, "answer");
+    assert!(!in_detail.contains("a in the detail"), "{in_detail}");
+    let marks = line(&mut screen, "mark-all");
+    assert!(marks.contains("a everywhere, and in the list: "), "{marks}");
+}
+
+#[test]
+fn what_happened_to_a_task_is_exported_to_a_file_of_the_persons_choice() {
+    for (key, what, name) in [
+        ("p", Saved::Page, "q7m2xk.html"),
+        ("j", Saved::Json, "q7m2xk.json"),
+    ] {
+        let mut screen = Screen::morning(WIDE, colour());
+        screen.todo.clear();
+        screen.keys("E");
+        assert!(screen.draw().contains("Export q7m2xk"));
+        screen.keys(key);
+        let typed = match screen.state.overlays.last() {
+            Some(Overlay::SaveAs { field, .. }) => field.text().to_owned(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(typed, name);
+        screen.keys("enter");
+        let save = Command::Save {
+            task: id("q7m2xk"),
+            what,
+            path: name.to_owned(),
+        };
+        assert_eq!(screen.todo, [save]);
+    }
+    // What is marked is exported, each to a file of its own; one of them is folded away.
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.go_to("c5b8yp").keys("space");
+    screen.go_to("q7m2xk").keys("space .");
+    screen.todo.clear();
+    screen.keys("E");
+    let drawn = screen.draw();
+    assert!(drawn.contains("Export 2 tasks"), "{drawn}");
+    assert!(drawn.contains("1 of them are not shown"), "{drawn}");
+    screen.keys("j");
+    assert!(screen.draw().contains("save 2 files to the directory: ."));
+    screen.type_in("/out").keys("enter");
+    let saves = ["c5b8yp", "q7m2xk"].map(|name| Command::Save {
+        task: id(name),
+        what: Saved::Json,
+        path: format!("./out/{name}.json"),
+    });
+    assert_eq!(screen.todo, saves);
+    assert!(screen.state.marks.is_empty());
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys(":").type_in("export").keys("enter");
+    assert!(screen.draw().contains("as a page with its timeline"));
+}
+
+#[test]
+fn a_group_is_called_as_its_rows_are() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("esc B B");
+    let drawn = screen.draw();
+    for heading in [
+        "ASKS 1",
+        "DONE 1",
+        "RUNNING 4",
+        "LOST 1",
+        "FAILED 1",
+        "CANCELLED 1",
+    ] {
+        assert!(
+            drawn.contains(&format!(" {heading} ")),
+            "{heading}: {drawn}"
+        );
+    }
+    assert!(
+        !drawn.contains("INPUT-REQUIRED") && !drawn.contains("COMPLETED"),
+        "{drawn}"
+    );
+    for (status, word) in [(Status::Completed, "done"), (Status::InputRequired, "asks")] {
+        assert_eq!(status.row_word(), word);
+    }
+}
+
+#[test]
+fn a_message_never_covers_the_row_under_the_cursor() {
+    let rows = |screen: &Screen, count: usize| {
+        let drawn = screen.draw();
+        let text = drawn.split("--- styles").next().unwrap().to_owned();
+        let lines: Vec<_> = text.lines().map(str::to_owned).collect();
+        let at = lines
+            .iter()
+            .rposition(|line| line.contains("▸"))
+            .expect(&text);
+        lines[at..at + count].to_vec()
+    };
+    for size in [WIDE, USUAL, SMALL] {
+        // A server has two lines.
+        for (pane, steps, count) in [(1, 12, 1), (2, 4, 1), (3, 4, 2), (0, 4, 1)] {
+            let mut screen = Screen::morning(size, colour());
+            match pane {
+                0 => {
+                    screen
+                        .go_to("c5b8yp")
+                        .keys("enter")
+                        .event(Event::ResultRead {
+                            task: id("c5b8yp"),
+                            json: Some(
+                                r#"{"content":[],"structuredContent":[1,2,3,4]}"#.to_owned(),
+                            ),
+                        });
+                    screen.keys("g")
+                }
+                2 => screen.keys("2").answer_tools().keys("g"),
+                _ => screen.keys(&format!("{pane} g")),
+            };
+            for _ in 0..steps {
+                screen.state.toasts.clear();
+                let before = rows(&screen, count);
+                for words in ["first of three that cover much", "second of them", "third"] {
+                    let words = format!("{words}: {}", "and so on ".repeat(6));
+                    screen.event(Event::Worked(words));
+                }
+                assert_eq!(rows(&screen, count), before, "{pane} {size:?}");
+                screen.keys("j");
+            }
+        }
+    }
+}
+
+#[test]
+fn one_esc_leaves_a_search() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.go_to("c5b8yp").keys("enter");
+    assert_eq!(
+        (screen.state.tab, screen.state.is_zoomed),
+        (Tab::Result, true)
+    );
+    screen.keys("/").type_in("Sunny").keys("enter");
+    assert_eq!(screen.state.search.as_deref(), Some("Sunny"));
+    screen.keys("esc");
+    assert_eq!(
+        (screen.state.search.clone(), screen.state.focus),
+        (None, Focus::List)
+    );
+    // One that was begun anew and given up leaves nothing of the old one behind.
+    screen.keys("enter /").type_in("Sunny").keys("enter / esc");
+    assert_eq!(
+        (screen.state.search.clone(), screen.state.focus),
+        (None, Focus::Detail)
+    );
+}
+
+#[test]
+fn of_five_hundred_tasks_on_five_servers_those_of_a_filter_are_marked_and_cancelled() {
+    let mut screen = Screen::new(USUAL, colour());
+    let mut of_s3 = std::collections::BTreeSet::new();
+    for at in 0..500_u32 {
+        let server = format!("s{}", at % 5);
+        let age = i64::from(at) * SECOND;
+        let mut view = task("q7m2xk", &server, "render_movie", "{}", age);
+        view.task.id = TaskId::from_bits(u64::from(at + 1) << 40 | u64::from(at + 1));
+        if server == "s3" {
+            of_s3.insert(view.task.id.clone());
+        }
+        screen.news(view);
+    }
+    assert_eq!((screen.state.tasks.len(), of_s3.len()), (500, 100));
+    screen.wait(2_000);
+    assert!(screen.draw().contains("RUNNING 500"), "{}", screen.draw());
+    screen.keys("/").type_in("server:s3").keys("enter a");
+    assert!(
+        screen.draw().contains("100 tasks marked"),
+        "{}",
+        screen.draw()
+    );
+    screen.todo.clear();
+    screen.keys("x").wait(500).keys("y");
+    let cancelled = |command: &Command| match command {
+        Command::Ask(_, SessionRequest::Cancel(id)) => Some(id.clone()),
+        _ => None,
+    };
+    let asked = screen.todo.iter().filter_map(cancelled);
+    assert_eq!(asked.collect::<std::collections::BTreeSet<_>>(), of_s3);
+    assert_eq!(answer(&screen), "asked: cancel 100 tasks");
+    assert!(screen.state.marks.is_empty());
+}

@@ -1,0 +1,568 @@
+//! `servers`: the configuration is edited without harm to what else stands in it, and a test says what a server can do.
+#![cfg(feature = "demo")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking, its helpers too"
+)]
+
+use std::{
+    convert::Infallible,
+    fs,
+    io::Write as _,
+    os::unix::fs::{PermissionsExt as _, symlink},
+    path::Path,
+    sync::mpsc,
+    time::Duration,
+};
+
+use crate::support::{
+    program::{Ran, Running, finish, program, run},
+    server,
+};
+use axum::{
+    Router,
+    body::Body,
+    http::{HeaderMap, HeaderValue, StatusCode},
+    routing::post,
+};
+use futures_util::{StreamExt as _, stream};
+use serde_json::{Value, json};
+
+const FILE: &str = r#"# My servers.
+
+# The lab's own machine.
+[servers.lab]   # do not touch
+url = "http://127.0.0.1:8931/mcp"
+
+# Everything else.
+
+# Nights only.
+[servers.nightly]
+url = "http://127.0.0.1:8932/mcp"
+progress_from_text = true
+
+[defaults]   # as I like it
+ascii = true
+# the end
+"#;
+
+fn config(state: &Path) -> std::path::PathBuf {
+    state.join("config.toml")
+}
+
+fn write(path: impl AsRef<Path>, text: impl AsRef<[u8]>) {
+    fs::File::create(path)
+        .unwrap()
+        .write_all(text.as_ref())
+        .unwrap();
+}
+
+fn written(state: &Path) -> String {
+    fs::read_to_string(config(state)).unwrap()
+}
+
+fn ok(ran: Ran) -> Ran {
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    ran
+}
+
+fn refused(ran: &Ran, words: &str) {
+    assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{ran:#?}");
+    assert!(ran.err.contains(words), "{ran:#?}");
+}
+
+#[test]
+fn an_edit_changes_its_own_lines_and_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    write(config(state), FILE);
+    let add = |name: &str, more: &[&str]| {
+        let words = ["servers", "add", name, "https://build.example/mcp"];
+        run(state, &[&words[..], more].concat())
+    };
+    ok(add(
+        "build box",
+        &[
+            "--header",
+            "Authorization: Bearer ${BUILD_TOKEN}",
+            "--protocol",
+            "2025-06-18",
+        ],
+    ));
+    let added = r#"
+[servers."build box"]
+url = "https://build.example/mcp"
+headers = { Authorization = "Bearer ${BUILD_TOKEN}" }
+protocol = "2025-06-18"
+"#;
+    let place = FILE.find("\n[defaults]").unwrap();
+    let (before, after) = FILE.split_at(place);
+    assert_eq!(written(state), format!("{before}{added}{after}"));
+    let mode = fs::metadata(config(state)).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+
+    refused(&add("build box", &[]), "is in the configuration already");
+    refused(&add("a\u{202e}b", &[]), "is not a valid server name");
+    let hidden = add("secret", &["-H", "Authorization: Bearer hunter2"]);
+    refused(&hidden, "'Authorization: ${SECRET_TOKEN}'");
+    assert!(!hidden.err.contains("hunter2"), "{hidden:#?}");
+    let url = run(state, &["servers", "add", "x", "https://${HOST}.example/"]);
+    refused(&url, "it has a variable in it");
+    refused(&run(state, &["servers", "add", "x", "ftp://h/"]), "http://");
+
+    ok(run(state, &["servers", "rm", "build box"]));
+    assert_eq!(written(state), FILE, "there and back");
+    ok(run(state, &["servers", "remove", "nightly"]));
+    let rest = FILE.replace(
+        "\n# Nights only.\n[servers.nightly]\nurl = \"http://127.0.0.1:8932/mcp\"\nprogress_from_text = true\n",
+        "",
+    );
+    assert_eq!(written(state), rest);
+    ok(run(state, &["servers", "remove", "lab"]));
+    let left = written(state);
+    for kept in [
+        "# My servers.",
+        "# Everything else.",
+        "[defaults]   # as I like it",
+        "# the end",
+    ] {
+        assert!(left.contains(kept), "{left}");
+    }
+    assert!(!left.contains("lab"), "{left}");
+    refused(
+        &run(state, &["servers", "remove", "lab"]),
+        "neither the configuration nor this session has a server lab",
+    );
+}
+
+#[test]
+fn removes_what_the_list_shows() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    let server = server::demo(state.join("demo"));
+    let listed = || {
+        let list = run(state, &["servers", "list", "--json"]).document();
+        list.as_array().unwrap().len()
+    };
+    // One that only the session knows, then one that both know.
+    for is_configured in [false, true] {
+        let url = server.url();
+        if is_configured {
+            ok(run(state, &["servers", "add", "lab", &url]));
+        }
+        let name = if is_configured {
+            "lab".to_owned()
+        } else {
+            server.addr().to_string()
+        };
+        let place = if is_configured { "lab" } else { &url };
+        let call = [
+            "-s",
+            place,
+            "call",
+            "get_forecast",
+            "city=Oslo",
+            "delay_ms=1",
+        ];
+        ok(run(state, &call));
+        assert_eq!(listed(), 1);
+        let removed = ok(run(state, &["servers", "remove", &name]));
+        assert!(removed.err.contains("session default"), "{removed:#?}");
+        assert_eq!(listed(), 0);
+        refused(
+            &run(state, &["servers", "remove", &name]),
+            "neither the configuration nor this session",
+        );
+    }
+    let all = run(state, &["ls", "--json"]).document();
+    assert_eq!(all.as_array().unwrap().len(), 2, "the tasks stay");
+}
+
+#[test]
+fn keeps_a_server_of_the_session_whose_tasks_are_unsettled() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    let server = server::demo(state.join("demo"));
+    let call = [
+        "-s",
+        &server.url(),
+        "call",
+        "get_forecast",
+        "city=Oslo",
+        "--detach",
+    ];
+    let call = [&["--protocol", "2025-06-18"], &call[..]].concat();
+    ok(run(state, &call));
+    let kept = run(
+        state,
+        &["servers", "remove", &server.addr().to_string(), "--yes"],
+    );
+    refused(&kept, "has 1 unsettled task in session default");
+}
+
+#[test]
+fn the_file_is_made_where_there_is_none_and_a_link_to_it_stays_a_link() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path().join("state");
+    fs::create_dir(&state).unwrap();
+    let real = dir.path().join("dotfiles.toml");
+    write(&real, "# kept\n");
+    symlink(&real, config(&state)).unwrap();
+    ok(run(
+        &state,
+        &["servers", "add", "lab", "http://127.0.0.1:1/mcp"],
+    ));
+    assert!(config(&state).symlink_metadata().unwrap().is_symlink());
+    let text = fs::read_to_string(&real).unwrap();
+    assert!(
+        text.contains("# kept") && text.contains("[servers.lab]"),
+        "{text}"
+    );
+
+    fs::remove_file(config(&state)).unwrap();
+    symlink(dir.path().join("nowhere"), config(&state)).unwrap();
+    let broken = run(&state, &["servers", "add", "lab", "http://127.0.0.1:1/mcp"]);
+    refused(&broken, "could not follow the link");
+    assert!(!dir.path().join("nowhere").exists());
+
+    fs::remove_file(config(&state)).unwrap();
+    ok(run(
+        &state,
+        &["servers", "add", "lab", "http://127.0.0.1:1/mcp"],
+    ));
+    assert!(written(&state).starts_with("# The configuration of longhaul"));
+    let listed = ok(run(&state, &["servers", "list", "--json"])).document();
+    assert_eq!(listed[0]["name"], "lab");
+
+    write(config(&state), "[servers.lab\n");
+    let no_toml = run(&state, &["servers", "add", "x", "http://127.0.0.1:1/mcp"]);
+    refused(&no_toml, "config.toml:1: ");
+    assert_eq!(written(&state), "[servers.lab\n");
+    let readonly = run(&state, &["--readonly", "servers", "remove", "lab"]);
+    refused(&readonly, "--readonly");
+}
+
+#[test]
+fn a_list_says_what_stands_in_the_way_and_contacts_nobody() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    write(
+        config(state),
+        r#"
+[servers.imported]
+url = "https://i.example/mcp?key=hunter2"
+headers = { Authorization = "Bearer ${I_TOKEN}" }
+imported_from = ".mcp.json"
+[servers.wants]
+url = "http://127.0.0.1:1/mcp"
+headers = { X-Key = "${W_KEY}" }
+max_time = "1h"
+[servers.files]
+command = "npx"
+args = ["-y", "a b"]
+"#,
+    );
+    let list = |key: Option<&str>| {
+        let mut command = program(state, &["servers", "list", "--json"]);
+        if let Some(key) = key {
+            command.env("W_KEY", key);
+        }
+        let document = ok(finish(&mut command)).document();
+        let states: Vec<(String, String)> = document
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|it| {
+                let text = |key: &str| it[key].as_str().unwrap().to_owned();
+                (text("name"), text("state"))
+            })
+            .collect();
+        assert!(!document.to_string().contains("hunter2"), "{document}");
+        states
+    };
+    let expected = |wants: &str| {
+        [
+            ("files", "needs-approval"),
+            ("imported", "needs-consent"),
+            ("wants", wants),
+        ]
+        .map(|(name, state)| (name.to_owned(), state.to_owned()))
+    };
+    assert_eq!(list(None), expected("needs-variable"));
+    assert_eq!(list(Some("k")), expected("ready"));
+    let lines = ok(run(state, &["servers", "list"])).out;
+    assert!(lines.contains("npx -y 'a b'"), "{lines}");
+    assert!(lines.contains("needs $W_KEY, not set here"), "{lines}");
+
+    let asked = run(state, &["servers", "consent", "imported"]);
+    assert_eq!(asked.code, Some(2), "{asked:#?}");
+    let words = "I_TOKEN would go to https://i.example in the header Authorization";
+    assert!(asked.err.contains(words), "{asked:#?}");
+    ok(run(state, &["servers", "consent", "imported", "--yes"]));
+    assert_eq!(list(Some("k"))[1].1, "needs-variable");
+    let moved = written(state).replace("i.example", "evil.example");
+    write(config(state), moved);
+    assert_eq!(list(Some("k"))[1].1, "needs-consent");
+}
+
+#[test]
+fn a_program_is_approved_and_not_agreed_to() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    let before = "[servers.\"my files\"]\ncommand = \"npx\"\n";
+    write(config(state), before);
+    let asked = run(state, &["servers", "consent", "my files", "--yes"]);
+    refused(&asked, "longhaul servers approve 'my files'");
+    assert_eq!(written(state), before);
+}
+
+#[test]
+fn of_several_servers_the_usual_one_is_called_where_none_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    let server = crate::support::server::demo(state.join("server"));
+    let two = format!(
+        "[servers.here]\nurl = {:?}\n[servers.there]\nurl = \"http://127.0.0.1:1/mcp\"\n",
+        server.url()
+    );
+    write(config(state), &two);
+    refused(&run(state, &["tools"]), "which server?");
+    write(
+        config(state),
+        format!("{two}[defaults]\nserver = \"here\"\n"),
+    );
+    assert!(ok(run(state, &["tools"])).out.contains("send_burst"));
+    write(
+        config(state),
+        format!("{two}[defaults]\nserver = \"gone\"\n"),
+    );
+    refused(&run(state, &["tools"]), "no server gone is known");
+}
+
+#[test]
+fn what_stands_in_the_way_of_one_server_hides_no_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    let server = crate::support::server::demo(state.join("server"));
+    let url = server.url();
+    write(
+        config(state),
+        format!(
+            "[servers.good]\nurl = \"{url}\"\n\
+             [servers.loud]\nurl = \"http://loud.example/mcp\"\nheaders = {{ X-Key = \"${{KEY}}\" }}\n"
+        ),
+    );
+    let ran = |words: &[&str]| finish(program(state, words).env("KEY", "k"));
+    let tested = ran(&["servers", "test"]);
+    assert_eq!(tested.code, Some(2), "{tested:#?}");
+    assert!(tested.out.contains("good: answers in"), "{tested:#?}");
+    assert!(tested.out.contains("loud: -H, "), "{tested:#?}");
+    let looked = ran(&["doctor"]);
+    assert!(looked.out.contains("plain http"), "{looked:#?}");
+    assert!(looked.out.contains("127.0.0.1"), "{looked:#?}");
+    let good = ran(&["-s", "good", "doctor"]);
+    assert_eq!(good.code, Some(0), "{good:#?}");
+    assert!(!good.out.contains("loud"), "{good:#?}");
+}
+
+#[test]
+fn a_test_says_what_a_server_speaks_and_what_leaving_would_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    let server = server::demo(state.join("server"));
+    ok(run(
+        state,
+        &[
+            "servers",
+            "add",
+            "lab",
+            &server.url(),
+            "--protocol",
+            "2025-11-25",
+        ],
+    ));
+    let document = ok(run(state, &["servers", "test", "lab", "--json"])).document();
+    let lab = &document[0];
+    assert_eq!(lab["ok"], true, "{lab}");
+    assert_eq!(lab["era"], "2025-11-25");
+    assert!(
+        lab["took_ms"].is_u64() && lab["tools"].as_u64() > Some(3),
+        "{lab}"
+    );
+    let calls = lab["calls"].as_array().unwrap();
+    let leaving: Vec<&Value> = calls.iter().map(|call| &call["leaving"]).collect();
+    assert!(leaving.contains(&&Value::from("safe")), "{lab}");
+
+    ok(run(
+        state,
+        &["servers", "add", "dead", "http://127.0.0.1:1/mcp"],
+    ));
+    let all = run(state, &["servers", "test"]);
+    assert_eq!(all.code, Some(4), "{all:#?}");
+    assert!(all.out.contains("lab: answers in"), "{all:#?}");
+    assert!(all.out.contains("  leaving is safe: "), "{all:#?}");
+    assert!(all.out.contains("dead: could not reach dead"), "{all:#?}");
+}
+
+/// A server whose checkpoint tools have names of their own; each call of a tool comes out of the channel.
+fn of_other_names() -> (std::net::SocketAddr, mpsc::Receiver<Value>) {
+    let (send, calls) = mpsc::channel();
+    let serve = move |body: String| {
+        let message: Value = serde_json::from_str(&body).unwrap_or_default();
+        let text = |name: &str| {
+            json!({"name": name, "inputSchema": {"type": "object", "properties":
+            {"run_key": {"type": "string"}}}})
+        };
+        let result = match message["method"].as_str() {
+            Some("initialize") => json!({"protocolVersion": "2025-06-18",
+                "capabilities": {"tools": {}}, "serverInfo": {"name": "other", "version": "1"}}),
+            Some("tools/list") => json!({"tools": [text("work"), text("jobs"), text("hold")]}),
+            Some("tools/call") => {
+                let params = message["params"].clone();
+                let name = params["name"].as_str().unwrap_or_default().to_owned();
+                send.send(params).unwrap();
+                let jobs = json!([{"task_id": "j1", "tool": "work", "status": "running"}]);
+                match name.as_str() {
+                    "jobs" => json!({"content": [{"type": "text", "text": jobs.to_string()}]}),
+                    "hold" => json!({"content": []}),
+                    _ => Value::Null,
+                }
+            }
+            Some("server/discover") => {
+                return (StatusCode::BAD_REQUEST, HeaderMap::new(), Body::empty());
+            }
+            Some("ping") => json!({}),
+            _ => return (StatusCode::ACCEPTED, HeaderMap::new(), Body::empty()),
+        };
+        let mut headers = HeaderMap::new();
+        if result.is_null() {
+            // The work goes on for as long as anybody looks.
+            headers.insert(
+                "content-type",
+                HeaderValue::from_static("text/event-stream"),
+            );
+            let begin = stream::once(async { Ok::<_, Infallible>("id: 1\ndata:\n\n") });
+            let body = Body::from_stream(begin.chain(stream::pending()));
+            return (StatusCode::OK, headers, body);
+        }
+        headers.insert("content-type", HeaderValue::from_static("application/json"));
+        let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
+        (StatusCode::OK, headers, Body::from(answer.to_string()))
+    };
+    let router = Router::new().route("/mcp", post(async move |body: String| serve(body)));
+    (server::serve(router), calls)
+}
+
+#[test]
+fn the_checkpoint_convention_goes_by_the_names_of_the_configuration() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    let (addr, calls) = of_other_names();
+    let lab = format!("[servers.lab]\nurl = \"http://{addr}/mcp\"\n");
+    let leaving = || {
+        let document = run(state, &["servers", "test", "lab", "--json"]).document();
+        document[0]["calls"].to_string()
+    };
+    write(config(state), &lab);
+    assert!(!leaving().contains("checkpoint"), "{}", leaving());
+    let names =
+        r#"checkpoint = { client_id = "run_key", list = "jobs", pause = "hold", task_id = "job" }"#;
+    write(config(state), format!("{lab}{names}\n"));
+    assert!(
+        leaving().contains("the tool keeps a checkpoint"),
+        "{}",
+        leaving()
+    );
+
+    let doctor = run(state, &["doctor"]);
+    assert!(doctor.out.contains("checkpoints (work)"), "{doctor:#?}");
+
+    let next = |name: &str| loop {
+        let call = calls.recv_timeout(Duration::from_secs(60)).unwrap();
+        if call["name"] == name {
+            return call["arguments"].clone();
+        }
+    };
+    let mut call = Running::start(&mut program(state, &["call", "work", "--json"]));
+    let id = call.prints(|event| event["event"] == "started")["id"].clone();
+    let key = next("work")["run_key"].clone();
+    assert!(key.as_str().unwrap().starts_with("longhaul-"), "{key}");
+    let pause = Running::start(&mut program(state, &["pause", id.as_str().unwrap()]));
+    assert_eq!(next("jobs"), json!({"run_key": key}));
+    assert_eq!(next("hold"), json!({"job": "j1"}));
+    drop((pause, call));
+}
+
+#[test]
+fn a_server_with_unsettled_tasks_is_not_removed_in_passing() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    let server = server::demo(state.join("server"));
+    ok(run(state, &["servers", "add", "lab", &server.url()]));
+    let movie = [
+        "call",
+        "--detach",
+        "render_movie",
+        "scene=1",
+        "frames=2000",
+        "frame_ms=60",
+    ];
+    let id = ok(run(state, &movie)).out;
+    let kept = run(state, &["servers", "remove", "lab"]);
+    refused(&kept, "1 unsettled task in session default");
+    assert!(written(state).contains("[servers.lab]"));
+    ok(run(state, &["servers", "remove", "lab", "--yes"]));
+    // The session knows the way.
+    let cancelled = run(state, &["cancel", id.trim()]);
+    assert_eq!(cancelled.code, Some(0), "{cancelled:#?}");
+}
+
+/// A command that stands between backticks, as a shell would be given it.
+fn pasted(words: &str) -> Vec<&str> {
+    let command = words.split('`').nth(1).unwrap_or_default();
+    command.split_whitespace().skip(1).collect()
+}
+
+#[test]
+fn what_was_sent_and_refused_is_named_and_its_hint_can_be_pasted() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    let app = Router::new().fallback(|| async { (StatusCode::UNAUTHORIZED, "invalid token") });
+    let addr = server::serve(app);
+    let url = format!("http://{addr}/mcp");
+    write(
+        config(state),
+        format!(
+            "[servers.lab]\nurl = {url:?}\nheaders = {{ Authorization = \"Bearer ${{LAB_TOKEN}}\" }}\n"
+        ),
+    );
+    let with_token = |words: &[&str]| {
+        let ran = finish(program(state, words).env("LAB_TOKEN", "canary"));
+        assert_eq!(ran.code, Some(3), "{ran:#?}");
+        assert!(
+            !ran.err.contains("canary") && !ran.out.contains("canary"),
+            "{ran:#?}"
+        );
+        ran
+    };
+    let sent = "was sent the header Authorization from $LAB_TOKEN and refused it (HTTP 401";
+    let next = "et $LAB_TOKEN to what it takes where longhaul is started";
+    for words in [&["tools"][..], &["call", "train"]] {
+        let ran = with_token(words);
+        assert!(ran.err.contains(&format!("lab {sent}")), "{ran:#?}");
+        assert!(ran.err.contains(next), "{ran:#?}");
+    }
+    let tested = with_token(&["servers", "test"]);
+    assert!(
+        tested.out.starts_with(&format!("lab: {sent}")),
+        "{tested:#?}"
+    );
+
+    // Nobody knows a server by its name of which nothing came yet, and no session but the one that was meant.
+    write(config(state), "");
+    let refused = run(state, &["--session", "n", "-s", &url, "tools"]);
+    assert_eq!(refused.code, Some(3), "{refused:#?}");
+    let command = pasted(&refused.err);
+    assert_eq!(command, ["login", &url, "--session", "n"], "{refused:#?}");
+}

@@ -1,0 +1,759 @@
+//! Many tasks and many sessions from a shell: finding, waiting, editing, forgetting, and removing for good.
+#![cfg(feature = "demo")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, its helpers too"
+)]
+
+use std::{
+    io::{BufRead as _, BufReader, Write as _},
+    os::unix::net::{UnixListener, UnixStream},
+    path::{Path, PathBuf},
+    sync::mpsc,
+    time::Duration,
+};
+
+use crate::support::pty::{TestEnv, Tui};
+use crate::support::{
+    program::{Ran, Running, program, run},
+    server,
+};
+use longhaul::{
+    demo,
+    store::{DriverLock, Paths},
+};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// The demo server in this process, and a state directory.
+struct Bench {
+    dir: TempDir,
+    server: demo::Server,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let server = server::demo(dir.path().join("demo"));
+        Self { dir, server }
+    }
+
+    fn state(&self) -> PathBuf {
+        self.dir.path().join("state")
+    }
+
+    /// Starts a call and leaves it; its id.
+    fn start(&self, words: &[&str]) -> String {
+        let call = ["-s", &self.server.url(), "--protocol", "2025-06-18", "call"];
+        let ran = run(&self.state(), &[&call[..], words, &["--detach"]].concat());
+        assert_eq!(ran.code, Some(0), "{ran:#?}");
+        ran.out.trim().to_owned()
+    }
+}
+
+const QUICK: [&str; 4] = [
+    "resumable_data_processing",
+    "total_records=10",
+    "delay_ms=1",
+    "dataset_name=eu",
+];
+/// As long as the test.
+const LONG: [&str; 4] = [
+    "resumable_data_processing",
+    "total_records=100000",
+    "delay_ms=1000",
+    "dataset_name=us",
+];
+
+fn ids(state: &Path, words: &[&str]) -> Vec<String> {
+    let ran = run(state, &[&["ls", "--json"], words].concat());
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    let document = ran.document();
+    let tasks = document.as_array().unwrap().iter();
+    tasks
+        .map(|task| task["id"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+fn wrong(ran: &Ran, words: &str) {
+    assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{ran:#?}");
+    assert!(ran.err.contains(words), "{ran:#?}");
+}
+
+#[test]
+fn tasks_are_found_waited_for_and_forgotten_by_what_they_are() {
+    let bench = Bench::new();
+    let state = &bench.state();
+    let one = bench.start(&[&QUICK[..], &["--tag", "nightly", "--name", "first"]].concat());
+    let two = bench.start(&[
+        "get_forecast",
+        "city=Oslo",
+        "delay_ms=1",
+        "--tag",
+        "nightly",
+    ]);
+    let ended = run(state, &["wait", "--tag", "nightly", "--json"]);
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    let mut of_tag: Vec<String> = ended
+        .events()
+        .iter()
+        .map(|task| task["id"].as_str().unwrap().to_owned())
+        .collect();
+    of_tag.sort();
+    let mut both = vec![one.clone(), two.clone()];
+    both.sort();
+    assert_eq!(of_tag, both);
+    assert!(ended.events().iter().all(|task| task["result"].is_object()));
+    let three = bench.start(&LONG);
+    let views = "[views.night]\nfilter = \"tag:nightly\"\n[views.mine]\nneeds_you = true\n";
+    longhaul::store::write_atomically(&state.join("config.toml"), views.as_bytes()).unwrap();
+    let mut of_view = ids(state, &["--view", "night"]);
+    of_view.sort();
+    assert_eq!(of_view, both);
+    assert_eq!(ids(state, &["--view", "night", "first"]), [one.as_str()]);
+    assert_eq!(ids(state, &["--view", "mine"]), [""; 0]);
+    let gone = run(state, &["ls", "--view", "gone"]);
+    wrong(&gone, "no view gone; it has mine, night");
+
+    let of = |words: &[&str]| ids(state, words);
+    assert_eq!(of(&[]), [three.as_str(), two.as_str(), one.as_str()]);
+    assert_eq!(of(&["--tool", "get_forecast"]), [two.as_str()]);
+    assert_eq!(
+        of(&["--tag", "nightly", "--status", "done"]),
+        [two.as_str(), one.as_str()]
+    );
+    // The grammar of the screen, in one word or several.
+    assert_eq!(of(&["status:completed", "!first"]), [two.as_str()]);
+    assert_eq!(of(&["tag:night city=oslo"]), [two.as_str()]);
+    assert_eq!(of(&["status:unwatched"]), [three.as_str()]);
+    assert_eq!(of(&["127.0.0.1:1 localhost:8931 http://x"]), [""; 0]);
+    for (filter, words) in [
+        (
+            "status:foo",
+            "foo is not a status; expected one of: running, input-required,",
+        ),
+        (
+            "!stat:foo",
+            "stat: is not a filter key; expected one of: status, server, tag, tool, id",
+        ),
+    ] {
+        wrong(&run(state, &["ls", filter]), words);
+    }
+    assert_eq!(
+        of(&["--since", "2100-01-01T00:00:00Z"]),
+        Vec::<String>::new()
+    );
+    assert_eq!(of(&["--since", "1h"]).len(), 3);
+
+    wrong(&run(state, &["wait", "--tag", "weekly"]), "longhaul ls");
+    wrong(&run(state, &["wait"]), "longhaul wait --tag TAG");
+    wrong(&run(state, &["rm"]), "--help");
+    wrong(&run(state, &["rm", &one, "--older-than", "7d"]), "--help");
+
+    // Nothing is as old as that; what runs is never meant.
+    assert_eq!(
+        run(state, &["rm", "--older-than", "7d"]).out,
+        "0 tasks forgotten\n"
+    );
+    let kept = run(state, &["clean", "--keep", "1", "--json"]).document();
+    assert_eq!(kept, json!({"forgotten": [one]}), "the newest stays");
+    let gone = run(state, &["rm", "--older-than", "1ms"]);
+    assert_eq!(gone.out, "1 task forgotten\n", "{gone:#?}");
+    assert_eq!(of(&[]), [three.as_str()]);
+    let back = run(state, &["rm", "--undo", &one, &three, "--json"]).document();
+    assert_eq!(back, json!({"brought_back": [one], "unchanged": [three]}));
+}
+
+#[test]
+fn nobody_waits_for_what_was_forgotten() {
+    let bench = Bench::new();
+    let state = &bench.state();
+    let (done, id) = (bench.start(&QUICK), bench.start(&LONG));
+    run(state, &["wait", &done]);
+    run(state, &["rm", &id]);
+    wrong(&run(state, &["wait", &id]), "was forgotten");
+    run(state, &["rm", "--undo", &id]);
+    for command in ["wait", "watch"] {
+        let waiting = Running::start(&mut program(state, &[command, &id]));
+        until_driven(state);
+        let gone = run(state, &["rm", &id]);
+        assert_eq!(gone.code, Some(0), "{gone:#?}");
+        let ran = waiting.end();
+        assert_eq!(ran.code, Some(2), "{command}: {ran:#?}");
+        assert!(ran.err.contains(&format!("rm --undo {id}")), "{ran:#?}");
+        run(state, &["rm", "--undo", &id]);
+    }
+    // What had ended before is told all the same.
+    let waiting = Running::start(&mut program(state, &["wait", &done, &id]));
+    until_driven(state);
+    run(state, &["rm", &id]);
+    let ran = waiting.end();
+    assert_eq!(ran.code, Some(2), "{ran:#?}");
+    assert_eq!(ran.out, format!("{done} completed\n"), "{ran:#?}");
+}
+
+#[test]
+fn the_worst_outcome_of_several_decides() {
+    let bench = Bench::new();
+    let state = &bench.state();
+    let good = bench.start(&QUICK);
+    // More records than the server takes; whether that is seen before it is left is the luck of a moment.
+    let huge = ["--name", "huge", "--detach"];
+    let too_many = ["call", QUICK[0], "dataset_name=x", "total_records=99999999"];
+    run(state, &[too_many.as_slice(), huge.as_slice()].concat());
+    let failed = ids(state, &["huge"]).remove(0);
+    let cancelled = bench.start(&LONG);
+    assert_eq!(run(state, &["cancel", &cancelled]).code, Some(0));
+    for order in [
+        [&good, &cancelled, &failed],
+        [&failed, &good, &cancelled],
+        [&cancelled, &failed, &good],
+    ] {
+        let order = order.map(String::as_str);
+        let waited = run(state, &[&["wait"], &order[..]].concat());
+        assert_eq!(waited.code, Some(1), "{waited:#?}");
+    }
+    assert_eq!(run(state, &["wait", &good, &cancelled]).code, Some(8));
+    assert_eq!(run(state, &["wait", &good]).code, Some(0));
+}
+
+#[test]
+fn name_note_and_limits_are_edited_at_rest_and_while_somebody_drives() {
+    let bench = Bench::new();
+    let state = &bench.state();
+    let id = bench.start(&[&LONG[..], &["--name", "old", "--max-time", "2h"]].concat());
+    let show = || run(state, &["show", &id, "--json"]).document();
+    let edit = |words: &[&str]| run(state, &[&["edit", &id], words].concat());
+
+    let edited = edit(&["--name", "nightly", "--idle-timeout", "10m"]);
+    assert_eq!(edited.code, Some(0), "{edited:#?}");
+    assert!(edited.out.contains("idle limit  10m"), "{edited:#?}");
+    let task = show();
+    assert_eq!(
+        (&task["name"], &task["note"]),
+        (&json!("nightly"), &Value::Null)
+    );
+    assert_eq!(
+        (&task["idle_timeout_s"], &task["max_time_s"]),
+        (&json!(600), &json!(7200))
+    );
+
+    // From here on another process drives, and is asked over its socket.
+    let mut driver = Running::start(&mut program(state, &["watch", &id, "--json"]));
+    driver.prints(|event| event["event"] == "progress");
+    let edited = edit(&[
+        "--name",
+        "",
+        "--note",
+        "ask Ann",
+        "--max-time",
+        "off",
+        "--json",
+    ]);
+    assert_eq!(edited.code, Some(0), "{edited:#?}");
+    let of_answer = edited.document();
+    assert_eq!(
+        (&of_answer["name"], &of_answer["note"]),
+        (&Value::Null, &json!("ask Ann"))
+    );
+    let task = show();
+    assert_eq!(
+        (&task["name"], &task["note"]),
+        (&Value::Null, &json!("ask Ann"))
+    );
+    assert_eq!(
+        (&task["idle_timeout_s"], &task["max_time_s"]),
+        (&json!(600), &Value::Null)
+    );
+
+    wrong(&edit(&[]), "--name");
+    wrong(&edit(&["--max-time", "soon"]), "10m");
+    wrong(
+        &run(state, &["--readonly", "edit", &id, "--name", "x"]),
+        "--readonly",
+    );
+    driver.signal(Signal::INT);
+    driver.end();
+}
+
+#[test]
+fn sessions_are_listed_and_removed_but_never_under_somebody() {
+    let bench = Bench::new();
+    let state = &bench.state();
+    let in_session = |name: &str, words: &[&str]| {
+        let call = [
+            "--session",
+            name,
+            "-s",
+            &bench.server.url(),
+            "--protocol",
+            "2025-06-18",
+            "call",
+        ];
+        let ran = run(state, &[&call[..], words].concat());
+        assert_eq!(ran.code, Some(0), "{ran:#?}");
+        ran.out.trim().to_owned()
+    };
+    assert_eq!(
+        run(state, &["sessions", "list", "--json"]).document(),
+        json!([])
+    );
+    in_session("done", &QUICK);
+    let open = in_session("open", &[&LONG[..], &["--detach"]].concat());
+    let followed = in_session("driven", &[&LONG[..], &["--detach"]].concat());
+    let watch = ["--session", "driven", "watch", &followed, "--json"];
+    let mut driver = Running::start(&mut program(state, &watch));
+    driver.prints(|event| event["event"] == "progress");
+
+    let listed = run(state, &["sessions", "list", "--json"]).document();
+    let of = |name: &str| {
+        let found = listed
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|it| it["name"] == name);
+        found.unwrap().clone()
+    };
+    let counts = |name: &str| (of(name)["tasks"].clone(), of(name)["unsettled"].clone());
+    assert_eq!(counts("done"), (json!(1), json!(0)));
+    assert_eq!(counts("open"), (json!(1), json!(1)));
+    assert!(
+        of("driven")["driver"].is_u64() && of("open")["driver"].is_null(),
+        "{listed}"
+    );
+    assert!(of("done")["bytes"].as_u64().unwrap() > 0 && of("done")["saved_at"].is_string());
+    let table = run(state, &["sessions", "list"]);
+    assert!(
+        table.out.contains("driven") && table.out.contains("process "),
+        "{table:#?}"
+    );
+
+    let rm = |words: &[&str]| run(state, &[&["sessions", "rm"], words].concat());
+    wrong(&rm(&["done", "nowhere"]), "sessions list");
+    wrong(
+        &run(state, &["--readonly", "sessions", "rm", "done"]),
+        "--readonly",
+    );
+    let db = |name: &str| state.join(format!("sessions/{name}.db")).exists();
+    assert!(db("done"), "nothing goes before every name was understood");
+
+    let ran = rm(&["done", "open", "driven"]);
+    assert_eq!(
+        (ran.code, ran.out.contains("removed done (")),
+        (Some(2), true),
+        "{ran:#?}"
+    );
+    assert!(
+        ran.err.contains("kept open: 1 task in it unsettled"),
+        "{ran:#?}"
+    );
+    assert!(ran.err.contains("kept driven: process "), "{ran:#?}");
+    assert!(!db("done") && db("open") && db("driven"));
+    let left: Vec<String> = std::fs::read_dir(state.join("sessions"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.starts_with("done"))
+        .collect();
+    assert_eq!(left, Vec::<String>::new());
+
+    let forced = rm(&["open", "driven", "--force", "--json"]);
+    assert_eq!(forced.code, Some(2), "{forced:#?}");
+    let removed: Vec<Value> = forced
+        .document()
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["removed"].clone())
+        .collect();
+    assert_eq!(
+        removed,
+        [json!(true), json!(false)],
+        "not under somebody, whoever asks"
+    );
+    assert!(!db("open") && db("driven"));
+    // Nothing was sent: the work goes on, and its id is free to be found again.
+    assert_eq!(
+        run(state, &["--session", "open", "show", &open]).code,
+        Some(2)
+    );
+    driver.prints(|event| event["event"] == "progress");
+    driver.signal(Signal::INT);
+    driver.end();
+}
+
+#[test]
+fn what_leaving_has_stopped_already_is_cancelled_and_not_said_to_ignore_it() {
+    let bench = Bench::new();
+    let state = &bench.state();
+    // In the era where the end of a connection cancels the call, so that nothing runs when the cancel comes.
+    let call = [
+        "-s",
+        &bench.server.url(),
+        "--protocol",
+        "2026-07-28",
+        "call",
+    ];
+    let started = run(state, &[&call[..], &LONG, &["--detach"]].concat());
+    assert_eq!(started.code, Some(0), "{started:#?}");
+    let id = started.out.trim();
+    let cancelled = run(state, &["cancel", id]);
+    assert_eq!(cancelled.code, Some(0), "{cancelled:#?}");
+    assert!(
+        cancelled.out.contains("is cancelled") && cancelled.out.contains("checkpoint stays"),
+        "{cancelled:#?}"
+    );
+    let task = run(state, &["show", id, "--json"]).document();
+    assert_eq!(task["status"], "cancelled", "{task}");
+}
+
+#[test]
+fn a_script_gets_json_from_every_command_that_it_asks_for_it() {
+    let bench = Bench::new();
+    let state = &bench.state();
+    let url = bench.server.url();
+    let id = bench.start(&QUICK);
+    for words in [
+        &["wait", &id][..],
+        &["ls"],
+        &["show", &id],
+        &["result", &id],
+        &["logs", &id],
+        &["watch", &id],
+        &["export", &id],
+        &["edit", &id, "--name", "x"],
+        &["-s", &url, "tools"],
+        &["servers", "list"],
+        &["servers", "add", "lab", &url],
+        &["servers", "test", "lab"],
+        &["servers", "consent", "lab"],
+        &["servers", "remove", "lab", "--yes"],
+        &["sessions", "list"],
+        &["paths"],
+        &["doctor", "--offline"],
+        &["man", "call"],
+        &["completions", "bash"],
+        &["rm", &id],
+        &["rm", "--undo", &id],
+        &["clean"],
+        &["sessions", "rm", "default"],
+    ] {
+        let ran = run(state, &[words, &["--json"]].concat());
+        assert_eq!(ran.code, Some(0), "{words:?}: {ran:#?}");
+        let documents = serde_json::Deserializer::from_str(&ran.out).into_iter::<Value>();
+        let documents: Result<Vec<Value>, _> = documents.collect();
+        assert!(!documents.unwrap().is_empty(), "{words:?}: {ran:#?}");
+    }
+}
+
+/// Longer than anything takes on a busy machine; only a hang reaches it.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Who drives a session.
+fn driver(state: &Path) -> Option<u32> {
+    let paths = Paths::resolve(Some(state.to_owned()), "default").unwrap();
+    DriverLock::holder(&paths)
+}
+
+/// Waits until somebody drives.
+#[expect(clippy::disallowed_methods, reason = "a deadline of a test")]
+fn until_driven(state: &Path) {
+    let until = std::time::Instant::now() + DEADLINE;
+    while driver(state).is_none() {
+        assert!(std::time::Instant::now() < until, "nobody drives");
+        std::thread::yield_now();
+    }
+}
+
+fn pid(tui: &Tui) -> Option<u32> {
+    u32::try_from(tui.pid().as_raw_nonzero().get()).ok()
+}
+
+/// A house, a server of this process, and a shell in it that drives a call; the call's id.
+fn driven(revision: &str, words: &[&str]) -> (TestEnv, demo::Server, Running, String) {
+    let env = TestEnv::new();
+    let server = server::demo(env.path().join("server"));
+    let url = server.url();
+    let call = ["-s", &url, "--protocol", revision, "--json", "call"];
+    let mut shell = Running::start(&mut program(env.path(), &[&call[..], words].concat()));
+    let started = shell.prints(|event| event["event"] == "started");
+    shell.prints(|event| event["event"] == "progress");
+    let id = started.get("id").and_then(Value::as_str).unwrap();
+    let id = id.to_owned();
+    (env, server, shell, id)
+}
+
+#[test]
+fn a_session_is_handed_over_on_request_and_each_step_is_there_once() {
+    let words = [
+        "resumable_data_processing",
+        "dataset_name=eu",
+        "total_records=300",
+        "batch_size=5",
+        "delay_ms=100",
+    ];
+    let (env, _server, mut shell, id) = driven("2025-06-18", &words);
+    let mut one = env.open(&[], (120, 36));
+    let mut other = env.open(&[], (120, 36));
+    for screen in [&mut one, &mut other] {
+        screen.wait_for_line(&["running", "resumable_data"]);
+    }
+    one.press(":drive\r");
+    one.wait_for("this window drives now");
+    shell.says("driven from another window now");
+    assert_eq!(driver(env.path()), pid(&one));
+    // The second is asked for in its turn, by the command line, and the shell stays a client of whoever drives.
+    other.press("q");
+    other.end();
+    let mut other = env.open(&["attach", "--drive"], (120, 36));
+    other.wait_for("this window drives now");
+    one.wait_for("driven from another window now");
+    assert_eq!(driver(env.path()), pid(&other));
+    other.wait_until("it has begun to", |screen| {
+        let text = screen.contents();
+        !text.contains("Nobody drives") && !text.contains("so leaving this one")
+    });
+    other.press(":drive\r");
+    other.wait_for("this window is already the driver");
+    assert_eq!(shell.end().code, Some(0));
+
+    let watched = run(env.path(), &["watch", &id, "--json"]);
+    assert_eq!(watched.code, Some(0), "{watched:#?}");
+    let events = watched.events();
+    let steps = events.iter().filter(|event| event["event"] == "progress");
+    let steps: Vec<f64> = steps.map(|it| it["value"].as_f64().unwrap()).collect();
+    assert_eq!(
+        steps,
+        (1..=60).map(|step| f64::from(step * 5)).collect::<Vec<_>>()
+    );
+    for mut screen in [one, other] {
+        screen.press("q");
+        screen.end();
+    }
+}
+
+#[test]
+fn what_would_end_with_its_driver_is_named_and_ends_only_when_that_is_wanted() {
+    let words = ["crunch", "steps=100000", "step_ms=200"];
+    let (env, _server, mut shell, id) = driven("2026-07-28", &words);
+    let before = driver(env.path());
+    let mut screen = env.open(&["attach", "--drive"], (120, 36));
+    screen.wait_for("Drive from here?");
+    screen.wait_for("goes on driving");
+    screen.wait_for(&id);
+    // What is typed as soon as a dialog is there was not meant for it.
+    let answer = |screen: &mut Tui, key: &str| {
+        let asks = |screen: &mut Tui| screen.text().contains("Drive from here?");
+        while asks(screen) {
+            screen.press(key);
+            // A second one would be meant for what comes after the dialog.
+            for _ in 0..40 {
+                screen.watch_for(Duration::from_millis(50));
+                if !asks(screen) {
+                    break;
+                }
+            }
+        }
+    };
+    answer(&mut screen, "n");
+    assert_eq!(driver(env.path()), before);
+    shell.prints(|event| event["event"] == "progress");
+    screen.press(":drive\r");
+    screen.wait_for("Drive from here?");
+    answer(&mut screen, "y");
+    screen.wait_for("this window drives now");
+    assert_eq!(driver(env.path()), pid(&screen));
+    assert_eq!(shell.end().code, Some(5), "as it was said");
+    screen.press("q");
+    screen.end();
+}
+
+#[test]
+fn who_asks_to_drive_and_does_not_come_leaves_the_session_to_the_others() {
+    let (env, _server, mut shell, _) = driven("2025-06-18", &LONG);
+    let before = driver(env.path());
+    let paths = Paths::resolve(Some(env.path().to_owned()), "default").unwrap();
+    let mut line = UnixStream::connect(paths.socket()).unwrap();
+    let mut greeting = String::new();
+    BufReader::new(line.try_clone().unwrap())
+        .read_line(&mut greeting)
+        .unwrap();
+    let ask = json!({"ask": 1, "what": {"hand_over": {"is_forced": true}}});
+    writeln!(line, "{ask}").unwrap();
+    // It is ours to take, and we live and do nothing.
+    shell.says("driven from another window now");
+    shell.says("this window drives now");
+    assert_eq!(driver(env.path()), before);
+    shell.prints(|event| event["event"] == "progress");
+    shell.signal(Signal::INT);
+    shell.end();
+}
+
+#[test]
+fn a_window_that_only_looks_takes_nothing_over() {
+    let (env, _server, shell, id) = driven("2025-06-18", &LONG);
+    let mut looks = env.open(&["--readonly"], (120, 36));
+    looks.wait_for_line(&["running", "resumable_data"]);
+    looks.press(":drive\r");
+    looks.wait_for("read only");
+    wrong(
+        &run(env.path(), &["--readonly", "attach", "--drive"]),
+        "--readonly",
+    );
+    shell.signal(Signal::KILL);
+    shell.end();
+    looks.wait_for("Nobody drives; this window only looks.");
+    // It comes to look for a driver, which it would not if it were one: the lock is free, and this is nobody's socket.
+    let paths = Paths::resolve(Some(env.path().to_owned()), "default").unwrap();
+    std::fs::remove_file(paths.socket()).unwrap();
+    let socket = UnixListener::bind(paths.socket()).unwrap();
+    let (sender, come) = mpsc::channel();
+    std::thread::spawn(move || sender.send(socket.accept().is_ok()));
+    assert_eq!(come.recv_timeout(DEADLINE), Ok(true));
+    assert_eq!(driver(env.path()), None);
+    let mut shell = Running::start(&mut program(env.path(), &["watch", &id, "--json"]));
+    shell.prints(|event| event["event"] == "progress");
+    looks.wait_until("somebody drives", |screen| {
+        !screen.contents().contains("Nobody drives")
+    });
+    assert_ne!(driver(env.path()), pid(&looks));
+    shell.signal(Signal::INT);
+    shell.end();
+    looks.press("q");
+    looks.end();
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_driver_that_had_no_files_left_lets_others_in_once_it_has_some() {
+    use rustix::process::{Pid, Resource, Rlimit, prlimit};
+
+    let (env, _server, shell, _) = driven("2025-06-18", &LONG);
+    let paths = Paths::resolve(Some(env.path().to_owned()), "default").unwrap();
+    let join = || {
+        let stream = UnixStream::connect(paths.socket()).unwrap();
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        BufReader::new(stream)
+    };
+    let hear = |stream: &mut BufReader<UnixStream>, wanted: &str| {
+        let mut line = String::new();
+        while line.trim_end() != wanted {
+            line.clear();
+            assert_ne!(stream.read_line(&mut line).unwrap(), 0, "no {wanted}");
+        }
+    };
+    let mut before = join();
+    let mut greeting = String::new();
+    before.read_line(&mut greeting).unwrap();
+    let pid = i32::try_from(driver(env.path()).unwrap()).unwrap();
+    let files = |limit: Rlimit| {
+        let files = Resource::Nofile;
+        prlimit(Pid::from_raw(pid), files, limit).unwrap()
+    };
+    let usual = files(Rlimit {
+        current: Some(1),
+        ..rustix::process::getrlimit(Resource::Nofile)
+    });
+    let mut after = join();
+    // It turns to whoever joins before it has answered these.
+    for _ in 0..3 {
+        before.get_mut().write_all(b"ping\n").unwrap();
+        hear(&mut before, "pong");
+    }
+    files(usual);
+    hear(&mut after, greeting.trim_end());
+    shell.signal(Signal::INT);
+    shell.end();
+}
+
+#[test]
+fn a_call_that_another_window_drives_is_left_as_soon_as_it_is_sent() {
+    let (env, _server, mut shell, _) = driven("2026-07-28", &LONG);
+    let plain = ["call", "crunch", "steps=1000", "step_ms=500", "--detach"];
+    let ran = run(env.path(), &plain);
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    let shown = run(env.path(), &["show", ran.out.trim(), "--json"]).document();
+    assert_eq!(
+        (&shown["status"], &shown["leaving"]),
+        (&"running".into(), &"DIES".into())
+    );
+    // Who drives it hears what leaving ends, though the own call would stay.
+    let left = ran.out.trim();
+    shell.signal(Signal::INT);
+    shell.says(&format!("leaving ends {left}: "));
+    shell.signal(Signal::INT);
+    shell.says(&format!("leaving ended {left}, driven from here"));
+    assert_eq!(shell.end().code, Some(130));
+}
+
+#[test]
+fn where_nobody_drives_one_that_only_looks_sends_nothing_and_says_so() {
+    let (env, server, shell, id) = driven("2025-06-18", &LONG);
+    shell.signal(Signal::KILL);
+    shell.end();
+    let saved = |env: &TestEnv| run(env.path(), &["show", &id, "--json"]).document();
+    let before = saved(&env);
+    let watch = ["--readonly", "watch", &id];
+    let mut looks = Running::start(&mut program(env.path(), &watch));
+    looks.says("nobody drives this session");
+    wrong(
+        &run(env.path(), &["--readonly", "-s", &server.url(), "tools"]),
+        "nobody drives this session",
+    );
+    assert_eq!(driver(env.path()), None);
+    assert_eq!(saved(&env), before);
+    // It sees what others save, also where they come and go before it hears of them.
+    let mut screen = env.open(&["--readonly"], (120, 36));
+    screen.wait_for("Nobody drives; this window only looks.");
+    let url = server.url();
+    let quick = [
+        "-s",
+        &url,
+        "call",
+        "get_forecast",
+        "city=Oslo",
+        "delay_ms=1",
+    ];
+    assert_eq!(run(env.path(), &quick).code, Some(0));
+    screen.wait_for_line(&["done", "get_forecast"]);
+    let all = run(env.path(), &["ls", "--json"]).document();
+    let mut all = all.as_array().unwrap().iter();
+    let done = all.find(|task| task["tool"] == "get_forecast").unwrap();
+    assert_eq!(
+        run(env.path(), &["rm", done["id"].as_str().unwrap()]).code,
+        Some(0)
+    );
+    screen.wait_until("it is gone", |screen| {
+        !screen.contents().contains("get_forecast")
+    });
+    let mut shell = Running::start(&mut program(env.path(), &["watch", &id, "--json"]));
+    shell.prints(|event| event["event"] == "progress");
+    assert_eq!(run(env.path(), &["cancel", &id]).code, Some(0));
+    assert_eq!(looks.end().code, Some(8));
+    assert_eq!(shell.end().code, Some(8));
+    assert_eq!(run(env.path(), &watch).code, Some(8));
+}
+
+#[test]
+fn a_driver_that_was_stopped_hands_over_once_it_goes_on() {
+    let (env, _server, shell, _) = driven("2025-06-18", &LONG);
+    let mut screen = env.open(&[], (120, 36));
+    screen.wait_for_line(&["running", "resumable_data"]);
+    shell.signal(Signal::STOP);
+    screen.press(":drive\r");
+    screen.wait_for("the longhaul that drives this session");
+    shell.signal(Signal::CONT);
+    screen.wait_for("this window drives now");
+    assert_eq!(driver(env.path()), pid(&screen));
+    screen.press("4");
+    screen.wait_for("Messages");
+    assert!(
+        !screen.text().contains("was not asked"),
+        "{}",
+        screen.text()
+    );
+    shell.signal(Signal::INT);
+    shell.end();
+    screen.press("qq");
+    screen.end();
+}

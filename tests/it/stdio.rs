@@ -1,0 +1,823 @@
+//! Servers that are programs: nothing starts without an approval that showed all of it, a call works as on any server, and
+//! what ends a program, or the driver, is told as it is.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking, its helpers too"
+)]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use crate::support::program::{Ran, Running, finish, program, run};
+use crate::support::pty::{self, TestEnv};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    process::{Pid, Signal, kill_process, test_kill_process},
+};
+use serde_json::Value;
+
+/// Longer than anything takes on a busy machine.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// The script that is an MCP server; see there what its tools do.
+fn server() -> PathBuf {
+    script("stdio.sh")
+}
+
+fn script(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/fixtures")
+        .join(name)
+}
+
+fn write(path: PathBuf, text: &str) {
+    use std::io::Write as _;
+    let mut file = fs::File::create(path).unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+}
+
+fn text(path: PathBuf) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+/// Writes the configuration with the server called `files`.
+fn configure(state: &Path) {
+    configure_as(state, &server());
+}
+
+fn configure_as(state: &Path, script: &Path) {
+    let (script, dir) = (script.display(), state.display());
+    write(
+        state.join("config.toml"),
+        &format!(
+            "[servers.files]\ncommand = \"/bin/sh\"\nargs = [\"{script}\", \"{dir}\"]\n\
+             env = {{ GIVEN = \"given\", SECRET = \"${{MY_SECRET}}\" }}\ncwd = \"/\"\n"
+        ),
+    );
+}
+
+fn ok(ran: Ran) -> Ran {
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    ran
+}
+
+/// A state directory whose server is approved.
+fn approved() -> tempfile::TempDir {
+    approved_as("stdio.sh")
+}
+
+/// As [`approved`], and the server is this script.
+fn approved_as(name: &str) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    configure_as(dir.path(), &script(name));
+    ok(run(dir.path(), &["servers", "approve", "files", "--yes"]));
+    dir
+}
+
+fn command(state: &Path, arguments: &[&str]) -> std::process::Command {
+    let mut command = program(state, arguments);
+    command.env("MY_SECRET", "hunter22");
+    command
+}
+
+fn call(state: &Path, arguments: &[&str]) -> Ran {
+    let arguments = [&["-s", "files", "call"], arguments].concat();
+    finish(&mut command(state, &arguments))
+}
+
+/// The processes that the server has been.
+fn pids(state: &Path) -> Vec<Pid> {
+    let pids = text(state.join("pids"));
+    let pid = |line: &str| Pid::from_raw(line.parse().unwrap()).unwrap();
+    pids.lines().map(pid).collect()
+}
+
+/// Waits until none of them is there; a zombie of nobody's is none.
+fn are_gone(state: &Path) {
+    let pids = pids(state);
+    assert!(!pids.is_empty());
+    let is_there = |pid: &Pid| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        test_kill_process(*pid).is_ok() && !stat.contains(") Z ")
+    };
+    wait(|| !pids.iter().any(is_there));
+}
+
+fn wait(is_so: impl Fn() -> bool) {
+    let (begun, waiting) = std::sync::mpsc::channel::<()>();
+    let mut waited = Duration::ZERO;
+    while !is_so() {
+        assert!(waited < DEADLINE, "waited in vain");
+        // Nobody sends: it is only the time-out that is wanted.
+        let pause = Duration::from_millis(10);
+        let _ = waiting.recv_timeout(pause);
+        waited += pause;
+    }
+    drop(begun);
+}
+
+#[test]
+fn a_refused_detach_leaves_no_task_and_runs_no_hook() {
+    let dir = approved();
+    let state = dir.path();
+    let config = text(state.join("config.toml"));
+    let heard = state.join("heard");
+    let hook = format!("hook = 'cat >> {}'\nhook_on = \"all\"", heard.display());
+    write(
+        state.join("config.toml"),
+        &format!("{config}\n[notify]\n{hook}\n"),
+    );
+    let refused = call(state, &["count", "--detach"]);
+    assert_eq!(refused.code, Some(2), "{refused:#?}");
+    assert!(refused.err.contains("nothing was sent"), "{refused:#?}");
+    let left = run(state, &["ls", "--all", "--json"]).document();
+    assert_eq!(left.as_array().unwrap().len(), 0, "{left:#?}");
+    assert!(!heard.exists());
+}
+
+#[test]
+fn nothing_starts_before_an_approval_that_shows_everything_and_a_change_asks_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    configure(state);
+    let refused = call(state, &["count"]);
+    assert_eq!(refused.code, Some(3), "{refused:#?}");
+    assert!(
+        refused.err.contains("servers approve files"),
+        "{refused:#?}"
+    );
+    let tested = finish(&mut command(state, &["servers", "test", "files"]));
+    assert_eq!(tested.code, Some(3), "{tested:#?}");
+    ok(finish(&mut command(state, &["servers", "list"])));
+
+    let asked = run(state, &["servers", "approve", "files"]);
+    assert_eq!(asked.code, Some(2), "{asked:#?}");
+    let shown = [
+        "program    /bin/sh".to_owned(),
+        format!("argument 1 {}", server().display()),
+        format!("argument 2 {}", state.display()),
+        "directory  /".to_owned(),
+        "GIVEN as the configuration has it".to_owned(),
+        "SECRET from MY_SECRET".to_owned(),
+    ];
+    for line in shown {
+        assert!(asked.err.contains(&line), "{line}: {asked:#?}");
+    }
+    assert!(!state.join("pids").exists(), "nothing was started");
+
+    ok(run(state, &["servers", "approve", "files", "--yes"]));
+    ok(call(state, &["count"]));
+    let runs = pids(state).len();
+    let config = text(state.join("config.toml"));
+    for (old, new) in [
+        ("GIVEN = \"given\"", "GIVEN = \"other\""),
+        ("cwd = \"/\"", "cwd = \"/tmp\""),
+        ("args = [", "args = [\"-e\", "),
+        ("/bin/sh", "/bin/bash"),
+    ] {
+        let changed = config.replace(old, new);
+        assert_ne!(changed, config, "{old}");
+        write(state.join("config.toml"), &changed);
+        let refused = call(state, &["count"]);
+        assert_eq!(refused.code, Some(3), "{new}: {refused:#?}");
+    }
+    assert_eq!(pids(state).len(), runs, "nothing more was started");
+}
+
+#[test]
+fn an_import_lists_and_starts_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    let (script, place) = (server(), state.to_str().unwrap());
+    let entry = serde_json::json!({"mcpServers": {"files": {
+        "command": "/bin/sh", "args": [script.to_str().unwrap(), place],
+    }}});
+    write(state.join("mcp.json"), &entry.to_string());
+    let file = state.join("mcp.json");
+    let imported = ok(run(state, &["servers", "import", file.to_str().unwrap()]));
+    assert!(
+        imported.out.contains("longhaul servers approve files"),
+        "{imported:#?}"
+    );
+    let listed = ok(run(state, &["servers", "list", "--json"])).document();
+    assert_eq!(listed[0]["state"], "needs-approval", "{listed}");
+    assert_eq!(call(state, &["count"]).code, Some(3));
+    assert!(!state.join("pids").exists(), "nothing was started");
+    ok(run(state, &["servers", "approve", "files", "--yes"]));
+    ok(call(state, &["count"]));
+    are_gone(state);
+}
+
+#[test]
+fn a_hostile_command_is_shown_harmlessly() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    let config = "[servers.evil]\ncommand = \"/bin/sh\"\n\
+        args = [\"-c\", \"echo\\n  approve? y\\u001b[2J\\u202e\", \"it's\"]\n\
+        env = { A = \"hunter22 ${B}\", LD_PRELOAD = \"/tmp/evil.so\" }\n";
+    write(state.join("config.toml"), config);
+    let asked = run(state, &["servers", "approve", "evil"]);
+    let listed = ok(run(state, &["servers", "list"]));
+    for shown in [&asked.err, &listed.out] {
+        let is_hostile =
+            |letter: char| letter != '\n' && letter.is_control() || letter == '\u{202e}';
+        assert!(!shown.contains(is_hostile), "{shown:?}");
+        assert!(
+            shown.contains(r"$'echo\n  approve? y\u{1b}[2J\u{202e}'"),
+            "{shown}"
+        );
+    }
+    assert!(asked.err.contains("A from B") && !asked.err.contains("hunter22"));
+    // What says which code is run is no secret.
+    assert!(asked.err.contains("LD_PRELOAD = /tmp/evil.so"));
+}
+
+#[test]
+fn a_call_has_its_progress_its_log_and_its_result_and_leaves_no_process_behind() {
+    let dir = approved();
+    let state = dir.path();
+    let ran = ok(call(state, &["count", "--json"]));
+    let events = ran.events();
+    let of =
+        |event: &str| -> Vec<&Value> { events.iter().filter(|it| it["event"] == event).collect() };
+    assert_eq!(of("started")[0]["resumability"], "none");
+    let steps: Vec<&Value> = of("progress").iter().map(|it| &it["value"]).collect();
+    assert_eq!(steps, [1, 2, 3]);
+    let settled = of("settled")[0];
+    assert_eq!(settled["result"]["content"][0]["text"], "counted to 3");
+    are_gone(state);
+    // What it was given: the variable, the fixed value, its directory, and nothing of ours.
+    assert_eq!(text(state.join("environment")), "hunter22 given / none\n");
+    let id = settled["id"].as_str().unwrap();
+    let logs = ok(run(state, &["logs", id])).out;
+    assert!(
+        !logs.contains("hunter22") && !ran.err.contains("hunter22"),
+        "{logs}"
+    );
+}
+
+#[test]
+fn noise_on_stdout_is_passed_over() {
+    let dir = approved();
+    let ran = ok(call(dir.path(), &["noise"]));
+    assert_eq!(ran.out.trim(), "after the noise");
+    assert!(
+        ran.err
+            .contains("no message: Loading the model with [redacted:secret] ..."),
+        "{ran:#?}"
+    );
+    assert!(!ran.err.contains("hunter22"), "{ran:#?}");
+}
+
+#[test]
+fn a_question_is_answered() {
+    let dir = approved();
+    let state = dir.path();
+    let arguments = ["-s", "files", "call", "ask", "--json"];
+    let mut asking = Running::start(&mut command(state, &arguments));
+    let asked = asking.prints(|it| it["event"] == "input_required");
+    let id = asked["id"].as_str().unwrap();
+    ok(run(state, &["answer", id, "colour=red"]));
+    let settled = asking.prints(|it| it["event"] == "settled");
+    assert_eq!(settled["result"]["content"][0]["text"], "you said red");
+    assert_eq!(asking.end().code, Some(0));
+    are_gone(state);
+}
+
+#[test]
+fn a_question_beside_another_call_is_one_of_the_newest() {
+    let dir = approved();
+    let state = dir.path();
+    let (driver, _) = staying(state, "stay");
+    let arguments = ["-s", "files", "call", "ask", "--json"];
+    let mut asking = Running::start(&mut command(state, &arguments));
+    let asked = asking.prints(|it| it["event"] == "input_required");
+    let id = asked["id"].as_str().unwrap();
+    // It drives nothing, so that it can go.
+    assert_eq!(asking.end().code, Some(6));
+    ok(run(state, &["answer", id, "colour=red"]));
+    ok(run(state, &["wait", id]));
+    assert!(ok(run(state, &["result", id])).out.contains("you said red"));
+    assert_eq!(pids(state).len(), 1, "both are in one process");
+    driver.signal(Signal::TERM);
+    driver.end();
+    are_gone(state);
+}
+
+/// Starts a tool that stays, and gives its id once it works.
+fn staying(state: &Path, tool: &str) -> (Running, String) {
+    under_way(state, tool, "progress")
+}
+
+/// A call of `tool`, followed as JSON lines, once an event of such a kind was printed, and its id.
+fn under_way(state: &Path, tool: &str, event: &str) -> (Running, String) {
+    let arguments = ["-s", "files", "call", tool, "--json"];
+    let mut staying = Running::start(&mut command(state, &arguments));
+    let step = staying.prints(|it| it["event"] == event);
+    let id = step["id"].as_str().unwrap().to_owned();
+    (staying, id)
+}
+
+#[test]
+fn whoever_is_told_to_end_ends_however_much_there_is_to_tell() {
+    let dir = approved();
+    let state = dir.path();
+    // Of steps that come too fast some are left out.
+    let (flooded, _) = under_way(state, "flood", "log");
+    flooded.signal(Signal::TERM);
+    assert_eq!(flooded.end().code, Some(130));
+    are_gone(state);
+}
+
+#[test]
+fn whoever_is_told_to_end_ends_while_its_reader_stands_still() {
+    let dir = approved();
+    let state = dir.path();
+    let (_reader, writer) = std::io::pipe().unwrap();
+    let mut command = command(state, &["-s", "files", "call", "flood", "--json"]);
+    let stuck = Running::start(command.stdout(writer.try_clone().unwrap()));
+    wait(|| {
+        let mut room = [PollFd::new(&writer, PollFlags::OUT)];
+        poll(&mut room, Some(&Timespec::default())).unwrap() == 0
+    });
+    stuck.signal(Signal::TERM);
+    assert_eq!(stuck.end().code, Some(130));
+    are_gone(state);
+}
+
+#[test]
+fn a_call_is_cancelled() {
+    let dir = approved();
+    let state = dir.path();
+    let (mut staying, id) = staying(state, "stay");
+    let shown = ok(run(state, &["show", &id, "--json"])).document();
+    assert_eq!(shown["resumability"], "none", "{shown}");
+    assert_eq!(shown["leaving"], "DIES", "{shown}");
+    assert!(
+        shown["leaving_why"]
+            .as_str()
+            .unwrap()
+            .contains("a process of this longhaul"),
+        "{shown}"
+    );
+    ok(run(state, &["cancel", &id]));
+    staying.prints(|it| it["event"] == "settled");
+    assert_eq!(staying.end().code, Some(8));
+    assert!(text(state.join("events")).contains("cancelled"));
+    are_gone(state);
+}
+
+#[test]
+fn a_program_that_does_not_react_to_a_cancel_is_ended_by_a_second_one() {
+    let dir = approved();
+    let state = dir.path();
+    let (mut staying, id) = staying(state, "deaf");
+    let first = run(state, &["cancel", &id]);
+    assert!(
+        format!("{first:?}").contains("a second one ends its program"),
+        "{first:#?}"
+    );
+    ok(run(state, &["cancel", &id]));
+    let settled = staying.prints(|it| it["event"] == "settled");
+    assert_eq!(settled["status"], "cancelled", "{settled}");
+    staying.end();
+    are_gone(state);
+}
+
+#[test]
+fn a_call_whose_program_dies_is_lost_and_the_next_one_has_a_new_program() {
+    let dir = approved();
+    let state = dir.path();
+    let died = call(state, &["die"]);
+    assert_eq!(died.code, Some(5), "{died:#?}");
+    for words in ["ended with status 7", "out of cheese", "longhaul again"] {
+        assert!(died.err.contains(words), "{words}: {died:#?}");
+    }
+    let (mut staying, _) = staying(state, "stay");
+    kill_process(*pids(state).last().unwrap(), Signal::KILL).unwrap();
+    let settled = staying.prints(|it| it["event"] == "settled");
+    assert_eq!(settled["status"], "lost", "{settled}");
+    assert_eq!(staying.end().code, Some(5));
+    ok(call(state, &["count"]));
+    are_gone(state);
+}
+
+/// What a script told of what happened to it, a line each.
+fn events(state: &Path) -> Vec<String> {
+    let events = text(state.join("events"));
+    events.lines().map(str::to_owned).collect()
+}
+
+/// The price of leaving a task, and the reason for it.
+fn price(state: &Path, id: &str) -> (String, String) {
+    let shown = ok(run(state, &["show", id, "--json"])).document();
+    let word = |key: &str| shown[key].as_str().unwrap_or_default().to_owned();
+    assert_eq!(shown["resumability"], "none", "{shown}");
+    (word("leaving"), word("leaving_why"))
+}
+
+const ENDS_WITH_US: &str = "its server is a process of this longhaul, and ends with it";
+
+#[test]
+fn a_program_that_speaks_only_the_newest_revision_is_asked_and_called_without_a_handshake() {
+    let dir = approved_as("stdio28.sh");
+    let state = dir.path();
+    for _ in 0..2 {
+        let ran = ok(call(state, &["count", "--json"]));
+        let events = ran.events();
+        let of = |event: &str| -> Vec<&Value> {
+            events.iter().filter(|it| it["event"] == event).collect()
+        };
+        let steps: Vec<&Value> = of("progress").iter().map(|it| &it["value"]).collect();
+        assert_eq!(steps, [1, 2, 3]);
+        let started = of("started")[0];
+        assert_eq!(started["era"], "2026-07-28", "{started}");
+        assert_eq!(started["resumability"], "none", "{started}");
+        let settled = of("settled")[0];
+        let said = &settled["result"]["content"][0]["text"];
+        assert_eq!(*said, "counted to 3", "{settled}");
+    }
+    assert_eq!(events(state), ["discover", "end", "discover", "end"]);
+    are_gone(state);
+    let died = call(state, &["die"]);
+    assert_eq!(died.code, Some(5), "{died:#?}");
+    for words in ["ended with status 7", "out of cheese", "longhaul again"] {
+        assert!(died.err.contains(words), "{words}: {died:#?}");
+    }
+}
+
+#[test]
+fn a_program_of_old_that_breaks_by_a_new_method_is_started_again_for_the_handshake() {
+    let dir = approved_as("stdio_old.sh");
+    let state = dir.path();
+    for _ in 0..2 {
+        assert_eq!(ok(call(state, &["count"])).out.trim(), "counted to 3");
+    }
+    // What it speaks is remembered.
+    assert_eq!(events(state), ["broken", "end", "end"]);
+    are_gone(state);
+}
+
+#[test]
+fn a_call_without_a_handshake_is_cancelled_by_saying_so() {
+    let dir = approved_as("stdio28.sh");
+    let state = dir.path();
+    let (mut staying, id) = staying(state, "stay");
+    let (leaving, why) = price(state, &id);
+    assert_eq!((leaving.as_str(), why.as_str()), ("DIES", ENDS_WITH_US));
+    ok(run(state, &["cancel", &id]));
+    let settled = staying.prints(|it| it["event"] == "settled");
+    assert_eq!(settled["status"], "cancelled", "{settled}");
+    assert_eq!(staying.end().code, Some(8));
+    let events = events(state);
+    let call = events.iter().find_map(|it| it.strip_prefix("stay "));
+    let cancelled = events.iter().find_map(|it| it.strip_prefix("cancelled "));
+    assert_eq!(call, cancelled, "{events:?}");
+    assert!(call.is_some(), "{events:?}");
+    are_gone(state);
+}
+
+#[test]
+fn a_question_without_a_handshake_is_answered_by_calling_again() {
+    let dir = approved_as("stdio28.sh");
+    let state = dir.path();
+    let (mut asking, id) = under_way(state, "ask", "input_required");
+    ok(run(state, &["answer", &id, "colour=red"]));
+    let settled = asking.prints(|it| it["event"] == "settled");
+    assert_eq!(settled["result"]["content"][0]["text"], "you said red");
+    assert_eq!(asking.end().code, Some(0));
+    are_gone(state);
+}
+
+#[test]
+fn what_a_program_makes_a_task_of_is_looked_at_told_of_answered_and_cancelled() {
+    let dir = approved_as("stdio28.sh");
+    let state = dir.path();
+    assert_eq!(ok(call(state, &["polled"])).out.trim(), "looked at");
+    // It is looked at once in a minute, so that it is the program who tells.
+    assert_eq!(ok(call(state, &["told"])).out.trim(), "told of");
+    let (mut asking, id) = under_way(state, "asking", "input_required");
+    let (leaving, why) = price(state, &id);
+    assert_eq!((leaving.as_str(), why.as_str()), ("DIES", ENDS_WITH_US));
+    ok(run(state, &["answer", &id, "colour=red"]));
+    let settled = asking.prints(|it| it["event"] == "settled");
+    assert_eq!(settled["result"]["content"][0]["text"], "you said red");
+    assert_eq!(asking.end().code, Some(0));
+    let (mut working, id) = under_way(state, "working", "status");
+    ok(run(state, &["cancel", &id]));
+    let settled = working.prints(|it| it["event"] == "settled");
+    assert_eq!(settled["status"], "cancelled", "{settled}");
+    working.end();
+    let events = events(state);
+    assert!(events.contains(&"tasks/cancel".to_owned()), "{events:?}");
+    are_gone(state);
+}
+
+#[test]
+fn a_program_is_asked_anew_to_tell_of_its_tasks_when_there_are_more_or_it_takes_that_back() {
+    let dir = approved_as("stdio28.sh");
+    let state = dir.path();
+    let listened = || events(state).iter().filter(|it| *it == "listen").count();
+    let (working, _) = under_way(state, "working", "status");
+    wait(|| listened() == 1);
+    assert_eq!(ok(call(state, &["told"])).out.trim(), "told of");
+    // There is no stream to close: it has to hear that the first is over.
+    let heard = events(state);
+    let listens = heard.iter().position(|it| it == "listen").unwrap();
+    assert!(heard[listens + 1].starts_with("cancelled "), "{heard:?}");
+    assert_eq!(listened(), 2);
+    working.signal(Signal::TERM);
+    working.end();
+    are_gone(state);
+
+    let before = listened();
+    write(state.join("fickle"), "");
+    assert_eq!(ok(call(state, &["told"])).out.trim(), "told of");
+    assert_eq!(listened(), before + 2);
+}
+
+#[test]
+fn a_task_of_a_program_is_lost_with_the_program_and_with_its_driver() {
+    let dir = approved_as("stdio28.sh");
+    let state = dir.path();
+    let (mut working, _) = under_way(state, "working", "status");
+    kill_process(*pids(state).last().unwrap(), Signal::KILL).unwrap();
+    let settled = working.prints(|it| it["event"] == "settled");
+    assert_eq!(settled["status"], "lost", "{settled}");
+    assert_eq!(working.end().code, Some(5));
+    let (working, id) = under_way(state, "working", "status");
+    working.signal(Signal::KILL);
+    working.end();
+    are_gone(state);
+    let runs = pids(state).len();
+    let watched = finish(&mut command(state, &["watch", &id]));
+    assert_eq!(watched.code, Some(5), "{watched:#?}");
+    let shown = ok(run(state, &["show", &id, "--json"])).document();
+    let reason = shown["reason"].as_str().unwrap();
+    assert!(reason.contains("the process of its server"), "{shown}");
+    assert_eq!(pids(state).len(), runs, "nothing was started to look");
+}
+
+#[test]
+fn a_tool_of_a_program_that_wants_to_be_a_task_is_called_as_one() {
+    let dir = approved_as("stdio_tasks.sh");
+    let state = dir.path();
+    let ran = ok(call(state, &["work", "--json"]));
+    let events = ran.events();
+    let steps = events.iter().filter(|it| it["event"] == "progress");
+    let steps: Vec<&Value> = steps.map(|it| &it["value"]).collect();
+    assert_eq!(steps, [1, 2]);
+    let settled = events.last().unwrap();
+    assert_eq!(settled["result"]["content"][0]["text"], "worked");
+    assert_eq!(ok(call(state, &["told"])).out.trim(), "told of");
+    // Nothing of it outlives longhaul, so that it is a task only where it has to be.
+    assert_eq!(ok(call(state, &["either"])).out.trim(), "at once");
+    let (mut asking, id) = under_way(state, "asking", "input_required");
+    let (leaving, why) = price(state, &id);
+    assert_eq!((leaving.as_str(), why.as_str()), ("DIES", ENDS_WITH_US));
+    ok(run(state, &["answer", &id, "colour=red"]));
+    let settled = asking.prints(|it| it["event"] == "settled");
+    assert_eq!(settled["result"]["content"][0]["text"], "you said red");
+    assert_eq!(asking.end().code, Some(0));
+    let (mut working, id) = under_way(state, "working", "progress");
+    let runs = pids(state).len();
+    ok(run(state, &["cancel", &id]));
+    let settled = working.prints(|it| it["event"] == "settled");
+    assert_eq!(settled["status"], "cancelled", "{settled}");
+    assert_eq!(working.end().code, Some(8));
+    assert_eq!(text(state.join("events")), "tasks/cancel\n");
+    assert_eq!(pids(state).len(), runs, "all of it in one program");
+    are_gone(state);
+}
+
+#[test]
+fn a_program_of_old_that_bears_no_question_of_the_newest_revision_is_greeted_by_handshake() {
+    for manner in ["silent", "strict"] {
+        let dir = approved();
+        let state = dir.path();
+        write(state.join(manner), "");
+        for _ in 0..2 {
+            assert_eq!(ok(call(state, &["count"])).out.trim(), "counted to 3");
+        }
+        let asked = events(state).iter().filter(|it| *it == "asked").count();
+        assert_eq!(asked, 1, "{manner}: what was found out is remembered");
+        are_gone(state);
+    }
+}
+
+#[test]
+fn the_revision_that_is_asked_for_is_the_one_that_a_program_is_spoken_to_in() {
+    let dir = approved_as("stdio28.sh");
+    let state = dir.path();
+    let refused = call(state, &["count", "--protocol", "2025-11-25"]);
+    assert_ne!(refused.code, Some(0), "{refused:#?}");
+    assert!(refused.err.contains("no handshake"), "{refused:#?}");
+    assert_eq!(events(state)[0], "initialize");
+    let dir = approved();
+    let state = dir.path();
+    let refused = call(state, &["count", "--protocol", "2026-07-28"]);
+    let words = "does not speak MCP 2026-07-28";
+    assert!(refused.err.contains(words), "{refused:#?}");
+    let config = text(state.join("config.toml"));
+    write(
+        state.join("config.toml"),
+        &config.replace("cwd =", "protocol = \"2026-07-28\"\ncwd ="),
+    );
+    let refused = call(state, &["count", "--session", "other"]);
+    assert!(refused.err.contains(words), "{refused:#?}");
+}
+
+#[test]
+fn a_program_whose_server_was_removed_ends_as_soon_as_nothing_runs_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    let elsewhere = tempfile::tempdir().unwrap();
+    configure(state);
+    let config = text(state.join("config.toml"));
+    let (script, other) = (server(), elsewhere.path().display());
+    let script = script.display();
+    let other = format!(
+        "{config}\n[servers.other]\ncommand = \"/bin/sh\"\nargs = [\"{script}\", \"{other}\"]\n"
+    );
+    write(state.join("config.toml"), &other);
+    for name in ["files", "other"] {
+        ok(run(state, &["servers", "approve", name, "--yes"]));
+    }
+    let config = text(state.join("config.toml"));
+    let arguments = ["-s", "other", "call", "stay", "--json"];
+    let mut driving = Running::start(&mut command(state, &arguments));
+    driving.prints(|it| it["event"] == "progress");
+
+    // Idle: it stays for the next call until its server is removed.
+    ok(call(state, &["count"]));
+    ok(call(state, &["count"]));
+    assert_eq!(pids(state).len(), 1);
+    ok(run(state, &["servers", "remove", "files", "--yes"]));
+    are_gone(state);
+    assert_eq!(text(state.join("events")), "asked\nend\n", "by its stdin");
+
+    // At work: it ends with its work.
+    write(state.join("config.toml"), &config);
+    let (mut staying, id) = staying(state, "stay");
+    assert_eq!(pids(state).len(), 2, "a new one");
+    ok(run(state, &["servers", "remove", "files", "--yes"]));
+    ok(run(state, &["cancel", &id]));
+    let settled = staying.prints(|it| it["event"] == "settled");
+    assert_eq!(settled["status"], "cancelled", "{settled}");
+    assert!(text(state.join("events")).contains("cancelled"));
+    staying.end();
+    are_gone(state);
+    assert!(!driving_is_over(elsewhere.path()));
+    driving.signal(Signal::TERM);
+    driving.end();
+    are_gone(elsewhere.path());
+}
+
+/// Whether the program that tells of itself there has ended by its stdin.
+fn driving_is_over(state: &Path) -> bool {
+    text(state.join("events")).contains("end\n")
+}
+
+#[test]
+fn a_program_that_cannot_start_or_dies_at_once_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    write(
+        state.join("config.toml"),
+        "[servers.none]\ncommand = \"/no/such/program\"\n\
+         [servers.short]\ncommand = \"/bin/sh\"\nargs = [\"-c\", \"echo no licence >&2; exit 4\"]\n",
+    );
+    for (name, words) in [("none", "could not start"), ("short", "no licence")] {
+        ok(run(state, &["servers", "approve", name, "--yes"]));
+        let ran = run(state, &["-s", name, "call", "x"]);
+        assert_eq!(ran.code, Some(4), "{ran:#?}");
+        assert!(ran.err.contains(words), "{ran:#?}");
+        let tested = run(state, &["servers", "test", name]);
+        assert_eq!(tested.code, Some(4), "{tested:#?}");
+        assert!(tested.out.contains(words), "{tested:#?}");
+    }
+}
+
+#[test]
+fn a_call_whose_driver_was_killed_is_lost_and_its_program_ends() {
+    let dir = approved();
+    let state = dir.path();
+    let (staying, id) = staying(state, "stay");
+    staying.signal(Signal::KILL);
+    staying.end();
+    are_gone(state);
+    let watched_until = ok(run(state, &["show", &id, "--json"])).document()["updated_at"].clone();
+    let watched = finish(&mut command(state, &["watch", &id]));
+    assert_eq!(watched.code, Some(5), "{watched:#?}");
+    let shown = ok(run(state, &["show", &id, "--json"])).document();
+    assert_eq!(shown["status"], "lost", "{shown}");
+    assert_eq!(
+        shown["settled_at"], watched_until,
+        "not when that was found"
+    );
+    assert!(
+        shown["reason"]
+            .as_str()
+            .unwrap()
+            .contains("the process of its server"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn a_driver_that_leaves_records_the_end_of_the_call_it_ended() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let dir = approved();
+        let state = dir.path();
+        let (mut staying, id) = staying(state, "stay");
+        staying.signal(signal);
+        if signal == Signal::INT {
+            staying.says("Ctrl-C again leaves");
+            staying.signal(signal);
+        }
+        staying.end();
+        are_gone(state);
+        let list = ok(run(state, &["ls", "--json"])).document();
+        assert_eq!(list[0]["id"], id, "{list}");
+        assert_eq!(list[0]["status"], "lost", "{list}");
+        assert_eq!(list[0]["contact"], "idle", "{list}");
+        let ended = list[0]["settled_at"].clone();
+        ok(call(state, &["count"]));
+        let shown = ok(run(state, &["show", &id, "--json"])).document();
+        assert_eq!(
+            shown["settled_at"], ended,
+            "the next driver finds nothing new"
+        );
+    }
+}
+
+#[test]
+fn a_driver_that_is_told_to_leave_ends_what_does_not_listen() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    let script = format!(
+        "trap '' TERM; {} {}; echo $$ >> {1}/pids; while :; do read -r x || :; done",
+        server().display(),
+        state.display()
+    );
+    write(
+        state.join("config.toml"),
+        &format!("[servers.files]\ncommand = \"/bin/sh\"\nargs = [\"-c\", {script:?}]\n"),
+    );
+    ok(run(state, &["servers", "approve", "files", "--yes"]));
+    let (staying, _) = staying(state, "stay");
+    staying.signal(Signal::TERM);
+    staying.end();
+    are_gone(state);
+}
+
+#[test]
+fn the_screen_says_what_is_not_approved_and_a_readonly_one_starts_nothing() {
+    let env = TestEnv::new();
+    configure(env.path());
+    let mut screen = env.open(&[], (120, 36));
+    screen.wait_for("needs approval");
+    screen.press("3");
+    screen.wait_for("longhaul servers approve files");
+    screen.press("L");
+    screen.wait_for("Start this for files?");
+    screen.wait_for("program    /bin/sh");
+    assert!(!text(env.path().join("config.toml")).contains("approved"));
+    // What is typed as soon as a dialog is there was not meant for it.
+    while screen.text().contains("Start this") {
+        screen.press("y");
+        screen.watch_for(Duration::from_millis(50));
+    }
+    screen.wait_for("agreed for files; it holds");
+    assert!(text(env.path().join("config.toml")).contains("approved"));
+    screen.press("q");
+    screen.wait_for("No task yet");
+    screen.press("q");
+    screen.end();
+    // Its driver is gone; a window that only looks finds its call and starts no program for it.
+    let mut starting = env.command(&["-s", "files", "call", "stay", "--json"]);
+    starting.env("MY_SECRET", "hunter22");
+    let mut staying = Running::start(&mut piped(starting));
+    staying.prints(|it| it["event"] == "progress");
+    let runs = pids(env.path()).len();
+    staying.signal(Signal::KILL);
+    staying.end();
+    are_gone(env.path());
+    let secret = [("MY_SECRET", "hunter22")];
+    let mut screen = env.open_with(&secret, pty::program(), &["--readonly"], (120, 36));
+    screen.wait_for("Nobody drives; this window only looks.");
+    screen.press("q");
+    screen.end();
+    assert_eq!(pids(env.path()).len(), runs);
+}
+
+fn piped(mut command: std::process::Command) -> std::process::Command {
+    command
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped());
+    command
+}

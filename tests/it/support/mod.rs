@@ -1,0 +1,14 @@
+//! Tools that the tests share.
+
+pub(crate) mod alone;
+#[cfg(all(feature = "demo", target_os = "linux"))]
+#[expect(
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, its helpers too"
+)]
+pub(crate) mod disk;
+pub(crate) mod program;
+pub(crate) mod proxy;
+pub(crate) mod pty;
+pub(crate) mod server;
+pub(crate) mod wire;

@@ -349,7 +349,7 @@ fn sessions_are_listed_and_removed_but_never_under_somebody() {
         "{ran:#?}"
     );
     assert!(
-        ran.err.contains("kept open: 1 task in it unsettled"),
+        ran.err.contains("kept open: it has 1 unsettled task"),
         "{ran:#?}"
     );
     assert!(ran.err.contains("kept driven: process "), "{ran:#?}");

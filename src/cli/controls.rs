@@ -311,7 +311,7 @@ pub(super) fn wait(context: &mut Context<'_>, wait: &Wait) -> Result<u8, Fail> {
             let mut live = LiveSession::open(context, servers)?;
             match wait_for(context, &mut live, wait, &mut ended, &mut open).await {
                 Ok(blocked) => {
-                    // Nobody stays for tasks that cannot finish without a person.
+                    // Do not stay for tasks that cannot finish without a person.
                     let ours: Vec<TaskId> = match &blocked {
                         Some(_) => open.iter().map(|task| task.id.clone()).collect(),
                         None => Vec::new(),

@@ -482,7 +482,7 @@ impl Follow<'_, '_> {
                 self.answered.push(question);
                 match self.live.outcome(self.context, request).await? {
                     Ok(_) => {
-                        let message = format!("{}: answer sent ({outcome})", self.id);
+                        let message = format!("{}: answer saved ({outcome})", self.id);
                         self.context.terminal.remark(&message);
                     }
                     Err(error) => {

@@ -164,9 +164,9 @@ fn delete(paths: &Paths, is_forced: bool, flags: &str) -> Result<(), String> {
         let summary = summarize(paths)
             .map_err(|error| format!("{}; use --force to delete it", store_error(error)))?;
         if summary.unsettled > 0 {
-            let tasks = count(summary.unsettled, "task");
+            let tasks = count(summary.unsettled, "unsettled task");
             return Err(format!(
-                "it has {tasks} unsettled (see `longhaul ls{flags}`); use --force to delete it anyway \
+                "it has {tasks} (see `longhaul ls{flags}`); use --force to delete it anyway \
                  (nothing is sent)"
             ));
         }

@@ -6,7 +6,7 @@ use super::{
     Context,
     args::{Clean, EditTask, Limit, Rm, Wait, Which},
     block_on,
-    fail::{Fail, code, outcome, worst},
+    fail::{Fail, code, exit_code_of, worst},
     follow::{forgotten_error, sign_in_needed},
     inspect, json,
     live_session::{LiveEvent, LiveSession},
@@ -139,7 +139,10 @@ async fn run_action(
     before: &Task,
 ) -> Result<ActionResult, Fail> {
     let id = &before.id;
-    match live.outcome(context, action.request(id.clone())).await? {
+    match live
+        .try_request(context, action.request(id.clone()))
+        .await?
+    {
         Ok(_) => {}
         // It settled since it was looked up; the next view of it says how.
         Err(RequestError::Settled(_)) if !before.status.is_settled() => {}
@@ -250,7 +253,7 @@ fn check_view(
             ActionResult::new(code::TOOL_FAILED, message)
         }
         (TaskAction::Resume, status) if status.ends_waiting() => {
-            ActionResult::new(outcome(task), format!("{id} is {}", status.label()))
+            ActionResult::new(exit_code_of(task), format!("{id} is {}", status.label()))
         }
         _ if was_dropped => ActionResult::new(
             code::TOOL_FAILED,
@@ -347,7 +350,7 @@ pub(super) fn wait(context: &mut Context<'_>, wait: &Wait) -> Result<u8, Fail> {
     }
     match blocked {
         Some(fail) => Err(fail),
-        None => Ok(worst(ended.iter().map(outcome))),
+        None => Ok(worst(ended.iter().map(exit_code_of))),
     }
 }
 

@@ -83,7 +83,7 @@ impl From<RequestError> for Fail {
 }
 
 /// The exit code for a task that has ended or needs a person.
-pub(super) fn outcome(task: &Task) -> u8 {
+pub(super) fn exit_code_of(task: &Task) -> u8 {
     match (&task.status, &task.error) {
         (Status::Completed | Status::Running | Status::Paused, _) => code::OK,
         (Status::Cancelled, _) => code::CANCELLED,

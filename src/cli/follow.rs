@@ -7,7 +7,7 @@ use std::{fs, sync::Arc, time::Duration};
 
 use super::{
     Context, block_on,
-    fail::{Fail, code, outcome},
+    fail::{Fail, code, exit_code_of},
     format, json,
     live_session::{LiveEvent, LiveSession, join_ids},
     prompt::{LineReader, Prompt, PromptStep, QuestionId},
@@ -259,7 +259,7 @@ pub(super) async fn follow(
     questions: QuestionHandling,
 ) -> Result<u8, Fail> {
     let id = printer.id.clone();
-    let mut follow = Follow {
+    let mut follower = Follower {
         context,
         live: &mut live,
         printer: &mut printer,
@@ -276,8 +276,8 @@ pub(super) async fn follow(
         answered: Vec::new(),
         input: None,
     };
-    let outcome = follow.run().await;
-    let until = follow.until;
+    let outcome = follower.run().await;
+    let until = follower.until;
     context.terminal.end_prompt(false);
     context.terminal.clear_bar();
     if matches!(outcome, Ok(FollowEnd::Ended(_) | FollowEnd::Detached))
@@ -342,7 +342,7 @@ pub(super) async fn follow(
     }
 }
 
-/// Why [`Follow::run`] returned.
+/// Why [`Follower::run`] returned.
 enum FollowEnd {
     Ended(u8),
     Detached,
@@ -358,7 +358,7 @@ enum OneTimeNotice {
     Unreachable,
 }
 
-struct Follow<'f, 'c> {
+struct Follower<'f, 'c> {
     context: &'f mut Context<'c>,
     live: &'f mut LiveSession,
     printer: &'f mut HistoryPrinter,
@@ -383,7 +383,7 @@ struct Follow<'f, 'c> {
     input: Option<LineReader>,
 }
 
-impl Follow<'_, '_> {
+impl Follower<'_, '_> {
     /// Runs until the task ends or is left.
     async fn run(&mut self) -> Result<FollowEnd, Fail> {
         loop {
@@ -480,7 +480,7 @@ impl Follow<'_, '_> {
                     answer,
                 };
                 self.answered.push(question);
-                match self.live.outcome(self.context, request).await? {
+                match self.live.try_request(self.context, request).await? {
                     Ok(_) => {
                         let message = format!("{}: answer saved ({outcome})", self.id);
                         self.context.terminal.remark(&message);
@@ -690,7 +690,7 @@ impl Follow<'_, '_> {
 }
 
 /// Prints the next saved entries and returns whether there may be more. Continues without printing if nobody reads stdout;
-/// [`Follow::check_stdout`] decides whether to stay.
+/// [`Follower::check_stdout`] decides whether to stay.
 fn print_new(context: &mut Context<'_>, printer: &mut HistoryPrinter) -> Result<bool, Fail> {
     match printer.advance(context) {
         Err(Fail::Unread(why)) => {
@@ -869,7 +869,7 @@ async fn exit_code_if_ended(
         return Ok(None);
     }
     print_outcome(context, printer, &task)?;
-    Ok(Some(outcome(&task)))
+    Ok(Some(exit_code_of(&task)))
 }
 
 /// If the saved task has ended, prints the rest of its history and returns its exit code.
@@ -883,7 +883,7 @@ fn finish_if_ended(
     }
     printer.catch_up(context)?;
     print_outcome(context, printer, &task)?;
-    Ok(Some(outcome(&task)))
+    Ok(Some(exit_code_of(&task)))
 }
 
 /// Prints the result or the reason, after the history.

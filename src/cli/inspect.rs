@@ -416,7 +416,7 @@ pub(super) fn result(context: &mut Context<'_>, which: &ResultOf) -> Result<u8, 
                 context.flags()
             ),
         };
-        let code = super::fail::outcome(&task);
+        let code = super::fail::exit_code_of(&task);
         return Err(Fail::new(
             if code == code::OK {
                 code::TOOL_FAILED

@@ -28,6 +28,9 @@ use crate::{
 /// How long a driver waits before it says why it does not exit yet.
 const SILENT_WAIT: Duration = Duration::from_secs(1);
 
+const NOT_DRIVEN: &str =
+    "longhaul: no process drives this session; showing saved data, because --readonly never drives";
+
 /// What a command reacts to.
 #[derive(Debug)]
 pub(super) enum LiveEvent {
@@ -65,7 +68,7 @@ pub(super) fn join_ids(dying: &[(TaskId, String)]) -> String {
 }
 
 impl LiveSession {
-    /// Opens the session. If that fails, the first event says so.
+    /// Opens the session. A failure arrives as [`SessionEvent::Trouble`].
     pub(super) fn open(context: &mut Context<'_>, servers: Vec<ServerRef>) -> Result<Self, Fail> {
         let signal_error =
             |error| Fail::new(code::BUG, format!("could not listen for signals: {error}"));
@@ -139,13 +142,15 @@ impl LiveSession {
                     }
                     SessionEvent::Driver { is_us, .. } => self.is_driver = *is_us,
                     SessionEvent::Notice(notice) => print_notice(context, notice),
-                    SessionEvent::Trouble { words, exit } => return Err(Fail::new(*exit, words.clone())),
+                    SessionEvent::Trouble { words, exit } => {
+                        return Err(Fail::new(*exit, words.clone()));
+                    }
                     SessionEvent::Server(view) => {
                         self.servers.insert(view.name.clone(), Arc::clone(view));
                     }
-                    SessionEvent::Undriven if context.global.readonly => context.terminal.say(
-                        "longhaul: no process drives this session; showing saved data, because --readonly never drives",
-                    ),
+                    SessionEvent::Undriven if context.global.readonly => {
+                        context.terminal.say(NOT_DRIVEN);
+                    }
                     SessionEvent::Undriven | SessionEvent::Answer { .. } => {}
                 }
                 return Ok(LiveEvent::Session(event));
@@ -196,11 +201,11 @@ impl LiveSession {
         context: &mut Context<'_>,
         request: SessionRequest,
     ) -> Result<SessionResponse, Fail> {
-        Ok(self.outcome(context, request).await??)
+        Ok(self.try_request(context, request).await??)
     }
 
     /// As [`Self::request`], with the engine's refusal as a value of its own.
-    pub(super) async fn outcome(
+    pub(super) async fn try_request(
         &mut self,
         context: &mut Context<'_>,
         request: SessionRequest,

@@ -53,4 +53,4 @@ pub mod ui;
 pub use cli::run;
 /// Parsers of files written by others, for the fuzz targets.
 #[doc(hidden)]
-pub use cli::{Config, Imported, Saved, SavedTask};
+pub use cli::{ClientState, ClientTask, Config, Imported};

@@ -1,7 +1,7 @@
-//! `answer`: what a server asks, and what is answered; checked before anything is sent.
+//! `answer`: shows a server's question, or checks an answer and sends it.
 //!
-//! Must not know how an answer travels. Invariant: nothing is answered that was not asked for by a word of the command
-//! line, and nothing is ever opened from here.
+//! Must not know how an answer travels. Invariants: only explicit arguments answer a question, and no page is ever opened
+//! from here.
 
 use std::time::Duration;
 
@@ -11,44 +11,43 @@ use super::{
     Context,
     args::Answer as Args,
     block_on,
-    calls::{Pair, pair, read_pairs, takes},
+    call::{ArgumentPair, apply_pairs, argument_usage, parse_pair},
     fail::{Fail, code},
-    json as documents, lines,
-    live::{Event, Live},
+    format, json as documents,
+    live_session::{LiveEvent, LiveSession},
     target::Targets,
 };
 use crate::domain::{
     Answer, Connectivity, Elicitation, Question, SessionRequest, Task, TaskView, Wall, Wanted, text,
 };
 
-/// How long the way to the server is waited for; the answer is on disk by then and goes out later.
-const ARRIVE_WITHIN: Duration = Duration::from_secs(10);
+/// How long to wait for the server to take the answer. After that it is sent later, as it is on disk by then.
+const DELIVER_WITHIN: Duration = Duration::from_secs(10);
 
 /// `answer`.
 pub(super) fn answer(context: &mut Context<'_>, args: &Args) -> Result<u8, Fail> {
     let mut reader = context.reader()?;
     let task = context.find(&mut reader, &args.id)?;
-    let question = question(&task, args.key.as_deref())?.clone();
-    let asked = Elicitation::read(&question.request);
-    let Some(answer) = chosen(context, args, &task, &asked)? else {
-        show(context, &task, &question, &asked)?;
+    let question = find_question(&task, args.key.as_deref())?.clone();
+    let elicitation = Elicitation::read(&question.request);
+    let Some(answer) = answer_from_args(context, args, &task, &elicitation)? else {
+        show(context, &task, &question, &elicitation)?;
         return Ok(code::INPUT);
     };
     context.may_act()?;
-    if let (Answer::Accept { .. }, Some(link)) = (&answer, asked.link()) {
+    if let (Answer::Accept { .. }, Some(link)) = (&answer, elicitation.link()) {
         context.terminal.line(&link.whole())?;
         for warning in &link.warnings {
             context.terminal.say(&format!("longhaul: {warning}"));
         }
         context
             .terminal
-            .remark("open it yourself; longhaul opens nothing from the command line");
+            .remark("open this page yourself; `longhaul answer` never opens pages");
     }
     let servers = Targets::of(context, &mut reader)?.for_task(&task.server)?;
     block_on(async {
-        let mut live = Live::open(context, servers)?;
-        let done = send(context, &mut live, &task, &question, answer).await;
-        match done {
+        let mut live = LiveSession::open(context, servers)?;
+        match send(context, &mut live, &task, &question, answer).await {
             Ok(code) => {
                 live.leave(context, &[]).await;
                 Ok(code)
@@ -61,12 +60,15 @@ pub(super) fn answer(context: &mut Context<'_>, args: &Args) -> Result<u8, Fail>
     })
 }
 
-/// The question that is meant.
-fn question<'t>(task: &'t Task, key: Option<&str>) -> Result<&'t Question, Fail> {
+/// The open question with this key, or the only one.
+fn find_question<'t>(task: &'t Task, key: Option<&str>) -> Result<&'t Question, Fail> {
     let id = &task.id;
     let Some(key) = key else {
         return task.open_question().ok_or_else(|| {
-            Fail::usage(format!("{id} asks nothing; it is {}", task.status.label()))
+            Fail::usage(format!(
+                "{id} has no open question; it is {}",
+                task.status.label()
+            ))
         });
     };
     let open: Vec<&Question> = task.open_questions().collect();
@@ -75,29 +77,29 @@ fn question<'t>(task: &'t Task, key: Option<&str>) -> Result<&'t Question, Fail>
         .copied()
         .ok_or_else(|| {
             let keys: Vec<&str> = open.iter().map(|question| question.key.as_str()).collect();
-            let what = if keys.is_empty() {
-                "nothing".to_owned()
+            let keys = if keys.is_empty() {
+                "none".to_owned()
             } else {
                 keys.join(", ")
             };
             Fail::usage(format!(
-                "{id} does not ask {key:?}, or not any more; it asks {what}"
+                "{id} has no open question {key:?}; open questions: {keys}"
             ))
         })
 }
 
-/// What the arguments choose; nothing if they choose nothing.
-fn chosen(
+/// The answer that the arguments give, or `None` if they give none.
+fn answer_from_args(
     context: &Context<'_>,
     args: &Args,
     task: &Task,
-    asked: &Elicitation,
+    elicitation: &Elicitation,
 ) -> Result<Option<Answer>, Fail> {
-    let refused = |complaints: &[String]| {
+    let invalid = |errors: &[String]| {
         let (id, flags) = (&task.id, context.flags());
-        let why = complaints.join(", ");
+        let why = errors.join(", ");
         Fail::usage(format!(
-            "{why}; nothing was sent. `longhaul answer {id}{flags}` shows what is asked"
+            "{why}; nothing was sent. `longhaul answer {id}{flags}` shows the question"
         ))
     };
     if args.decline {
@@ -107,63 +109,63 @@ fn chosen(
         return Ok(Some(Answer::Dismiss));
     }
     if args.defaults {
-        let filled = asked.defaults().map_err(|missing| {
-            let words = match asked.wanted {
-                Wanted::Url { .. } => "it wants a page opened, which has no defaults".to_owned(),
+        let content = elicitation.defaults().map_err(|missing| {
+            let message = match elicitation.wanted {
+                Wanted::Url { .. } => "it asks you to open a page and has no defaults".to_owned(),
                 Wanted::Form { .. } => format!("no default for {}", missing.join(", ")),
             };
-            refused(&[words])
+            invalid(&[message])
         })?;
         return Ok(Some(Answer::Accept {
-            content: Some(filled),
+            content: Some(content),
         }));
     }
     if !args.accept && args.pairs.is_empty() {
         return Ok(None);
     }
-    let pairs: Vec<Pair> = args
+    let pairs: Vec<ArgumentPair> = args
         .pairs
         .iter()
-        .map(|text| pair(text))
+        .map(|text| parse_pair(text))
         .collect::<Result<_, _>>()?;
-    let mut given = Map::new();
-    read_pairs(pairs, asked.fields(), &mut given).map_err(|complaint| refused(&[complaint]))?;
-    let filled = asked
-        .content(&given)
-        .map_err(|complaints| refused(&complaints))?;
-    Ok(Some(Answer::Accept { content: filled }))
+    let mut values = Map::new();
+    apply_pairs(pairs, elicitation.fields(), &mut values).map_err(|error| invalid(&[error]))?;
+    let content = elicitation
+        .content(&values)
+        .map_err(|errors| invalid(&errors))?;
+    Ok(Some(Answer::Accept { content }))
 }
 
-/// Answers, and waits until the server has it or cannot be reached.
+/// Sends the answer, and waits until the server has it or cannot be reached.
 async fn send(
     context: &mut Context<'_>,
-    live: &mut Live,
+    live: &mut LiveSession,
     task: &Task,
     question: &Question,
     answer: Answer,
 ) -> Result<u8, Fail> {
     let id = &task.id;
-    let word = answer.outcome();
-    let what = SessionRequest::Answer {
+    let outcome = answer.outcome();
+    let request = SessionRequest::Answer {
         id: id.clone(),
         key: Some(question.key.clone()),
         answer,
     };
-    live.ask(context, what).await?;
-    let is_there = |view: &TaskView| {
+    live.request(context, request).await?;
+    let is_delivered = |view: &TaskView| {
         let of_key = |known: &&Question| known.key == question.key;
         let known = view.task.questions.iter().find(of_key);
         view.task.status.is_settled() || known.is_none_or(|known| known.is_delivered)
     };
-    let until = tokio::time::Instant::now() + ARRIVE_WITHIN;
-    while !live.tasks.get(id).is_some_and(|view| is_there(view)) {
+    let until = tokio::time::Instant::now() + DELIVER_WITHIN;
+    while !live.tasks.get(id).is_some_and(|view| is_delivered(view)) {
         match tokio::time::timeout_at(until, live.next(context)).await {
-            Ok(Ok(Event::Session(_))) => {}
-            Ok(Ok(Event::Interrupted | Event::Ended)) => {
+            Ok(Ok(LiveEvent::Session(_))) => {}
+            Ok(Ok(LiveEvent::Interrupted | LiveEvent::Terminated)) => {
                 return Err(Fail::new(
                     code::INTERRUPTED,
                     format!(
-                        "interrupted; {id} is {word} and that is saved, it goes out when it can"
+                        "interrupted; the answer to {id} ({outcome}) is saved and will be sent later"
                     ),
                 ));
             }
@@ -179,7 +181,7 @@ async fn send(
                 return Err(Fail::new(
                     code::UNREACHABLE,
                     format!(
-                        "{id} is {word} and that is saved, but {server} did not take it yet{why}; it goes out when longhaul runs and can reach it"
+                        "the answer to {id} ({outcome}) is saved, but {server} has not received it yet{why}; longhaul sends it when it runs and can reach the server"
                     ),
                 ));
             }
@@ -193,16 +195,18 @@ async fn send(
         let document = json!({
             "id": id,
             "key": question.key,
-            "answer": word,
+            "answer": outcome,
             "open": live.tasks.get(id).map_or(0, |view| view.task.open_questions().count()),
         });
         context.terminal.document(&documents::text_of(&document))?;
     } else {
-        context.terminal.line(&format!("{id} is {word}"))?;
+        context
+            .terminal
+            .line(&format!("{id}: answer sent ({outcome})"))?;
     }
     if let Some(more) = more.filter(|more| more.key != question.key) {
         context.terminal.remark(&format!(
-            "it asks more: {}; longhaul answer {id}{}",
+            "next question: {}; longhaul answer {id}{}",
             Elicitation::message_of(&more.request),
             context.flags()
         ));
@@ -210,13 +214,13 @@ async fn send(
     Ok(code::OK)
 }
 
-/// Until when the server waits at most, as far as it told.
-fn until(task: &Task) -> Option<Wall> {
+/// When the server's task expires, if it said so.
+fn deadline(task: &Task) -> Option<Wall> {
     task.server_task.as_ref()?.expires_at()
 }
 
 /// The open questions of a task for `--json`.
-pub(super) fn documents_of(task: &Task) -> Value {
+pub(super) fn questions_json(task: &Task) -> Value {
     let open = task.open_questions();
     open.map(|question| {
         json!({
@@ -233,27 +237,31 @@ fn show(
     context: &mut Context<'_>,
     task: &Task,
     question: &Question,
-    asked: &Elicitation,
+    elicitation: &Elicitation,
 ) -> Result<(), Fail> {
     if context.global.json {
-        let document = document(task, question, asked);
+        let document = question_json(task, question, elicitation);
         return context.terminal.document(&documents::pretty(&document));
     }
-    let mut out = asking(context.clock.now().wall, task, question, asked);
-    let clean = |words: &str| text::clean_line(words).into_owned();
+    let mut out = question_lines(context.clock.now().wall, task, question, elicitation);
+    let clean = |text: &str| text::clean_line(text).into_owned();
     let count = task.open_questions().count();
     if count > 1
-        && let Some(waits) = out.get_mut(1)
+        && let Some(timing) = out.get_mut(1)
     {
         let key = clean(&super::quoted(&question.key));
-        *waits = format!("{waits}; {count} questions are open, this one is --key {key}");
+        *timing = format!("{timing}; {count} questions are open, this is --key {key}");
     }
     let mut example = String::new();
-    if !asked.fields().is_empty() {
+    if !elicitation.fields().is_empty() {
         out.push(String::new());
     }
-    for field in asked.fields() {
-        out.push(format!("  {}   {}", takes(field), about(field)));
+    for field in elicitation.fields() {
+        out.push(format!(
+            "  {}   {}",
+            argument_usage(field),
+            field_help(field)
+        ));
         if field.is_required && field.default.is_none() {
             example = format!("{example} {}=...", clean(&super::quoted(&field.name)));
         }
@@ -265,68 +273,66 @@ fn show(
     };
     let command = format!("longhaul answer {}{}{key}", task.id, context.flags());
     out.push(format!("yes: {command} --accept{example}"));
-    if asked.defaults().is_ok() && !asked.fields().is_empty() {
+    if elicitation.defaults().is_ok() && !elicitation.fields().is_empty() {
         out.push(format!("     {command} --defaults"));
     }
-    out.push(format!(
-        "no:  {command} --decline      dismiss it: --cancel"
-    ));
+    out.push(format!("no:  {command} --decline      dismiss: --cancel"));
     for line in out {
         context.terminal.line(&line)?;
     }
     Ok(())
 }
 
-/// What a field must be, and what it is for.
-pub(super) fn about(field: &crate::domain::ArgumentSpec) -> String {
-    let clean = |words: &str| text::clean_line(words).into_owned();
+/// The constraints of a field, its title and its description.
+pub(super) fn field_help(field: &crate::domain::ArgumentSpec) -> String {
+    let clean = |text: &str| text::clean_line(text).into_owned();
     let title = field.title.iter().chain(&field.description);
-    let about: Vec<String> = title.map(|words| clean(words)).collect();
-    let mut wanted = clean(&field.wanted());
-    if let Some(labels) = labels(field) {
-        wanted = format!("{wanted} ({labels})");
+    let about: Vec<String> = title.map(|text| clean(text)).collect();
+    let mut constraint = clean(&field.wanted());
+    if let Some(labels) = choice_labels(field) {
+        constraint = format!("{constraint} ({labels})");
     }
-    let line = format!("{wanted}   {}", about.join(": "));
+    let line = format!("{constraint}   {}", about.join(": "));
     line.trim_end().to_owned()
 }
 
-/// Who asks and what, without the fields of a form.
-pub(super) fn asking(
+/// Who asks, since when, and the message; the fields of a form are not included.
+pub(super) fn question_lines(
     now: Wall,
     task: &Task,
     question: &Question,
-    asked: &Elicitation,
+    elicitation: &Elicitation,
 ) -> Vec<String> {
-    let clean = |words: &str| text::clean_line(words).into_owned();
+    let clean = |text: &str| text::clean_line(text).into_owned();
     let mut out = vec![format!(
-        "{} asks, for {} ({})",
+        "question from {} for {} ({})",
         clean(task.server.as_str()),
         clean(task.title()),
         task.id
     )];
-    let mut waits = format!("since {}", text::span(now.since(question.asked_at)));
+    let mut timing = format!("asked {} ago", text::span(now.since(question.asked_at)));
     if let Some(asked_for) = question.asked_for(&task.id) {
-        waits = format!("{asked_for}, {waits}");
+        timing = format!("{asked_for}, {timing}");
     }
-    if let Some(until) = until(task) {
-        waits = format!("{waits}, until {}", lines::clock(until, now));
+    if let Some(deadline) = deadline(task) {
+        timing = format!("{timing}, expires {}", format::clock(deadline, now));
     }
-    out.push(waits);
+    out.push(timing);
     out.push(String::new());
-    let message = text::clean_block(&asked.message).into_owned();
+    let message = text::clean_block(&elicitation.message).into_owned();
     let message = message.trim_end();
     out.extend(message.lines().map(|line| format!("  {line}")));
-    match &asked.wanted {
+    match &elicitation.wanted {
         Wanted::Form { warnings, .. } => {
             let warnings = warnings.iter();
             out.extend(warnings.map(|warning| format!("  {}", clean(warning))));
         }
         Wanted::Url { .. } => {
-            if let Some(link) = asked.link() {
+            if let Some(link) = elicitation.link() {
                 out.push(String::new());
                 out.push(format!("  {}", link.whole()));
                 if !link.host.is_empty() {
-                    out.push(format!("  it leads to {}", link.host));
+                    out.push(format!("  host: {}", link.host));
                 }
                 out.extend(link.warnings.iter().map(|warning| format!("  {warning}")));
             }
@@ -335,8 +341,8 @@ pub(super) fn asking(
     out
 }
 
-/// What choices are called, where that is not what is sent.
-fn labels(field: &crate::domain::ArgumentSpec) -> Option<String> {
+/// The titles of choices, if they differ from the values.
+fn choice_labels(field: &crate::domain::ArgumentSpec) -> Option<String> {
     let labels: Vec<String> = field
         .labels
         .iter()
@@ -346,8 +352,8 @@ fn labels(field: &crate::domain::ArgumentSpec) -> Option<String> {
     (!labels.is_empty()).then(|| labels.join(", "))
 }
 
-fn document(task: &Task, question: &Question, asked: &Elicitation) -> Value {
-    let fields: Vec<Value> = asked
+fn question_json(task: &Task, question: &Question, elicitation: &Elicitation) -> Value {
+    let fields: Vec<Value> = elicitation
         .fields()
         .iter()
         .map(|field| {
@@ -361,17 +367,17 @@ fn document(task: &Task, question: &Question, asked: &Elicitation) -> Value {
             })
         })
         .collect();
-    let link = asked.link();
+    let link = elicitation.link();
     json!({
         "id": task.id,
         "server": task.server,
         "tool": task.tool,
         "key": question.key,
         "asked_at": question.asked_at.rfc3339(),
-        "until": until(task).map(Wall::rfc3339),
+        "until": deadline(task).map(Wall::rfc3339),
         "open": task.open_questions().count(),
         "shared_with": question.shared_with,
-        "message": asked.message,
+        "message": elicitation.message,
         "mode": if link.is_some() { "url" } else { "form" },
         "fields": fields,
         "url": link.as_ref().map(crate::domain::Link::whole),

@@ -1,17 +1,19 @@
-//! `adopt --client-id`: checkpoints that another client left on a server, as the server's own list shows them.
+//! `adopt --client-id`: checkpoints that another client left on a server, from the server's own list.
 //!
-//! Invariant: listing calls nothing but the list; what is taken over is followed there, and called only after a yes and
-//! by the checkpoint rule. A list that shows no arguments is no ground for a call: its checkpoint is found by them.
+//! Invariants: listing calls only the list tool. An adopted task is first followed on the server; its tool is called only
+//! after a yes, and only once no other client is working on it. A task whose arguments are not listed is never called,
+//! because the server finds the checkpoint by them.
 
 use serde_json::{Map, Value};
 
 use super::{
     Context, adopt,
     args::Adopt,
-    block_on, calls, dice,
+    block_on, call,
+    client_state::adoption_key,
+    dice,
     fail::{Fail, code},
-    live::Live,
-    saved::adopted_once,
+    live_session::LiveSession,
     target::Targets,
 };
 use crate::{
@@ -26,120 +28,119 @@ use crate::{
 pub(super) struct Offer {
     pub(super) tool: String,
     pub(super) arguments: Map<String, Value>,
-    /// The checkpoint that is followed first, where the server lists it.
-    pub(super) goes_on: Option<String>,
-    /// The key by which it is taken over once.
+    /// The id of the checkpoint to follow first, if the server lists it.
+    pub(super) continues: Option<String>,
+    /// The `once` key, so that a task is adopted only once.
     pub(super) once: String,
-    /// How it stands.
-    pub(super) stands: String,
+    /// Status and progress, e.g. `running, 15/50`.
+    pub(super) state: String,
 }
 
 /// `adopt --client-id`.
-pub(super) fn take_over(
+pub(super) fn adopt_checkpoints(
     context: &mut Context<'_>,
     reader: &mut Reader,
-    wanted: &Adopt,
+    args: &Adopt,
     client_id: &str,
 ) -> Result<u8, Fail> {
     let server = Targets::of(context, reader)?.one()?;
     let convention = context.config()?.convention(&server.name);
     let clients = [client_id.to_owned()];
-    let (mut lists, tools) = block_on(look(context, &server, &clients, &[]))?;
+    let (mut lists, tools) = block_on(fetch_checkpoints(context, &server, &clients, &[]))?;
     let listed = lists.pop().unwrap_or_default();
-    let here = reader.tasks(ListFilter {
+    let known_tasks = reader.tasks(ListFilter {
         all: true,
         limit: None,
     })?;
     let mut offers = Vec::new();
-    let mut is_short_of_arguments = false;
-    for checkpoint in chosen(listed, wanted, &server)? {
-        if let Some(known) = known_as(&here, &checkpoint, &server, client_id) {
-            let words = format!("{} is {known} here already", checkpoint.id);
-            context.terminal.remark(&text::clean_line(&words));
+    let mut lacks_arguments = false;
+    for checkpoint in select(listed, args, &server)? {
+        if let Some(known) = find_known(&known_tasks, &checkpoint, &server, client_id) {
+            let message = format!("{} is already here as {known}", checkpoint.id);
+            context.terminal.remark(&text::clean_line(&message));
             continue;
         }
-        match offer(checkpoint, wanted, client_id, (&tools, &convention))? {
+        match make_offer(checkpoint, args, client_id, (&tools, &convention))? {
             Ok(offer) => offers.push(offer),
             Err(checkpoint) => {
-                is_short_of_arguments = true;
-                say_short(context, &checkpoint, &server, client_id);
+                lacks_arguments = true;
+                report_missing_arguments(context, &checkpoint, &server, client_id);
             }
         }
     }
-    if offers.is_empty() && is_short_of_arguments {
-        return Err(Fail::usage("nothing was imported"));
+    if offers.is_empty() && lacks_arguments {
+        return Err(Fail::usage("nothing was adopted"));
     }
     if offers.is_empty() {
         context
             .terminal
-            .remark("that client has nothing unfinished there that this session does not know");
+            .remark("nothing to adopt: that client has no unfinished tasks that are new here");
         return Ok(code::OK);
     }
     for offer in &offers {
-        let words = format!(
-            "would go on with {} {} on {}, called again only once nobody works on it; there it is {}",
+        let message = format!(
+            "would continue {} {} on {}, calling it only once no other client is working on it; current state: {}",
             offer.tool,
             Value::Object(offer.arguments.clone()),
             server.name,
-            offer.stands
+            offer.state
         );
-        context.terminal.say(&text::clean_line(&words));
+        context.terminal.say(&text::clean_line(&message));
     }
-    if !wanted.yes && !adopt::says_yes(context, "take them over? y/N")? {
-        return Err(Fail::usage("nothing was imported; --yes does it"));
+    if !args.yes && !adopt::confirm(context, "adopt them? y/N")? {
+        return Err(Fail::usage("nothing was adopted; use --yes to adopt them"));
     }
-    let ids = block_on(start_all(context, server, offers))?;
-    adopt::tell(context, reader, &ids)?;
+    let ids = block_on(start_calls(context, server, offers))?;
+    adopt::report_adopted(context, reader, &ids)?;
     Ok(code::OK)
 }
 
-/// What the server lists for each of these clients, and its tools; fails where one of the tools that are `needed` keeps no
-/// checkpoint.
-pub(super) async fn look(
+/// What the server lists for each of these clients, and its tools. Fails if one of the `needed` tools keeps no checkpoint.
+pub(super) async fn fetch_checkpoints(
     context: &mut Context<'_>,
     server: &ServerRef,
     client_ids: &[String],
     needed: &[String],
 ) -> Result<(Vec<Vec<Checkpoint>>, Vec<Tool>), Fail> {
     let convention = context.config()?.convention(&server.name);
-    let mut live = Live::open(context, vec![server.clone()])?;
-    let looked = async {
-        let tools = calls::list(context, &mut live, &server.name).await?;
+    let mut live = LiveSession::open(context, vec![server.clone()])?;
+    let fetch = async {
+        let tools = call::list_tools(context, &mut live, &server.name).await?;
         for tool in needed {
-            adopt::must_keep_checkpoint(&tools, tool, &convention)?;
+            adopt::require_checkpoint(&tools, tool, &convention)?;
         }
         let mut lists = Vec::new();
         for client_id in client_ids {
-            let what = SessionRequest::Checkpoints {
+            let request = SessionRequest::Checkpoints {
                 server: server.name.clone(),
                 client_id: client_id.clone(),
             };
-            lists.push(match live.ask(context, what).await? {
+            lists.push(match live.request(context, request).await? {
                 SessionResponse::Checkpoints(listed) => listed,
                 _ => Vec::new(),
             });
         }
         Ok((lists, tools))
     };
-    let looked = looked.await;
+    let fetched = fetch.await;
     live.leave(context, &[]).await;
-    looked
+    fetched
 }
 
-/// What is meant of the list: the one that is named, else everything that is not over.
-fn chosen(
+/// The named checkpoint of the list, else all unfinished ones.
+fn select(
     listed: Vec<Checkpoint>,
-    wanted: &Adopt,
+    args: &Adopt,
     server: &ServerRef,
 ) -> Result<Vec<Checkpoint>, Fail> {
-    let Some(id) = &wanted.server_task else {
+    let Some(id) = &args.server_task else {
         return Ok(listed.into_iter().filter(|it| it.is_unsettled).collect());
     };
     let ids: Vec<String> = listed.iter().map(|it| it.id.clone()).collect();
     match listed.into_iter().find(|it| it.id == *id) {
         Some(it) => Ok(vec![it]),
         None => Err(Fail::usage(format!(
-            "{} lists no {id} for that client; it lists {}",
+            "{} has no task {id} for that client; it lists {}",
             server.name,
             match ids.as_slice() {
                 [] => "nothing".to_owned(),
@@ -149,59 +150,59 @@ fn chosen(
     }
 }
 
-/// The task of ours that stands for a checkpoint already.
-fn known_as<'t>(
-    here: &'t [Task],
+/// Our task for this checkpoint, if there is one already.
+fn find_known<'t>(
+    tasks: &'t [Task],
     checkpoint: &Checkpoint,
     server: &ServerRef,
     client_id: &str,
 ) -> Option<&'t TaskId> {
     let is_it = |task: &&Task| {
-        // The list tells our own client's checkpoint before we have read its id there.
+        // The list may show our own call's checkpoint before we know its id there.
         let is_ours = task.client_id.as_deref() == Some(client_id)
             && checkpoint.tool.as_ref() == Some(&task.tool)
             && task.server_task_id.is_none();
         task.server == server.name
             && (is_ours || task.server_task_id.as_ref() == Some(&checkpoint.id))
     };
-    here.iter().find(is_it).map(|task| &task.id)
+    tasks.iter().find(is_it).map(|task| &task.id)
 }
 
-/// The call that goes on with a checkpoint; `Err` gives it back where nobody knows its arguments.
-fn offer(
+/// The call that continues a checkpoint. The inner `Err` returns the checkpoint if its arguments are unknown.
+fn make_offer(
     checkpoint: Checkpoint,
-    wanted: &Adopt,
+    args: &Adopt,
     client_id: &str,
     (tools, convention): (&[Tool], &Convention),
 ) -> Result<Result<Offer, Checkpoint>, Fail> {
     let Some(tool) = checkpoint.tool.clone() else {
         return Ok(Err(checkpoint));
     };
-    adopt::must_keep_checkpoint(tools, &tool, convention)?;
-    let shown = shown_arguments(&checkpoint);
+    adopt::require_checkpoint(tools, &tool, convention)?;
+    let listed = listed_arguments(&checkpoint);
     let described = tools.iter().find(|it| it.name == tool);
     let key = (convention.client_id.as_str(), client_id);
-    let Some(arguments) = whole_arguments(shown, &wanted.pairs, key, described)? else {
+    let Some(arguments) = complete_arguments(listed, &args.pairs, key, described)? else {
         return Ok(Err(checkpoint));
     };
     Ok(Ok(Offer {
         tool,
         arguments,
-        once: adopted_once(client_id, &checkpoint.id),
-        stands: stands(&checkpoint),
-        goes_on: Some(checkpoint.id),
+        once: adoption_key(client_id, &checkpoint.id),
+        state: state_text(&checkpoint),
+        continues: Some(checkpoint.id),
     }))
 }
 
-/// The arguments of a checkpoint, where the server lists them.
-pub(super) fn shown_arguments(checkpoint: &Checkpoint) -> Option<Map<String, Value>> {
-    let shown = checkpoint.arguments.as_deref()?;
-    Some(serde_json::from_str(shown).unwrap_or_default())
+/// The arguments of a checkpoint, if the server lists them.
+pub(super) fn listed_arguments(checkpoint: &Checkpoint) -> Option<Map<String, Value>> {
+    let listed = checkpoint.arguments.as_deref()?;
+    Some(serde_json::from_str(listed).unwrap_or_default())
 }
 
-/// All arguments of a call that another client made; `None` where nobody knows them. The checkpoint is found by them: a
-/// call with its tool's defaults could begin another job.
-pub(super) fn whole_arguments(
+/// All arguments of a call that another client made, or `None` if they are unknown. The server finds the checkpoint by its
+/// arguments, so a call with the tool's defaults could start a new job.
+pub(super) fn complete_arguments(
     known: Option<Map<String, Value>>,
     pairs: &[String],
     (key, client_id): (&str, &str),
@@ -213,14 +214,14 @@ pub(super) fn whole_arguments(
     }
     let mut base = known.unwrap_or_default();
     base.insert(key.to_owned(), Value::String(client_id.to_owned()));
-    let pairs = pairs.iter().map(|text| calls::pair(text));
+    let pairs = pairs.iter().map(|text| call::parse_pair(text));
     let pairs = pairs.collect::<Result<_, _>>()?;
-    let (arguments, _) = calls::arguments(base, pairs, tool)
-        .map_err(|complaint| Fail::usage(format!("{complaint}; nothing was imported")))?;
+    let (arguments, _) = call::build_arguments(base, pairs, tool)
+        .map_err(|error| Fail::usage(format!("{error}; nothing was adopted")))?;
     Ok(Some(arguments))
 }
 
-fn say_short(
+fn report_missing_arguments(
     context: &mut Context<'_>,
     checkpoint: &Checkpoint,
     server: &ServerRef,
@@ -230,19 +231,19 @@ fn say_short(
         .tool
         .as_deref()
         .unwrap_or("a tool without a name");
-    let words = format!(
-        "{tool} is {}: its arguments are not listed, and its checkpoint is found by them; longhaul{} adopt -s {} --client-id {} {} KEY=VALUE ...",
-        stands(checkpoint),
+    let message = format!(
+        "{tool} is {}, but the server does not list its arguments, which are needed to find its checkpoint; add them: longhaul{} adopt -s {} --client-id {} {} KEY=VALUE ...",
+        state_text(checkpoint),
         context.flags(),
         super::quoted(server.name.as_str()),
         super::quoted(client_id),
         super::quoted(&checkpoint.id),
     );
-    context.terminal.say(&text::clean_line(&words));
+    context.terminal.say(&text::clean_line(&message));
 }
 
 /// `running, 15/50`.
-pub(super) fn stands(checkpoint: &Checkpoint) -> String {
+pub(super) fn state_text(checkpoint: &Checkpoint) -> String {
     let at = match &checkpoint.progress {
         Some(Progress { value, total, .. }) => {
             let total = total.map_or(String::new(), |total| format!("/{}", text::exact(total)));
@@ -253,39 +254,39 @@ pub(super) fn stands(checkpoint: &Checkpoint) -> String {
     format!("{}{at}", checkpoint.status)
 }
 
-/// Starts the calls that were agreed to; those that follow no checkpoint first are under way when this returns.
-pub(super) async fn start_all(
+/// Starts the confirmed calls. Those that continue no listed checkpoint are running when this returns.
+pub(super) async fn start_calls(
     context: &mut Context<'_>,
     server: ServerRef,
     offers: Vec<Offer>,
 ) -> Result<Vec<TaskId>, Fail> {
     let name = server.name.clone();
     let limits = context.config()?.usual_limits().of(&name);
-    let mut live = Live::open(context, vec![server])?;
-    let begun = async {
+    let mut live = LiveSession::open(context, vec![server])?;
+    let start = async {
         let (mut ids, mut called) = (Vec::new(), Vec::new());
         for offer in offers {
             let id = TaskId::from_bits(dice());
             let arguments = Value::Object(offer.arguments).to_string();
-            let is_called = offer.goes_on.is_none();
+            let is_called = offer.continues.is_none();
             let call = NewCall {
                 once: Some(offer.once),
-                goes_on: offer.goes_on,
+                goes_on: offer.continues,
                 limits,
                 ..NewCall::new(id, name.clone(), offer.tool, arguments)
             };
             if let SessionResponse::Started(id) = live
-                .ask(context, SessionRequest::Start(Box::new(call)))
+                .request(context, SessionRequest::Start(Box::new(call)))
                 .await?
             {
                 called.extend(is_called.then(|| id.clone()));
                 ids.push(id);
             }
         }
-        adopt::under_way(context, &mut live, &called).await?;
+        adopt::wait_until_started(context, &mut live, &called).await?;
         Ok(ids)
     };
-    match begun.await {
+    match start.await {
         Ok(ids) => {
             live.leave(context, &[]).await;
             Ok(ids)

@@ -1,8 +1,7 @@
-//! Completion: what could stand at the cursor of a shell, from the command line's definition, the session file and the
-//! configuration.
+//! Shell completion, from the definition of the command line, the session file and the config.
 //!
-//! Must not contact anybody, drive a session or change a file. Invariants: whatever goes wrong, nothing is printed; a
-//! server's text is offered only where no character of it is hostile, and the shell quotes it.
+//! Must not contact a server, drive a session or change a file. Invariants: errors print nothing; a server's text is offered
+//! only if it has no hostile characters, and the shell quotes it.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -21,7 +20,7 @@ use serde_json::{Map, Value};
 
 use super::{
     args::{self, Cli},
-    calls,
+    call,
     config::{self, Config},
     manual::NAME,
 };
@@ -30,14 +29,14 @@ use crate::{
     store::{ListFilter, Lookup, Paths, Reader},
 };
 
-/// Which shell asks, in place of a command.
+/// Set by a completion script to the name of its shell; longhaul then prints candidates instead of running.
 pub(super) const VARIABLE: &str = "LONGHAUL_COMPLETE";
-/// Tasks that are offered at once, newest first.
-const TASKS: usize = 200;
-/// Columns of the words beside a candidate.
-const ABOUT: usize = 70;
+/// How many tasks are offered, newest first.
+const MAX_TASKS: usize = 200;
+/// The maximum width of a candidate's description.
+const MAX_HELP_COLS: usize = 70;
 
-/// Bash takes a word apart at `=` and `:`; this puts it together again, and takes off what bash keeps.
+/// Bash splits words at `=` and `:`. This script joins them again, and removes the prefix that bash keeps from each reply.
 const BASH: &str = r#"_longhaul() {
     local rest=${COMP_LINE:0:COMP_POINT} words=() count=0 i blank word reply current prefix=
     for ((i = 0; i <= COMP_CWORD; i++)); do
@@ -65,7 +64,7 @@ const BASH: &str = r#"_longhaul() {
 }
 complete -o bashdefault -o default -F _longhaul longhaul"#;
 
-/// Names that end in `=` or `/` go on without a space.
+/// Candidates that end in `=` or `/` get no trailing space.
 const ZSH: &str = r#"#compdef longhaul
 _longhaul() {
     local line value
@@ -90,7 +89,7 @@ else
     compdef _longhaul longhaul
 fi"#;
 
-/// What makes a shell ask longhaul.
+/// The completion script for a shell.
 pub(super) fn script(shell: Shell) -> String {
     let own = match shell {
         Shell::Bash => Some(BASH),
@@ -103,15 +102,15 @@ pub(super) fn script(shell: Shell) -> String {
     let mut script = Vec::new();
     let shells = Shells::builtins();
     if let Some(shell) = shells.completer(&shell.to_string()) {
-        // A Vec takes everything.
+        // Writing to a Vec cannot fail.
         let _ = shell.write_registration(VARIABLE, NAME, NAME, NAME, &mut script);
     }
     String::from_utf8_lossy(&script).into_owned()
 }
 
-/// Prints what could stand in place of the last word, a line each, with what it is behind a tab where the shell shows that.
-pub(super) fn answer(shell: &OsStr, args: Vec<OsString>, out: &mut dyn Write) {
-    // What stands before the dashes is how the shell called us.
+/// Prints the candidates for the last word, one per line. If the shell shows descriptions, they follow a tab.
+pub(super) fn print_candidates(shell: &OsStr, args: Vec<OsString>, out: &mut dyn Write) {
+    // The arguments before `--` are how the script calls us.
     let words: Vec<OsString> = args
         .into_iter()
         .skip_while(|it| it != "--")
@@ -121,12 +120,12 @@ pub(super) fn answer(shell: &OsStr, args: Vec<OsString>, out: &mut dyn Write) {
         return;
     };
     let is_plain = shell == "bash" || shell == "elvish";
-    let found = candidates(words).unwrap_or_default();
+    let candidates = candidates(words).unwrap_or_default();
     let is_option = |it: &CompletionCandidate| it.get_value().as_encoded_bytes().starts_with(b"-");
-    let has_values = found.iter().any(|it| !is_option(it));
+    let has_values = candidates.iter().any(|it| !is_option(it));
     let mut lines = String::new();
-    for candidate in &found {
-        // Options are many, and a dash asks for them.
+    for candidate in &candidates {
+        // There are many options; typing a dash lists them.
         if current.is_empty() && has_values && is_option(candidate) {
             continue;
         }
@@ -138,11 +137,11 @@ pub(super) fn answer(shell: &OsStr, args: Vec<OsString>, out: &mut dyn Write) {
             let help = help.to_string();
             let help = text::clean_line(help.lines().next().unwrap_or_default()).into_owned();
             lines.push('\t');
-            lines.push_str(&text::truncate(&help, ABOUT));
+            lines.push_str(&text::truncate(&help, MAX_HELP_COLS));
         }
         lines.push('\n');
     }
-    // A shell that does not read on has no use for them.
+    // The shell may stop reading.
     let _ = out.write_all(lines.as_bytes()).and_then(|()| out.flush());
 }
 
@@ -154,15 +153,15 @@ fn candidates(words: Vec<OsString>) -> Option<Vec<CompletionCandidate>> {
     let root = Cli::command();
     let (finder, rest) = Finder::of(&root, words);
     let finder = Arc::new(finder);
-    let mut command = with_values(super::manual::offered(&root), "", &finder);
+    let mut command = with_completers(super::manual::offered(&root), "", &finder);
     let here = std::env::current_dir().ok();
     let index = rest.len().checked_sub(1)?;
     complete(&mut command, rest, index, here.as_deref()).ok()
 }
 
-/// What a value is, where only the session and the configuration know.
+/// Kinds of values that come from the session or the config.
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum ValueKind {
     Task,
     Server,
     TaskOrServer,
@@ -174,49 +173,49 @@ enum Kind {
     Command,
 }
 
-fn kind(parent: &str, command: &str, argument: &str) -> Option<Kind> {
+fn value_kind(parent: &str, command: &str, argument: &str) -> Option<ValueKind> {
     Some(match (parent, command, argument) {
         (_, _, "server")
         | (_, "login" | "logout", "at")
-        | ("servers", "remove" | "test" | "consent" | "approve", "name") => Kind::Server,
-        (_, _, "session") | ("sessions", "rm", "names") => Kind::Session,
-        (_, "trace", "of") => Kind::TaskOrServer,
-        (_, "call" | "ls", "tool") => Kind::Tool,
-        (_, "call" | "again", "pairs") => Kind::Argument,
-        (_, "answer", "pairs") => Kind::Field,
-        (_, "ls", "view") => Kind::View,
-        (_, "help" | "man", "command") => Kind::Command,
-        (_, _, "id" | "ids") => Kind::Task,
+        | ("servers", "remove" | "test" | "consent" | "approve", "name") => ValueKind::Server,
+        (_, _, "session") | ("sessions", "rm", "names") => ValueKind::Session,
+        (_, "trace", "of") => ValueKind::TaskOrServer,
+        (_, "call" | "ls", "tool") => ValueKind::Tool,
+        (_, "call" | "again", "pairs") => ValueKind::Argument,
+        (_, "answer", "pairs") => ValueKind::Field,
+        (_, "ls", "view") => ValueKind::View,
+        (_, "help" | "man", "command") => ValueKind::Command,
+        (_, _, "id" | "ids") => ValueKind::Task,
         _ => return None,
     })
 }
 
-/// The same commands, each value of which knows what it could be.
-fn with_values(command: Command, parent: &str, finder: &Arc<Finder>) -> Command {
+/// Adds completers to the values of a command and its subcommands.
+fn with_completers(command: Command, parent: &str, finder: &Arc<Finder>) -> Command {
     let name = command.get_name().to_owned();
-    let with_value = |arg: Arg| {
-        let Some(kind) = kind(parent, &name, arg.get_id().as_str()) else {
+    let with_completer = |arg: Arg| {
+        let Some(kind) = value_kind(parent, &name, arg.get_id().as_str()) else {
             return arg;
         };
         let finder = Arc::clone(finder);
         arg.add(ArgValueCompleter::new(move |typed: &OsStr| {
             let typed = typed.to_str().unwrap_or_default();
             let found = finder.find(kind, typed).unwrap_or_default();
-            let fits = |(value, about): (String, String)| {
+            let matching = |(value, about): (String, String)| {
                 value.starts_with(typed).then(|| {
                     let about = (!about.is_empty()).then(|| about.into());
                     CompletionCandidate::new(value).help(about)
                 })
             };
-            found.into_iter().filter_map(fits).collect()
+            found.into_iter().filter_map(matching).collect()
         }))
     };
-    let command = command.mut_args(with_value);
-    command.mut_subcommands(|below| with_values(below, &name, finder))
+    let command = command.mut_args(with_completer);
+    command.mut_subcommands(|below| with_completers(below, &name, finder))
 }
 
-/// The global option with a value that a word is, and the value where it stands in the same word.
-fn global<'w>(root: &Command, word: &'w str) -> Option<(String, Option<&'w str>)> {
+/// If a word is a global option that takes a value: its id, and the value if it is in the same word.
+fn global_option<'w>(root: &Command, word: &'w str) -> Option<(String, Option<&'w str>)> {
     let mut all = root
         .get_arguments()
         .filter(|arg| arg.is_global_set() && arg.get_action().takes_values());
@@ -239,36 +238,36 @@ fn config() -> Config {
     config::read(config::path().as_deref()).unwrap_or_default()
 }
 
-/// Where to look, by what was typed so far.
+/// Finds candidates, based on what was typed so far.
 #[derive(Debug, Default)]
 struct Finder {
     servers: Vec<String>,
     session: Option<String>,
     state_dir: Option<PathBuf>,
     command: String,
-    /// What follows the command.
+    /// The arguments of the command.
     matches: Option<ArgMatches>,
 }
 
 impl Finder {
-    /// Reads the words and takes the global options out that have a value: to the library, the name of a session could
-    /// be that of a command.
+    /// Reads the words and removes global options that have a value, because clap_complete could take a session's name for
+    /// a command.
     fn of(root: &Command, words: Vec<OsString>) -> (Self, Vec<OsString>) {
         let mut finder = Self::default();
         let mut rest: Vec<OsString> = Vec::new();
         let last = words.len().saturating_sub(1);
         let mut words = words.into_iter().enumerate().peekable();
-        while let Some((at, word)) = words.next() {
-            let is_before = at > 0 && at < last;
-            let text = word.to_str().filter(|_| is_before).unwrap_or_default();
-            let Some((id, value)) = global(root, text) else {
+        while let Some((index, word)) = words.next() {
+            let is_complete = index > 0 && index < last;
+            let text = word.to_str().filter(|_| is_complete).unwrap_or_default();
+            let Some((id, value)) = global_option(root, text) else {
                 rest.push(word);
                 continue;
             };
             let value = match value {
                 Some(value) => value.to_owned(),
-                // The value is what is being typed.
-                None if at + 1 == last => {
+                // The value is being typed.
+                None if index + 1 == last => {
                     rest.push(word);
                     continue;
                 }
@@ -294,33 +293,33 @@ impl Finder {
         (finder, rest)
     }
 
-    /// What fits, each with what it is.
-    fn find(&self, kind: Kind, typed: &str) -> Option<Vec<(String, String)>> {
+    /// Candidates, each with a description or an empty string.
+    fn find(&self, kind: ValueKind, typed: &str) -> Option<Vec<(String, String)>> {
         Some(match kind {
-            Kind::Task => self.tasks()?,
-            Kind::Server => self.servers(),
-            Kind::TaskOrServer => {
+            ValueKind::Task => self.tasks()?,
+            ValueKind::Server => self.servers(),
+            ValueKind::TaskOrServer => {
                 let mut found = self.tasks().unwrap_or_default();
                 found.extend(self.servers());
                 found
             }
-            Kind::Session => {
+            ValueKind::Session => {
                 let all = self.paths()?.all().ok()?;
                 let name = |paths: Paths| (paths.session().to_owned(), String::new());
                 all.into_iter().map(name).collect()
             }
-            Kind::Tool => self.tools(),
-            Kind::Argument => self.arguments(typed)?,
-            Kind::Field => {
+            ValueKind::Tool => self.tools(),
+            ValueKind::Argument => self.arguments(typed)?,
+            ValueKind::Field => {
                 let task = self.task()?;
-                let asked = Elicitation::read(&task.open_question()?.request);
-                self.pairs(asked.fields(), &Map::new(), typed)
+                let elicitation = Elicitation::read(&task.open_question()?.request);
+                self.pairs(elicitation.fields(), &Map::new(), typed)
             }
-            Kind::View => {
+            ValueKind::View => {
                 let views = config().views.into_iter();
                 views.map(|view| (view.name, String::new())).collect()
             }
-            Kind::Command => {
+            ValueKind::Command => {
                 let about =
                     |it: &Command| it.get_about().map_or(String::new(), ToString::to_string);
                 let root = Cli::command();
@@ -331,7 +330,7 @@ impl Finder {
         })
     }
 
-    /// The files of the session; nothing where there are none yet, as none are made here.
+    /// The files of the session, or `None` if there are none yet. Never creates them.
     fn paths(&self) -> Option<Paths> {
         let from_environment = || std::env::var_os(args::STATE_DIR).filter(|dir| !dir.is_empty());
         let dir = self.state_dir.clone();
@@ -343,9 +342,9 @@ impl Finder {
         let session = self.session.clone().or(own);
         let session = session.or_else(|| config().defaults.session);
         let session = session.unwrap_or_else(|| args::DEFAULT_SESSION.to_owned());
-        let there = Paths::unopened(dir.clone(), &session).ok()?;
-        let is_there = there.sessions_dir().is_dir();
-        is_there.then(|| Paths::resolve(dir, &session).ok())?
+        let unopened = Paths::unopened(dir.clone(), &session).ok()?;
+        let exists = unopened.sessions_dir().is_dir();
+        exists.then(|| Paths::resolve(dir, &session).ok())?
     }
 
     fn reader(&self) -> Option<Reader> {
@@ -358,63 +357,67 @@ impl Finder {
         links.unwrap_or_default()
     }
 
-    /// The tasks that the command can be about, newest first.
+    /// The tasks that the command can act on, newest first.
     fn tasks(&self) -> Option<Vec<(String, String)>> {
         let is_undo =
             |it: &ArgMatches| it.try_get_one::<bool>("undo").ok().flatten() == Some(&true);
         let is_undo = self.matches.as_ref().is_some_and(is_undo);
         let filter = ListFilter {
             all: is_undo,
-            limit: Some(TASKS * 10),
+            limit: Some(MAX_TASKS * 10),
         };
         let tasks = self.reader()?.tasks(filter).ok()?;
-        let fits = |task: &&Task| match self.command.as_str() {
+        let is_applicable = |task: &&Task| match self.command.as_str() {
             "pause" | "resume" | "cancel" | "wait" => !task.status.is_settled(),
             "answer" => task.open_question().is_some(),
             "rm" if is_undo => task.forgotten_at.is_some(),
             _ => true,
         };
         let line = |task: &Task| {
-            let about = format!("{}  {}", task.status.label(), calls::title(task));
+            let about = format!("{}  {}", task.status.label(), call::task_title(task));
             (task.id.to_string(), about)
         };
-        let tasks = tasks.iter().filter(fits).take(TASKS);
+        let tasks = tasks.iter().filter(is_applicable).take(MAX_TASKS);
         Some(tasks.map(line).collect())
     }
 
     fn servers(&self) -> Vec<(String, String)> {
         let config = config();
-        let place = |url: &str| crate::domain::place::shown(url).into_owned();
+        let shown_url = |url: &str| crate::domain::place::shown(url).into_owned();
         let configured = config.servers.iter().map(|server| {
-            let url = server.url.as_deref().map_or(String::new(), place);
+            let url = server.url.as_deref().map_or(String::new(), shown_url);
             (server.name.to_string(), url)
         });
         let mut found: Vec<(String, String)> = configured.collect();
         for link in self.links() {
             if !found.iter().any(|(name, _)| name == link.name.as_str()) {
-                found.push((link.name.to_string(), place(&link.url)));
+                found.push((link.name.to_string(), shown_url(&link.url)));
             }
         }
         found
     }
 
-    /// The saved lists of tools that are meant: those of the named servers, else of all.
-    fn lists(&self) -> Vec<LinkRecord> {
-        let usual = || config().defaults.server;
+    /// The saved data of the named servers, else of all.
+    fn selected_links(&self) -> Vec<LinkRecord> {
+        let default = || config().defaults.server;
         let named = match self.servers.as_slice() {
-            [] => usual().into_iter().collect(),
+            [] => default().into_iter().collect(),
             named => named.to_vec(),
         };
-        let is_meant = |link: &LinkRecord| {
+        let is_selected = |link: &LinkRecord| {
             let is_it = |it: &String| link.name.as_str() == it || link.url == *it;
             named.is_empty() || named.iter().any(is_it)
         };
-        self.links().into_iter().filter(is_meant).collect()
+        self.links().into_iter().filter(is_selected).collect()
     }
 
     fn tools(&self) -> Vec<(String, String)> {
         let mut found: Vec<(String, String)> = Vec::new();
-        for tool in self.lists().into_iter().flat_map(|link| link.tools) {
+        for tool in self
+            .selected_links()
+            .into_iter()
+            .flat_map(|link| link.tools)
+        {
             if tool.is_offered() && !found.iter().any(|(name, _)| *name == tool.name) {
                 let about = tool.description.unwrap_or_default();
                 let about = about.lines().find(|line| !line.trim().is_empty());
@@ -448,13 +451,13 @@ impl Finder {
             .try_get_one::<String>("tool")
             .ok()??;
         let tool = self
-            .lists()
+            .selected_links()
             .into_iter()
             .find_map(|link| of(link.tools, name))?;
         Some(self.pairs(&tool.arguments(), &Map::new(), typed))
     }
 
-    /// `key=` of what is not given yet, or the values that are known once the key is typed.
+    /// `key=` for each argument that is missing, or known values once the key is typed.
     fn pairs(
         &self,
         specs: &[ArgumentSpec],
@@ -478,7 +481,7 @@ impl Finder {
                     values.extend(all.iter().map(|value| (plain(value), "")));
                 }
                 ArgumentKind::Boolean => {
-                    values.extend(["true", "false"].map(|word| (word.to_owned(), "")));
+                    values.extend(["true", "false"].map(|value| (value.to_owned(), "")));
                 }
                 _ => {}
             }
@@ -491,18 +494,18 @@ impl Finder {
             }
             return found;
         }
-        let given = self.matches.as_ref().and_then(|it| {
+        let typed_keys = self.matches.as_ref().and_then(|it| {
             let pairs = it.try_get_many::<String>("pairs").ok()??;
             let key =
                 |pair: &String| Some(pair.split_once('=')?.0.trim_end_matches(':').to_owned());
             Some(pairs.filter_map(key).collect::<Vec<String>>())
         });
-        let given = given.unwrap_or_default();
-        let mut left: Vec<&ArgumentSpec> = specs
+        let typed_keys = typed_keys.unwrap_or_default();
+        let mut missing: Vec<&ArgumentSpec> = specs
             .iter()
-            .filter(|spec| !given.contains(&spec.name))
+            .filter(|spec| !typed_keys.contains(&spec.name))
             .collect();
-        left.sort_by_key(|spec| !spec.is_required);
+        missing.sort_by_key(|spec| !spec.is_required);
         let line = |spec: &&ArgumentSpec| {
             let sign = match spec.kind {
                 ArgumentKind::Json => ":=",
@@ -510,10 +513,10 @@ impl Finder {
             };
             let about = spec.description.as_deref().unwrap_or_default();
             let about = about.lines().next().unwrap_or_default();
-            let need = if spec.is_required { "required, " } else { "" };
-            let about = format!("{need}{}  {about}", spec.wanted());
+            let required = if spec.is_required { "required, " } else { "" };
+            let about = format!("{required}{}  {about}", spec.wanted());
             (format!("{}{sign}", spec.name), about.trim_end().to_owned())
         };
-        left.iter().map(line).collect()
+        missing.iter().map(line).collect()
     }
 }

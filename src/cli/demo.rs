@@ -180,12 +180,12 @@ fn open(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, Fail> {
     } else {
         Vec::new()
     };
-    let extra = screen::Extra {
+    let extra = screen::ScreenOptions {
         server_configs: ServerConfigs::default(),
         drives: false,
         reopens_with: format!("longhaul demo{}", context.flags_beside(args::DEMO_SESSION)),
         servers,
-        asks: calls
+        requests: calls
             .into_iter()
             .map(|call| SessionRequest::Start(Box::new(call)))
             .collect(),

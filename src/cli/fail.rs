@@ -1,4 +1,4 @@
-//! How a command ends when it does not end well: an exit code that scripts rely on, and words that say what to do next.
+//! Errors of commands: an exit code that scripts rely on, and a message that says what to do next.
 
 use std::io;
 
@@ -12,13 +12,13 @@ use crate::{
 /// Why a command ends early.
 #[derive(Debug)]
 pub(super) enum Fail {
-    /// Nobody reads our stdout any more, and there is nobody to tell.
+    /// Nobody reads stdout any more, so no message is printed.
     Unread(Unread),
-    /// In words, for stderr.
+    /// An error message for stderr.
     Said {
         /// The exit code.
         code: u8,
-        /// Goes on after `longhaul: `.
+        /// The text after `longhaul: `.
         words: String,
     },
 }
@@ -31,15 +31,15 @@ impl Fail {
         }
     }
 
-    /// What it says, for the screen.
+    /// The message, for the screen.
     pub(super) fn into_words(self) -> String {
         match self {
             Self::Said { words, .. } => words,
-            Self::Unread(_) => "nobody reads".to_owned(),
+            Self::Unread(_) => "stdout is not being read".to_owned(),
         }
     }
 
-    /// A mistake in what was asked; nothing was done.
+    /// A usage error; nothing was done.
     pub(super) fn usage(words: impl Into<String>) -> Self {
         Self::new(code::REFUSED, words)
     }
@@ -49,7 +49,7 @@ impl From<io::Error> for Fail {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Self::Unread(Unread::Closed),
-            io::ErrorKind::TimedOut => Self::Unread(Unread::Untaken),
+            io::ErrorKind::TimedOut => Self::Unread(Unread::Stalled),
             _ => Self::new(
                 code::CANNOT_SAVE,
                 format!("could not write to stdout: {error}"),
@@ -69,8 +69,8 @@ impl From<StoreError> for Fail {
 }
 
 impl From<RequestError> for Fail {
-    fn from(refused: RequestError) -> Self {
-        let code = match refused {
+    fn from(error: RequestError) -> Self {
+        let code = match error {
             RequestError::Usage(_) | RequestError::Settled(_) | RequestError::Costs(_) => {
                 code::REFUSED
             }
@@ -78,12 +78,12 @@ impl From<RequestError> for Fail {
             RequestError::Unreachable(_) => code::UNREACHABLE,
             RequestError::CannotSave(_) => code::CANNOT_SAVE,
         };
-        Self::new(code, refused.to_string())
+        Self::new(code, error.to_string())
     }
 }
 
-/// The exit code of a task that has come to an end, or to a person.
-pub(super) fn outcome(task: &Task) -> u8 {
+/// The exit code for a task that has ended or needs a person.
+pub(super) fn exit_code_of(task: &Task) -> u8 {
     match (&task.status, &task.error) {
         (Status::Completed | Status::Running | Status::Paused, _) => code::OK,
         (Status::Cancelled, _) => code::CANCELLED,
@@ -100,8 +100,8 @@ pub(super) fn outcome(task: &Task) -> u8 {
     }
 }
 
-/// The worst of several outcomes: what nobody can know before what failed, then what was stopped, then what waits for a
-/// person. What is no outcome of a task, e.g. a session that cannot be written, comes before all of these.
+/// The worst of several exit codes: unknown, then failed, then stopped, then waiting for a person. Codes that are not about
+/// a task, e.g. a session that cannot be saved, are worse than all of these.
 pub(super) fn worst(codes: impl Iterator<Item = u8>) -> u8 {
     const WORST_FIRST: [u8; 8] = [
         code::UNKNOWN,
@@ -113,7 +113,7 @@ pub(super) fn worst(codes: impl Iterator<Item = u8>) -> u8 {
         code::CANCELLED,
         code::INPUT,
     ];
-    let rank = |code: &u8| WORST_FIRST.iter().position(|worse| worse == code);
+    let rank = |code: &u8| WORST_FIRST.iter().position(|known| known == code);
     codes
         .filter(|code| *code != code::OK)
         .min_by_key(rank)
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_worst_of_several_hides_nothing_that_is_worse() {
+    fn worst_follows_the_order_of_severity() {
         for (codes, expected) in [
             (&[][..], code::OK),
             (&[code::OK, code::OK], code::OK),

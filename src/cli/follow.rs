@@ -1,16 +1,16 @@
-//! Following one task to its end: history first, then live, each entry once, always from what is committed.
+//! Follows one task to its end: saved history first, then new entries as they are saved.
 //!
-//! Owns `watch` and what `call` does after its start. Must not know how a call is made. Invariant: what is printed was
-//! read from the session file, in the order of `seq`, and nothing is printed twice.
+//! Owns `watch` and what `call` does once the call is started. Must not know how a call is made. Invariant: every printed
+//! entry comes from the session file, in the order of `seq`, and is printed once.
 
 use std::{fs, sync::Arc, time::Duration};
 
 use super::{
     Context, block_on,
-    fail::{Fail, code, outcome},
-    json, lines,
-    live::{Event, Live, ids_of},
-    prompt::{Lines, Prompt, QuestionId, Step},
+    fail::{Fail, code, exit_code_of},
+    format, json,
+    live_session::{LiveEvent, LiveSession, join_ids},
+    prompt::{LineReader, Prompt, PromptStep, QuestionId},
     quoted,
     target::Targets,
 };
@@ -23,14 +23,14 @@ use crate::{
     store::{Lookup, Reader},
 };
 
-/// Entries read at a time.
+/// History entries read at a time.
 const CHUNK: usize = 512;
-/// The width of the bar itself.
-const BAR: usize = 20;
+/// The width of the progress bar, in columns.
+const BAR_COLS: usize = 20;
 
-/// How entries are shown.
+/// How history entries are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Style {
+pub(super) enum OutputStyle {
     /// NDJSON on stdout.
     Json,
     /// Lines on stdout: `watch`, `logs`.
@@ -40,20 +40,21 @@ pub(super) enum Style {
 }
 
 /// Prints the history of one task.
-pub(super) struct Printer {
+pub(super) struct HistoryPrinter {
     id: TaskId,
     reader: Reader,
-    style: Style,
-    /// In lines: only how it stands and ends.
+    style: OutputStyle,
+    /// With [`OutputStyle::Lines`]: leave out progress, logs and connection changes.
     is_terse: bool,
+    /// The `seq` of the last printed entry.
     printed: u64,
     progress: Option<Progress>,
     pace: Pace,
 }
 
-impl Printer {
-    /// Begins after the entry with number `after`.
-    pub(super) fn new(id: TaskId, reader: Reader, style: Style, after: u64) -> Self {
+impl HistoryPrinter {
+    /// Starts after the entry whose `seq` is `after`.
+    pub(super) fn new(id: TaskId, reader: Reader, style: OutputStyle, after: u64) -> Self {
         Self {
             id,
             reader,
@@ -65,7 +66,7 @@ impl Printer {
         }
     }
 
-    /// The record of the task, from the file.
+    /// The task, as saved.
     pub(super) fn task(&mut self) -> Result<Task, Fail> {
         match self.reader.task(self.id.as_str())? {
             Lookup::One(task) => Ok(*task),
@@ -73,17 +74,17 @@ impl Printer {
         }
     }
 
-    /// Prints every committed entry that was not printed yet; for a history that does not grow any more.
+    /// Prints all saved entries that were not printed yet. Use it only if the history no longer grows.
     pub(super) fn catch_up(&mut self, context: &mut Context<'_>) -> Result<(), Fail> {
         while self.advance(context)? {}
         Ok(())
     }
 
-    /// Prints some of the committed entries that were not printed yet, and says whether there may be more. A history can
-    /// grow faster than it is printed, so whoever follows one looks up in between.
+    /// Prints the next [`CHUNK`] of saved entries and returns whether there may be more. A history can grow faster than it
+    /// is printed, so the caller must handle events between chunks.
     fn advance(&mut self, context: &mut Context<'_>) -> Result<bool, Fail> {
-        if self.style == Style::Call && context.global.quiet {
-            // None of it would be said; the result is printed from its own record.
+        if self.style == OutputStyle::Call && context.global.quiet {
+            // Nothing would be printed; the result is read separately.
             self.printed = self.task()?.seq;
             return Ok(false);
         }
@@ -91,7 +92,7 @@ impl Printer {
         if entries.is_empty() {
             return Ok(false);
         }
-        // Read after the entries, so that it knows at least what they know.
+        // Read after the entries, so that it is at least as new as they are.
         let task = self.task()?;
         for entry in &entries {
             self.print(context, &task, entry)?;
@@ -100,7 +101,6 @@ impl Printer {
         Ok(true)
     }
 
-    /// Prints one entry.
     pub(super) fn print(
         &mut self,
         context: &mut Context<'_>,
@@ -109,7 +109,7 @@ impl Printer {
     ) -> Result<(), Fail> {
         let now = context.clock.now();
         match self.style {
-            Style::Json => {
+            OutputStyle::Json => {
                 let result = match entry.what {
                     HistoryEvent::Settled { .. } => self.reader.result(&self.id)?,
                     _ => None,
@@ -120,7 +120,7 @@ impl Printer {
                     result.as_deref(),
                 )))
             }
-            Style::Lines => {
+            OutputStyle::Lines => {
                 let is_step = matches!(
                     entry.what,
                     HistoryEvent::Started { .. }
@@ -131,10 +131,10 @@ impl Printer {
                 if self.is_terse && is_step {
                     return Ok(());
                 }
-                let line = lines::entry(&self.id, entry, now.wall);
+                let line = format::entry(&self.id, entry, now.wall);
                 context.terminal.line(&line)
             }
-            Style::Call => {
+            OutputStyle::Call => {
                 if let HistoryEvent::Progress {
                     value,
                     total,
@@ -152,10 +152,10 @@ impl Printer {
                         return Ok(());
                     }
                 }
-                let is_for_the_end = matches!(entry.what, HistoryEvent::Settled { .. });
+                let is_settled = matches!(entry.what, HistoryEvent::Settled { .. });
                 let is_debug = matches!(entry.what, HistoryEvent::Log { level, .. } if level == crate::domain::Level::Debug);
-                if !is_for_the_end && !is_debug {
-                    let line = lines::entry(&self.id, entry, now.wall);
+                if !is_settled && !is_debug {
+                    let line = format::entry(&self.id, entry, now.wall);
                     context.terminal.remark(&line);
                 }
                 Ok(())
@@ -163,9 +163,8 @@ impl Printer {
         }
     }
 
-    /// Draws the bar anew.
-    fn bar(&self, context: &mut Context<'_>, view: &TaskView) {
-        if self.style != Style::Call
+    fn draw_bar(&self, context: &mut Context<'_>, view: &TaskView) {
+        if self.style != OutputStyle::Call
             || !context.terminal.draws_bars()
             || view.task.status.ends_waiting()
         {
@@ -184,11 +183,11 @@ impl Printer {
             format!("  ~{}%", whole_percent(share))
         });
         let Some(progress) = &self.progress else {
-            let said = view.task.said().map_or(String::new(), |said| {
-                format!("  {}", text::clean_line(said))
+            let message = view.task.said().map_or(String::new(), |message| {
+                format!("  {}", text::clean_line(message))
             });
             context.terminal.bar(&format!(
-                "{}  {}{guess}{contact}{asked}{said}",
+                "{}  {}{guess}{contact}{asked}{message}",
                 self.id,
                 view.task.status.label()
             ));
@@ -199,9 +198,9 @@ impl Printer {
                 #[expect(
                     clippy::cast_possible_truncation,
                     clippy::cast_sign_loss,
-                    reason = "a part of a small number"
+                    reason = "a ratio from 0 to 1 times a small number"
                 )]
-                let full = (ratio * BAR as f64) as usize;
+                let full = (ratio * BAR_COLS as f64) as usize;
                 let (on, off) = if context.global.ascii {
                     ("#", ".")
                 } else {
@@ -210,7 +209,7 @@ impl Printer {
                 format!(
                     "{}{}  ",
                     on.repeat(full),
-                    off.repeat(BAR.saturating_sub(full))
+                    off.repeat(BAR_COLS.saturating_sub(full))
                 )
             }
             None => String::new(),
@@ -219,93 +218,98 @@ impl Printer {
             .total
             .and_then(|total| self.pace.left(now, total))
             .map_or(String::new(), |left| format!("  {}", text::left(left)));
-        let message = progress.message.as_deref().map_or(String::new(), |said| {
-            format!("  {}", text::clean_line(said))
-        });
+        let message = progress
+            .message
+            .as_deref()
+            .map_or(String::new(), |message| {
+                format!("  {}", text::clean_line(message))
+            });
         context.terminal.bar(&format!(
             "{}  {bar}{}{guess}{left}{contact}{asked}{message}",
             self.id,
-            lines::amount(progress)
+            format::amount(progress)
         ));
     }
 }
 
-/// Who answers the questions of a server while its call is followed.
+/// What to do with the server's questions while its call is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answers {
-    /// The person at this terminal, at once.
-    Here,
-    /// Nobody here: the follow ends with the code for that.
-    Elsewhere,
+pub(super) enum QuestionHandling {
+    /// Ask the user at this terminal.
+    Prompt,
+    /// Exit with [`code::INPUT`]; the question is answered elsewhere.
+    Exit,
 }
 
-/// How a follow goes on when the task is under way.
+/// How long to follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Until {
-    /// To the end.
-    TheEnd,
-    /// Until leaving no longer ends it (`--detach`); to the end where that never comes.
+pub(super) enum FollowUntil {
+    /// Until the task ends.
+    Ended,
+    /// Until quitting no longer ends the call (`--detach`). Becomes [`Self::Ended`] if that never happens.
     Detachable,
 }
 
-/// Follows a task until it ends, a person decides otherwise, or the session fails. Leaves the session.
+/// Follows a task until it ends, the user quits or the session fails. Closes the session.
 pub(super) async fn follow(
     context: &mut Context<'_>,
-    mut live: Live,
-    mut printer: Printer,
-    until: Until,
-    answers: Answers,
+    mut live: LiveSession,
+    mut printer: HistoryPrinter,
+    until: FollowUntil,
+    questions: QuestionHandling,
 ) -> Result<u8, Fail> {
     let id = printer.id.clone();
-    let mut follow = Follow {
+    let mut follower = Follower {
         context,
         live: &mut live,
         printer: &mut printer,
         until,
         id: id.clone(),
-        is_behind: until == Until::TheEnd,
-        waits_since: None,
+        is_behind: until == FollowUntil::Ended,
+        detach_wait_since: None,
         was_unsaved: false,
-        is_unheard: false,
-        told: Vec::new(),
-        asked: None,
-        answers,
+        may_be_stale: false,
+        printed_notices: Vec::new(),
+        shown_question: None,
+        questions,
         prompt: None,
         answered: Vec::new(),
-        lines: None,
+        input: None,
     };
-    let outcome = follow.run().await;
-    let until = follow.until;
-    context.terminal.asked(false);
+    let outcome = follower.run().await;
+    let until = follower.until;
+    context.terminal.end_prompt(false);
     context.terminal.clear_bar();
-    if matches!(outcome, Ok(Left::Ended(_) | Left::Detached)) && until == Until::TheEnd {
-        live.ask_quietly(context, SessionRequest::Seen(id.clone()))
+    if matches!(outcome, Ok(FollowEnd::Ended(_) | FollowEnd::Detached))
+        && until == FollowUntil::Ended
+    {
+        live.request_quietly(context, SessionRequest::Seen(id.clone()))
             .await;
     }
     match outcome {
-        Ok(Left::Ended(code)) => {
+        Ok(FollowEnd::Ended(code)) => {
             live.leave(context, std::slice::from_ref(&id)).await;
             Ok(code)
         }
-        Ok(Left::Detached) => {
+        Ok(FollowEnd::Detached) => {
             live.leave(context, &[]).await;
             Ok(code::OK)
         }
-        Ok(Left::Forgotten) => {
+        Ok(FollowEnd::Forgotten) => {
             live.leave(context, std::slice::from_ref(&id)).await;
-            Err(forgotten(context, &id))
+            Err(forgotten_error(context, &id))
         }
-        Ok(Left::Interrupted) => {
+        Ok(FollowEnd::Interrupted) => {
             let mut others = live.dying();
-            others.retain(|(dies, _)| *dies != id);
-            let price = live.tasks.get(&id).and_then(|view| view.leaving.clone());
+            others.retain(|(other, _)| *other != id);
+            let impact = live.tasks.get(&id).and_then(|view| view.leaving.clone());
             let is_driver = live.is_driver;
             live.close();
             let flags = context.flags();
-            let words = match &price {
-                // Only the driver ends a call by leaving.
+            let message = match &impact {
+                // Only the driver's exit ends a call.
                 Some(LeaveImpact::Dies { why }) if is_driver => format!(
-                    "leaving ended {id}: {}; run it again: longhaul again {id}{flags}",
+                    "quitting ended {id}: {}; run it again: longhaul again {id}{flags}",
                     text::clean_line(why)
                 ),
                 _ => {
@@ -314,22 +318,20 @@ pub(super) async fn follow(
                     )
                 }
             };
-            context.terminal.say(&words);
+            context.terminal.say(&message);
             if let Some((_, why)) = others.first() {
-                let others = ids_of(&others);
-                let words = format!(
-                    "leaving ended {others}, driven from here: {}",
-                    text::clean_line(why)
-                );
-                context.terminal.say(&words);
+                let others = join_ids(&others);
+                let message = format!("quitting also ended {others}: {}", text::clean_line(why));
+                context.terminal.say(&message);
             }
-            if let Some(LeaveImpact::Likely { why, until }) = price {
+            if let Some(LeaveImpact::Likely { why, until }) = impact {
                 let now = context.clock.now().wall;
                 let until = until.map_or(String::new(), |until| {
-                    format!(", until about {}", lines::clock(until, now))
+                    format!(", until about {}", format::clock(until, now))
                 });
-                let note = format!("left {id} running; it can probably be resumed{until}: {why}");
-                context.terminal.say(&text::clean_line(&note));
+                let message =
+                    format!("left {id} running; it can probably be resumed{until}: {why}");
+                context.terminal.say(&text::clean_line(&message));
             }
             Ok(code::INTERRUPTED)
         }
@@ -340,121 +342,124 @@ pub(super) async fn follow(
     }
 }
 
-/// How a follow ended.
-enum Left {
+/// Why [`Follower::run`] returned.
+enum FollowEnd {
     Ended(u8),
     Detached,
     Interrupted,
     Forgotten,
 }
 
-/// What is said once in a follow.
+/// A notice that is printed at most once per follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Once {
-    Waits,
-    Unread,
+enum OneTimeNotice {
+    WaitingToDetach,
+    StdoutUnread,
     Unreachable,
 }
 
-/// One follow under way.
-struct Follow<'f, 'c> {
+struct Follower<'f, 'c> {
     context: &'f mut Context<'c>,
-    live: &'f mut Live,
-    printer: &'f mut Printer,
-    until: Until,
+    live: &'f mut LiveSession,
+    printer: &'f mut HistoryPrinter,
+    until: FollowUntil,
     id: TaskId,
-    /// There may be more to print than was read.
+    /// There may be saved entries that are not printed yet.
     is_behind: bool,
     /// When `--detach` began to wait.
-    waits_since: Option<Mono>,
-    /// Whether the newest picture was not saved.
+    detach_wait_since: Option<Mono>,
+    /// Whether the previous view was not saved.
     was_unsaved: bool,
-    /// Whoever drives may not have heard of a sign-in yet.
-    is_unheard: bool,
-    told: Vec<Once>,
-    /// The question that was shown last.
-    asked: Option<String>,
-    answers: Answers,
-    /// The question that is being answered here.
+    /// The driver may not have noticed a recent sign-in yet.
+    may_be_stale: bool,
+    printed_notices: Vec<OneTimeNotice>,
+    /// The key of the question that was shown last.
+    shown_question: Option<String>,
+    questions: QuestionHandling,
+    /// The question that the user is answering.
     prompt: Option<Prompt>,
-    /// What was answered here, which an older picture still shows as open.
+    /// Questions answered here; an older view may still show them as open.
     answered: Vec<QuestionId>,
-    lines: Option<Lines>,
+    input: Option<LineReader>,
 }
 
-impl Follow<'_, '_> {
-    /// Goes on until the task ends, is left or has to be left.
-    async fn run(&mut self) -> Result<Left, Fail> {
+impl Follower<'_, '_> {
+    /// Runs until the task ends or is left.
+    async fn run(&mut self) -> Result<FollowEnd, Fail> {
         loop {
             if self.is_behind {
                 self.is_behind = print_new(self.context, self.printer)?;
             }
             if let Some(view) = self.live.tasks.get(&self.id).cloned()
-                && let Some(left) = self.look(&view).await?
+                && let Some(left) = self.on_view(&view).await?
             {
                 return Ok(left);
             }
-            if self.is_behind && !self.live.has_come().await {
+            if self.is_behind && !self.live.is_ready().await {
                 continue;
             }
             if self.prompt.is_some() {
-                if let Some(left) = self.converse().await? {
+                if let Some(left) = self.read_answer().await? {
                     return Ok(left);
                 }
                 continue;
             }
             let next = self.live.next(self.context);
-            let is_silent = self.until == Until::Detachable
-                && self.waits_since.is_some()
-                && !self.told.contains(&Once::Waits);
-            // What is due by time alone.
-            let again = if self.is_unheard {
-                Some(LOOKS_AGAIN)
+            let awaits_detach = self.until == FollowUntil::Detachable
+                && self.detach_wait_since.is_some()
+                && !self
+                    .printed_notices
+                    .contains(&OneTimeNotice::WaitingToDetach);
+            // These two conditions change with time alone.
+            let recheck_after = if self.may_be_stale {
+                Some(STALE_CHECK_INTERVAL)
             } else {
-                is_silent.then_some(WAITS_SILENTLY)
+                awaits_detach.then_some(SILENT_WAIT)
             };
-            let event = if let Some(again) = again {
-                let Ok(event) = tokio::time::timeout(again, next).await else {
+            let event = if let Some(recheck_after) = recheck_after {
+                let Ok(event) = tokio::time::timeout(recheck_after, next).await else {
                     continue;
                 };
                 event?
             } else {
                 next.await?
             };
-            if let Some(left) = self.react(&event)? {
+            if let Some(left) = self.on_event(&event)? {
                 return Ok(left);
             }
         }
     }
 
-    /// What an event means beside the new pictures that it may have brought; `Some` ends the follow.
-    fn react(&mut self, event: &Event) -> Result<Option<Left>, Fail> {
+    /// Handles an event; [`Self::on_view`] handles the views it brought. `Some` ends the follow.
+    fn on_event(&mut self, event: &LiveEvent) -> Result<Option<FollowEnd>, Fail> {
         Ok(match event {
-            Event::Session(SessionEvent::Erased(gone)) if *gone == self.id => Some(Left::Forgotten),
-            Event::Session(SessionEvent::Undriven) => {
-                over(self.context, self.printer)?.map(Left::Ended)
+            LiveEvent::Session(SessionEvent::Erased(gone)) if *gone == self.id => {
+                Some(FollowEnd::Forgotten)
             }
-            Event::Session(_) => None,
-            Event::Interrupted if self.live.warns(self.context, Some(&self.id)) => None,
-            Event::Interrupted | Event::Ended => Some(Left::Interrupted),
+            LiveEvent::Session(SessionEvent::Undriven) => {
+                finish_if_ended(self.context, self.printer)?.map(FollowEnd::Ended)
+            }
+            LiveEvent::Session(_) => None,
+            LiveEvent::Interrupted if self.live.warn_of_loss(self.context, Some(&self.id)) => None,
+            LiveEvent::Interrupted | LiveEvent::Terminated => Some(FollowEnd::Interrupted),
         })
     }
 
-    /// Waits for a line that is typed, or for whatever else comes first; `Some` ends the follow.
-    async fn converse(&mut self) -> Result<Option<Left>, Fail> {
-        let lines = self.lines.get_or_insert_with(Lines::start);
+    /// Waits for a typed line or an event, whichever comes first. `Some` ends the follow.
+    async fn read_answer(&mut self) -> Result<Option<FollowEnd>, Fail> {
+        let input = self.input.get_or_insert_with(LineReader::start);
         let line = tokio::select! {
             biased;
-            event = self.live.next(self.context) => return self.react(&event?),
-            line = lines.next() => line,
+            event = self.live.next(self.context) => return self.on_event(&event?),
+            line = input.next() => line,
         };
-        self.context.terminal.asked(line.is_some());
+        self.context.terminal.end_prompt(line.is_some());
         let Some(prompt) = &mut self.prompt else {
             return Ok(None);
         };
-        let step = line.map_or(Ok(Step::Later), |line| prompt.read(&line));
+        let step = line.map_or(Ok(PromptStep::Later), |line| prompt.read(&line));
         match step {
-            Ok(Step::More) => {
+            Ok(PromptStep::More) => {
                 for choice in prompt.choices() {
                     self.context.terminal.say(&choice);
                 }
@@ -464,25 +469,25 @@ impl Follow<'_, '_> {
                 self.context.terminal.say(&format!("  {why}"));
                 self.context.terminal.ask(&prompt.message());
             }
-            Ok(Step::Later) => (self.answers, self.prompt) = (Answers::Elsewhere, None),
-            Ok(Step::Answer(answer)) => {
+            Ok(PromptStep::Later) => (self.questions, self.prompt) = (QuestionHandling::Exit, None),
+            Ok(PromptStep::Answer(answer)) => {
                 let question = prompt.id().clone();
                 self.prompt = None;
-                let word = answer.outcome();
-                let what = SessionRequest::Answer {
+                let outcome = answer.outcome();
+                let request = SessionRequest::Answer {
                     id: self.id.clone(),
                     key: Some(question.key.clone()),
                     answer,
                 };
                 self.answered.push(question);
-                match self.live.outcome(self.context, what).await? {
+                match self.live.try_request(self.context, request).await? {
                     Ok(_) => {
-                        let words = format!("{} is {word}", self.id);
-                        self.context.terminal.remark(&words);
+                        let message = format!("{}: answer saved ({outcome})", self.id);
+                        self.context.terminal.remark(&message);
                     }
-                    Err(refused) => {
-                        self.answers = Answers::Elsewhere;
-                        self.context.terminal.say(&format!("longhaul: {refused}"));
+                    Err(error) => {
+                        self.questions = QuestionHandling::Exit;
+                        self.context.terminal.say(&format!("longhaul: {error}"));
                     }
                 }
             }
@@ -490,9 +495,9 @@ impl Follow<'_, '_> {
         Ok(None)
     }
 
-    /// Asks here what the server asks; whether it is waited for.
-    fn ask_here(&mut self, view: &TaskView) -> bool {
-        if self.answers == Answers::Elsewhere {
+    /// Shows an open question to the user, if there is one to show. Returns whether an answer is awaited here.
+    fn prompt_user(&mut self, view: &TaskView) -> bool {
+        if self.questions == QuestionHandling::Exit {
             return false;
         }
         let question = view.task.open_question();
@@ -501,9 +506,9 @@ impl Follow<'_, '_> {
                 return true;
             }
             self.prompt = None;
-            self.context.terminal.asked(false);
-            let words = format!("the question of {} was answered, or withdrawn", self.id);
-            self.context.terminal.remark(&words);
+            self.context.terminal.end_prompt(false);
+            let message = format!("the question for {} was answered or withdrawn", self.id);
+            self.context.terminal.remark(&message);
         }
         let Some(question) = question else {
             return false;
@@ -516,77 +521,79 @@ impl Follow<'_, '_> {
         for line in prompt.intro(now, &view.task, question) {
             self.context.terminal.say(&line);
         }
-        self.lines.get_or_insert_with(Lines::start).forget();
+        self.input
+            .get_or_insert_with(LineReader::start)
+            .discard_typed();
         self.context.terminal.ask(&prompt.message());
         self.prompt = Some(prompt);
         true
     }
 
-    /// What a new picture of the task means; `Some` ends the follow.
-    async fn look(&mut self, view: &Arc<TaskView>) -> Result<Option<Left>, Fail> {
-        if self.until == Until::Detachable && self.is_left(view)? {
-            return Ok(Some(Left::Detached));
+    /// Handles a view of the task. `Some` ends the follow.
+    async fn on_view(&mut self, view: &Arc<TaskView>) -> Result<Option<FollowEnd>, Fail> {
+        if self.until == FollowUntil::Detachable && self.try_detach(view)? {
+            return Ok(Some(FollowEnd::Detached));
         }
-        if self.until == Until::TheEnd {
+        if self.until == FollowUntil::Ended {
             if !self.is_behind && view.saved_seq > self.printer.printed {
                 self.is_behind = print_new(self.context, self.printer)?;
             }
-            self.printer.bar(self.context, view);
+            self.printer.draw_bar(self.context, view);
         }
-        self.tell_unread(view)?;
-        self.tell_trouble(view);
-        // What it came to is said below all that led there.
+        self.check_stdout(view)?;
+        self.report_trouble(view);
+        // The outcome is printed after the whole history.
         if self.is_behind {
             return Ok(None);
         }
-        if self.ask_here(view) {
+        if self.prompt_user(view) {
             return Ok(None);
         }
         let question = view.task.open_question().map(|question| &question.key);
-        // Who is to answer finds nothing left if it ends with us.
+        // Our exit would end the call before anybody could answer.
         if let Some(LeaveImpact::Dies { why }) = &view.leaving
             && self.live.is_driver
             && question.is_some()
         {
-            if view.saved_seq >= view.task.seq && question != self.asked.as_ref() {
-                self.asked = question.cloned();
-                last_words(self.context, self.printer, &view.task)?;
+            if view.saved_seq >= view.task.seq && question != self.shown_question.as_ref() {
+                self.shown_question = question.cloned();
+                print_outcome(self.context, self.printer, &view.task)?;
                 self.context.terminal.say(&format!(
-                    "longhaul: staying until it is answered, because leaving would end {}: {}",
+                    "longhaul: staying until it is answered, because quitting would end {}: {}",
                     self.id,
                     text::clean_line(why)
                 ));
             }
             return Ok(None);
         }
-        self.is_unheard = view.contact == Connectivity::NeedsLogin
+        self.may_be_stale = view.contact == Connectivity::NeedsLogin
             && !self.live.is_driver
             && was_signed_in_just_now(self.context);
-        if self.is_unheard {
+        if self.may_be_stale {
             return Ok(None);
         }
-        let code = ended(self.context, self.live, self.printer, view).await?;
+        let code = exit_code_if_ended(self.context, self.live, self.printer, view).await?;
         if code.is_none() && view.task.forgotten_at.is_some() {
-            return Ok(Some(Left::Forgotten));
+            return Ok(Some(FollowEnd::Forgotten));
         }
-        Ok(code.map(Left::Ended))
+        Ok(code.map(FollowEnd::Ended))
     }
 
-    /// Whether it could be left by now, which is said. Where it never can be, it is followed to its end.
-    fn is_left(&mut self, view: &Arc<TaskView>) -> Result<bool, Fail> {
+    /// Returns whether to exit for `--detach`, and prints the id if so. If the call can never be left, follows it to its end.
+    fn try_detach(&mut self, view: &Arc<TaskView>) -> Result<bool, Fail> {
         let id = self.id.clone();
-        match detaches(view, self.live.is_driver) {
-            Detach::Now => {
+        match detach_state(view, self.live.is_driver) {
+            DetachState::Now => {
                 if view.task.status.ends_waiting() {
                     let status = view.task.status.label();
                     let flags = self.context.flags();
-                    let words = format!(
+                    let message = format!(
                         "longhaul: {id} finished before longhaul could detach: {status}; longhaul result {id}{flags} shows it"
                     );
                     if view.task.status == Status::Completed {
-                        self.context.terminal.remark(&words);
+                        self.context.terminal.remark(&message);
                     } else {
-                        self.context.terminal.say(&words);
+                        self.context.terminal.say(&message);
                     }
                 }
                 if let Some(LeaveImpact::Pauses { why }) = &view.leaving {
@@ -599,31 +606,32 @@ impl Follow<'_, '_> {
                 print_id(self.context, self.printer)?;
                 return Ok(true);
             }
-            Detach::Never(why) => {
+            DetachState::Never(why) => {
                 self.context.terminal.say(&format!(
                     "longhaul: staying, because quitting would end {id}: {why}"
                 ));
-                self.until = Until::TheEnd;
+                self.until = FollowUntil::Ended;
             }
-            Detach::Refused => self.until = Until::TheEnd,
-            Detach::NotYet => {
+            DetachState::Refused => self.until = FollowUntil::Ended,
+            DetachState::NotYet => {
                 let now = self.context.clock.now().mono;
-                let waited = now.since(*self.waits_since.get_or_insert(now));
-                let words = waiting_words(view.leaving.as_ref(), self.live.is_driver, waited);
-                if let Some(words) = words
-                    && self.is_first(Once::Waits)
+                let waited = now.since(*self.detach_wait_since.get_or_insert(now));
+                let message =
+                    detach_wait_message(view.leaving.as_ref(), self.live.is_driver, waited);
+                if let Some(message) = message
+                    && self.is_first(OneTimeNotice::WaitingToDetach)
                 {
-                    self.context.terminal.remark(&words);
+                    self.context.terminal.remark(&message);
                 }
             }
         }
         Ok(false)
     }
 
-    /// Ends a follow that nobody reads, unless the task would end by it.
-    fn tell_unread(&mut self, view: &TaskView) -> Result<(), Fail> {
-        // An older picture than what was read may know nothing of the price yet.
-        let Some(why_unread) =
+    /// Fails if nobody reads stdout any more, unless quitting would end the task.
+    fn check_stdout(&mut self, view: &TaskView) -> Result<(), Fail> {
+        // A view older than the printed entries may not have the leave impact yet.
+        let Some(unread) =
             self.context.terminal.unread().filter(|_| {
                 view.task.seq >= self.printer.printed && !view.task.status.ends_waiting()
             })
@@ -632,8 +640,10 @@ impl Follow<'_, '_> {
         };
         match &view.leaving {
             Some(LeaveImpact::Dies { why }) if self.live.is_driver => {
-                // Most calls begin so; only of a stream without ids it is known to stay so.
-                if view.task.resumability.stream == Some(false) && self.is_first(Once::Unread) {
+                // Most calls start like this; it is final only if the stream has no event ids.
+                if view.task.resumability.stream == Some(false)
+                    && self.is_first(OneTimeNotice::StdoutUnread)
+                {
                     self.context.terminal.say(&format!(
                         "longhaul: stdout is not being read; staying, because quitting would end {}: {}",
                         self.id,
@@ -642,11 +652,12 @@ impl Follow<'_, '_> {
                 }
                 Ok(())
             }
-            _ => Err(Fail::Unread(why_unread)),
+            _ => Err(Fail::Unread(unread)),
         }
     }
 
-    fn tell_trouble(&mut self, view: &TaskView) {
+    /// Reports saving problems, and a server that a queued call cannot reach.
+    fn report_trouble(&mut self, view: &TaskView) {
         let id = self.id.clone();
         if view.is_unsaved && !self.was_unsaved {
             self.context.terminal.say(&format!(
@@ -654,33 +665,33 @@ impl Follow<'_, '_> {
             ));
         }
         self.was_unsaved = view.is_unsaved;
-        // Cuts are in the history; of a call that is still to be sent nothing else would be heard.
+        // The history shows lost connections, but nothing of a call that was never sent.
         if let Connectivity::Offline { why, .. } = &view.contact
             && view.task.is_queued()
-            && self.is_first(Once::Unreachable)
+            && self.is_first(OneTimeNotice::Unreachable)
         {
             self.context.terminal.say(&format!(
-                "longhaul: could not reach {} ({why}); {id} is not sent yet and waits until it can be; stop waiting: longhaul cancel {id}{}; \
-                 Ctrl-C leaves it waiting",
+                "longhaul: could not reach {} ({why}); {id} is queued until it can be sent; drop it: longhaul cancel {id}{}; \
+                 Ctrl-C leaves it queued",
                 view.task.server,
                 self.context.flags()
             ));
         }
     }
 
-    /// Whether this was not said yet; from now on it was.
-    fn is_first(&mut self, what: Once) -> bool {
-        let is_first = !self.told.contains(&what);
+    /// Whether this notice was not printed yet; marks it as printed.
+    fn is_first(&mut self, notice: OneTimeNotice) -> bool {
+        let is_first = !self.printed_notices.contains(&notice);
         if is_first {
-            self.told.push(what);
+            self.printed_notices.push(notice);
         }
         is_first
     }
 }
 
-/// Prints some of what is new, and says whether there may be more. Where stdout was closed it goes on without printing:
-/// whether to stay is for the price of leaving to say.
-fn print_new(context: &mut Context<'_>, printer: &mut Printer) -> Result<bool, Fail> {
+/// Prints the next saved entries and returns whether there may be more. Continues without printing if nobody reads stdout;
+/// [`Follower::check_stdout`] decides whether to stay.
+fn print_new(context: &mut Context<'_>, printer: &mut HistoryPrinter) -> Result<bool, Fail> {
     match printer.advance(context) {
         Err(Fail::Unread(why)) => {
             context.terminal.give_up_out(why);
@@ -690,12 +701,12 @@ fn print_new(context: &mut Context<'_>, printer: &mut Printer) -> Result<bool, F
     }
 }
 
-/// How long a sign-in may take to reach whoever drives, who looks for one every second.
-const HEARD_WITHIN: Duration = Duration::from_secs(5);
-/// How often it is looked whether that is over.
-const LOOKS_AGAIN: Duration = Duration::from_millis(200);
+/// How long the driver may take to notice a sign-in; it checks every second.
+const SIGN_IN_NOTICED_WITHIN: Duration = Duration::from_secs(5);
+/// How often to check whether [`SIGN_IN_NOTICED_WITHIN`] has passed.
+const STALE_CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Whether what the driver says of missing credentials may be older than a sign-in.
+/// Whether the driver's "needs login" may be older than the last sign-in.
 fn was_signed_in_just_now(context: &Context<'_>) -> bool {
     let changed = fs::metadata(context.logins.path()).and_then(|found| found.modified());
     let changed = changed
@@ -703,15 +714,15 @@ fn was_signed_in_just_now(context: &Context<'_>) -> bool {
         .and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok())
         .and_then(|at| i64::try_from(at.as_millis()).ok());
     let now = context.clock.now().wall;
-    // A file from the future would have to be waited for.
-    changed.is_some_and(|at| at <= now.0 && now.since(Wall(at)) < HEARD_WITHIN)
+    // A file from the future would make this wait forever.
+    changed.is_some_and(|at| at <= now.0 && now.since(Wall(at)) < SIGN_IN_NOTICED_WITHIN)
 }
 
-/// How long `--detach` waits for a first sign of the call without a word: most calls can be left after a moment.
-const WAITS_SILENTLY: Duration = Duration::from_secs(1);
+/// How long `--detach` waits before it says why. Most calls can be left after a moment.
+const SILENT_WAIT: Duration = Duration::from_secs(1);
 
-/// What is said of a call that could not be left yet after so long.
-fn waiting_words(
+/// What to print while a call cannot be left yet.
+fn detach_wait_message(
     leaving: Option<&LeaveImpact>,
     is_driver: bool,
     waited: Duration,
@@ -719,53 +730,54 @@ fn waiting_words(
     let Some(LeaveImpact::Dies { why }) = leaving else {
         return None;
     };
-    (waited >= WAITS_SILENTLY).then(|| {
+    (waited >= SILENT_WAIT).then(|| {
         if is_driver {
             format!(
-                "waiting: leaving now would end it ({}); Ctrl-C twice leaves all the same",
+                "waiting: quitting now would end it ({}); press Ctrl-C twice to quit anyway",
                 text::clean_line(why)
             )
         } else {
-            // Only the driver ends a call by leaving.
-            "waiting until the call is sent; another longhaul drives it, so Ctrl-C leaves without ending it"
+            // Only the driver's exit ends a call.
+            "waiting until the call is sent; another longhaul drives it, so Ctrl-C quits without ending it"
                 .to_owned()
         }
     })
 }
 
-/// Whether a call can be left alone.
-enum Detach {
+/// Whether quitting leaves the call running.
+enum DetachState {
     NotYet,
     Now,
+    /// Quitting always ends it, for this reason.
     Never(String),
     Refused,
 }
 
-fn detaches(view: &Arc<TaskView>, is_driver: bool) -> Detach {
+fn detach_state(view: &Arc<TaskView>, is_driver: bool) -> DetachState {
     let phase = view.task.attempt().map(|attempt| attempt.phase);
     match (&view.leaving, phase) {
-        _ if view.task.error.is_some() => Detach::Refused,
-        // Whoever drives stays with it, and sends it when that can be done.
+        _ if view.task.error.is_some() => DetachState::Refused,
+        // The driver stays and sends it when it can.
         (_, Some(Phase::Queued) | None) if !is_driver => match view.contact {
-            Connectivity::Offline { .. } => Detach::Now,
-            _ => Detach::NotYet,
+            Connectivity::Offline { .. } => DetachState::Now,
+            _ => DetachState::NotYet,
         },
-        _ if !is_driver => Detach::Now,
-        // Known once the first event came without an id.
+        _ if !is_driver => DetachState::Now,
+        // Certain once the first event came without an id.
         (Some(LeaveImpact::Dies { why }), Some(Phase::Open))
             if view.task.resumability.stream == Some(false) =>
         {
-            Detach::Never(why.clone())
+            DetachState::Never(why.clone())
         }
-        (Some(LeaveImpact::Dies { .. }), _) => Detach::NotYet,
-        _ if view.task.status.ends_waiting() => Detach::Now,
-        (_, Some(Phase::Queued) | None) => Detach::NotYet,
-        _ => Detach::Now,
+        (Some(LeaveImpact::Dies { .. }), _) => DetachState::NotYet,
+        _ if view.task.status.ends_waiting() => DetachState::Now,
+        (_, Some(Phase::Queued) | None) => DetachState::NotYet,
+        _ => DetachState::Now,
     }
 }
 
-fn print_id(context: &mut Context<'_>, printer: &mut Printer) -> Result<(), Fail> {
-    if printer.style == Style::Json {
+fn print_id(context: &mut Context<'_>, printer: &mut HistoryPrinter) -> Result<(), Fail> {
+    if printer.style == OutputStyle::Json {
         let first = printer.reader.history(&printer.id, 0, 1)?;
         let task = printer.task()?;
         return match first.first() {
@@ -778,10 +790,14 @@ fn print_id(context: &mut Context<'_>, printer: &mut Printer) -> Result<(), Fail
     context.terminal.line(printer.id.as_str())
 }
 
-/// What a server wants before anything else, and what a person can do about it.
-pub(super) fn wants(context: &Context<'_>, live: &Live, server: &ServerName) -> (String, String) {
+/// Why a server needs a person first, and what to do about it.
+pub(super) fn sign_in_needed(
+    context: &Context<'_>,
+    live: &LiveSession,
+    server: &ServerName,
+) -> (String, String) {
     let state = live.servers.get(server).map(|server| &server.state);
-    let sign_in = format!(
+    let sign_in_hint = format!(
         "Sign in with `longhaul login {}{}`, or pass credentials with -H or --bearer-env",
         quoted(server.as_str()),
         context.flags()
@@ -790,17 +806,17 @@ pub(super) fn wants(context: &Context<'_>, live: &Live, server: &ServerName) -> 
         Some(LinkState::NeedsLogin {
             why,
             takes_sign_in: false,
-        }) => (why.clone(), credentials(context, server)),
-        Some(LinkState::NeedsLogin { why, .. }) => (why.clone(), sign_in),
+        }) => (why.clone(), credentials_hint(context, server)),
+        Some(LinkState::NeedsLogin { why, .. }) => (why.clone(), sign_in_hint),
         Some(LinkState::NotStarted { why, .. }) => {
             (why.clone(), "It resumes once that is done".to_owned())
         }
-        _ => (format!("{server} wants credentials"), sign_in),
+        _ => (format!("{server} needs credentials"), sign_in_hint),
     }
 }
 
-/// What to do about credentials that no sign-in brings.
-fn credentials(context: &Context<'_>, server: &ServerName) -> String {
+/// How to pass credentials to a server that has no sign-in.
+fn credentials_hint(context: &Context<'_>, server: &ServerName) -> String {
     let config = context.config.as_ref().ok();
     let server = config.and_then(|config| config.servers.iter().find(|it| it.name == *server));
     if server.is_some_and(|server| server.withheld.is_some()) {
@@ -809,40 +825,40 @@ fn credentials(context: &Context<'_>, server: &ServerName) -> String {
     match server.map(|server| server.variables()).as_deref() {
         None | Some([]) => "Pass credentials with -H or --bearer-env".to_owned(),
         Some(variables) => format!(
-            "Set ${} to what it takes where longhaul is started, or pass credentials with -H or --bearer-env",
+            "Set ${} in the environment of longhaul, or pass credentials with -H or --bearer-env",
             variables.join(", $")
         ),
     }
 }
 
-/// The exit code, once the task has come to an end that is on disk.
-async fn ended(
+/// Prints the outcome and returns the exit code, once the task's end is on disk.
+async fn exit_code_if_ended(
     context: &mut Context<'_>,
-    live: &mut Live,
-    printer: &mut Printer,
+    live: &mut LiveSession,
+    printer: &mut HistoryPrinter,
     view: &Arc<TaskView>,
 ) -> Result<Option<u8>, Fail> {
     let id = printer.id.clone();
     if view.contact == Connectivity::NeedsLogin {
-        let (why, hint) = wants(context, live, &view.task.server);
+        let (why, hint) = sign_in_needed(context, live, &view.task.server);
         if view
             .task
             .attempt()
             .is_some_and(|attempt| attempt.phase == Phase::Queued && attempt.number == 1)
         {
-            // The call itself may have gone out and been refused, so "sent" is not the word.
-            // Left in the queue it would go out some day, beside the one that the user is about to start again.
-            live.ask_quietly(context, SessionRequest::Cancel(id.clone()))
+            // Queued, it would be sent some day, in addition to the call that the user is about to start again. The request
+            // may have been sent and rejected with 401, so the message says "run", not "sent".
+            live.request_quietly(context, SessionRequest::Cancel(id.clone()))
                 .await;
             printer.catch_up(context)?;
-            let words = format!("nothing was run. {hint}");
-            return Err(Fail::new(code::NEEDS_LOGIN, format!("{why}; {words}")));
+            let message = format!("{why}; nothing was run. {hint}");
+            return Err(Fail::new(code::NEEDS_LOGIN, message));
         }
-        let words = format!(
-            "{why}; {id} stays. {hint}; then go on with `longhaul watch {id}{}`",
+        let message = format!(
+            "{why}; {id} stays in the session. {hint}; then follow it: `longhaul watch {id}{}`",
             context.flags()
         );
-        return Err(Fail::new(code::NEEDS_LOGIN, words));
+        return Err(Fail::new(code::NEEDS_LOGIN, message));
     }
     if !view.task.status.ends_waiting() || view.is_unsaved || view.saved_seq < view.task.seq {
         return Ok(None);
@@ -852,66 +868,73 @@ async fn ended(
     if !task.status.ends_waiting() {
         return Ok(None);
     }
-    last_words(context, printer, &task)?;
-    Ok(Some(outcome(&task)))
+    print_outcome(context, printer, &task)?;
+    Ok(Some(exit_code_of(&task)))
 }
 
-/// Prints all that is saved of a task that has come to its end, and returns its code.
-fn over(context: &mut Context<'_>, printer: &mut Printer) -> Result<Option<u8>, Fail> {
+/// If the saved task has ended, prints the rest of its history and returns its exit code.
+fn finish_if_ended(
+    context: &mut Context<'_>,
+    printer: &mut HistoryPrinter,
+) -> Result<Option<u8>, Fail> {
     let task = printer.task()?;
     if !task.status.ends_waiting() {
         return Ok(None);
     }
     printer.catch_up(context)?;
-    last_words(context, printer, &task)?;
-    Ok(Some(outcome(&task)))
+    print_outcome(context, printer, &task)?;
+    Ok(Some(exit_code_of(&task)))
 }
 
-/// What stands at the end of a follow, beside the history.
-fn last_words(context: &mut Context<'_>, printer: &mut Printer, task: &Task) -> Result<(), Fail> {
+/// Prints the result or the reason, after the history.
+fn print_outcome(
+    context: &mut Context<'_>,
+    printer: &mut HistoryPrinter,
+    task: &Task,
+) -> Result<(), Fail> {
     let (id, flags) = (&task.id, context.flags());
     let result = match printer.style {
-        Style::Json => None,
-        Style::Lines | Style::Call => printer.reader.result(id)?,
+        OutputStyle::Json => None,
+        OutputStyle::Lines | OutputStyle::Call => printer.reader.result(id)?,
     };
     if let Some(result) = &result {
-        let words = lines::result(result);
-        let has_failed = task.status == Status::Failed && printer.style == Style::Call;
-        match (words.is_empty(), has_failed) {
+        let text = format::result(result);
+        let is_error = task.status == Status::Failed && printer.style == OutputStyle::Call;
+        match (text.is_empty(), is_error) {
             (true, _) => {}
-            (false, true) => context.terminal.say(&words),
-            (false, false) => context.terminal.line(&words)?,
+            (false, true) => context.terminal.say(&text),
+            (false, false) => context.terminal.line(&text)?,
         }
     }
     let reason = task.status.reason().unwrap_or_default();
-    let said = task
+    let error = task
         .error
         .as_ref()
         .map_or(String::new(), crate::domain::TaskError::message);
-    let words = match &task.status {
+    let message = match &task.status {
         Status::Completed => match &task.remark {
             Some(remark) => format!("{id}: {remark}"),
             None => return Ok(()),
         },
         Status::Failed => match task.error.as_ref().map(|error| error.kind) {
-            // The server's whole text stands above.
+            // The server's whole text is printed above.
             Some(TaskErrorKind::Tool) if result.is_some() => {
                 format!("{} failed ({id})", task.title())
             }
-            Some(TaskErrorKind::Refused | TaskErrorKind::Unreachable) => said,
-            _ => format!("{} failed ({id}): {said}", task.title()),
+            Some(TaskErrorKind::Refused | TaskErrorKind::Unreachable) => error,
+            _ => format!("{} failed ({id}): {error}", task.title()),
         },
         Status::Cancelled => format!("{id} was cancelled"),
         Status::Lost(_) => {
             format!("{id} is lost: {reason}. Run it again: longhaul again {id}{flags}")
         }
         Status::Unknown(_) => {
-            // Without a handle there is nothing that could be asked for.
+            // Without a checkpoint or an event id there is nothing to look for.
             let has_cursor = task
                 .attempt()
                 .is_some_and(|attempt| attempt.cursors.newest.is_some());
             let look = if task.resumability.checkpoint || has_cursor {
-                format!("Look for it: longhaul resume {id}{flags}; run it again")
+                format!("Find it: longhaul resume {id}{flags}; run it again")
             } else {
                 "Run it again".to_owned()
             };
@@ -924,34 +947,34 @@ fn last_words(context: &mut Context<'_>, printer: &mut Printer, task: &Task) -> 
             let asks = open.map_or(String::new(), |open| Elicitation::message_of(&open.request));
             let asks = text::sentence(&asks);
             let asked_for = open.and_then(|open| open.asked_for(id));
-            let asked_for = asked_for.map_or(String::new(), |words| format!(" ({words})"));
+            let asked_for = asked_for.map_or(String::new(), |asked_for| format!(" ({asked_for})"));
             format!("{id} asks{asked_for}: {asks} Answer it: longhaul answer {id}{flags}")
         }
         Status::Running | Status::Paused => return Ok(()),
     };
     context
         .terminal
-        .say(&format!("longhaul: {}", text::clean_line(&words)));
+        .say(&format!("longhaul: {}", text::clean_line(&message)));
     Ok(())
 }
 
-impl Live {
-    /// Asks for something whose answer changes nothing here.
-    pub(super) async fn ask_quietly(&mut self, context: &mut Context<'_>, what: SessionRequest) {
-        // It was worth a try; the task itself is in its place.
-        let _ = self.ask(context, what).await;
+impl LiveSession {
+    /// Sends a request and ignores the response, including errors.
+    async fn request_quietly(&mut self, context: &mut Context<'_>, request: SessionRequest) {
+        // Best effort: the task itself is saved either way.
+        let _ = self.request(context, request).await;
     }
 }
 
-/// What is said of a task that nobody follows any more.
-pub(super) fn forgotten(context: &Context<'_>, id: &TaskId) -> Fail {
+/// The error for a task that `rm` has hidden.
+pub(super) fn forgotten_error(context: &Context<'_>, id: &TaskId) -> Fail {
     Fail::usage(format!(
-        "{id} was forgotten; `longhaul rm --undo {id}{}` brings it back",
+        "{id} was forgotten; `longhaul rm --undo {id}{}` restores it",
         context.flags()
     ))
 }
 
-/// `watch ID` and `logs -f ID`, the latter from where its own lines ended.
+/// `watch ID`.
 pub(super) fn watch(context: &mut Context<'_>, id: &str, is_new_only: bool) -> Result<u8, Fail> {
     let mut reader = context.reader()?;
     let task = context.find(&mut reader, id)?;
@@ -960,7 +983,7 @@ pub(super) fn watch(context: &mut Context<'_>, id: &str, is_new_only: bool) -> R
     follow_after(context, &task, reader, after, is_terse)
 }
 
-/// Follows from after an entry on.
+/// `logs -f ID`: follows after the entry whose `seq` is `after`.
 pub(super) fn watch_after(
     context: &mut Context<'_>,
     task: &Task,
@@ -978,25 +1001,32 @@ fn follow_after(
     is_terse: bool,
 ) -> Result<u8, Fail> {
     let style = if context.global.json {
-        Style::Json
+        OutputStyle::Json
     } else {
-        Style::Lines
+        OutputStyle::Lines
     };
     let servers = Targets::of(context, &mut reader)?;
-    let mut printer = Printer::new(task.id.clone(), reader, style, after);
+    let mut printer = HistoryPrinter::new(task.id.clone(), reader, style, after);
     printer.is_terse = is_terse;
-    // Nothing more will come, so nobody has to be asked.
-    if let Some(code) = over(context, &mut printer)? {
+    // It has ended already, so the session does not have to be opened.
+    if let Some(code) = finish_if_ended(context, &mut printer)? {
         return Ok(code);
     }
     if task.forgotten_at.is_some() {
-        return Err(forgotten(context, &task.id));
+        return Err(forgotten_error(context, &task.id));
     }
     servers.must_know(&task.server)?;
     let servers = servers.for_task(&task.server)?;
     block_on(async {
-        let live = Live::open(context, servers)?;
-        follow(context, live, printer, Until::TheEnd, Answers::Elsewhere).await
+        let live = LiveSession::open(context, servers)?;
+        follow(
+            context,
+            live,
+            printer,
+            FollowUntil::Ended,
+            QuestionHandling::Exit,
+        )
+        .await
     })
 }
 
@@ -1005,20 +1035,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_that_may_become_a_task_any_moment_is_not_said_to_die() {
+    fn detach_waits_silently_before_it_warns() {
         let dies = LeaveImpact::Dies {
             why: "nothing came yet".to_owned(),
         };
         let short = Duration::from_millis(300);
-        assert_eq!(waiting_words(Some(&dies), true, short), None);
-        let words = waiting_words(Some(&dies), true, WAITS_SILENTLY).unwrap();
-        assert!(words.starts_with("waiting: leaving now would end it (nothing came yet)"));
-        assert_eq!(waiting_words(None, true, WAITS_SILENTLY), None);
-        let beside = waiting_words(Some(&dies), false, WAITS_SILENTLY).unwrap();
+        assert_eq!(detach_wait_message(Some(&dies), true, short), None);
+        let message = detach_wait_message(Some(&dies), true, SILENT_WAIT).unwrap();
+        assert!(message.starts_with("waiting: quitting now would end it (nothing came yet)"));
+        assert_eq!(detach_wait_message(None, true, SILENT_WAIT), None);
+        let as_client = detach_wait_message(Some(&dies), false, SILENT_WAIT).unwrap();
         assert!(
-            beside.contains("Ctrl-C leaves without ending it"),
-            "{beside}"
+            as_client.contains("Ctrl-C quits without ending it"),
+            "{as_client}"
         );
-        assert!(!beside.contains("would end"), "{beside}");
+        assert!(!as_client.contains("would end"), "{as_client}");
     }
 }

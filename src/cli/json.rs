@@ -1,4 +1,4 @@
-//! The objects of `--json`: tasks, events, tools. Scripts rely on the field names and words: they are added to, never changed.
+//! The objects of `--json`: tasks, events, tools. Scripts rely on keys and values: add to them, never change them.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -9,7 +9,7 @@ use crate::domain::{
     Tool, Wall, text,
 };
 
-/// The text of a document, safe for a terminal: what could move the cursor or reorder text is written as `\u`.
+/// A document on one line. Characters that could move the cursor or reorder text are escaped as `\u`.
 pub(super) fn text_of(value: &Value) -> String {
     escape(&value.to_string())
 }
@@ -19,7 +19,7 @@ pub(super) fn pretty(value: &Value) -> String {
     escape(&serde_json::to_string_pretty(value).unwrap_or_default())
 }
 
-/// Only strings of JSON hold such characters, and there `\u` stands for the same.
+/// Escapes hostile characters. They only occur in JSON strings, where `\u` has the same meaning.
 fn escape(json: &str) -> String {
     if json.is_ascii() && !json.contains('\u{7f}') {
         return json.to_owned();
@@ -34,14 +34,14 @@ fn escape(json: &str) -> String {
         }
         let mut units = [0; 2];
         for unit in letter.encode_utf16(&mut units) {
-            // Writing to a string cannot fail.
+            // Writing to a String cannot fail.
             let _ = write!(out, "\\u{unit:04x}");
         }
     }
     out
 }
 
-/// A number as people write it: `15`, not `15.0`.
+/// A number without a needless fraction: `15`, not `15.0`.
 fn number(value: f64) -> Value {
     #[expect(
         clippy::cast_possible_truncation,
@@ -58,7 +58,7 @@ fn time(at: Wall) -> Value {
     Value::String(at.rfc3339())
 }
 
-/// JSON that was kept as text. A member that is nested too deep to be read stays text, and only it.
+/// Parses saved JSON. A member that is nested too deep to be parsed becomes a string; the other members are not affected.
 pub(super) fn parsed(json: &str) -> Value {
     let or_text = |json: &str| serde_json::from_str(json).unwrap_or_else(|_| json.into());
     serde_json::from_str(json).unwrap_or_else(|_| {
@@ -78,23 +78,23 @@ fn error_of(error: &TaskError) -> Value {
     json!({"kind": error.kind, "code": error.code, "message": error.message})
 }
 
-/// What beside the record is told of a task.
-pub(super) struct Seen<'s> {
+/// What a task object has in addition to the saved task.
+pub(super) struct TaskExtras<'s> {
     pub(super) contact: &'s Connectivity,
     pub(super) leaving: Option<&'s LeaveImpact>,
     pub(super) result: Option<&'s str>,
 }
 
 /// A task object.
-pub(super) fn task(task: &Task, seen: &Seen<'_>) -> Value {
+pub(super) fn task(task: &Task, extras: &TaskExtras<'_>) -> Value {
     let progress = task.progress.as_ref().map(|progress| {
         json!({"value": number(progress.value), "total": progress.total.map(number), "message": progress.message})
     });
-    let until = match seen.leaving {
+    let until = match extras.leaving {
         Some(LeaveImpact::Likely { until, .. }) => *until,
         _ => None,
     };
-    let as_of = match seen.contact {
+    let as_of = match extras.contact {
         Connectivity::Unwatched { as_of } => Some(*as_of),
         Connectivity::Live { last_byte } | Connectivity::Quiet { last_byte } => Some(*last_byte),
         Connectivity::Offline { since, .. } => Some(*since),
@@ -113,12 +113,12 @@ pub(super) fn task(task: &Task, seen: &Seen<'_>) -> Value {
         "status": task.status.label(),
         "reason": task.why(),
         "remark": task.remark,
-        "contact": seen.contact.label(),
+        "contact": extras.contact.label(),
         "contact_as_of": as_of.map(time),
         "asked": task.asked.map(|asked| asked.what.label()),
         "asked_at": task.asked.map(|asked| time(asked.at)),
-        "leaving": seen.leaving.map(LeaveImpact::label),
-        "leaving_why": seen.leaving.map(LeaveImpact::why),
+        "leaving": extras.leaving.map(LeaveImpact::label),
+        "leaving_why": extras.leaving.map(LeaveImpact::why),
         "leaving_until": until.map(time),
         "resumability": task.resumability.label(),
         "era": task.attempt().and_then(|attempt| attempt.version).map(ProtocolVersion::label),
@@ -134,28 +134,28 @@ pub(super) fn task(task: &Task, seen: &Seen<'_>) -> Value {
         "forgotten_at": task.forgotten_at.map(time),
         "is_seen": task.is_seen,
         "server_task_id": task.server_task_id,
-        "questions": super::answer::documents_of(task),
+        "questions": super::answer::questions_json(task),
         "seq": task.seq,
-        "result": seen.result.map(parsed),
+        "result": extras.result.map(parsed),
         "error": task.error.as_ref().map(error_of),
     })
 }
 
-/// A task object for the command of the user that hears of it.
-pub(super) fn told(view: &TaskView, result: Option<&str>) -> String {
-    let seen = Seen {
+/// The task object on one line, as the notification hook gets it.
+pub(super) fn hook_task(view: &TaskView, result: Option<&str>) -> String {
+    let extras = TaskExtras {
         contact: &view.contact,
         leaving: view.leaving.as_ref(),
         result,
     };
-    text_of(&task(&view.task, &seen))
+    text_of(&task(&view.task, &extras))
 }
 
-/// An event of a task's history. `result` is added to the one that settles it.
+/// An entry of a task's history. `result` goes into the one that settles it.
 pub(super) fn event(task: &Task, entry: &Entry, result: Option<&str>) -> Value {
     let mut object = Map::new();
     let mut put = |key: &str, value: Value| object.insert(key.to_owned(), value);
-    let word = match &entry.what {
+    let name = match &entry.what {
         HistoryEvent::Started { .. } => "started",
         HistoryEvent::Progress { .. } => "progress",
         HistoryEvent::Log { .. } => "log",
@@ -164,7 +164,7 @@ pub(super) fn event(task: &Task, entry: &Entry, result: Option<&str>) -> Value {
         HistoryEvent::InputRequired { .. } => "input_required",
         HistoryEvent::Settled { .. } => "settled",
     };
-    put("event", json!(word));
+    put("event", json!(name));
     put("id", json!(task.id));
     put("seq", json!(entry.seq));
     put("at", time(entry.at));
@@ -216,7 +216,6 @@ pub(super) fn event(task: &Task, entry: &Entry, result: Option<&str>) -> Value {
     Value::Object(object)
 }
 
-/// A tool of a server.
 pub(super) fn tool(server: &str, tool: &Tool) -> Value {
     json!({
         "server": server,
@@ -235,10 +234,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_control_or_bidi_character_leaves_in_a_document() {
-        let tower = format!("é{}", "\u{301}".repeat(100));
-        let hostile =
-            json!({"a\u{202e}": "\u{1b}]0;x\u{7}\u{7f}\u{9b}31m\u{200b}\u{e0041}é", "b": tower});
+    fn escapes_hostile_characters() {
+        let stacked_marks = format!("é{}", "\u{301}".repeat(100));
+        let hostile = json!({"a\u{202e}": "\u{1b}]0;x\u{7}\u{7f}\u{9b}31m\u{200b}\u{e0041}é", "b": stacked_marks});
         let text = text_of(&hostile);
         assert_eq!(text.matches('\u{301}').count(), text::MARKS_A_GRAPHEME);
         assert!(

@@ -5,29 +5,29 @@
 //! everything else to stderr; history is printed from what is committed, once and in order; nothing that a server sent
 //! is printed before it was cleaned, except where `--raw` asks for it.
 
-mod act;
 mod adopt;
 mod answer;
 mod args;
-mod calls;
+mod call;
 mod checkpoints;
+mod client_state;
 mod complete;
 mod config;
+mod controls;
 #[cfg(feature = "demo")]
 mod demo;
 mod doctor;
 mod export;
 mod fail;
 mod follow;
+mod format;
 mod import;
+mod inspect;
 mod json;
-mod lines;
-mod live;
+mod live_session;
 mod login;
 mod manual;
 mod prompt;
-mod read;
-mod saved;
 mod screen;
 mod servers;
 mod sessions;
@@ -52,9 +52,9 @@ use self::{
 };
 #[doc(hidden)]
 pub use self::{
+    client_state::{ClientState, ClientTask},
     config::Config,
     import::Imported,
-    saved::{Saved, SavedTask},
 };
 use crate::{
     auth::{Keychain, Logins},
@@ -225,7 +225,7 @@ impl Context<'_> {
 /// Runs the program: arguments with the program's name first, stdout as a writer.
 pub fn run(args: impl IntoIterator<Item = OsString>, out: &mut dyn Write) -> ExitCode {
     if let Some(shell) = std::env::var_os(complete::VARIABLE).filter(|it| !it.is_empty()) {
-        complete::answer(&shell, args.into_iter().collect(), out);
+        complete::print_candidates(&shell, args.into_iter().collect(), out);
         return ExitCode::from(code::OK);
     }
     let help_of = |cli: Cli| match &cli.command {
@@ -263,7 +263,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, out: &mut dyn Write) -> Exi
         Ok(code) => code,
         // That is no error.
         Err(Fail::Unread(Unread::Closed)) => ExitCode::from(code::OK),
-        Err(Fail::Unread(Unread::Untaken)) => ExitCode::from(code::INTERRUPTED),
+        Err(Fail::Unread(Unread::Stalled)) => ExitCode::from(code::INTERRUPTED),
         Err(Fail::Said { code, words }) => {
             terminal.say(&format!("longhaul: {words}"));
             ExitCode::from(code)
@@ -366,23 +366,29 @@ fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, Fail> {
         }
         #[cfg(feature = "demo")]
         Some(Command::Demo(demo)) => return demo::run(context, &demo),
-        Some(Command::Tools) => calls::tools(context),
-        Some(Command::Call(call)) => calls::call(context, call),
-        Some(Command::Again(again)) => calls::again(context, again),
-        Some(Command::Ls(ls)) => read::ls(context, &ls),
-        Some(Command::Show(one)) => read::show(context, &one.id),
-        Some(Command::Result(result)) => read::result(context, &result),
-        Some(Command::Logs(logs)) => read::logs(context, &logs),
+        Some(Command::Tools) => call::tools(context),
+        Some(Command::Call(call)) => call::call(context, call),
+        Some(Command::Again(again)) => call::again(context, again),
+        Some(Command::Ls(ls)) => inspect::ls(context, &ls),
+        Some(Command::Show(one)) => inspect::show(context, &one.id),
+        Some(Command::Result(result)) => inspect::result(context, &result),
+        Some(Command::Logs(logs)) => inspect::logs(context, &logs),
         Some(Command::Watch(watch)) => follow::watch(context, &watch.id, watch.new),
-        Some(Command::Wait(wait)) => act::wait(context, &wait),
-        Some(Command::Pause(which)) => act::act(context, act::TaskAction::Pause, &which),
-        Some(Command::Resume(which)) => act::act(context, act::TaskAction::Resume, &which),
-        Some(Command::Cancel(which)) => act::act(context, act::TaskAction::Cancel, &which),
+        Some(Command::Wait(wait)) => controls::wait(context, &wait),
+        Some(Command::Pause(which)) => {
+            controls::control(context, controls::TaskAction::Pause, &which)
+        }
+        Some(Command::Resume(which)) => {
+            controls::control(context, controls::TaskAction::Resume, &which)
+        }
+        Some(Command::Cancel(which)) => {
+            controls::control(context, controls::TaskAction::Cancel, &which)
+        }
         Some(Command::Answer(args)) => answer::answer(context, &args),
         Some(Command::Adopt(args)) => adopt::adopt(context, &args),
-        Some(Command::Edit(edit)) => act::edit(context, edit),
-        Some(Command::Rm(rm)) => act::rm(context, &rm),
-        Some(Command::Clean(clean)) => act::clean(context, &clean),
+        Some(Command::Edit(edit)) => controls::edit(context, edit),
+        Some(Command::Rm(rm)) => controls::rm(context, &rm),
+        Some(Command::Clean(clean)) => controls::clean(context, &clean),
         Some(Command::Servers { what }) => match what {
             ServersCommand::List => servers::list(context),
             ServersCommand::Add(add) => servers::add(context, &add),
@@ -405,7 +411,7 @@ fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, Fail> {
         Some(Command::Help(_)) => Ok(code::OK),
         Some(Command::Login(args)) => login::login(context, &args),
         Some(Command::Logout(args)) => login::logout(context, &args),
-        Some(Command::Paths) => read::paths(context),
+        Some(Command::Paths) => inspect::paths(context),
     }?;
     Ok(ExitCode::from(code))
 }

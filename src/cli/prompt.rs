@@ -1,7 +1,7 @@
-//! A server's question, asked line by line on the terminal where its call is followed.
+//! Asks a server's question line by line on the terminal that follows its call.
 //!
-//! Must not know where the lines come from or where the answer goes, but for [`Lines`]. Invariants: nothing is answered
-//! by an empty line or by what was typed before the question was shown; no page is ever opened from here.
+//! [`Prompt`] must not know where lines come from or where the answer goes. Invariants: neither an empty line nor anything
+//! typed before the question was shown answers it; no page is ever opened from here.
 
 use std::io::BufRead as _;
 
@@ -12,20 +12,20 @@ use tokio::sync::mpsc;
 use super::answer;
 use crate::domain::{Answer, ArgumentKind, ArgumentSpec, Elicitation, Question, Task, Wall, text};
 
-/// Choices listed with a number; the others are taken by their names.
-const LISTED: usize = 30;
+/// How many choices get a number; the others must be typed by name.
+const MAX_NUMBERED: usize = 30;
 
 /// A question that is being answered.
 #[derive(Debug)]
 pub(super) struct Prompt {
     id: QuestionId,
-    asked: Elicitation,
-    given: Map<String, Value>,
-    /// The field that is asked for; none before the question was accepted.
-    at: Option<usize>,
+    elicitation: Elicitation,
+    values: Map<String, Value>,
+    /// The index of the current field, or `None` until the user accepts the question.
+    field_index: Option<usize>,
 }
 
-/// What tells a question from one that is asked again under the same key.
+/// Identifies a question. The time tells it from an earlier question with the same key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct QuestionId {
     pub(super) key: String,
@@ -41,14 +41,13 @@ impl QuestionId {
     }
 }
 
-/// What a typed line led to.
+/// The result of a typed line.
 #[derive(Debug, PartialEq)]
-pub(super) enum Step {
-    /// There is more to ask.
+pub(super) enum PromptStep {
+    /// Show the next field.
     More,
-    /// It is answered.
     Answer(Answer),
-    /// It stays open.
+    /// Leave the question open.
     Later,
 }
 
@@ -56,9 +55,9 @@ impl Prompt {
     pub(super) fn new(question: &Question) -> Self {
         Self {
             id: QuestionId::of(question),
-            asked: Elicitation::read(&question.request),
-            given: Map::new(),
-            at: None,
+            elicitation: Elicitation::read(&question.request),
+            values: Map::new(),
+            field_index: None,
         }
     }
 
@@ -66,11 +65,16 @@ impl Prompt {
         &self.id
     }
 
-    /// What is shown before the first line is typed.
+    /// The lines to show before the first prompt.
     pub(super) fn intro(&self, now: Wall, task: &Task, question: &Question) -> Vec<String> {
         let mut lines = vec![String::new()];
-        lines.extend(answer::asking(now, task, question, &self.asked));
-        let fields = self.asked.fields();
+        lines.extend(answer::question_lines(
+            now,
+            task,
+            question,
+            &self.elicitation,
+        ));
+        let fields = self.elicitation.fields();
         if !fields.is_empty() {
             lines.push(String::new());
         }
@@ -80,20 +84,21 @@ impl Prompt {
             lines.push(format!(
                 "  {}   {}{default}",
                 field.name,
-                answer::about(field)
+                answer::field_help(field)
             ));
         }
-        if self.asked.link().is_some() {
+        if self.elicitation.link().is_some() {
             lines.push(String::new());
             lines.push(
-                "  accept: you open this page yourself; longhaul does not open it here".to_owned(),
+                "  if you accept, open this page yourself; longhaul does not open it here"
+                    .to_owned(),
             );
         }
         lines.push(String::new());
         lines
     }
 
-    /// The choices of the field that is asked for.
+    /// The choices of the current field, numbered.
     pub(super) fn choices(&self) -> Vec<String> {
         let Some(field) = self.field() else {
             return Vec::new();
@@ -101,29 +106,34 @@ impl Prompt {
         let (ArgumentKind::Choice(choices) | ArgumentKind::Many(choices)) = &field.kind else {
             return Vec::new();
         };
-        let line = |(place, choice): (usize, &Value)| {
-            let (label, value) = (field.label(place), plain(choice));
+        let line = |(index, choice): (usize, &Value)| {
+            let (label, value) = (field.label(index), plain(choice));
             let name = if label == value {
                 value
             } else {
                 format!("{label} ({value})")
             };
-            format!("  {}) {name}", place + 1)
+            format!("  {}) {name}", index + 1)
         };
-        let mut lines: Vec<String> = choices.iter().enumerate().take(LISTED).map(line).collect();
-        if let Some(more @ 1..) = choices.len().checked_sub(LISTED) {
+        let mut lines: Vec<String> = choices
+            .iter()
+            .enumerate()
+            .take(MAX_NUMBERED)
+            .map(line)
+            .collect();
+        if let Some(more @ 1..) = choices.len().checked_sub(MAX_NUMBERED) {
             lines.push(format!("  and {more} more"));
         }
         lines
     }
 
-    /// What stands before the cursor.
+    /// The text before the cursor.
     pub(super) fn message(&self) -> String {
         let Some(field) = self.field() else {
             return "[a]ccept, [d]ecline or answer [l]ater?".to_owned();
         };
         let several = match field.kind {
-            ArgumentKind::Many(_) => " (several between commas)",
+            ArgumentKind::Many(_) => " (separate several with commas)",
             ArgumentKind::Boolean => " (yes or no)",
             _ => "",
         };
@@ -135,47 +145,47 @@ impl Prompt {
     }
 
     fn field(&self) -> Option<&ArgumentSpec> {
-        self.asked.fields().get(self.at?)
+        self.elicitation.fields().get(self.field_index?)
     }
 
-    /// Takes a line; an error says why it is no answer, and the same is asked again.
-    pub(super) fn read(&mut self, line: &str) -> Result<Step, String> {
+    /// Takes a typed line. After an error, the same field is asked again.
+    pub(super) fn read(&mut self, line: &str) -> Result<PromptStep, String> {
         let typed = line.trim();
         let Some(field) = self.field() else {
             return match typed.to_ascii_lowercase().as_str() {
                 "a" | "accept" | "y" | "yes" => {
-                    self.at = Some(0);
+                    self.field_index = Some(0);
                     self.next()
                 }
-                "d" | "decline" | "n" | "no" => Ok(Step::Answer(Answer::Decline)),
-                "l" | "later" => Ok(Step::Later),
+                "d" | "decline" | "n" | "no" => Ok(PromptStep::Answer(Answer::Decline)),
+                "l" | "later" => Ok(PromptStep::Later),
                 _ => Err("type a, d or l".to_owned()),
             };
         };
-        if let Some(value) = value_of(field, typed)? {
-            self.given.insert(field.name.clone(), value);
+        if let Some(value) = parse_value(field, typed)? {
+            self.values.insert(field.name.clone(), value);
         }
-        self.at = self.at.map(|at| at + 1);
+        self.field_index = self.field_index.map(|index| index + 1);
         self.next()
     }
 
     /// The next field, or the answer once there is none.
-    fn next(&mut self) -> Result<Step, String> {
+    fn next(&mut self) -> Result<PromptStep, String> {
         if self.field().is_some() {
-            return Ok(Step::More);
+            return Ok(PromptStep::More);
         }
-        match self.asked.content(&self.given) {
-            Ok(content) => Ok(Step::Answer(Answer::Accept { content })),
-            Err(complaints) => {
-                (self.at, self.given) = (None, Map::new());
-                Err(complaints.join(", "))
+        match self.elicitation.content(&self.values) {
+            Ok(content) => Ok(PromptStep::Answer(Answer::Accept { content })),
+            Err(errors) => {
+                (self.field_index, self.values) = (None, Map::new());
+                Err(errors.join(", "))
             }
         }
     }
 }
 
-/// What a typed line stands for in a field; nothing where the default holds or it is left out.
-fn value_of(field: &ArgumentSpec, typed: &str) -> Result<Option<Value>, String> {
+/// The value that a typed line means for a field, or `None` to use the default or leave it out.
+fn parse_value(field: &ArgumentSpec, typed: &str) -> Result<Option<Value>, String> {
     let name = &field.name;
     if typed.is_empty() {
         return if field.is_required && field.default.is_none() {
@@ -184,18 +194,19 @@ fn value_of(field: &ArgumentSpec, typed: &str) -> Result<Option<Value>, String> 
             Ok(None)
         };
     }
-    let wrong = |wanted: String| format!("{name} must be {wanted}");
-    let by_number = |choices: &[Value], word: &str| -> String {
-        let is_named = choices.iter().any(|choice| plain(choice) == word);
-        let place = word.parse::<usize>().ok().filter(|_| !is_named);
-        let choice = place.and_then(|place| choices.get(place.checked_sub(1)?));
-        choice.map_or_else(|| word.to_owned(), plain)
+    let invalid = |expected: String| format!("{name} must be {expected}");
+    // A choice that is itself a number wins over the number of another choice.
+    let by_number = |choices: &[Value], typed: &str| -> String {
+        let is_choice = choices.iter().any(|choice| plain(choice) == typed);
+        let number = typed.parse::<usize>().ok().filter(|_| !is_choice);
+        let choice = number.and_then(|number| choices.get(number.checked_sub(1)?));
+        choice.map_or_else(|| typed.to_owned(), plain)
     };
     let value = match &field.kind {
         ArgumentKind::Choice(choices) => field.read(&by_number(choices, typed)),
         ArgumentKind::Many(choices) => {
-            let words = typed.split(',').map(|word| by_number(choices, word.trim()));
-            field.read(&words.collect::<Vec<_>>().join(","))
+            let values = typed.split(',').map(|item| by_number(choices, item.trim()));
+            field.read(&values.collect::<Vec<_>>().join(","))
         }
         ArgumentKind::Boolean => field.read(match typed.to_ascii_lowercase().as_str() {
             "y" => "yes",
@@ -205,70 +216,70 @@ fn value_of(field: &ArgumentSpec, typed: &str) -> Result<Option<Value>, String> 
         ArgumentKind::Json => serde_json::from_str(typed).map_err(|_| "JSON".to_owned()),
         ArgumentKind::Text | ArgumentKind::Number | ArgumentKind::Integer => field.read(typed),
     };
-    let value = value.map_err(wrong)?;
+    let value = value.map_err(invalid)?;
     match field.complaint(&value) {
-        Some(wanted) => Err(wrong(wanted)),
+        Some(expected) => Err(invalid(expected)),
         None => Ok(Some(value)),
     }
 }
 
-/// A value without the quotes of a text, as it is typed.
+/// A value as a user would type it: strings without quotes.
 fn plain(value: &Value) -> String {
-    let words = match value {
+    let text = match value {
         Value::String(text) => text.clone(),
         Value::Array(all) => all.iter().map(plain).collect::<Vec<_>>().join(", "),
         other => other.to_string(),
     };
-    text::clean_line(&words).into_owned()
+    text::clean_line(&text).into_owned()
 }
 
-/// The lines that are typed, one for each time that one is wanted.
+/// Reads typed lines on demand.
 ///
-/// They are read on a thread of its own: a person may take hours, and a runtime would wait for it at the end.
-pub(super) struct Lines {
-    want: std::sync::mpsc::Sender<()>,
+/// Uses a thread of its own: a user may take hours, and the runtime would wait for a blocking task at shutdown.
+pub(super) struct LineReader {
+    requests: std::sync::mpsc::Sender<()>,
     typed: mpsc::Receiver<Option<String>>,
-    is_wanted: bool,
+    is_requested: bool,
 }
 
-impl Lines {
+impl LineReader {
     pub(super) fn start() -> Self {
-        let (want, wanted) = std::sync::mpsc::channel::<()>();
-        let (tell, typed) = mpsc::channel(1);
+        let (requests, pending) = std::sync::mpsc::channel::<()>();
+        let (sender, typed) = mpsc::channel(1);
         std::thread::spawn(move || {
-            while wanted.recv().is_ok() {
+            while pending.recv().is_ok() {
                 let mut line = String::new();
                 let read = std::io::stdin().lock().read_line(&mut line);
                 let line = read.is_ok_and(|bytes| bytes > 0).then_some(line);
-                if tell.blocking_send(line).is_err() {
+                if sender.blocking_send(line).is_err() {
                     return;
                 }
             }
         });
         Self {
-            want,
+            requests,
             typed,
-            is_wanted: false,
+            is_requested: false,
         }
     }
 
-    /// Drops what was typed before a question was shown.
-    pub(super) fn forget(&mut self) {
-        // On what is no terminal there is nothing to forget.
+    /// Drops everything that was typed before a question was shown.
+    pub(super) fn discard_typed(&mut self) {
+        // Fails if stdin is not a terminal, which has nothing to drop.
         let _ = tcflush(rustix::stdio::stdin(), QueueSelector::IFlush);
         while self.typed.try_recv().is_ok() {
-            self.is_wanted = false;
+            self.is_requested = false;
         }
     }
 
-    /// The next line; nothing at the end of the input. What was begun is gone on with by the next call.
+    /// The next line, or `None` at the end of the input. Cancel safe: the next call continues to wait for the same line.
     pub(super) async fn next(&mut self) -> Option<String> {
-        if !self.is_wanted {
-            // Without the thread the answer below is that there is none.
-            self.is_wanted = self.want.send(()).is_ok();
+        if !self.is_requested {
+            // If the thread has ended, `recv` below returns `None`.
+            self.is_requested = self.requests.send(()).is_ok();
         }
         let line = self.typed.recv().await;
-        self.is_wanted = false;
+        self.is_requested = false;
         line.flatten()
     }
 }
@@ -304,9 +315,9 @@ mod tests {
         )
     }
 
-    fn accepted(step: Step) -> Value {
+    fn accepted(step: PromptStep) -> Value {
         match step {
-            Step::Answer(Answer::Accept {
+            PromptStep::Answer(Answer::Accept {
                 content: Some(content),
             }) => serde_json::from_str(&content).unwrap(),
             other => panic!("{other:?}"),
@@ -314,52 +325,55 @@ mod tests {
     }
 
     #[test]
-    fn asks_field_by_field_and_asks_again_with_the_reason() {
+    fn repeats_a_field_with_the_reason_until_valid() {
         let mut prompt = form();
         assert!(prompt.message().contains("[d]ecline"));
-        // An empty line, as Enter by reflex makes one, answers nothing.
+        // A reflexive Enter must not answer.
         assert!(prompt.read("\n").is_err());
-        assert_eq!(prompt.read("a\n"), Ok(Step::More));
+        assert_eq!(prompt.read("a\n"), Ok(PromptStep::More));
         assert_eq!(prompt.message(), "count:");
-        for (wrong, why) in [
+        for (invalid, why) in [
             ("\n", "count is required: a whole number of 1 to 9"),
             ("x\n", "count must be a whole number of 1 to 9"),
             ("12\n", "count must be a whole number of 1 to 9"),
         ] {
-            assert_eq!(prompt.read(wrong), Err(why.to_owned()));
+            assert_eq!(prompt.read(invalid), Err(why.to_owned()));
         }
-        assert_eq!(prompt.read("3\n"), Ok(Step::More));
+        assert_eq!(prompt.read("3\n"), Ok(PromptStep::More));
         assert_eq!(prompt.message(), "mode [slow]:");
         assert_eq!(prompt.choices(), ["  1) slow", "  2) fast"]);
         assert!(prompt.read("quick\n").is_err());
-        assert_eq!(prompt.read("2\n"), Ok(Step::More));
-        assert_eq!(prompt.message(), "tags (several between commas) [a, b]:");
-        assert_eq!(prompt.read("1, c\n"), Ok(Step::More));
-        assert_eq!(prompt.read("y\n"), Ok(Step::More));
+        assert_eq!(prompt.read("2\n"), Ok(PromptStep::More));
+        assert_eq!(
+            prompt.message(),
+            "tags (separate several with commas) [a, b]:"
+        );
+        assert_eq!(prompt.read("1, c\n"), Ok(PromptStep::More));
+        assert_eq!(prompt.read("y\n"), Ok(PromptStep::More));
         let answer = accepted(prompt.read("\n").unwrap());
         let expected = json!({"count": 3, "mode": "fast", "tags": ["a", "c"], "dry": true});
         assert_eq!(answer, expected);
     }
 
     #[test]
-    fn keeps_defaults_declines_and_leaves_for_later() {
+    fn keeps_defaults_declines_or_defers() {
         let mut all = form();
         for line in ["accept", "3", "", "", ""] {
-            assert_eq!(all.read(line), Ok(Step::More));
+            assert_eq!(all.read(line), Ok(PromptStep::More));
         }
         assert_eq!(
             accepted(all.read("").unwrap()),
             json!({"count": 3, "mode": "slow", "tags": ["a", "b"]})
         );
-        assert_eq!(form().read("no"), Ok(Step::Answer(Answer::Decline)));
-        assert_eq!(form().read("L"), Ok(Step::Later));
+        assert_eq!(form().read("no"), Ok(PromptStep::Answer(Answer::Decline)));
+        assert_eq!(form().read("L"), Ok(PromptStep::Later));
         let mut page = prompt(&json!({"mode": "url", "url": "https://h.example/x", "message": ""}));
-        let answer = Step::Answer(Answer::Accept { content: None });
+        let answer = PromptStep::Answer(Answer::Accept { content: None });
         assert_eq!(page.read("y"), Ok(answer));
     }
 
     #[test]
-    fn takes_a_number_that_is_a_choice_as_that_choice() {
+    fn prefers_a_choice_that_is_a_number_to_its_position() {
         let mut prompt = prompt(&json!({"message": "", "requestedSchema": {"properties": {
             "n": {"enum": ["2", "1"]}}}}));
         prompt.read("a").unwrap();

@@ -1,4 +1,4 @@
-//! The way to the screen: what it needs of the command line and the environment.
+//! Opens the TUI with what it needs from the command line, the config and the environment.
 
 use std::process::ExitCode;
 
@@ -21,24 +21,25 @@ use crate::{
     },
 };
 
-/// What a command brings to the screen.
+/// What differs between the commands that open the TUI.
 #[derive(Debug)]
-pub(super) struct Extra {
-    /// The command that opens the same again.
+pub(super) struct ScreenOptions {
+    /// The command that opens the same session again.
     pub(super) reopens_with: String,
     pub(super) servers: Vec<ServerRef>,
-    /// What is configured.
+    /// The configured servers.
     pub(super) server_configs: ServerConfigs,
-    pub(super) asks: Vec<SessionRequest>,
-    /// What went wrong before there was a screen to say it on.
+    /// Sent when the session is open.
+    pub(super) requests: Vec<SessionRequest>,
+    /// Problems found before the TUI was open.
     pub(super) remarks: Vec<String>,
     pub(super) is_demo: bool,
-    /// Drive from here, whoever does.
+    /// Take over as the driver.
     pub(super) drives: bool,
 }
 
-/// The exit tests' way to see a panic in each thread, once a file is there; not in a released program.
-pub(super) fn fuse() -> FailPoint {
+/// Lets the exit tests cause a panic in each thread once a file exists. Not available in release builds.
+pub(super) fn fail_point() -> FailPoint {
     if !cfg!(debug_assertions) {
         return FailPoint::default();
     }
@@ -55,7 +56,7 @@ pub(super) fn fuse() -> FailPoint {
     }
 }
 
-/// What the terminal can show, by the environment and the flags.
+/// What the terminal can show, from the environment and the flags.
 pub(super) fn capabilities(context: &Context<'_>) -> Capabilities {
     let variable =
         |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
@@ -81,26 +82,25 @@ pub(super) fn capabilities(context: &Context<'_>) -> Capabilities {
     Capabilities::detect(&environment, choice)
 }
 
-/// Refuses where there is no screen to draw on, before anything is started.
+/// Fails if the terminal cannot show the TUI. Called before anything is started.
 pub(super) fn check(context: &Context<'_>) -> Result<(), Fail> {
     let flags = context.flags();
-    let instead = format!("`longhaul{flags} ls` lists tasks, `watch ID` follows one in lines");
+    let instead = format!("use `longhaul{flags} ls` to list tasks and `watch ID` to follow one");
     if !context.terminal.is_for_people() {
-        let words = format!("the screen needs a terminal; {instead}");
-        return Err(Fail::usage(words));
+        return Err(Fail::usage(format!("the TUI needs a terminal; {instead}")));
     }
     if !capabilities(context).has_cursor {
         let term = std::env::var_os("TERM").unwrap_or_default();
         return Err(Fail::usage(format!(
-            "the screen needs a terminal that can move its cursor, and TERM={} cannot; set TERM to what your terminal \
-             is, e.g. xterm-256color. {instead}",
+            "the TUI needs a terminal that can move the cursor, which TERM={} cannot; set TERM to match your terminal, \
+             e.g. xterm-256color, or {instead}",
             super::quoted(&text::clean_line(&term.to_string_lossy()))
         )));
     }
     Ok(())
 }
 
-/// Opens the screen, on one task if one is named; it `drives` if it can.
+/// `longhaul` without a command, and `attach`: opens the TUI, on one task if an id is given.
 pub(super) fn open(
     context: &mut Context<'_>,
     id: Option<&str>,
@@ -120,31 +120,31 @@ pub(super) fn open(
     let (mut reader, remarks) = context.reader_to_show()?;
     let servers = context.config.as_ref().map(|it| it.servers.clone());
     let server_configs = servers.map(config::server_configs).unwrap_or_default();
-    // What is under way counts more than what is configured: the screen opens, and says so there.
+    // Running tasks matter more than a broken config file: open anyway, and show the error in the TUI.
     let unreadable = match &mut context.config {
         Ok(_) => None,
-        told => std::mem::replace(told, Ok(Config::default())).err(),
+        broken => std::mem::replace(broken, Ok(Config::default())).err(),
     };
     let servers = Targets::of(context, &mut reader)?.all()?;
     show(
         context,
         attach,
-        Extra {
+        ScreenOptions {
             reopens_with: format!("longhaul{}", context.flags()),
             servers,
             server_configs,
             remarks: unreadable.into_iter().chain(remarks).collect(),
-            asks: Vec::new(),
+            requests: Vec::new(),
             is_demo: false,
             drives,
         },
     )
 }
 
-/// What the configuration says now, for an open screen; nothing where the file is as it was and nobody wants it `anyway`.
-fn look_again(mark: &mut FileMark, anyway: bool) -> Option<Result<Reread, String>> {
+/// Reads the config again for an open TUI. `None` if the file has not changed, unless `force` is set.
+fn reread_config(mark: &mut FileMark, force: bool) -> Option<Result<Reread, String>> {
     let now = config::mark();
-    if std::mem::replace(mark, now) == now && !anyway {
+    if std::mem::replace(mark, now) == now && !force {
         return None;
     }
     let path = config::path();
@@ -158,14 +158,14 @@ fn look_again(mark: &mut FileMark, anyway: bool) -> Option<Result<Reread, String
         remarks: config.remarks,
         server_configs: config::server_configs(config.servers),
     });
-    Some(read.map_err(|why| format!("{why}; until then all is as it was before")))
+    Some(read.map_err(|why| format!("{why}; the previous config stays in use")))
 }
 
-/// Opens the screen.
+/// Opens the TUI and returns its exit code.
 pub(super) fn show(
     context: &mut Context<'_>,
     attach: Option<TaskId>,
-    extra: Extra,
+    options: ScreenOptions,
 ) -> Result<ExitCode, Fail> {
     check(context)?;
     let able = capabilities(context);
@@ -179,21 +179,21 @@ pub(super) fn show(
         .config
         .as_ref()
         .is_ok_and(|it| it.defaults.takes_mouse);
-    // The demo is what it is, whatever is configured.
-    let told = std::mem::replace(&mut context.config, Ok(Config::default()));
-    let (config, unreadable) = match told {
-        Ok(_) if extra.is_demo => (Config::default(), None),
+    // The demo ignores the config.
+    let config = std::mem::replace(&mut context.config, Ok(Config::default()));
+    let (config, unreadable) = match config {
+        Ok(_) if options.is_demo => (Config::default(), None),
         Ok(config) => (config, None),
-        Err(words) => (Config::default(), Some(words)),
+        Err(error) => (Config::default(), Some(error)),
     };
-    let mut server_configs = extra.server_configs;
+    let mut server_configs = options.server_configs;
     if context.global.readonly {
-        // Not even one that is approved is started.
+        // With --readonly, not even an approved program is started.
         server_configs
             .servers
             .retain(|server| server.program.is_none());
     }
-    let read_config = if extra.is_demo || context.global.readonly {
+    let read_config = if options.is_demo || context.global.readonly {
         || None
     } else {
         config::read_roster
@@ -207,7 +207,7 @@ pub(super) fn show(
     let outcome = open_shell(Opening {
         engine: Options {
             paths: context.paths.clone(),
-            servers: extra.servers,
+            servers: options.servers,
             config: server_configs,
             read_config,
             readonly: context.global.readonly,
@@ -220,13 +220,13 @@ pub(super) fn show(
             clock: context.clock,
             hook,
             die_after: die_after(),
-            fuse: fuse(),
+            fuse: fail_point(),
         },
         setup: Setup {
             session: context.paths.session().to_owned(),
-            reopens_with: extra.reopens_with,
+            reopens_with: options.reopens_with,
             flags: context.flags(),
-            is_demo: extra.is_demo,
+            is_demo: options.is_demo,
             tz: jiff::tz::TimeZone::system(),
             look,
             takes_mouse,
@@ -240,13 +240,13 @@ pub(super) fn show(
         },
         aside: able.aside.as_wanted(&config.notify),
         attach,
-        drives: extra.drives,
-        demo_dir: extra.is_demo.then(|| context.paths.demo_dir()),
-        asks: extra.asks,
+        drives: options.drives,
+        demo_dir: options.is_demo.then(|| context.paths.demo_dir()),
+        asks: options.requests,
         configuration: Configuration {
             import: super::import::findings,
             save_view: config::save_view,
-            look: look_again,
+            look: reread_config,
             export: super::export::on_screen,
             consent: super::servers::consent_on_screen,
         },
@@ -254,7 +254,7 @@ pub(super) fn show(
         given: super::export::given(context),
         browser: Browser::find(None, variable),
         viewer,
-        remarks: remarks.chain(extra.remarks).collect(),
+        remarks: remarks.chain(options.remarks).collect(),
     });
     match outcome {
         Ok(outcome) => {

@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 
 use super::{
     Context,
-    adopt::says_yes,
+    adopt::confirm,
     args::{AddServer, OfServer, RemoveServer, TestServers},
-    block_on, calls,
+    block_on, call,
     config::{self, Edit, How, Written, digest, digest_of_program, is_name, is_secret, url_of},
     fail::{Fail, code, worst},
-    json as documents, lines,
-    live::{Event, Live},
+    format, json as documents,
+    live_session::{LiveEvent, LiveSession},
     quoted,
     target::Targets,
 };
@@ -93,7 +93,7 @@ pub(super) fn list(context: &mut Context<'_>) -> Result<u8, Fail> {
         }
     }
     let ending = context.terminal.ending();
-    for line in lines::table(&rows, context.terminal.out_columns(), 1, ending) {
+    for line in format::table(&rows, context.terminal.out_columns(), 1, ending) {
         context.terminal.line(line.trim_end())?;
     }
     Ok(code::OK)
@@ -266,7 +266,7 @@ pub(super) fn approve(context: &mut Context<'_>, of: &OfServer) -> Result<u8, Fa
     for line in starts(&program) {
         context.terminal.say(&format!("  {line}"));
     }
-    if !of.yes && !says_yes(context, "approve? y/N")? {
+    if !of.yes && !confirm(context, "approve? y/N")? {
         return Err(Fail::usage("not approved; rerun with --yes to approve"));
     }
     let mut edit = Edit::open(config::path())?;
@@ -417,7 +417,7 @@ pub(super) fn remove(context: &mut Context<'_>, remove: &RemoveServer) -> Result
              limits of the configuration go"
         );
         context.terminal.say(&text::clean_line(&words));
-        if !remove.yes && !says_yes(context, "remove it? y/N")? {
+        if !remove.yes && !confirm(context, "remove it? y/N")? {
             return Err(Fail::usage("nothing was removed; --yes removes it"));
         }
     }
@@ -512,7 +512,7 @@ pub(super) fn consent(context: &mut Context<'_>, of: &OfServer) -> Result<u8, Fa
     for line in goes_where(url, &server.headers) {
         context.terminal.say(&line);
     }
-    if !of.yes && !says_yes(context, "agree? y/N")? {
+    if !of.yes && !confirm(context, "agree? y/N")? {
         return Err(Fail::usage("not approved; rerun with --yes to approve"));
     }
     let mut edit = Edit::open(config::path())?;
@@ -719,9 +719,9 @@ fn look(context: &mut Context<'_>, server: ServerRef) -> Result<Found, Fail> {
         .or(configured.and_then(|it| it.url.clone()))
         .unwrap_or_default();
     let outcome = block_on(async {
-        let mut live = Live::open(context, vec![server])?;
+        let mut live = LiveSession::open(context, vec![server])?;
         let begun = context.clock.now().mono;
-        let tools = calls::list(context, &mut live, &name).await;
+        let tools = call::list_tools(context, &mut live, &name).await;
         let took = context.clock.now().mono.since(begun);
         let outcome = match tools {
             Ok(tools) => Ok(Answered {
@@ -741,7 +741,7 @@ fn look(context: &mut Context<'_>, server: ServerRef) -> Result<Found, Fail> {
 /// The picture of a server after its tools were listed; it comes a moment after them.
 async fn picture(
     context: &mut Context<'_>,
-    live: &mut Live,
+    live: &mut LiveSession,
     name: &ServerName,
 ) -> Option<ServerView> {
     let until = tokio::time::Instant::now() + PICTURE_WITHIN;
@@ -751,7 +751,7 @@ async fn picture(
             return Some(ServerView::clone(view));
         }
         match tokio::time::timeout_at(until, live.next(context)).await {
-            Ok(Ok(Event::Session(_))) => {}
+            Ok(Ok(LiveEvent::Session(_))) => {}
             _ => return None,
         }
     }

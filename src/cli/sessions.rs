@@ -1,6 +1,6 @@
-//! `sessions`: what is saved in the state directory, and taking some of it away for good.
+//! `sessions`: lists and deletes the sessions in the state directory.
 //!
-//! Invariant: a session that somebody drives is never removed, and none with something unsettled unless that is asked for.
+//! Invariant: a session that a process drives is never deleted, and one with unsettled tasks only with `--force`.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use super::{
     Context,
     args::RemoveSessions,
     fail::{Fail, code},
-    json as documents, lines,
+    format, json as documents,
 };
 use crate::{
     domain::{Task, Wall, text},
@@ -16,19 +16,19 @@ use crate::{
 };
 
 /// What the file of a session says.
-struct Held {
+struct SessionSummary {
     tasks: usize,
     unsettled: usize,
     saved_at: Option<Wall>,
-    /// What could not be read of it.
+    /// What could not be read.
     remark: Option<String>,
 }
 
-fn held(paths: &Paths) -> Result<Held, StoreError> {
+fn summarize(paths: &Paths) -> Result<SessionSummary, StoreError> {
     let mut reader = Reader::open(paths)?;
     let tasks = reader.tasks(ListFilter::default())?;
     let is_unsettled = |task: &&Task| !task.status.is_settled();
-    Ok(Held {
+    Ok(SessionSummary {
         unsettled: tasks.iter().filter(is_unsettled).count(),
         tasks: tasks.len(),
         remark: reader.remark(),
@@ -55,32 +55,33 @@ pub(super) fn list(context: &mut Context<'_>) -> Result<u8, Fail> {
     let mut all = Vec::new();
     for paths in context.paths.all()? {
         let (name, bytes, driver) = (paths.session(), paths.size(), DriverLock::holder(&paths));
-        let held = held(&paths).map_err(|error| format!("could not {error}"));
-        let of = |number: fn(&Held) -> usize| {
-            held.as_ref()
+        let summary = summarize(&paths).map_err(|error| format!("could not {error}"));
+        let count_of = |number: fn(&SessionSummary) -> usize| {
+            summary
+                .as_ref()
                 .map_or("?".to_owned(), |it| number(it).to_string())
         };
-        let saved_at = held.as_ref().ok().and_then(|it| it.saved_at);
+        let saved_at = summary.as_ref().ok().and_then(|it| it.saved_at);
         rows.push(vec![
             name.to_owned(),
             text::bytes(bytes),
-            of(|it| it.tasks),
-            of(|it| it.unsettled),
+            count_of(|it| it.tasks),
+            count_of(|it| it.unsettled),
             driver.map_or("-".to_owned(), |pid| format!("process {pid}")),
-            saved_at.map_or("-".to_owned(), |at| lines::clock(at, now)),
+            saved_at.map_or("-".to_owned(), |at| format::clock(at, now)),
         ]);
-        let trouble = match &held {
-            Ok(held) => held.remark.clone(),
-            Err(words) => Some(words.clone()),
+        let trouble = match &summary {
+            Ok(summary) => summary.remark.clone(),
+            Err(error) => Some(error.clone()),
         };
-        if let Some(words) = trouble.as_ref().filter(|_| !context.global.json) {
-            context.terminal.say(&format!("longhaul: {words}"));
+        if let Some(trouble) = trouble.as_ref().filter(|_| !context.global.json) {
+            context.terminal.say(&format!("longhaul: {trouble}"));
         }
         all.push(json!({
             "name": name,
             "bytes": bytes,
-            "tasks": held.as_ref().ok().map(|it| it.tasks),
-            "unsettled": held.as_ref().ok().map(|it| it.unsettled),
+            "tasks": summary.as_ref().ok().map(|it| it.tasks),
+            "unsettled": summary.as_ref().ok().map(|it| it.unsettled),
             "driver": driver,
             "saved_at": saved_at.map(Wall::rfc3339),
             "error": trouble,
@@ -94,11 +95,11 @@ pub(super) fn list(context: &mut Context<'_>) -> Result<u8, Fail> {
     if all.is_empty() {
         context
             .terminal
-            .remark("no session yet; `longhaul call TOOL` makes one");
+            .remark("no sessions yet; `longhaul call TOOL` creates one");
         return Ok(code::OK);
     }
     let ending = context.terminal.ending();
-    for line in lines::table(&rows, context.terminal.out_columns(), 0, ending) {
+    for line in format::table(&rows, context.terminal.out_columns(), 0, ending) {
         context.terminal.line(&line)?;
     }
     Ok(code::OK)
@@ -112,24 +113,24 @@ pub(super) fn remove(context: &mut Context<'_>, remove: &RemoveSessions) -> Resu
         let found = all.iter().find(|paths| paths.session() == name);
         found.ok_or_else(|| {
             Fail::usage(format!(
-                "there is no session {name:?}; `longhaul sessions list{}` lists what there is",
+                "no session {name:?}; `longhaul sessions list{}` lists all sessions",
                 context.flags_to("", "")
             ))
         })
     };
-    // Nothing goes before every name was understood.
-    let wanted = remove
+    // Check all names before deleting anything.
+    let selected = remove
         .names
         .iter()
         .map(found)
         .collect::<Result<Vec<_>, _>>()?;
-    let mut said = Vec::new();
-    let mut ends_with = code::OK;
-    for paths in wanted {
+    let mut results = Vec::new();
+    let mut exit_code = code::OK;
+    for paths in selected {
         let (name, bytes) = (paths.session(), paths.size());
-        let kept = take_away(paths, remove.force, &context.flags_to(paths.session(), "")).err();
+        let kept = delete(paths, remove.force, &context.flags_to(paths.session(), "")).err();
         if kept.is_some() {
-            ends_with = code::REFUSED;
+            exit_code = code::REFUSED;
         }
         if !context.global.json {
             match &kept {
@@ -142,36 +143,36 @@ pub(super) fn remove(context: &mut Context<'_>, remove: &RemoveSessions) -> Resu
                     .say(&format!("longhaul: kept {name}: {why}")),
             }
         }
-        said.push(json!({"name": name, "removed": kept.is_none(), "kept_because": kept}));
+        results.push(json!({"name": name, "removed": kept.is_none(), "kept_because": kept}));
     }
     if context.global.json {
-        let document = documents::pretty(&Value::Array(said));
+        let document = documents::pretty(&Value::Array(results));
         context.terminal.document(&document)?;
     }
-    Ok(ends_with)
+    Ok(exit_code)
 }
 
-/// Removes a session, or says why it stays; `flags` lead to it.
-fn take_away(paths: &Paths, is_forced: bool, flags: &str) -> Result<(), String> {
-    let could_not = |error: StoreError| format!("could not {error}");
-    let Some(lock) = DriverLock::try_take(paths).map_err(could_not)? else {
-        let who = DriverLock::holder(paths);
-        let who = who.map_or("another process".to_owned(), |pid| format!("process {pid}"));
-        return Err(format!("{who} drives it; leave it there first"));
+/// Deletes a session, or returns why not. `flags` select it in a hint.
+fn delete(paths: &Paths, is_forced: bool, flags: &str) -> Result<(), String> {
+    let store_error = |error: StoreError| format!("could not {error}");
+    let Some(lock) = DriverLock::try_take(paths).map_err(store_error)? else {
+        let driver = DriverLock::holder(paths);
+        let driver = driver.map_or("another process".to_owned(), |pid| format!("process {pid}"));
+        return Err(format!("{driver} drives it; quit that process first"));
     };
     if !is_forced {
-        let held =
-            held(paths).map_err(|error| format!("{}; --force removes it", could_not(error)))?;
-        if held.unsettled > 0 {
-            let tasks = count(held.unsettled, "task");
+        let summary = summarize(paths)
+            .map_err(|error| format!("{}; use --force to delete it", store_error(error)))?;
+        if summary.unsettled > 0 {
+            let tasks = count(summary.unsettled, "unsettled task");
             return Err(format!(
-                "{tasks} in it unsettled (`longhaul ls{flags}` shows them); --force removes it all the same, \
-                 and nothing is sent"
+                "it has {tasks} (see `longhaul ls{flags}`); use --force to delete it anyway \
+                 (nothing is sent)"
             ));
         }
-        if let Some(remark) = held.remark {
-            return Err(format!("{remark}; --force removes it all the same"));
+        if let Some(remark) = summary.remark {
+            return Err(format!("{remark}; use --force to delete it anyway"));
         }
     }
-    paths.remove(lock).map_err(could_not)
+    paths.remove(lock).map_err(store_error)
 }

@@ -1,23 +1,23 @@
-//! Where a command writes: data to stdout through the writer it was given, everything else to stderr.
+//! The output of a command: data goes to stdout, everything else to stderr.
 //!
-//! Must not know what is written. Invariant: this is the one gate to both, and no control sequence passes it but those of
-//! our own bar; raw bytes of a result pass to a file or a pipe, never to a terminal.
+//! Must not know what is written. Invariants: all output passes through here, and the only control sequences that reach a
+//! terminal are those of our progress bar. Raw bytes of a result go only to a file or a pipe.
 
 use std::io::{self, IsTerminal as _, Write};
 
 use super::fail::Fail;
 use crate::domain::text;
 
-/// The columns assumed where a terminal does not tell.
-const COLUMNS: usize = 80;
+/// The width of a terminal that does not report one.
+const DEFAULT_COLS: usize = 80;
 
-/// Why stdout is written to no longer.
+/// Why nobody reads stdout any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unread {
     /// It was closed.
     Closed,
-    /// Its reader stands still, and we were told to end.
-    Untaken,
+    /// Its reader stopped reading, and a signal told us to exit.
+    Stalled,
 }
 
 /// Stdout and stderr of a command.
@@ -28,11 +28,11 @@ pub(super) struct Terminal<'o> {
     err_columns: Option<usize>,
     is_quiet: bool,
     has_bar: bool,
-    /// What stands before the cursor while a line is typed.
+    /// The text before the cursor while the user types an answer.
     prompt: Option<String>,
-    /// Nobody reads stdout any more, and the command goes on all the same.
+    /// Set if nobody reads stdout any more but the command continues.
     unread: Option<Unread>,
-    /// What stands where a line was cut.
+    /// Marks the end of a cut line.
     ending: &'static str,
 }
 
@@ -50,13 +50,12 @@ impl Drop for Terminal<'_> {
     }
 }
 
-/// What stands where a text was cut.
 fn ending(is_ascii: bool) -> &'static str {
     if is_ascii { "~" } else { "…" }
 }
 
 impl<'o> Terminal<'o> {
-    /// The writers are stdout and stderr, or stand for them in a test.
+    /// Tests pass other writers than stdout and stderr.
     pub(super) fn new(
         out: &'o mut dyn Write,
         err: &'o mut dyn Write,
@@ -64,8 +63,8 @@ impl<'o> Terminal<'o> {
         is_ascii: bool,
     ) -> Self {
         let columns = |is_terminal: bool, size: Result<rustix::termios::Winsize, _>| {
-            let told = size.map_or(0, |size: rustix::termios::Winsize| usize::from(size.ws_col));
-            is_terminal.then_some(if told == 0 { COLUMNS } else { told })
+            let cols = size.map_or(0, |size: rustix::termios::Winsize| usize::from(size.ws_col));
+            is_terminal.then_some(if cols == 0 { DEFAULT_COLS } else { cols })
         };
         Self {
             out,
@@ -86,12 +85,12 @@ impl<'o> Terminal<'o> {
         }
     }
 
-    /// Whether only ASCII characters may be shown from now on.
+    /// Sets whether to show only ASCII characters.
     pub(super) fn use_ascii(&mut self, is_ascii: bool) {
         self.ending = ending(is_ascii);
     }
 
-    /// The same terminal, for a shorter time.
+    /// The same terminal with a shorter lifetime.
     pub(super) fn reborrow(&mut self) -> Terminal<'_> {
         Terminal {
             out: &mut *self.out,
@@ -106,31 +105,31 @@ impl<'o> Terminal<'o> {
         }
     }
 
-    /// The width of stdout, if it is a terminal.
+    /// The width of stdout, or `None` if it is not a terminal.
     pub(super) fn out_columns(&self) -> Option<usize> {
         self.out_columns
     }
 
-    /// What stands where a line was cut.
+    /// Marks the end of a cut line: `…` or `~`.
     pub(super) fn ending(&self) -> &'static str {
         self.ending
     }
 
-    /// Whether both sides of a conversation are a terminal.
+    /// Whether stdin and stdout are a terminal.
     pub(super) fn is_for_people(&self) -> bool {
         self.out_columns.is_some() && io::stdin().is_terminal()
     }
 
-    /// Whether somebody can be asked who reads stderr: a process in the background would be stopped as it reads.
+    /// Whether the user can be asked on stderr. A background process cannot, because reading from the terminal would stop it.
     pub(super) fn can_ask(&self) -> bool {
-        let is_in_front = || {
-            let front = rustix::termios::tcgetpgrp(rustix::stdio::stdin());
-            front.is_ok_and(|front| front == rustix::process::getpgrp())
+        let is_foreground = || {
+            let foreground = rustix::termios::tcgetpgrp(rustix::stdio::stdin());
+            foreground.is_ok_and(|group| group == rustix::process::getpgrp())
         };
-        self.err_columns.is_some() && io::stdin().is_terminal() && is_in_front()
+        self.err_columns.is_some() && io::stdin().is_terminal() && is_foreground()
     }
 
-    /// Asks for a line on stderr; other output is printed above the question.
+    /// Shows a prompt on stderr. Other output appears above it.
     pub(super) fn ask(&mut self, prompt: &str) {
         self.clear_bar();
         let prompt = text::clean_line(prompt).into_owned();
@@ -138,39 +137,39 @@ impl<'o> Terminal<'o> {
         self.prompt = Some(prompt);
     }
 
-    /// The line was typed, or nobody waits for it any more.
-    pub(super) fn asked(&mut self, was_typed: bool) {
+    /// Ends the prompt, after a line was typed or because no answer is needed any more.
+    pub(super) fn end_prompt(&mut self, was_typed: bool) {
         if self.prompt.take().is_some() && !was_typed {
             let _ = writeln!(self.err).and_then(|()| self.err.flush());
         }
     }
 
-    /// Whether a bar can be drawn.
+    /// Whether a progress bar can be drawn.
     pub(super) fn draws_bars(&self) -> bool {
         self.err_columns.is_some() && !self.is_quiet
     }
 
-    /// Writes no data from here on, because nobody reads it, or takes it.
+    /// Discards data from now on.
     pub(super) fn give_up_out(&mut self, why: Unread) {
         self.unread = Some(why);
     }
 
-    /// Whether, and why, data is not written any more.
+    /// Why data is discarded, if it is.
     pub(super) fn unread(&self) -> Option<Unread> {
         self.unread
     }
 
-    /// A line of data, or several.
+    /// Prints one or more lines of data.
     pub(super) fn line(&mut self, line: &str) -> Result<(), Fail> {
         self.data(format!("{}\n", text::clean_block(line)).as_bytes())
     }
 
-    /// A document for a script, which [`json`](super::json) has made safe without changing what it says.
+    /// Prints a JSON document, which [`json`](super::json) has already escaped.
     pub(super) fn document(&mut self, json: &str) -> Result<(), Fail> {
         self.data(format!("{json}\n").as_bytes())
     }
 
-    /// Text byte for byte, as far as nobody is in front of it: a terminal gets it clean, and hears why.
+    /// Prints text unchanged to a file or pipe. A terminal gets cleaned text, and a notice if that differs.
     pub(super) fn raw(&mut self, raw: &str) -> Result<(), Fail> {
         if self.out_columns.is_none() {
             return self.data(raw.as_bytes());
@@ -179,14 +178,14 @@ impl<'o> Terminal<'o> {
         self.data(clean.as_bytes())?;
         if clean != raw {
             self.remark(
-                "longhaul: a terminal would obey some of these bytes, so they are marked here; \
-                 `--out FILE` or a pipe gets them as they are",
+                "longhaul: replaced control characters that could affect your terminal; use `--out FILE` or a pipe to get \
+                 the original bytes",
             );
         }
         Ok(())
     }
 
-    /// Data as it is.
+    /// Writes bytes unchanged.
     pub(super) fn data(&mut self, data: &[u8]) -> Result<(), Fail> {
         if self.unread.is_some() {
             return Ok(());
@@ -197,25 +196,25 @@ impl<'o> Terminal<'o> {
         Ok(())
     }
 
-    /// The writer itself, for who writes on his own.
+    /// The raw stdout writer.
     #[cfg(feature = "demo")]
     pub(super) fn writer(&mut self) -> &mut dyn Write {
         self.out
     }
 
-    /// Something for the person who reads along; not said with `-q`.
+    /// Prints a message on stderr, unless `--quiet` is set.
     pub(super) fn remark(&mut self, line: &str) {
         if !self.is_quiet {
             self.say(line);
         }
     }
 
-    /// Something that has to be said.
+    /// Prints a message on stderr, even with `--quiet`.
     pub(super) fn say(&mut self, line: &str) {
         self.clear_bar();
         let prompt = self.prompt.take();
         let above = if prompt.is_some() { "\n" } else { "" };
-        // A stderr that is gone has nobody to tell about it.
+        // If stderr is gone, there is nobody to report it to.
         let _ = writeln!(self.err, "{above}{}", text::clean_block(line))
             .and_then(|()| self.err.flush());
         if let Some(prompt) = prompt {
@@ -223,7 +222,7 @@ impl<'o> Terminal<'o> {
         }
     }
 
-    /// Draws the one line that changes in place.
+    /// Draws the progress bar, in place.
     pub(super) fn bar(&mut self, line: &str) {
         let is_free = !self.is_quiet && self.prompt.is_none();
         let Some(columns) = self.err_columns.filter(|_| is_free) else {
@@ -235,7 +234,7 @@ impl<'o> Terminal<'o> {
         self.has_bar = true;
     }
 
-    /// Takes the bar away, so that a line can stand there.
+    /// Erases the progress bar.
     pub(super) fn clear_bar(&mut self) {
         if std::mem::take(&mut self.has_bar) {
             let _ = write!(self.err, "\r\x1b[K").and_then(|()| self.err.flush());
@@ -248,12 +247,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_a_command_forgot_to_clean_is_cleaned_here() {
+    fn cleans_everything_that_reaches_a_terminal() {
         let hostile = "a\u{1b}]0;x\u{7}\u{9b}2J\u{202e}\u{e0041}\r\tb";
         let (mut out, mut err) = (Vec::new(), Vec::new());
         let mut terminal = Terminal::new(&mut out, &mut err, false, false);
-        terminal.err_columns = Some(COLUMNS);
-        terminal.out_columns = Some(COLUMNS);
+        terminal.err_columns = Some(DEFAULT_COLS);
+        terminal.out_columns = Some(DEFAULT_COLS);
         terminal.line(hostile).unwrap();
         terminal.raw(hostile).unwrap();
         terminal.say(hostile);
@@ -261,7 +260,7 @@ mod tests {
         terminal.bar(hostile);
         drop(terminal);
         let err = String::from_utf8(err).unwrap();
-        // What the bar is made of is ours.
+        // The bar's own control sequences are allowed.
         let err = err.replace("\x1b[K", "").replace('\r', "");
         for (text, times) in [(String::from_utf8(out).unwrap(), 2), (err, 3)] {
             let is_foreign = |letter: char| letter != '\n' && text::is_hostile(letter);

@@ -1,6 +1,6 @@
-//! `trace`: what was recorded of the wire, as lines for people or for scripts.
+//! `trace`: prints recorded traffic, for people or for scripts.
 //!
-//! Must not know how it is recorded. Invariant: nothing is contacted and nothing is changed.
+//! Must not know how traffic is recorded. Invariant: contacts no server and changes nothing.
 
 use std::time::Duration;
 
@@ -9,26 +9,26 @@ use super::{
     args::Trace,
     block_on,
     fail::{Fail, code},
-    json as documents, lines,
+    format, json as documents,
 };
 use crate::{
     domain::{ServerName, TaskId, Wall, WireEntry, is_task_id_prefix, text},
     store::{Lookup, TraceReader},
 };
 
-/// How often a record is looked at that is followed.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// How often `--follow` checks for new messages.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Which messages are meant.
+/// Selects messages.
 #[derive(Default)]
-struct Wanted {
+struct MessageFilter {
     task: Option<TaskId>,
     /// In lowercase.
     text: Option<String>,
 }
 
-impl Wanted {
-    fn fits(&self, entry: &WireEntry) -> bool {
+impl MessageFilter {
+    fn matches(&self, entry: &WireEntry) -> bool {
         (self.task.is_none() || entry.task == self.task)
             && self.text.as_ref().is_none_or(|text| entry.what.has(text))
     }
@@ -39,22 +39,22 @@ pub(super) fn trace(context: &mut Context<'_>, trace: &Trace) -> Result<u8, Fail
     let named = trace.of.as_ref().or(context.global.server.first());
     let (mut reader, task) = match named {
         None => (TraceReader::of_all(&context.paths)?, None),
-        Some(of) => meant(context, of)?,
+        Some(of) => find_records(context, of)?,
     };
-    let wanted = Wanted {
+    let filter = MessageFilter {
         task,
         text: trace.grep.as_ref().map(|text| text.to_lowercase()),
     };
     let (is_of_all, is_recorded) = (named.is_none(), reader.has_any());
     let mut entries = reader.read()?;
-    entries.retain(|entry| wanted.fits(entry));
+    entries.retain(|entry| filter.matches(entry));
     if let Some(count) = trace.lines {
         let surplus = entries.len().saturating_sub(count);
         entries.drain(..surplus);
     }
     if entries.is_empty() && !trace.follow {
-        let words = nothing(context, trace, is_recorded);
-        context.terminal.remark(&words);
+        let message = empty_message(context, trace, is_recorded);
+        context.terminal.remark(&message);
     }
     print(context, trace, &entries)?;
     if !trace.follow {
@@ -62,19 +62,19 @@ pub(super) fn trace(context: &mut Context<'_>, trace: &Trace) -> Result<u8, Fail
     }
     block_on(async {
         loop {
-            tokio::time::sleep(LOOK_EVERY).await; // sleep: whoever records may be another process
+            tokio::time::sleep(POLL_INTERVAL).await; // sleep: another process may be recording
             if is_of_all {
                 reader.take_in(&context.paths)?;
             }
             let mut entries = reader.read()?;
-            entries.retain(|entry| wanted.fits(entry));
+            entries.retain(|entry| filter.matches(entry));
             print(context, trace, &entries)?;
         }
     })
 }
 
-/// The records to look into, and the task that is meant, if it is one.
-fn meant(context: &Context<'_>, of: &str) -> Result<(TraceReader, Option<TaskId>), Fail> {
+/// The records of a server, or of a task's server with the task's id.
+fn find_records(context: &Context<'_>, of: &str) -> Result<(TraceReader, Option<TaskId>), Fail> {
     let name = ServerName::new(of);
     let records = TraceReader::of_servers(&context.paths, [&name]);
     let mut reader = context.reader()?;
@@ -83,7 +83,7 @@ fn meant(context: &Context<'_>, of: &str) -> Result<(TraceReader, Option<TaskId>
     }
     if !is_task_id_prefix(of) || matches!(reader.task(of)?, Lookup::None) {
         return Err(Fail::usage(format!(
-            "{} is no server of session {} and begins no id of a task there; `longhaul{} ls --all` lists both",
+            "no server or task {} in session {}; `longhaul{} ls --all` lists them",
             text::clean_line(of),
             context.paths.session(),
             context.flags()
@@ -94,16 +94,16 @@ fn meant(context: &Context<'_>, of: &str) -> Result<(TraceReader, Option<TaskId>
     Ok((records, Some(task.id)))
 }
 
-/// What there is to say instead of messages.
-fn nothing(context: &Context<'_>, trace: &Trace, is_recorded: bool) -> String {
+/// What to print if there are no messages.
+fn empty_message(context: &Context<'_>, trace: &Trace, is_recorded: bool) -> String {
     let flags = context.flags();
     if is_recorded && (trace.grep.is_some() || trace.lines == Some(0)) {
-        return "no recorded message fits".to_owned();
+        return "no recorded message matches".to_owned();
     }
     let of = trace.of.as_deref().unwrap_or("this session");
     format!(
-        "nothing is recorded of {}. RecordingSwitch it on: `longhaul{flags} --trace call TOOL`, or `trace = true` in [servers.NAME] \
-         of the configuration, or :trace on the screen",
+        "no recorded traffic of {}; turn recording on: `longhaul{flags} --trace call TOOL`, or `trace = true` in [servers.NAME] \
+         of the config, or :trace in the TUI",
         text::clean_line(of)
     )
 }
@@ -114,15 +114,15 @@ fn print(context: &mut Context<'_>, trace: &Trace, entries: &[WireEntry]) -> Res
             let document = serde_json::to_value(entry).unwrap_or_default();
             context.terminal.document(&documents::text_of(&document))?;
         } else if trace.full {
-            for line in whole(context, entry) {
+            for line in full_message(context, entry) {
                 context.terminal.line(&line)?;
             }
         } else {
             let head = head(context, entry);
-            // Only a terminal has an end of a line; a pipe gets all of it.
+            // A terminal gets cut lines, a pipe gets all of them.
             let columns = context.terminal.out_columns().unwrap_or(usize::MAX);
-            let room = columns.saturating_sub(text::width(&head) + 1);
-            let line = entry.what.line(room, context.terminal.ending());
+            let body_cols = columns.saturating_sub(text::width(&head) + 1);
+            let line = entry.what.line(body_cols, context.terminal.ending());
             let line = format!("{head} {line}");
             context.terminal.line(&line)?;
         }
@@ -143,11 +143,11 @@ fn head(context: &Context<'_>, entry: &WireEntry) -> String {
 }
 
 fn clock(at: Wall, now: Wall) -> String {
-    format!("{}.{:03}", lines::clock(at, now), at.0.rem_euclid(1000))
+    format!("{}.{:03}", format::clock(at, now), at.0.rem_euclid(1000))
 }
 
-/// A message with its headers and its whole body, JSON laid out.
-fn whole(context: &Context<'_>, entry: &WireEntry) -> Vec<String> {
+/// A message with its headers and its whole body; JSON is indented.
+fn full_message(context: &Context<'_>, entry: &WireEntry) -> Vec<String> {
     let what = &entry.what;
     let mut shown = vec![format!("{} {}", head(context, entry), what.head())];
     let headers = what.headers().iter();
@@ -156,9 +156,9 @@ fn whole(context: &Context<'_>, entry: &WireEntry) -> Vec<String> {
     );
     let (data, left_out) = what.data();
     if !data.is_empty() {
-        let laid_out = serde_json::from_str(data).map(|value| documents::pretty(&value));
-        let laid_out = laid_out.unwrap_or_else(|_| text::clean_block(data).into_owned());
-        shown.extend(laid_out.lines().map(|line| format!("    {line}")));
+        let indented = serde_json::from_str(data).map(|value| documents::pretty(&value));
+        let indented = indented.unwrap_or_else(|_| text::clean_block(data).into_owned());
+        shown.extend(indented.lines().map(|line| format!("    {line}")));
     }
     if left_out > 0 {
         shown.push(format!("    ... and {} more", text::bytes(left_out)));

@@ -5,7 +5,7 @@ use std::{collections::HashSet, fmt::Write as _, path::Path};
 
 use bytes::Bytes;
 use longhaul::{
-    Config, Imported, Saved, SavedTask,
+    ClientState, ClientTask, Config, Imported,
     domain::{
         Chord, Convention, Elicitation, Entry, LinkRecord, Task, Tool,
         text::{clean_block, clean_line, duration, is_hostile, read_duration, truncate, width},
@@ -333,7 +333,7 @@ pub(crate) fn import(data: &[u8]) {
 /// The state file of a tutorial's client: each of its tasks is read or counted, and none stands for another.
 pub(crate) fn saved(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    let saved = match Saved::read(&text) {
+    let saved = match ClientState::read(&text) {
         Ok(saved) => saved,
         Err(why) => return assert!(!why.is_empty()),
     };
@@ -343,8 +343,8 @@ pub(crate) fn saved(data: &[u8]) {
         Value::Array(tasks) => tasks.len(),
         other => other.as_object().map_or(0, Map::len),
     };
-    assert_eq!(saved.tasks.len() + saved.passed_over, count);
-    let keys: HashSet<String> = saved.tasks.iter().map(SavedTask::once).collect();
+    assert_eq!(saved.tasks.len() + saved.skipped, count);
+    let keys: HashSet<String> = saved.tasks.iter().map(ClientTask::once).collect();
     assert_eq!(keys.len(), saved.tasks.len(), "two tasks count as one");
     let tasks = saved.tasks.iter().map(|task| {
         let arguments = task.has_arguments.then_some(&task.arguments);
@@ -352,10 +352,10 @@ pub(crate) fn saved(data: &[u8]) {
             .arguments
             .get("client_id")
             .filter(|_| !task.has_arguments);
-        json!({"id": task.id, "tool": task.tool, "status": task.stands, "arguments": arguments,
+        json!({"id": task.id, "tool": task.tool, "status": task.state, "arguments": arguments,
             "client_id": client_id})
     });
     let again = json!({"url": saved.url, "tasks": tasks.collect::<Vec<_>>()}).to_string();
-    let again = Saved::read(&again).expect("it is such a file");
+    let again = ClientState::read(&again).expect("it is such a file");
     assert_eq!((again.url, again.tasks), (saved.url, saved.tasks));
 }

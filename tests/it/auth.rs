@@ -1116,7 +1116,7 @@ fn what_can_end_is_waited_for_beside_what_waits_for_a_sign_in() {
     call.signal(Signal::KILL);
     let _ = call.end();
     let mut waiting = Running::start(&mut desk.command(&["wait", &id, &second]));
-    waiting.says("its tasks wait for that");
+    waiting.says("its tasks are waiting");
     other.inner.phase.send_replace(2);
     let ran = waiting.end();
     assert_eq!(ran.code, Some(3), "{ran:#?}");

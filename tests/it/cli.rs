@@ -535,7 +535,7 @@ fn a_key_starts_one_call_and_again_changes_what_it_names() {
     let again = run(state, &["again", id, "a:=2", "b=x"]);
     assert_eq!((again.code, again.out.as_str()), (Some(0), "plain text\n"));
     assert!(
-        again.err.contains("changed a: 1 -> 2") && again.err.contains("changed b: (left out) -> x"),
+        again.err.contains("changed a: 1 -> 2") && again.err.contains("changed b: not set -> x"),
         "{again:#?}"
     );
     let repeated = tasks(state)
@@ -551,7 +551,9 @@ fn a_key_starts_one_call_and_again_changes_what_it_names() {
     let asked = run(state, &["again", id]);
     assert_eq!((asked.code, odd.calls()), (Some(2), 3), "{asked:#?}");
     assert!(
-        asked.err.contains("nothing was sent; --yes runs it again"),
+        asked
+            .err
+            .contains("nothing was sent; use --yes to run it again"),
         "{asked:#?}"
     );
     assert_eq!(run(state, &["again", id, "--yes"]).code, Some(0));
@@ -656,7 +658,7 @@ fn arguments_are_checked_against_the_whole_schema_and_sent_all_the_same_on_reque
         "{wrong:#?}"
     );
     assert!(
-        wrong.err.contains("--unchecked sends it all the same"),
+        wrong.err.contains("use --unchecked to send it anyway"),
         "{wrong:#?}"
     );
     let sent = call(&["call", "strict", r#"to:={"street": 7}"#, "--unchecked"]);
@@ -669,7 +671,8 @@ fn arguments_are_checked_against_the_whole_schema_and_sent_all_the_same_on_reque
     // A schema that cannot be used prevents nothing.
     let loops = call(&["call", "loops", "x=1"]);
     assert_eq!((loops.code, odd.calls()), (Some(0), 3), "{loops:#?}");
-    let said = "its schema cannot be used: it refers to itself without end; sent unchecked";
+    let said =
+        "arguments sent unchecked because its schema is unusable: it refers to itself without end";
     assert!(loops.err.contains(said), "{loops:#?}");
     // Of what was not sent nothing of the kind is said.
     assert_eq!(run(state, &["call", "stream"]).code, Some(0));
@@ -710,7 +713,7 @@ fn a_call_is_left_alone_only_where_that_does_not_end_it() {
         ),
     );
     assert_eq!(ran.code, Some(0), "{ran:#?}");
-    let is_waiting = |line: &str| line.starts_with("waiting: leaving now would end it (");
+    let is_waiting = |line: &str| line.starts_with("waiting: quitting now would end it (");
     assert!(ran.err.lines().all(is_waiting), "{ran:#?}");
     let watched = run(&state, &["watch", ran.out.trim(), "--json"]);
     assert_eq!(watched.code, Some(0), "{watched:#?}");
@@ -728,7 +731,7 @@ fn a_call_is_left_alone_only_where_that_does_not_end_it() {
     ));
     stays.says("staying, because quitting would end");
     stays.signal(Signal::INT);
-    stays.says("leaving ends");
+    stays.says("quitting would end");
     stays.signal(Signal::INT);
     assert_eq!(stays.end().code, Some(130));
     // Where it is known beforehand, nothing is sent.
@@ -774,7 +777,7 @@ fn what_is_in_another_session_is_found_by_its_hint() {
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path();
     let empty = run(state, &["ls"]);
-    assert!(empty.err.contains("no task to show"), "{empty:#?}");
+    assert!(empty.err.contains("no tasks to show"), "{empty:#?}");
     let mut there = with(&url, &["--session", "demo", "call", "plain"]);
     assert_eq!(run(state, &there).code, Some(0));
     there.extend(["--name", "second"]);
@@ -784,7 +787,7 @@ fn what_is_in_another_session_is_found_by_its_hint() {
         (listed.code, listed.err.as_str()),
         (
             Some(0),
-            "no task in session default; session demo has 2: longhaul --session demo ls\n"
+            "no tasks in session default; session demo has 2: longhaul --session demo ls\n"
         )
     );
     let document = run(state, &["--session", "demo", "ls", "--json"]).document();
@@ -989,7 +992,7 @@ fn a_state_file_of_a_tutorial_client_is_gone_on_with_once_and_only_after_a_yes()
         assert!(refused.err.contains(why), "{refused:#?}");
     }
     put("no json");
-    assert!(run(&state, &yes).err.contains("it is not valid JSON"));
+    assert!(run(&state, &yes).err.contains("not valid JSON"));
     assert_eq!(tasks(&state).len(), 1);
 }
 
@@ -1025,13 +1028,13 @@ fn a_state_file_without_arguments_calls_nothing_until_they_are_given() {
     let short = adopt(&[]);
     assert_eq!(short.code, Some(2), "{short:#?}");
     assert!(short.err.contains("task_1 KEY=VALUE"), "{short:#?}");
-    assert!(short.err.contains("nothing was called"), "{short:#?}");
+    assert!(short.err.contains("nothing was adopted"), "{short:#?}");
     assert!(tasks(&state).is_empty());
     let missing = adopt(&["task_2", "dataset_name=eu"]);
     assert!(
         missing
             .err
-            .contains("no unfinished task task_2; it has task_1"),
+            .contains("no unfinished task task_2; the file has task_1"),
         "{missing:#?}"
     );
     assert!(tasks(&state).is_empty());
@@ -1104,7 +1107,7 @@ fn what_another_client_left_by_checkpoint_is_followed_first_and_then_gone_on_wit
     assert!(
         asked
             .err
-            .contains("would go on with resumable_data_processing")
+            .contains("would continue resumable_data_processing")
     );
     assert!(tasks(&state).is_empty(), "nothing without a yes");
 
@@ -1115,7 +1118,7 @@ fn what_another_client_left_by_checkpoint_is_followed_first_and_then_gone_on_wit
     assert!(
         again
             .err
-            .contains(&format!("{theirs} is {id} here already")),
+            .contains(&format!("{theirs} is already here as {id}")),
         "{again:#?}"
     );
     let ended = run(&state, &["wait", &id]);
@@ -1454,14 +1457,11 @@ fn a_call_that_waits_for_its_server_says_so() {
         .unwrap();
     drop((opened, stand_in));
     let mut call = Running::start(&mut program(dir.path(), &["call", "plain", "--json"]));
-    call.says("is not sent yet");
+    call.says("is queued until it can be sent");
     call.signal(Signal::INT);
     let ran = call.end();
     assert_eq!(ran.code, Some(130), "{ran:#?}");
-    assert!(
-        ran.err.contains("stop waiting: longhaul cancel "),
-        "{ran:#?}"
-    );
+    assert!(ran.err.contains("drop it: longhaul cancel "), "{ran:#?}");
 }
 
 #[test]
@@ -1594,8 +1594,8 @@ fn what_has_ended_is_said_as_it_is() {
     );
     // Forgetting, and bringing back, is done once.
     for (arguments, first, second) in [
-        (["rm", &id].as_slice(), "forgotten", "was forgotten already"),
-        (&["rm", "--undo", &id], "brought back", "was not forgotten"),
+        (["rm", &id].as_slice(), "forgotten", "was already forgotten"),
+        (&["rm", "--undo", &id], "restored", "was not forgotten"),
     ] {
         for words in [first, second] {
             let ran = run(state, arguments);
@@ -1607,12 +1607,12 @@ fn what_has_ended_is_said_as_it_is() {
     let mut call = Running::start(&mut program(state, &["call", "hangs", "--json"]));
     call.prints(|event| event["event"] == "progress");
     call.signal(Signal::INT);
-    call.says("Ctrl-C again leaves");
+    call.says("Press Ctrl-C again to quit");
     call.signal(Signal::INT);
     let ran = call.end();
     assert_eq!(ran.code, Some(130));
     assert!(
-        ran.err.contains("leaving ended") && !ran.err.contains("follow it:"),
+        ran.err.contains("quitting ended") && !ran.err.contains("follow it:"),
         "{ran:#?}"
     );
 }

@@ -377,7 +377,7 @@ fn an_open_screen_looks_at_its_configuration_again() {
     screen.wait_for_line(&["ci", "http://127.0.0.1:1/ci"]);
     screen.press("4");
     screen.wait_for("config.toml:3: ");
-    screen.wait_for("until then all is as it was before");
+    screen.wait_for("the previous config stays in use");
     configure(
         env.path(),
         &[server("lab"), "[keys]\nhelp = \"f2\"\n".to_owned()].concat(),

@@ -360,7 +360,7 @@ fn a_question_holds_the_call_until_it_is_answered_from_another_process() {
     let (mut client, id) = bench.begin("ask");
     let asked = client.prints(|event| event["event"] == "input_required");
     assert_eq!(asked["request"]["message"], "Where to?");
-    client.says("staying until it is answered, because leaving would end");
+    client.says("staying until it is answered, because quitting would end");
     let answered = run(bench.env.path(), &["answer", &id, "--accept", "env=prod"]);
     assert_eq!(answered.code, Some(0), "{answered:#?}");
     let ran = client.end();

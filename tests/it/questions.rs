@@ -175,7 +175,7 @@ fn a_call_that_is_asked_ends_with_six_and_its_answer_is_checked_sent_once_and_go
     let asked = run(state, &["answer", &id]);
     assert_eq!(asked.code, Some(6), "{asked:#?}");
     for words in [
-        "asks, for deploy",
+        "for deploy",
         "Roll out",
         "count=INTEGER   a whole number of 1 to 9   hosts at a time",
         "[mode=slow|fast (slow)]",
@@ -197,7 +197,10 @@ fn a_call_that_is_asked_ends_with_six_and_its_answer_is_checked_sent_once_and_go
         (vec!["--defaults"], "no default for count"),
         (vec!["count=1", "more=2"], "more is not asked for"),
         (vec!["count=x"], "not \"x\""),
-        (vec!["count=1", "--key", "other"], "does not ask \"other\""),
+        (
+            vec!["count=1", "--key", "other"],
+            "no open question \"other\"",
+        ),
         (vec!["count=1", "--decline"], "cannot be used with"),
     ] {
         let mut arguments = vec!["answer", &id];
@@ -215,7 +218,7 @@ fn a_call_that_is_asked_ends_with_six_and_its_answer_is_checked_sent_once_and_go
     let accepted = run(state, &["answer", &id, "--accept", "count=3"]);
     assert_eq!(
         (accepted.code, accepted.out.as_str()),
-        (Some(0), format!("{id} is accepted\n").as_str()),
+        (Some(0), format!("{id}: answer sent (accepted)\n").as_str()),
         "{accepted:#?}"
     );
     let ended = run(state, &["wait", &id]);
@@ -224,7 +227,7 @@ fn a_call_that_is_asked_ends_with_six_and_its_answer_is_checked_sent_once_and_go
     assert_eq!(server.answers(), [sent]);
     let again = run(state, &["answer", &id, "count=4"]);
     assert_eq!(again.code, Some(2), "{again:#?}");
-    assert!(again.err.contains("asks nothing"), "{again:#?}");
+    assert!(again.err.contains("no open question"), "{again:#?}");
 }
 
 #[test]
@@ -274,7 +277,7 @@ fn a_call_on_a_terminal_asks_there() {
     let server = Asking::start();
     let env = TestEnv::new();
     let mut tui = env.open(&["-s", &server.url(), "call", "deploy"], (120, 36));
-    tui.wait_for_line(&["asks, for deploy"]);
+    tui.wait_for_line(&["question from", "for deploy"]);
     // What the server wrote steers nothing.
     tui.wait_for("[2J to how many?");
     tui.wait_for("hosts at a time");

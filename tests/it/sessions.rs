@@ -345,7 +345,7 @@ fn sessions_are_listed_and_removed_but_never_under_somebody() {
         "{ran:#?}"
     );
     assert!(
-        ran.err.contains("kept open: 1 task in it unsettled"),
+        ran.err.contains("kept open: it has 1 unsettled task"),
         "{ran:#?}"
     );
     assert!(ran.err.contains("kept driven: process "), "{ran:#?}");
@@ -680,9 +680,9 @@ fn a_call_that_another_window_drives_is_left_as_soon_as_it_is_sent() {
     // Who drives it hears what leaving ends, though the own call would stay.
     let left = ran.out.trim();
     shell.signal(Signal::INT);
-    shell.says(&format!("leaving ends {left}: "));
+    shell.says(&format!("quitting would end {left}: "));
     shell.signal(Signal::INT);
-    shell.says(&format!("leaving ended {left}, driven from here"));
+    shell.says(&format!("quitting also ended {left}"));
     assert_eq!(shell.end().code, Some(130));
 }
 
@@ -695,7 +695,7 @@ fn where_nobody_drives_one_that_only_looks_sends_nothing_and_says_so() {
     let before = saved(&env);
     let watch = ["--readonly", "watch", &id];
     let mut looks = Running::start(&mut program(env.path(), &watch));
-    looks.says("nobody drives this session");
+    looks.says("no process drives this session");
     wrong(
         &run(env.path(), &["--readonly", "-s", &server.url(), "tools"]),
         "nobody drives this session",

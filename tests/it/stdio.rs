@@ -736,7 +736,7 @@ fn a_driver_that_leaves_records_the_end_of_the_call_it_ended() {
         let (mut staying, id) = staying(state, "stay");
         staying.signal(signal);
         if signal == Signal::INT {
-            staying.says("Ctrl-C again leaves");
+            staying.says("Press Ctrl-C again to quit");
             staying.signal(signal);
         }
         staying.end();

@@ -282,7 +282,10 @@ fn a_record_is_searched_and_shown_harmlessly_and_a_long_body_is_cut() {
     );
     let none = trace(&["--grep", "no such words"]);
     assert_eq!(none.out, "");
-    assert!(none.err.contains("no recorded message fits"), "{none:#?}");
+    assert!(
+        none.err.contains("no recorded message matches"),
+        "{none:#?}"
+    );
 
     for words in [&["--full"][..], &["--json"], &[]] {
         let shown = trace(words).out;

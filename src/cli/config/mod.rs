@@ -137,7 +137,7 @@ impl Config {
         Some(Hook {
             command: self.hook.clone()?,
             on: self.hook_on,
-            encode: json::told,
+            encode: json::hook_task,
         })
     }
 

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use self::entry::{Editor, Entry, Taken};
 use super::{
     Context,
-    adopt::says_yes,
+    adopt::confirm,
     args::Import,
     config::{self, Config, Edit, How, Written, digest},
     fail::{Fail, code},
@@ -114,7 +114,7 @@ pub(super) fn import(context: &mut Context<'_>, import: &Import) -> Result<u8, F
             let line = format!("{}: {line}", text::clean_line(name));
             context.terminal.say(&line);
         }
-        says_yes(context, "agree? y/N")
+        confirm(context, "agree? y/N")
     };
     let (edit, told) = plan(&files, servers, &mut agree)?;
     if told.iter().any(Told::is_taken) {

@@ -1,4 +1,4 @@
-//! `ls`, `show`, `result`, `logs` and `paths`: what the session file says, without lock and without network.
+//! `ls`, `show`, `result`, `logs` and `paths`: read the session file without a lock and without the network.
 
 use std::{borrow::Cow, io::Write as _, path::Path};
 
@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use super::{
     Context,
     args::{Logs, Ls, ResultOf},
-    calls::title,
+    call::task_title,
     config,
     fail::{Fail, code},
-    follow::{self, Printer, Style},
-    json as documents, lines,
+    follow::{self, HistoryPrinter, OutputStyle},
+    format, json as documents,
     target::Targets,
 };
 use crate::{
@@ -24,54 +24,54 @@ use crate::{
     store::{DriverLock, ListFilter, Reader, StoreError},
 };
 
-/// Entries looked at to learn how contact stands.
-const LOOK_BACK: usize = 64;
-/// The widest cell of free text, in columns.
-const CELL: usize = 48;
+/// How many of the newest entries to search for the state of the connection.
+const CONTACT_LOOKBACK: usize = 64;
+/// The maximum width of a cell with free text.
+const MAX_CELL_COLS: usize = 48;
 
-/// Who drives, and what only he knows.
-struct Driver {
-    is_there: bool,
+/// Whether a process drives the session, and what only that process knows.
+struct DriverInfo {
+    is_running: bool,
     /// The tasks that wait for credentials.
-    barred: Vec<TaskId>,
+    needs_login: Vec<TaskId>,
 }
 
-impl Driver {
-    /// Asked only where one of the tasks may wait for something.
+impl DriverInfo {
+    /// Asks the driver only if one of the tasks is active.
     fn of(context: &Context<'_>, tasks: &[Task]) -> Self {
         let pid = DriverLock::holder(&context.paths);
         let is_another = pid.is_some_and(|pid| pid != std::process::id());
-        let barred = if is_another && tasks.iter().any(is_under_way) {
+        let needs_login = if is_another && tasks.iter().any(is_active) {
             barred_tasks(&context.paths)
         } else {
             Vec::new()
         };
         Self {
-            is_there: pid.is_some(),
-            barred,
+            is_running: pid.is_some(),
+            needs_login,
         }
     }
 }
 
-fn is_under_way(task: &Task) -> bool {
+fn is_active(task: &Task) -> bool {
     !task.status.ends_waiting() && task.status != Status::Paused
 }
 
-/// The contact as far as the file and the driver tell it.
-fn contact(reader: &mut Reader, task: &Task, driver: &Driver) -> Result<Connectivity, Fail> {
-    if !is_under_way(task) {
+/// The state of the connection, as far as the session file and the driver show it.
+fn contact(reader: &mut Reader, task: &Task, driver: &DriverInfo) -> Result<Connectivity, Fail> {
+    if !is_active(task) {
         return Ok(Connectivity::Idle);
     }
-    if !driver.is_there {
+    if !driver.is_running {
         return Ok(Connectivity::Unwatched {
             as_of: task.updated_at,
         });
     }
-    if driver.barred.contains(&task.id) {
+    if driver.needs_login.contains(&task.id) {
         return Ok(Connectivity::NeedsLogin);
     }
-    // The driver notes when contact ends and when it is back.
-    let tail = reader.history_tail(&task.id, LOOK_BACK)?;
+    // The driver saves an entry when the connection is lost and when it is back.
+    let tail = reader.history_tail(&task.id, CONTACT_LOOKBACK)?;
     let last = tail.into_iter().rev().find_map(|entry| match entry.what {
         HistoryEvent::Contact { state, why } => Some((state, why, entry.at)),
         HistoryEvent::Progress { .. } | HistoryEvent::Log { .. } => {
@@ -91,35 +91,33 @@ fn contact(reader: &mut Reader, task: &Task, driver: &Driver) -> Result<Connecti
     })
 }
 
-/// The task object of `--json`.
-///
-/// A result that is not understood is told and stands there as null: it must not hide what else there is.
+/// The task object of `--json`. An unreadable result is reported on stderr and becomes null, so that the rest is shown.
 pub(super) fn document(
     context: &mut Context<'_>,
     reader: &mut Reader,
     task: &Task,
 ) -> Result<Value, Fail> {
-    let driver = Driver::of(context, std::slice::from_ref(task));
-    document_beside(context, reader, task, &driver)
+    let driver = DriverInfo::of(context, std::slice::from_ref(task));
+    document_with(context, reader, task, &driver)
 }
 
-fn document_beside(
+fn document_with(
     context: &mut Context<'_>,
     reader: &mut Reader,
     task: &Task,
-    driver: &Driver,
+    driver: &DriverInfo,
 ) -> Result<Value, Fail> {
     let contact = contact(reader, task, driver)?;
     let now = context.clock.now().wall;
-    let leaving = LeaveImpact::of_task(task).map(|price| price.at(now));
+    let leaving = LeaveImpact::of_task(task).map(|impact| impact.at(now));
     let result = match task.result_bytes {
         Some(_) => match reader.result(&task.id) {
             Err(error @ StoreError::NotUnderstood { .. }) => {
-                let words = format!(
+                let message = format!(
                     "longhaul: could not show the result of {}: could not {error}",
                     task.id
                 );
-                context.terminal.say(&words);
+                context.terminal.say(&message);
                 None
             }
             other => other?,
@@ -128,7 +126,7 @@ fn document_beside(
     };
     Ok(documents::task(
         task,
-        &documents::Seen {
+        &documents::TaskExtras {
             contact: &contact,
             leaving: leaving.as_ref(),
             result: result.as_deref(),
@@ -148,7 +146,7 @@ pub(super) fn ls(context: &mut Context<'_>, ls: &Ls) -> Result<u8, Fail> {
         context.terminal.say(&format!("longhaul: {remark}"));
     }
     let is_empty = tasks.is_empty();
-    // Reading needs no configuration, but for a name that only it knows.
+    // Reading needs no config, except for a server name that only it has.
     let servers = match context.global.server.as_slice() {
         [] => None,
         _ => Some(Targets::of(context, &mut reader)?),
@@ -159,17 +157,17 @@ pub(super) fn ls(context: &mut Context<'_>, ls: &Ls) -> Result<u8, Fail> {
         Some(name) => context.config()?.view(name)?.clone(),
         None => View::default(),
     };
-    if let Some(words) = Filter::refusal(&ls.filter.join(" ")) {
-        return Err(Fail::usage(words));
+    if let Some(error) = Filter::refusal(&ls.filter.join(" ")) {
+        return Err(Fail::usage(error));
     }
     let filter = Filter::read(&format!("{} {}", view.filter, ls.filter.join(" ")));
     let needs_me = ls.needs_me || view.needs_only;
-    let driver = Driver::of(context, &tasks);
+    let driver = DriverInfo::of(context, &tasks);
     tasks.retain(|task| {
-        (ls.status.is_empty() || ls.status.iter().any(|word| *word == task.status.label()))
+        (ls.status.is_empty() || ls.status.iter().any(|label| *label == task.status.label()))
             && (!needs_me
                 || task.status.needs_you(task.is_seen)
-                || driver.barred.contains(&task.id))
+                || driver.needs_login.contains(&task.id))
             && (!ls.new || task.status.is_settled() && !task.is_seen)
             && (ls.tag.is_none() || task.tag == ls.tag)
             && (ls.tool.as_ref().is_none_or(|tool| *tool == task.tool))
@@ -177,20 +175,20 @@ pub(super) fn ls(context: &mut Context<'_>, ls: &Ls) -> Result<u8, Fail> {
             && (servers.is_empty() || servers.contains(&&task.server))
     });
     if !filter.is_empty() {
-        // The grammar is that of the screen, which knows the contact.
-        let mut fitting = Vec::new();
+        // The filter language is the screen's and can refer to the connection.
+        let mut matching = Vec::new();
         for task in tasks {
             let contact = contact(&mut reader, &task, &driver)?;
             if filter.fits_task(&task, &contact) {
-                fitting.push(task);
+                matching.push(task);
             }
         }
-        tasks = fitting;
+        tasks = matching;
     }
     if context.global.json {
         let documents = tasks
             .iter()
-            .map(|task| document_beside(context, &mut reader, task, &driver))
+            .map(|task| document_with(context, &mut reader, task, &driver))
             .collect::<Result<Vec<_>, _>>()?;
         context
             .terminal
@@ -198,33 +196,36 @@ pub(super) fn ls(context: &mut Context<'_>, ls: &Ls) -> Result<u8, Fail> {
         return Ok(code::OK);
     }
     if tasks.is_empty() {
-        let hint = is_empty.then(|| elsewhere(context, listed)).flatten();
+        let hint = is_empty
+            .then(|| other_session_hint(context, listed))
+            .flatten();
         let flags = context.flags();
-        context.terminal.remark(
-            &hint.unwrap_or_else(|| {
-                format!("no task to show; `longhaul{flags} call TOOL` starts one")
-            }),
-        );
+        context.terminal.remark(&hint.unwrap_or_else(|| {
+            format!("no tasks to show; `longhaul{flags} call TOOL` starts one")
+        }));
         return Ok(code::OK);
     }
     let now = context.clock.now().wall;
     let head = ["STATE", "ID", "TASK", "SERVER", "PROGRESS", "AGE", "LEAVE"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     let ending = context.terminal.ending();
-    // Whoever reads a pipe may look for any of it.
-    let cell = context.terminal.out_columns().map_or(usize::MAX, |_| CELL);
+    // The reader of a pipe gets everything.
+    let cell = context
+        .terminal
+        .out_columns()
+        .map_or(usize::MAX, |_| MAX_CELL_COLS);
     for task in &tasks {
         let contact = contact(&mut reader, task, &driver)?;
         rows.push(row(task, &contact, now, (cell, ending)));
     }
-    for line in lines::table(&rows, context.terminal.out_columns(), 2, ending) {
+    for line in format::table(&rows, context.terminal.out_columns(), 2, ending) {
         context.terminal.line(&line)?;
     }
     Ok(code::OK)
 }
 
-/// Where tasks are, for somebody who looks into an empty session.
-fn elsewhere(context: &Context<'_>, listed: ListFilter) -> Option<String> {
+/// Names another session that has tasks, for an empty one.
+fn other_session_hint(context: &Context<'_>, listed: ListFilter) -> Option<String> {
     let (name, count) = context
         .other_sessions()
         .into_iter()
@@ -234,7 +235,7 @@ fn elsewhere(context: &Context<'_>, listed: ListFilter) -> Option<String> {
         })?;
     let flags = context.flags_to(&name, &context.usual_session);
     Some(format!(
-        "no task in session {}; session {name} has {count}: longhaul{flags} ls",
+        "no tasks in session {}; session {name} has {count}: longhaul{flags} ls",
         context.paths.session()
     ))
 }
@@ -245,18 +246,18 @@ fn row(
     now: Wall,
     (cell, ending): (usize, &str),
 ) -> Vec<String> {
-    let word = if task.is_queued() {
+    let label = if task.is_queued() {
         "queued"
     } else {
         task.status.label()
     };
     let state = match (task.asked, contact) {
         (Some(asked), _) => asked.what.label().to_owned(),
-        // Nobody looks, so it may have moved on.
-        (None, Connectivity::Unwatched { .. }) => format!("{word}?"),
-        (None, Connectivity::Reconnecting { .. }) => format!("{word}, cut"),
-        (None, contact @ Connectivity::NeedsLogin) => format!("{word}, {}", contact.label()),
-        _ => word.to_owned(),
+        // No process watches it, so it may have changed.
+        (None, Connectivity::Unwatched { .. }) => format!("{label}?"),
+        (None, Connectivity::Reconnecting { .. }) => format!("{label}, cut"),
+        (None, contact @ Connectivity::NeedsLogin) => format!("{label}, {}", contact.label()),
+        _ => label.to_owned(),
     };
     let state = match task.forgotten_at {
         Some(_) => format!("{state}, forgotten"),
@@ -271,7 +272,7 @@ fn row(
             .open_question()
             .map(|question| Elicitation::message_of(&question.request))
             .unwrap_or_default(),
-        (_, Some(progress)) => lines::amount(progress),
+        (_, Some(progress)) => format::amount(progress),
         _ => String::new(),
     };
     let age = now.since(task.settled_at.unwrap_or(task.created_at));
@@ -279,7 +280,7 @@ fn row(
     vec![
         state,
         task.id.to_string(),
-        text::cut(&title(task), cell, ending).into_owned(),
+        text::cut(&task_title(task), cell, ending).into_owned(),
         text::clean_line(task.server.as_str()).into_owned(),
         text::cut(&text::clean_line(&progress), cell, ending).into_owned(),
         text::span(age),
@@ -296,11 +297,11 @@ pub(super) fn show(context: &mut Context<'_>, id: &str) -> Result<u8, Fail> {
         context.terminal.document(&documents::pretty(&document))?;
         return Ok(code::OK);
     }
-    let driver = Driver::of(context, std::slice::from_ref(&task));
+    let driver = DriverInfo::of(context, std::slice::from_ref(&task));
     let contact = contact(&mut reader, &task, &driver)?;
     let now = context.clock.now().wall;
     let flags = context.flags();
-    let when = |at: Wall| lines::clock(at, now);
+    let when = |at: Wall| format::clock(at, now);
     let mut rows: Vec<(&str, String)> = vec![("id", task.id.to_string())];
     let mut put = |key, value: Option<String>| rows.extend(value.map(|value| (key, value)));
     put("name", task.name.clone());
@@ -316,7 +317,7 @@ pub(super) fn show(context: &mut Context<'_>, id: &str) -> Result<u8, Fail> {
     put("status", Some(format!("{}{reason}", task.status.label())));
     for question in task.open_questions() {
         let asked_for = question.asked_for(&task.id);
-        let asked_for = asked_for.map_or(String::new(), |words| format!("{words}; "));
+        let asked_for = asked_for.map_or(String::new(), |asked_for| format!("{asked_for}; "));
         put(
             "asks",
             Some(format!(
@@ -345,11 +346,11 @@ pub(super) fn show(context: &mut Context<'_>, id: &str) -> Result<u8, Fail> {
     put(
         "progress",
         task.progress.as_ref().map(|progress| {
-            // The answer is there, so it may be said.
+            // The result is there, so 100 % is certain.
             let is_whole = task.status == Status::Completed && progress.ratio() == Some(1.0);
             format!(
                 "{}{}  {}",
-                lines::amount(progress),
+                format::amount(progress),
                 if is_whole { " 100 %" } else { "" },
                 progress.message.as_deref().unwrap_or_default()
             )
@@ -357,7 +358,7 @@ pub(super) fn show(context: &mut Context<'_>, id: &str) -> Result<u8, Fail> {
     );
     put(
         "if you leave",
-        LeaveImpact::of_task(&task).map(|price| format!("{}: {}", price.label(), price.why())),
+        LeaveImpact::of_task(&task).map(|impact| format!("{}: {}", impact.label(), impact.why())),
     );
     put("resumable by", Some(task.resumability.label().to_owned()));
     put("revision", revision(&mut reader, &task)?);
@@ -378,7 +379,7 @@ pub(super) fn show(context: &mut Context<'_>, id: &str) -> Result<u8, Fail> {
     Ok(code::OK)
 }
 
-/// The revision that a task is spoken of in, and why it was chosen where that still holds for its server.
+/// The task's MCP revision, and why it was chosen if the server still uses it.
 fn revision(reader: &mut Reader, task: &Task) -> Result<Option<String>, Fail> {
     let Some(version) = task.attempt().and_then(|attempt| attempt.version) else {
         return Ok(None);
@@ -386,8 +387,8 @@ fn revision(reader: &mut Reader, task: &Task) -> Result<Option<String>, Fail> {
     let links = reader.links()?;
     let link = links.into_iter().find(|link| link.name == task.server);
     let why = link.and_then(|link| {
-        let spoken = link.version.map_or("", ProtocolVersion::label);
-        task.era_why(spoken, link.era_why.as_deref().unwrap_or_default())
+        let current = link.version.map_or("", ProtocolVersion::label);
+        task.era_why(current, link.era_why.as_deref().unwrap_or_default())
     });
     let why = why.map_or(String::new(), |why| format!(": {why}"));
     Ok(Some(format!("{}{why}", version.label())))
@@ -398,31 +399,31 @@ pub(super) fn result(context: &mut Context<'_>, which: &ResultOf) -> Result<u8, 
     let mut reader = context.reader()?;
     let task = context.find(&mut reader, &which.id)?;
     let Some(result) = reader.result(&task.id)? else {
-        let words = match &task.error {
+        let message = match &task.error {
             Some(error) => format!(
-                "{} has no result, it failed: {}",
+                "{} has no result because it failed: {}",
                 task.id,
                 text::clean_line(&error.message())
             ),
             None if task.status.ends_waiting() => {
-                format!("{} has no result, it is {}", task.id, task.status.label())
+                format!("{} has no result; it is {}", task.id, task.status.label())
             }
             None => format!(
-                "{} has no result yet, it is {}; `longhaul watch {}{}` waits for it",
+                "{} has no result yet; it is {}; `longhaul watch {}{}` waits for it",
                 task.id,
                 task.status.label(),
                 task.id,
                 context.flags()
             ),
         };
-        let code = super::fail::outcome(&task);
+        let code = super::fail::exit_code_of(&task);
         return Err(Fail::new(
             if code == code::OK {
                 code::TOOL_FAILED
             } else {
                 code
             },
-            words,
+            message,
         ));
     };
     if let Some(number) = which.block {
@@ -432,7 +433,7 @@ pub(super) fn result(context: &mut Context<'_>, which: &ResultOf) -> Result<u8, 
         let bytes = if context.global.json {
             result
         } else {
-            lines::raw_result(&result)
+            format::raw_result(&result)
         };
         return write_out(path, bytes.as_bytes());
     }
@@ -440,7 +441,7 @@ pub(super) fn result(context: &mut Context<'_>, which: &ResultOf) -> Result<u8, 
         let bytes = if context.global.json {
             result
         } else {
-            lines::raw_result(&result)
+            format::raw_result(&result)
         };
         context.terminal.raw(&bytes)?;
     } else if context.global.json {
@@ -448,8 +449,8 @@ pub(super) fn result(context: &mut Context<'_>, which: &ResultOf) -> Result<u8, 
             .terminal
             .document(&documents::pretty(&documents::parsed(&result)))?;
     } else {
-        context.terminal.line(&lines::result(&result))?;
-        if let Some(number) = lines::first_media(&result) {
+        context.terminal.line(&format::result(&result))?;
+        if let Some(number) = format::first_media_block(&result) {
             let (id, flags) = (&task.id, context.flags());
             context.terminal.remark(&format!(
                 "save it: longhaul result {id}{flags} --block {number} --out FILE"
@@ -459,7 +460,7 @@ pub(super) fn result(context: &mut Context<'_>, which: &ResultOf) -> Result<u8, 
     Ok(code::OK)
 }
 
-/// One part of the content.
+/// Prints or saves one content block; `number` counts from 1.
 fn block(
     context: &mut Context<'_>,
     which: &ResultOf,
@@ -467,27 +468,26 @@ fn block(
     result: &str,
     number: u32,
 ) -> Result<u8, Fail> {
-    let usage = |words: String| Fail::new(code::REFUSED, words);
-    let place = usize::try_from(number).unwrap_or(usize::MAX) - 1;
-    let Some(element) = element(result, place) else {
-        return Err(usage(format!("{} has no block {number}", task.id)));
+    let index = usize::try_from(number).unwrap_or(usize::MAX) - 1;
+    let Some(element) = element(result, index) else {
+        return Err(Fail::usage(format!("{} has no block {number}", task.id)));
     };
     let block = Block::of(&element);
-    let words = block.message();
+    let summary = block.message();
     let contents = if context.global.json {
         Cow::Owned(documents::pretty(&element).into_bytes())
     } else {
-        block
-            .contents()
-            .map_err(|why| usage(format!("block {number} of {} is {words}: {why}", task.id)))?
+        block.contents().map_err(|why| {
+            Fail::usage(format!("block {number} of {} is {summary}: {why}", task.id))
+        })?
     };
     if let Some(path) = &which.out {
         return write_out(path, &contents);
     }
     match &block {
         Block::Media(_) if !context.global.json && context.terminal.out_columns().is_some() => {
-            Err(usage(format!(
-                "block {number} of {} is {words}, which a terminal does not show; --out FILE saves it",
+            Err(Fail::usage(format!(
+                "block {number} of {} is {summary}, which a terminal cannot show; save it with --out FILE",
                 task.id
             )))
         }
@@ -505,9 +505,8 @@ fn block(
 fn write_out(path: &Path, bytes: &[u8]) -> Result<u8, Fail> {
     let write = || std::fs::File::create(path)?.write_all(bytes);
     write().map_err(|error| {
-        let words = format!("could not write {}: {error}", path.display());
-        // The session itself is well.
-        Fail::usage(words)
+        // Not `CANNOT_SAVE`, which is about the session.
+        Fail::usage(format!("could not write {}: {error}", path.display()))
     })?;
     Ok(code::OK)
 }
@@ -518,23 +517,23 @@ pub(super) fn logs(context: &mut Context<'_>, logs: &Logs) -> Result<u8, Fail> {
     let task = context.find(&mut reader, &logs.id)?;
     let now = context.clock.now().wall;
     let since = logs.since.map(|since| since.at(now));
-    let is_wanted = |entry: &Entry| since.is_none_or(|since| entry.at >= since);
+    let is_recent = |entry: &Entry| since.is_none_or(|since| entry.at >= since);
     let style = if context.global.json {
-        Style::Json
+        OutputStyle::Json
     } else {
-        Style::Lines
+        OutputStyle::Lines
     };
-    let mut printer = Printer::new(task.id.clone(), context.reader()?, style, 0);
+    let mut printer = HistoryPrinter::new(task.id.clone(), context.reader()?, style, 0);
     let mut last_seq = 0;
     match logs.lines {
         Some(count) => {
             for entry in reader.history_tail(&task.id, count)? {
-                if is_wanted(&entry) {
+                if is_recent(&entry) {
                     printer.print(context, &task, &entry)?;
                 }
                 last_seq = entry.seq;
             }
-            // With nothing asked for, everything that is there counts as printed.
+            // With `-n 0`, all saved entries count as printed.
             last_seq = last_seq.max(if count == 0 { task.seq } else { 0 });
         }
         None => loop {
@@ -543,7 +542,7 @@ pub(super) fn logs(context: &mut Context<'_>, logs: &Logs) -> Result<u8, Fail> {
                 break;
             }
             for entry in &entries {
-                if is_wanted(entry) {
+                if is_recent(entry) {
                     printer.print(context, &task, entry)?;
                 }
                 last_seq = entry.seq;

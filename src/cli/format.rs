@@ -1,10 +1,10 @@
-//! What people read: history as lines, results as text, tasks as tables. Every server text is cleaned here.
+//! Text output: history entries as lines, results as text, rows as tables. All server text is cleaned here.
 
 use serde_json::Value;
 
 use crate::domain::{Block, Entry, HistoryEvent, Progress, TaskId, Wall, Words, text};
 
-/// Local time of day; the date too where it is another day than `today`.
+/// Local time of day, with the date unless it is the same day as `now`.
 pub(super) fn clock(at: Wall, now: Wall) -> String {
     let zone = jiff::tz::TimeZone::system();
     let local = |wall: Wall| {
@@ -31,7 +31,7 @@ pub(super) fn amount(progress: &Progress) -> String {
     )
 }
 
-/// ` 60 %`; nothing without a total, and nothing at its end: a hundred is for the answer to say, and less is wrong.
+/// ` 60 %`. Empty without a total, and at the total: only the result proves 100 %, and less would be wrong.
 fn percent(progress: &Progress) -> String {
     match progress.percent() {
         Some(percent) if progress.ratio() < Some(1.0) => format!(" {percent} %"),
@@ -39,7 +39,7 @@ fn percent(progress: &Progress) -> String {
     }
 }
 
-/// One line of history.
+/// A history entry as one line.
 pub(super) fn entry(id: &TaskId, entry: &Entry, now: Wall) -> String {
     let Words { kind, lead, text } = entry.message();
     let lead = match &entry.what {
@@ -52,7 +52,7 @@ pub(super) fn entry(id: &TaskId, entry: &Entry, now: Wall) -> String {
             };
             format!("{lead}{} ", percent(&step))
         }
-        // One task is one server's here, and who of it speaks matters little.
+        // The logger's name is left out: all entries are of one server.
         HistoryEvent::Log { .. } => String::new(),
         _ => lead,
     };
@@ -61,8 +61,7 @@ pub(super) fn entry(id: &TaskId, entry: &Entry, now: Wall) -> String {
     line.trim_end().to_owned()
 }
 
-/// The text of a result (a CallToolResult); what is no text is named with its type and size. A result of another shape is
-/// shown as what it is.
+/// The text of a `CallToolResult`. Other blocks are shown as type and size, and a result of another shape as JSON.
 pub(super) fn result(json: &str) -> String {
     let value = super::json::parsed(json);
     let blocks = value.get("content").and_then(Value::as_array);
@@ -73,23 +72,23 @@ pub(super) fn result(json: &str) -> String {
     ) {
         (_, Some(structured)) => super::json::pretty(structured),
         (Some(blocks), None) => blocks.iter().map(block).collect::<Vec<_>>().join("\n"),
-        // Also JSON that cannot be read, as when it is nested too deep.
+        // A JSON string, or text that is not readable JSON, e.g. because it is nested too deep.
         (None, None) if value.is_string() => text::clean_block(json).into_owned(),
         (None, None) => super::json::pretty(&value),
     }
 }
 
-/// The first block that is neither text nor a link, from 1.
-pub(super) fn first_media(json: &str) -> Option<usize> {
+/// The number of the first media block, counting from 1.
+pub(super) fn first_media_block(json: &str) -> Option<usize> {
     let value = super::json::parsed(json);
     let blocks = value.get("content").and_then(Value::as_array)?;
-    let place = blocks
+    let index = blocks
         .iter()
         .position(|block| matches!(Block::of(block), Block::Media(_)))?;
-    Some(place + 1)
+    Some(index + 1)
 }
 
-/// As [`result`], the text blocks byte for byte.
+/// As [`result`], with the text blocks unchanged.
 pub(super) fn raw_result(json: &str) -> String {
     let value = super::json::parsed(json);
     let blocks = value.get("content").and_then(Value::as_array);
@@ -112,11 +111,11 @@ fn block(block: &Value) -> String {
     }
 }
 
-/// Rows as aligned columns; the widest column among `gives` narrows until `columns` are not exceeded.
+/// Rows as aligned columns. If they exceed `columns`, the column with index `shrinks` narrows first.
 pub(super) fn table(
     rows: &[Vec<String>],
     columns: Option<usize>,
-    gives: usize,
+    shrinks: usize,
     ending: &str,
 ) -> Vec<String> {
     let count = rows.iter().map(Vec::len).max().unwrap_or(0);
@@ -131,17 +130,17 @@ pub(super) fn table(
         .collect();
     if let Some(columns) = columns {
         let gaps = 2 * count.saturating_sub(1);
-        let mut over = (widths.iter().sum::<usize>() + gaps).saturating_sub(columns);
-        if let Some(width) = widths.get_mut(gives) {
-            let less = over.min(width.saturating_sub(8));
+        let mut excess = (widths.iter().sum::<usize>() + gaps).saturating_sub(columns);
+        if let Some(width) = widths.get_mut(shrinks) {
+            let less = excess.min(width.saturating_sub(8));
             *width -= less;
-            over -= less;
+            excess -= less;
         }
-        // Still too wide: the right-most columns give what they have.
+        // Still too wide: narrow the other columns from the right.
         for width in widths.iter_mut().rev() {
-            let less = over.min(*width);
+            let less = excess.min(*width);
             *width -= less;
-            over -= less;
+            excess -= less;
         }
     }
     rows.iter()
@@ -173,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_result_is_its_text_and_names_what_is_none() {
+    fn shows_result_text_and_summarizes_other_blocks() {
         let json = r#"{"content":[{"type":"text","text":"a\u001b[31m\nb"},
             {"type":"image","mimeType":"image/png","data":"AAAAAAAA"},
             {"type":"resource_link","uri":"file:///x"}]}"#;
@@ -200,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hundred_percent_is_for_the_server_to_say() {
+    fn never_shows_a_hundred_percent() {
         let step = |value, total| {
             amount(&Progress {
                 value,
@@ -215,7 +214,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_table_is_never_wider_than_the_terminal(
+        fn table_fits_the_terminal(
             cells in prop::collection::vec(prop::collection::vec("[a-z日é ]{0,30}", 5), 1..5),
             columns in 1_usize..120,
         ) {

@@ -1,16 +1,16 @@
-//! `tools`, `call` and `again`: arguments as people type them, checked before anything is sent.
+//! `tools`, `call` and `again`: parses arguments and checks them against the tool's schema before anything is sent.
 
 use serde_json::{Map, Value};
 
 use super::{
     Context,
-    adopt::says_yes,
+    adopt::confirm,
     args::{Again, Call, How},
     block_on, dice,
     fail::{Fail, code},
-    follow::{Answers, Printer, Style, Until, follow},
+    follow::{FollowUntil, HistoryPrinter, OutputStyle, QuestionHandling, follow},
     json as documents,
-    live::Live,
+    live_session::LiveSession,
     target::Targets,
 };
 use crate::{
@@ -21,8 +21,8 @@ use crate::{
     store::Reader,
 };
 
-/// Tools named to somebody who asked for one that is not there; `tools` lists them all.
-const NAMED: usize = 40;
+/// How many tools the "no such tool" error names; `tools` lists them all.
+const MAX_NAMED_TOOLS: usize = 40;
 
 /// `tools`.
 pub(super) fn tools(context: &mut Context<'_>) -> Result<u8, Fail> {
@@ -30,8 +30,8 @@ pub(super) fn tools(context: &mut Context<'_>) -> Result<u8, Fail> {
     let server = Targets::of(context, &mut reader)?.one()?;
     let name = server.name.clone();
     let tools = block_on(async {
-        let mut live = Live::open(context, vec![server])?;
-        let tools = list(context, &mut live, &name).await;
+        let mut live = LiveSession::open(context, vec![server])?;
+        let tools = list_tools(context, &mut live, &name).await;
         live.leave(context, &[]).await;
         tools
     })?;
@@ -49,11 +49,11 @@ pub(super) fn tools(context: &mut Context<'_>) -> Result<u8, Fail> {
     let ending = context.terminal.ending();
     for tool in &tools {
         if let Some(fault) = &tool.fault {
-            let words = format!("not offered: {} ({fault})", tool.name);
-            context.terminal.remark(&text::clean_line(&words));
+            let message = format!("not usable: {} ({fault})", tool.name);
+            context.terminal.remark(&text::clean_line(&message));
             continue;
         }
-        let arguments: Vec<String> = tool.arguments().iter().map(takes).collect();
+        let arguments: Vec<String> = tool.arguments().iter().map(argument_usage).collect();
         let line = format!("{} {}", text::clean_line(&tool.name), arguments.join(" "));
         context.terminal.line(line.trim_end())?;
         let about = tool.description.as_deref().unwrap_or_default();
@@ -72,20 +72,20 @@ pub(super) fn tools(context: &mut Context<'_>) -> Result<u8, Fail> {
     Ok(code::OK)
 }
 
-/// `shard=INTEGER`, in brackets where it can be left out.
-pub(super) fn takes(spec: &ArgumentSpec) -> String {
+/// `shard=INTEGER`, in brackets if it is optional.
+pub(super) fn argument_usage(spec: &ArgumentSpec) -> String {
     let kind = match &spec.kind {
         ArgumentKind::Text => "TEXT".to_owned(),
         ArgumentKind::Number => "NUMBER".to_owned(),
         ArgumentKind::Integer => "INTEGER".to_owned(),
         ArgumentKind::Boolean => "true|false".to_owned(),
         ArgumentKind::Choice(choices) => {
-            let words: Vec<String> = choices.iter().map(plain).collect();
-            words.join("|")
+            let choices: Vec<String> = choices.iter().map(plain).collect();
+            choices.join("|")
         }
         ArgumentKind::Many(choices) => {
-            let words: Vec<String> = choices.iter().map(plain).collect();
-            words.join(",")
+            let choices: Vec<String> = choices.iter().map(plain).collect();
+            choices.join(",")
         }
         ArgumentKind::Json => "JSON".to_owned(),
     };
@@ -107,79 +107,78 @@ pub(super) fn takes(spec: &ArgumentSpec) -> String {
     }
 }
 
-/// A value without the quotes of a text.
+/// A value as text; strings without quotes.
 fn plain(value: &Value) -> String {
     value
         .as_str()
         .map_or_else(|| value.to_string(), str::to_owned)
 }
 
-pub(super) async fn list(
+pub(super) async fn list_tools(
     context: &mut Context<'_>,
-    live: &mut Live,
+    live: &mut LiveSession,
     server: &ServerName,
 ) -> Result<Vec<Tool>, Fail> {
     match live
-        .ask(context, SessionRequest::Tools(server.clone()))
+        .request(context, SessionRequest::Tools(server.clone()))
         .await?
     {
         SessionResponse::Tools(tools) => Ok(tools),
         _ => Err(Fail::new(
             code::BUG,
-            format!("{server} gave no list of tools"),
+            format!("{server} returned no tool list"),
         )),
     }
 }
 
 /// One `key=value` or `key:=json`.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Pair {
+pub(super) struct ArgumentPair {
     key: String,
-    value: Given,
+    value: PairValue,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Given {
-    /// As typed; the tool's schema says what it is.
+enum PairValue {
+    /// As typed; the tool's schema decides the type.
     Text(String),
-    /// As JSON.
     Json(Value),
 }
 
-pub(super) fn pair(text: &str) -> Result<Pair, Fail> {
-    let wrong = || {
+pub(super) fn parse_pair(text: &str) -> Result<ArgumentPair, Fail> {
+    let invalid = || {
         Fail::usage(format!(
-            "{text:?} is not an argument; write it as key=value, or as key:=json"
+            "invalid argument {text:?}: use key=value or key:=json"
         ))
     };
-    let (key, value) = text.split_once('=').ok_or_else(wrong)?;
+    let (key, value) = text.split_once('=').ok_or_else(invalid)?;
     let (key, value) = match key.strip_suffix(':') {
         Some(key) => {
             let json = serde_json::from_str(value).map_err(|error| {
                 Fail::usage(format!("the value of {key} is not valid JSON: {error}"))
             })?;
-            (key, Given::Json(json))
+            (key, PairValue::Json(json))
         }
-        None => (key, Given::Text(value.to_owned())),
+        None => (key, PairValue::Text(value.to_owned())),
     };
     if key.is_empty() {
-        return Err(wrong());
+        return Err(invalid());
     }
-    Ok(Pair {
+    Ok(ArgumentPair {
         key: key.to_owned(),
         value,
     })
 }
 
-/// `--args`: the text itself, a file, or stdin.
-fn object(text: &str) -> Result<Map<String, Value>, Fail> {
-    let from =
+/// Reads `--args`: a JSON object, `@FILE` or `-` for stdin.
+fn parse_args_object(text: &str) -> Result<Map<String, Value>, Fail> {
+    let read_error =
         |error: std::io::Error, what: &str| Fail::usage(format!("could not read {what}: {error}"));
     let json = match text {
         "-" => std::io::read_to_string(std::io::stdin())
-            .map_err(|error| from(error, "the arguments from stdin"))?,
+            .map_err(|error| read_error(error, "the arguments from stdin"))?,
         _ => match text.strip_prefix('@') {
-            Some(path) => std::fs::read_to_string(path).map_err(|error| from(error, path))?,
+            Some(path) => std::fs::read_to_string(path).map_err(|error| read_error(error, path))?,
             None => text.to_owned(),
         },
     };
@@ -192,55 +191,55 @@ fn object(text: &str) -> Result<Map<String, Value>, Fail> {
     }
 }
 
-/// Puts typed values among others: what a text stands for is said by what is wanted there.
-pub(super) fn read_pairs(
-    pairs: Vec<Pair>,
+/// Adds the pairs to `into`; the specs decide the type of each text value.
+pub(super) fn apply_pairs(
+    pairs: Vec<ArgumentPair>,
     specs: &[ArgumentSpec],
     into: &mut Map<String, Value>,
 ) -> Result<(), String> {
-    for Pair { key, value } in pairs {
+    for ArgumentPair { key, value } in pairs {
         let spec = specs.iter().find(|spec| spec.name == key);
         let value = match (value, spec) {
-            (Given::Json(value), _) => value,
-            (Given::Text(typed), Some(spec)) => spec
+            (PairValue::Json(value), _) => value,
+            (PairValue::Text(typed), Some(spec)) => spec
                 .read(&typed)
-                .map_err(|wanted| format!("{key} must be {wanted}, not {typed:?}"))?,
-            (Given::Text(typed), None) => Value::String(typed),
+                .map_err(|expected| format!("{key} must be {expected}, not {typed:?}"))?,
+            (PairValue::Text(typed), None) => Value::String(typed),
         };
         into.insert(key, value);
     }
     Ok(())
 }
 
-/// The arguments of a call, checked against the tool where its list was asked for; and why its schema could not be used
-/// for that, where it could not.
-pub(super) fn arguments(
+/// The arguments of a call, checked against the tool if it is known. The second value says why its schema is unusable, in
+/// which case nothing was checked.
+pub(super) fn build_arguments(
     mut base: Map<String, Value>,
-    pairs: Vec<Pair>,
+    pairs: Vec<ArgumentPair>,
     tool: Option<&Tool>,
 ) -> Result<(Map<String, Value>, Option<String>), String> {
     let specs = tool.map(Tool::arguments).unwrap_or_default();
-    read_pairs(pairs, &specs, &mut base)?;
+    apply_pairs(pairs, &specs, &mut base)?;
     let checked = tool.map(|tool| tool.check(&base)).unwrap_or_default();
     if checked.complaints.is_empty() {
         return Ok((base, checked.unusable));
     }
-    let words: Vec<String> = checked.complaints.iter().map(ToString::to_string).collect();
+    let errors: Vec<String> = checked.complaints.iter().map(ToString::to_string).collect();
     let name = tool.map_or("", |tool| tool.name.as_str());
-    let line = format!("{name}: {}", words.join(", "));
+    let line = format!("{name}: {}", errors.join(", "));
     Err(text::clean_line(&line).into_owned())
 }
 
-/// A call, before its arguments are final.
-struct Draft {
+/// A call whose arguments are not checked yet.
+struct CallDraft {
     server: ServerRef,
     tool: String,
     base: Map<String, Value>,
-    pairs: Vec<Pair>,
+    pairs: Vec<ArgumentPair>,
     once: Option<String>,
     origin: Option<TaskId>,
-    /// A repeat was agreed to beforehand.
-    is_agreed: bool,
+    /// No confirmation is needed to repeat it.
+    is_confirmed: bool,
     how: How,
 }
 
@@ -252,25 +251,25 @@ pub(super) fn call(context: &mut Context<'_>, call: Call) -> Result<u8, Fail> {
     let base = call
         .args
         .as_deref()
-        .map_or_else(|| Ok(Map::new()), object)?;
+        .map_or_else(|| Ok(Map::new()), parse_args_object)?;
     let pairs = call
         .pairs
         .iter()
-        .map(|text| pair(text))
+        .map(|text| parse_pair(text))
         .collect::<Result<_, _>>()?;
     let Call {
         tool, once, how, ..
     } = call;
-    start(
+    run_call(
         context,
-        Draft {
+        CallDraft {
             server,
             tool,
             base,
             pairs,
             once,
             origin: None,
-            is_agreed: true,
+            is_confirmed: true,
             how,
         },
     )
@@ -297,7 +296,7 @@ pub(super) fn again(context: &mut Context<'_>, again: Again) -> Result<u8, Fail>
     let pairs = again
         .pairs
         .iter()
-        .map(|text| pair(text))
+        .map(|text| parse_pair(text))
         .collect::<Result<Vec<_>, _>>()?;
     let Again { how, yes, .. } = again;
     let how = How {
@@ -308,44 +307,44 @@ pub(super) fn again(context: &mut Context<'_>, again: Again) -> Result<u8, Fail>
             .or(Some(old.on_input).filter(|it| *it != OnInput::Ask)),
         ..how
     };
-    start(
+    run_call(
         context,
-        Draft {
+        CallDraft {
             server,
             tool: old.tool,
             base,
             pairs,
             once: None,
             origin: Some(old.id),
-            is_agreed: yes,
+            is_confirmed: yes,
             how,
         },
     )
 }
 
-fn start(context: &mut Context<'_>, draft: Draft) -> Result<u8, Fail> {
+fn run_call(context: &mut Context<'_>, draft: CallDraft) -> Result<u8, Fail> {
     let style = if context.global.json {
-        Style::Json
+        OutputStyle::Json
     } else {
-        Style::Call
+        OutputStyle::Call
     };
-    let has_person = !context.global.json && !draft.how.detach && context.terminal.can_ask();
-    let answers = match draft.how.on_input {
-        None if has_person => Answers::Here,
-        _ => Answers::Elsewhere,
+    let can_prompt = !context.global.json && !draft.how.detach && context.terminal.can_ask();
+    let questions = match draft.how.on_input {
+        None if can_prompt => QuestionHandling::Prompt,
+        _ => QuestionHandling::Exit,
     };
     let mut reader = context.reader()?;
     block_on(async {
-        let mut live = Live::open(context, vec![draft.server.clone()])?;
+        let mut live = LiveSession::open(context, vec![draft.server.clone()])?;
         let until = if draft.how.detach {
-            Until::Detachable
+            FollowUntil::Detachable
         } else {
-            Until::TheEnd
+            FollowUntil::Ended
         };
-        match begin(context, &mut live, &mut reader, draft).await {
+        match start_call(context, &mut live, &mut reader, draft).await {
             Ok(id) => {
-                let printer = Printer::new(id, reader, style, 0);
-                follow(context, live, printer, until, answers).await
+                let printer = HistoryPrinter::new(id, reader, style, 0);
+                follow(context, live, printer, until, questions).await
             }
             Err(fail) => {
                 live.leave(context, &[]).await;
@@ -355,38 +354,37 @@ fn start(context: &mut Context<'_>, draft: Draft) -> Result<u8, Fail> {
     })
 }
 
-/// Sends the call on its way; its intent is on disk when this returns.
-async fn begin(
+/// Checks the call and hands it to the engine. It is on disk when this returns.
+async fn start_call(
     context: &mut Context<'_>,
-    live: &mut Live,
+    live: &mut LiveSession,
     reader: &mut Reader,
-    draft: Draft,
+    draft: CallDraft,
 ) -> Result<TaskId, Fail> {
-    let Draft {
+    let CallDraft {
         server,
         tool,
         base,
         pairs,
         once,
         origin,
-        is_agreed,
+        is_confirmed,
         how,
     } = draft;
     let needs_schema = pairs
         .iter()
-        .any(|pair| matches!(pair.value, Given::Text(_)));
-    // What used this key before comes back without a server being asked.
-    let is_used = match &once {
+        .any(|pair| matches!(pair.value, PairValue::Text(_)));
+    // If the key was used before, that task is returned without contacting the server.
+    let is_key_used = match &once {
         Some(key) => reader.once(key)?.is_some(),
         None => false,
     };
-    let is_kept = !needs_schema && is_used;
-    let listed = if is_kept {
+    let listed = if is_key_used && !needs_schema {
         Vec::new()
     } else {
-        match list(context, live, &server.name).await {
+        match list_tools(context, live, &server.name).await {
             Err(Fail::Said { code, words }) if code == code::UNREACHABLE => {
-                // A server that was reached before is waited for, with the tools that it had then.
+                // If the server was reached before, use the tools it had then; the call waits for it.
                 let links = reader.links()?;
                 let known = links
                     .into_iter()
@@ -400,69 +398,70 @@ async fn begin(
     if described.is_none() && !listed.is_empty() {
         let offered = || listed.iter().filter(|tool| tool.is_offered());
         let names: Vec<&str> = offered()
-            .take(NAMED)
+            .take(MAX_NAMED_TOOLS)
             .map(|tool| tool.name.as_str())
             .collect();
-        let more = offered().count().saturating_sub(NAMED);
+        let more = offered().count().saturating_sub(MAX_NAMED_TOOLS);
         let more = match more {
             0 => String::new(),
             more => format!(" and {} more", text::grouped(more as u64)),
         };
         let near = text::nearest(&tool, offered().map(|tool| tool.name.as_str()));
         let near = near.map_or(String::new(), |near| {
-            format!("did you mean {}? ", text::clean_line(near))
+            format!(" (did you mean {}?)", text::clean_line(near))
         });
         return Err(Fail::usage(format!(
-            "{} has no tool {tool}; {near}it has {}{more}",
+            "{} has no tool {tool}{near}; it has {}{more}",
             server.name,
             text::clean_line(&names.join(", "))
         )));
     }
     let before = base.clone();
-    // Said once it goes out, and not where it stays here after all.
-    let mut notes: Vec<String> = Vec::new();
+    // Shown only if the call is started.
+    let mut notices: Vec<String> = Vec::new();
     let arguments = if how.unchecked {
         let specs = described.map(Tool::arguments).unwrap_or_default();
         let mut arguments = base;
-        read_pairs(pairs, &specs, &mut arguments)
+        apply_pairs(pairs, &specs, &mut arguments)
             .map(|()| arguments)
-            .map_err(|complaint| Fail::usage(format!("{complaint}; write it as key:=json")))?
+            .map_err(|error| Fail::usage(format!("{error}; use key:=json to send another type")))?
     } else {
-        let checked = arguments(base, pairs, described).map_err(|complaint| {
+        let checked = build_arguments(base, pairs, described).map_err(|error| {
             let flags = context.flags();
             Fail::usage(format!(
-                "{complaint}; nothing was sent. `longhaul{flags} -s {} tools` shows what it takes; --unchecked sends it \
-                 all the same",
+                "{error}; nothing was sent. `longhaul{flags} -s {} tools` shows its arguments; use --unchecked to send \
+                 it anyway",
                 super::quoted(server.name.as_str())
             ))
         })?;
         if let (arguments, Some(why)) = &checked
             && !arguments.is_empty()
         {
-            let words = format!("{tool}: its schema cannot be used: {why}; sent unchecked");
-            notes.push(words);
+            notices.push(format!(
+                "{tool}: arguments sent unchecked because its schema is unusable: {why}"
+            ));
         }
         checked.0
     };
     if origin.is_some() {
-        for line in changes(&before, &arguments) {
+        for line in changed_arguments(&before, &arguments) {
             context.terminal.remark(&line);
         }
-        if !is_agreed && described.is_none_or(Tool::may_harm_again) {
+        if !is_confirmed && described.is_none_or(Tool::may_harm_again) {
             let why = Tool::doubt_of_repeat(described);
             let question =
                 text::clean_line(&format!("{} {why}; run {tool} again? y/N", server.name))
                     .into_owned();
-            if !says_yes(context, &question)? {
-                let words = format!(
-                    "{} {why}, so nothing was sent; --yes runs it again",
+            if !confirm(context, &question)? {
+                let message = format!(
+                    "{} {why}, so nothing was sent; use --yes to run it again",
                     server.name
                 );
-                return Err(Fail::usage(text::clean_line(&words)));
+                return Err(Fail::usage(text::clean_line(&message)));
             }
         }
     }
-    let usual = context.config()?.usual_limits().of(&server.name);
+    let defaults = context.config()?.usual_limits().of(&server.name);
     let id = TaskId::from_bits(dice());
     let arguments = Value::Object(arguments).to_string();
     let new = NewCall {
@@ -470,28 +469,27 @@ async fn begin(
         tag: how.tag,
         once,
         origin,
-        // Beside another one that drives, our leaving ends nothing.
+        // If another process drives, our exit ends nothing.
         must_survive: how.detach && live.is_driver,
         is_unchecked: how.unchecked,
         limits: Limits {
-            idle: how.idle_timeout.map_or(usual.idle, |limit| limit.0),
-            hard: how.max_time.map_or(usual.hard, |limit| limit.0),
+            idle: how.idle_timeout.map_or(defaults.idle, |limit| limit.0),
+            hard: how.max_time.map_or(defaults.hard, |limit| limit.0),
         },
         on_input: how.on_input.unwrap_or_default(),
         ..NewCall::new(id, server.name, tool, arguments)
     };
-    let wanted = new.id.clone();
+    let new_id = new.id.clone();
     let has_key = new.once.is_some();
-    let (asked_tool, asked_arguments) = (new.tool.clone(), new.arguments.clone());
+    let (new_tool, new_arguments) = (new.tool.clone(), new.arguments.clone());
     match live
-        .ask(context, SessionRequest::Start(Box::new(new)))
+        .request(context, SessionRequest::Start(Box::new(new)))
         .await?
     {
         SessionResponse::Started(id) => {
-            if has_key && id != wanted {
+            if has_key && id != new_id {
                 let before = context.find(reader, id.as_str())?;
-                let is_other = before.tool != asked_tool || before.arguments != asked_arguments;
-                if is_other {
+                if before.tool != new_tool || before.arguments != new_arguments {
                     context.terminal.say(&format!(
                         "longhaul: key already used by {id} with a different call: {} {}; nothing was started; choose another --once key",
                         text::clean_line(&before.tool),
@@ -503,34 +501,31 @@ async fn begin(
                     ));
                 }
             } else {
-                for note in &notes {
-                    context.terminal.remark(&text::clean_line(note));
+                for notice in &notices {
+                    context.terminal.remark(&text::clean_line(notice));
                 }
             }
             Ok(id)
         }
-        _ => Err(Fail::new(
-            code::BUG,
-            "the engine did not say what it started",
-        )),
+        _ => Err(Fail::new(code::BUG, "the engine returned no task id")),
     }
 }
 
-/// What differs from the task that is repeated.
-fn changes(before: &Map<String, Value>, after: &Map<String, Value>) -> Vec<String> {
+/// One line for each argument that differs from the repeated call.
+fn changed_arguments(before: &Map<String, Value>, after: &Map<String, Value>) -> Vec<String> {
     after
         .iter()
         .filter(|(key, value)| before.get(*key) != Some(value))
         .map(|(key, value)| {
-            let old = before.get(key).map_or("(left out)".to_owned(), plain);
+            let old = before.get(key).map_or("not set".to_owned(), plain);
             let line = format!("changed {key}: {old} -> {}", plain(value));
             text::clean_line(&line).into_owned()
         })
         .collect()
 }
 
-/// The words that a list of tasks shows for a call without a name of the user's: tool and arguments.
-pub(super) fn title(task: &crate::domain::Task) -> String {
+/// The title of a task in lists: the user's name for it, else tool and arguments.
+pub(super) fn task_title(task: &crate::domain::Task) -> String {
     if let Some(name) = &task.name {
         return text::clean_line(name).into_owned();
     }
@@ -566,51 +561,51 @@ mod tests {
         }
     }
 
-    fn built(pairs: &[&str]) -> Result<Value, String> {
+    fn build(pairs: &[&str]) -> Result<Value, String> {
         let pairs = pairs
             .iter()
-            .map(|text| pair(text))
+            .map(|text| parse_pair(text))
             .collect::<Result<_, _>>()
             .unwrap();
-        match arguments(Map::new(), pairs, Some(&tool())) {
+        match build_arguments(Map::new(), pairs, Some(&tool())) {
             Ok((object, _)) => Ok(Value::Object(object)),
-            Err(words) => Err(words),
+            Err(error) => Err(error),
         }
     }
 
     #[test]
-    fn a_typed_value_becomes_what_the_tool_wants() {
+    fn converts_typed_values_by_the_schema() {
         assert_eq!(
-            built(&["n=50", "x=0.5", "b=yes", "s=50", "c=1", "free=1", "j:=[1]"]),
+            build(&["n=50", "x=0.5", "b=yes", "s=50", "c=1", "free=1", "j:=[1]"]),
             Ok(json!({"n": 50, "x": 0.5, "b": true, "s": "50", "c": 1, "free": "1", "j": [1]}))
         );
-        assert_eq!(built(&["n=1", "s=a=b"]), Ok(json!({"n": 1, "s": "a=b"})));
+        assert_eq!(build(&["n=1", "s=a=b"]), Ok(json!({"n": 1, "s": "a=b"})));
     }
 
     #[test]
-    fn what_the_tool_would_refuse_is_said_before_it_is_sent() {
+    fn rejects_arguments_that_break_the_schema() {
         assert!(
-            built(&["n=5.5"])
+            build(&["n=5.5"])
                 .unwrap_err()
                 .contains("n must be a whole number")
         );
         assert!(
-            built(&["n=1", "b=perhaps"])
+            build(&["n=1", "b=perhaps"])
                 .unwrap_err()
                 .contains("true or false")
         );
-        let slip = built(&["s=x", "nn=1"]).unwrap_err();
+        let typo = build(&["s=x", "nn=1"]).unwrap_err();
         assert!(
-            slip.contains("n is missing, nn is not an argument of this tool (did you mean n?)"),
-            "{slip}"
+            typo.contains("n is missing, nn is not an argument of this tool (did you mean n?)"),
+            "{typo}"
         );
-        assert!(built(&["s=x"]).unwrap_err().contains("n is missing"));
+        assert!(build(&["s=x"]).unwrap_err().contains("n is missing"));
     }
 
     #[test]
-    fn an_argument_without_a_key_is_refused() {
+    fn rejects_an_argument_without_a_key() {
         for text in ["novalue", "=x", ":=1", "k:={"] {
-            assert!(pair(text).is_err(), "{text}");
+            assert!(parse_pair(text).is_err(), "{text}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `pause`, `resume`, `cancel`, `wait`, `rm` and `clean`: asking, and saying what came of it.
+//! `pause`, `resume`, `cancel`, `wait`, `edit`, `rm` and `clean`: send the request and report the result.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,11 +6,10 @@ use super::{
     Context,
     args::{Clean, EditTask, Limit, Rm, Wait, Which},
     block_on,
-    fail::{Fail, code, outcome, worst},
-    follow::{forgotten, wants},
-    json,
-    live::{Event, Live},
-    read,
+    fail::{Fail, code, exit_code_of, worst},
+    follow::{forgotten_error, sign_in_needed},
+    inspect, json,
+    live_session::{LiveEvent, LiveSession},
     target::Targets,
 };
 use crate::{
@@ -21,15 +20,13 @@ use crate::{
     store::ListFilter,
 };
 
-/// How long a server that cannot be reached is waited for before that is said.
+/// How long to wait for an unreachable server before giving up.
 const REACH_WITHIN: Duration = Duration::from_secs(10);
 
-/// How long a change may take until it stands in the session file; a driver saves four times a second.
+/// How long an edit may take to reach the session file; a driver saves four times a second.
 const SAVED_WITHIN: Duration = Duration::from_secs(5);
-/// How often that is looked for.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What is asked of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TaskAction {
     Pause,
@@ -38,7 +35,7 @@ pub(super) enum TaskAction {
 }
 
 impl TaskAction {
-    fn ask(self, id: TaskId) -> SessionRequest {
+    fn request(self, id: TaskId) -> SessionRequest {
         match self {
             Self::Pause => SessionRequest::Pause(id),
             Self::Resume => SessionRequest::Resume(id),
@@ -46,8 +43,8 @@ impl TaskAction {
         }
     }
 
-    /// Whether `--all` means this task.
-    fn concerns(self, task: &Task) -> bool {
+    /// Whether `--all` includes this task.
+    fn applies_to(self, task: &Task) -> bool {
         match self {
             Self::Pause => task.status == Status::Running,
             Self::Resume => task.status == Status::Paused,
@@ -56,23 +53,27 @@ impl TaskAction {
     }
 }
 
-/// What came of a wish.
-struct Came {
+/// How an action on one task ended.
+struct ActionResult {
     code: u8,
-    words: String,
+    message: String,
 }
 
-impl Came {
-    fn new(code: u8, words: impl Into<String>) -> Self {
+impl ActionResult {
+    fn new(code: u8, message: impl Into<String>) -> Self {
         Self {
             code,
-            words: words.into(),
+            message: message.into(),
         }
     }
 }
 
 /// `pause`, `resume`, `cancel`.
-pub(super) fn act(context: &mut Context<'_>, wish: TaskAction, which: &Which) -> Result<u8, Fail> {
+pub(super) fn control(
+    context: &mut Context<'_>,
+    action: TaskAction,
+    which: &Which,
+) -> Result<u8, Fail> {
     context.may_act()?;
     let mut reader = context.reader_to_act()?;
     let tasks = if let Some(id) = &which.id {
@@ -84,7 +85,7 @@ pub(super) fn act(context: &mut Context<'_>, wish: TaskAction, which: &Which) ->
         })?;
         tasks
             .into_iter()
-            .filter(|task| wish.concerns(task))
+            .filter(|task| action.applies_to(task))
             .collect()
     };
     let servers = Targets::of(context, &mut reader)?;
@@ -92,78 +93,81 @@ pub(super) fn act(context: &mut Context<'_>, wish: TaskAction, which: &Which) ->
         [] => {
             context
                 .terminal
-                .remark("nothing to do: no task of this session is in that state");
+                .remark("nothing to do: no task in this session is in that state");
             return Ok(code::OK);
         }
         [task] => servers.for_task(&task.server)?,
         _ => servers.all()?,
     };
     block_on(async {
-        let mut live = Live::open(context, servers)?;
+        let mut live = LiveSession::open(context, servers)?;
         let mut codes = Vec::new();
         for task in &tasks {
-            let came = match carry_out(context, &mut live, wish, task).await {
-                Ok(came) => came,
-                // Of many, one that cannot does not keep the others.
+            let result = match run_action(context, &mut live, action, task).await {
+                Ok(result) => result,
+                // With --all, one failure does not stop the others.
                 Err(Fail::Said { code, words }) if which.all && code < code::BUG => {
-                    Came { code, words }
+                    ActionResult::new(code, words)
                 }
                 Err(fail) => {
                     live.close();
                     return Err(fail);
                 }
             };
-            let words = text::clean_line(&came.words).into_owned();
-            if came.code == code::OK && context.global.json {
+            let message = text::clean_line(&result.message).into_owned();
+            if result.code == code::OK && context.global.json {
                 let task = context.find(&mut reader, task.id.as_str())?;
-                let document = read::document(context, &mut reader, &task)?;
+                let document = inspect::document(context, &mut reader, &task)?;
                 context.terminal.document(&json::text_of(&document))?;
-            } else if came.code == code::OK {
-                context.terminal.line(&words)?;
+            } else if result.code == code::OK {
+                context.terminal.line(&message)?;
             } else {
-                context.terminal.say(&format!("longhaul: {words}"));
+                context.terminal.say(&format!("longhaul: {message}"));
             }
-            codes.push(came.code);
+            codes.push(result.code);
         }
         live.leave(context, &[]).await;
         Ok(worst(codes.into_iter()))
     })
 }
 
-/// Asks, and waits for proof or for the limit.
-async fn carry_out(
+/// Sends the request, then waits for proof that it worked, or for [`REACH_WITHIN`].
+async fn run_action(
     context: &mut Context<'_>,
-    live: &mut Live,
-    wish: TaskAction,
+    live: &mut LiveSession,
+    action: TaskAction,
     before: &Task,
-) -> Result<Came, Fail> {
+) -> Result<ActionResult, Fail> {
     let id = &before.id;
-    match live.outcome(context, wish.ask(id.clone())).await? {
+    match live
+        .try_request(context, action.request(id.clone()))
+        .await?
+    {
         Ok(_) => {}
-        // It settled since it was looked up: what it came to is the answer, and is in the news.
+        // It settled since it was looked up; the next view of it says how.
         Err(RequestError::Settled(_)) if !before.status.is_settled() => {}
         Err(refused) => return Err(refused.into()),
     }
-    let begin = tokio::time::Instant::now();
+    let started = tokio::time::Instant::now();
     let mut was_asked = false;
     loop {
         if let Some(view) = live.tasks.get(id).cloned() {
-            let is_late = begin.elapsed() >= REACH_WITHIN;
+            let is_late = started.elapsed() >= REACH_WITHIN;
             if view.task.forgotten_at.is_some() {
-                return Err(forgotten(context, id));
+                return Err(forgotten_error(context, id));
             }
             if is_late && view.contact == Connectivity::NeedsLogin {
-                let (why, hint) = wants(context, live, &view.task.server);
-                let words = format!("{why}; nothing came of it, {id} stays as it was. {hint}");
-                return Ok(Came::new(code::NEEDS_LOGIN, words));
+                let (why, hint) = sign_in_needed(context, live, &view.task.server);
+                let message = format!("{why}; {id} is unchanged. {hint}");
+                return Ok(ActionResult::new(code::NEEDS_LOGIN, message));
             }
-            if let Some(came) = judge(wish, before, &view, was_asked, is_late) {
-                return Ok(came);
+            if let Some(result) = check_view(action, before, &view, was_asked, is_late) {
+                return Ok(result);
             }
             was_asked |= view.task.asked.is_some();
         }
-        // Not only news move this on: what cannot be reached is given up by time.
-        let next = match begin
+        // An unreachable server sends no events, so wake up at the time limit too.
+        let next = match started
             .checked_add(REACH_WITHIN)
             .filter(|at| *at > tokio::time::Instant::now())
         {
@@ -171,15 +175,15 @@ async fn carry_out(
             None => Ok(live.next(context).await),
         };
         match next {
-            Ok(Ok(Event::Session(SessionEvent::Erased(gone)))) if gone == *id => {
-                return Err(forgotten(context, id));
+            Ok(Ok(LiveEvent::Session(SessionEvent::Erased(gone)))) if gone == *id => {
+                return Err(forgotten_error(context, id));
             }
-            Ok(Ok(Event::Session(_))) | Err(_) => {}
-            Ok(Ok(Event::Interrupted)) if live.warns(context, None) => {}
-            Ok(Ok(Event::Interrupted | Event::Ended)) => {
+            Ok(Ok(LiveEvent::Session(_))) | Err(_) => {}
+            Ok(Ok(LiveEvent::Interrupted)) if live.warn_of_loss(context, None) => {}
+            Ok(Ok(LiveEvent::Interrupted | LiveEvent::Terminated)) => {
                 return Err(Fail::new(
                     code::INTERRUPTED,
-                    format!("interrupted; what was asked of {id} stays asked"),
+                    format!("interrupted; the request for {id} stays pending"),
                 ));
             }
             Ok(Err(fail)) => return Err(fail),
@@ -187,86 +191,80 @@ async fn carry_out(
     }
 }
 
-/// What the newest picture says of a wish.
-fn judge(
-    wish: TaskAction,
+/// The result that the newest view of a task shows, if any.
+fn check_view(
+    action: TaskAction,
     before: &Task,
     view: &TaskView,
     was_asked: bool,
     is_late: bool,
-) -> Option<Came> {
+) -> Option<ActionResult> {
     let task = &view.task;
     let id = &task.id;
-    let is_over = was_asked && task.asked.is_none();
+    let was_dropped = was_asked && task.asked.is_none();
     let remark = task.remark.as_deref();
     if is_late && let Connectivity::Offline { why, .. } = &view.contact {
-        let words = format!(
-            "{} cannot be reached ({why}), so nothing came of it; {id} stays as it was",
-            task.server
-        );
-        return Some(Came::new(code::UNREACHABLE, words));
+        let message = format!("cannot reach {} ({why}); {id} is unchanged", task.server);
+        return Some(ActionResult::new(code::UNREACHABLE, message));
     }
-    let came = match (wish, &task.status) {
-        (TaskAction::Cancel, Status::Cancelled) => Came::new(
+    let result = match (action, &task.status) {
+        (TaskAction::Cancel, Status::Cancelled) => ActionResult::new(
             code::OK,
             match remark {
                 Some(remark) => format!("{id} is cancelled; {remark}"),
                 None => format!("{id} is cancelled"),
             },
         ),
-        (TaskAction::Pause, Status::Paused) => Came::new(
+        (TaskAction::Pause, Status::Paused) => ActionResult::new(
             code::OK,
             match &task.progress {
-                Some(progress) => format!("{id} is paused at {}", super::lines::amount(progress)),
+                Some(progress) => format!("{id} is paused at {}", super::format::amount(progress)),
                 None => format!("{id} is paused"),
             },
         ),
         (TaskAction::Resume, Status::Running) => {
             let has_new_attempt = task.attempts_made() > before.attempts_made();
-            let is_taken = task
+            let is_sent = task
                 .attempt()
                 .is_some_and(|attempt| attempt.phase >= Phase::Open);
             if before.status != Status::Paused {
-                // Looking for it takes a connection; without one the time limit above decides.
+                // Finding it takes a connection; without one the time limit above decides.
                 if !matches!(
                     view.contact,
                     Connectivity::Live { .. } | Connectivity::Quiet { .. }
                 ) {
                     return None;
                 }
-                Came::new(code::OK, format!("{id} is running, contact is live"))
-            } else if has_new_attempt && is_taken {
-                Came::new(
+                ActionResult::new(code::OK, format!("{id} is running and connected"))
+            } else if has_new_attempt && is_sent {
+                ActionResult::new(
                     code::OK,
-                    format!("{id} goes on, attempt {}", task.attempts_made()),
+                    format!("{id} resumed, attempt {}", task.attempts_made()),
                 )
             } else {
                 return None;
             }
         }
         (TaskAction::Pause | TaskAction::Cancel, status)
-            if status.is_settled() || wish == TaskAction::Pause && status.ends_waiting() =>
+            if status.is_settled() || action == TaskAction::Pause && status.ends_waiting() =>
         {
-            let words = format!(
-                "{id} is {} already: {}",
-                status.label(),
-                remark.unwrap_or("it was faster")
-            );
-            Came::new(code::TOOL_FAILED, words)
+            let remark = remark.map_or(String::new(), |remark| format!(": {remark}"));
+            let message = format!("{id} is already {}{remark}", status.label());
+            ActionResult::new(code::TOOL_FAILED, message)
         }
         (TaskAction::Resume, status) if status.ends_waiting() => {
-            Came::new(outcome(task), format!("{id} is {}", status.label()))
+            ActionResult::new(exit_code_of(task), format!("{id} is {}", status.label()))
         }
-        _ if is_over => Came::new(
+        _ if was_dropped => ActionResult::new(
             code::TOOL_FAILED,
             remark.map_or_else(
-                || format!("nothing came of it; {id} is {}", task.status.label()),
+                || format!("the request had no effect; {id} is {}", task.status.label()),
                 str::to_owned,
             ),
         ),
         _ => return None,
     };
-    Some(came)
+    Some(result)
 }
 
 /// `wait`.
@@ -274,7 +272,7 @@ pub(super) fn wait(context: &mut Context<'_>, wait: &Wait) -> Result<u8, Fail> {
     let mut reader = context.reader()?;
     if wait.ids.is_empty() && wait.tag.is_none() {
         return Err(Fail::usage(format!(
-            "wait for which tasks? name them, or all with a tag: longhaul wait --tag TAG{0}; `longhaul ls{0}` lists them",
+            "no task given; name tasks, or a tag: longhaul wait --tag TAG{0}; `longhaul ls{0}` lists tasks and ids",
             context.flags()
         )));
     }
@@ -288,7 +286,7 @@ pub(super) fn wait(context: &mut Context<'_>, wait: &Wait) -> Result<u8, Fail> {
         );
         if tasks.is_empty() {
             return Err(Fail::usage(format!(
-                "no task has the tag {tag:?}; `longhaul ls{}` lists what there is",
+                "no task has the tag {tag:?}; `longhaul ls{}` lists all tasks",
                 context.flags()
             )));
         }
@@ -303,26 +301,26 @@ pub(super) fn wait(context: &mut Context<'_>, wait: &Wait) -> Result<u8, Fail> {
     let (mut ended, mut open): (Vec<Task>, Vec<Task>) = tasks
         .into_iter()
         .partition(|task| task.status.ends_waiting());
-    let mut stuck = None;
+    let mut blocked = None;
     if !is_enough(wait, &ended, &open) {
         for task in &open {
             if task.forgotten_at.is_some() {
-                return Err(forgotten(context, &task.id));
+                return Err(forgotten_error(context, &task.id));
             }
             servers.must_know(&task.server)?;
         }
         let servers = servers.all()?;
-        stuck = block_on(async {
-            let mut live = Live::open(context, servers)?;
+        blocked = block_on(async {
+            let mut live = LiveSession::open(context, servers)?;
             match wait_for(context, &mut live, wait, &mut ended, &mut open).await {
-                Ok(stuck) => {
-                    // What cannot end any more as things are keeps nobody.
-                    let ours: Vec<TaskId> = match &stuck {
+                Ok(blocked) => {
+                    // Do not stay for tasks that cannot finish without a person.
+                    let ours: Vec<TaskId> = match &blocked {
                         Some(_) => open.iter().map(|task| task.id.clone()).collect(),
                         None => Vec::new(),
                     };
                     live.leave(context, &ours).await;
-                    Ok(stuck)
+                    Ok(blocked)
                 }
                 Err(fail) => {
                     live.close();
@@ -333,7 +331,7 @@ pub(super) fn wait(context: &mut Context<'_>, wait: &Wait) -> Result<u8, Fail> {
     }
     for task in &ended {
         if context.global.json {
-            let document = read::document(context, &mut reader, task)?;
+            let document = inspect::document(context, &mut reader, task)?;
             context.terminal.document(&json::text_of(&document))?;
         } else {
             let reason = task.why().map_or(String::new(), |reason| {
@@ -344,43 +342,45 @@ pub(super) fn wait(context: &mut Context<'_>, wait: &Wait) -> Result<u8, Fail> {
                 .line(&format!("{} {}{reason}", task.id, task.status.label()))?;
             if task.status == Status::InputRequired {
                 let (id, flags) = (&task.id, context.flags());
-                context
-                    .terminal
-                    .say(&format!("longhaul: {id} asks: longhaul answer {id}{flags}"));
+                context.terminal.say(&format!(
+                    "longhaul: {id} has a question: longhaul answer {id}{flags}"
+                ));
             }
         }
     }
-    match stuck {
+    match blocked {
         Some(fail) => Err(fail),
-        None => Ok(worst(ended.iter().map(outcome))),
+        None => Ok(worst(ended.iter().map(exit_code_of))),
     }
 }
 
-/// Whether `wait` has what it waits for.
 fn is_enough(wait: &Wait, ended: &[Task], open: &[Task]) -> bool {
     open.is_empty() || wait.any && !ended.is_empty()
 }
 
-/// Waits until enough has ended; a failure comes back where what is still open cannot end any more as things are.
+/// Waits until enough tasks have ended. Returns a failure if the open ones cannot end without a person.
 async fn wait_for(
     context: &mut Context<'_>,
-    live: &mut Live,
+    live: &mut LiveSession,
     wait: &Wait,
     ended: &mut Vec<Task>,
     open: &mut Vec<Task>,
 ) -> Result<Option<Fail>, Fail> {
-    let mut told: Vec<ServerName> = Vec::new();
+    let mut reported: Vec<ServerName> = Vec::new();
     while !is_enough(wait, ended, open) {
         match live.next(context).await? {
-            Event::Session(SessionEvent::Erased(gone))
+            LiveEvent::Session(SessionEvent::Erased(gone))
                 if open.iter().any(|task| task.id == gone) =>
             {
-                return Ok(Some(forgotten(context, &gone)));
+                return Ok(Some(forgotten_error(context, &gone)));
             }
-            Event::Session(_) => {}
-            Event::Interrupted if live.warns(context, None) => {}
-            Event::Interrupted | Event::Ended => {
-                return Err(Fail::new(code::INTERRUPTED, "interrupted; the tasks stay"));
+            LiveEvent::Session(_) => {}
+            LiveEvent::Interrupted if live.warn_of_loss(context, None) => {}
+            LiveEvent::Interrupted | LiveEvent::Terminated => {
+                return Err(Fail::new(
+                    code::INTERRUPTED,
+                    "interrupted; the tasks stay in the session",
+                ));
             }
         }
         open.retain(|task| match live.tasks.get(&task.id) {
@@ -395,23 +395,24 @@ async fn wait_for(
             view.task.forgotten_at.is_some() && !view.task.status.ends_waiting()
         };
         if let Some(view) = views().find(is_forgotten) {
-            return Ok(Some(forgotten(context, &view.task.id)));
+            return Ok(Some(forgotten_error(context, &view.task.id)));
         }
-        let unsigned: Vec<ServerName> = views()
+        let signed_out: Vec<ServerName> = views()
             .filter(|view| view.contact == Connectivity::NeedsLogin)
             .map(|view| view.task.server.clone())
             .collect();
-        let is_stuck = unsigned.len() == open.len() && !is_enough(wait, ended, open);
-        for server in unsigned {
-            let (why, hint) = wants(context, live, &server);
-            if is_stuck {
-                let words = format!("{why}; what is waited for stays. {hint}; then wait again");
-                return Ok(Some(Fail::new(code::NEEDS_LOGIN, words)));
+        let is_blocked = signed_out.len() == open.len() && !is_enough(wait, ended, open);
+        for server in signed_out {
+            let (why, hint) = sign_in_needed(context, live, &server);
+            if is_blocked {
+                let message =
+                    format!("{why}; the tasks stay in the session. {hint}; then wait again");
+                return Ok(Some(Fail::new(code::NEEDS_LOGIN, message)));
             }
-            if !told.contains(&server) {
-                let words = format!("longhaul: {why}; its tasks wait for that. {hint}");
-                context.terminal.say(&text::clean_line(&words));
-                told.push(server);
+            if !reported.contains(&server) {
+                let message = format!("longhaul: {why}; its tasks are waiting. {hint}");
+                context.terminal.say(&text::clean_line(&message));
+                reported.push(server);
             }
         }
     }
@@ -424,19 +425,19 @@ pub(super) fn edit(context: &mut Context<'_>, edit: EditTask) -> Result<u8, Fail
     let mut reader = context.reader_to_act()?;
     let task = context.find(&mut reader, &edit.id)?;
     let id = task.id.clone();
-    // Without anything in it, it is taken away.
-    let or_none = |given: Option<String>, before: Option<String>| match given {
-        Some(given) => Some(given.trim().to_owned()).filter(|given| !given.is_empty()),
+    // An empty value clears the field.
+    let or_none = |new: Option<String>, before: Option<String>| match new {
+        Some(new) => Some(new.trim().to_owned()).filter(|new| !new.is_empty()),
         None => before,
     };
-    let limit = |given: Option<Limit>, before| given.map_or(before, |Limit(given)| given);
+    let limit = |new: Option<Limit>, before| new.map_or(before, |Limit(new)| new);
     let name = or_none(edit.name, task.name);
     let note = or_none(edit.note, task.note);
     let limits = Limits {
         idle: limit(edit.idle_timeout, task.limits.idle),
         hard: limit(edit.max_time, task.limits.hard),
     };
-    let what = SessionRequest::Edit {
+    let request = SessionRequest::Edit {
         id: id.clone(),
         name: name.clone(),
         note: note.clone(),
@@ -444,19 +445,21 @@ pub(super) fn edit(context: &mut Context<'_>, edit: EditTask) -> Result<u8, Fail
     };
     let is_saved = |task: &Task| task.name == name && task.note == note && task.limits == limits;
     block_on(async {
-        let mut live = Live::open(context, Vec::new())?;
-        let outcome = live.ask(context, what).await;
-        if let Err(fail) = outcome {
+        let mut live = LiveSession::open(context, Vec::new())?;
+        if let Err(fail) = live.request(context, request).await {
             live.close();
             return Err(fail);
         }
-        // Whoever drives saves it in a moment, and what is asked next should find it.
+        // Wait until the driver has saved it, so that the next command sees it.
         let until = tokio::time::Instant::now() + SAVED_WITHIN;
         while !is_saved(&context.find(&mut reader, id.as_str())?)
             && tokio::time::Instant::now() < until
         {
-            let news = tokio::time::timeout(LOOK_EVERY, live.next(context)).await;
-            if matches!(news, Ok(Ok(Event::Interrupted | Event::Ended) | Err(_))) {
+            let event = tokio::time::timeout(POLL_INTERVAL, live.next(context)).await;
+            if matches!(
+                event,
+                Ok(Ok(LiveEvent::Interrupted | LiveEvent::Terminated) | Err(_))
+            ) {
                 break;
             }
         }
@@ -465,18 +468,18 @@ pub(super) fn edit(context: &mut Context<'_>, edit: EditTask) -> Result<u8, Fail
     })?;
     let task = context.find(&mut reader, id.as_str())?;
     if context.global.json {
-        let document = read::document(context, &mut reader, &task)?;
+        let document = inspect::document(context, &mut reader, &task)?;
         context.terminal.document(&json::pretty(&document))?;
         return Ok(code::OK);
     }
-    let told = |limit: Option<Duration>| Some(limit.map_or("off".to_owned(), text::duration));
+    let limit_text = |limit: Option<Duration>| Some(limit.map_or("off".to_owned(), text::duration));
     let rows = [
         ("name", task.name),
         ("note", task.note),
-        ("idle limit", told(task.limits.idle)),
-        ("hard limit", told(task.limits.hard)),
+        ("idle limit", limit_text(task.limits.idle)),
+        ("hard limit", limit_text(task.limits.hard)),
     ];
-    context.terminal.line(&format!("{id} has now"))?;
+    context.terminal.line(&format!("updated {id}"))?;
     for (key, value) in rows {
         let value = value.unwrap_or_else(|| "none".to_owned());
         context
@@ -498,15 +501,15 @@ pub(super) fn rm(context: &mut Context<'_>, rm: &Rm) -> Result<u8, Fail> {
         .iter()
         .map(|id| context.find(&mut reader, id))
         .collect::<Result<Vec<_>, _>>()?;
-    let (word, already) = if rm.undo {
-        ("brought back", "was not forgotten")
+    let (key, done, already) = if rm.undo {
+        ("brought_back", "restored", "was not forgotten")
     } else {
-        ("forgotten", "was forgotten already")
+        ("forgotten", "forgotten", "was already forgotten")
     };
-    let (tasks, done): (Vec<Task>, Vec<Task>) = tasks
+    let (tasks, unchanged): (Vec<Task>, Vec<Task>) = tasks
         .into_iter()
         .partition(|task| task.forgotten_at.is_some() == rm.undo);
-    each(context, &tasks, |id| {
+    request_each(context, &tasks, |id| {
         if rm.undo {
             SessionRequest::Unforget(id)
         } else {
@@ -514,39 +517,38 @@ pub(super) fn rm(context: &mut Context<'_>, rm: &Rm) -> Result<u8, Fail> {
         }
     })?;
     if context.global.json {
-        let word = word.replace(' ', "_");
-        let document = serde_json::json!({word: ids_of(&tasks), "unchanged": ids_of(&done)});
+        let document = serde_json::json!({key: ids_of(&tasks), "unchanged": ids_of(&unchanged)});
         context.terminal.document(&json::text_of(&document))?;
         return Ok(code::OK);
     }
-    for task in &done {
+    for task in &unchanged {
         context.terminal.line(&format!("{} {already}", task.id))?;
     }
     for task in &tasks {
-        let goes_on = !rm.undo && task.status == Status::Running;
+        let keeps_running = !rm.undo && task.status == Status::Running;
         let attempt = task.attempt().filter(|_| task.server_task.is_none());
         let version = attempt.and_then(|attempt| attempt.version);
-        let more = match version.map(ProtocolVersion::era) {
-            _ if !goes_on => "",
-            Some(Era::Modern) => "; its connection is closed, which stops its work",
-            _ => "; the call itself keeps running, nothing was sent",
+        let effect = match version.map(ProtocolVersion::era) {
+            _ if !keeps_running => "",
+            Some(Era::Modern) => "; its connection was closed, which stops it on the server",
+            _ => "; the call keeps running on the server (nothing was sent)",
         };
         context
             .terminal
-            .line(&format!("{} {word}{more}", task.id))?;
+            .line(&format!("{} {done}{effect}", task.id))?;
     }
     if !rm.undo {
-        say_way_back(context, &tasks);
+        report_undo(context, &tasks);
     }
     Ok(code::OK)
 }
 
-/// Says how what was forgotten comes back.
-fn say_way_back(context: &mut Context<'_>, forgotten: &[Task]) {
+/// Says how to bring the tasks back.
+fn report_undo(context: &mut Context<'_>, forgotten: &[Task]) {
     if !forgotten.is_empty() {
         let flags = context.flags();
         context.terminal.remark(&format!(
-            "within seven days: longhaul rm --undo {}{flags}",
+            "to undo within seven days: longhaul rm --undo {}{flags}",
             ids_of(forgotten).join(" ")
         ));
     }
@@ -561,7 +563,7 @@ pub(super) fn clean(context: &mut Context<'_>, clean: &Clean) -> Result<u8, Fail
     forget_settled(context, clean.older_than, clean.keep.unwrap_or(0))
 }
 
-/// Forgets what has ended, and ended so long ago, but for the newest `keep`.
+/// Forgets the tasks that ended at least `older_than` ago, except the newest `keep`.
 fn forget_settled(
     context: &mut Context<'_>,
     older_than: Option<Duration>,
@@ -570,13 +572,13 @@ fn forget_settled(
     context.may_act()?;
     let mut reader = context.reader_to_act()?;
     let now = context.clock.now().wall;
-    let ended = |task: &Task| task.settled_at.unwrap_or(task.updated_at);
+    let ended_at = |task: &Task| task.settled_at.unwrap_or(task.updated_at);
     let mut tasks = reader.tasks(ListFilter::default())?;
     tasks.retain(|task| task.status.is_settled());
-    tasks.sort_by_key(|task| std::cmp::Reverse(ended(task)));
+    tasks.sort_by_key(|task| std::cmp::Reverse(ended_at(task)));
     tasks.drain(..keep.min(tasks.len()));
-    tasks.retain(|task| older_than.is_none_or(|older| now.since(ended(task)) >= older));
-    each(context, &tasks, SessionRequest::Forget)?;
+    tasks.retain(|task| older_than.is_none_or(|older| now.since(ended_at(task)) >= older));
+    request_each(context, &tasks, SessionRequest::Forget)?;
     if context.global.json {
         let document = serde_json::json!({"forgotten": ids_of(&tasks)});
         context.terminal.document(&json::text_of(&document))?;
@@ -586,23 +588,23 @@ fn forget_settled(
     context
         .terminal
         .line(&format!("{} forgotten", text::plural(count, "task")))?;
-    say_way_back(context, &tasks);
+    report_undo(context, &tasks);
     Ok(code::OK)
 }
 
-/// Asks the same of each task.
-fn each(
+/// Sends the same request for each task.
+fn request_each(
     context: &mut Context<'_>,
     tasks: &[Task],
-    what: impl Fn(TaskId) -> SessionRequest,
+    request_for: impl Fn(TaskId) -> SessionRequest,
 ) -> Result<(), Fail> {
     if tasks.is_empty() {
         return Ok(());
     }
     block_on(async {
-        let mut live = Live::open(context, Vec::new())?;
+        let mut live = LiveSession::open(context, Vec::new())?;
         for task in tasks {
-            if let Err(fail) = live.ask(context, what(task.id.clone())).await {
+            if let Err(fail) = live.request(context, request_for(task.id.clone())).await {
                 live.close();
                 return Err(fail);
             }

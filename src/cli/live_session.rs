@@ -1,0 +1,315 @@
+//! An open session, as a command uses it: requests and responses, events, signals and an orderly exit.
+//!
+//! Must not know what commands print. Invariant: a driver leaves only when that ends no call that somebody waits for, or
+//! when the user insists with a second Ctrl-C.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures_util::FutureExt as _;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::{
+    Context, config,
+    fail::{Fail, code},
+};
+use crate::{
+    domain::{
+        LeaveImpact, Notice, NoticeLevel, RequestError, ServerName, ServerRef, ServerView,
+        SessionEvent, SessionRequest, SessionResponse, TaskId, TaskView, text,
+    },
+    engine::{Options, Session, Subscription},
+    term::{patient::end_writes_on_signals, signals::Others},
+};
+
+/// How long a driver waits before it says why it does not exit yet.
+const SILENT_WAIT: Duration = Duration::from_secs(1);
+
+const NOT_DRIVEN: &str =
+    "longhaul: no process drives this session; showing saved data, because --readonly never drives";
+
+/// What a command reacts to.
+#[derive(Debug)]
+pub(super) enum LiveEvent {
+    /// An event of the engine. Its views are also kept in [`LiveSession::tasks`] and [`LiveSession::servers`].
+    Session(SessionEvent),
+    /// Ctrl-C.
+    Interrupted,
+    /// A signal that leaves no choice, e.g. SIGTERM or SIGHUP.
+    Terminated,
+}
+
+pub(super) struct LiveSession {
+    session: Session,
+    subscription: Subscription,
+    queue: VecDeque<SessionEvent>,
+    /// A signal that [`Self::is_ready`] found.
+    signal: Option<LiveEvent>,
+    /// The newest view of each task.
+    pub(super) tasks: BTreeMap<TaskId, Arc<TaskView>>,
+    /// The newest view of each server.
+    pub(super) servers: BTreeMap<ServerName, Arc<ServerView>>,
+    /// Whether this process drives the session.
+    pub(super) is_driver: bool,
+    /// Whether [`Self::warn_of_loss`] has printed its warning.
+    has_warned: bool,
+    interrupt: Signal,
+    terminations: [Signal; 3],
+    other_signals: Others,
+}
+
+/// The ids, separated by commas.
+pub(super) fn join_ids(dying: &[(TaskId, String)]) -> String {
+    let ids: Vec<&str> = dying.iter().map(|(id, _)| id.as_str()).collect();
+    ids.join(", ")
+}
+
+impl LiveSession {
+    /// Opens the session. A failure arrives as [`SessionEvent::Trouble`].
+    pub(super) fn open(context: &mut Context<'_>, servers: Vec<ServerRef>) -> Result<Self, Fail> {
+        let signal_error =
+            |error| Fail::new(code::BUG, format!("could not listen for signals: {error}"));
+        let listen = |kind| signal(kind).map_err(signal_error);
+        end_writes_on_signals().map_err(signal_error)?;
+        let interrupt = listen(SignalKind::interrupt())?;
+        let terminations = [
+            listen(SignalKind::terminate())?,
+            listen(SignalKind::hangup())?,
+            listen(SignalKind::quit())?,
+        ];
+        let other_signals = Others::catch().map_err(signal_error)?;
+        let config = config::server_configs(context.config()?.servers.clone());
+        let hook = context.config()?.hook();
+        // Taken, so that a command that opens the session twice prints them once.
+        let remarks = context
+            .config
+            .as_mut()
+            .map(|it| std::mem::take(&mut it.remarks));
+        for remark in remarks.unwrap_or_default() {
+            context.terminal.say(&format!("longhaul: {remark}"));
+        }
+        let session = Session::open(Options {
+            paths: context.paths.clone(),
+            servers,
+            config,
+            read_config: config::read_roster,
+            readonly: context.global.readonly,
+            environment: super::variable,
+            logins: context.logins.clone(),
+            insecure_http: context.global.insecure_http,
+            traces: context.global.trace,
+            protocol: context.global.protocol.0,
+            seed: super::dice(),
+            clock: context.clock,
+            hook,
+            die_after: super::die_after(),
+            fuse: super::screen::fail_point(),
+        });
+        let subscription = session.subscribe();
+        Ok(Self {
+            session,
+            subscription,
+            queue: VecDeque::new(),
+            signal: None,
+            tasks: BTreeMap::new(),
+            servers: BTreeMap::new(),
+            is_driver: false,
+            has_warned: false,
+            interrupt,
+            terminations,
+            other_signals,
+        })
+    }
+
+    /// The next event. Prints notices; `Trouble` becomes an error.
+    pub(super) async fn next(&mut self, context: &mut Context<'_>) -> Result<LiveEvent, Fail> {
+        loop {
+            // Signals go first, however many events are queued.
+            self.is_ready().await;
+            if let Some(signal) = self.signal.take() {
+                return Ok(signal);
+            }
+            if let Some(event) = self.queue.pop_front() {
+                match &event {
+                    SessionEvent::Task(view) => {
+                        self.tasks.insert(view.task.id.clone(), Arc::clone(view));
+                    }
+                    SessionEvent::Erased(id) => {
+                        self.tasks.remove(id);
+                    }
+                    SessionEvent::Driver { is_us, .. } => self.is_driver = *is_us,
+                    SessionEvent::Notice(notice) => print_notice(context, notice),
+                    SessionEvent::Trouble { words, exit } => {
+                        return Err(Fail::new(*exit, words.clone()));
+                    }
+                    SessionEvent::Server(view) => {
+                        self.servers.insert(view.name.clone(), Arc::clone(view));
+                    }
+                    SessionEvent::Undriven if context.global.readonly => {
+                        context.terminal.say(NOT_DRIVEN);
+                    }
+                    SessionEvent::Undriven | SessionEvent::Answer { .. } => {}
+                }
+                return Ok(LiveEvent::Session(event));
+            }
+            let [terminate, hangup, quit] = &mut self.terminations;
+            let signal = tokio::select! {
+                biased;
+                _ = self.interrupt.recv() => LiveEvent::Interrupted,
+                _ = terminate.recv() => LiveEvent::Terminated,
+                _ = hangup.recv() => LiveEvent::Terminated,
+                _ = quit.recv() => LiveEvent::Terminated,
+                _ = self.other_signals.next() => LiveEvent::Terminated,
+                () = self.subscription.changed() => continue,
+            };
+            return Ok(signal);
+        }
+    }
+
+    /// Whether [`Self::next`] would return without waiting.
+    pub(super) async fn is_ready(&mut self) -> bool {
+        if self.queue.is_empty() {
+            self.queue.extend(self.subscription.take());
+        }
+        // The runtime delivers signals only when it gets a turn.
+        tokio::task::yield_now().await;
+        self.signal = self.signal.take().or_else(|| self.pending_signal());
+        self.signal.is_some() || !self.queue.is_empty()
+    }
+
+    /// A signal that has arrived, without waiting for one.
+    fn pending_signal(&mut self) -> Option<LiveEvent> {
+        let terminations = self.terminations.iter_mut();
+        if terminations
+            .filter_map(|signal| signal.recv().now_or_never())
+            .count()
+            > 0
+            || self.other_signals.next().now_or_never().is_some()
+        {
+            return Some(LiveEvent::Terminated);
+        }
+        let interrupted = self.interrupt.recv().now_or_never();
+        interrupted.map(|_| LiveEvent::Interrupted)
+    }
+
+    /// Sends a request and waits for the response.
+    pub(super) async fn request(
+        &mut self,
+        context: &mut Context<'_>,
+        request: SessionRequest,
+    ) -> Result<SessionResponse, Fail> {
+        Ok(self.try_request(context, request).await??)
+    }
+
+    /// As [`Self::request`], with the engine's refusal as a value of its own.
+    pub(super) async fn try_request(
+        &mut self,
+        context: &mut Context<'_>,
+        request: SessionRequest,
+    ) -> Result<Result<SessionResponse, RequestError>, Fail> {
+        let request_id = self.session.ask(&self.subscription, request);
+        loop {
+            match self.next(context).await? {
+                LiveEvent::Session(SessionEvent::Answer { ask, outcome }) if ask == request_id => {
+                    return Ok(outcome.map_err(|error| error.reworded(|it| context.whole(it))));
+                }
+                LiveEvent::Session(_) => {}
+                LiveEvent::Interrupted | LiveEvent::Terminated => {
+                    return Err(Fail::new(
+                        code::INTERRUPTED,
+                        format!(
+                            "interrupted before the response; `longhaul ls{}` shows what was started",
+                            context.flags()
+                        ),
+                    ));
+                }
+            }
+        }
+    }
+
+    /// Closes the session once that ends no call. Tasks in `ours` do not count; the user knows what leaving does to them.
+    pub(super) async fn leave(mut self, context: &mut Context<'_>, ours: &[TaskId]) {
+        let silent_until = tokio::time::Instant::now() + SILENT_WAIT;
+        let mut was_printed = false;
+        while let Some(reason) = self.reason_to_stay(ours) {
+            let event = if was_printed {
+                self.next(context).await
+            } else if let Ok(event) =
+                tokio::time::timeout_at(silent_until, self.next(context)).await
+            {
+                event
+            } else {
+                let line = format!("longhaul: {reason}; press Ctrl-C to quit anyway");
+                context.terminal.say(&line);
+                was_printed = true;
+                continue;
+            };
+            match event {
+                Ok(LiveEvent::Session(_)) => {}
+                Ok(LiveEvent::Interrupted | LiveEvent::Terminated) | Err(_) => break,
+            }
+        }
+        self.session.close();
+    }
+
+    /// Closes the session at once, even if that ends calls.
+    pub(super) fn close(self) {
+        self.session.close();
+    }
+
+    /// Why this driver should not leave yet.
+    fn reason_to_stay(&self, ours: &[TaskId]) -> Option<String> {
+        let mut dying = self.dying();
+        dying.retain(|(id, _)| !ours.contains(id));
+        let (id, why) = dying.first()?;
+        let count = u64::try_from(dying.len()).unwrap_or(u64::MAX);
+        Some(format!(
+            "staying, because quitting would end {} driven from here ({id}: {why})",
+            text::plural(count, "call")
+        ))
+    }
+
+    /// The calls that leaving would end, and why; always empty if another process drives.
+    pub(super) fn dying(&self) -> Vec<(TaskId, String)> {
+        let views = self.tasks.values().filter(|_| self.is_driver);
+        views
+            .filter_map(|view| match &view.leaving {
+                Some(LeaveImpact::Dies { why }) => Some((view.task.id.clone(), why.clone())),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// On the first Ctrl-C, warns of the calls that leaving would end, `ours` first. Returns whether it printed a warning.
+    pub(super) fn warn_of_loss(
+        &mut self,
+        context: &mut Context<'_>,
+        ours: Option<&TaskId>,
+    ) -> bool {
+        let mut dying = self.dying();
+        dying.sort_by_key(|(id, _)| Some(id) != ours);
+        let Some((_, why)) = dying.first().filter(|_| !self.has_warned) else {
+            return false;
+        };
+        self.has_warned = true;
+        let message = format!(
+            "quitting would end {}: {}. Press Ctrl-C again to quit",
+            join_ids(&dying),
+            text::clean_line(why)
+        );
+        context.terminal.say(&message);
+        true
+    }
+}
+
+fn print_notice(context: &mut Context<'_>, notice: &Notice) {
+    let message = context.whole(&notice.text);
+    let line = format!("longhaul: {}", text::clean_line(&message));
+    match notice.level {
+        NoticeLevel::Info => context.terminal.remark(&line),
+        NoticeLevel::Warning | NoticeLevel::Error => context.terminal.say(&line),
+    }
+}

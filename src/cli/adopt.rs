@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::{
     Context,
-    args::Adopt,
+    args::AdoptArgs,
     block_on, calls,
     checkpoints::{self, Offer},
     fail::{Fail, code},
@@ -37,7 +37,7 @@ const FILE_BYTES: u64 = 4 * 1024 * 1024;
 const BEGIN_WITHIN: Duration = Duration::from_secs(10);
 
 /// `adopt`.
-pub(super) fn adopt(context: &mut Context<'_>, adopt: &Adopt) -> Result<u8, Fail> {
+pub(super) fn adopt(context: &mut Context<'_>, adopt: &AdoptArgs) -> Result<u8, Fail> {
     context.may_act()?;
     let mut reader = context.reader_to_act()?;
     if let Some(path) = &adopt.from {
@@ -109,7 +109,7 @@ fn from_file(
     context: &mut Context<'_>,
     reader: &mut Reader,
     path: &Path,
-    wanted: &Adopt,
+    wanted: &AdoptArgs,
 ) -> Result<u8, Fail> {
     let failed =
         |why: String| Fail::usage(format!("could not adopt from {}: {why}", path.display()));

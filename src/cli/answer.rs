@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     Context,
-    args::Answer as Args,
+    args::AnswerArgs,
     block_on,
     calls::{Pair, pair, read_pairs, takes},
     fail::{Fail, code},
@@ -25,7 +25,7 @@ use crate::domain::{
 const ARRIVE_WITHIN: Duration = Duration::from_secs(10);
 
 /// `answer`.
-pub(super) fn answer(context: &mut Context<'_>, args: &Args) -> Result<u8, Fail> {
+pub(super) fn answer(context: &mut Context<'_>, args: &AnswerArgs) -> Result<u8, Fail> {
     let mut reader = context.reader()?;
     let task = context.find(&mut reader, &args.id)?;
     let question = question(&task, args.key.as_deref())?.clone();
@@ -89,7 +89,7 @@ fn question<'t>(task: &'t Task, key: Option<&str>) -> Result<&'t Question, Fail>
 /// What the arguments choose; nothing if they choose nothing.
 fn chosen(
     context: &Context<'_>,
-    args: &Args,
+    args: &AnswerArgs,
     task: &Task,
     asked: &Elicitation,
 ) -> Result<Option<Answer>, Fail> {

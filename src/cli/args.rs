@@ -73,9 +73,9 @@ fn help(examples: &str) -> String {
 #[command(disable_help_subcommand = true)]
 pub(super) struct Cli {
     #[command(flatten)]
-    pub(super) global: Global,
+    pub(super) global: GlobalArgs,
     #[command(subcommand)]
-    pub(super) command: Option<Command>,
+    pub(super) command: Option<CliCommand>,
 }
 
 /// The options that every command takes.
@@ -85,7 +85,7 @@ pub(super) struct Cli {
     clippy::struct_excessive_bools,
     reason = "flags of a command line are facts of their own"
 )]
-pub(super) struct Global {
+pub(super) struct GlobalArgs {
     /// Server to use: its name or URL.
     #[arg(short, long = "server", value_name = "NAME|URL", value_hint = ValueHint::Other, global = true)]
     pub(super) server: Vec<String>,
@@ -175,70 +175,70 @@ pub(super) enum Color {
 
 /// The commands.
 #[derive(Debug, Subcommand)]
-pub(super) enum Command {
+pub(super) enum CliCommand {
     /// Try it on the built-in demo server.
     #[cfg(feature = "demo")]
     #[command(after_help = help("  longhaul demo\n  longhaul demo --serve --port 8931\n  longhaul demo --break cut=5\n  longhaul demo --reset"))]
-    Demo(Demo),
+    Demo(DemoArgs),
     /// List a server's tools with their arguments.
     #[command(after_help = help("  longhaul -s http://127.0.0.1:8931/mcp tools\n  longhaul -s build-box tools --json"))]
     Tools,
     /// Start a call and follow it: the result goes to stdout, progress to stderr.
     #[command(visible_alias = "run")]
     #[command(after_help = help("  longhaul call get_forecast city=Lisbon\n  longhaul call reindex shard=4 'tags:=[\"a\"]' --name 'nightly reindex'\n  echo '{\"shard\": 4}' | longhaul call reindex --args -\n  longhaul call reindex shard=4 --detach --once nightly-2026-11-20"))]
-    Call(Call),
+    Call(CallArgs),
     /// Run a task again, with the same or changed arguments.
     #[command(visible_alias = "rerun")]
     #[command(after_help = help("  longhaul again q7m\n  longhaul again q7m shard=5 'tags:=[\"b\"]'"))]
-    Again(Again),
+    Again(AgainArgs),
     /// List the tasks in the session (offline).
     #[command(visible_alias = "ps")]
     #[command(after_help = format!("{LS_STATES}\n\n{}", help("  longhaul ls\n  longhaul ls --status running --status paused\n  longhaul ls status:failed server:lab '!render'\n  longhaul ls --tool reindex --since 1d --json")))]
-    Ls(Ls),
+    Ls(LsArgs),
     /// Show everything about a task.
     #[command(after_help = help("  longhaul show q7m\n  longhaul show q7m --json"))]
-    Show(One),
+    Show(TaskArgs),
     /// Print the result of a task.
     #[command(after_help = help("  longhaul result q7m\n  longhaul result q7m --out 'report 2026.txt'\n  longhaul result q7m --block 2 --out picture.png"))]
-    Result(ResultOf),
+    Result(ResultArgs),
     /// Print the history of a task.
     #[command(after_help = help("  longhaul logs q7m -n 20\n  longhaul logs q7m -f --since 10m"))]
-    Logs(Logs),
+    Logs(LogsArgs),
     /// Open the screen, on a task if one is given.
     #[command(after_help = help("  longhaul attach\n  longhaul attach q7m\n  longhaul attach --drive"))]
-    Attach(Attach),
+    Attach(AttachArgs),
     /// Print a task's history, then follow it live; the exit code is its outcome.
     #[command(after_help = help("  longhaul watch q7m\n  longhaul watch q7m --new --json"))]
-    Watch(Watch),
+    Watch(WatchArgs),
     /// Wait for tasks to finish; the exit code is the worst outcome.
     #[command(after_help = help("  longhaul wait q7m k3v\n  longhaul wait q7m k3v --any\n  longhaul wait --tag nightly --json"))]
-    Wait(Wait),
+    Wait(WaitArgs),
     /// Pause a task with its server's pause tool.
     #[command(after_help = help("  longhaul pause q7m\n  longhaul pause --all"))]
-    Pause(Which),
+    Pause(TaskSelectionArgs),
     /// Resume a paused task, or retry the connection now.
     #[command(after_help = help("  longhaul resume q7m\n  longhaul resume --all"))]
-    Resume(Which),
+    Resume(TaskSelectionArgs),
     /// Cancel a task.
     #[command(after_help = help("  longhaul cancel q7m\n  longhaul cancel --all"))]
-    Cancel(Which),
+    Cancel(TaskSelectionArgs),
     /// Show a question from the server (exit code 6), or answer it.
     ///
     /// If exiting would end the call and no other longhaul drives it, this waits until the call has ended.
     #[command(after_help = help("  longhaul answer k3v\n  longhaul answer k3v --accept count=3 'tags:=[\"a\"]'\n  longhaul answer k3v --defaults\n  longhaul answer k3v --decline"))]
-    Answer(Answer),
+    Answer(AnswerArgs),
     /// Import tasks that already exist on a server.
     #[command(after_help = help("  longhaul adopt -s lab\n  longhaul adopt -s lab 786512e2-9e0d\n  longhaul adopt -s lab --client-id nightly-7\n  longhaul adopt -s lab --client-id nightly-7 task-1 dataset=eu\n  longhaul adopt --from session_state.json"))]
-    Adopt(Adopt),
+    Adopt(AdoptArgs),
     /// Change the name, note or limits of a task, even while it runs.
     #[command(after_help = help("  longhaul edit q7m --name 'nightly reindex'\n  longhaul edit q7m --idle-timeout 10m --max-time off\n  longhaul edit q7m --note ''"))]
-    Edit(EditTask),
+    Edit(EditArgs),
     /// Remove tasks from the list; sends nothing. Undo within seven days with --undo.
     #[command(after_help = help("  longhaul rm q7m k3v\n  longhaul rm --undo q7m\n  longhaul rm --older-than 7d"))]
-    Rm(Rm),
+    Rm(RmArgs),
     /// Remove every finished task from the list.
     #[command(after_help = help("  longhaul clean\n  longhaul clean --older-than 7d\n  longhaul clean --keep 100"))]
-    Clean(Clean),
+    Clean(CleanArgs),
     /// List, add, remove and test servers.
     #[command(after_help = help("  longhaul servers list\n  longhaul servers add lab http://127.0.0.1:8931/mcp\n  longhaul servers test lab"))]
     Servers {
@@ -247,10 +247,10 @@ pub(super) enum Command {
     },
     /// Export a task for a bug report, without secrets.
     #[command(after_help = format!("{EXPORTED}\n\n{}", help("  longhaul export q7m > trace.json\n  longhaul export q7m --html --out trace.html\n  longhaul export q7m --with-content")))]
-    Export(Export),
+    Export(ExportArgs),
     /// Show recorded traffic, one message per line (offline).
     #[command(after_help = format!("{RECORDED}\n\n{}", help("  longhaul trace\n  longhaul trace q7m --grep tools/call --full\n  longhaul trace lab -n 50 -f\n  longhaul trace --json")))]
-    Trace(Trace),
+    Trace(TraceArgs),
     /// List and remove saved sessions.
     #[command(after_help = help("  longhaul sessions list\n  longhaul sessions rm nightly"))]
     Sessions {
@@ -259,7 +259,7 @@ pub(super) enum Command {
     },
     /// Show help for a command.
     #[command(after_help = help("  longhaul help call\n  longhaul help servers add"))]
-    Help(Help),
+    Help(HelpArgs),
     /// Generate a shell completion script.
     #[command(after_help = help("  longhaul completions bash > ~/.local/share/bash-completion/completions/longhaul\n  longhaul completions zsh > ~/.zfunc/_longhaul\n  longhaul completions fish > ~/.config/fish/completions/longhaul.fish\n  longhaul completions powershell >> ~/.config/powershell/profile.ps1"))]
     Completions {
@@ -268,16 +268,16 @@ pub(super) enum Command {
     },
     /// Print the manual page of longhaul or of a command, or write all of them to a directory.
     #[command(after_help = help("  longhaul man call\n  longhaul man servers add\n  longhaul man --dir ~/.local/share/man/man1"))]
-    Man(Manual),
+    Man(ManArgs),
     /// Check the environment and suggest fixes (read-only).
     #[command(after_help = help("  longhaul doctor\n  longhaul doctor --offline\n  longhaul -s lab doctor --json"))]
-    Doctor(Doctor),
+    Doctor(DoctorArgs),
     /// Sign in to a server in the browser; waiting tasks resume.
     #[command(after_help = help("  longhaul login lab\n  longhaul login https://lab.example/mcp\n  longhaul login lab --browser 'firefox --new-window'\n  longhaul login lab --client-id my-id --client-secret-env MY_SECRET"))]
-    Login(Login),
+    Login(LoginArgs),
     /// Revoke and delete a server's tokens.
     #[command(after_help = help("  longhaul logout lab"))]
-    Logout(Logout),
+    Logout(LogoutArgs),
     /// Show where the files of this session are.
     #[command(after_help = help("  longhaul paths\n  longhaul --session nightly paths --json"))]
     Paths,
@@ -285,12 +285,12 @@ pub(super) enum Command {
 
 /// `help`.
 #[derive(Debug, Args)]
-pub(super) struct Help {
+pub(super) struct HelpArgs {
     /// The command [default: all commands]
     pub(super) command: Vec<String>,
 }
 
-impl Help {
+impl HelpArgs {
     /// The command line that shows it.
     pub(super) fn line(&self) -> Vec<&str> {
         let words = self.command.iter().map(String::as_str);
@@ -304,7 +304,7 @@ impl Help {
 /// `edit`.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("what").required(true).multiple(true))]
-pub(super) struct EditTask {
+pub(super) struct EditArgs {
     /// The task; a unique prefix of its id is enough.
     pub(super) id: String,
     /// Set the name; '' clears it.
@@ -323,7 +323,7 @@ pub(super) struct EditTask {
 
 /// `doctor`.
 #[derive(Debug, Args)]
-pub(super) struct Doctor {
+pub(super) struct DoctorArgs {
     /// Contact no server.
     #[arg(long)]
     pub(super) offline: bool,
@@ -331,7 +331,7 @@ pub(super) struct Doctor {
 
 /// `export`.
 #[derive(Debug, Args)]
-pub(super) struct Export {
+pub(super) struct ExportArgs {
     /// The task; a unique prefix of its id is enough.
     pub(super) id: String,
     /// Write a self-contained HTML page with a timeline.
@@ -347,7 +347,7 @@ pub(super) struct Export {
 
 /// `trace`.
 #[derive(Debug, Args)]
-pub(super) struct Trace {
+pub(super) struct TraceArgs {
     /// Only the traffic of this task or server; a unique prefix of a task id is enough.
     #[arg(value_name = "ID|SERVER")]
     pub(super) of: Option<String>,
@@ -373,12 +373,12 @@ pub(super) enum SessionsCommand {
     List,
     /// Delete sessions with all their tasks, histories and results; refuses a session that is in use.
     #[command(visible_alias = "remove", after_help = help("  longhaul sessions rm nightly\n  longhaul sessions rm nightly old-lab --force"))]
-    Rm(RemoveSessions),
+    Rm(RemoveSessionsArgs),
 }
 
 /// `sessions rm`.
 #[derive(Debug, Args)]
-pub(super) struct RemoveSessions {
+pub(super) struct RemoveSessionsArgs {
     /// The sessions.
     #[arg(required = true)]
     pub(super) names: Vec<String>,
@@ -389,7 +389,7 @@ pub(super) struct RemoveSessions {
 
 /// `man`.
 #[derive(Debug, Args)]
-pub(super) struct Manual {
+pub(super) struct ManArgs {
     /// The command [default: longhaul itself]
     #[arg(conflicts_with = "dir")]
     pub(super) command: Vec<String>,
@@ -406,27 +406,27 @@ pub(super) enum ServersCommand {
     List,
     /// Add a server to the configuration; keeps its comments and order.
     #[command(after_help = help("  longhaul servers add lab http://127.0.0.1:8931/mcp\n  longhaul servers add build https://build.example/mcp -H 'Authorization: Bearer ${BUILD_TOKEN}'\n  longhaul servers add old https://old.example/mcp --protocol 2025-06-18"))]
-    Add(AddServer),
+    Add(AddServerArgs),
     /// Remove a server from the configuration and this session.
     #[command(visible_alias = "rm", after_help = help("  longhaul servers remove lab"))]
-    Remove(RemoveServer),
+    Remove(RemoveServerArgs),
     /// Connect to servers and report what they support and how calls survive.
     #[command(after_help = help("  longhaul servers test\n  longhaul servers test lab --json"))]
-    Test(TestServers),
+    Test(TestServersArgs),
     /// Import servers from Claude, Cursor, VS Code, Inspector, Windsurf, Cline, Gemini, Codex and Goose; contacts and starts nothing.
     #[command(after_help = help("  longhaul servers import\n  longhaul servers import .vscode/mcp.json\n  longhaul servers import ~/.cursor/mcp.json --yes"))]
-    Import(Import),
+    Import(ImportArgs),
     /// Allow an imported server to receive its environment variables.
     #[command(after_help = help("  longhaul servers consent lab\n  longhaul servers consent lab --yes"))]
-    Consent(OfServer),
+    Consent(ApproveServerArgs),
     /// Approve a stdio server after reviewing its command line.
     #[command(after_help = help("  longhaul servers approve files\n  longhaul servers approve files --yes"))]
-    Approve(OfServer),
+    Approve(ApproveServerArgs),
 }
 
 /// `servers add`.
 #[derive(Debug, Args)]
-pub(super) struct AddServer {
+pub(super) struct AddServerArgs {
     /// Name to use with `-s`.
     pub(super) name: String,
     /// URL of its endpoint.
@@ -439,7 +439,7 @@ pub(super) struct AddServer {
 
 /// `servers import`.
 #[derive(Debug, Args)]
-pub(super) struct Import {
+pub(super) struct ImportArgs {
     /// File to import [default: every known file in its usual place and in this directory]
     pub(super) file: Option<PathBuf>,
     /// Allow the imported servers to receive their environment variables.
@@ -449,7 +449,7 @@ pub(super) struct Import {
 
 /// `servers remove`.
 #[derive(Debug, Args)]
-pub(super) struct RemoveServer {
+pub(super) struct RemoveServerArgs {
     /// The server.
     pub(super) name: String,
     /// Remove even if it has unfinished tasks.
@@ -459,14 +459,14 @@ pub(super) struct RemoveServer {
 
 /// `servers test`.
 #[derive(Debug, Args)]
-pub(super) struct TestServers {
+pub(super) struct TestServersArgs {
     /// The server [default: all servers]
     pub(super) name: Option<String>,
 }
 
 /// `servers consent` and `servers approve`.
 #[derive(Debug, Args)]
-pub(super) struct OfServer {
+pub(super) struct ApproveServerArgs {
     /// The server.
     pub(super) name: String,
     /// Approve without asking.
@@ -476,7 +476,7 @@ pub(super) struct OfServer {
 
 /// `login`.
 #[derive(Debug, Args)]
-pub(super) struct Login {
+pub(super) struct LoginArgs {
     // Not called `server`, which is the global -s: clap would give both the same value.
     /// The server, by its name or its URL [default: the only one].
     #[arg(value_name = "SERVER")]
@@ -497,7 +497,7 @@ pub(super) struct Login {
 
 /// `logout`.
 #[derive(Debug, Args)]
-pub(super) struct Logout {
+pub(super) struct LogoutArgs {
     // Not called `server`, which is the global -s: clap would give both the same value.
     /// The server, by its name or its URL [default: the only one].
     #[arg(value_name = "SERVER")]
@@ -511,7 +511,7 @@ pub(super) struct Logout {
     clippy::struct_excessive_bools,
     reason = "flags of a command line are facts of their own"
 )]
-pub(super) struct Demo {
+pub(super) struct DemoArgs {
     /// Run only the server, in the foreground; prints its URL as the first line of stdout.
     #[arg(long, group = "what")]
     pub(super) serve: bool,
@@ -541,7 +541,7 @@ pub(super) struct Demo {
 
 /// `call`.
 #[derive(Debug, Args)]
-pub(super) struct Call {
+pub(super) struct CallArgs {
     /// The tool.
     pub(super) tool: String,
     /// Arguments: key=value (converted to the tool's type), or key:=json.
@@ -554,12 +554,12 @@ pub(super) struct Call {
     #[arg(long, value_name = "KEY")]
     pub(super) once: Option<String>,
     #[command(flatten)]
-    pub(super) how: How,
+    pub(super) how: StartArgs,
 }
 
 /// `again`.
 #[derive(Debug, Args)]
-pub(super) struct Again {
+pub(super) struct AgainArgs {
     /// The task to repeat; a unique prefix of its id is enough.
     pub(super) id: String,
     /// Arguments to change: key=value or key:=json.
@@ -569,12 +569,12 @@ pub(super) struct Again {
     #[arg(long)]
     pub(super) yes: bool,
     #[command(flatten)]
-    pub(super) how: How,
+    pub(super) how: StartArgs,
 }
 
 /// How a call is started.
 #[derive(Debug, Args)]
-pub(super) struct How {
+pub(super) struct StartArgs {
     /// Name of the task.
     #[arg(long)]
     pub(super) name: Option<String>,
@@ -600,7 +600,7 @@ pub(super) struct How {
 
 /// `ls`.
 #[derive(Debug, Args)]
-pub(super) struct Ls {
+pub(super) struct LsArgs {
     /// Filter, as with `/` on the screen: words, !word, status:, server:, tag:, tool: and id:.
     #[arg(value_name = "FILTER")]
     pub(super) filter: Vec<String>,
@@ -632,7 +632,7 @@ pub(super) struct Ls {
 
 /// One task.
 #[derive(Debug, Args)]
-pub(super) struct One {
+pub(super) struct TaskArgs {
     /// The task; a unique prefix of its id is enough.
     pub(super) id: String,
 }
@@ -640,7 +640,7 @@ pub(super) struct One {
 /// One task or all.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("which").required(true))]
-pub(super) struct Which {
+pub(super) struct TaskSelectionArgs {
     /// The task; a unique prefix of its id is enough.
     #[arg(group = "which")]
     pub(super) id: Option<String>,
@@ -651,7 +651,7 @@ pub(super) struct Which {
 
 /// `result`.
 #[derive(Debug, Args)]
-pub(super) struct ResultOf {
+pub(super) struct ResultArgs {
     /// The task; a unique prefix of its id is enough.
     pub(super) id: String,
     /// Write to this file instead of stdout, byte for byte.
@@ -667,7 +667,7 @@ pub(super) struct ResultOf {
 
 /// `logs`.
 #[derive(Debug, Args)]
-pub(super) struct Logs {
+pub(super) struct LogsArgs {
     /// The task; a unique prefix of its id is enough.
     pub(super) id: String,
     /// Keep following.
@@ -705,7 +705,7 @@ impl Since {
 
 /// `attach`.
 #[derive(Debug, Args)]
-pub(super) struct Attach {
+pub(super) struct AttachArgs {
     /// The task; a unique prefix of its id is enough.
     pub(super) id: Option<String>,
     /// Take over as the driver of the session; asks first if that would end a call.
@@ -715,7 +715,7 @@ pub(super) struct Attach {
 
 /// `watch`.
 #[derive(Debug, Args)]
-pub(super) struct Watch {
+pub(super) struct WatchArgs {
     /// The task; a unique prefix of its id is enough.
     pub(super) id: String,
     /// Skip the history and show only new events.
@@ -725,7 +725,7 @@ pub(super) struct Watch {
 
 /// `wait`.
 #[derive(Debug, Args)]
-pub(super) struct Wait {
+pub(super) struct WaitArgs {
     /// The tasks; a unique prefix of each id is enough.
     pub(super) ids: Vec<String>,
     /// All tasks with this tag.
@@ -742,7 +742,7 @@ pub(super) struct Wait {
     clippy::struct_excessive_bools,
     reason = "flags of a command line are facts of their own"
 )]
-pub(super) struct Answer {
+pub(super) struct AnswerArgs {
     /// The task; a unique prefix of its id is enough.
     pub(super) id: String,
     /// Values to submit (implies --accept): key=value or key:=json; key:=null omits a field. Other fields keep their defaults.
@@ -767,7 +767,7 @@ pub(super) struct Answer {
 
 /// `adopt`.
 #[derive(Debug, Args)]
-pub(super) struct Adopt {
+pub(super) struct AdoptArgs {
     /// Server task id [default: all tasks on the server or in the file]
     #[arg(value_name = "SERVER_TASK_ID")]
     pub(super) server_task: Option<String>,
@@ -787,7 +787,7 @@ pub(super) struct Adopt {
 
 /// `rm`.
 #[derive(Debug, Args)]
-pub(super) struct Rm {
+pub(super) struct RmArgs {
     /// The tasks; a unique prefix of each id is enough.
     #[arg(required_unless_present = "older_than")]
     pub(super) ids: Vec<String>,
@@ -801,7 +801,7 @@ pub(super) struct Rm {
 
 /// `clean`.
 #[derive(Debug, Args)]
-pub(super) struct Clean {
+pub(super) struct CleanArgs {
     /// Only tasks that finished longer ago than this, e.g. 7d.
     #[arg(long, visible_alias = "older", value_name = "D", value_parser = text::read_duration)]
     pub(super) older_than: Option<Duration>,

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::{
     Context,
     adopt::says_yes,
-    args::{Again, Call, How},
+    args::{AgainArgs, CallArgs, StartArgs},
     block_on, dice,
     fail::{Fail, code},
     follow::{Answers, Printer, Style, Until, follow},
@@ -241,11 +241,11 @@ struct Draft {
     origin: Option<TaskId>,
     /// A repeat was agreed to beforehand.
     is_agreed: bool,
-    how: How,
+    how: StartArgs,
 }
 
 /// `call`.
-pub(super) fn call(context: &mut Context<'_>, call: Call) -> Result<u8, Fail> {
+pub(super) fn call(context: &mut Context<'_>, call: CallArgs) -> Result<u8, Fail> {
     context.may_act()?;
     let mut reader = context.reader_to_act()?;
     let server = Targets::of(context, &mut reader)?.one()?;
@@ -258,7 +258,7 @@ pub(super) fn call(context: &mut Context<'_>, call: Call) -> Result<u8, Fail> {
         .iter()
         .map(|text| pair(text))
         .collect::<Result<_, _>>()?;
-    let Call {
+    let CallArgs {
         tool, once, how, ..
     } = call;
     start(
@@ -277,7 +277,7 @@ pub(super) fn call(context: &mut Context<'_>, call: Call) -> Result<u8, Fail> {
 }
 
 /// `again`.
-pub(super) fn again(context: &mut Context<'_>, again: Again) -> Result<u8, Fail> {
+pub(super) fn again(context: &mut Context<'_>, again: AgainArgs) -> Result<u8, Fail> {
     context.may_act()?;
     let mut reader = context.reader_to_act()?;
     let old = context.find(&mut reader, &again.id)?;
@@ -299,8 +299,8 @@ pub(super) fn again(context: &mut Context<'_>, again: Again) -> Result<u8, Fail>
         .iter()
         .map(|text| pair(text))
         .collect::<Result<Vec<_>, _>>()?;
-    let Again { how, yes, .. } = again;
-    let how = How {
+    let AgainArgs { how, yes, .. } = again;
+    let how = StartArgs {
         name: how.name.or(old.name),
         tag: how.tag.or(old.tag),
         on_input: how

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{
     Context, adopt,
-    args::Adopt,
+    args::AdoptArgs,
     block_on, calls, dice,
     fail::{Fail, code},
     live::Live,
@@ -38,7 +38,7 @@ pub(super) struct Offer {
 pub(super) fn take_over(
     context: &mut Context<'_>,
     reader: &mut Reader,
-    wanted: &Adopt,
+    wanted: &AdoptArgs,
     client_id: &str,
 ) -> Result<u8, Fail> {
     let server = Targets::of(context, reader)?.one()?;
@@ -129,7 +129,7 @@ pub(super) async fn look(
 /// What is meant of the list: the one that is named, else everything that is not over.
 fn chosen(
     listed: Vec<Checkpoint>,
-    wanted: &Adopt,
+    wanted: &AdoptArgs,
     server: &ServerRef,
 ) -> Result<Vec<Checkpoint>, Fail> {
     let Some(id) = &wanted.server_task else {
@@ -170,7 +170,7 @@ fn known_as<'t>(
 /// The call that goes on with a checkpoint; `Err` gives it back where nobody knows its arguments.
 fn offer(
     checkpoint: Checkpoint,
-    wanted: &Adopt,
+    wanted: &AdoptArgs,
     client_id: &str,
     (tools, convention): (&[Tool], &Convention),
 ) -> Result<Result<Offer, Checkpoint>, Fail> {

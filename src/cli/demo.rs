@@ -43,7 +43,7 @@ impl From<DemoError> for Fail {
 }
 
 /// `demo` and its variants.
-pub(super) fn run(context: &mut Context<'_>, what: &args::Demo) -> Result<ExitCode, Fail> {
+pub(super) fn run(context: &mut Context<'_>, what: &args::DemoArgs) -> Result<ExitCode, Fail> {
     let dir = context.paths.demo_dir();
     if what.serve {
         serve(context, what, &dir)
@@ -61,7 +61,7 @@ pub(super) fn run(context: &mut Context<'_>, what: &args::Demo) -> Result<ExitCo
     }
 }
 
-fn serve(context: &mut Context<'_>, what: &args::Demo, dir: &Path) -> Result<ExitCode, Fail> {
+fn serve(context: &mut Context<'_>, what: &args::DemoArgs, dir: &Path) -> Result<ExitCode, Fail> {
     let idle_exit = if what.background {
         demo::detach().map_err(|error| {
             Fail::new(code::BUG, format!("could not leave the terminal: {error}"))
@@ -82,7 +82,7 @@ fn serve(context: &mut Context<'_>, what: &args::Demo, dir: &Path) -> Result<Exi
 
 /// Where a server keeps its data: beside the demo's, where a port is named and the demo was running on another one when that
 /// was first asked for.
-fn free_dir(context: &mut Context<'_>, what: &args::Demo, dir: &Path) -> PathBuf {
+fn free_dir(context: &mut Context<'_>, what: &args::DemoArgs, dir: &Path) -> PathBuf {
     let Some(port) = what.port.filter(|port| *port != 0 && !what.background) else {
         return dir.to_owned();
     };

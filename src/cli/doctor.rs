@@ -15,7 +15,7 @@ use url::Url;
 
 use super::{
     Context,
-    args::Doctor,
+    args::DoctorArgs,
     block_on, config,
     fail::{Fail, code},
     json as documents,
@@ -106,7 +106,7 @@ impl Checks {
 /// `trouble` is what could not be opened before there was anything to look at.
 pub(super) fn doctor(
     context: &mut Context<'_>,
-    doctor: &Doctor,
+    doctor: &DoctorArgs,
     trouble: Vec<String>,
 ) -> Result<u8, Fail> {
     let mut checks = Checks::default();

@@ -7,7 +7,7 @@ use url::Url;
 
 use super::{
     Context,
-    args::{Login, Logout},
+    args::{LoginArgs, LogoutArgs},
     block_on,
     fail::{Fail, code},
     json as documents, quoted,
@@ -55,7 +55,7 @@ fn meant(context: &mut Context<'_>, server: Option<&str>) -> Result<(String, Url
 }
 
 /// `login`.
-pub(super) fn login(context: &mut Context<'_>, login: &Login) -> Result<u8, Fail> {
+pub(super) fn login(context: &mut Context<'_>, login: &LoginArgs) -> Result<u8, Fail> {
     context.may_act()?;
     let (name, server) = meant(context, login.at.as_deref())?;
     if place::is_in_clear(&server) && !context.global.insecure_http {
@@ -135,7 +135,7 @@ pub(super) fn login(context: &mut Context<'_>, login: &Login) -> Result<u8, Fail
 }
 
 /// Shows where to, then opens the browser, where there is one.
-fn show(context: &mut Context<'_>, name: &str, begun: &auth::Begun, login: &Login) {
+fn show(context: &mut Context<'_>, name: &str, begun: &auth::Begun, login: &LoginArgs) {
     let mut who = vec![begun.host.clone()];
     who.extend(begun.beside.iter().cloned());
     let line = format!("to sign in to {name}: a page at {}", who.join(", "));
@@ -164,7 +164,7 @@ fn show(context: &mut Context<'_>, name: &str, begun: &auth::Begun, login: &Logi
 }
 
 /// `logout`.
-pub(super) fn logout(context: &mut Context<'_>, logout: &Logout) -> Result<u8, Fail> {
+pub(super) fn logout(context: &mut Context<'_>, logout: &LogoutArgs) -> Result<u8, Fail> {
     context.may_act()?;
     let (name, server) = meant(context, logout.at.as_deref())?;
     let logins = context.logins.clone();

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::{
     Context,
-    args::{Cli, Manual},
+    args::{Cli, ManArgs},
     complete,
     fail::{Fail, code},
     json as documents,
@@ -52,7 +52,7 @@ pub(super) fn offered(command: &Command) -> Command {
 }
 
 /// `man`.
-pub(super) fn man(context: &mut Context<'_>, manual: &Manual) -> Result<u8, Fail> {
+pub(super) fn man(context: &mut Context<'_>, manual: &ManArgs) -> Result<u8, Fail> {
     let mut root = Cli::command();
     root.build();
     if let Some(dir) = &manual.dir {

@@ -46,7 +46,7 @@ use std::{
 use clap::Parser as _;
 
 use self::{
-    args::{Cli, Command, Global, ServersCommand, SessionsCommand},
+    args::{Cli, CliCommand, GlobalArgs, ServersCommand, SessionsCommand},
     fail::{Fail, code},
     terminal::{Terminal, Unread},
 };
@@ -67,7 +67,7 @@ use crate::{
 
 /// What every command works with.
 struct Context<'o> {
-    global: Global,
+    global: GlobalArgs,
     paths: Paths,
     terminal: Terminal<'o>,
     clock: Clock,
@@ -229,7 +229,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, out: &mut dyn Write) -> Exi
         return ExitCode::from(code::OK);
     }
     let help_of = |cli: Cli| match &cli.command {
-        Some(Command::Help(help)) => Cli::try_parse_from(help.line()),
+        Some(CliCommand::Help(help)) => Cli::try_parse_from(help.line()),
         _ => Ok(cli),
     };
     let cli = match Cli::try_parse_from(args).and_then(help_of) {
@@ -306,7 +306,7 @@ fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, Fail> {
     } = cli;
     let config_mark = config::mark();
     let config = match config::missing() {
-        Some(words) if matches!(command, Some(Command::Doctor(_))) => Err(words),
+        Some(words) if matches!(command, Some(CliCommand::Doctor(_))) => Err(words),
         Some(words) if !needs_no_config(command.as_ref()) => return Err(Fail::usage(words)),
         _ => config::read(config::path().as_deref()),
     };
@@ -323,7 +323,7 @@ fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, Fail> {
     let own = match &command {
         // The demo has a session of its own.
         #[cfg(feature = "demo")]
-        Some(Command::Demo(_)) => args::DEMO_SESSION,
+        Some(CliCommand::Demo(_)) => args::DEMO_SESSION,
         _ => &usual_session,
     };
     let session = global.session.as_deref().unwrap_or(own);
@@ -334,7 +334,7 @@ fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, Fail> {
     };
     let state_dir = global.state_dir.clone().or_else(from_environment);
     let mut trouble = Vec::new();
-    let is_doctor = matches!(command, Some(Command::Doctor(_)));
+    let is_doctor = matches!(command, Some(CliCommand::Doctor(_)));
     let paths = match Paths::resolve(state_dir.clone(), session) {
         // What it cannot open is what it is asked about.
         Err(error) if is_doctor && !matches!(error, StoreError::BadName(_)) => {
@@ -361,29 +361,29 @@ fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, Fail> {
     let context = &mut context;
     let code = match command {
         None => return screen::open(context, None, false),
-        Some(Command::Attach(attach)) => {
+        Some(CliCommand::Attach(attach)) => {
             return screen::open(context, attach.id.as_deref(), attach.drive);
         }
         #[cfg(feature = "demo")]
-        Some(Command::Demo(demo)) => return demo::run(context, &demo),
-        Some(Command::Tools) => calls::tools(context),
-        Some(Command::Call(call)) => calls::call(context, call),
-        Some(Command::Again(again)) => calls::again(context, again),
-        Some(Command::Ls(ls)) => read::ls(context, &ls),
-        Some(Command::Show(one)) => read::show(context, &one.id),
-        Some(Command::Result(result)) => read::result(context, &result),
-        Some(Command::Logs(logs)) => read::logs(context, &logs),
-        Some(Command::Watch(watch)) => follow::watch(context, &watch.id, watch.new),
-        Some(Command::Wait(wait)) => act::wait(context, &wait),
-        Some(Command::Pause(which)) => act::act(context, act::TaskAction::Pause, &which),
-        Some(Command::Resume(which)) => act::act(context, act::TaskAction::Resume, &which),
-        Some(Command::Cancel(which)) => act::act(context, act::TaskAction::Cancel, &which),
-        Some(Command::Answer(args)) => answer::answer(context, &args),
-        Some(Command::Adopt(args)) => adopt::adopt(context, &args),
-        Some(Command::Edit(edit)) => act::edit(context, edit),
-        Some(Command::Rm(rm)) => act::rm(context, &rm),
-        Some(Command::Clean(clean)) => act::clean(context, &clean),
-        Some(Command::Servers { what }) => match what {
+        Some(CliCommand::Demo(demo)) => return demo::run(context, &demo),
+        Some(CliCommand::Tools) => calls::tools(context),
+        Some(CliCommand::Call(call)) => calls::call(context, call),
+        Some(CliCommand::Again(again)) => calls::again(context, again),
+        Some(CliCommand::Ls(ls)) => read::ls(context, &ls),
+        Some(CliCommand::Show(one)) => read::show(context, &one.id),
+        Some(CliCommand::Result(result)) => read::result(context, &result),
+        Some(CliCommand::Logs(logs)) => read::logs(context, &logs),
+        Some(CliCommand::Watch(watch)) => follow::watch(context, &watch.id, watch.new),
+        Some(CliCommand::Wait(wait)) => act::wait(context, &wait),
+        Some(CliCommand::Pause(which)) => act::act(context, act::TaskAction::Pause, &which),
+        Some(CliCommand::Resume(which)) => act::act(context, act::TaskAction::Resume, &which),
+        Some(CliCommand::Cancel(which)) => act::act(context, act::TaskAction::Cancel, &which),
+        Some(CliCommand::Answer(args)) => answer::answer(context, &args),
+        Some(CliCommand::Adopt(args)) => adopt::adopt(context, &args),
+        Some(CliCommand::Edit(edit)) => act::edit(context, edit),
+        Some(CliCommand::Rm(rm)) => act::rm(context, &rm),
+        Some(CliCommand::Clean(clean)) => act::clean(context, &clean),
+        Some(CliCommand::Servers { what }) => match what {
             ServersCommand::List => servers::list(context),
             ServersCommand::Add(add) => servers::add(context, &add),
             ServersCommand::Remove(remove) => servers::remove(context, &remove),
@@ -392,33 +392,33 @@ fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, Fail> {
             ServersCommand::Consent(of) => servers::consent(context, &of),
             ServersCommand::Approve(of) => servers::approve(context, &of),
         },
-        Some(Command::Doctor(doctor)) => doctor::doctor(context, &doctor, trouble),
-        Some(Command::Export(which)) => export::export(context, &which),
-        Some(Command::Trace(args)) => trace::trace(context, &args),
-        Some(Command::Sessions { what }) => match what {
+        Some(CliCommand::Doctor(doctor)) => doctor::doctor(context, &doctor, trouble),
+        Some(CliCommand::Export(which)) => export::export(context, &which),
+        Some(CliCommand::Trace(args)) => trace::trace(context, &args),
+        Some(CliCommand::Sessions { what }) => match what {
             SessionsCommand::List => sessions::list(context),
             SessionsCommand::Rm(remove) => sessions::remove(context, &remove),
         },
-        Some(Command::Completions { shell }) => manual::completions(context, shell),
-        Some(Command::Man(man)) => manual::man(context, &man),
+        Some(CliCommand::Completions { shell }) => manual::completions(context, shell),
+        Some(CliCommand::Man(man)) => manual::man(context, &man),
         // Its text was printed in place of this.
-        Some(Command::Help(_)) => Ok(code::OK),
-        Some(Command::Login(args)) => login::login(context, &args),
-        Some(Command::Logout(args)) => login::logout(context, &args),
-        Some(Command::Paths) => read::paths(context),
+        Some(CliCommand::Help(_)) => Ok(code::OK),
+        Some(CliCommand::Login(args)) => login::login(context, &args),
+        Some(CliCommand::Logout(args)) => login::logout(context, &args),
+        Some(CliCommand::Paths) => read::paths(context),
     }?;
     Ok(ExitCode::from(code))
 }
 
 /// Whether a command does its work without the configuration that was named: it makes it, or does not use it.
-fn needs_no_config(command: Option<&Command>) -> bool {
+fn needs_no_config(command: Option<&CliCommand>) -> bool {
     matches!(
         command,
         Some(
-            Command::Paths
-                | Command::Man(_)
-                | Command::Completions { .. }
-                | Command::Servers {
+            CliCommand::Paths
+                | CliCommand::Man(_)
+                | CliCommand::Completions { .. }
+                | CliCommand::Servers {
                     what: ServersCommand::Add(_) | ServersCommand::Import(_)
                 }
         )
@@ -435,7 +435,7 @@ fn block_on<T>(work: impl Future<Output = Result<T, Fail>>) -> Result<T, Fail> {
 }
 
 /// What longhaul does goes to a file, and only if asked for.
-fn start_log(global: &Global, paths: &Paths) -> Result<(), Fail> {
+fn start_log(global: &GlobalArgs, paths: &Paths) -> Result<(), Fail> {
     let level = match global.verbose {
         0 => return Ok(()),
         1 => tracing::Level::INFO,

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     Context,
-    args::{Logs, Ls, ResultOf},
+    args::{LogsArgs, LsArgs, ResultArgs},
     calls::title,
     config,
     fail::{Fail, code},
@@ -137,7 +137,7 @@ fn document_beside(
 }
 
 /// `ls`.
-pub(super) fn ls(context: &mut Context<'_>, ls: &Ls) -> Result<u8, Fail> {
+pub(super) fn ls(context: &mut Context<'_>, ls: &LsArgs) -> Result<u8, Fail> {
     let mut reader = context.reader()?;
     let listed = ListFilter {
         all: ls.all,
@@ -394,7 +394,7 @@ fn revision(reader: &mut Reader, task: &Task) -> Result<Option<String>, Fail> {
 }
 
 /// `result`.
-pub(super) fn result(context: &mut Context<'_>, which: &ResultOf) -> Result<u8, Fail> {
+pub(super) fn result(context: &mut Context<'_>, which: &ResultArgs) -> Result<u8, Fail> {
     let mut reader = context.reader()?;
     let task = context.find(&mut reader, &which.id)?;
     let Some(result) = reader.result(&task.id)? else {
@@ -462,7 +462,7 @@ pub(super) fn result(context: &mut Context<'_>, which: &ResultOf) -> Result<u8, 
 /// One part of the content.
 fn block(
     context: &mut Context<'_>,
-    which: &ResultOf,
+    which: &ResultArgs,
     task: &Task,
     result: &str,
     number: u32,
@@ -513,7 +513,7 @@ fn write_out(path: &Path, bytes: &[u8]) -> Result<u8, Fail> {
 }
 
 /// `logs`.
-pub(super) fn logs(context: &mut Context<'_>, logs: &Logs) -> Result<u8, Fail> {
+pub(super) fn logs(context: &mut Context<'_>, logs: &LogsArgs) -> Result<u8, Fail> {
     let mut reader = context.reader()?;
     let task = context.find(&mut reader, &logs.id)?;
     let now = context.clock.now().wall;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{
     Context,
     adopt::says_yes,
-    args::{AddServer, OfServer, RemoveServer, TestServers},
+    args::{AddServerArgs, ApproveServerArgs, RemoveServerArgs, TestServersArgs},
     block_on, calls,
     config::{self, Edit, How, Written, digest, digest_of_program, is_name, is_secret, url_of},
     fail::{Fail, code, worst},
@@ -247,7 +247,7 @@ fn starts(program: &Program) -> Vec<String> {
 }
 
 /// `servers approve`.
-pub(super) fn approve(context: &mut Context<'_>, of: &OfServer) -> Result<u8, Fail> {
+pub(super) fn approve(context: &mut Context<'_>, of: &ApproveServerArgs) -> Result<u8, Fail> {
     context.may_act()?;
     let mut servers = context.config()?.servers.iter();
     let server = servers.find(|it| it.name.as_str() == of.name).cloned();
@@ -291,7 +291,7 @@ fn approved(context: &mut Context<'_>, name: &ServerName, words: &str) -> Result
 }
 
 /// `servers add`.
-pub(super) fn add(context: &mut Context<'_>, add: &AddServer) -> Result<u8, Fail> {
+pub(super) fn add(context: &mut Context<'_>, add: &AddServerArgs) -> Result<u8, Fail> {
     context.may_act()?;
     let name = add.name.trim();
     if !is_name(name) {
@@ -387,7 +387,7 @@ fn must_be_new(context: &Context<'_>, name: &str) -> Result<(), Fail> {
 }
 
 /// `servers remove`: from the configuration, and from this session where nothing there needs it any more.
-pub(super) fn remove(context: &mut Context<'_>, remove: &RemoveServer) -> Result<u8, Fail> {
+pub(super) fn remove(context: &mut Context<'_>, remove: &RemoveServerArgs) -> Result<u8, Fail> {
     context.may_act()?;
     let name = remove.name.as_str();
     let mut edit = Edit::open(config::path())?;
@@ -488,7 +488,7 @@ fn unsettled(context: &Context<'_>, name: &str) -> Result<Vec<(String, u64)>, Fa
 }
 
 /// `servers consent`.
-pub(super) fn consent(context: &mut Context<'_>, of: &OfServer) -> Result<u8, Fail> {
+pub(super) fn consent(context: &mut Context<'_>, of: &ApproveServerArgs) -> Result<u8, Fail> {
     context.may_act()?;
     let mut servers = context.config()?.servers.iter();
     let server = servers.find(|it| it.name.as_str() == of.name).cloned();
@@ -661,7 +661,7 @@ struct Answered {
 }
 
 /// `servers test`.
-pub(super) fn test(context: &mut Context<'_>, test: &TestServers) -> Result<u8, Fail> {
+pub(super) fn test(context: &mut Context<'_>, test: &TestServersArgs) -> Result<u8, Fail> {
     let mut reader = context.reader_to_act()?;
     let servers = Targets::of(context, &mut reader)?;
     let named = servers.names().into_iter().cloned().collect::<Vec<_>>();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{
     Context,
-    args::Trace,
+    args::TraceArgs,
     block_on,
     fail::{Fail, code},
     json as documents, lines,
@@ -35,7 +35,7 @@ impl Wanted {
 }
 
 /// `trace`.
-pub(super) fn trace(context: &mut Context<'_>, trace: &Trace) -> Result<u8, Fail> {
+pub(super) fn trace(context: &mut Context<'_>, trace: &TraceArgs) -> Result<u8, Fail> {
     let named = trace.of.as_ref().or(context.global.server.first());
     let (mut reader, task) = match named {
         None => (TraceReader::of_all(&context.paths)?, None),
@@ -95,7 +95,7 @@ fn meant(context: &Context<'_>, of: &str) -> Result<(TraceReader, Option<TaskId>
 }
 
 /// What there is to say instead of messages.
-fn nothing(context: &Context<'_>, trace: &Trace, is_recorded: bool) -> String {
+fn nothing(context: &Context<'_>, trace: &TraceArgs, is_recorded: bool) -> String {
     let flags = context.flags();
     if is_recorded && (trace.grep.is_some() || trace.lines == Some(0)) {
         return "no recorded message fits".to_owned();
@@ -108,7 +108,7 @@ fn nothing(context: &Context<'_>, trace: &Trace, is_recorded: bool) -> String {
     )
 }
 
-fn print(context: &mut Context<'_>, trace: &Trace, entries: &[WireEntry]) -> Result<(), Fail> {
+fn print(context: &mut Context<'_>, trace: &TraceArgs, entries: &[WireEntry]) -> Result<(), Fail> {
     for entry in entries {
         if context.global.json {
             let document = serde_json::to_value(entry).unwrap_or_default();

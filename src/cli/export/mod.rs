@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use self::redact::Redaction;
 use super::{
     Context,
-    args::Export,
+    args::ExportArgs,
     config,
     fail::{Fail, code},
     json as documents, logins, variable,
@@ -85,7 +85,7 @@ pub(super) fn given(context: &Context<'_>) -> Vec<SecretString> {
 }
 
 /// `export`.
-pub(super) fn export(context: &mut Context<'_>, export: &Export) -> Result<u8, Fail> {
+pub(super) fn export(context: &mut Context<'_>, export: &ExportArgs) -> Result<u8, Fail> {
     let mut reader = context.reader()?;
     let task = context.find(&mut reader, &export.id)?;
     let config = context.config.as_ref().ok();

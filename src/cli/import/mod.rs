@@ -15,7 +15,7 @@ use self::entry::{Editor, Entry, Taken};
 use super::{
     Context,
     adopt::says_yes,
-    args::Import,
+    args::ImportArgs,
     config::{self, Config, Edit, How, Written, digest},
     fail::{Fail, code},
     json as documents, quoted, servers,
@@ -83,7 +83,7 @@ impl Imported {
 type Agree<'a> = dyn FnMut(&str, &str, &[(String, Template)]) -> Result<bool, Fail> + 'a;
 
 /// `servers import`.
-pub(super) fn import(context: &mut Context<'_>, import: &Import) -> Result<u8, Fail> {
+pub(super) fn import(context: &mut Context<'_>, import: &ImportArgs) -> Result<u8, Fail> {
     context.may_act()?;
     let files = match &import.file {
         Some(file) => vec![file.clone()],

@@ -795,7 +795,7 @@ fn what_is_in_another_session_is_found_by_its_hint() {
         let ran = run(state, &[command, id]);
         assert_eq!(ran.code, Some(2), "{command}: {ran:#?}");
         let words = format!(
-            "could not find a task \"{id}\" in session default; session demo has it: add --session demo"
+            "could not find a task \"{id}\" in session default, but session demo has it; add --session demo"
         );
         assert!(ran.err.contains(&words), "{command}: {ran:#?}");
     }

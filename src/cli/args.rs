@@ -1,4 +1,4 @@
-//! The command line as data: flags, commands and their help.
+//! Command-line arguments: options, commands and their help text.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -9,7 +9,7 @@ use clap::{
 
 use crate::domain::{OnInput, ProtocolChoice, Status, Wall, text};
 
-/// Printed below every help text: scripts rely on the exit codes.
+/// Printed below every help text, because scripts rely on the exit codes.
 const EXIT_CODES: &str = "\
 Exit codes:
   0  success                      6  input needed
@@ -41,14 +41,14 @@ States:
   ..., forgotten    removed from the list (shown with --all); `longhaul rm --undo ID` restores it";
 
 /// What an export contains.
-const EXPORTED: &str = "\
+const EXPORT_CONTENTS: &str = "\
 Contents:
-  always            states, times, steps, attempts, contact, versions, the tool's and the server's name and origin
+  always            states, times, progress, attempts, connection history, versions, tool name, server name and origin
   --with-content    names, notes, arguments, messages, logs, questions, results and errors (otherwise only their sizes)
-  never             headers, tokens, server sessions, event ids, client ids, paths and queries of URLs, answers";
+  never             headers, tokens, server sessions, event ids, client ids, URL paths and queries, answers";
 
-/// What is recorded and how to switch it on.
-const RECORDED: &str = "\
+/// What `trace` shows and how to switch recording on.
+const TRACE_NOTES: &str = "\
 Recording is off by default. To switch it on:
   --trace           with call, watch, tools, servers test and the screen: every server in the session, until the driver
                     exits; with doctor: its own requests, if no driver is running
@@ -61,7 +61,7 @@ What is recorded:
   never             secret header values, known tokens, keys in URLs, sign-in traffic
   limits            two files of 8 MB per server, 64 kB per body; the oldest is dropped, `sessions rm` deletes all";
 
-/// Printed below the help of a command: examples to copy and the exit codes.
+/// Text below the help of a command: examples to copy, then the exit codes.
 fn help(examples: &str) -> String {
     format!("Examples:\n{examples}\n\n{EXIT_CODES}")
 }
@@ -83,7 +83,7 @@ pub(super) struct Cli {
 #[command(next_help_heading = GLOBAL)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "flags of a command line are facts of their own"
+    reason = "command-line flags are independent of each other"
 )]
 pub(super) struct GlobalArgs {
     /// Server to use: its name or URL.
@@ -92,14 +92,14 @@ pub(super) struct GlobalArgs {
     /// Session to use [default: default]
     #[arg(long, value_name = "NAME", value_hint = ValueHint::Other, global = true)]
     pub(super) session: Option<String>,
-    // Not read through clap, which would show it in every usage line as required.
+    // Read without clap's `env`, which would show it as required in every usage line.
     /// Directory for sessions [env: LONGHAUL_STATE_DIR]
     #[arg(long, value_name = "DIR", global = true)]
     pub(super) state_dir: Option<PathBuf>,
     /// Print one JSON document, or one JSON object per line while following.
     #[arg(long, global = true)]
     pub(super) json: bool,
-    // Without a default of clap's: the configuration may have one.
+    // No default here, because the configuration can set one.
     /// When to use color [default: auto]
     #[arg(long, value_name = "WHEN", global = true)]
     pub(super) color: Option<Color>,
@@ -158,18 +158,16 @@ impl std::fmt::Debug for Header {
     }
 }
 
-/// A limit as typed: a duration, or `off`, which overrides the configuration.
+/// A time limit: a duration, or `None` for `off`, which overrides the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Limit(pub(super) Option<Duration>);
 
-/// When to use colour.
+/// When to use color.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Color {
-    /// On a terminal, unless `NO_COLOR` is set.
+    /// Only on a terminal, unless `NO_COLOR` is set.
     Auto,
-    /// Always.
     Always,
-    /// Never.
     Never,
 }
 
@@ -243,19 +241,19 @@ pub(super) enum CliCommand {
     #[command(after_help = help("  longhaul servers list\n  longhaul servers add lab http://127.0.0.1:8931/mcp\n  longhaul servers test lab"))]
     Servers {
         #[command(subcommand)]
-        what: ServersCommand,
+        command: ServersCommand,
     },
     /// Export a task for a bug report, without secrets.
-    #[command(after_help = format!("{EXPORTED}\n\n{}", help("  longhaul export q7m > trace.json\n  longhaul export q7m --html --out trace.html\n  longhaul export q7m --with-content")))]
+    #[command(after_help = format!("{EXPORT_CONTENTS}\n\n{}", help("  longhaul export q7m > trace.json\n  longhaul export q7m --html --out trace.html\n  longhaul export q7m --with-content")))]
     Export(ExportArgs),
     /// Show recorded traffic, one message per line (offline).
-    #[command(after_help = format!("{RECORDED}\n\n{}", help("  longhaul trace\n  longhaul trace q7m --grep tools/call --full\n  longhaul trace lab -n 50 -f\n  longhaul trace --json")))]
+    #[command(after_help = format!("{TRACE_NOTES}\n\n{}", help("  longhaul trace\n  longhaul trace q7m --grep tools/call --full\n  longhaul trace lab -n 50 -f\n  longhaul trace --json")))]
     Trace(TraceArgs),
     /// List and remove saved sessions.
     #[command(after_help = help("  longhaul sessions list\n  longhaul sessions rm nightly"))]
     Sessions {
         #[command(subcommand)]
-        what: SessionsCommand,
+        command: SessionsCommand,
     },
     /// Show help for a command.
     #[command(after_help = help("  longhaul help call\n  longhaul help servers add"))]
@@ -291,11 +289,11 @@ pub(super) struct HelpArgs {
 }
 
 impl HelpArgs {
-    /// The command line that shows it.
-    pub(super) fn line(&self) -> Vec<&str> {
-        let words = self.command.iter().map(String::as_str);
+    /// The equivalent command line, `longhaul COMMAND --help`.
+    pub(super) fn as_help_flag(&self) -> Vec<&str> {
+        let names = self.command.iter().map(String::as_str);
         std::iter::once("longhaul")
-            .chain(words)
+            .chain(names)
             .chain(["--help"])
             .collect()
     }
@@ -431,7 +429,7 @@ pub(super) struct AddServerArgs {
     pub(super) name: String,
     /// URL of its endpoint.
     pub(super) url: String,
-    // The global one in its words for this command; clap gives both the same value.
+    // The global option again, with help for this command; clap sets both to the same value.
     /// Header to send, with the secret as a variable: 'Authorization: Bearer ${VAR}'
     #[arg(short = 'H', long, value_name = "NAME: VALUE", value_parser = header, help_heading = GLOBAL)]
     header: Vec<Header>,
@@ -477,8 +475,8 @@ pub(super) struct ApproveServerArgs {
 /// `login`.
 #[derive(Debug, Args)]
 pub(super) struct LoginArgs {
-    // Not called `server`, which is the global -s: clap would give both the same value.
-    /// The server, by its name or its URL [default: the only one].
+    // Not named `server`: clap would set it and the global -s to the same value.
+    /// The server's name or URL [default: the only server]
     #[arg(value_name = "SERVER")]
     pub(super) at: Option<String>,
     /// Command that opens the page; the URL is appended or replaces %s [env: BROWSER]
@@ -498,8 +496,8 @@ pub(super) struct LoginArgs {
 /// `logout`.
 #[derive(Debug, Args)]
 pub(super) struct LogoutArgs {
-    // Not called `server`, which is the global -s: clap would give both the same value.
-    /// The server, by its name or its URL [default: the only one].
+    // Not named `server`: clap would set it and the global -s to the same value.
+    /// The server's name or URL [default: the only server]
     #[arg(value_name = "SERVER")]
     pub(super) at: Option<String>,
 }
@@ -509,7 +507,7 @@ pub(super) struct LogoutArgs {
 #[derive(Debug, Args)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "flags of a command line are facts of their own"
+    reason = "command-line flags are independent of each other"
 )]
 pub(super) struct DemoArgs {
     /// Run only the server, in the foreground; prints its URL as the first line of stdout.
@@ -533,7 +531,7 @@ pub(super) struct DemoArgs {
     /// Inject a fault into the running server: cut[=SECONDS], restart, stall[=SECONDS], drop, duplicate, forget, polls[=SECONDS], hang.
     #[arg(long = "break", value_name = "WHAT", group = "what")]
     pub(super) fault: Option<crate::demo::Fault>,
-    // The global one in its words for this command; clap gives both the same value.
+    // The global option again, with help for this command; clap sets both to the same value.
     /// Session to use [default: demo]
     #[arg(long, value_name = "NAME", help_heading = GLOBAL)]
     session: Option<String>,
@@ -572,7 +570,7 @@ pub(super) struct AgainArgs {
     pub(super) how: StartArgs,
 }
 
-/// How a call is started.
+/// Options of `call` and `again`.
 #[derive(Debug, Args)]
 pub(super) struct StartArgs {
     /// Name of the task.
@@ -608,7 +606,7 @@ pub(super) struct LsArgs {
     #[arg(long)]
     pub(super) all: bool,
     /// Only tasks with this status.
-    #[arg(long, value_name = "STATUS", value_parser = status_word())]
+    #[arg(long, value_name = "STATUS", value_parser = status_label())]
     pub(super) status: Vec<&'static str>,
     /// Only tasks in this view from the configuration.
     #[arg(long, value_name = "NAME")]
@@ -740,7 +738,7 @@ pub(super) struct WaitArgs {
 #[derive(Debug, Args)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "flags of a command line are facts of their own"
+    reason = "command-line flags are independent of each other"
 )]
 pub(super) struct AnswerArgs {
     /// The task; a unique prefix of its id is enough.
@@ -810,20 +808,20 @@ pub(super) struct CleanArgs {
     pub(super) keep: Option<usize>,
 }
 
-/// A status by its name; `done` is an alias of `completed`.
-fn status_word() -> impl clap::builder::TypedValueParser<Value = &'static str> {
+/// Parses a status label; `done` is an alias of `completed`.
+fn status_label() -> impl clap::builder::TypedValueParser<Value = &'static str> {
     let completed = Status::Completed.label();
-    let values = Status::WORDS.map(|word| {
-        let value = PossibleValue::new(word);
-        if word == completed {
+    let values = Status::WORDS.map(|label| {
+        let value = PossibleValue::new(label);
+        if label == completed {
             value.alias("done")
         } else {
             value
         }
     });
     PossibleValuesParser::new(values).map(move |typed| {
-        let word = Status::WORDS.into_iter().find(|word| *word == typed);
-        word.unwrap_or(completed)
+        let label = Status::WORDS.into_iter().find(|label| *label == typed);
+        label.unwrap_or(completed)
     })
 }
 
@@ -836,8 +834,8 @@ fn on_input() -> impl clap::builder::TypedValueParser<Value = OnInput> {
 }
 
 pub(super) fn header(text: &str) -> Result<Header, String> {
-    // The text itself stays out of the message: it may hold a secret.
-    let (name, value) = text.split_once(':').ok_or("write it as 'Name: value'")?;
+    // Error messages must not repeat the text: it may contain a secret.
+    let (name, value) = text.split_once(':').ok_or("expected 'Name: value'")?;
     let is_name =
         |letter: char| letter.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(letter);
     let (name, value) = (name.trim(), value.trim());
@@ -879,13 +877,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_contradicts_itself_nowhere() {
+    fn clap_definition_is_consistent() {
         Cli::command().debug_assert();
     }
 
-    /// What a shell gives to `longhaul` in a line.
-    fn words_of(line: &str) -> Vec<String> {
-        // A function takes the place of the program, and says what reached it.
+    /// The arguments that a shell passes to `longhaul` for this line.
+    fn shell_split(line: &str) -> Vec<String> {
+        // A shell function in place of the program prints its arguments.
         let script = format!("longhaul() {{ printf '%s\\0' longhaul \"$@\"; }}\n{line}");
         let ran = std::process::Command::new("sh")
             .args(["-euc", &script])
@@ -894,11 +892,11 @@ mod tests {
             .output()
             .unwrap();
         assert!(ran.status.success(), "{line}: {ran:?}");
-        let words = String::from_utf8(ran.stdout).unwrap();
-        words.split_terminator('\0').map(str::to_owned).collect()
+        let args = String::from_utf8(ran.stdout).unwrap();
+        args.split_terminator('\0').map(str::to_owned).collect()
     }
 
-    /// The lines to copy under a help text.
+    /// The example command lines below a help text.
     fn examples(notes: &str) -> Vec<String> {
         let block = notes
             .split("\n\n")
@@ -908,7 +906,7 @@ mod tests {
     }
 
     #[test]
-    fn every_command_shows_examples_and_each_of_them_is_one_of_it() {
+    fn every_command_has_examples_that_parse() {
         let mut root = Cli::command();
         root.build();
         let mut waiting: Vec<(Vec<String>, &clap::Command)> = vec![(Vec::new(), &root)];
@@ -924,31 +922,31 @@ mod tests {
                 .map(ToString::to_string)
                 .unwrap_or_default();
             let examples = examples(&notes);
-            assert!(!examples.is_empty(), "{path:?} shows no example");
+            assert!(!examples.is_empty(), "{path:?} has no examples");
             for line in examples {
                 count += 1;
-                // What is written into a file is for the reader; the words before it are for us.
-                let call = line.split(" >").next().unwrap();
-                let words = words_of(call);
-                let found = Cli::command().try_get_matches_from(&words);
+                // Leave out the redirection, which a test must not run.
+                let command_line = line.split(" >").next().unwrap();
+                let args = shell_split(command_line);
+                let found = Cli::command().try_get_matches_from(&args);
                 let mut found = &found.unwrap_or_else(|error| panic!("{line}: {error}"));
                 let mut named = Vec::new();
                 while let Some((name, below)) = found.subcommand() {
                     named.push(name.to_owned());
                     found = below;
                 }
-                assert!(named.starts_with(&path), "{line} stands under {path:?}");
+                assert!(named.starts_with(&path), "{line} is an example of {path:?}");
             }
         }
         assert!(count > 50, "{count}");
     }
 
     #[test]
-    fn a_header_that_is_none_is_refused_without_its_text() {
+    fn invalid_header_error_omits_its_text() {
         assert!(header("Authorization: Bearer x").is_ok());
         for text in ["hunter2", ": hunter2", "a b: hunter2", "a: hunter2\r\nb: c"] {
-            let words = header(text).unwrap_err();
-            assert!(!words.contains("hunter2"), "{words}");
+            let error = header(text).unwrap_err();
+            assert!(!error.contains("hunter2"), "{error}");
         }
     }
 }

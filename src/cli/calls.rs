@@ -6,11 +6,12 @@ use super::{
     Context,
     adopt::says_yes,
     args::{AgainArgs, CallArgs, StartArgs},
-    block_on, dice,
+    block_on,
     fail::{Fail, code},
     follow::{Answers, Printer, Style, Until, follow},
     json as documents,
     live::Live,
+    random_bits,
     target::Targets,
 };
 use crate::{
@@ -463,7 +464,7 @@ async fn begin(
         }
     }
     let usual = context.config()?.usual_limits().of(&server.name);
-    let id = TaskId::from_bits(dice());
+    let id = TaskId::from_bits(random_bits());
     let arguments = Value::Object(arguments).to_string();
     let new = NewCall {
         name: how.name,

@@ -8,9 +8,10 @@ use serde_json::{Map, Value};
 use super::{
     Context, adopt,
     args::AdoptArgs,
-    block_on, calls, dice,
+    block_on, calls,
     fail::{Fail, code},
     live::Live,
+    random_bits,
     saved::adopted_once,
     target::Targets,
 };
@@ -265,7 +266,7 @@ pub(super) async fn start_all(
     let begun = async {
         let (mut ids, mut called) = (Vec::new(), Vec::new());
         for offer in offers {
-            let id = TaskId::from_bits(dice());
+            let id = TaskId::from_bits(random_bits());
             let arguments = Value::Object(offer.arguments).to_string();
             let is_called = offer.goes_on.is_none();
             let call = NewCall {

@@ -618,7 +618,7 @@ fn is_in_the_way(context: &Context<'_>, of: &str, name: &ServerName, checks: &mu
     if has_headers && server.headers.is_empty() {
         return false;
     }
-    let obstacle = server.obstacle(|variable| super::variable(variable).is_some());
+    let obstacle = server.obstacle(|variable| super::env_secret(variable).is_some());
     let name = super::quoted(name.as_str());
     match obstacle {
         Some(obstacle @ Needs::Approval) => checks.warning(

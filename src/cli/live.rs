@@ -94,12 +94,12 @@ impl Live {
             config,
             read_config: config::read_roster,
             readonly: context.global.readonly,
-            environment: super::variable,
+            environment: super::env_secret,
             logins: context.logins.clone(),
             insecure_http: context.global.insecure_http,
             traces: context.global.trace,
             protocol: context.global.protocol.0,
-            seed: super::dice(),
+            seed: super::random_bits(),
             clock: context.clock,
             hook,
             die_after: super::die_after(),
@@ -206,7 +206,9 @@ impl Live {
         loop {
             match self.next(context).await? {
                 Event::Session(SessionEvent::Answer { ask, outcome }) if ask == asked => {
-                    return Ok(outcome.map_err(|refused| refused.reworded(|it| context.whole(it))));
+                    return Ok(
+                        outcome.map_err(|refused| refused.reworded(|it| context.with_flags(it)))
+                    );
                 }
                 Event::Session(_) => {}
                 Event::Interrupted | Event::Ended => {
@@ -295,7 +297,7 @@ impl Live {
 
 /// Says what the engine has to say.
 fn tell(context: &mut Context<'_>, notice: &Notice) {
-    let words = context.whole(&notice.text);
+    let words = context.with_flags(&notice.text);
     let line = format!("longhaul: {}", text::clean_line(&words));
     match notice.level {
         NoticeLevel::Info => context.terminal.remark(&line),

@@ -232,7 +232,7 @@ fn elsewhere(context: &Context<'_>, listed: ListFilter) -> Option<String> {
             let count = reader.tasks(listed).ok()?.len();
             (count > 0).then_some((name, count))
         })?;
-    let flags = context.flags_to(&name, &context.usual_session);
+    let flags = context.flags_to(&name, &context.default_session);
     Some(format!(
         "no task in session {}; session {name} has {count}: longhaul{flags} ls",
         context.paths.session()

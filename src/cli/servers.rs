@@ -36,7 +36,7 @@ const NAMED: usize = 4;
 /// Why a server of the configuration cannot be used as it stands.
 fn obstacle(server: &ServerConfig) -> Option<(&'static str, String)> {
     let name = quoted(server.name.as_str());
-    let obstacle = server.obstacle(|name| super::variable(name).is_some())?;
+    let obstacle = server.obstacle(|name| super::env_secret(name).is_some())?;
     let words = obstacle.message();
     Some(match &obstacle {
         Obstacle::Approval => (
@@ -58,7 +58,7 @@ fn obstacle(server: &ServerConfig) -> Option<(&'static str, String)> {
 fn missing(server: &ServerConfig) -> Option<String> {
     let mut server = server.clone();
     server.withheld = None;
-    match server.obstacle(|name| super::variable(name).is_some())? {
+    match server.obstacle(|name| super::env_secret(name).is_some())? {
         Obstacle::Variables(names) => Some(names.join(", ")),
         Obstacle::Approval | Obstacle::Consent(_) => None,
     }

@@ -17,9 +17,9 @@ use self::redact::Redaction;
 use super::{
     Context,
     args::ExportArgs,
-    config,
+    config, env_secret,
     fail::{Fail, code},
-    json as documents, logins, variable,
+    json as documents, logins,
 };
 use crate::{
     app::Saved,
@@ -80,7 +80,7 @@ impl Exporting<'_> {
 pub(super) fn given(context: &Context<'_>) -> Vec<SecretString> {
     let headers = context.global.header.iter();
     let headers = headers.map(|header| SecretString::from(header.value.clone()));
-    let bearer = context.global.bearer_env.as_deref().and_then(variable);
+    let bearer = context.global.bearer_env.as_deref().and_then(env_secret);
     headers.chain(bearer).collect()
 }
 

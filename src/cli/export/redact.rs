@@ -8,8 +8,8 @@ use super::Exporting;
 use crate::{
     cli::{
         config::{is_secret_name, without_tokens},
+        env_secret,
         json::parsed,
-        variable,
     },
     domain::{LinkRecord, Program, Task},
     transport::parts_of,
@@ -77,7 +77,7 @@ impl Redaction {
             let of_headers = server.variables().into_iter().map(str::to_owned);
             let of_program = server.program.iter().flat_map(Program::variables);
             let names = of_headers.chain(of_program);
-            let values = names.filter_map(|name: String| variable(&name));
+            let values = names.filter_map(|name: String| env_secret(&name));
             secrets.extend(values.flat_map(|value| parts_of(value.expose_secret())));
             secrets.extend(server.url.as_deref().map(of_url).unwrap_or_default());
         }

@@ -151,12 +151,12 @@ fn look_again(mark: &mut FileMark, anyway: bool) -> Option<Result<Reread, String
     let path = config::path();
     let read = config::read(path.as_deref()).map(|config| Reread {
         file: path.map_or(String::new(), |path| path.display().to_string()),
-        limits: config.usual_limits(),
+        limits: config.default_limits(),
         theme: config.theme.unwrap_or_default(),
         takes_mouse: config.defaults.takes_mouse,
         views: config.views,
         keys: config.keys,
-        remarks: config.remarks,
+        remarks: config.notices,
         server_configs: config::server_configs(config.servers),
     });
     Some(read.map_err(|why| format!("{why}; until then all is as it was before")))
@@ -197,12 +197,12 @@ pub(super) fn show(
     let read_config = if extra.is_demo || context.global.readonly {
         || None
     } else {
-        config::read_roster
+        config::read_server_configs
     };
-    let limits = config.usual_limits();
+    let limits = config.default_limits();
     let hook = config.hook();
     look.theme = config.theme.unwrap_or_default();
-    let remarks = unreadable.into_iter().chain(config.remarks);
+    let remarks = unreadable.into_iter().chain(config.notices);
     let variable = |name: &str| std::env::var_os(name)?.into_string().ok();
     let viewer = Viewer::find(variable);
     let outcome = open_shell(Opening {
@@ -248,11 +248,11 @@ pub(super) fn show(
             import: super::import::findings,
             save_view: config::save_view,
             look: look_again,
-            export: super::export::on_screen,
+            export: super::export::for_screen,
             consent: super::servers::consent_on_screen,
         },
         config_mark: context.config_mark,
-        given: super::export::given(context),
+        given: super::export::cli_secrets(context),
         browser: Browser::find(None, variable),
         viewer,
         remarks: remarks.chain(extra.remarks).collect(),

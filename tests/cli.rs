@@ -632,7 +632,7 @@ fn takes_a_host_with_a_path_for_a_url() {
     let other = run(state, &["-s", "build.example:8443/mcp", "tools"]);
     assert_eq!(other.code, Some(2), "{other:#?}");
     assert!(
-        other.err.contains("write https://build.example:8443/mcp"),
+        other.err.contains("use https://build.example:8443/mcp"),
         "{other:#?}"
     );
     let name = run(state, &["-s", "nobody:1", "tools"]);

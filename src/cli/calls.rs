@@ -463,7 +463,7 @@ async fn begin(
             }
         }
     }
-    let usual = context.config()?.usual_limits().of(&server.name);
+    let usual = context.config()?.default_limits().of(&server.name);
     let id = TaskId::from_bits(random_bits());
     let arguments = Value::Object(arguments).to_string();
     let new = NewCall {

@@ -261,7 +261,7 @@ pub(super) async fn start_all(
     offers: Vec<Offer>,
 ) -> Result<Vec<TaskId>, Fail> {
     let name = server.name.clone();
-    let limits = context.config()?.usual_limits().of(&name);
+    let limits = context.config()?.default_limits().of(&name);
     let mut live = Live::open(context, vec![server])?;
     let begun = async {
         let (mut ids, mut called) = (Vec::new(), Vec::new());

@@ -84,7 +84,7 @@ impl Live {
         let remarks = context
             .config
             .as_mut()
-            .map(|it| std::mem::take(&mut it.remarks));
+            .map(|it| std::mem::take(&mut it.notices));
         for remark in remarks.unwrap_or_default() {
             context.terminal.say(&format!("longhaul: {remark}"));
         }
@@ -92,7 +92,7 @@ impl Live {
             paths: context.paths.clone(),
             servers,
             config,
-            read_config: config::read_roster,
+            read_config: config::read_server_configs,
             readonly: context.global.readonly,
             environment: super::env_secret,
             logins: context.logins.clone(),

@@ -152,8 +152,7 @@ impl Targets {
                 ))),
             };
         }
-        let url = url_of(text)
-            .map_err(|why| Fail::usage(format!("could not use that URL as a server: {why}")))?;
+        let url = url_of(text).map_err(|why| Fail::usage(format!("invalid server URL: {why}")))?;
         let same = |link: &&KnownServer| {
             link.url == url.as_str()
                 || link.url == text

@@ -67,7 +67,7 @@ pub(super) fn login(context: &mut Context<'_>, args: &LoginArgs) -> Result<u8, F
     let secret = match &args.client_secret_env {
         Some(variable) => Some(super::env_secret(variable).ok_or_else(|| {
             Fail::usage(format!(
-                "{variable} is not set; set it, or leave out --client-secret-env"
+                "{variable} is empty or not set; set it, or leave out --client-secret-env"
             ))
         })?),
         None => None,

@@ -88,7 +88,7 @@ impl Targets {
         if let Some(variable) = &context.global.bearer_env {
             let token = super::env_secret(variable).ok_or_else(|| {
                 Fail::usage(format!(
-                    "{variable} is not set; set it to a token, or leave out --bearer-env"
+                    "{variable} is empty or not set; set it to a token, or leave out --bearer-env"
                 ))
             })?;
             let value = format!("Bearer {}", token.expose_secret());

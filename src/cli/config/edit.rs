@@ -60,11 +60,11 @@ impl ConfigEdit {
     /// Reads the file; fails if it is not valid TOML or too large.
     pub(in crate::cli) fn open(path: Option<PathBuf>) -> Result<Self, Fail> {
         let path = path.ok_or_else(|| {
-            let words = format!(
+            let message = format!(
                 "no home directory for the configuration; set {} to a file",
                 super::PATH_VARIABLE
             );
-            Fail::usage(words)
+            Fail::usage(message)
         })?;
         let target = match path.symlink_metadata() {
             Ok(found) if found.is_symlink() => path.canonicalize().map_err(|error| {
@@ -77,8 +77,8 @@ impl ConfigEdit {
         super::parse(&path, &before).map_err(Fail::usage)?;
         let text = if before.is_empty() { HEAD } else { &before };
         let document = text.parse().map_err(|error: toml_edit::TomlError| {
-            let words = format!("could not change {}: {}", path.display(), error.message());
-            Fail::usage(words)
+            let why = error.message();
+            Fail::usage(format!("could not change {}: {why}", path.display()))
         })?;
         Ok(Self {
             path,

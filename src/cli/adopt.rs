@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::{
     Context,
-    args::Adopt,
+    args::AdoptArgs,
     block_on, call,
     checkpoints::{self, Offer},
     client_state::{ClientState, ClientTask},
@@ -36,7 +36,7 @@ const FILE_BYTES: u64 = 4 * 1024 * 1024;
 const START_WITHIN: Duration = Duration::from_secs(10);
 
 /// `adopt`.
-pub(super) fn adopt(context: &mut Context<'_>, adopt: &Adopt) -> Result<u8, Fail> {
+pub(super) fn adopt(context: &mut Context<'_>, adopt: &AdoptArgs) -> Result<u8, Fail> {
     context.may_act()?;
     let mut reader = context.reader_to_act()?;
     if let Some(path) = &adopt.from {
@@ -106,7 +106,7 @@ fn adopt_from_file(
     context: &mut Context<'_>,
     reader: &mut Reader,
     path: &Path,
-    args: &Adopt,
+    args: &AdoptArgs,
 ) -> Result<u8, Fail> {
     let failed =
         |why: String| Fail::usage(format!("could not adopt from {}: {why}", path.display()));

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     Context,
-    args::Answer as Args,
+    args::AnswerArgs,
     block_on,
     call::{ArgumentPair, apply_pairs, argument_usage, parse_pair},
     fail::{Fail, code},
@@ -25,7 +25,7 @@ use crate::domain::{
 const DELIVER_WITHIN: Duration = Duration::from_secs(10);
 
 /// `answer`.
-pub(super) fn answer(context: &mut Context<'_>, args: &Args) -> Result<u8, Fail> {
+pub(super) fn answer(context: &mut Context<'_>, args: &AnswerArgs) -> Result<u8, Fail> {
     let mut reader = context.reader()?;
     let task = context.find(&mut reader, &args.id)?;
     let question = find_question(&task, args.key.as_deref())?.clone();
@@ -91,7 +91,7 @@ fn find_question<'t>(task: &'t Task, key: Option<&str>) -> Result<&'t Question, 
 /// The answer that the arguments give, or `None` if they give none.
 fn answer_from_args(
     context: &Context<'_>,
-    args: &Args,
+    args: &AnswerArgs,
     task: &Task,
     elicitation: &Elicitation,
 ) -> Result<Option<Answer>, Fail> {

@@ -1,4 +1,4 @@
-//! The command line as data: flags, commands and their help.
+//! Command-line arguments: options, commands and their help text.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -9,7 +9,7 @@ use clap::{
 
 use crate::domain::{OnInput, ProtocolChoice, Status, Wall, text};
 
-/// Printed below every help text: scripts rely on the exit codes.
+/// Printed below every help text, because scripts rely on the exit codes.
 const EXIT_CODES: &str = "\
 Exit codes:
   0  success                      6  input needed
@@ -41,14 +41,14 @@ States:
   ..., forgotten    removed from the list (shown with --all); `longhaul rm --undo ID` restores it";
 
 /// What an export contains.
-const EXPORTED: &str = "\
+const EXPORT_CONTENTS: &str = "\
 Contents:
-  always            states, times, steps, attempts, contact, versions, the tool's and the server's name and origin
+  always            states, times, progress, attempts, connection history, versions, tool name, server name and origin
   --with-content    names, notes, arguments, messages, logs, questions, results and errors (otherwise only their sizes)
-  never             headers, tokens, server sessions, event ids, client ids, paths and queries of URLs, answers";
+  never             headers, tokens, server sessions, event ids, client ids, URL paths and queries, answers";
 
-/// What is recorded and how to switch it on.
-const RECORDED: &str = "\
+/// What `trace` shows and how to switch recording on.
+const TRACE_NOTES: &str = "\
 Recording is off by default. To switch it on:
   --trace           with call, watch, tools, servers test and the screen: every server in the session, until the driver
                     exits; with doctor: its own requests, if no driver is running
@@ -61,7 +61,7 @@ What is recorded:
   never             secret header values, known tokens, keys in URLs, sign-in traffic
   limits            two files of 8 MB per server, 64 kB per body; the oldest is dropped, `sessions rm` deletes all";
 
-/// Printed below the help of a command: examples to copy and the exit codes.
+/// Text below the help of a command: examples to copy, then the exit codes.
 fn help(examples: &str) -> String {
     format!("Examples:\n{examples}\n\n{EXIT_CODES}")
 }
@@ -73,9 +73,9 @@ fn help(examples: &str) -> String {
 #[command(disable_help_subcommand = true)]
 pub(super) struct Cli {
     #[command(flatten)]
-    pub(super) global: Global,
+    pub(super) global: GlobalArgs,
     #[command(subcommand)]
-    pub(super) command: Option<Command>,
+    pub(super) command: Option<CliCommand>,
 }
 
 /// The options that every command takes.
@@ -83,23 +83,23 @@ pub(super) struct Cli {
 #[command(next_help_heading = GLOBAL)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "flags of a command line are facts of their own"
+    reason = "command-line flags are independent of each other"
 )]
-pub(super) struct Global {
+pub(super) struct GlobalArgs {
     /// Server to use: its name or URL.
     #[arg(short, long = "server", value_name = "NAME|URL", value_hint = ValueHint::Other, global = true)]
     pub(super) server: Vec<String>,
     /// Session to use [default: default]
     #[arg(long, value_name = "NAME", value_hint = ValueHint::Other, global = true)]
     pub(super) session: Option<String>,
-    // Not read through clap, which would show it in every usage line as required.
+    // Read without clap's `env`, which would show it as required in every usage line.
     /// Directory for sessions [env: LONGHAUL_STATE_DIR]
     #[arg(long, value_name = "DIR", global = true)]
     pub(super) state_dir: Option<PathBuf>,
     /// Print one JSON document, or one JSON object per line while following.
     #[arg(long, global = true)]
     pub(super) json: bool,
-    // Without a default of clap's: the configuration may have one.
+    // No default here, because the configuration can set one.
     /// When to use color [default: auto]
     #[arg(long, value_name = "WHEN", global = true)]
     pub(super) color: Option<Color>,
@@ -158,108 +158,106 @@ impl std::fmt::Debug for Header {
     }
 }
 
-/// A limit as typed: a duration, or `off`, which overrides the configuration.
+/// A time limit: a duration, or `None` for `off`, which overrides the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Limit(pub(super) Option<Duration>);
 
-/// When to use colour.
+/// When to use color.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Color {
-    /// On a terminal, unless `NO_COLOR` is set.
+    /// Only on a terminal, unless `NO_COLOR` is set.
     Auto,
-    /// Always.
     Always,
-    /// Never.
     Never,
 }
 
 /// The commands.
 #[derive(Debug, Subcommand)]
-pub(super) enum Command {
+pub(super) enum CliCommand {
     /// Try it on the built-in demo server.
     #[cfg(feature = "demo")]
     #[command(after_help = help("  longhaul demo\n  longhaul demo --serve --port 8931\n  longhaul demo --break cut=5\n  longhaul demo --reset"))]
-    Demo(Demo),
+    Demo(DemoArgs),
     /// List a server's tools with their arguments.
     #[command(after_help = help("  longhaul -s http://127.0.0.1:8931/mcp tools\n  longhaul -s build-box tools --json"))]
     Tools,
     /// Start a call and follow it: the result goes to stdout, progress to stderr.
     #[command(visible_alias = "run")]
     #[command(after_help = help("  longhaul call get_forecast city=Lisbon\n  longhaul call reindex shard=4 'tags:=[\"a\"]' --name 'nightly reindex'\n  echo '{\"shard\": 4}' | longhaul call reindex --args -\n  longhaul call reindex shard=4 --detach --once nightly-2026-11-20"))]
-    Call(Call),
+    Call(CallArgs),
     /// Run a task again, with the same or changed arguments.
     #[command(visible_alias = "rerun")]
     #[command(after_help = help("  longhaul again q7m\n  longhaul again q7m shard=5 'tags:=[\"b\"]'"))]
-    Again(Again),
+    Again(AgainArgs),
     /// List the tasks in the session (offline).
     #[command(visible_alias = "ps")]
     #[command(after_help = format!("{LS_STATES}\n\n{}", help("  longhaul ls\n  longhaul ls --status running --status paused\n  longhaul ls status:failed server:lab '!render'\n  longhaul ls --tool reindex --since 1d --json")))]
-    Ls(Ls),
+    Ls(LsArgs),
     /// Show everything about a task.
     #[command(after_help = help("  longhaul show q7m\n  longhaul show q7m --json"))]
-    Show(One),
+    Show(TaskArgs),
     /// Print the result of a task.
     #[command(after_help = help("  longhaul result q7m\n  longhaul result q7m --out 'report 2026.txt'\n  longhaul result q7m --block 2 --out picture.png"))]
-    Result(ResultOf),
+    Result(ResultArgs),
     /// Print the history of a task.
     #[command(after_help = help("  longhaul logs q7m -n 20\n  longhaul logs q7m -f --since 10m"))]
-    Logs(Logs),
+    Logs(LogsArgs),
     /// Open the screen, on a task if one is given.
     #[command(after_help = help("  longhaul attach\n  longhaul attach q7m\n  longhaul attach --drive"))]
-    Attach(Attach),
+    Attach(AttachArgs),
     /// Print a task's history, then follow it live; the exit code is its outcome.
     #[command(after_help = help("  longhaul watch q7m\n  longhaul watch q7m --new --json"))]
-    Watch(Watch),
+    Watch(WatchArgs),
     /// Wait for tasks to finish; the exit code is the worst outcome.
     #[command(after_help = help("  longhaul wait q7m k3v\n  longhaul wait q7m k3v --any\n  longhaul wait --tag nightly --json"))]
-    Wait(Wait),
+    Wait(WaitArgs),
     /// Pause a task with its server's pause tool.
     #[command(after_help = help("  longhaul pause q7m\n  longhaul pause --all"))]
-    Pause(Which),
+    Pause(TaskSelectionArgs),
     /// Resume a paused task, or retry the connection now.
     #[command(after_help = help("  longhaul resume q7m\n  longhaul resume --all"))]
-    Resume(Which),
+    Resume(TaskSelectionArgs),
     /// Cancel a task.
     #[command(after_help = help("  longhaul cancel q7m\n  longhaul cancel --all"))]
-    Cancel(Which),
+    Cancel(TaskSelectionArgs),
     /// Show a question from the server (exit code 6), or answer it.
     ///
     /// If exiting would end the call and no other longhaul drives it, this waits until the call has ended.
     #[command(after_help = help("  longhaul answer k3v\n  longhaul answer k3v --accept count=3 'tags:=[\"a\"]'\n  longhaul answer k3v --defaults\n  longhaul answer k3v --decline"))]
-    Answer(Answer),
+    Answer(AnswerArgs),
     /// Import tasks that already exist on a server.
     #[command(after_help = help("  longhaul adopt -s lab\n  longhaul adopt -s lab 786512e2-9e0d\n  longhaul adopt -s lab --client-id nightly-7\n  longhaul adopt -s lab --client-id nightly-7 task-1 dataset=eu\n  longhaul adopt --from session_state.json"))]
-    Adopt(Adopt),
+    Adopt(AdoptArgs),
     /// Change the name, note or limits of a task, even while it runs.
     #[command(after_help = help("  longhaul edit q7m --name 'nightly reindex'\n  longhaul edit q7m --idle-timeout 10m --max-time off\n  longhaul edit q7m --note ''"))]
-    Edit(EditTask),
+    Edit(EditArgs),
     /// Remove tasks from the list; sends nothing. Undo within seven days with --undo.
     #[command(after_help = help("  longhaul rm q7m k3v\n  longhaul rm --undo q7m\n  longhaul rm --older-than 7d"))]
-    Rm(Rm),
+    Rm(RmArgs),
     /// Remove every finished task from the list.
     #[command(after_help = help("  longhaul clean\n  longhaul clean --older-than 7d\n  longhaul clean --keep 100"))]
-    Clean(Clean),
+    Clean(CleanArgs),
     /// List, add, remove and test servers.
     #[command(after_help = help("  longhaul servers list\n  longhaul servers add lab http://127.0.0.1:8931/mcp\n  longhaul servers test lab"))]
     Servers {
         #[command(subcommand)]
-        what: ServersCommand,
+        command: ServersCommand,
     },
     /// Export a task for a bug report, without secrets.
-    #[command(after_help = format!("{EXPORTED}\n\n{}", help("  longhaul export q7m > trace.json\n  longhaul export q7m --html --out trace.html\n  longhaul export q7m --with-content")))]
-    Export(Export),
+    #[command(after_help = format!("{EXPORT_CONTENTS}\n\n{}", help("  longhaul export q7m > trace.json\n  longhaul export q7m --html --out trace.html\n  longhaul export q7m --with-content")))]
+    Export(ExportArgs),
     /// Show recorded traffic, one message per line (offline).
-    #[command(after_help = format!("{RECORDED}\n\n{}", help("  longhaul trace\n  longhaul trace q7m --grep tools/call --full\n  longhaul trace lab -n 50 -f\n  longhaul trace --json")))]
-    Trace(Trace),
+    #[command(after_help = format!("{TRACE_NOTES}\n\n{}", help("  longhaul trace\n  longhaul trace q7m --grep tools/call --full\n  longhaul trace lab -n 50 -f\n  longhaul trace --json")))]
+    Trace(TraceArgs),
     /// List and remove saved sessions.
     #[command(after_help = help("  longhaul sessions list\n  longhaul sessions rm nightly"))]
     Sessions {
         #[command(subcommand)]
-        what: SessionsCommand,
+        command: SessionsCommand,
     },
     /// Show help for a command.
     #[command(after_help = help("  longhaul help call\n  longhaul help servers add"))]
-    Help(Help),
+    Help(HelpArgs),
     /// Generate a shell completion script.
     #[command(after_help = help("  longhaul completions bash > ~/.local/share/bash-completion/completions/longhaul\n  longhaul completions zsh > ~/.zfunc/_longhaul\n  longhaul completions fish > ~/.config/fish/completions/longhaul.fish\n  longhaul completions powershell >> ~/.config/powershell/profile.ps1"))]
     Completions {
@@ -268,16 +266,16 @@ pub(super) enum Command {
     },
     /// Print the manual page of longhaul or of a command, or write all of them to a directory.
     #[command(after_help = help("  longhaul man call\n  longhaul man servers add\n  longhaul man --dir ~/.local/share/man/man1"))]
-    Man(Manual),
+    Man(ManArgs),
     /// Check the environment and suggest fixes (read-only).
     #[command(after_help = help("  longhaul doctor\n  longhaul doctor --offline\n  longhaul -s lab doctor --json"))]
-    Doctor(Doctor),
+    Doctor(DoctorArgs),
     /// Sign in to a server in the browser; waiting tasks resume.
     #[command(after_help = help("  longhaul login lab\n  longhaul login https://lab.example/mcp\n  longhaul login lab --browser 'firefox --new-window'\n  longhaul login lab --client-id my-id --client-secret-env MY_SECRET"))]
-    Login(Login),
+    Login(LoginArgs),
     /// Revoke and delete a server's tokens.
     #[command(after_help = help("  longhaul logout lab"))]
-    Logout(Logout),
+    Logout(LogoutArgs),
     /// Show where the files of this session are.
     #[command(after_help = help("  longhaul paths\n  longhaul --session nightly paths --json"))]
     Paths,
@@ -285,17 +283,17 @@ pub(super) enum Command {
 
 /// `help`.
 #[derive(Debug, Args)]
-pub(super) struct Help {
+pub(super) struct HelpArgs {
     /// The command [default: all commands]
     pub(super) command: Vec<String>,
 }
 
-impl Help {
-    /// The command line that shows it.
-    pub(super) fn line(&self) -> Vec<&str> {
-        let words = self.command.iter().map(String::as_str);
+impl HelpArgs {
+    /// The equivalent command line, `longhaul COMMAND --help`.
+    pub(super) fn as_help_flag(&self) -> Vec<&str> {
+        let names = self.command.iter().map(String::as_str);
         std::iter::once("longhaul")
-            .chain(words)
+            .chain(names)
             .chain(["--help"])
             .collect()
     }
@@ -304,7 +302,7 @@ impl Help {
 /// `edit`.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("what").required(true).multiple(true))]
-pub(super) struct EditTask {
+pub(super) struct EditArgs {
     /// The task; a unique prefix of its id is enough.
     pub(super) id: String,
     /// Set the name; '' clears it.
@@ -323,7 +321,7 @@ pub(super) struct EditTask {
 
 /// `doctor`.
 #[derive(Debug, Args)]
-pub(super) struct Doctor {
+pub(super) struct DoctorArgs {
     /// Contact no server.
     #[arg(long)]
     pub(super) offline: bool,
@@ -331,7 +329,7 @@ pub(super) struct Doctor {
 
 /// `export`.
 #[derive(Debug, Args)]
-pub(super) struct Export {
+pub(super) struct ExportArgs {
     /// The task; a unique prefix of its id is enough.
     pub(super) id: String,
     /// Write a self-contained HTML page with a timeline.
@@ -347,7 +345,7 @@ pub(super) struct Export {
 
 /// `trace`.
 #[derive(Debug, Args)]
-pub(super) struct Trace {
+pub(super) struct TraceArgs {
     /// Only the traffic of this task or server; a unique prefix of a task id is enough.
     #[arg(value_name = "ID|SERVER")]
     pub(super) of: Option<String>,
@@ -373,12 +371,12 @@ pub(super) enum SessionsCommand {
     List,
     /// Delete sessions with all their tasks, histories and results; refuses a session that is in use.
     #[command(visible_alias = "remove", after_help = help("  longhaul sessions rm nightly\n  longhaul sessions rm nightly old-lab --force"))]
-    Rm(RemoveSessions),
+    Rm(RemoveSessionsArgs),
 }
 
 /// `sessions rm`.
 #[derive(Debug, Args)]
-pub(super) struct RemoveSessions {
+pub(super) struct RemoveSessionsArgs {
     /// The sessions.
     #[arg(required = true)]
     pub(super) names: Vec<String>,
@@ -389,7 +387,7 @@ pub(super) struct RemoveSessions {
 
 /// `man`.
 #[derive(Debug, Args)]
-pub(super) struct Manual {
+pub(super) struct ManArgs {
     /// The command [default: longhaul itself]
     #[arg(conflicts_with = "dir")]
     pub(super) command: Vec<String>,
@@ -406,32 +404,32 @@ pub(super) enum ServersCommand {
     List,
     /// Add a server to the configuration; keeps its comments and order.
     #[command(after_help = help("  longhaul servers add lab http://127.0.0.1:8931/mcp\n  longhaul servers add build https://build.example/mcp -H 'Authorization: Bearer ${BUILD_TOKEN}'\n  longhaul servers add old https://old.example/mcp --protocol 2025-06-18"))]
-    Add(AddServer),
+    Add(AddServerArgs),
     /// Remove a server from the configuration and this session.
     #[command(visible_alias = "rm", after_help = help("  longhaul servers remove lab"))]
-    Remove(RemoveServer),
+    Remove(RemoveServerArgs),
     /// Connect to servers and report what they support and how calls survive.
     #[command(after_help = help("  longhaul servers test\n  longhaul servers test lab --json"))]
-    Test(TestServers),
+    Test(TestServersArgs),
     /// Import servers from Claude, Cursor, VS Code, Inspector, Windsurf, Cline, Gemini, Codex and Goose; contacts and starts nothing.
     #[command(after_help = help("  longhaul servers import\n  longhaul servers import .vscode/mcp.json\n  longhaul servers import ~/.cursor/mcp.json --yes"))]
-    Import(Import),
+    Import(ImportArgs),
     /// Allow an imported server to receive its environment variables.
     #[command(after_help = help("  longhaul servers consent lab\n  longhaul servers consent lab --yes"))]
-    Consent(OfServer),
+    Consent(ApproveServerArgs),
     /// Approve a stdio server after reviewing its command line.
     #[command(after_help = help("  longhaul servers approve files\n  longhaul servers approve files --yes"))]
-    Approve(OfServer),
+    Approve(ApproveServerArgs),
 }
 
 /// `servers add`.
 #[derive(Debug, Args)]
-pub(super) struct AddServer {
+pub(super) struct AddServerArgs {
     /// Name to use with `-s`.
     pub(super) name: String,
     /// URL of its endpoint.
     pub(super) url: String,
-    // The global one in its words for this command; clap gives both the same value.
+    // The global option again, with help for this command; clap sets both to the same value.
     /// Header to send, with the secret as a variable: 'Authorization: Bearer ${VAR}'
     #[arg(short = 'H', long, value_name = "NAME: VALUE", value_parser = header, help_heading = GLOBAL)]
     header: Vec<Header>,
@@ -439,7 +437,7 @@ pub(super) struct AddServer {
 
 /// `servers import`.
 #[derive(Debug, Args)]
-pub(super) struct Import {
+pub(super) struct ImportArgs {
     /// File to import [default: every known file in its usual place and in this directory]
     pub(super) file: Option<PathBuf>,
     /// Allow the imported servers to receive their environment variables.
@@ -449,7 +447,7 @@ pub(super) struct Import {
 
 /// `servers remove`.
 #[derive(Debug, Args)]
-pub(super) struct RemoveServer {
+pub(super) struct RemoveServerArgs {
     /// The server.
     pub(super) name: String,
     /// Remove even if it has unfinished tasks.
@@ -459,14 +457,14 @@ pub(super) struct RemoveServer {
 
 /// `servers test`.
 #[derive(Debug, Args)]
-pub(super) struct TestServers {
+pub(super) struct TestServersArgs {
     /// The server [default: all servers]
     pub(super) name: Option<String>,
 }
 
 /// `servers consent` and `servers approve`.
 #[derive(Debug, Args)]
-pub(super) struct OfServer {
+pub(super) struct ApproveServerArgs {
     /// The server.
     pub(super) name: String,
     /// Approve without asking.
@@ -476,9 +474,9 @@ pub(super) struct OfServer {
 
 /// `login`.
 #[derive(Debug, Args)]
-pub(super) struct Login {
-    // Not called `server`, which is the global -s: clap would give both the same value.
-    /// The server, by its name or its URL [default: the only one].
+pub(super) struct LoginArgs {
+    // Not named `server`: clap would set it and the global -s to the same value.
+    /// The server's name or URL [default: the only server]
     #[arg(value_name = "SERVER")]
     pub(super) at: Option<String>,
     /// Command that opens the page; the URL is appended or replaces %s [env: BROWSER]
@@ -497,9 +495,9 @@ pub(super) struct Login {
 
 /// `logout`.
 #[derive(Debug, Args)]
-pub(super) struct Logout {
-    // Not called `server`, which is the global -s: clap would give both the same value.
-    /// The server, by its name or its URL [default: the only one].
+pub(super) struct LogoutArgs {
+    // Not named `server`: clap would set it and the global -s to the same value.
+    /// The server's name or URL [default: the only server]
     #[arg(value_name = "SERVER")]
     pub(super) at: Option<String>,
 }
@@ -509,9 +507,9 @@ pub(super) struct Logout {
 #[derive(Debug, Args)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "flags of a command line are facts of their own"
+    reason = "command-line flags are independent of each other"
 )]
-pub(super) struct Demo {
+pub(super) struct DemoArgs {
     /// Run only the server, in the foreground; prints its URL as the first line of stdout.
     #[arg(long, group = "what")]
     pub(super) serve: bool,
@@ -533,7 +531,7 @@ pub(super) struct Demo {
     /// Inject a fault into the running server: cut[=SECONDS], restart, stall[=SECONDS], drop, duplicate, forget, polls[=SECONDS], hang.
     #[arg(long = "break", value_name = "WHAT", group = "what")]
     pub(super) fault: Option<crate::demo::Fault>,
-    // The global one in its words for this command; clap gives both the same value.
+    // The global option again, with help for this command; clap sets both to the same value.
     /// Session to use [default: demo]
     #[arg(long, value_name = "NAME", help_heading = GLOBAL)]
     session: Option<String>,
@@ -541,7 +539,7 @@ pub(super) struct Demo {
 
 /// `call`.
 #[derive(Debug, Args)]
-pub(super) struct Call {
+pub(super) struct CallArgs {
     /// The tool.
     pub(super) tool: String,
     /// Arguments: key=value (converted to the tool's type), or key:=json.
@@ -554,12 +552,12 @@ pub(super) struct Call {
     #[arg(long, value_name = "KEY")]
     pub(super) once: Option<String>,
     #[command(flatten)]
-    pub(super) how: How,
+    pub(super) how: StartArgs,
 }
 
 /// `again`.
 #[derive(Debug, Args)]
-pub(super) struct Again {
+pub(super) struct AgainArgs {
     /// The task to repeat; a unique prefix of its id is enough.
     pub(super) id: String,
     /// Arguments to change: key=value or key:=json.
@@ -569,12 +567,12 @@ pub(super) struct Again {
     #[arg(long)]
     pub(super) yes: bool,
     #[command(flatten)]
-    pub(super) how: How,
+    pub(super) how: StartArgs,
 }
 
-/// How a call is started.
+/// Options of `call` and `again`.
 #[derive(Debug, Args)]
-pub(super) struct How {
+pub(super) struct StartArgs {
     /// Name of the task.
     #[arg(long)]
     pub(super) name: Option<String>,
@@ -600,7 +598,7 @@ pub(super) struct How {
 
 /// `ls`.
 #[derive(Debug, Args)]
-pub(super) struct Ls {
+pub(super) struct LsArgs {
     /// Filter, as with `/` on the screen: words, !word, status:, server:, tag:, tool: and id:.
     #[arg(value_name = "FILTER")]
     pub(super) filter: Vec<String>,
@@ -608,7 +606,7 @@ pub(super) struct Ls {
     #[arg(long)]
     pub(super) all: bool,
     /// Only tasks with this status.
-    #[arg(long, value_name = "STATUS", value_parser = status_word())]
+    #[arg(long, value_name = "STATUS", value_parser = status_label())]
     pub(super) status: Vec<&'static str>,
     /// Only tasks in this view from the configuration.
     #[arg(long, value_name = "NAME")]
@@ -632,7 +630,7 @@ pub(super) struct Ls {
 
 /// One task.
 #[derive(Debug, Args)]
-pub(super) struct One {
+pub(super) struct TaskArgs {
     /// The task; a unique prefix of its id is enough.
     pub(super) id: String,
 }
@@ -640,7 +638,7 @@ pub(super) struct One {
 /// One task or all.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("which").required(true))]
-pub(super) struct Which {
+pub(super) struct TaskSelectionArgs {
     /// The task; a unique prefix of its id is enough.
     #[arg(group = "which")]
     pub(super) id: Option<String>,
@@ -651,7 +649,7 @@ pub(super) struct Which {
 
 /// `result`.
 #[derive(Debug, Args)]
-pub(super) struct ResultOf {
+pub(super) struct ResultArgs {
     /// The task; a unique prefix of its id is enough.
     pub(super) id: String,
     /// Write to this file instead of stdout, byte for byte.
@@ -667,7 +665,7 @@ pub(super) struct ResultOf {
 
 /// `logs`.
 #[derive(Debug, Args)]
-pub(super) struct Logs {
+pub(super) struct LogsArgs {
     /// The task; a unique prefix of its id is enough.
     pub(super) id: String,
     /// Keep following.
@@ -705,7 +703,7 @@ impl Since {
 
 /// `attach`.
 #[derive(Debug, Args)]
-pub(super) struct Attach {
+pub(super) struct AttachArgs {
     /// The task; a unique prefix of its id is enough.
     pub(super) id: Option<String>,
     /// Take over as the driver of the session; asks first if that would end a call.
@@ -715,7 +713,7 @@ pub(super) struct Attach {
 
 /// `watch`.
 #[derive(Debug, Args)]
-pub(super) struct Watch {
+pub(super) struct WatchArgs {
     /// The task; a unique prefix of its id is enough.
     pub(super) id: String,
     /// Skip the history and show only new events.
@@ -725,7 +723,7 @@ pub(super) struct Watch {
 
 /// `wait`.
 #[derive(Debug, Args)]
-pub(super) struct Wait {
+pub(super) struct WaitArgs {
     /// The tasks; a unique prefix of each id is enough.
     pub(super) ids: Vec<String>,
     /// All tasks with this tag.
@@ -740,9 +738,9 @@ pub(super) struct Wait {
 #[derive(Debug, Args)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "flags of a command line are facts of their own"
+    reason = "command-line flags are independent of each other"
 )]
-pub(super) struct Answer {
+pub(super) struct AnswerArgs {
     /// The task; a unique prefix of its id is enough.
     pub(super) id: String,
     /// Values to submit (implies --accept): key=value or key:=json; key:=null omits a field. Other fields keep their defaults.
@@ -767,7 +765,7 @@ pub(super) struct Answer {
 
 /// `adopt`.
 #[derive(Debug, Args)]
-pub(super) struct Adopt {
+pub(super) struct AdoptArgs {
     /// Server task id [default: all tasks on the server or in the file]
     #[arg(value_name = "SERVER_TASK_ID")]
     pub(super) server_task: Option<String>,
@@ -787,7 +785,7 @@ pub(super) struct Adopt {
 
 /// `rm`.
 #[derive(Debug, Args)]
-pub(super) struct Rm {
+pub(super) struct RmArgs {
     /// The tasks; a unique prefix of each id is enough.
     #[arg(required_unless_present = "older_than")]
     pub(super) ids: Vec<String>,
@@ -801,7 +799,7 @@ pub(super) struct Rm {
 
 /// `clean`.
 #[derive(Debug, Args)]
-pub(super) struct Clean {
+pub(super) struct CleanArgs {
     /// Only tasks that finished longer ago than this, e.g. 7d.
     #[arg(long, visible_alias = "older", value_name = "D", value_parser = text::read_duration)]
     pub(super) older_than: Option<Duration>,
@@ -810,20 +808,20 @@ pub(super) struct Clean {
     pub(super) keep: Option<usize>,
 }
 
-/// A status by its name; `done` is an alias of `completed`.
-fn status_word() -> impl clap::builder::TypedValueParser<Value = &'static str> {
+/// Parses a status label; `done` is an alias of `completed`.
+fn status_label() -> impl clap::builder::TypedValueParser<Value = &'static str> {
     let completed = Status::Completed.label();
-    let values = Status::WORDS.map(|word| {
-        let value = PossibleValue::new(word);
-        if word == completed {
+    let values = Status::WORDS.map(|label| {
+        let value = PossibleValue::new(label);
+        if label == completed {
             value.alias("done")
         } else {
             value
         }
     });
     PossibleValuesParser::new(values).map(move |typed| {
-        let word = Status::WORDS.into_iter().find(|word| *word == typed);
-        word.unwrap_or(completed)
+        let label = Status::WORDS.into_iter().find(|label| *label == typed);
+        label.unwrap_or(completed)
     })
 }
 
@@ -836,8 +834,8 @@ fn on_input() -> impl clap::builder::TypedValueParser<Value = OnInput> {
 }
 
 pub(super) fn header(text: &str) -> Result<Header, String> {
-    // The text itself stays out of the message: it may hold a secret.
-    let (name, value) = text.split_once(':').ok_or("write it as 'Name: value'")?;
+    // Error messages must not repeat the text: it may contain a secret.
+    let (name, value) = text.split_once(':').ok_or("expected 'Name: value'")?;
     let is_name =
         |letter: char| letter.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(letter);
     let (name, value) = (name.trim(), value.trim());
@@ -879,13 +877,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_contradicts_itself_nowhere() {
+    fn clap_definition_is_consistent() {
         Cli::command().debug_assert();
     }
 
-    /// What a shell gives to `longhaul` in a line.
-    fn words_of(line: &str) -> Vec<String> {
-        // A function takes the place of the program, and says what reached it.
+    /// The arguments that a shell passes to `longhaul` for this line.
+    fn shell_split(line: &str) -> Vec<String> {
+        // A shell function in place of the program prints its arguments.
         let script = format!("longhaul() {{ printf '%s\\0' longhaul \"$@\"; }}\n{line}");
         let ran = std::process::Command::new("sh")
             .args(["-euc", &script])
@@ -894,11 +892,11 @@ mod tests {
             .output()
             .unwrap();
         assert!(ran.status.success(), "{line}: {ran:?}");
-        let words = String::from_utf8(ran.stdout).unwrap();
-        words.split_terminator('\0').map(str::to_owned).collect()
+        let args = String::from_utf8(ran.stdout).unwrap();
+        args.split_terminator('\0').map(str::to_owned).collect()
     }
 
-    /// The lines to copy under a help text.
+    /// The example command lines below a help text.
     fn examples(notes: &str) -> Vec<String> {
         let block = notes
             .split("\n\n")
@@ -908,7 +906,7 @@ mod tests {
     }
 
     #[test]
-    fn every_command_shows_examples_and_each_of_them_is_one_of_it() {
+    fn every_command_has_examples_that_parse() {
         let mut root = Cli::command();
         root.build();
         let mut waiting: Vec<(Vec<String>, &clap::Command)> = vec![(Vec::new(), &root)];
@@ -924,31 +922,31 @@ mod tests {
                 .map(ToString::to_string)
                 .unwrap_or_default();
             let examples = examples(&notes);
-            assert!(!examples.is_empty(), "{path:?} shows no example");
+            assert!(!examples.is_empty(), "{path:?} has no examples");
             for line in examples {
                 count += 1;
-                // What is written into a file is for the reader; the words before it are for us.
-                let call = line.split(" >").next().unwrap();
-                let words = words_of(call);
-                let found = Cli::command().try_get_matches_from(&words);
+                // Leave out the redirection, which a test must not run.
+                let command_line = line.split(" >").next().unwrap();
+                let args = shell_split(command_line);
+                let found = Cli::command().try_get_matches_from(&args);
                 let mut found = &found.unwrap_or_else(|error| panic!("{line}: {error}"));
                 let mut named = Vec::new();
                 while let Some((name, below)) = found.subcommand() {
                     named.push(name.to_owned());
                     found = below;
                 }
-                assert!(named.starts_with(&path), "{line} stands under {path:?}");
+                assert!(named.starts_with(&path), "{line} is an example of {path:?}");
             }
         }
         assert!(count > 50, "{count}");
     }
 
     #[test]
-    fn a_header_that_is_none_is_refused_without_its_text() {
+    fn invalid_header_error_omits_its_text() {
         assert!(header("Authorization: Bearer x").is_ok());
         for text in ["hunter2", ": hunter2", "a b: hunter2", "a: hunter2\r\nb: c"] {
-            let words = header(text).unwrap_err();
-            assert!(!words.contains("hunter2"), "{words}");
+            let error = header(text).unwrap_err();
+            assert!(!error.contains("hunter2"), "{error}");
         }
     }
 }

@@ -5,12 +5,13 @@ use serde_json::{Map, Value};
 use super::{
     Context,
     adopt::confirm,
-    args::{Again, Call, How},
-    block_on, dice,
+    args::{AgainArgs, CallArgs, StartArgs},
+    block_on,
     fail::{Fail, code},
     follow::{FollowUntil, HistoryPrinter, OutputStyle, QuestionHandling, follow},
     json as documents,
     live_session::LiveSession,
+    random_bits,
     target::Targets,
 };
 use crate::{
@@ -240,11 +241,11 @@ struct CallDraft {
     origin: Option<TaskId>,
     /// No confirmation is needed to repeat it.
     is_confirmed: bool,
-    how: How,
+    how: StartArgs,
 }
 
 /// `call`.
-pub(super) fn call(context: &mut Context<'_>, call: Call) -> Result<u8, Fail> {
+pub(super) fn call(context: &mut Context<'_>, call: CallArgs) -> Result<u8, Fail> {
     context.may_act()?;
     let mut reader = context.reader_to_act()?;
     let server = Targets::of(context, &mut reader)?.one()?;
@@ -257,7 +258,7 @@ pub(super) fn call(context: &mut Context<'_>, call: Call) -> Result<u8, Fail> {
         .iter()
         .map(|text| parse_pair(text))
         .collect::<Result<_, _>>()?;
-    let Call {
+    let CallArgs {
         tool, once, how, ..
     } = call;
     run_call(
@@ -276,7 +277,7 @@ pub(super) fn call(context: &mut Context<'_>, call: Call) -> Result<u8, Fail> {
 }
 
 /// `again`.
-pub(super) fn again(context: &mut Context<'_>, again: Again) -> Result<u8, Fail> {
+pub(super) fn again(context: &mut Context<'_>, again: AgainArgs) -> Result<u8, Fail> {
     context.may_act()?;
     let mut reader = context.reader_to_act()?;
     let old = context.find(&mut reader, &again.id)?;
@@ -298,8 +299,8 @@ pub(super) fn again(context: &mut Context<'_>, again: Again) -> Result<u8, Fail>
         .iter()
         .map(|text| parse_pair(text))
         .collect::<Result<Vec<_>, _>>()?;
-    let Again { how, yes, .. } = again;
-    let how = How {
+    let AgainArgs { how, yes, .. } = again;
+    let how = StartArgs {
         name: how.name.or(old.name),
         tag: how.tag.or(old.tag),
         on_input: how
@@ -461,8 +462,8 @@ async fn start_call(
             }
         }
     }
-    let defaults = context.config()?.usual_limits().of(&server.name);
-    let id = TaskId::from_bits(dice());
+    let defaults = context.config()?.default_limits().of(&server.name);
+    let id = TaskId::from_bits(random_bits());
     let arguments = Value::Object(arguments).to_string();
     let new = NewCall {
         name: how.name,

@@ -8,12 +8,12 @@ use serde_json::{Map, Value};
 
 use super::{
     Context, adopt,
-    args::Adopt,
+    args::AdoptArgs,
     block_on, call,
     client_state::adoption_key,
-    dice,
     fail::{Fail, code},
     live_session::LiveSession,
+    random_bits,
     target::Targets,
 };
 use crate::{
@@ -40,7 +40,7 @@ pub(super) struct Offer {
 pub(super) fn adopt_checkpoints(
     context: &mut Context<'_>,
     reader: &mut Reader,
-    args: &Adopt,
+    args: &AdoptArgs,
     client_id: &str,
 ) -> Result<u8, Fail> {
     let server = Targets::of(context, reader)?.one()?;
@@ -130,7 +130,7 @@ pub(super) async fn fetch_checkpoints(
 /// The named checkpoint of the list, else all unfinished ones.
 fn select(
     listed: Vec<Checkpoint>,
-    args: &Adopt,
+    args: &AdoptArgs,
     server: &ServerRef,
 ) -> Result<Vec<Checkpoint>, Fail> {
     let Some(id) = &args.server_task else {
@@ -171,7 +171,7 @@ fn find_known<'t>(
 /// The call that continues a checkpoint. The inner `Err` returns the checkpoint if its arguments are unknown.
 fn make_offer(
     checkpoint: Checkpoint,
-    args: &Adopt,
+    args: &AdoptArgs,
     client_id: &str,
     (tools, convention): (&[Tool], &Convention),
 ) -> Result<Result<Offer, Checkpoint>, Fail> {
@@ -261,12 +261,12 @@ pub(super) async fn start_calls(
     offers: Vec<Offer>,
 ) -> Result<Vec<TaskId>, Fail> {
     let name = server.name.clone();
-    let limits = context.config()?.usual_limits().of(&name);
+    let limits = context.config()?.default_limits().of(&name);
     let mut live = LiveSession::open(context, vec![server])?;
     let start = async {
         let (mut ids, mut called) = (Vec::new(), Vec::new());
         for offer in offers {
-            let id = TaskId::from_bits(dice());
+            let id = TaskId::from_bits(random_bits());
             let arguments = Value::Object(offer.arguments).to_string();
             let is_called = offer.continues.is_none();
             let call = NewCall {

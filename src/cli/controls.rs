@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     Context,
-    args::{Clean, EditTask, Limit, Rm, Wait, Which},
+    args::{CleanArgs, EditArgs, Limit, RmArgs, TaskSelectionArgs, WaitArgs},
     block_on,
     fail::{Fail, code, exit_code_of, worst},
     follow::{forgotten_error, sign_in_needed},
@@ -72,7 +72,7 @@ impl ActionResult {
 pub(super) fn control(
     context: &mut Context<'_>,
     action: TaskAction,
-    which: &Which,
+    which: &TaskSelectionArgs,
 ) -> Result<u8, Fail> {
     context.may_act()?;
     let mut reader = context.reader_to_act()?;
@@ -268,7 +268,7 @@ fn check_view(
 }
 
 /// `wait`.
-pub(super) fn wait(context: &mut Context<'_>, wait: &Wait) -> Result<u8, Fail> {
+pub(super) fn wait(context: &mut Context<'_>, wait: &WaitArgs) -> Result<u8, Fail> {
     let mut reader = context.reader()?;
     if wait.ids.is_empty() && wait.tag.is_none() {
         return Err(Fail::usage(format!(
@@ -354,7 +354,7 @@ pub(super) fn wait(context: &mut Context<'_>, wait: &Wait) -> Result<u8, Fail> {
     }
 }
 
-fn is_enough(wait: &Wait, ended: &[Task], open: &[Task]) -> bool {
+fn is_enough(wait: &WaitArgs, ended: &[Task], open: &[Task]) -> bool {
     open.is_empty() || wait.any && !ended.is_empty()
 }
 
@@ -362,7 +362,7 @@ fn is_enough(wait: &Wait, ended: &[Task], open: &[Task]) -> bool {
 async fn wait_for(
     context: &mut Context<'_>,
     live: &mut LiveSession,
-    wait: &Wait,
+    wait: &WaitArgs,
     ended: &mut Vec<Task>,
     open: &mut Vec<Task>,
 ) -> Result<Option<Fail>, Fail> {
@@ -420,7 +420,7 @@ async fn wait_for(
 }
 
 /// `edit`.
-pub(super) fn edit(context: &mut Context<'_>, edit: EditTask) -> Result<u8, Fail> {
+pub(super) fn edit(context: &mut Context<'_>, edit: EditArgs) -> Result<u8, Fail> {
     context.may_act()?;
     let mut reader = context.reader_to_act()?;
     let task = context.find(&mut reader, &edit.id)?;
@@ -490,7 +490,7 @@ pub(super) fn edit(context: &mut Context<'_>, edit: EditTask) -> Result<u8, Fail
 }
 
 /// `rm`.
-pub(super) fn rm(context: &mut Context<'_>, rm: &Rm) -> Result<u8, Fail> {
+pub(super) fn rm(context: &mut Context<'_>, rm: &RmArgs) -> Result<u8, Fail> {
     if let Some(older_than) = rm.older_than {
         return forget_settled(context, Some(older_than), 0);
     }
@@ -559,7 +559,7 @@ fn ids_of(tasks: &[Task]) -> Vec<&str> {
 }
 
 /// `clean`.
-pub(super) fn clean(context: &mut Context<'_>, clean: &Clean) -> Result<u8, Fail> {
+pub(super) fn clean(context: &mut Context<'_>, clean: &CleanArgs) -> Result<u8, Fail> {
     forget_settled(context, clean.older_than, clean.keep.unwrap_or(0))
 }
 

@@ -1,4 +1,4 @@
-//! `demo`: the embedded server and a session of its own to break and to come back to.
+//! `demo`: the built-in server and a separate session to try things on.
 
 use std::{
     ffi::OsString,
@@ -10,9 +10,10 @@ use std::{
 use serde_json::json;
 
 use super::{
-    Context, args, dice,
+    Context,
+    args::{self, DemoArgs},
     fail::{Fail, code},
-    screen,
+    random_bits, screen,
 };
 use crate::{
     demo::{self, DemoError, Options},
@@ -23,12 +24,12 @@ use crate::{
     store::{DriverLock, ListFilter},
 };
 
-/// The server's name there.
+/// Name of the server in the demo session.
 const SERVER: &str = "demo";
-/// The same server by its other era.
+/// Name of the same server, reached with the 2026-07-28 protocol.
 const MODERN: &str = "demo-modern";
-/// A server in the background ends after this long without work and without anybody.
-const IDLE: Duration = Duration::from_secs(120);
+/// A background server exits after this long without calls and clients.
+const IDLE_EXIT: Duration = Duration::from_secs(120);
 
 impl From<DemoError> for Fail {
     fn from(error: DemoError) -> Self {
@@ -42,65 +43,68 @@ impl From<DemoError> for Fail {
     }
 }
 
-/// `demo` and its variants.
-pub(super) fn run(context: &mut Context<'_>, what: &args::Demo) -> Result<ExitCode, Fail> {
+/// `demo` with all its options.
+pub(super) fn run(context: &mut Context<'_>, args: &DemoArgs) -> Result<ExitCode, Fail> {
     let dir = context.paths.demo_dir();
-    if what.serve {
-        serve(context, what, &dir)
-    } else if what.stop {
+    if args.serve {
+        serve(context, args, &dir)
+    } else if args.stop {
         context.may_act()?;
         demo::stop(&dir)?;
-        said(context, "the demo server has stopped")
-    } else if what.reset {
+        report(context, "demo server stopped")
+    } else if args.reset {
         reset(context, &dir)
-    } else if let Some(fault) = what.fault {
-        let said = demo::control(&dir, fault)?;
-        self::said(context, &said)
+    } else if let Some(fault) = args.fault {
+        let message = demo::control(&dir, fault)?;
+        report(context, &message)
     } else {
         open(context, &dir)
     }
 }
 
-fn serve(context: &mut Context<'_>, what: &args::Demo, dir: &Path) -> Result<ExitCode, Fail> {
-    let idle_exit = if what.background {
+fn serve(context: &mut Context<'_>, args: &DemoArgs, dir: &Path) -> Result<ExitCode, Fail> {
+    let idle_exit = if args.background {
         demo::detach().map_err(|error| {
-            Fail::new(code::BUG, format!("could not leave the terminal: {error}"))
+            Fail::new(
+                code::BUG,
+                format!("could not detach from the terminal: {error}"),
+            )
         })?;
-        Some(IDLE)
+        Some(IDLE_EXIT)
     } else {
         None
     };
     let options = Options {
-        dir: free_dir(context, what, dir),
-        port: what.port,
-        cross_stream_replay: what.cross_stream_replay,
+        dir: data_dir(context, args, dir),
+        port: args.port,
+        cross_stream_replay: args.cross_stream_replay,
         idle_exit,
     };
     demo::run_blocking(options, context.terminal.writer())?;
     Ok(ExitCode::from(code::OK))
 }
 
-/// Where a server keeps its data: beside the demo's, where a port is named and the demo was running on another one when that
-/// was first asked for.
-fn free_dir(context: &mut Context<'_>, what: &args::Demo, dir: &Path) -> PathBuf {
-    let Some(port) = what.port.filter(|port| *port != 0 && !what.background) else {
+/// The data directory of a server: `dir`, or one per port if `--port` is set while the demo runs on another port. A
+/// directory per port is used from then on.
+fn data_dir(context: &mut Context<'_>, args: &DemoArgs, dir: &Path) -> PathBuf {
+    let Some(port) = args.port.filter(|port| *port != 0 && !args.background) else {
         return dir.to_owned();
     };
-    let beside = dir.with_file_name(format!("demo-{port}"));
-    if beside.exists() {
-        return beside;
+    let port_dir = dir.with_file_name(format!("demo-{port}"));
+    if port_dir.exists() {
+        return port_dir;
     }
-    // The same server again is refused, which says how to stop it.
+    // A server on the same port fails to start, with an error that says how to stop the other one.
     let is_other = |it: &demo::Running| !it.url.contains(&format!(":{port}/"));
     let Some(running) = demo::find_running(dir).filter(is_other) else {
         return dir.to_owned();
     };
     context.terminal.remark(&format!(
-        "the demo is still running at {} (longhaul demo --stop ends it); this server keeps its data in {}",
+        "the demo is still running at {} (`longhaul demo --stop` stops it), so this server keeps its data in {}",
         running.url,
-        beside.display()
+        port_dir.display()
     ));
-    beside
+    port_dir
 }
 
 fn reset(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, Fail> {
@@ -108,7 +112,7 @@ fn reset(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, Fail> {
         let who = DriverLock::holder(&context.paths);
         let who = who.map_or("another process".to_owned(), |pid| format!("process {pid}"));
         return Err(Fail::usage(format!(
-            "{who} uses the demo's session; leave it first, then reset"
+            "{who} is using the demo session; quit it first"
         )));
     };
     match demo::stop(dir) {
@@ -117,35 +121,39 @@ fn reset(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, Fail> {
     }
     match std::fs::remove_dir_all(dir) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            let words = format!("could not remove {}: {error}", dir.display());
-            return Err(Fail::new(code::CANNOT_SAVE, words));
+            let message = format!("could not remove {}: {error}", dir.display());
+            return Err(Fail::new(code::CANNOT_SAVE, message));
         }
         _ => {}
     }
     context.paths.remove(lock)?;
-    said(context, "demo reset")
+    report(context, "demo reset")
 }
 
-/// What was done, in words or as a document.
-fn said(context: &mut Context<'_>, words: &str) -> Result<ExitCode, Fail> {
+/// Prints what was done, as a line or as JSON.
+fn report(context: &mut Context<'_>, message: &str) -> Result<ExitCode, Fail> {
     if context.global.json {
-        let document = json!({"done": words});
+        let document = json!({"done": message});
         context
             .terminal
             .document(&super::json::text_of(&document))?;
     } else {
-        context.terminal.line(words)?;
+        context.terminal.line(message)?;
     }
     Ok(ExitCode::from(code::OK))
 }
 
-/// The server at work, then the screen, which starts the first calls of a new demo.
+/// Starts the server and opens the screen, which starts the first calls of a new demo.
 fn open(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, Fail> {
     context.may_act()?;
-    // Said before anything is started.
+    // Fails before anything is started.
     screen::check(context)?;
-    let exe = std::env::current_exe()
-        .map_err(|error| Fail::new(code::BUG, format!("could not find this program: {error}")))?;
+    let exe = std::env::current_exe().map_err(|error| {
+        Fail::new(
+            code::BUG,
+            format!("could not find the longhaul executable: {error}"),
+        )
+    })?;
     let state: OsString = context.paths.dir().into();
     let args: Vec<OsString> = ["demo", "--serve", "--background", "--state-dir"]
         .into_iter()
@@ -153,7 +161,7 @@ fn open(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, Fail> {
         .chain([state])
         .collect();
     let running = demo::start_in_background(dir, &exe, &args)?;
-    let (mut reader, remarks) = context.reader_to_show()?;
+    let (mut reader, notices) = context.reader_to_show()?;
     let is_new = reader
         .tasks(ListFilter {
             all: true,
@@ -161,9 +169,9 @@ fn open(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, Fail> {
         })?
         .is_empty();
     let known = reader.links()?;
-    // The demo shows both eras side by side, so neither is left to be chosen.
+    // Both protocol eras are pinned, because the demo shows them side by side.
     let server = |name: &str, version: ProtocolVersion| ServerRef {
-        name: name_of(&known, &running.url, name, version),
+        name: server_name(&known, &running.url, name, version),
         url: Some(running.url.clone()),
         headers: Vec::new(),
         filled: Vec::new(),
@@ -183,26 +191,35 @@ fn open(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, Fail> {
     let extra = screen::ScreenOptions {
         server_configs: ServerConfigs::default(),
         drives: false,
-        reopens_with: format!("longhaul demo{}", context.flags_beside(args::DEMO_SESSION)),
+        reopens_with: format!(
+            "longhaul demo{}",
+            context.flags_with_default(args::DEMO_SESSION)
+        ),
         servers,
         requests: calls
             .into_iter()
             .map(|call| SessionRequest::Start(Box::new(call)))
             .collect(),
-        remarks,
+        remarks: notices,
         is_demo: true,
     };
     screen::show(context, None, extra)
 }
 
-/// The server's name in the session; another one if its port was taken meanwhile, so that old tasks keep their URL.
-fn name_of(known: &[LinkRecord], url: &str, base: &str, version: ProtocolVersion) -> ServerName {
-    let is_it = |link: &&LinkRecord| {
+/// The server's name in the session. If the server now runs at another URL, this is a new name, so that old tasks keep
+/// their URL.
+fn server_name(
+    known: &[LinkRecord],
+    url: &str,
+    base: &str,
+    version: ProtocolVersion,
+) -> ServerName {
+    let is_same = |link: &&LinkRecord| {
         let is_pinned = |pinned: ProtocolVersion| pinned.era() == version.era();
         let is_named = link.name.as_str().starts_with(base);
         link.url == url && link.pinned_version.map_or(is_named, is_pinned)
     };
-    if let Some(link) = known.iter().find(is_it) {
+    if let Some(link) = known.iter().find(is_same) {
         return link.name.clone();
     }
     let is_free = |name: &ServerName| known.iter().all(|link| link.name != *name);
@@ -214,12 +231,12 @@ fn name_of(known: &[LinkRecord], url: &str, base: &str, version: ProtocolVersion
         .unwrap_or_else(|| ServerName::new(base))
 }
 
-/// The calls that a new demo begins with: about four, three and ten minutes long.
+/// The calls that a new demo starts: about 4, 3 and 10 minutes long.
 ///
-/// Their steps are short, so that within a second each has shown enough of them for a rate and a time left.
+/// Their steps are short, so that each call has a rate and a time left within a second.
 fn first_calls(server: &ServerName) -> Vec<NewCall> {
     let call = |name: &str, tool: &str, arguments: serde_json::Value| {
-        let id = TaskId::from_bits(dice());
+        let id = TaskId::from_bits(random_bits());
         let arguments = arguments.to_string();
         NewCall {
             name: Some(name.to_owned()),

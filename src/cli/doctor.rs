@@ -1,7 +1,7 @@
-//! `doctor`: what longhaul stands on, looked at from outside.
+//! `doctor`: checks the terminal, files, sessions, configuration and servers.
 //!
-//! Invariants: it drives no session, starts nothing and changes nothing but a record of the wire that was asked for, so that
-//! it can be asked while others work; no header, no token and nothing of a URL beside its origin is printed.
+//! Invariants: it drives no session, starts nothing and writes nothing except a traffic record with `--trace`, so that it
+//! can run beside other longhauls; it prints no header, no token and no part of a URL but the origin.
 
 use std::{
     fs,
@@ -15,7 +15,7 @@ use url::Url;
 
 use super::{
     Context,
-    args::Doctor,
+    args::DoctorArgs,
     block_on, config,
     fail::{Fail, code},
     json as documents,
@@ -34,27 +34,27 @@ use crate::{
     term::{caps::Aside, osc::Between},
 };
 
-/// Below this a session may not be saved for long.
-const SCARCE_BYTES: u64 = 200_000_000;
-/// Below this results stop being saved.
-const NONE_LEFT_BYTES: u64 = 5_000_000;
-/// A file that is checked page by page in about a second.
-const CHECKED_BYTES: u64 = 1_000_000_000;
-/// Tools named of those whose calls are safe to leave.
-const NAMED: usize = 4;
+/// With less free space than this, a session may soon fail to save.
+const LOW_DISK_BYTES: u64 = 200_000_000;
+/// With less free space than this, results are not saved.
+const DISK_FULL_BYTES: u64 = 5_000_000;
+/// The largest session file to check for damage; takes about a second.
+const MAX_CHECKED_BYTES: u64 = 1_000_000_000;
+/// The most checkpoint tools listed by name.
+const MAX_NAMED_TOOLS: usize = 4;
 
-/// Columns for the names of what was looked at; a longer one moves its own line.
-const WIDEST: usize = 28;
+/// The widest column for subjects; a longer subject shifts only its own line.
+const MAX_SUBJECT_COLS: usize = 28;
 
-/// How one thing stands.
+/// The severity of a check result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+enum Severity {
     Ok,
     Warning,
     Wrong,
 }
 
-impl Verdict {
+impl Severity {
     fn label(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -64,38 +64,42 @@ impl Verdict {
     }
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 struct Check {
-    /// What it belongs to: `terminal`, `disk`, the name of a server.
-    of: String,
-    verdict: Verdict,
-    words: String,
-    /// What to do next, where something is to be done.
+    /// E.g. `terminal`, `disk` or `server lab`.
+    subject: String,
+    severity: Severity,
+    message: String,
+    /// What to do about it.
     next: Option<String>,
 }
 
-/// The checks so far.
 #[derive(Default)]
 struct Checks(Vec<Check>);
 
 impl Checks {
-    fn ok(&mut self, of: &str, words: impl Into<String>) {
-        self.add(of, Verdict::Ok, words.into(), None);
+    fn ok(&mut self, subject: &str, message: impl Into<String>) {
+        self.add(subject, Severity::Ok, message.into(), None);
     }
 
-    fn warning(&mut self, of: &str, words: impl Into<String>, next: impl Into<String>) {
-        self.add(of, Verdict::Warning, words.into(), Some(next.into()));
+    fn warning(&mut self, subject: &str, message: impl Into<String>, next: impl Into<String>) {
+        self.add(
+            subject,
+            Severity::Warning,
+            message.into(),
+            Some(next.into()),
+        );
     }
 
-    fn wrong(&mut self, of: &str, words: impl Into<String>, next: impl Into<String>) {
-        self.add(of, Verdict::Wrong, words.into(), Some(next.into()));
+    fn wrong(&mut self, subject: &str, message: impl Into<String>, next: impl Into<String>) {
+        self.add(subject, Severity::Wrong, message.into(), Some(next.into()));
     }
 
-    fn add(&mut self, of: &str, verdict: Verdict, words: String, next: Option<String>) {
+    fn add(&mut self, subject: &str, severity: Severity, message: String, next: Option<String>) {
         self.0.push(Check {
-            of: of.to_owned(),
-            verdict,
-            words,
+            subject: subject.to_owned(),
+            severity,
+            message,
             next,
         });
     }
@@ -103,11 +107,11 @@ impl Checks {
 
 /// `doctor`.
 ///
-/// `trouble` is what could not be opened before there was anything to look at.
+/// `startup_errors` are failures to open the state directory or the log, which other commands exit with.
 pub(super) fn doctor(
     context: &mut Context<'_>,
-    doctor: &Doctor,
-    trouble: Vec<String>,
+    args: &DoctorArgs,
+    startup_errors: Vec<String>,
 ) -> Result<u8, Fail> {
     let mut checks = Checks::default();
     checks.ok(
@@ -120,8 +124,8 @@ pub(super) fn doctor(
         ),
     );
     terminal(context, &mut checks);
-    for words in trouble {
-        checks.add("state", Verdict::Wrong, words, None);
+    for message in startup_errors {
+        checks.add("state", Severity::Wrong, message, None);
     }
     files(context, &mut checks);
     disk(context.paths.dir(), &mut checks);
@@ -129,10 +133,13 @@ pub(super) fn doctor(
     sessions(context, &mut checks);
     logins(context, &mut checks);
     proxies(&mut checks);
-    if !doctor.offline {
+    if !args.offline {
         servers(context, &mut checks);
     }
-    let is_wrong = checks.0.iter().any(|check| check.verdict == Verdict::Wrong);
+    let is_wrong = checks
+        .0
+        .iter()
+        .any(|check| check.severity == Severity::Wrong);
     print(context, &checks)?;
     Ok(if is_wrong {
         code::TOOL_FAILED
@@ -143,21 +150,21 @@ pub(super) fn doctor(
 
 fn print(context: &mut Context<'_>, checks: &Checks) -> Result<(), Fail> {
     if context.global.json {
-        let check = |it: &Check| json!({"of": it.of, "verdict": it.verdict.label(), "words": it.words, "next": it.next});
+        let check = |it: &Check| json!({"of": it.subject, "verdict": it.severity.label(), "words": it.message, "next": it.next});
         let all: Vec<Value> = checks.0.iter().map(check).collect();
         return context
             .terminal
             .document(&documents::pretty(&Value::Array(all)));
     }
-    let width = checks.0.iter().map(|check| text::width(&check.of));
-    let width = width.max().unwrap_or(0).min(WIDEST);
+    let width = checks.0.iter().map(|check| text::width(&check.subject));
+    let width = width.max().unwrap_or(0).min(MAX_SUBJECT_COLS);
     for check in &checks.0 {
         let next = check
             .next
             .as_ref()
             .map_or(String::new(), |next| format!("; {next}"));
-        let (word, of) = (check.verdict.label(), &check.of);
-        let line = format!("{word:<8} {of:<width$}  {}{next}", check.words);
+        let (label, subject) = (check.severity.label(), &check.subject);
+        let line = format!("{label:<8} {subject:<width$}  {}{next}", check.message);
         context.terminal.line(&text::clean_line(&line))?;
     }
     Ok(())
@@ -166,91 +173,88 @@ fn print(context: &mut Context<'_>, checks: &Checks) -> Result<(), Fail> {
 fn terminal(context: &Context<'_>, checks: &mut Checks) {
     const OF: &str = "terminal";
     if !context.terminal.is_for_people() {
-        checks.ok(
-            OF,
-            "none here: commands print lines, and the screen needs one",
-        );
+        checks.ok(OF, "none, so only commands work, not the screen");
         return;
     }
-    let shown = |name: &str| std::env::var_os(name).map(|it| it.to_string_lossy().into_owned());
-    let able = capabilities(context);
-    let term = shown("TERM").unwrap_or_default();
-    if able.has_cursor {
+    let term = std::env::var_os("TERM").unwrap_or_default();
+    let term = term.to_string_lossy();
+    let capabilities = capabilities(context);
+    if capabilities.has_cursor {
         checks.ok(OF, format!("TERM is {term}"));
     } else {
         checks.wrong(
             OF,
-            format!("TERM is {term:?}, a terminal without a cursor, so there is no screen"),
-            "set TERM to what your terminal is, e.g. xterm-256color",
+            format!("TERM is {term:?}, which cannot move the cursor, so the screen does not work"),
+            "set TERM to the type of your terminal, e.g. xterm-256color",
         );
     }
     if let Ok(size) = rustix::termios::tcgetwinsize(rustix::stdio::stdout()) {
         let (columns, rows) = (size.ws_col, size.ws_row);
         if columns == 0 || rows == 0 {
-            checks.ok(OF, "it does not tell its size");
+            checks.ok(OF, "unknown size");
         } else if columns >= SMALLEST.0 && rows >= SMALLEST.1 {
             checks.ok(OF, format!("{columns} columns, {rows} rows"));
         } else {
             checks.warning(
                 OF,
                 format!("{columns} columns and {rows} rows are too small for the screen"),
-                format!("make it {} by {} or larger", SMALLEST.0, SMALLEST.1),
+                format!("enlarge it to at least {} by {}", SMALLEST.0, SMALLEST.1),
             );
         }
     }
     checks.ok(
         OF,
-        match able.colour {
-            Colour::Mono => "no colours; words and signs say the same",
-            Colour::Ansi16 => "16 colours",
-            Colour::Ansi256 => "256 colours",
-            Colour::Truecolor => "true colour",
+        match capabilities.colour {
+            Colour::Mono => "no colors; text and symbols show the same",
+            Colour::Ansi16 => "16 colors",
+            Colour::Ansi256 => "256 colors",
+            Colour::Truecolor => "true color",
         },
     );
-    if able.is_unicode {
+    if capabilities.is_unicode {
         checks.ok(OF, "UTF-8");
     } else {
         checks.warning(
             OF,
             "the locale is not UTF-8, so only ASCII is shown",
-            "set LANG to e.g. C.UTF-8",
+            "set LANG, e.g. to C.UTF-8",
         );
     }
-    aside(context, able.aside, checks);
+    notifications(context, capabilities.aside, checks);
 }
 
-/// What reaches the user beside the picture.
-fn aside(context: &Context<'_>, known: Aside, checks: &mut Checks) {
+/// How the terminal can reach the user outside the screen.
+fn notifications(context: &Context<'_>, known: Aside, checks: &mut Checks) {
     const OF: &str = "terminal";
     let aside = match &context.config {
         Ok(config) => known.as_wanted(&config.notify),
         Err(_) => known,
     };
     let desktop = match aside.desktop {
-        Some(Desktop::Osc9) => "notifications by OSC 9",
-        Some(Desktop::Osc777) => "notifications by OSC 777",
-        Some(Desktop::Osc99) => "notifications by OSC 99",
-        None => "no notifications as far as is known of it",
+        Some(Desktop::Osc9) => "notifications with OSC 9",
+        Some(Desktop::Osc777) => "notifications with OSC 777",
+        Some(Desktop::Osc99) => "notifications with OSC 99",
+        None => "no known way to notify",
     };
     let progress = if aside.has_progress {
-        "progress in the taskbar by OSC 9;4"
+        "taskbar progress with OSC 9;4"
     } else {
-        "no progress in the taskbar as far as is known of it"
+        "no known taskbar progress"
     };
-    checks.ok(OF, format!("{desktop}, {progress}; copies go by OSC 52"));
+    checks.ok(OF, format!("{desktop}, {progress}; copying with OSC 52"));
     if aside.between == (Between::Tmux { passthrough: false }) {
         checks.warning(
             OF,
-            "tmux stands between: it keeps notifications and progress to itself unless it may pass them on",
-            "tmux set -g allow-passthrough on, and say tmux_passthrough in [notify] of the configuration",
+            "tmux blocks notifications and progress unless passthrough is allowed",
+            "run `tmux set -g allow-passthrough on`, and set tmux_passthrough = true in [notify] of the configuration",
         );
     }
 }
 
-/// Directories and files of ours: whose they are, and who else may look into them.
+/// Owner and mode of our directories and files.
 fn files(context: &Context<'_>, checks: &mut Checks) {
     let paths = &context.paths;
-    let mut look = |path: PathBuf, is_secret: bool| {
+    let mut check = |path: PathBuf, is_secret: bool| {
         let Ok(found) = fs::symlink_metadata(&path) else {
             return;
         };
@@ -262,77 +266,84 @@ fn files(context: &Context<'_>, checks: &mut Checks) {
             checks.wrong("paths", format!("{shown} belongs to another user"), next);
         } else if mode & others != 0 {
             let next = format!("chmod go-rwx {}", super::quoted(&shown));
-            let words = format!("{shown} is open to others (mode {mode:o})");
-            checks.warning("paths", words, next);
+            let message = format!("other users have access to {shown} (mode {mode:o})");
+            checks.warning("paths", message, next);
         } else {
             checks.ok("paths", format!("{shown} (mode {mode:o})"));
         }
     };
-    look(paths.sessions_dir(), true);
-    look(paths.db(), true);
-    look(paths.log(), true);
-    look(paths.logins(), true);
+    check(paths.sessions_dir(), true);
+    check(paths.db(), true);
+    check(paths.log(), true);
+    check(paths.logins(), true);
     if let Some(path) = config::path() {
-        look(path, false);
+        check(path, false);
     }
 }
 
-/// The file of logins, which all sessions share.
+/// The file of sign-ins, which all sessions share.
 fn logins(context: &Context<'_>, checks: &mut Checks) {
     const OF: &str = "sign-ins";
     let logins = &context.logins;
     match logins.read() {
-        Ok(book) if book.logins.is_empty() => {}
-        Ok(book) => {
-            let count = u64::try_from(book.logins.len()).unwrap_or(u64::MAX);
-            let kept = match logins.is_sealed() {
-                Ok(()) => "sealed with a key of the keychain".to_owned(),
-                Err(why) => format!("in a file that only you can read (mode 0600): {why}"),
+        Ok(file) if file.logins.is_empty() => {}
+        Ok(file) => {
+            let count = u64::try_from(file.logins.len()).unwrap_or(u64::MAX);
+            let protection = match logins.is_sealed() {
+                Ok(()) => "encrypted with a key from the keychain".to_owned(),
+                Err(why) => format!("not encrypted, readable only by you (mode 0600): {why}"),
             };
-            checks.ok(OF, format!("{}, {kept}", text::plural(count, "server")));
+            checks.ok(
+                OF,
+                format!("{}, {protection}", text::plural(count, "server")),
+            );
         }
         Err(error @ AuthError::Damaged { .. }) => {
-            let next = "the next `longhaul login` sets it aside whole and begins a new one";
+            let next = "the next `longhaul login` sets it aside and starts a new one";
             checks.wrong(OF, error.to_string(), next);
         }
         Err(error) => checks.wrong(
             OF,
             error.to_string(),
-            "no server is signed in to until then",
+            "saved sign-ins are not used until this is fixed",
         ),
     }
 }
 
 fn disk(dir: &Path, checks: &mut Checks) {
     const OF: &str = "disk";
-    let room = match rustix::fs::statvfs(dir) {
+    let free = match rustix::fs::statvfs(dir) {
         Ok(found) => found.f_bavail.saturating_mul(found.f_frsize),
         Err(error) => {
-            let words = format!("could not ask for the room in {}: {error}", dir.display());
-            return checks.warning(OF, words, "look at it with df");
+            let message = format!("could not get the free space in {}: {error}", dir.display());
+            return checks.warning(OF, message, "check it with df");
         }
     };
-    let words = format!("{} free where sessions are kept", text::bytes(room));
-    if room < NONE_LEFT_BYTES {
+    let message = format!("{} free in the state directory", text::bytes(free));
+    if free < DISK_FULL_BYTES {
         checks.wrong(
             OF,
-            words,
-            "free some: what cannot be saved is not shown as done",
+            message,
+            "free some space; tasks are not shown as done until they are saved",
         );
-    } else if room < SCARCE_BYTES {
-        checks.warning(OF, words, "free some before a long task");
+    } else if free < LOW_DISK_BYTES {
+        checks.warning(OF, message, "free some space before a long task");
     } else {
-        checks.ok(OF, words);
+        checks.ok(OF, message);
     }
 }
 
 fn configuration(context: &Context<'_>, checks: &mut Checks) {
     const OF: &str = "config";
     match &context.config {
-        Err(words) => checks.wrong(OF, words.clone(), "no server can be spoken to until then"),
+        Err(message) => checks.wrong(
+            OF,
+            message.clone(),
+            "no server can be used until this is fixed",
+        ),
         Ok(config) => {
-            for remark in &config.remarks {
-                checks.warning(OF, remark.clone(), "the rest of the file holds");
+            for notice in &config.notices {
+                checks.warning(OF, notice.clone(), "the rest of the file is used");
             }
             let count = config.servers.len();
             let count = text::plural(u64::try_from(count).unwrap_or(u64::MAX), "server");
@@ -340,17 +351,17 @@ fn configuration(context: &Context<'_>, checks: &mut Checks) {
             let links = Reader::open(&context.paths).and_then(|mut reader| reader.links());
             let is_known = |name: &str| {
                 config.servers.iter().any(|it| it.name.as_str() == name)
-                    // What cannot be read has a line of its own.
+                    // An unreadable session is reported by its own check.
                     || links.as_ref().map_or(true, |links| links.iter().any(|it| it.name.as_str() == name))
             };
-            let usual = config.defaults.server.as_deref();
-            if let Some(usual) = usual.filter(|usual| !is_known(usual)) {
+            let default = config.defaults.server.as_deref();
+            if let Some(default) = default.filter(|name| !is_known(name)) {
                 checks.warning(
                     OF,
-                    format!("[defaults] says server = {usual:?}, and no such server is known"),
+                    format!("[defaults] has server = {default:?}, but no such server is known"),
                     format!(
-                        "correct it, or add that server: longhaul servers add {} URL",
-                        super::quoted(usual)
+                        "correct it, or add the server: longhaul servers add {} URL",
+                        super::quoted(default)
                     ),
                 );
             }
@@ -362,49 +373,49 @@ fn sessions(context: &Context<'_>, checks: &mut Checks) {
     let all = match context.paths.all() {
         Ok(all) => all,
         Err(error) => {
-            let words = format!("could not {error}");
-            return checks.add("sessions", Verdict::Wrong, words, None);
+            let message = format!("could not {error}");
+            return checks.add("sessions", Severity::Wrong, message, None);
         }
     };
     for paths in all {
         let session = paths.session();
-        let of = format!("session {session}");
+        let subject = format!("session {session}");
         if session.contains(".damaged-") {
             checks.warning(
-                &of,
+                &subject,
                 "a damaged file that was set aside",
                 format!(
-                    "once nothing of it is wanted any more: longhaul sessions rm {session} --force{}",
+                    "if you no longer need it: longhaul sessions rm {session} --force{}",
                     context.flags_to("", "")
                 ),
             );
             continue;
         }
-        driver(&of, &paths, checks);
-        integrity(&of, &paths, checks);
+        driver(&subject, &paths, checks);
+        integrity(&subject, &paths, checks);
     }
 }
 
-/// Who holds the lock, and whether that process answers.
-fn driver(of: &str, paths: &Paths, checks: &mut Checks) {
+/// Which process is the driver, and whether it accepts connections.
+fn driver(subject: &str, paths: &Paths, checks: &mut Checks) {
     let Some(pid) = DriverLock::holder(paths) else {
-        return checks.ok(of, "nobody drives it");
+        return checks.ok(subject, "no driver");
     };
     match UnixStream::connect(paths.socket()) {
-        Ok(_) => checks.ok(of, format!("process {pid} drives it")),
+        Ok(_) => checks.ok(subject, format!("driven by process {pid}")),
         Err(error) => checks.wrong(
-            of,
-            format!("process {pid} holds its lock but accepts no connection ({error})"),
+            subject,
+            format!("process {pid} holds its lock but does not accept connections ({error})"),
             format!("if this persists, run `kill {pid}`; saved data is safe"),
         ),
     }
 }
 
-fn integrity(of: &str, paths: &Paths, checks: &mut Checks) {
+fn integrity(subject: &str, paths: &Paths, checks: &mut Checks) {
     let size = paths.size();
-    let next = "the next start that drives it sets it aside whole and goes on with a new one";
+    let next = "the next driver sets it aside and starts a new one";
     let found = Reader::open(paths).and_then(|mut reader| {
-        if size > CHECKED_BYTES {
+        if size > MAX_CHECKED_BYTES {
             reader.links().map(|_| None)
         } else {
             reader.check().map(Some)
@@ -413,26 +424,26 @@ fn integrity(of: &str, paths: &Paths, checks: &mut Checks) {
     let is_empty = size == 0;
     let size = text::bytes(size);
     match found {
-        // That says itself what comes next.
+        // The error says what happens next.
         Err(error @ StoreError::Damaged { .. }) => {
-            checks.add(of, Verdict::Wrong, format!("could not {error}"), None);
+            checks.add(subject, Severity::Wrong, format!("could not {error}"), None);
         }
-        Err(error) => checks.wrong(of, format!("could not {error}"), next),
+        Err(error) => checks.wrong(subject, format!("could not {error}"), next),
         Ok(_) if is_empty => checks.wrong(
-            of,
-            "an empty file (0 B): whatever tasks it had are gone",
-            "a copy of it that was set aside or saved elsewhere may have them",
+            subject,
+            "empty file (0 B); any tasks in it are lost",
+            "look for a backup, or for a copy that was set aside",
         ),
         Ok(None) => checks.ok(
-            of,
-            format!("can be read ({size}: too large to be checked here)"),
+            subject,
+            format!("readable ({size}, too large to check for damage)"),
         ),
-        Ok(Some(found)) if found.is_empty() => checks.ok(of, format!("whole ({size})")),
-        Ok(Some(found)) => checks.wrong(of, format!("damaged: {}", found.join("; ")), next),
+        Ok(Some(found)) if found.is_empty() => checks.ok(subject, format!("intact ({size})")),
+        Ok(Some(found)) => checks.wrong(subject, format!("damaged: {}", found.join("; ")), next),
     }
 }
 
-/// The environment's proxies: where they are, without what stands in them of names and passwords.
+/// The proxy variables of the environment, without user names and passwords.
 fn proxies(checks: &mut Checks) {
     const OF: &str = "proxy";
     let mut is_any = false;
@@ -463,97 +474,97 @@ fn proxies(checks: &mut Checks) {
         }
     }
     if !is_any {
-        checks.ok(OF, "none in the environment");
+        checks.ok(OF, "none set in the environment");
     }
 }
 
 fn servers(context: &Context<'_>, checks: &mut Checks) {
     let found = Reader::open(&context.paths)
         .map_err(Fail::from)
-        .and_then(|mut reader| wanted(context, &mut reader));
-    let wanted = match found {
-        Ok(wanted) => wanted,
+        .and_then(|mut reader| probe_targets(context, &mut reader));
+    let targets = match found {
+        Ok(targets) => targets,
         Err(Fail::Said { words, .. }) => {
-            return checks.wrong("servers", words, "then ask again");
+            return checks.wrong("servers", words, "then run doctor again");
         }
         Err(Fail::Unread(_)) => return,
     };
-    let has_waiting = unapproved(context, checks);
-    if wanted.is_empty() && !has_waiting {
+    let has_unapproved = unapproved(context, checks);
+    if targets.is_empty() && !has_unapproved {
         checks.ok(
             "servers",
-            "none yet; `longhaul servers add NAME URL` adds one",
+            "none yet; add one with `longhaul servers add NAME URL`",
         );
     }
-    for (name, server, url) in wanted {
-        let of = format!("server {name}");
+    for (name, server, url) in targets {
+        let subject = format!("server {name}");
         let server = match server {
             Ok(server) => server,
             Err(Fail::Said { words, .. }) => {
-                checks.wrong(&of, words, "then ask again");
+                checks.wrong(&subject, words, "then run doctor again");
                 continue;
             }
             Err(Fail::Unread(_)) => return,
         };
         if place::is_process(&url) {
-            if !is_in_the_way(context, &of, &server.name, checks) {
+            if !check_config_obstacle(context, &subject, &server.name, checks) {
                 let name = super::quoted(server.name.as_str());
-                let words = "a program, approved; it is started when needed";
                 checks.ok(
-                    &of,
-                    format!("{words}: `longhaul servers test {name}` tries it"),
+                    &subject,
+                    format!(
+                        "stdio, approved; started when needed; test it with `longhaul servers test {name}`"
+                    ),
                 );
             }
             continue;
         }
-        if is_in_the_way(context, &of, &server.name, checks) {
+        if check_config_obstacle(context, &subject, &server.name, checks) {
             continue;
         }
         let is_new = server.url.is_some();
         let headers = server.headers.into_iter().chain(server.filled);
         let headers = headers.map(|(name, value)| (name, SecretString::from(value)));
         let mut headers: Vec<(String, SecretString)> = headers.collect();
-        let standing = standing(context, &url, &headers);
-        let wants = Wants::of(context, &server.name, is_new, &headers, &standing);
-        if let TokenState::Good(token) = &standing {
-            let value = format!("Bearer {}", token.expose_secret());
+        let token = token_state(context, &url, &headers);
+        let advice = CredentialAdvice::of(context, &server.name, is_new, &headers, &token);
+        if let TokenState::Good(secret) = &token {
+            let value = format!("Bearer {}", secret.expose_secret());
             headers.push(("Authorization".to_owned(), value.into()));
         }
-        let is_over = matches!(standing, TokenState::Over);
-        let recording = recording(context, &server.name, &of, checks);
+        let has_expired = matches!(token, TokenState::Over);
+        let recording = recording(context, &server.name, &subject, checks);
         let probed = block_on(async { Ok(probe(&url, headers, recording).await) });
-        let unrecorded = probed.as_ref().ok();
-        if let Some(why) = unrecorded.and_then(|probe| probe.unrecorded.as_ref()) {
-            checks.warning(&of, why.clone(), "the checks still ran");
+        let probe = probed.as_ref().ok();
+        if let Some(why) = probe.and_then(|probe| probe.unrecorded.as_ref()) {
+            checks.warning(&subject, why.clone(), "the checks still ran");
         }
         match probed {
             Ok(Probe {
                 stateful: Err(Obstacle::NeedsLogin),
                 modern: None,
                 ..
-            }) if is_over => checks.warning(
-                &of,
+            }) if has_expired => checks.warning(
+                &subject,
                 "its sign-in token has expired",
-                "nothing, as long as the next call gets a new one",
+                "the next call renews it if it can",
             ),
             Ok(probe) => {
                 let config = context.config().ok();
                 let convention = config.map(|config| config.convention(&server.name));
                 let convention = convention.unwrap_or_default();
-                tell(&of, &url, &probe, &wants, &convention, checks);
+                report(&subject, &url, &probe, &advice, &convention, checks);
             }
-            Err(Fail::Said { words, .. }) => checks.wrong(&of, words, "try again"),
+            Err(Fail::Said { words, .. }) => checks.wrong(&subject, words, "try again"),
             Err(Fail::Unread(_)) => return,
         }
     }
 }
 
-/// Where the look at a server is recorded, if it is to be. Two who write one record would spoil it, and whoever drives
-/// writes.
+/// Where to record the requests to a server, if recording is on. Only the driver may write the record while there is one.
 fn recording<'c>(
     context: &'c Context<'_>,
     server: &'c ServerName,
-    of: &str,
+    subject: &str,
     checks: &mut Checks,
 ) -> Option<Recording<'c>> {
     let config = context.config().ok();
@@ -563,14 +574,15 @@ fn recording<'c>(
         return None;
     }
     if let Some(pid) = DriverLock::holder(&context.paths) {
-        let words =
-            format!("not recorded: process {pid} drives this session, and it alone records");
+        let message = format!(
+            "not recorded, because only the driver of this session (process {pid}) can record"
+        );
         let flags = context.flags();
         let next = format!(
-            "`longhaul{flags} --trace servers test {}` is recorded by it",
+            "run `longhaul{flags} --trace servers test {}`, which the driver records",
             super::quoted(server.as_str())
         );
-        checks.warning(of, words, next);
+        checks.warning(subject, message, next);
         return None;
     }
     Some(Recording {
@@ -580,62 +592,68 @@ fn recording<'c>(
     })
 }
 
-/// Lists the programs that nobody approved, which are no choice of anybody; says whether there are any.
+/// Reports the stdio servers that are not approved, which [`Targets::choices`] leaves out; returns whether there are any.
 fn unapproved(context: &Context<'_>, checks: &mut Checks) -> bool {
     let Ok(config) = &context.config else {
         return false;
     };
     let named = &context.global.server;
-    let is_meant = |name: &str| named.is_empty() || named.iter().any(|it| it == name);
-    let waiting = config.servers.iter().filter(|server| {
-        server.program.is_some() && server.withheld.is_some() && is_meant(server.name.as_str())
+    let is_selected = |name: &str| named.is_empty() || named.iter().any(|it| it == name);
+    let unapproved = config.servers.iter().filter(|server| {
+        server.program.is_some() && server.withheld.is_some() && is_selected(server.name.as_str())
     });
     let mut is_any = false;
-    for server in waiting {
-        let of = format!("server {}", server.name);
-        is_any |= is_in_the_way(context, &of, &server.name, checks);
+    for server in unapproved {
+        let subject = format!("server {}", server.name);
+        is_any |= check_config_obstacle(context, &subject, &server.name, checks);
     }
     is_any
 }
 
-/// Says what a person has to do before anything is sent to this server of the configuration, or started for it; whether
-/// there is something.
-fn is_in_the_way(context: &Context<'_>, of: &str, name: &ServerName, checks: &mut Checks) -> bool {
+/// Reports what the user must do before a configured server can be used; returns whether there is anything to do.
+fn check_config_obstacle(
+    context: &Context<'_>,
+    subject: &str,
+    name: &ServerName,
+    checks: &mut Checks,
+) -> bool {
     let config = context.config.as_ref().ok();
     let server = config.and_then(|config| config.servers.iter().find(|it| it.name == *name));
     let Some(mut server) = server.cloned() else {
         return false;
     };
-    // What the command line gives needs no header of the configuration.
+    // Headers on the command line replace those of the configuration.
     let has_headers = !server.headers.is_empty();
-    let given = &context.global.header;
+    let cli_headers = &context.global.header;
     server.headers.retain(|(header, _)| {
-        let is_given = given.iter().any(|it| it.name.eq_ignore_ascii_case(header));
+        let is_on_cli = cli_headers
+            .iter()
+            .any(|it| it.name.eq_ignore_ascii_case(header));
         let is_bearer =
             context.global.bearer_env.is_some() && header.eq_ignore_ascii_case("authorization");
-        !is_given && !is_bearer
+        !is_on_cli && !is_bearer
     });
     if has_headers && server.headers.is_empty() {
         return false;
     }
-    let obstacle = server.obstacle(|variable| super::variable(variable).is_some());
+    let obstacle = server.obstacle(|variable| super::env_secret(variable).is_some());
     let name = super::quoted(name.as_str());
     match obstacle {
         Some(obstacle @ Needs::Approval) => checks.warning(
-            of,
-            format!("a program, {}, so it is not started", obstacle.message()),
-            format!("`longhaul servers approve {name}` shows what would be started, and asks"),
+            subject,
+            format!("stdio, {}, so it is not started", obstacle.message()),
+            format!("review it with `longhaul servers approve {name}`"),
         ),
         Some(Needs::Consent(variables)) => checks.warning(
-            of,
+            subject,
             format!(
                 "needs consent for {}, so nothing is sent there",
                 variables.join(", ")
             ),
-            format!("`longhaul servers consent {name}` shows what would go where, and asks"),
+            format!("review it with `longhaul servers consent {name}`"),
         ),
         Some(obstacle @ Needs::Variables(_)) => checks.wrong(
-            of,
+            subject,
             format!("{}, not set here", obstacle.message()),
             "set it where you start longhaul",
         ),
@@ -644,8 +662,8 @@ fn is_in_the_way(context: &Context<'_>, of: &str, name: &ServerName, checks: &mu
             let is_any = why.is_some();
             if let Some(why) = why {
                 checks.wrong(
-                    of,
-                    format!("a program, approved, that cannot be started: {why}"),
+                    subject,
+                    format!("stdio, approved, but it cannot start: {why}"),
                     "install it, or correct it in the configuration",
                 );
             }
@@ -655,43 +673,44 @@ fn is_in_the_way(context: &Context<'_>, of: &str, name: &ServerName, checks: &mu
     true
 }
 
-/// Why a program cannot be started, as far as that shows without starting it.
+/// Why a program cannot start, as far as can be told without starting it.
 fn why_not_started(program: &Program) -> Option<String> {
     let cwd = program.cwd.as_deref().map(Path::new);
     if let Some(cwd) = cwd.filter(|cwd| !cwd.is_dir()) {
-        return Some(format!("its directory {} is not there", cwd.display()));
+        return Some(format!("its directory {} does not exist", cwd.display()));
     }
-    let is_program = |path: PathBuf| {
+    let is_executable = |path: PathBuf| {
         fs::metadata(path).is_ok_and(|found| found.is_file() && found.mode() & 0o111 != 0)
     };
     let command = &program.command;
     if command.contains('/') {
         let path = cwd.map_or_else(|| PathBuf::from(command), |cwd| cwd.join(command));
-        return (!is_program(path)).then(|| format!("{command} is not there, or no program"));
+        return (!is_executable(path))
+            .then(|| format!("{command} does not exist or is not executable"));
     }
-    // It is looked for by the PATH that it gets.
+    // The program gets its own PATH, in which its command is looked up.
     if program.env.iter().any(|(name, _)| name == "PATH") {
         return None;
     }
     let path = std::env::var_os("PATH")?;
-    let is_found = std::env::split_paths(&path).any(|dir| is_program(dir.join(command)));
-    (!is_found).then(|| format!("{command} is in no directory of PATH"))
+    let is_found = std::env::split_paths(&path).any(|dir| is_executable(dir.join(command)));
+    (!is_found).then(|| format!("{command} is not in PATH"))
 }
 
-/// What is said where a server wants credentials: what was sent to it, and what to do.
-struct Wants {
-    words: String,
+/// What to report for a server that needs credentials: what was sent, and what to do.
+struct CredentialAdvice {
+    message: String,
     next: String,
 }
 
-impl Wants {
-    /// `is_new` is a server that was named by its URL, whose name leads nowhere yet.
+impl CredentialAdvice {
+    /// `is_new`: the server was selected by its URL, so that its name is not stored yet.
     fn of(
         context: &Context<'_>,
         name: &ServerName,
         is_new: bool,
         headers: &[(String, SecretString)],
-        standing: &TokenState,
+        token: &TokenState,
     ) -> Self {
         let login = if is_new {
             "`longhaul login URL`".to_owned()
@@ -702,16 +721,16 @@ impl Wants {
         let config = context.config.as_ref().ok();
         let server = config.and_then(|config| config.servers.iter().find(|it| it.name == *name));
         let variables = server.map(ServerConfig::variables).unwrap_or_default();
-        let (words, next) = if matches!(standing, TokenState::Good(_)) {
+        let (message, next) = if matches!(token, TokenState::Good(_)) {
             (
-                "refused the token of its sign-in".to_owned(),
+                "refused the saved sign-in".to_owned(),
                 format!("sign in again with {login}"),
             )
         } else if headers.is_empty() {
             (
-                "wants credentials".to_owned(),
+                "requires credentials".to_owned(),
                 format!(
-                    "sign in with {login}, or give them with -H or --bearer-env, or as a header in the configuration"
+                    "sign in with {login}, or pass them with -H, --bearer-env or a header in the configuration"
                 ),
             )
         } else if variables.is_empty()
@@ -720,63 +739,57 @@ impl Wants {
         {
             let names: Vec<&str> = headers.iter().map(|(name, _)| name.as_str()).collect();
             (
-                format!(
-                    "wants other credentials: it was sent {} and refused it",
-                    names.join(", ")
-                ),
-                "give others with -H or --bearer-env, or as a header in the configuration"
-                    .to_owned(),
+                format!("refused the credentials in {}", names.join(", ")),
+                "pass others with -H, --bearer-env or a header in the configuration".to_owned(),
             )
         } else {
             let variables = variables.join(", $");
             (
-                format!(
-                    "wants other credentials: the header from ${variables} was sent and refused"
-                ),
-                format!("look at what ${variables} holds where you start longhaul"),
+                format!("refused the credentials from ${variables}"),
+                format!("check ${variables} where you start longhaul"),
             )
         };
-        Self { words, next }
+        Self { message, next }
     }
 }
 
-/// The sign-in that a driver would use there.
-fn standing(context: &Context<'_>, url: &str, headers: &[(String, SecretString)]) -> TokenState {
-    let has_own = headers
+/// The saved sign-in that the driver would use for this URL.
+fn token_state(context: &Context<'_>, url: &str, headers: &[(String, SecretString)]) -> TokenState {
+    let has_authorization = headers
         .iter()
         .any(|(name, _)| name.trim().eq_ignore_ascii_case("authorization"));
     let is_private = |url: &Url| !place::is_in_clear(url) || context.global.insecure_http;
     let url = Url::parse(url).ok();
-    let Some(url) = url.filter(|url| !has_own && is_private(url)) else {
+    let Some(url) = url.filter(|url| !has_authorization && is_private(url)) else {
         return TokenState::None;
     };
-    // A file that cannot be read has a line of its own.
+    // An unreadable file is reported by its own check.
     context
         .logins
         .standing(&url, context.clock.now().wall)
         .unwrap_or(TokenState::None)
 }
 
-/// A server, what goes to the engine of it, and its URL.
-type Wanted = (ServerName, Result<ServerRef, Fail>, String);
+/// A server, its reference for the engine, and its URL.
+type ProbeTarget = (ServerName, Result<ServerRef, Fail>, String);
 
-/// The servers to look at: the named ones, else all. What stands in the way of one says nothing of the others.
-fn wanted(context: &Context<'_>, reader: &mut Reader) -> Result<Vec<Wanted>, Fail> {
+/// The servers to check: those from `-s`, else all. Each can fail on its own.
+fn probe_targets(context: &Context<'_>, reader: &mut Reader) -> Result<Vec<ProbeTarget>, Fail> {
     let all = Targets::of(context, reader)?;
     let named = all.names().into_iter().cloned().collect::<Vec<_>>();
     let urls = all.urls();
-    let mut found: Vec<Wanted> = all
+    let mut found: Vec<ProbeTarget> = all
         .choices()
         .filter(|(name, _)| named.is_empty() || named.contains(name))
         .filter_map(|(name, server)| {
-            let (_, url) = urls.iter().find(|(of, _)| of == name)?;
+            let (_, url) = urls.iter().find(|(known, _)| known == name)?;
             Some((name.clone(), server, url.clone()))
         })
         .collect();
     if named.is_empty() {
         return Ok(found);
     }
-    // A URL that is new has a name of its own.
+    // `choices` lacks a server that is selected by a new URL.
     for server in all.all()? {
         if let Some(url) = server.url.clone()
             && !found.iter().any(|(known, ..)| *known == server.name)
@@ -787,11 +800,11 @@ fn wanted(context: &Context<'_>, reader: &mut Reader) -> Result<Vec<Wanted>, Fai
     Ok(found)
 }
 
-fn tell(
-    of: &str,
+fn report(
+    subject: &str,
     url: &str,
     probe: &Probe,
-    wants: &Wants,
+    advice: &CredentialAdvice,
     convention: &Convention,
     checks: &mut Checks,
 ) {
@@ -802,94 +815,101 @@ fn tell(
     let answered = match &probe.stateful {
         Ok(answered) => Some(answered),
         Err(Obstacle::Refused(_) | Obstacle::Strange(_)) if probe.modern.is_some() => None,
-        Err(obstacle) => return in_the_way(of, &origin, obstacle, wants, checks),
+        Err(obstacle) => return report_failure(subject, &origin, obstacle, advice, checks),
     };
     let tls = if url.starts_with("https:") {
-        "over TLS, and could prove who it is"
+        "over TLS with a valid certificate"
     } else if Url::parse(url).is_ok_and(|url| place::is_loopback(&url)) {
         "on this machine"
     } else {
-        "in the clear"
+        "without encryption"
     };
     let Some(answered) = answered else {
         checks.ok(
-            of,
-            format!("{origin} answers {tls}; it speaks 2026-07-28 only"),
+            subject,
+            format!("{origin} answers {tls}; it supports only MCP 2026-07-28"),
         );
-        return resumes(of, None, probe.modern, convention, checks);
+        return report_resumability(subject, None, probe.modern, convention, checks);
     };
-    let who = answered
-        .server_info
-        .as_deref()
-        .unwrap_or("a server without a name");
+    let who = answered.server_info.as_deref().unwrap_or("unnamed server");
     checks.ok(
-        of,
+        subject,
         format!(
             "{origin} answers in {} ms {tls}: {who}, MCP {}",
             answered.took.as_millis(),
             answered.version
         ),
     );
-    resumes(of, Some(answered), probe.modern, convention, checks);
+    report_resumability(subject, Some(answered), probe.modern, convention, checks);
     let is_here = Url::parse(url).is_ok_and(|url| place::is_loopback(&url));
     match answered.flow {
         Flow::AtOnce(took) => checks.ok(
-            of,
-            format!("its stream comes as it is sent (first bytes after {} ms)", took.as_millis()),
+            subject,
+            format!("its stream is not buffered (first bytes after {} ms)", took.as_millis()),
         ),
-        // Some servers begin only the streams of answers with an event, so elsewhere too this proves nothing.
+        // Not a proof of buffering: some servers start only response streams with an event.
         Flow::HeldBack if !is_here => checks.warning(
-            of,
-            "its own stream showed nothing, while its answers begin with an event: that is how the server is, or something between \
-             here and there keeps streams back until they end, and then progress comes late or never",
-            "if it does, switch buffering off there (nginx: proxy_buffering off; the server can send X-Accel-Buffering: no)",
+            subject,
+            "its standalone stream is silent although its responses start with an event; a buffering proxy may be holding \
+             streams back, which would delay or hide progress",
+            "if there is a proxy, turn off its buffering (nginx: proxy_buffering off; the server can send X-Accel-Buffering: no)",
         ),
         Flow::HeldBack | Flow::Silent => checks.ok(
-            of,
-            "its stream is open and silent, so whether something between buffers cannot be told",
+            subject,
+            "its stream is open but silent, so a buffering proxy cannot be ruled out",
         ),
         Flow::NoStream => checks.ok(
-            of,
-            "it has no stream of its own, so whether something between buffers cannot be told",
+            subject,
+            "it has no standalone stream, so a buffering proxy cannot be ruled out",
         ),
     }
 }
 
-/// What stands between us and an answer.
-fn in_the_way(of: &str, origin: &str, obstacle: &Obstacle, wants: &Wants, checks: &mut Checks) {
+/// Reports why the server did not answer.
+fn report_failure(
+    subject: &str,
+    origin: &str,
+    obstacle: &Obstacle,
+    advice: &CredentialAdvice,
+    checks: &mut Checks,
+) {
     match obstacle {
         Obstacle::Unreachable(why) => checks.wrong(
-            of,
-            format!("{origin} cannot be reached ({why})"),
-            "is it running, and is the address right? its tasks wait for it",
+            subject,
+            format!("cannot reach {origin} ({why})"),
+            "check that it is running and that the URL is right; its tasks wait for it",
         ),
         Obstacle::Untrusted(why) => checks.wrong(
-            of,
-            format!("{origin} cannot prove who it is: {why}"),
-            "nothing is sent to it until it can; there is no switch for that",
+            subject,
+            format!("{origin} has no valid certificate: {why}"),
+            "longhaul sends nothing to it until that is fixed, and no option changes that",
         ),
         Obstacle::NeedsLogin => {
-            checks.wrong(of, format!("{origin} {}", wants.words), wants.next.clone());
+            checks.wrong(
+                subject,
+                format!("{origin} {}", advice.message),
+                advice.next.clone(),
+            );
         }
         Obstacle::Refused(status) => checks.wrong(
-            of,
+            subject,
             format!("{origin} answers with HTTP {status}"),
-            "is this the URL of its MCP endpoint?",
+            "check that this is the URL of its MCP endpoint",
         ),
         Obstacle::Strange(why) => checks.wrong(
-            of,
+            subject,
             format!(
-                "{origin} does not speak MCP as we know it: {}",
+                "{origin} gave an invalid MCP response: {}",
                 text::truncate(why, 120)
             ),
-            "is this the URL of its MCP endpoint?",
+            "check that this is the URL of its MCP endpoint",
         ),
     }
 }
 
-/// What a call there could be picked up by.
-fn resumes(
-    of: &str,
+/// Reports the ways in which a call to the server can be resumed.
+fn report_resumability(
+    subject: &str,
     stateful: Option<&Stateful>,
     modern: Option<bool>,
     convention: &Convention,
@@ -897,21 +917,21 @@ fn resumes(
 ) {
     let mut ways: Vec<String> = Vec::new();
     if modern == Some(true) {
-        ways.push("tasks of 2026-07-28".to_owned());
+        ways.push("MCP 2026-07-28 tasks".to_owned());
     }
     if let Some(stateful) = stateful {
         if stateful.tasks.is_some() {
-            ways.push("tasks of 2025-11-25".to_owned());
+            ways.push("MCP 2025-11-25 tasks".to_owned());
         }
-        let keeping = stateful.checkpoint_tools(convention);
-        if !keeping.is_empty() {
-            let named = keeping
+        let tools = stateful.checkpoint_tools(convention);
+        if !tools.is_empty() {
+            let named = tools
                 .iter()
-                .take(NAMED)
+                .take(MAX_NAMED_TOOLS)
                 .copied()
                 .collect::<Vec<_>>()
                 .join(", ");
-            let more = keeping.len().saturating_sub(NAMED);
+            let more = tools.len().saturating_sub(MAX_NAMED_TOOLS);
             let more = if more > 0 {
                 format!(" and {more} more")
             } else {
@@ -920,16 +940,19 @@ fn resumes(
             ways.push(format!("checkpoints ({named}{more})"));
         }
         if stateful.gives_ids == Some(true) {
-            ways.push("event ids on its streams".to_owned());
+            ways.push("event ids in its streams".to_owned());
         }
     }
     if ways.is_empty() {
         checks.warning(
-            of,
-            "nothing was seen by which a call could be picked up again, so leaving may end it",
-            "`longhaul servers test` says what leaving would do to each tool",
+            subject,
+            "found no way to resume a call, so quitting may end it",
+            "`longhaul servers test` shows what quitting would do to calls of each tool",
         );
     } else {
-        checks.ok(of, format!("calls can be picked up by {}", ways.join("; ")));
+        checks.ok(
+            subject,
+            format!("calls can be resumed with {}", ways.join("; ")),
+        );
     }
 }

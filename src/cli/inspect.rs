@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     Context,
-    args::{Logs, Ls, ResultOf},
+    args::{LogsArgs, LsArgs, ResultArgs},
     call::task_title,
     config,
     fail::{Fail, code},
@@ -135,7 +135,7 @@ fn document_with(
 }
 
 /// `ls`.
-pub(super) fn ls(context: &mut Context<'_>, ls: &Ls) -> Result<u8, Fail> {
+pub(super) fn ls(context: &mut Context<'_>, ls: &LsArgs) -> Result<u8, Fail> {
     let mut reader = context.reader()?;
     let listed = ListFilter {
         all: ls.all,
@@ -233,7 +233,7 @@ fn other_session_hint(context: &Context<'_>, listed: ListFilter) -> Option<Strin
             let count = reader.tasks(listed).ok()?.len();
             (count > 0).then_some((name, count))
         })?;
-    let flags = context.flags_to(&name, &context.usual_session);
+    let flags = context.flags_to(&name, &context.default_session);
     Some(format!(
         "no tasks in session {}; session {name} has {count}: longhaul{flags} ls",
         context.paths.session()
@@ -395,7 +395,7 @@ fn revision(reader: &mut Reader, task: &Task) -> Result<Option<String>, Fail> {
 }
 
 /// `result`.
-pub(super) fn result(context: &mut Context<'_>, which: &ResultOf) -> Result<u8, Fail> {
+pub(super) fn result(context: &mut Context<'_>, which: &ResultArgs) -> Result<u8, Fail> {
     let mut reader = context.reader()?;
     let task = context.find(&mut reader, &which.id)?;
     let Some(result) = reader.result(&task.id)? else {
@@ -463,7 +463,7 @@ pub(super) fn result(context: &mut Context<'_>, which: &ResultOf) -> Result<u8, 
 /// Prints or saves one content block; `number` counts from 1.
 fn block(
     context: &mut Context<'_>,
-    which: &ResultOf,
+    which: &ResultArgs,
     task: &Task,
     result: &str,
     number: u32,
@@ -512,7 +512,7 @@ fn write_out(path: &Path, bytes: &[u8]) -> Result<u8, Fail> {
 }
 
 /// `logs`.
-pub(super) fn logs(context: &mut Context<'_>, logs: &Logs) -> Result<u8, Fail> {
+pub(super) fn logs(context: &mut Context<'_>, logs: &LogsArgs) -> Result<u8, Fail> {
     let mut reader = context.reader()?;
     let task = context.find(&mut reader, &logs.id)?;
     let now = context.clock.now().wall;

@@ -87,7 +87,7 @@ impl LiveSession {
         let remarks = context
             .config
             .as_mut()
-            .map(|it| std::mem::take(&mut it.remarks));
+            .map(|it| std::mem::take(&mut it.notices));
         for remark in remarks.unwrap_or_default() {
             context.terminal.say(&format!("longhaul: {remark}"));
         }
@@ -95,14 +95,14 @@ impl LiveSession {
             paths: context.paths.clone(),
             servers,
             config,
-            read_config: config::read_roster,
+            read_config: config::read_server_configs,
             readonly: context.global.readonly,
-            environment: super::variable,
+            environment: super::env_secret,
             logins: context.logins.clone(),
             insecure_http: context.global.insecure_http,
             traces: context.global.trace,
             protocol: context.global.protocol.0,
-            seed: super::dice(),
+            seed: super::random_bits(),
             clock: context.clock,
             hook,
             die_after: super::die_after(),
@@ -214,7 +214,7 @@ impl LiveSession {
         loop {
             match self.next(context).await? {
                 LiveEvent::Session(SessionEvent::Answer { ask, outcome }) if ask == request_id => {
-                    return Ok(outcome.map_err(|error| error.reworded(|it| context.whole(it))));
+                    return Ok(outcome.map_err(|error| error.reworded(|it| context.with_flags(it))));
                 }
                 LiveEvent::Session(_) => {}
                 LiveEvent::Interrupted | LiveEvent::Terminated => {
@@ -306,7 +306,7 @@ impl LiveSession {
 }
 
 fn print_notice(context: &mut Context<'_>, notice: &Notice) {
-    let message = context.whole(&notice.text);
+    let message = context.with_flags(&notice.text);
     let line = format!("longhaul: {}", text::clean_line(&message));
     match notice.level {
         NoticeLevel::Info => context.terminal.remark(&line),

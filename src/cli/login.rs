@@ -1,4 +1,4 @@
-//! `login` and `logout`: tokens of a server, by way of a browser, and their end.
+//! `login` and `logout`: get a server's tokens through a browser, and revoke and delete them.
 
 use std::{io::IsTerminal as _, sync::Arc};
 
@@ -7,7 +7,7 @@ use url::Url;
 
 use super::{
     Context,
-    args::{Login, Logout},
+    args::{LoginArgs, LogoutArgs},
     block_on,
     fail::{Fail, code},
     json as documents, quoted,
@@ -35,8 +35,8 @@ impl From<AuthError> for Fail {
     }
 }
 
-/// The server that is meant: its name and its URL.
-fn meant(context: &mut Context<'_>, server: Option<&str>) -> Result<(String, Url), Fail> {
+/// The name and URL of the selected server.
+fn resolve(context: &mut Context<'_>, server: Option<&str>) -> Result<(String, Url), Fail> {
     let mut reader = context.reader_to_act()?;
     let servers = Targets::of(context, &mut reader)?;
     let server = match server {
@@ -47,7 +47,7 @@ fn meant(context: &mut Context<'_>, server: Option<&str>) -> Result<(String, Url
     let url = url.as_deref().and_then(|url| Url::parse(url).ok());
     let url = url.ok_or_else(|| {
         Fail::usage(format!(
-            "nothing says where {} is; give its URL",
+            "no URL is known for {}; pass its URL instead of its name",
             server.name
         ))
     })?;
@@ -55,27 +55,27 @@ fn meant(context: &mut Context<'_>, server: Option<&str>) -> Result<(String, Url
 }
 
 /// `login`.
-pub(super) fn login(context: &mut Context<'_>, login: &Login) -> Result<u8, Fail> {
+pub(super) fn login(context: &mut Context<'_>, args: &LoginArgs) -> Result<u8, Fail> {
     context.may_act()?;
-    let (name, server) = meant(context, login.at.as_deref())?;
+    let (name, server) = resolve(context, args.at.as_deref())?;
     if place::is_in_clear(&server) && !context.global.insecure_http {
         return Err(Fail::usage(format!(
-            "a token for {name} would go over plain http, where it can be read on the way; nothing was sent. Use an \
-             https:// URL, or say --insecure-http each time"
+            "refusing to send a token for {name} over plain http, where others can read it; use an https:// URL, or pass \
+             --insecure-http"
         )));
     }
-    let secret = match &login.client_secret_env {
-        Some(variable) => Some(super::variable(variable).ok_or_else(|| {
+    let secret = match &args.client_secret_env {
+        Some(variable) => Some(super::env_secret(variable).ok_or_else(|| {
             Fail::usage(format!(
-                "{variable} holds no secret; set it, or leave --client-secret-env out"
+                "{variable} is empty or not set; set it, or leave out --client-secret-env"
             ))
         })?),
         None => None,
     };
-    let wish = SignInOptions {
-        client_id: login.client_id.clone(),
+    let options = SignInOptions {
+        client_id: args.client_id.clone(),
         client_secret: secret,
-        client_metadata_url: login.client_metadata_url.clone(),
+        client_metadata_url: args.client_metadata_url.clone(),
     };
     let logins = context.logins.clone();
     let clock = context.clock;
@@ -83,17 +83,17 @@ pub(super) fn login(context: &mut Context<'_>, login: &Login) -> Result<u8, Fail
     let signed = block_on(async {
         let begun = auth::begin(
             &server,
-            &wish,
+            &options,
             logins.clone(),
             Arc::new(Fetcher::default()),
             Arc::new(move || clock.now().wall),
         )
         .await?;
-        if let Some(remark) = &begun.remark {
-            let line = format!("longhaul: {}", text::clean_line(remark));
+        if let Some(notice) = &begun.remark {
+            let line = format!("longhaul: {}", text::clean_line(notice));
             context.terminal.say(&line);
         }
-        show(context, &name, &begun, login);
+        open_browser(context, &name, &begun, args);
         Ok(begun.finish().await?)
     })?;
     let file = logins.path().display();
@@ -112,95 +112,96 @@ pub(super) fn login(context: &mut Context<'_>, login: &Login) -> Result<u8, Fail
         return Ok(code::OK);
     }
     let until = match (&signed.refresh, signed.expires_at) {
-        (None, Some(end)) => format!(" until {}, and no longer", end.rfc3339()),
+        (None, Some(end)) => format!(" until {} (not renewable)", end.rfc3339()),
         _ => String::new(),
     };
     context.terminal.remark(&format!(
-        "signed in to {name} by {}{until}; its tasks resume automatically",
+        "signed in to {name} by {}{until}; waiting tasks resume",
         text::clean_line(&signed.issuer)
     ));
-    let kept = match logins.is_sealed() {
-        Ok(()) => "sealed with a key that the keychain of this desktop keeps".to_owned(),
+    let protection = match logins.is_sealed() {
+        Ok(()) => "encrypted with a key from the desktop keychain".to_owned(),
         Err(why) => format!(
-            "which only you can read (mode 0600): {}",
+            "not encrypted, readable only by you (mode 0600): {}",
             text::clean_line(&why)
         ),
     };
     context.terminal.remark(&format!(
-        "the tokens are in {file}, {kept}. `longhaul logout {}{}` ends it",
-        quoted(login.at.as_deref().unwrap_or(&name)),
+        "tokens are stored in {file}, {protection}; `longhaul logout {}{}` deletes them",
+        quoted(args.at.as_deref().unwrap_or(&name)),
         context.flags()
     ));
     Ok(code::OK)
 }
 
-/// Shows where to, then opens the browser, where there is one.
-fn show(context: &mut Context<'_>, name: &str, begun: &auth::Begun, login: &Login) {
-    let mut who = vec![begun.host.clone()];
-    who.extend(begun.beside.iter().cloned());
-    let line = format!("to sign in to {name}: a page at {}", who.join(", "));
+/// Prints the hosts and the URL of the sign-in page, and opens it in a browser if there is one.
+fn open_browser(context: &mut Context<'_>, name: &str, begun: &auth::Begun, args: &LoginArgs) {
+    let mut hosts = vec![begun.host.clone()];
+    hosts.extend(begun.beside.iter().cloned());
+    let line = format!("sign in to {name} at {}", hosts.join(", "));
     context.terminal.say(&text::clean_line(&line));
-    let variable = |name: &str| std::env::var_os(name)?.into_string().ok();
-    let browser = Browser::find(login.browser.as_deref(), variable);
+    let env_var = |name: &str| std::env::var_os(name)?.into_string().ok();
+    let browser = Browser::find(args.browser.as_deref(), env_var);
     let opened =
-        browser.map(|browser| browser.open(&begun.page, login.client_secret_env.as_deref()));
-    let words = match &opened {
-        Some(Ok(())) => "opened in your browser; if nothing comes up, open it yourself:".to_owned(),
+        browser.map(|browser| browser.open(&begun.page, args.client_secret_env.as_deref()));
+    let message = match &opened {
+        Some(Ok(())) => "opened in your browser; if it does not appear, open it yourself:".to_owned(),
         Some(Err(error)) => {
-            format!("the browser could not be started ({error}); open the page yourself:")
+            format!("could not start a browser ({error}); open this page yourself:")
         }
         None => {
-            "no browser here; open the page yourself, on this machine or with its port forwarded:"
+            "no browser found; open this page on this machine, or elsewhere with its port forwarded:"
                 .to_owned()
         }
     };
-    context.terminal.say(&text::clean_line(&words));
+    context.terminal.say(&text::clean_line(&message));
     context.terminal.say(&format!("  {}", begun.page));
     if std::io::stderr().is_terminal() {
         context
             .terminal
-            .remark("waiting for the browser; Ctrl-C leaves");
+            .remark("waiting for the browser; press Ctrl-C to stop");
     }
 }
 
 /// `logout`.
-pub(super) fn logout(context: &mut Context<'_>, logout: &Logout) -> Result<u8, Fail> {
+pub(super) fn logout(context: &mut Context<'_>, args: &LogoutArgs) -> Result<u8, Fail> {
     context.may_act()?;
-    let (name, server) = meant(context, logout.at.as_deref())?;
+    let (name, server) = resolve(context, args.at.as_deref())?;
     let logins = context.logins.clone();
     ensure_provider();
     let (login, revoked) = block_on(async {
-        let (login, remark) = logins.remove(&server).await?;
-        if let Some(remark) = remark {
-            let line = format!("longhaul: {}", text::clean_line(&remark));
+        let (login, notice) = logins.remove(&server).await?;
+        if let Some(notice) = notice {
+            let line = format!("longhaul: {}", text::clean_line(&notice));
             context.terminal.say(&line);
         }
         let revoked = match &login {
-            // Here it is gone already, whatever comes of this.
+            // The local tokens are deleted even if this fails.
             Some(login) => auth::revoke(&Fetcher::default(), login).await,
             None => Ok(false),
         };
         Ok((login, revoked))
     })?;
-    let (was_in, is_revoked) = (login.is_some(), matches!(revoked, Ok(true)));
+    let (was_signed_in, is_revoked) = (login.is_some(), matches!(revoked, Ok(true)));
     if context.global.json {
-        let document = json!({"server": name, "was_signed_in": was_in, "revoked": is_revoked});
+        let document =
+            json!({"server": name, "was_signed_in": was_signed_in, "revoked": is_revoked});
         context.terminal.document(&documents::text_of(&document))?;
         return Ok(code::OK);
     }
-    let words = match (was_in, revoked) {
-        (false, _) => format!("there is no sign-in at {name}; nothing was done"),
+    let message = match (was_signed_in, revoked) {
+        (false, _) => format!("not signed in to {name}"),
         (true, Ok(true)) => {
-            format!("signed out of {name}: its tokens are deleted here and revoked there")
+            format!("signed out of {name}: its tokens are revoked and deleted")
         }
         (true, Ok(false)) => format!(
-            "signed out of {name}: its tokens are deleted here; its authorization server takes none back, so they end by \
-             themselves"
+            "signed out of {name}: its tokens are deleted here, but its authorization server cannot revoke them, so they \
+             stay valid until they expire"
         ),
         (true, Err(error)) => format!(
             "signed out of {name}: its tokens are deleted here, but were not revoked there ({error})"
         ),
     };
-    context.terminal.remark(&text::clean_line(&words));
+    context.terminal.remark(&text::clean_line(&message));
     Ok(code::OK)
 }

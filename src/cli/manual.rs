@@ -1,6 +1,6 @@
-//! `completions` and `man`: the command line told to a shell and to a pager, from its one definition.
+//! `completions` and `man`: shell completion scripts and man pages, generated from the clap definition.
 //!
-//! Invariant: what is hidden from the help is offered by neither.
+//! Invariant: neither shows commands or options that are hidden from the help.
 
 use std::{fs, path::Path};
 
@@ -11,14 +11,14 @@ use serde_json::json;
 
 use super::{
     Context,
-    args::{Cli, Manual},
+    args::{Cli, ManArgs},
     complete,
     fail::{Fail, code},
     json as documents,
 };
 use crate::domain::text;
 
-/// What the program is called.
+/// The program name.
 pub(super) const NAME: &str = "longhaul";
 
 /// `completions`.
@@ -33,7 +33,7 @@ pub(super) fn completions(context: &mut Context<'_>, shell: Shell) -> Result<u8,
     Ok(code::OK)
 }
 
-/// The same commands with only what their help shows; completion would offer all of it.
+/// A copy of the command without hidden options and subcommands, which completion would otherwise offer.
 pub(super) fn offered(command: &Command) -> Command {
     let is_shown = |argument: &&Arg| !argument.is_hide_set();
     let commands = command.get_subcommands().filter(|it| !it.is_hide_set());
@@ -52,18 +52,18 @@ pub(super) fn offered(command: &Command) -> Command {
 }
 
 /// `man`.
-pub(super) fn man(context: &mut Context<'_>, manual: &Manual) -> Result<u8, Fail> {
+pub(super) fn man(context: &mut Context<'_>, args: &ManArgs) -> Result<u8, Fail> {
     let mut root = Cli::command();
     root.build();
-    if let Some(dir) = &manual.dir {
+    if let Some(dir) = &args.dir {
         return write_all(context, &root, dir);
     }
     let mut command = &root;
-    for name in &manual.command {
+    for name in &args.command {
         command = command.find_subcommand(name).ok_or_else(|| {
-            let words = manual.command.join(" ");
+            let typed = args.command.join(" ");
             Fail::usage(format!(
-                "there is no command {words:?}; `longhaul --help` lists what there is"
+                "unknown command {typed:?}; `longhaul --help` lists the commands"
             ))
         })?;
     }
@@ -77,18 +77,17 @@ pub(super) fn man(context: &mut Context<'_>, manual: &Manual) -> Result<u8, Fail
     Ok(code::OK)
 }
 
-/// A page for each command that is shown.
+/// Writes a page for each visible command.
 fn write_all(context: &mut Context<'_>, root: &Command, dir: &Path) -> Result<u8, Fail> {
     let failed = |path: &Path, error: &std::io::Error| {
-        let words = format!("could not write {}: {error}", path.display());
-        // The session itself is well.
-        Fail::usage(words)
+        // Not `CANNOT_SAVE`, because the session is unaffected.
+        Fail::usage(format!("could not write {}: {error}", path.display()))
     };
     fs::create_dir_all(dir).map_err(|error| failed(dir, &error))?;
     let mut written = Vec::new();
-    let mut waiting = vec![root];
-    while let Some(command) = waiting.pop() {
-        waiting.extend(command.get_subcommands().filter(|it| !it.is_hide_set()));
+    let mut pending = vec![root];
+    while let Some(command) = pending.pop() {
+        pending.extend(command.get_subcommands().filter(|it| !it.is_hide_set()));
         let (name, page) = page(command)?;
         let path = dir.join(&name);
         let file = fs::File::create(&path);
@@ -104,12 +103,12 @@ fn write_all(context: &mut Context<'_>, root: &Command, dir: &Path) -> Result<u8
         let count = text::plural(u64::try_from(written.len()).unwrap_or(u64::MAX), "page");
         context
             .terminal
-            .line(&format!("{count} written to {}", dir.display()))?;
+            .line(&format!("wrote {count} to {}", dir.display()))?;
     }
     Ok(code::OK)
 }
 
-/// The file name and the text of a command's page, in the language of man(7).
+/// The file name and the roff text of a command's page.
 fn page(command: &Command) -> Result<(String, String), Fail> {
     let man = Man::new(command.clone().disable_help_subcommand(true))
         .source(format!("{NAME} {}", env!("CARGO_PKG_VERSION")))
@@ -127,7 +126,7 @@ fn page(command: &Command) -> Result<(String, String), Fail> {
     let notes = command
         .get_after_long_help()
         .or_else(|| command.get_after_help());
-    // The library would let the lines of an example run together.
+    // Not rendered by clap_mangen, which joins the lines of an example.
     for note in notes
         .map(ToString::to_string)
         .iter()
@@ -147,7 +146,7 @@ fn page(command: &Command) -> Result<(String, String), Fail> {
     Ok((man.get_filename(), page))
 }
 
-/// A line as man(7) shows it letter by letter, so that what is copied from a page is what was meant.
+/// Escapes a line so that man(7) shows every character unchanged and commands can be copied from the page.
 fn escaped(line: &str) -> String {
     let line = line
         .replace('\\', "\\e")

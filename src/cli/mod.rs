@@ -1,9 +1,9 @@
 //! The command line: arguments in, lines and exit codes out.
 //!
-//! Owns the words of the commands, what they print and how they end; the only room that reads the environment. Must not
-//! know of wires or of statements: it asks the engine and reads through the store. Invariants: data goes to stdout and
-//! everything else to stderr; history is printed from what is committed, once and in order; nothing that a server sent
-//! is printed before it was cleaned, except where `--raw` asks for it.
+//! Owns the commands, their output and their exit codes, and is the only module that reads environment variables. Must
+//! not know of wire formats or SQL: it sends requests to the engine and reads through the store. Invariants: data goes to
+//! stdout and everything else to stderr; history is printed from committed entries, once and in order; text from a server
+//! is sanitized before it is printed, except with `--raw`.
 
 mod adopt;
 mod answer;
@@ -46,7 +46,7 @@ use std::{
 use clap::Parser as _;
 
 use self::{
-    args::{Cli, Command, Global, ServersCommand, SessionsCommand},
+    args::{Cli, CliCommand, GlobalArgs, ServersCommand, SessionsCommand},
     fail::{Fail, code},
     terminal::{Terminal, Unread},
 };
@@ -65,42 +65,41 @@ use crate::{
     term::{guard, patient::Patient},
 };
 
-/// What every command works with.
+/// Shared state of a command: global options, session paths, output and configuration.
 struct Context<'o> {
-    global: Global,
+    global: GlobalArgs,
     paths: Paths,
     terminal: Terminal<'o>,
     clock: Clock,
-    /// What the user's file says; `Err` says in words why it cannot be read.
+    /// The user's configuration; `Err` is the message why it cannot be read.
     config: Result<Config, String>,
-    /// The mark of that file before it was read.
+    /// State of the configuration file before it was read, to notice later changes.
     config_mark: FileMark,
-    /// The session that is used when none is named.
-    usual_session: String,
-    /// Who is signed in where.
+    /// The session used without `--session`.
+    default_session: String,
     logins: Logins,
 }
 
 impl Context<'_> {
-    /// What is configured, for a command that speaks to servers.
+    /// The configuration, for a command that needs it; fails if it cannot be read.
     fn config(&self) -> Result<&Config, Fail> {
         self.config
             .as_ref()
-            .map_err(|words| Fail::usage(words.clone()))
+            .map_err(|message| Fail::usage(message.clone()))
     }
 
-    /// Flags that a command needs to find this session again, e.g. ` --session nightly`.
+    /// Options that a suggested command needs to find this session, e.g. ` --session nightly`.
     fn flags(&self) -> String {
-        self.flags_beside(&self.usual_session)
+        self.flags_with_default(&self.default_session)
     }
 
-    /// As [`Self::flags`], for a command that takes the session `own` by itself.
-    fn flags_beside(&self, own: &str) -> String {
-        self.flags_to(self.paths.session(), own)
+    /// As [`Self::flags`], for a command whose default session is `default`.
+    fn flags_with_default(&self, default: &str) -> String {
+        self.flags_to(self.paths.session(), default)
     }
 
-    /// Flags that lead to `session` from a command that takes the session `own` by itself.
-    fn flags_to(&self, session: &str, own: &str) -> String {
+    /// Options that select `session` in a command whose default session is `default`.
+    fn flags_to(&self, session: &str, default: &str) -> String {
         let mut flags = String::new();
         let from_environment = std::env::var_os(args::STATE_DIR).map(std::path::PathBuf::from);
         if let Some(dir) = self
@@ -112,27 +111,27 @@ impl Context<'_> {
             flags.push_str(" --state-dir ");
             flags.push_str(&quoted(&dir.to_string_lossy()));
         }
-        if session != own {
+        if session != default {
             flags.push_str(" --session ");
             flags.push_str(&quoted(session));
         }
         flags
     }
 
-    /// Words of the engine, which knows nothing of flags: its commands between backticks, with those that they need to find
-    /// this session again, or the server.
-    fn whole(&self, words: &str) -> String {
-        let by_url = match self.global.server.as_slice() {
-            // As it was written; what may hold a secret is not said again.
+    /// Completes the commands between backticks in a message from the engine, which does not know the options that they
+    /// need to find this session or server.
+    fn with_flags(&self, message: &str) -> String {
+        let server_url = match self.global.server.as_slice() {
+            // As typed, but never a URL that may contain a secret.
             [text] if text.contains('/') && crate::domain::place::shown(text) == *text => {
                 Some(text)
             }
             _ => None,
         };
-        whole(words, &self.flags(), by_url.map(String::as_str))
+        add_flags(message, &self.flags(), server_url.map(String::as_str))
     }
 
-    /// The other sessions beside this one, by name; what cannot be read is left out, as it is only for a hint.
+    /// Every other session that can be read, with its name; used only for hints.
     fn other_sessions(&self) -> Vec<(String, Reader)> {
         let all = self.paths.all().unwrap_or_default().into_iter();
         let others = all.filter(|it| it.session() != self.paths.session());
@@ -140,8 +139,8 @@ impl Context<'_> {
         others.filter_map(open).collect()
     }
 
-    /// The words for a task that is not in this session, and where it is if another one has it.
-    fn not_found(&self, prefix: &str) -> String {
+    /// The message for a task that is not in this session; names the session that has it, if any.
+    fn task_not_found(&self, prefix: &str) -> String {
         let here = self.paths.session();
         let has_it =
             |reader: &mut Reader| !matches!(reader.task(prefix), Ok(Lookup::None) | Err(_));
@@ -151,85 +150,85 @@ impl Context<'_> {
             .find_map(|(name, mut reader)| has_it(&mut reader).then_some(name));
         match found {
             Some(there) => format!(
-                "could not find a task {prefix:?} in session {here}; session {there} has it: add --session {there}"
+                "could not find a task {prefix:?} in session {here}, but session {there} has it; add --session {there}"
             ),
             None => format!(
-                "could not find a task {prefix:?} in session {here}; `longhaul ls --all{}` lists what it has",
+                "could not find a task {prefix:?} in session {here}; `longhaul ls --all{}` lists its tasks",
                 self.flags()
             ),
         }
     }
 
-    /// The session file, for reading.
     fn reader(&self) -> Result<Reader, Fail> {
         Ok(Reader::open(&self.paths)?)
     }
 
-    /// The session file, for reading, before this process perhaps drives the session.
+    /// Opens the session file for a command that may become the driver.
     ///
-    /// A damaged file is set aside first, as whoever drives would do: otherwise no command would come as far as that.
+    /// Sets a damaged file aside first, as the driver does; otherwise no command could get that far.
     fn reader_to_act(&mut self) -> Result<Reader, Fail> {
-        let (reader, remarks) = self.reader_to_show()?;
-        for remark in &remarks {
-            let line = format!("longhaul: {}", crate::domain::text::clean_line(remark));
+        let (reader, notices) = self.reader_to_show()?;
+        for notice in &notices {
+            let line = format!("longhaul: {}", crate::domain::text::clean_line(notice));
             self.terminal.say(&line);
         }
         Ok(reader)
     }
 
-    /// As [`Self::reader_to_act`], for a screen, which says itself what a person should hear of.
+    /// As [`Self::reader_to_act`], but returns the notices, which the screen shows itself.
     fn reader_to_show(&mut self) -> Result<(Reader, Vec<String>), Fail> {
-        let whole = |paths: &Paths| {
+        // Reads something, because opening alone does not notice all damage.
+        let open = |paths: &Paths| {
             let mut reader = Reader::open(paths)?;
             reader.links().map(|_| reader)
         };
-        match whole(&self.paths) {
+        match open(&self.paths) {
             Err(StoreError::Damaged { .. }) if !self.global.readonly => {}
             other => return Ok((other?, Vec::new())),
         }
-        let mut remarks = Vec::new();
+        let mut notices = Vec::new();
         if let Some(lock) = DriverLock::try_take(&self.paths)? {
             let opened = Writer::open(&self.paths, self.clock.now().wall)?;
-            remarks = opened.remarks;
+            notices = opened.remarks;
             drop((opened.writer, lock));
         }
-        Ok((self.reader()?, remarks))
+        Ok((self.reader()?, notices))
     }
 
-    /// The one task whose id begins so.
+    /// The only task whose id starts with `prefix`.
     fn find(&self, reader: &mut Reader, prefix: &str) -> Result<Task, Fail> {
         match reader.task(prefix)? {
             Lookup::One(task) => Ok(*task),
-            Lookup::None => Err(Fail::usage(self.not_found(prefix))),
+            Lookup::None => Err(Fail::usage(self.task_not_found(prefix))),
             Lookup::Many(ids) => {
                 let ids: Vec<&str> = ids.iter().map(TaskId::as_str).collect();
                 Err(Fail::usage(format!(
-                    "{prefix} begins more than one id: {}; write more of it",
+                    "{prefix} matches several tasks: {}; use a longer prefix",
                     ids.join(", ")
                 )))
             }
         }
     }
 
-    /// Ends a command that would change something, with `--readonly`.
+    /// Fails with `--readonly`.
     fn may_act(&self) -> Result<(), Fail> {
         if self.global.readonly {
             return Err(Fail::usage(
-                "not done: --readonly only looks; leave it out to act",
+                "not done, because --readonly is set; run the command without it",
             ));
         }
         Ok(())
     }
 }
 
-/// Runs the program: arguments with the program's name first, stdout as a writer.
+/// Runs the program. `args` begins with the program name; data goes to `out`, everything else to stderr.
 pub fn run(args: impl IntoIterator<Item = OsString>, out: &mut dyn Write) -> ExitCode {
     if let Some(shell) = std::env::var_os(complete::VARIABLE).filter(|it| !it.is_empty()) {
         complete::print_candidates(&shell, args.into_iter().collect(), out);
         return ExitCode::from(code::OK);
     }
     let help_of = |cli: Cli| match &cli.command {
-        Some(Command::Help(help)) => Cli::try_parse_from(help.line()),
+        Some(CliCommand::Help(help)) => Cli::try_parse_from(help.as_help_flag()),
         _ => Ok(cli),
     };
     let cli = match Cli::try_parse_from(args).and_then(help_of) {
@@ -238,13 +237,13 @@ pub fn run(args: impl IntoIterator<Item = OsString>, out: &mut dyn Write) -> Exi
             let is_error = error.use_stderr();
             let text = error.render().to_string();
             let written = if is_error {
-                // It repeats what was given, which a script may have from a server.
+                // The error repeats the arguments, which a script may have received from a server.
                 let text = crate::domain::text::clean_block(&text);
                 write!(std::io::stderr().lock(), "{text}")
             } else {
                 write!(out, "{text}").and_then(|()| out.flush())
             };
-            // Help that nobody reads is no error.
+            // A closed stdout is not an error for help.
             let _ = written;
             return ExitCode::from(if is_error { code::REFUSED } else { code::OK });
         }
@@ -252,7 +251,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, out: &mut dyn Write) -> Exi
     let mut err = Patient::new(std::io::stderr());
     let mut terminal = Terminal::new(out, &mut err, cli.global.quiet, cli.global.ascii);
     guard::install_panic_hook();
-    // Without it such a write ends the program, as it did before.
+    // If this fails, a write beyond the limit ends the process, which is the default.
     let _ = survive_file_size_limit();
     let outcome = catch_unwind(AssertUnwindSafe(|| dispatch(cli, &mut terminal)));
     terminal.clear_bar();
@@ -261,7 +260,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, out: &mut dyn Write) -> Exi
     };
     let code = match outcome {
         Ok(code) => code,
-        // That is no error.
+        // The reader has enough, as in `longhaul ls | head`.
         Err(Fail::Unread(Unread::Closed)) => ExitCode::from(code::OK),
         Err(Fail::Unread(Unread::Stalled)) => ExitCode::from(code::INTERRUPTED),
         Err(Fail::Said { code, words }) => {
@@ -269,32 +268,32 @@ pub fn run(args: impl IntoIterator<Item = OsString>, out: &mut dyn Write) -> Exi
             ExitCode::from(code)
         }
     };
-    // Whatever came of it, a thread of ours met a bug.
+    // A background thread panicked.
     if guard::is_over() {
         return ExitCode::from(code::BUG);
     }
     code
 }
 
-/// Who is signed in where.
+/// The stored sign-ins of this state directory.
 fn logins(paths: &Paths, defaults: Option<&config::Defaults>) -> Logins {
     Logins::new(&paths.logins(), keychain(defaults))
 }
 
-/// The keychain of this desktop, if it is to be used and there may be one.
+/// The desktop keychain, unless it is switched off or cannot exist here.
 fn keychain(defaults: Option<&config::Defaults>) -> Keychain {
     if defaults.is_some_and(|it| it.no_keychain) {
         return Keychain::none("the configuration says keychain = false");
     }
     let bus = || {
         let address = std::env::var_os("DBUS_SESSION_BUS_ADDRESS").filter(|it| !it.is_empty());
-        // Without either the library would start a bus of its own.
+        // Without an existing bus the library would start one.
         address.is_some()
             || std::env::var_os("XDG_RUNTIME_DIR")
                 .is_some_and(|dir| std::path::Path::new(&dir).join("bus").exists())
     };
     if !cfg!(target_os = "macos") && !bus() {
-        return Keychain::none("no keychain is here, as there is no D-Bus session");
+        return Keychain::none("no keychain, because there is no D-Bus session");
     }
     Keychain::of_desktop()
 }
@@ -306,12 +305,14 @@ fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, Fail> {
     } = cli;
     let config_mark = config::mark();
     let config = match config::missing() {
-        Some(words) if matches!(command, Some(Command::Doctor(_))) => Err(words),
-        Some(words) if !needs_no_config(command.as_ref()) => return Err(Fail::usage(words)),
+        Some(message) if matches!(command, Some(CliCommand::Doctor(_))) => Err(message),
+        Some(message) if !ignores_missing_config(command.as_ref()) => {
+            return Err(Fail::usage(message));
+        }
         _ => config::read(config::path().as_deref()),
     };
     let defaults = config.as_ref().map(|it| &it.defaults).ok();
-    let usual_session = defaults
+    let default_session = defaults
         .and_then(|it| it.session.clone())
         .unwrap_or_else(|| args::DEFAULT_SESSION.to_owned());
     if let Some(defaults) = defaults {
@@ -320,31 +321,31 @@ fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, Fail> {
         global.no_motion |= defaults.no_motion;
         terminal.use_ascii(global.ascii);
     }
-    let own = match &command {
-        // The demo has a session of its own.
+    let command_default = match &command {
+        // The demo has its own session.
         #[cfg(feature = "demo")]
-        Some(Command::Demo(_)) => args::DEMO_SESSION,
-        _ => &usual_session,
+        Some(CliCommand::Demo(_)) => args::DEMO_SESSION,
+        _ => &default_session,
     };
-    let session = global.session.as_deref().unwrap_or(own);
+    let session = global.session.as_deref().unwrap_or(command_default);
     let from_environment = || {
         std::env::var_os(args::STATE_DIR)
             .filter(|dir| !dir.is_empty())
             .map(std::path::PathBuf::from)
     };
     let state_dir = global.state_dir.clone().or_else(from_environment);
-    let mut trouble = Vec::new();
-    let is_doctor = matches!(command, Some(Command::Doctor(_)));
+    let mut startup_errors = Vec::new();
+    let is_doctor = matches!(command, Some(CliCommand::Doctor(_)));
     let paths = match Paths::resolve(state_dir.clone(), session) {
-        // What it cannot open is what it is asked about.
+        // `doctor` reports what cannot be opened instead of failing.
         Err(error) if is_doctor && !matches!(error, StoreError::BadName(_)) => {
-            trouble.push(format!("could not {error}"));
+            startup_errors.push(format!("could not {error}"));
             Paths::unopened(state_dir, session)?
         }
         paths => paths?,
     };
     match start_log(&global, &paths) {
-        Err(fail) if is_doctor => trouble.push(fail.into_words()),
+        Err(fail) if is_doctor => startup_errors.push(fail.into_words()),
         started => started?,
     }
     let logins = logins(&paths, defaults);
@@ -356,82 +357,82 @@ fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, Fail> {
         clock: Clock::start(),
         config,
         config_mark,
-        usual_session,
+        default_session,
     };
     let context = &mut context;
     let code = match command {
         None => return screen::open(context, None, false),
-        Some(Command::Attach(attach)) => {
+        Some(CliCommand::Attach(attach)) => {
             return screen::open(context, attach.id.as_deref(), attach.drive);
         }
         #[cfg(feature = "demo")]
-        Some(Command::Demo(demo)) => return demo::run(context, &demo),
-        Some(Command::Tools) => call::tools(context),
-        Some(Command::Call(call)) => call::call(context, call),
-        Some(Command::Again(again)) => call::again(context, again),
-        Some(Command::Ls(ls)) => inspect::ls(context, &ls),
-        Some(Command::Show(one)) => inspect::show(context, &one.id),
-        Some(Command::Result(result)) => inspect::result(context, &result),
-        Some(Command::Logs(logs)) => inspect::logs(context, &logs),
-        Some(Command::Watch(watch)) => follow::watch(context, &watch.id, watch.new),
-        Some(Command::Wait(wait)) => controls::wait(context, &wait),
-        Some(Command::Pause(which)) => {
+        Some(CliCommand::Demo(demo)) => return demo::run(context, &demo),
+        Some(CliCommand::Tools) => call::tools(context),
+        Some(CliCommand::Call(call)) => call::call(context, call),
+        Some(CliCommand::Again(again)) => call::again(context, again),
+        Some(CliCommand::Ls(ls)) => inspect::ls(context, &ls),
+        Some(CliCommand::Show(one)) => inspect::show(context, &one.id),
+        Some(CliCommand::Result(result)) => inspect::result(context, &result),
+        Some(CliCommand::Logs(logs)) => inspect::logs(context, &logs),
+        Some(CliCommand::Watch(watch)) => follow::watch(context, &watch.id, watch.new),
+        Some(CliCommand::Wait(wait)) => controls::wait(context, &wait),
+        Some(CliCommand::Pause(which)) => {
             controls::control(context, controls::TaskAction::Pause, &which)
         }
-        Some(Command::Resume(which)) => {
+        Some(CliCommand::Resume(which)) => {
             controls::control(context, controls::TaskAction::Resume, &which)
         }
-        Some(Command::Cancel(which)) => {
+        Some(CliCommand::Cancel(which)) => {
             controls::control(context, controls::TaskAction::Cancel, &which)
         }
-        Some(Command::Answer(args)) => answer::answer(context, &args),
-        Some(Command::Adopt(args)) => adopt::adopt(context, &args),
-        Some(Command::Edit(edit)) => controls::edit(context, edit),
-        Some(Command::Rm(rm)) => controls::rm(context, &rm),
-        Some(Command::Clean(clean)) => controls::clean(context, &clean),
-        Some(Command::Servers { what }) => match what {
+        Some(CliCommand::Answer(args)) => answer::answer(context, &args),
+        Some(CliCommand::Adopt(args)) => adopt::adopt(context, &args),
+        Some(CliCommand::Edit(edit)) => controls::edit(context, edit),
+        Some(CliCommand::Rm(rm)) => controls::rm(context, &rm),
+        Some(CliCommand::Clean(clean)) => controls::clean(context, &clean),
+        Some(CliCommand::Servers { command }) => match command {
             ServersCommand::List => servers::list(context),
             ServersCommand::Add(add) => servers::add(context, &add),
             ServersCommand::Remove(remove) => servers::remove(context, &remove),
             ServersCommand::Test(test) => servers::test(context, &test),
             ServersCommand::Import(import) => import::import(context, &import),
-            ServersCommand::Consent(of) => servers::consent(context, &of),
-            ServersCommand::Approve(of) => servers::approve(context, &of),
+            ServersCommand::Consent(consent) => servers::consent(context, &consent),
+            ServersCommand::Approve(approve) => servers::approve(context, &approve),
         },
-        Some(Command::Doctor(doctor)) => doctor::doctor(context, &doctor, trouble),
-        Some(Command::Export(which)) => export::export(context, &which),
-        Some(Command::Trace(args)) => trace::trace(context, &args),
-        Some(Command::Sessions { what }) => match what {
+        Some(CliCommand::Doctor(doctor)) => doctor::doctor(context, &doctor, startup_errors),
+        Some(CliCommand::Export(which)) => export::export(context, &which),
+        Some(CliCommand::Trace(args)) => trace::trace(context, &args),
+        Some(CliCommand::Sessions { command }) => match command {
             SessionsCommand::List => sessions::list(context),
             SessionsCommand::Rm(remove) => sessions::remove(context, &remove),
         },
-        Some(Command::Completions { shell }) => manual::completions(context, shell),
-        Some(Command::Man(man)) => manual::man(context, &man),
-        // Its text was printed in place of this.
-        Some(Command::Help(_)) => Ok(code::OK),
-        Some(Command::Login(args)) => login::login(context, &args),
-        Some(Command::Logout(args)) => login::logout(context, &args),
-        Some(Command::Paths) => inspect::paths(context),
+        Some(CliCommand::Completions { shell }) => manual::completions(context, shell),
+        Some(CliCommand::Man(man)) => manual::man(context, &man),
+        // `run` has printed the help text already.
+        Some(CliCommand::Help(_)) => Ok(code::OK),
+        Some(CliCommand::Login(args)) => login::login(context, &args),
+        Some(CliCommand::Logout(args)) => login::logout(context, &args),
+        Some(CliCommand::Paths) => inspect::paths(context),
     }?;
     Ok(ExitCode::from(code))
 }
 
-/// Whether a command does its work without the configuration that was named: it makes it, or does not use it.
-fn needs_no_config(command: Option<&Command>) -> bool {
+/// Whether a command runs although the configuration file is missing, because it creates or does not use that file.
+fn ignores_missing_config(command: Option<&CliCommand>) -> bool {
     matches!(
         command,
         Some(
-            Command::Paths
-                | Command::Man(_)
-                | Command::Completions { .. }
-                | Command::Servers {
-                    what: ServersCommand::Add(_) | ServersCommand::Import(_)
+            CliCommand::Paths
+                | CliCommand::Man(_)
+                | CliCommand::Completions { .. }
+                | CliCommand::Servers {
+                    command: ServersCommand::Add(_) | ServersCommand::Import(_)
                 }
         )
     )
 }
 
-/// Runs a command that speaks to the engine.
+/// Runs a command that uses the engine, on a runtime of its own.
 fn block_on<T>(work: impl Future<Output = Result<T, Fail>>) -> Result<T, Fail> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -440,8 +441,8 @@ fn block_on<T>(work: impl Future<Output = Result<T, Fail>>) -> Result<T, Fail> {
     runtime.block_on(work)
 }
 
-/// What longhaul does goes to a file, and only if asked for.
-fn start_log(global: &Global, paths: &Paths) -> Result<(), Fail> {
+/// Starts the log file if `--verbose` is set.
+fn start_log(global: &GlobalArgs, paths: &Paths) -> Result<(), Fail> {
     let level = match global.verbose {
         0 => return Ok(()),
         1 => tracing::Level::INFO,
@@ -449,7 +450,7 @@ fn start_log(global: &Global, paths: &Paths) -> Result<(), Fail> {
         _ => tracing::Level::TRACE,
     };
     let file = paths.open_log()?;
-    // A second call in one process, as in tests, keeps the first file.
+    // Fails on the second call in one process, as in tests; the first log file stays.
     let _ = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_ansi(false)
@@ -458,12 +459,12 @@ fn start_log(global: &Global, paths: &Paths) -> Result<(), Fail> {
     Ok(())
 }
 
-/// A log that can be shown on a terminal whatever a server made us write into it.
+/// A log file without control characters, so that `cat` is safe whatever a server sent.
 struct CleanFile(std::fs::File);
 
 impl Write for CleanFile {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        // An event comes whole, so no character is cut in two.
+        // Each write is a complete event, so no UTF-8 sequence is split.
         let text = String::from_utf8_lossy(bytes);
         self.0
             .write_all(crate::domain::text::clean_block(&text).as_bytes())?;
@@ -475,20 +476,20 @@ impl Write for CleanFile {
     }
 }
 
-/// What a variable of the environment holds, for whoever sends it to a server; nothing where it is empty.
-fn variable(name: &str) -> Option<secrecy::SecretString> {
+/// The trimmed value of an environment variable that may be sent to a server; `None` if it is unset or blank.
+fn env_secret(name: &str) -> Option<secrecy::SecretString> {
     let value = std::env::var_os(name)?.into_string().ok()?;
     let value = value.trim();
     (!value.is_empty()).then(|| secrecy::SecretString::from(value))
 }
 
-/// Random bits of the operating system, for ids and jitter; the one place where dice are thrown.
-fn dice() -> u64 {
-    // The standard library seeds this hasher from the system, anew for every one.
+/// Random bits from the operating system, for ids and jitter.
+fn random_bits() -> u64 {
+    // The standard library seeds every new `RandomState` from the system.
     RandomState::new().build_hasher().finish()
 }
 
-/// The kill tests' way to hit each window; not in a released program.
+/// Where the crash tests end the process, from `LONGHAUL_DIE_AFTER`; debug builds only.
 #[cfg(debug_assertions)]
 fn die_after() -> Option<u64> {
     std::env::var_os("LONGHAUL_DIE_AFTER")?
@@ -502,16 +503,16 @@ fn die_after() -> Option<u64> {
     None
 }
 
-/// Adds `flags` to the commands of longhaul between backticks that go to a session; a sign-in goes to the server `by_url`,
-/// whose name may be known to nobody yet.
-fn whole(words: &str, flags: &str, by_url: Option<&str>) -> String {
-    let pieces: Vec<&str> = words.split('`').collect();
+/// Adds `flags` to the longhaul commands between backticks that work on a session. With `server_url`, `longhaul login` gets
+/// the URL instead of a name that may not be stored yet.
+fn add_flags(message: &str, flags: &str, server_url: Option<&str>) -> String {
+    let pieces: Vec<&str> = message.split('`').collect();
     let last = pieces.len().saturating_sub(1);
-    let piece = |(place, piece): (usize, &&str)| {
-        let is_command = place % 2 == 1 && place < last && piece.starts_with("longhaul ");
-        let is_of_all = piece.starts_with("longhaul servers") || piece.contains(" --session ");
-        match by_url {
-            _ if !is_command || is_of_all => (*piece).to_owned(),
+    let piece = |(index, piece): (usize, &&str)| {
+        let is_command = index % 2 == 1 && index < last && piece.starts_with("longhaul ");
+        let needs_no_flags = piece.starts_with("longhaul servers") || piece.contains(" --session ");
+        match server_url {
+            _ if !is_command || needs_no_flags => (*piece).to_owned(),
             Some(url) if piece.starts_with("longhaul login ") => {
                 format!("longhaul login {}{flags}", quoted(url))
             }
@@ -522,7 +523,7 @@ fn whole(words: &str, flags: &str, by_url: Option<&str>) -> String {
     pieces.join("`")
 }
 
-/// A word as a shell takes it.
+/// Quotes a word for a shell, if it needs quotes.
 fn quoted(word: &str) -> String {
     crate::domain::text::shell_word(word)
 }
@@ -532,9 +533,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_between_backticks_find_their_session_again() {
+    fn adds_flags_to_commands_between_backticks() {
         let flags = " --session n";
-        for (words, expected) in [
+        for (message, expected) in [
             ("plain", "plain"),
             ("`longhaul ls`", "`longhaul ls --session n`"),
             (
@@ -549,14 +550,14 @@ mod tests {
             ("odd `longhaul ls", "odd `longhaul ls"),
             ("`longhaul ls --session m`", "`longhaul ls --session m`"),
         ] {
-            assert_eq!(whole(words, flags, None), expected);
+            assert_eq!(add_flags(message, flags, None), expected);
         }
-        let words = whole("`longhaul login a:1`, or", "", Some("http://a:1/mcp"));
-        assert_eq!(words, "`longhaul login http://a:1/mcp`, or");
+        let message = add_flags("`longhaul login a:1`, or", "", Some("http://a:1/mcp"));
+        assert_eq!(message, "`longhaul login http://a:1/mcp`, or");
     }
 
     #[test]
-    fn the_log_can_be_shown_on_a_terminal() {
+    fn log_contains_no_control_characters() {
         let mut file = tempfile::tempfile().unwrap();
         let line = "a\u{1b}[2J\u{9b}\u{202e}\n".as_bytes();
         let mut log = CleanFile(file.try_clone().unwrap());

@@ -5,8 +5,9 @@ use std::process::ExitCode;
 use super::{
     Context, args,
     config::{self, Config},
-    dice, die_after,
+    die_after,
     fail::{Fail, code},
+    random_bits,
     target::Targets,
 };
 use crate::{
@@ -150,12 +151,12 @@ fn reread_config(mark: &mut FileMark, force: bool) -> Option<Result<Reread, Stri
     let path = config::path();
     let read = config::read(path.as_deref()).map(|config| Reread {
         file: path.map_or(String::new(), |path| path.display().to_string()),
-        limits: config.usual_limits(),
+        limits: config.default_limits(),
         theme: config.theme.unwrap_or_default(),
         takes_mouse: config.defaults.takes_mouse,
         views: config.views,
         keys: config.keys,
-        remarks: config.remarks,
+        remarks: config.notices,
         server_configs: config::server_configs(config.servers),
     });
     Some(read.map_err(|why| format!("{why}; the previous config stays in use")))
@@ -196,12 +197,12 @@ pub(super) fn show(
     let read_config = if options.is_demo || context.global.readonly {
         || None
     } else {
-        config::read_roster
+        config::read_server_configs
     };
-    let limits = config.usual_limits();
+    let limits = config.default_limits();
     let hook = config.hook();
     look.theme = config.theme.unwrap_or_default();
-    let remarks = unreadable.into_iter().chain(config.remarks);
+    let remarks = unreadable.into_iter().chain(config.notices);
     let variable = |name: &str| std::env::var_os(name)?.into_string().ok();
     let viewer = Viewer::find(variable);
     let outcome = open_shell(Opening {
@@ -211,12 +212,12 @@ pub(super) fn show(
             config: server_configs,
             read_config,
             readonly: context.global.readonly,
-            environment: super::variable,
+            environment: super::env_secret,
             logins: context.logins.clone(),
             insecure_http: context.global.insecure_http,
             traces: context.global.trace,
             protocol: context.global.protocol.0,
-            seed: dice(),
+            seed: random_bits(),
             clock: context.clock,
             hook,
             die_after: die_after(),
@@ -236,7 +237,7 @@ pub(super) fn show(
             views: config.views,
             viewer: viewer.as_ref().map(|viewer| viewer.program().to_owned()),
             keys: config.keys,
-            seed: dice(),
+            seed: random_bits(),
         },
         aside: able.aside.as_wanted(&config.notify),
         attach,
@@ -247,11 +248,11 @@ pub(super) fn show(
             import: super::import::findings,
             save_view: config::save_view,
             look: reread_config,
-            export: super::export::on_screen,
+            export: super::export::for_screen,
             consent: super::servers::consent_on_screen,
         },
         config_mark: context.config_mark,
-        given: super::export::given(context),
+        given: super::export::cli_secrets(context),
         browser: Browser::find(None, variable),
         viewer,
         remarks: remarks.chain(options.remarks).collect(),

@@ -1,6 +1,6 @@
-//! `servers`: which servers there are, and what the configuration says of them.
+//! `servers`: list, add, remove, test and approve servers.
 //!
-//! Invariant: only `test` contacts anybody; a secret is never written into the file, only the name of its variable.
+//! Invariant: only `test` contacts a server; the configuration never gets a secret, only the name of its variable.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -9,9 +9,12 @@ use serde_json::{Value, json};
 use super::{
     Context,
     adopt::confirm,
-    args::{AddServer, OfServer, RemoveServer, TestServers},
+    args::{AddServerArgs, ApproveServerArgs, RemoveServerArgs, TestServersArgs},
     block_on, call,
-    config::{self, Edit, How, Written, digest, digest_of_program, is_name, is_secret, url_of},
+    config::{
+        self, ConfigEdit, Endpoint, NewServer, digest, digest_of_program, is_name, is_secret,
+        url_of,
+    },
     fail::{Fail, code, worst},
     format, json as documents,
     live_session::{LiveEvent, LiveSession},
@@ -28,37 +31,37 @@ use crate::{
     store::{DriverLock, ListFilter, Writer},
 };
 
-/// How long the picture of a server may take that has answered already.
-const PICTURE_WITHIN: std::time::Duration = std::time::Duration::from_secs(2);
-/// Tools named for each price.
-const NAMED: usize = 4;
+/// How long to wait for the [`ServerView`] after the tools were listed.
+const VIEW_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(2);
+/// The most tools listed by name per [`LeaveImpact`].
+const MAX_NAMED_TOOLS: usize = 4;
 
-/// Why a server of the configuration cannot be used as it stands.
+/// Why a configured server cannot be used yet: its `state` in JSON, and the message.
 fn obstacle(server: &ServerConfig) -> Option<(&'static str, String)> {
     let name = quoted(server.name.as_str());
-    let obstacle = server.obstacle(|name| super::variable(name).is_some())?;
-    let words = obstacle.message();
+    let obstacle = server.obstacle(|name| super::env_secret(name).is_some())?;
+    let message = obstacle.message();
     Some(match &obstacle {
         Obstacle::Approval => (
             "needs-approval",
-            format!("stdio, {words}: longhaul servers approve {name}"),
+            format!("stdio, {message}: longhaul servers approve {name}"),
         ),
         Obstacle::Consent(variables) => (
             "needs-consent",
             format!(
-                "{words} for {}: longhaul servers consent {name}",
+                "{message} for {}: longhaul servers consent {name}",
                 variables.join(", ")
             ),
         ),
-        Obstacle::Variables(_) => ("needs-variable", format!("{words}, not set here")),
+        Obstacle::Variables(_) => ("needs-variable", format!("{message}, not set here")),
     })
 }
 
-/// The variables that this process lacks, of a server that nothing else stands in the way of.
-fn missing(server: &ServerConfig) -> Option<String> {
+/// The variables that a server needs and that are not set in this process.
+fn missing_variables(server: &ServerConfig) -> Option<String> {
     let mut server = server.clone();
     server.withheld = None;
-    match server.obstacle(|name| super::variable(name).is_some())? {
+    match server.obstacle(|name| super::env_secret(name).is_some())? {
         Obstacle::Variables(names) => Some(names.join(", ")),
         Obstacle::Approval | Obstacle::Consent(_) => None,
     }
@@ -68,14 +71,14 @@ fn missing(server: &ServerConfig) -> Option<String> {
 pub(super) fn list(context: &mut Context<'_>) -> Result<u8, Fail> {
     let links = context.reader()?.links()?;
     let config = context.config()?;
-    let of_session_only = links
+    let not_configured = links
         .iter()
         .filter(|link| !config.servers.iter().any(|it| it.name == link.name));
     let (mut rows, document): (Vec<Vec<String>>, Vec<Value>) = config
         .servers
         .iter()
         .map(|server| configured(server, &links))
-        .chain(of_session_only.map(remembered))
+        .chain(not_configured.map(session_only))
         .unzip();
     if context.global.json {
         let document = documents::pretty(&Value::Array(document));
@@ -84,7 +87,7 @@ pub(super) fn list(context: &mut Context<'_>) -> Result<u8, Fail> {
     }
     if rows.is_empty() {
         context.terminal.remark(
-            "no server yet; `longhaul servers add NAME URL` adds one, `longhaul servers import` takes those of other programs",
+            "no servers yet; add one with `longhaul servers add NAME URL`, or import some with `longhaul servers import`",
         );
     }
     for row in &mut rows {
@@ -99,15 +102,15 @@ pub(super) fn list(context: &mut Context<'_>) -> Result<u8, Fail> {
     Ok(code::OK)
 }
 
-/// The row and the document of a server of the configuration.
+/// The table row and JSON of a configured server.
 fn configured(server: &ServerConfig, links: &[LinkRecord]) -> (Vec<String>, Value) {
     let of_session = links.iter().find(|link| link.name == server.name);
     let url = server.url.as_deref().or(of_session.map(|link| &*link.url));
-    let (state, words) = match (obstacle(server), url) {
+    let (state, note) = match (obstacle(server), url) {
         (Some(obstacle), _) => obstacle,
         (None, None) => (
             "needs-url",
-            "no url here, and the session knows none".to_owned(),
+            "no url in the configuration or this session".to_owned(),
         ),
         (None, Some(_)) if server.program.is_some() => {
             ("ready", "stdio, approved; started when needed".to_owned())
@@ -125,18 +128,18 @@ fn configured(server: &ServerConfig, links: &[LinkRecord]) -> (Vec<String>, Valu
             "env": program.env.iter().map(|(name, _)| name).collect::<Vec<_>>(),
             "variables": program.variables(),
             "state": state,
-            "why": words,
+            "why": note,
             "limits": limits(server.limits),
             "configured": true,
         });
-        return (vec![name, command_line(program), words], document);
+        return (vec![name, command_line(program), note], document);
     }
     let document = json!({
         "name": server.name,
         "kind": "http",
         "url": url.map(place::shown),
         "state": state,
-        "why": words,
+        "why": note,
         "protocol": server.protocol.and_then(|it| it.0).map(ProtocolVersion::label),
         "headers": server.headers.iter().map(|(name, _)| name).collect::<Vec<_>>(),
         "variables": server.variables(),
@@ -144,21 +147,21 @@ fn configured(server: &ServerConfig, links: &[LinkRecord]) -> (Vec<String>, Valu
         "configured": true,
     });
     let url = url.map_or(String::new(), |url| place::shown(url).into_owned());
-    (vec![name, url, words], document)
+    (vec![name, url, note], document)
 }
 
-/// The row and the document of a server that only the session knows.
-fn remembered(link: &LinkRecord) -> (Vec<String>, Value) {
-    let (url, words) = (place::shown(&link.url), "of this session only");
+/// The table row and JSON of a server that is only in the session.
+fn session_only(link: &LinkRecord) -> (Vec<String>, Value) {
+    let (url, note) = (place::shown(&link.url), "only in this session");
     let document = json!({
         "name": link.name,
         "kind": "http",
         "url": url,
         "state": "ready",
-        "why": words,
+        "why": note,
         "configured": false,
     });
-    let row = vec![link.name.to_string(), url.into_owned(), words.to_owned()];
+    let row = vec![link.name.to_string(), url.into_owned(), note.to_owned()];
     (row, document)
 }
 
@@ -169,77 +172,80 @@ fn limits(limits: Limits) -> Value {
     })
 }
 
-/// A command as a shell would take it.
+/// The command line of a program, quoted for a shell.
 pub(super) fn command_line(program: &Program) -> String {
     let words = std::iter::once(&program.command).chain(&program.args);
-    words.map(|word| seen(word)).collect::<Vec<_>>().join(" ")
+    words
+        .map(|word| visible(word))
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
-/// A word in quotes, with every character written out that moves the cursor or cannot be seen.
-fn seen(word: &str) -> String {
+/// Quotes a word for a shell and escapes control and invisible characters.
+fn visible(word: &str) -> String {
     let Some(_) = word.find(text::is_hostile) else {
         return quoted(word);
     };
-    let mut seen = "$'".to_owned();
+    let mut escaped = "$'".to_owned();
     for letter in word.chars() {
         match letter {
-            '\n' => seen.push_str("\\n"),
-            '\r' => seen.push_str("\\r"),
-            '\t' => seen.push_str("\\t"),
-            '\'' | '\\' => seen.extend(['\\', letter]),
+            '\n' => escaped.push_str("\\n"),
+            '\r' => escaped.push_str("\\r"),
+            '\t' => escaped.push_str("\\t"),
+            '\'' | '\\' => escaped.extend(['\\', letter]),
             letter if text::is_hostile(letter) => {
-                // A String takes everything.
-                let _ = write!(seen, "\\u{{{:x}}}", u32::from(letter));
+                // Writing to a String cannot fail.
+                let _ = write!(escaped, "\\u{{{:x}}}", u32::from(letter));
             }
-            letter => seen.push(letter),
+            letter => escaped.push(letter),
         }
     }
-    seen.push('\'');
-    seen
+    escaped.push('\'');
+    escaped
 }
 
-/// Whether a variable of the environment says what is run rather than with what.
-fn steers(name: &str) -> bool {
-    const WHOLE: [&str; 6] = ["PATH", "IFS", "ENV", "SHELL", "EDITOR", "JAVA_TOOL_OPTIONS"];
-    const FRONTS: [&str; 9] = [
+/// Whether an environment variable can change which code a program runs.
+fn changes_code(name: &str) -> bool {
+    const NAMES: [&str; 6] = ["PATH", "IFS", "ENV", "SHELL", "EDITOR", "JAVA_TOOL_OPTIONS"];
+    const PREFIXES: [&str; 9] = [
         "LD_", "DYLD_", "NODE_", "NPM_", "PYTHON", "PERL", "RUBY", "BASH", "GIT_",
     ];
     let name = name.to_ascii_uppercase();
-    WHOLE.contains(&name.as_str()) || FRONTS.iter().any(|front| name.starts_with(front))
+    NAMES.contains(&name.as_str()) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// All that a program would be started with, a line each.
-fn starts(program: &Program) -> Vec<String> {
-    let mut lines = vec![format!("program    {}", seen(&program.command))];
-    for (place, arg) in (1..).zip(&program.args) {
-        lines.push(format!("argument {place} {}", seen(arg)));
+/// Everything that a program would be started with, one line each, for approval.
+fn start_summary(program: &Program) -> Vec<String> {
+    let mut lines = vec![format!("program    {}", visible(&program.command))];
+    for (number, arg) in (1..).zip(&program.args) {
+        lines.push(format!("argument {number} {}", visible(arg)));
     }
     lines.push(match &program.cwd {
-        Some(cwd) => format!("directory  {}", seen(cwd)),
-        None => "directory  the one where longhaul is started".to_owned(),
+        Some(cwd) => format!("directory  {}", visible(cwd)),
+        None => "directory  where longhaul is started".to_owned(),
     });
     lines.push(format!("environment {}", USUAL_ENVIRONMENT.join(", ")));
     for (name, value) in &program.env {
-        // What stands around a variable may be a secret.
+        // Only names of variables are shown, because the text around them may be a secret.
         let from: Vec<&str> = value.variables().collect();
-        let shown = seen(name);
+        let shown = visible(name);
         lines.push(match from.as_slice() {
-            _ if steers(name) => format!("  {shown} = {}", seen(value.as_str())),
-            [] => format!("  {shown} as the configuration has it"),
+            _ if changes_code(name) => format!("  {shown} = {}", visible(value.as_str())),
+            [] => format!("  {shown} from the configuration"),
             from => format!("  {shown} from {}", from.join(", ")),
         });
     }
-    let of_args = program
+    let templates = program
         .args
         .iter()
         .filter_map(|arg| Template::parse(arg).ok());
-    let in_args: Vec<String> = of_args
+    let in_args: Vec<String> = templates
         .flat_map(|arg| arg.variables().map(str::to_owned).collect::<Vec<_>>())
         .collect();
     if !in_args.is_empty() {
         let names = in_args.join(", ");
         lines.push(format!(
-            "its arguments get {names}, and the list of processes shows them to everybody on this machine"
+            "its arguments contain {names}, which all users of this machine can see in the process list"
         ));
     }
     let clean = |line: String| text::clean_line(&line).into_owned();
@@ -247,51 +253,51 @@ fn starts(program: &Program) -> Vec<String> {
 }
 
 /// `servers approve`.
-pub(super) fn approve(context: &mut Context<'_>, of: &OfServer) -> Result<u8, Fail> {
+pub(super) fn approve(context: &mut Context<'_>, args: &ApproveServerArgs) -> Result<u8, Fail> {
     context.may_act()?;
     let mut servers = context.config()?.servers.iter();
-    let server = servers.find(|it| it.name.as_str() == of.name).cloned();
+    let server = servers.find(|it| it.name.as_str() == args.name).cloned();
     let Some((server, program)) = server.and_then(|it| Some((it.clone(), it.program?))) else {
         return Err(Fail::usage(format!(
-            "the configuration has no program {}; `longhaul servers list` lists what there is",
-            text::clean_line(&of.name)
+            "no stdio server {} in the configuration; `longhaul servers list` lists the servers",
+            text::clean_line(&args.name)
         )));
     };
     if server.withheld.is_none() {
-        let words = format!("{} is approved already", server.name);
-        return approved(context, &server.name, &words);
+        let message = format!("{} is already approved", server.name);
+        return print_approved(context, &server.name, &message);
     }
-    let title = format!("{} would be started with your rights:", server.name);
+    let title = format!("{} would run with your permissions:", server.name);
     context.terminal.say(&text::clean_line(&title));
-    for line in starts(&program) {
+    for line in start_summary(&program) {
         context.terminal.say(&format!("  {line}"));
     }
-    if !of.yes && !confirm(context, "approve? y/N")? {
+    if !args.yes && !confirm(context, "approve? y/N")? {
         return Err(Fail::usage("not approved; rerun with --yes to approve"));
     }
-    let mut edit = Edit::open(config::path())?;
-    edit.approve(&of.name, &digest_of_program(&program));
+    let mut edit = ConfigEdit::open(config::path())?;
+    edit.approve(&args.name, &digest_of_program(&program));
     edit.save()?;
-    tell_drivers(context);
-    let words = format!(
-        "approved; it holds until anything of that changes; `longhaul servers test {}` tries it",
-        quoted(&of.name)
+    notify_drivers(context);
+    let message = format!(
+        "approved until any of this changes; test it with `longhaul servers test {}`",
+        quoted(&args.name)
     );
-    approved(context, &server.name, &words)
+    print_approved(context, &server.name, &message)
 }
 
-fn approved(context: &mut Context<'_>, name: &ServerName, words: &str) -> Result<u8, Fail> {
+fn print_approved(context: &mut Context<'_>, name: &ServerName, message: &str) -> Result<u8, Fail> {
     if context.global.json {
         let document = json!({"server": name, "is_approved": true});
         context.terminal.document(&documents::text_of(&document))?;
     } else {
-        context.terminal.remark(words);
+        context.terminal.remark(message);
     }
     Ok(code::OK)
 }
 
 /// `servers add`.
-pub(super) fn add(context: &mut Context<'_>, add: &AddServer) -> Result<u8, Fail> {
+pub(super) fn add(context: &mut Context<'_>, add: &AddServerArgs) -> Result<u8, Fail> {
     context.may_act()?;
     let name = add.name.trim();
     if !is_name(name) {
@@ -300,27 +306,26 @@ pub(super) fn add(context: &mut Context<'_>, add: &AddServer) -> Result<u8, Fail
             text::clean_line(name)
         )));
     }
-    let url = url_of(&add.url)
-        .map_err(|why| Fail::usage(format!("could not use that URL as a server: {why}")))?;
-    must_be_new(context, name)?;
+    let url = url_of(&add.url).map_err(|why| Fail::usage(format!("invalid server URL: {why}")))?;
+    check_name_is_free(context, name)?;
     let mut headers = Vec::new();
     for header in &context.global.header {
         if is_secret(&header.name, &header.value) {
-            // The file is shared and backed up as others are, and a secret in it would go along.
+            // Configuration files are shared and backed up, and a secret would go with them.
             return Err(Fail::usage(format!(
-                "the value of {0} looks like a secret, and none is written into the configuration; put it into a variable \
-                 and write --header '{0}: ${{{1}}}' in single quotes, so that the shell leaves it alone",
+                "the value of {0} looks like a secret, and secrets are never written to the configuration; put it into a variable \
+                 and pass --header '{0}: ${{{1}}}' (the single quotes keep the shell from expanding it)",
                 header.name,
                 variable_for(name, &header.name)
             )));
         }
         let template = Template::parse(header.value.clone())
-            .map_err(|why| Fail::usage(format!("the header {}: {why}", header.name)))?;
+            .map_err(|why| Fail::usage(format!("invalid header {}: {why}", header.name)))?;
         headers.push((header.name.clone(), template));
     }
-    let server = Written {
+    let server = NewServer {
         name: name.to_owned(),
-        how: How::Http {
+        endpoint: Endpoint::Http {
             url: url.to_string(),
             headers,
             protocol: context.global.protocol.0.map(ProtocolVersion::label),
@@ -328,11 +333,11 @@ pub(super) fn add(context: &mut Context<'_>, add: &AddServer) -> Result<u8, Fail
         },
         imported_from: None,
     };
-    let mut edit = Edit::open(config::path())?;
+    let mut edit = ConfigEdit::open(config::path())?;
     edit.add(&server);
     let path = edit.path().display().to_string();
     edit.save()?;
-    tell_drivers(context);
+    notify_drivers(context);
     let name = quoted(name);
     if context.global.json {
         let document = json!({"added": add.name.trim(), "file": path});
@@ -342,14 +347,14 @@ pub(super) fn add(context: &mut Context<'_>, add: &AddServer) -> Result<u8, Fail
             .map(|()| code::OK);
     }
     context.terminal.remark(&format!(
-        "added {name} to {path}; `longhaul servers test {name}` tries it, `longhaul -s {name} tools` lists its tools"
+        "added {name} to {path}; test it with `longhaul servers test {name}`, list its tools with `longhaul -s {name} tools`"
     ));
     Ok(code::OK)
 }
 
-/// A variable that a header of a server could come from.
-pub(super) fn variable_for(server: &str, what: &str) -> String {
-    let what = match what.to_ascii_lowercase().as_str() {
+/// Suggests a variable for the value of a header, e.g. `LAB_TOKEN` for `Authorization`.
+pub(super) fn variable_for(server: &str, header: &str) -> String {
+    let suffix = match header.to_ascii_lowercase().as_str() {
         "authorization" => "token".to_owned(),
         other => other.strip_prefix("x-").unwrap_or(other).to_owned(),
     };
@@ -357,54 +362,55 @@ pub(super) fn variable_for(server: &str, what: &str) -> String {
         letter if letter.is_ascii_alphanumeric() => letter.to_ascii_uppercase(),
         _ => '_',
     };
-    let name: String = format!("{server}_{what}").chars().map(letter).collect();
+    let name: String = format!("{server}_{suffix}").chars().map(letter).collect();
     match name.bytes().next() {
         Some(first) if first.is_ascii_digit() => format!("_{name}"),
         _ => name,
     }
 }
 
-fn must_be_new(context: &Context<'_>, name: &str) -> Result<(), Fail> {
+/// Fails if the configuration has a server with this name.
+fn check_name_is_free(context: &Context<'_>, name: &str) -> Result<(), Fail> {
     let config = context.config()?;
-    let is_it = |it: &&ServerConfig| it.name.as_str() == name;
+    let has_name = |it: &&ServerConfig| it.name.as_str() == name;
     let found = config
         .servers
         .iter()
-        .find(is_it)
+        .find(has_name)
         .map(|it| match (&it.program, &it.url) {
             (Some(program), _) => command_line(program),
             (None, Some(url)) => place::shown(url).into_owned(),
             (None, None) => "without a url".to_owned(),
         });
     match found {
-        Some(what) => Err(Fail::usage(format!(
-            "{name} is in the configuration already ({}); choose another name, or `longhaul servers remove {}` first",
-            text::clean_line(&what),
+        Some(location) => Err(Fail::usage(format!(
+            "{name} is already in the configuration ({}); choose another name, or run `longhaul servers remove {}` first",
+            text::clean_line(&location),
             quoted(name)
         ))),
         None => Ok(()),
     }
 }
 
-/// `servers remove`: from the configuration, and from this session where nothing there needs it any more.
-pub(super) fn remove(context: &mut Context<'_>, remove: &RemoveServer) -> Result<u8, Fail> {
+/// `servers remove`: from the configuration, and from this session if it has no unfinished tasks there.
+pub(super) fn remove(context: &mut Context<'_>, args: &RemoveServerArgs) -> Result<u8, Fail> {
     context.may_act()?;
-    let name = remove.name.as_str();
-    let mut edit = Edit::open(config::path())?;
+    let name = args.name.as_str();
+    let mut edit = ConfigEdit::open(config::path())?;
     let is_configured = edit.remove(name);
     let links = context.reader()?.links()?;
-    let is_of_session = links.iter().any(|link| link.name.as_str() == name);
-    if !is_configured && !is_of_session {
+    let is_in_session = links.iter().any(|link| link.name.as_str() == name);
+    if !is_configured && !is_in_session {
         return Err(Fail::usage(format!(
-            "neither the configuration nor this session has a server {}; `longhaul servers list` lists what there is",
+            "no server {} in the configuration or this session; `longhaul servers list` lists the servers",
             text::clean_line(name)
         )));
     }
-    let unsettled = unsettled(context, name)?;
+    let unfinished = unfinished_tasks(context, name)?;
     let here = context.paths.session();
-    let has_tasks = unsettled.iter().any(|(session, _)| session == here);
-    if let Some((session, count)) = unsettled.first().filter(|_| is_configured || has_tasks) {
-        let tasks = text::plural(*count, "unsettled task");
+    let has_tasks = unfinished.iter().any(|(session, _)| session == here);
+    if let Some((session, count)) = unfinished.first().filter(|_| is_configured || has_tasks) {
+        let tasks = text::plural(*count, "unfinished task");
         if !is_configured {
             return Err(Fail::usage(text::clean_line(&format!(
                 "not removed: {name} has {tasks} in session {session}; wait for them, or cancel them with \
@@ -412,27 +418,27 @@ pub(super) fn remove(context: &mut Context<'_>, remove: &RemoveServer) -> Result
                 context.flags()
             ))));
         }
-        let words = format!(
-            "{name} has {tasks} in session {session}; what the session knows of {name} stays there, but the headers and \
-             limits of the configuration go"
+        let warning = format!(
+            "{name} has {tasks} in session {session}; the session keeps the server, but its configured headers and \
+             limits are removed"
         );
-        context.terminal.say(&text::clean_line(&words));
-        if !remove.yes && !confirm(context, "remove it? y/N")? {
-            return Err(Fail::usage("nothing was removed; --yes removes it"));
+        context.terminal.say(&text::clean_line(&warning));
+        if !args.yes && !confirm(context, "remove it? y/N")? {
+            return Err(Fail::usage("not removed; rerun with --yes to remove it"));
         }
     }
     let path = edit.path().display().to_string();
     if is_configured {
         edit.save()?;
-        tell_drivers(context);
+        notify_drivers(context);
     }
     let mut from: Vec<String> = is_configured.then_some(path.clone()).into_iter().collect();
-    if is_of_session && !has_tasks {
-        match forget(context, name) {
+    if is_in_session && !has_tasks {
+        match remove_from_session(context, name) {
             Ok(()) => from.push(format!("session {}", context.paths.session())),
             Err(fail) if is_configured => {
-                let words = format!("longhaul: {}", fail.into_words());
-                context.terminal.remark(&words);
+                let line = format!("longhaul: {}", fail.into_words());
+                context.terminal.remark(&line);
             }
             Err(fail) => return Err(fail),
         }
@@ -445,13 +451,13 @@ pub(super) fn remove(context: &mut Context<'_>, remove: &RemoveServer) -> Result
             .document(&documents::text_of(&document))
             .map(|()| code::OK);
     }
-    let words = format!("removed {name} from {}", from.join(" and "));
-    context.terminal.remark(&text::clean_line(&words));
+    let message = format!("removed {name} from {}", from.join(" and "));
+    context.terminal.remark(&text::clean_line(&message));
     Ok(code::OK)
 }
 
-/// Takes a server out of the session file, which no driver may have open.
-fn forget(context: &mut Context<'_>, name: &str) -> Result<(), Fail> {
+/// Removes a server from the session file; fails while a driver has it open.
+fn remove_from_session(context: &mut Context<'_>, name: &str) -> Result<(), Fail> {
     let Some(lock) = DriverLock::try_take(&context.paths)? else {
         return Err(Fail::usage(text::clean_line(&format!(
             "session {} still has the server {name}, because another longhaul has the session open; quit that one, \
@@ -465,10 +471,10 @@ fn forget(context: &mut Context<'_>, name: &str) -> Result<(), Fail> {
     Ok(())
 }
 
-/// The sessions with unsettled tasks on a server, and how many each has.
-fn unsettled(context: &Context<'_>, name: &str) -> Result<Vec<(String, u64)>, Fail> {
+/// The sessions with unfinished tasks on a server, and the number of those tasks in each.
+fn unfinished_tasks(context: &Context<'_>, name: &str) -> Result<Vec<(String, u64)>, Fail> {
     let here = (context.paths.session().to_owned(), context.reader()?);
-    let is_unsettled = |task: &&Task| {
+    let is_unfinished = |task: &&Task| {
         let is_open = !task.status.is_settled() && task.forgotten_at.is_none();
         task.server.as_str() == name && is_open
     };
@@ -479,7 +485,7 @@ fn unsettled(context: &Context<'_>, name: &str) -> Result<Vec<(String, u64)>, Fa
             limit: None,
         };
         let tasks = reader.tasks(all).unwrap_or_default();
-        let count = tasks.iter().filter(is_unsettled).count();
+        let count = tasks.iter().filter(is_unfinished).count();
         if count > 0 {
             found.push((session, u64::try_from(count).unwrap_or(u64::MAX)));
         }
@@ -488,42 +494,42 @@ fn unsettled(context: &Context<'_>, name: &str) -> Result<Vec<(String, u64)>, Fa
 }
 
 /// `servers consent`.
-pub(super) fn consent(context: &mut Context<'_>, of: &OfServer) -> Result<u8, Fail> {
+pub(super) fn consent(context: &mut Context<'_>, args: &ApproveServerArgs) -> Result<u8, Fail> {
     context.may_act()?;
     let mut servers = context.config()?.servers.iter();
-    let server = servers.find(|it| it.name.as_str() == of.name).cloned();
+    let server = servers.find(|it| it.name.as_str() == args.name).cloned();
     let Some(server) = server else {
         return Err(Fail::usage(format!(
-            "the configuration has no server {} with headers; `longhaul servers list` lists what there is",
-            text::clean_line(&of.name)
+            "no server {} in the configuration; `longhaul servers list` lists the servers",
+            text::clean_line(&args.name)
         )));
     };
     let (Some(url), Some(_)) = (&server.url, &server.withheld) else {
-        let words = format!("{} waits for no consent", server.name);
-        return consented(context, &server.name, &words);
+        let message = format!("{} does not need consent", server.name);
+        return print_consented(context, &server.name, &message);
     };
     if server.program.is_some() {
         return Err(Fail::usage(format!(
-            "{} is a program; `longhaul servers approve {}` shows what would be started, and asks",
+            "{} is a stdio server; use `longhaul servers approve {}`",
             text::clean_line(server.name.as_str()),
             quoted(server.name.as_str())
         )));
     }
-    for line in goes_where(url, &server.headers) {
+    for line in header_destinations(url, &server.headers, "would go") {
         context.terminal.say(&line);
     }
-    if !of.yes && !confirm(context, "agree? y/N")? {
+    if !args.yes && !confirm(context, "allow? y/N")? {
         return Err(Fail::usage("not approved; rerun with --yes to approve"));
     }
-    let mut edit = Edit::open(config::path())?;
-    edit.consent(&of.name, &digest(url, &server.headers));
+    let mut edit = ConfigEdit::open(config::path())?;
+    edit.consent(&args.name, &digest(url, &server.headers));
     edit.save()?;
-    tell_drivers(context);
-    consented(context, &server.name, &agreed(&server))
+    notify_drivers(context);
+    print_consented(context, &server.name, &consent_given(&server))
 }
 
-/// `servers consent` and `servers approve` for the screen: what there is to agree to, agreed to where its digest is the one
-/// of what was shown.
+/// `servers consent` and `servers approve` for the screen. Gives the consent if `agreed_to` is the digest of what it now
+/// covers; otherwise returns what it would cover.
 pub(super) fn consent_on_screen(
     name: &ServerName,
     agreed_to: Option<&str>,
@@ -533,9 +539,9 @@ pub(super) fn consent_on_screen(
     let server = config.servers.iter().find(|it| it.name == *name);
     if let Some(server) = server.filter(|it| it.withheld.is_some()) {
         let (to_agree, digest) = match (&server.program, &server.url) {
-            (Some(program), _) => (starts(program), digest_of_program(program)),
+            (Some(program), _) => (start_summary(program), digest_of_program(program)),
             (None, Some(url)) => (
-                goes_where(url, &server.headers),
+                header_destinations(url, &server.headers, "would go"),
                 digest(url, &server.headers),
             ),
             (None, None) => (Vec::new(), String::new()),
@@ -550,7 +556,7 @@ pub(super) fn consent_on_screen(
                 ..Consent::default()
             });
         }
-        let mut edit = Edit::open(path.clone()).map_err(Fail::into_words)?;
+        let mut edit = ConfigEdit::open(path.clone()).map_err(Fail::into_words)?;
         if is_program {
             edit.approve(name.as_str(), &digest);
         } else {
@@ -559,7 +565,7 @@ pub(super) fn consent_on_screen(
         edit.save().map_err(Fail::into_words)?;
         return Ok(Consent {
             is_agreed: true,
-            words: agreed(server),
+            words: consent_given(server),
             server_configs: config::server_configs(config::read(path.as_deref())?.servers),
             ..Consent::default()
         });
@@ -570,103 +576,112 @@ pub(super) fn consent_on_screen(
         .flat_map(|(_, value)| value.variables())
         .map(|variable| format!("${variable}"))
         .collect();
-    let words = match server.and_then(not_set) {
-        Some(missing) => format!("{name} waits: {missing}"),
+    let message = match server.and_then(not_set) {
+        Some(missing) => format!("{name} is not ready: {missing}"),
         None if sent.is_empty() => format!(
-            "nothing of the configuration waits for consent at {name}; for other credentials start longhaul with -H or --bearer-env"
+            "{name} needs no consent; to use other credentials, start longhaul with -H or --bearer-env"
         ),
         None => format!(
-            "{name} gets {} as the configuration has it; where that was refused, set it again and restart longhaul, or pass other credentials with -H or --bearer-env",
+            "{name} gets {}; if the server refuses it, set it again and restart longhaul, or pass other credentials with -H or --bearer-env",
             sent.join(", ")
         ),
     };
     Ok(Consent {
-        words: text::clean_line(&words).into_owned(),
+        words: text::clean_line(&message).into_owned(),
         server_configs: config::server_configs(config.servers),
         ..Consent::default()
     })
 }
 
-/// What is said once it is agreed to.
-fn agreed(server: &ServerConfig) -> String {
+/// The message after consent or approval.
+fn consent_given(server: &ServerConfig) -> String {
     let missing = not_set(server).map_or(String::new(), |missing| format!("; {missing}"));
     let name = text::clean_line(server.name.as_str());
-    format!("agreed for {name}; it holds until anything of that changes{missing}")
+    format!("allowed for {name} until any of this changes{missing}")
 }
 
-/// The same, and what to do.
+/// The message about variables that are not set, if any.
 fn not_set(server: &ServerConfig) -> Option<String> {
-    missing(server)
-        .map(|missing| format!("{missing} is not set here, so set it where you start longhaul"))
+    missing_variables(server)
+        .map(|names| format!("{names} is not set; set it where you start longhaul"))
 }
 
-/// Lets every longhaul that drives a session know what the configuration says now.
-pub(super) fn tell_drivers(context: &Context<'_>) {
-    // What cannot be read has been said, or will be by the next who reads it.
+/// Sends the new configuration to the drivers of all sessions.
+pub(super) fn notify_drivers(context: &Context<'_>) {
+    // A configuration that cannot be read is reported by whoever reads it next.
     let Ok(config) = config::read(config::path().as_deref()) else {
         return;
     };
     let sessions = context.paths.all().unwrap_or_default();
     let server_configs = config::server_configs(config.servers);
-    let told = block_on(async {
-        let told = sessions
+    let sent = block_on(async {
+        let requests = sessions
             .iter()
             .map(|paths| ask_driver(paths, SessionRequest::Configure(server_configs.clone())));
-        futures_util::future::join_all(told).await;
+        futures_util::future::join_all(requests).await;
         Ok(())
     });
-    if let Err(Fail::Said { words, .. }) = told {
-        tracing::warn!(%words, "the drivers were not told");
+    if let Err(Fail::Said { words, .. }) = sent {
+        tracing::warn!(%words, "could not send the configuration to the drivers");
     }
 }
 
-fn consented(context: &mut Context<'_>, name: &ServerName, words: &str) -> Result<u8, Fail> {
+fn print_consented(
+    context: &mut Context<'_>,
+    name: &ServerName,
+    message: &str,
+) -> Result<u8, Fail> {
     if context.global.json {
         let document = json!({"server": name, "has_consent": true});
         context.terminal.document(&documents::text_of(&document))?;
     } else {
-        context.terminal.remark(words);
+        context.terminal.remark(message);
     }
     Ok(code::OK)
 }
 
-/// Which variables would go to which host, and in what: a line for each header.
-pub(super) fn goes_where(url: &str, headers: &[(String, Template)]) -> Vec<String> {
+/// A line for each header with variables: `X would go to https://lab.example in the header X-Key`. `verb` is 'would go' or
+/// 'goes'.
+pub(super) fn header_destinations(
+    url: &str,
+    headers: &[(String, Template)],
+    verb: &str,
+) -> Vec<String> {
     let host = url::Url::parse(url).map_or_else(
         |_| place::shown(url).into_owned(),
         |url| url.origin().ascii_serialization(),
     );
     let line = |(header, value): &(String, Template)| {
         let variables: Vec<&str> = value.variables().collect();
-        let words = format!(
-            "{} would go to {host} in the header {header}",
+        let line = format!(
+            "{} {verb} to {host} in the header {header}",
             variables.join(", ")
         );
-        (!variables.is_empty()).then(|| text::clean_line(&words).into_owned())
+        (!variables.is_empty()).then(|| text::clean_line(&line).into_owned())
     };
     headers.iter().filter_map(line).collect()
 }
 
-/// What a test found.
-struct Found {
+/// The result of testing one server; `Err` is the exit code and message.
+struct TestReport {
     name: ServerName,
     url: String,
-    outcome: Result<Answered, (u8, String)>,
+    outcome: Result<TestSuccess, (u8, String)>,
 }
 
-struct Answered {
+struct TestSuccess {
     took_ms: u64,
     view: Option<ServerView>,
     tools: Vec<Tool>,
 }
 
 /// `servers test`.
-pub(super) fn test(context: &mut Context<'_>, test: &TestServers) -> Result<u8, Fail> {
+pub(super) fn test(context: &mut Context<'_>, args: &TestServersArgs) -> Result<u8, Fail> {
     let mut reader = context.reader_to_act()?;
     let servers = Targets::of(context, &mut reader)?;
     let named = servers.names().into_iter().cloned().collect::<Vec<_>>();
     let one = |server: ServerRef| vec![(server.name.clone(), Ok(server))];
-    let wanted: Vec<(ServerName, Result<ServerRef, Fail>)> = match (&test.name, named.as_slice()) {
+    let wanted: Vec<(ServerName, Result<ServerRef, Fail>)> = match (&args.name, named.as_slice()) {
         (Some(name), _) => one(servers.named(name)?),
         (None, []) => servers
             .choices()
@@ -677,18 +692,18 @@ pub(super) fn test(context: &mut Context<'_>, test: &TestServers) -> Result<u8, 
     let urls = servers.urls();
     if wanted.is_empty() {
         return Err(Fail::usage(
-            "there is no server to test; `longhaul servers add NAME URL` adds one",
+            "no servers to test; add one with `longhaul servers add NAME URL`",
         ));
     }
     let mut codes = Vec::new();
-    let mut documents_all = Vec::new();
+    let mut json_reports = Vec::new();
     for (name, server) in wanted {
-        let found = match server {
-            Ok(server) => look(context, server)?,
-            // What stands in the way of one says nothing of the others.
+        let report = match server {
+            Ok(server) => test_one(context, server)?,
+            // One that fails does not keep the others from being tested.
             Err(Fail::Said { code, words }) => {
                 let url = urls.iter().find(|(of, _)| *of == name);
-                Found {
+                TestReport {
                     url: url.map_or(String::new(), |(_, url)| url.clone()),
                     name,
                     outcome: Err((code, words)),
@@ -696,21 +711,21 @@ pub(super) fn test(context: &mut Context<'_>, test: &TestServers) -> Result<u8, 
             }
             Err(fail) => return Err(fail),
         };
-        codes.extend(found.outcome.as_ref().err().map(|(code, _)| *code));
+        codes.extend(report.outcome.as_ref().err().map(|(code, _)| *code));
         if context.global.json {
-            documents_all.push(document(&found));
+            json_reports.push(document(&report));
         } else {
-            tell(context, &found)?;
+            print(context, &report)?;
         }
     }
     if context.global.json {
-        let document = documents::pretty(&Value::Array(documents_all));
+        let document = documents::pretty(&Value::Array(json_reports));
         context.terminal.document(&document)?;
     }
     Ok(worst(codes.into_iter()))
 }
 
-fn look(context: &mut Context<'_>, server: ServerRef) -> Result<Found, Fail> {
+fn test_one(context: &mut Context<'_>, server: ServerRef) -> Result<TestReport, Fail> {
     let name = server.name.clone();
     let configured = context.config()?.servers.iter().find(|it| it.name == name);
     let url = server
@@ -720,13 +735,13 @@ fn look(context: &mut Context<'_>, server: ServerRef) -> Result<Found, Fail> {
         .unwrap_or_default();
     let outcome = block_on(async {
         let mut live = LiveSession::open(context, vec![server])?;
-        let begun = context.clock.now().mono;
+        let started = context.clock.now().mono;
         let tools = call::list_tools(context, &mut live, &name).await;
-        let took = context.clock.now().mono.since(begun);
+        let took = context.clock.now().mono.since(started);
         let outcome = match tools {
-            Ok(tools) => Ok(Answered {
+            Ok(tools) => Ok(TestSuccess {
                 took_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
-                view: picture(context, &mut live, &name).await,
+                view: server_view(context, &mut live, &name).await,
                 tools,
             }),
             Err(Fail::Said { code, words }) if code != code::INTERRUPTED => Err((code, words)),
@@ -735,70 +750,70 @@ fn look(context: &mut Context<'_>, server: ServerRef) -> Result<Found, Fail> {
         live.leave(context, &[]).await;
         Ok(outcome)
     })?;
-    Ok(Found { name, url, outcome })
+    Ok(TestReport { name, url, outcome })
 }
 
-/// The picture of a server after its tools were listed; it comes a moment after them.
-async fn picture(
+/// The view of a server with its tools, which arrives shortly after the list of tools.
+async fn server_view(
     context: &mut Context<'_>,
     live: &mut LiveSession,
     name: &ServerName,
 ) -> Option<ServerView> {
-    let until = tokio::time::Instant::now() + PICTURE_WITHIN;
+    let deadline = tokio::time::Instant::now() + VIEW_TIMEOUT;
     loop {
         let view = live.servers.get(name);
         if let Some(view) = view.filter(|view| view.tools.is_some()) {
             return Some(ServerView::clone(view));
         }
-        match tokio::time::timeout_at(until, live.next(context)).await {
+        match tokio::time::timeout_at(deadline, live.next(context)).await {
             Ok(Ok(LiveEvent::Session(_))) => {}
             _ => return None,
         }
     }
 }
 
-/// The prices of leaving a call of each tool, and the names of the tools, dearest last.
-fn prices(answered: &Answered) -> Vec<(LeaveImpact, Vec<&str>)> {
-    let Some(view) = &answered.view else {
+/// What quitting would do to a call of each tool: the tools by impact, worst last.
+fn impacts(success: &TestSuccess) -> Vec<(LeaveImpact, Vec<&str>)> {
+    let Some(view) = &success.view else {
         return Vec::new();
     };
-    let mut by_price: BTreeMap<(u8, String), (LeaveImpact, Vec<&str>)> = BTreeMap::new();
-    for tool in answered.tools.iter().filter(|tool| tool.is_offered()) {
-        let price = LeaveImpact::of_call(tool, &answered.tools, &view.capabilities);
-        let rank = match price {
+    let mut by_impact: BTreeMap<(u8, String), (LeaveImpact, Vec<&str>)> = BTreeMap::new();
+    for tool in success.tools.iter().filter(|tool| tool.is_offered()) {
+        let impact = LeaveImpact::of_call(tool, &success.tools, &view.capabilities);
+        let rank = match impact {
             LeaveImpact::Safe { .. } => 0,
             LeaveImpact::Pauses { .. } => 1,
             LeaveImpact::Likely { .. } => 2,
             LeaveImpact::Dies { .. } => 3,
         };
-        let entry = by_price.entry((rank, price.why().to_owned()));
-        let (_, tools) = entry.or_insert((price, Vec::new()));
+        let entry = by_impact.entry((rank, impact.why().to_owned()));
+        let (_, tools) = entry.or_insert((impact, Vec::new()));
         tools.push(&tool.name);
     }
-    by_price.into_values().collect()
+    by_impact.into_values().collect()
 }
 
-fn document(found: &Found) -> Value {
+fn document(report: &TestReport) -> Value {
     let mut document = json!({
-        "server": found.name,
-        "url": place::shown(&found.url),
-        "ok": found.outcome.is_ok(),
+        "server": report.name,
+        "url": place::shown(&report.url),
+        "ok": report.outcome.is_ok(),
     });
-    let more = match &found.outcome {
-        Ok(answered) => {
-            let price = |(price, tools): (LeaveImpact, Vec<&str>)| json!({"leaving": price.label(), "why": price.why(), "tools": tools});
-            let view = answered.view.as_ref();
+    let more = match &report.outcome {
+        Ok(success) => {
+            let impact = |(impact, tools): (LeaveImpact, Vec<&str>)| json!({"leaving": impact.label(), "why": impact.why(), "tools": tools});
+            let view = success.view.as_ref();
             json!({
-                "took_ms": answered.took_ms,
+                "took_ms": success.took_ms,
                 "era": view.map(|view| &view.era),
                 "era_why": view.map(|view| &view.era_why),
                 "server_info": view.and_then(|view| view.server_info.as_ref()),
-                "tools": answered.tools.iter().filter(|tool| tool.is_offered()).count(),
+                "tools": success.tools.iter().filter(|tool| tool.is_offered()).count(),
                 "event_ids": view.and_then(|view| view.capabilities.gives_ids),
-                "calls": prices(answered).into_iter().map(price).collect::<Vec<_>>(),
+                "calls": impacts(success).into_iter().map(impact).collect::<Vec<_>>(),
             })
         }
-        Err((code, words)) => json!({"code": code, "error": words}),
+        Err((code, message)) => json!({"code": code, "error": message}),
     };
     if let (Some(document), Value::Object(more)) = (document.as_object_mut(), more) {
         document.extend(more);
@@ -806,44 +821,50 @@ fn document(found: &Found) -> Value {
     document
 }
 
-fn tell(context: &mut Context<'_>, found: &Found) -> Result<(), Fail> {
-    let name = text::clean_line(found.name.as_str()).into_owned();
-    let answered = match &found.outcome {
-        Ok(answered) => answered,
-        Err((_, words)) => {
-            let words = text::clean_line(words).into_owned();
-            // Many begin with the name themselves.
-            let words = words.strip_prefix(&format!("{name} ")).unwrap_or(&words);
-            return context.terminal.line(&format!("{name}: {words}"));
+fn print(context: &mut Context<'_>, report: &TestReport) -> Result<(), Fail> {
+    let name = text::clean_line(report.name.as_str()).into_owned();
+    let success = match &report.outcome {
+        Ok(success) => success,
+        Err((_, message)) => {
+            let message = text::clean_line(message).into_owned();
+            // Many messages start with the name already.
+            let message = message
+                .strip_prefix(&format!("{name} "))
+                .unwrap_or(&message);
+            return context.terminal.line(&format!("{name}: {message}"));
         }
     };
-    let offered = answered
+    let offered = success
         .tools
         .iter()
         .filter(|tool| tool.is_offered())
         .count();
     let tools = text::plural(u64::try_from(offered).unwrap_or(u64::MAX), "tool");
-    let view = answered.view.as_ref();
-    let who = view
+    let view = success.view.as_ref();
+    let info = view
         .and_then(|view| view.server_info.as_deref())
         .map_or(String::new(), |info| format!(" {}", text::clean_line(info)));
     let era = view.map_or(String::new(), |view| {
         format!(", MCP {} ({})", view.era, view.era_why)
     });
     context.terminal.line(&format!(
-        "{name}: answers in {} ms{who}{era}, {tools}",
-        answered.took_ms
+        "{name}: answers in {} ms{info}{era}, {tools}",
+        success.took_ms
     ))?;
-    for (price, tools) in prices(answered) {
-        let named = tools.iter().take(NAMED).copied().collect::<Vec<_>>();
-        let more = match tools.len().saturating_sub(NAMED) {
+    for (impact, tools) in impacts(success) {
+        let named = tools
+            .iter()
+            .take(MAX_NAMED_TOOLS)
+            .copied()
+            .collect::<Vec<_>>();
+        let more = match tools.len().saturating_sub(MAX_NAMED_TOOLS) {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
         let line = format!(
-            "  leaving is {}: {} ({}{more})",
-            price.label(),
-            price.why(),
+            "  if you quit: {} ({}): {}{more}",
+            impact.label(),
+            impact.why(),
             named.join(", ")
         );
         context.terminal.line(&text::clean_line(&line))?;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     Context,
-    args::RemoveSessions,
+    args::RemoveSessionsArgs,
     fail::{Fail, code},
     format, json as documents,
 };
@@ -106,7 +106,7 @@ pub(super) fn list(context: &mut Context<'_>) -> Result<u8, Fail> {
 }
 
 /// `sessions rm`.
-pub(super) fn remove(context: &mut Context<'_>, remove: &RemoveSessions) -> Result<u8, Fail> {
+pub(super) fn remove(context: &mut Context<'_>, remove: &RemoveSessionsArgs) -> Result<u8, Fail> {
     context.may_act()?;
     let all = context.paths.all()?;
     let found = |name: &String| {

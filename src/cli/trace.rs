@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{
     Context,
-    args::Trace,
+    args::TraceArgs,
     block_on,
     fail::{Fail, code},
     format, json as documents,
@@ -35,7 +35,7 @@ impl MessageFilter {
 }
 
 /// `trace`.
-pub(super) fn trace(context: &mut Context<'_>, trace: &Trace) -> Result<u8, Fail> {
+pub(super) fn trace(context: &mut Context<'_>, trace: &TraceArgs) -> Result<u8, Fail> {
     let named = trace.of.as_ref().or(context.global.server.first());
     let (mut reader, task) = match named {
         None => (TraceReader::of_all(&context.paths)?, None),
@@ -95,7 +95,7 @@ fn find_records(context: &Context<'_>, of: &str) -> Result<(TraceReader, Option<
 }
 
 /// What to print if there are no messages.
-fn empty_message(context: &Context<'_>, trace: &Trace, is_recorded: bool) -> String {
+fn empty_message(context: &Context<'_>, trace: &TraceArgs, is_recorded: bool) -> String {
     let flags = context.flags();
     if is_recorded && (trace.grep.is_some() || trace.lines == Some(0)) {
         return "no recorded message matches".to_owned();
@@ -108,7 +108,7 @@ fn empty_message(context: &Context<'_>, trace: &Trace, is_recorded: bool) -> Str
     )
 }
 
-fn print(context: &mut Context<'_>, trace: &Trace, entries: &[WireEntry]) -> Result<(), Fail> {
+fn print(context: &mut Context<'_>, trace: &TraceArgs, entries: &[WireEntry]) -> Result<(), Fail> {
     for entry in entries {
         if context.global.json {
             let document = serde_json::to_value(entry).unwrap_or_default();

@@ -216,7 +216,7 @@ pub(crate) fn config(data: &[u8]) {
         Ok(config) => config,
         Err((line, why)) => return assert!(lines.contains(&line) && !why.is_empty(), "{why}"),
     };
-    for remark in &config.remarks {
+    for remark in &config.notices {
         let told = remark.strip_prefix("f:").and_then(|it| it.split_once(": "));
         let (line, words) = told.unwrap_or_default();
         assert!(line.parse().is_ok_and(|line| lines.contains(&line)));
@@ -232,7 +232,7 @@ pub(crate) fn config(data: &[u8]) {
     let is_silent =
         |key: &str| ["servers", "defaults", "theme", "keys", "notify", "views"].contains(&key);
     let others = said.keys().filter(|key| !is_silent(key.get_ref())).count();
-    let heard = config.servers.len() + config.remarks.len();
+    let heard = config.servers.len() + config.notices.len();
     assert!(heard >= of_servers + others, "{config:?}");
 
     let mut again = String::new();
@@ -294,7 +294,7 @@ pub(crate) fn config(data: &[u8]) {
     for server in servers.iter_mut().chain(&mut again_servers) {
         server.withheld = None;
     }
-    assert_eq!((again_servers, again.remarks), (servers, vec![]));
+    assert_eq!((again_servers, again.notices), (servers, vec![]));
 }
 
 /// The file of another program, in one of its three languages: whatever is taken can be shown, goes into no address, and

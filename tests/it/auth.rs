@@ -614,7 +614,7 @@ fn the_tokens_are_kept_as_is_said_sealed_where_there_is_a_keychain() {
     desk.bus = std::env::var("LONGHAUL_TEST_KEYCHAIN").ok();
     let is_sealed = desk.bus.is_some();
     let said = if is_sealed {
-        "sealed with a key"
+        "encrypted with a key"
     } else {
         "mode 0600"
     };
@@ -650,7 +650,7 @@ fn without_a_browser_the_page_is_named_and_can_be_opened_anywhere() {
     let (world, desk) = (World::new(), Desk::new());
     let mut command = desk.command(&["login", &world.url(), "--json"]);
     let mut running = Running::start(command.env("DISPLAY", ":0").env("SSH_CONNECTION", "x"));
-    running.says("no browser here");
+    running.says("no browser found");
     let mut page = String::new();
     while !page.contains("authorize?") {
         page = running.err_line().unwrap();
@@ -1005,7 +1005,10 @@ fn doctor_looks_with_the_sign_in_and_asks_the_issuer_for_nothing() {
             .any(|it| it["verdict"] == verdict && it["words"].as_str().unwrap().contains(words))
     };
     let without = seen();
-    assert!(has(&without, "wrong", "wants credentials"), "{without:#}");
+    assert!(
+        has(&without, "wrong", "requires credentials"),
+        "{without:#}"
+    );
     assert_eq!(desk.sign_in(&["login", &url]).code, Some(0));
     let with = seen();
     assert!(has(&with, "ok", "on this machine"), "{with:#}");

@@ -632,7 +632,7 @@ fn takes_a_host_with_a_path_for_a_url() {
     let other = run(state, &["-s", "build.example:8443/mcp", "tools"]);
     assert_eq!(other.code, Some(2), "{other:#?}");
     assert!(
-        other.err.contains("write https://build.example:8443/mcp"),
+        other.err.contains("use https://build.example:8443/mcp"),
         "{other:#?}"
     );
     let name = run(state, &["-s", "nobody:1", "tools"]);
@@ -796,7 +796,7 @@ fn what_is_in_another_session_is_found_by_its_hint() {
         let ran = run(state, &[command, id]);
         assert_eq!(ran.code, Some(2), "{command}: {ran:#?}");
         let words = format!(
-            "could not find a task \"{id}\" in session default; session demo has it: add --session demo"
+            "could not find a task \"{id}\" in session default, but session demo has it; add --session demo"
         );
         assert!(ran.err.contains(&words), "{command}: {ran:#?}");
     }

@@ -108,7 +108,7 @@ fn a_wrong_line_is_named_and_a_file_that_is_no_toml_stops_nobody_from_looking() 
     assert_eq!(refused.code, Some(2), "{refused:#?}");
     let says_where = refused.err.contains(&format!("{place}:2: "));
     assert!(
-        says_where && refused.err.contains("mend that line"),
+        says_where && refused.err.contains("fix that line"),
         "{refused:#?}"
     );
     let listed = run(env.path(), &["ls"]);

@@ -215,56 +215,52 @@ fn a_file_of_every_program_is_taken_over_and_nobody_hears_of_it() {
         all.iter().find(is_it).expect(name)["words"].to_string()
     };
     for (file, name, why) in [
-        (
-            "Claude",
-            "bridge",
-            "arguments hold what looks like a secret",
-        ),
+        ("Claude", "bridge", "arguments seem to contain a secret"),
         (
             "Claude",
             "github",
             "the secret in its variable GITHUB_TOKEN was not copied",
         ),
-        (
-            "claude.json",
-            "everyone",
-            "longhaul puts none into an address",
-        ),
+        ("claude.json", "everyone", "longhaul expands none in a url"),
         ("claude.json", "linear", "HTTP+SSE"),
         (
             ".mcp.json",
             "shared",
-            "the default of SHARED_TOKEN in its header Authorization was left out",
+            "the default value of SHARED_TOKEN in its header Authorization was not copied",
         ),
         (
             ".mcp.json",
             "shared",
             "needs consent for SHARED_TOKEN: longhaul servers consent shared",
         ),
-        (".mcp.json", "socket", "longhaul speaks no ws"),
-        ("home/.cursor", "docs", "holds what looks like a key"),
+        (".mcp.json", "socket", "longhaul does not support ws"),
+        ("home/.cursor", "docs", "seems to contain a key"),
         (
             ".vscode",
             "perplexity",
-            "what its program asks for as perplexity-key comes from PERPLEXITY_KEY",
+            "set PERPLEXITY_KEY to the value of the input perplexity-key",
         ),
         (
             "Code/User",
             "everywhere",
-            "which only its own program knows",
+            "which only its own program can fill in",
         ),
-        ("Code/User", "elsewhere", "its command or directory wants"),
+        ("Code/User", "elsewhere", "its command or directory uses"),
         (
             "Code/User",
             "asked",
-            "asks for as my-choice comes from MY_CHOICE",
+            "set MY_CHOICE to the value of the input my-choice",
         ),
-        ("Code/User/mcp", "lab-again", "already, as lab"),
-        ("cline", "asleep", "switched off there"),
-        ("cline", "plain", "put it into PLAIN_TOKEN"),
+        (
+            "Code/User/mcp",
+            "lab-again",
+            "already in your configuration as lab",
+        ),
+        ("cline", "asleep", "disabled in this file"),
+        ("cline", "plain", "set PLAIN_TOKEN to it"),
         ("cline", "plain", "plain http to another machine"),
         (".gemini", "events", "HTTP+SSE"),
-        ("goose", "developer", "a part of Goose itself"),
+        ("goose", "developer", "built into Goose"),
     ] {
         let said = words(file, name);
         assert!(said.contains(why), "{name}: {said}");
@@ -319,7 +315,7 @@ fn the_empty_screen_shows_what_would_be_taken_before_it_is() {
     screen.press("i");
     screen.wait_for("Nobody is contacted and nothing is started.");
     screen.wait_for(&format!("new lab: http://{addr}/mcp"));
-    screen.wait_for("skipped odd: longhaul speaks no ws");
+    screen.wait_for("skipped odd: longhaul does not support ws");
     screen.press("n");
     screen.wait_until("the dialog closed", |screen| {
         !screen.contents().contains("skipped odd")
@@ -330,7 +326,7 @@ fn the_empty_screen_shows_what_would_be_taken_before_it_is() {
     screen.wait_for("take 1 server over");
     screen.press("t");
     screen.wait_for("Took 1 server over");
-    screen.wait_for(&format!("taken lab: http://{addr}/mcp"));
+    screen.wait_for(&format!("imported lab: http://{addr}/mcp"));
     screen.press("q3");
     screen.wait_for_line(&["lab", "/mcp"]);
     screen.press("i");
@@ -402,7 +398,7 @@ fn the_same_url_with_other_headers_is_another_server_and_a_mended_one_is_not() {
     longhaul::store::write_atomically(&path, mended.as_bytes()).unwrap();
     let again = desk.import("mcp.json", text);
     for name in ["mine", "ours"] {
-        let words = format!("is in your configuration already, as {name}");
+        let words = format!("already in your configuration as {name}");
         assert!(again.out.contains(&words), "{again:#?}");
     }
     desk.is_untouched();
@@ -439,97 +435,91 @@ fn a_hostile_file_is_refused_in_words() {
     let cases = [
         (
             entry(r#"{"command": "sh\nrm -rf ~", "args": []}"#),
-            "line breaks",
+            "control or invisible character",
         ),
         (
             entry(r#"{"command": "touch", "args": ["@STARTED@", "a\u202eb"]}"#),
-            "cannot be seen",
+            "control or invisible character",
         ),
         (
             entry(r#"{"command": "touch", "args": ["@STARTED@", "a\u001b[2J"]}"#),
-            "cannot be seen",
+            "control or invisible character",
         ),
         (
             entry(r#"{"command": "touch", "env": {"A": "b\nc"}}"#),
-            "line breaks",
+            "control or invisible character",
         ),
         (
             entry(r#"{"command": "touch", "env": {"A B": "c"}}"#),
-            "no variable can have",
+            "an invalid variable name",
         ),
         (
             entry(r#"{"command": ["sh", "-c"]}"#),
-            "its command is not text",
+            "its command is not a string",
         ),
         (
             entry(r#"{"url": "https://${X}.evil.example/"}"#),
-            "holds a variable",
+            "contains a variable",
         ),
         (
             entry(r#"{"url": "https://evil.example/?a=${X}"}"#),
-            "holds a variable",
+            "contains a variable",
         ),
         (
             entry(r#"{"url": "https://evil.example/$X"}"#),
-            "holds a variable",
+            "contains a variable",
         ),
         (
             entry(r#"{"url": "https://me:hunter2@evil.example/"}"#),
-            "holds a password",
+            "contains a password",
         ),
         (
             entry(r#"{"url": "https://evil\n.example/"}"#),
-            "characters that none may have",
+            "spaces or invisible characters",
         ),
         (
             entry(r#"{"url": "file:///etc/passwd"}"#),
-            "does not begin with http",
+            "must begin with http",
         ),
         (
             entry(r#"{"url": "https://evil.example/", "headers": {"A": "${input:../x}"}}"#),
-            "only its own program knows",
+            "only its own program can fill in",
         ),
         (
             entry(r#"{"url": "https://evil.example/", "headers": {"A": "b\r\nHost: c"}}"#),
-            "control character or one",
+            "control or invisible character",
         ),
         (
             entry(r#"{"url": "https://evil.example/", "headers": {"A: b": "c"}}"#),
-            "cannot be sent",
+            "is invalid",
         ),
         (
             entry(r#"{"url": "https://evil.example/", "headers": ["Authorization"]}"#),
-            "no table",
+            "not a table",
         ),
         (
             entry(r#"{"url": "https://evil.example/", "command": "touch"}"#),
             "a url and a command",
         ),
         (entry("{}"), "neither a url nor a command"),
-        (entry("7"), "it is not a table"),
+        (entry("7"), "not a table"),
         (
             r#"{"mcpServers": {"a\u202eb": {"url": "https://evil.example/"}}}"#.to_owned(),
-            "characters that no name may have",
+            "invalid server name",
         ),
         (
             r#"{"mcpServers": {"https://x": {"url": "https://evil.example/"}}}"#.to_owned(),
-            "characters that no name may have",
+            "invalid server name",
         ),
-        (
-            r#"{"mcpServers": "#.to_owned(),
-            "cannot be read as JSON, line 1",
-        ),
-        (
-            "\n\n{\"hunter2\"".to_owned(),
-            "cannot be read as JSON, line 3",
-        ),
+        (r#"{"mcpServers": "#.to_owned(), "invalid JSON at line 1"),
+        ("\n\n{\"hunter2\"".to_owned(), "invalid JSON at line 3"),
         (
             format!(
                 r#"{{"mcpServers": {}1{}}}"#,
                 "[".repeat(100_000),
                 "]".repeat(100_000)
             ),
-            "cannot be read as JSON",
+            "invalid JSON",
         ),
         (
             format!(
@@ -537,14 +527,14 @@ fn a_hostile_file_is_refused_in_words() {
                 r#"{"a":"#.repeat(100),
                 "}".repeat(100)
             ),
-            "too deep",
+            "nested too deeply",
         ),
         (
             format!("{{\"mcpServers\": {{}}}}{}", " ".repeat(10 << 20)),
             "too large",
         ),
-        ("[]".to_owned(), "no table at its top"),
-        ("{\"other\": {}}".to_owned(), "names no MCP servers"),
+        ("[]".to_owned(), "top level is not a table"),
+        ("{\"other\": {}}".to_owned(), "no MCP servers found"),
     ];
     let desk = Desk::empty();
     for (text, why) in &cases {
@@ -559,26 +549,22 @@ fn a_hostile_file_is_refused_in_words() {
         assert_eq!(desk.config(), "", "{why}");
     }
     for (name, text, why) in [
-        ("bomb.yaml", bomb(), "cannot be read as YAML"),
+        ("bomb.yaml", bomb(), "invalid YAML"),
         (
             "deep.yaml",
             format!("extensions: {}", "[".repeat(100_000)),
-            "cannot be read as YAML",
+            "invalid YAML",
         ),
-        (
-            "broken.yaml",
-            "hunter2: [".to_owned(),
-            "cannot be read as YAML",
-        ),
+        ("broken.yaml", "hunter2: [".to_owned(), "invalid YAML"),
         (
             "broken.toml",
             "hunter2 = \"".to_owned(),
-            "cannot be read as TOML, line 1",
+            "invalid TOML at line 1",
         ),
         (
             "deep.toml",
             format!("a = {}", "[".repeat(100_000)),
-            "cannot be read as TOML",
+            "invalid TOML",
         ),
     ] {
         let ran = desk.import(name, &text);
@@ -616,12 +602,12 @@ fn what_is_no_plain_file_of_text_is_refused_in_words() {
     let mut file = fs::File::create(&latin).unwrap();
     file.write_all(b"{\"mcpServers\": \"\xe9\"}").unwrap();
     for (path, why) in [
-        (link.as_path(), "it is a link, and none is followed"),
-        (&pipe, "it is not a regular file"),
-        (&latin, "it is not UTF-8 text"),
-        (&root.join("home"), "it is not a regular file"),
+        (link.as_path(), "symlinks are not followed"),
+        (&pipe, "not a regular file"),
+        (&latin, "not UTF-8 text"),
+        (&root.join("home"), "not a regular file"),
         (&root.join("nowhere"), "could not import"),
-        (Path::new("/dev/zero"), "it is not a regular file"),
+        (Path::new("/dev/zero"), "not a regular file"),
     ] {
         let ran = desk.run(&["servers", "import", path.to_str().unwrap()]);
         assert_eq!(ran.code, Some(2), "{ran:#?}");
@@ -634,8 +620,11 @@ fn what_is_no_plain_file_of_text_is_refused_in_words() {
     );
     let ran = desk.run(&["servers", "import"]);
     assert_eq!(ran.code, Some(0), "{ran:#?}");
-    assert!(ran.out.contains("it is a link"), "{ran:#?}");
-    assert!(ran.out.contains("taken b: https://b.example/"), "{ran:#?}");
+    assert!(ran.out.contains("symlinks are not followed"), "{ran:#?}");
+    assert!(
+        ran.out.contains("imported b: https://b.example/"),
+        "{ran:#?}"
+    );
     let mode = fs::metadata(root.join("state/config.toml")).unwrap();
     assert_eq!(mode.permissions().mode() & 0o777, 0o600);
     desk.is_untouched();

@@ -178,7 +178,7 @@ fn a_secret_goes_in_the_clear_to_this_machine_only_unless_that_is_asked_for_each
     let refused = |ran: Ran| {
         assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{ran:#?}");
         assert!(ran.err.contains("--insecure-http"), "{ran:#?}");
-        assert!(ran.err.contains("nothing was sent"), "{ran:#?}");
+        assert!(ran.err.contains("refusing to send"), "{ran:#?}");
         assert!(!ran.err.contains("canary"), "{ran:#?}");
     };
     for secret in [&header, &bearer] {
@@ -383,7 +383,7 @@ fn consent_is_given_on_the_screen_and_an_open_screen_hears_of_one_given_elsewher
     };
     agree("in the header X-Key", "in the header X-Other");
     assert!(is_silent());
-    agree("in the header X-Other", "agreed for lab; it holds");
+    agree("in the header X-Other", "allowed for lab until");
     screen.press("n");
     screen.wait_for("quick");
     let heads = std::mem::take(&mut *plain.shared.heads.lock().unwrap());
@@ -720,7 +720,7 @@ fn a_server_that_cannot_prove_who_it_is_is_told_nothing() {
         .env("HTTPS_PROXY", &through);
     let ran = finish(&mut command);
     assert_eq!(ran.code, Some(1), "{ran:#?}");
-    let said = "cannot prove who it is: its certificate is for another name";
+    let said = "has no valid certificate: its certificate is for another name";
     assert!(
         ran.out.contains(said) && !ran.out.contains("canary"),
         "{ran:#?}"

@@ -102,13 +102,13 @@ protocol = "2025-06-18"
     let mode = fs::metadata(config(state)).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
 
-    refused(&add("build box", &[]), "is in the configuration already");
+    refused(&add("build box", &[]), "is already in the configuration");
     refused(&add("a\u{202e}b", &[]), "is not a valid server name");
     let hidden = add("secret", &["-H", "Authorization: Bearer hunter2"]);
     refused(&hidden, "'Authorization: ${SECRET_TOKEN}'");
     assert!(!hidden.err.contains("hunter2"), "{hidden:#?}");
     let url = run(state, &["servers", "add", "x", "https://${HOST}.example/"]);
-    refused(&url, "it has a variable in it");
+    refused(&url, "it contains a variable");
     refused(&run(state, &["servers", "add", "x", "ftp://h/"]), "http://");
 
     ok(run(state, &["servers", "rm", "build box"]));
@@ -132,7 +132,7 @@ protocol = "2025-06-18"
     assert!(!left.contains("lab"), "{left}");
     refused(
         &run(state, &["servers", "remove", "lab"]),
-        "neither the configuration nor this session has a server lab",
+        "no server lab in the configuration or this session",
     );
 }
 
@@ -172,7 +172,7 @@ fn removes_what_the_list_shows() {
         assert_eq!(listed(), 0);
         refused(
             &run(state, &["servers", "remove", &name]),
-            "neither the configuration nor this session",
+            "in the configuration or this session",
         );
     }
     let all = run(state, &["ls", "--json"]).document();
@@ -231,7 +231,7 @@ fn the_file_is_made_where_there_is_none_and_a_link_to_it_stays_a_link() {
         &state,
         &["servers", "add", "lab", "http://127.0.0.1:1/mcp"],
     ));
-    assert!(written(&state).starts_with("# The configuration of longhaul"));
+    assert!(written(&state).starts_with("# longhaul configuration"));
     let listed = ok(run(&state, &["servers", "list", "--json"])).document();
     assert_eq!(listed[0]["name"], "lab");
 
@@ -401,7 +401,7 @@ fn a_test_says_what_a_server_speaks_and_what_leaving_would_do() {
     let all = run(state, &["servers", "test"]);
     assert_eq!(all.code, Some(4), "{all:#?}");
     assert!(all.out.contains("lab: answers in"), "{all:#?}");
-    assert!(all.out.contains("  leaving is safe: "), "{all:#?}");
+    assert!(all.out.contains("  if you quit: safe ("), "{all:#?}");
     assert!(all.out.contains("dead: could not reach dead"), "{all:#?}");
 }
 

@@ -161,7 +161,7 @@ fn nothing_starts_before_an_approval_that_shows_everything_and_a_change_asks_ane
         format!("argument 1 {}", server().display()),
         format!("argument 2 {}", state.display()),
         "directory  /".to_owned(),
-        "GIVEN as the configuration has it".to_owned(),
+        "GIVEN from the configuration".to_owned(),
         "SECRET from MY_SECRET".to_owned(),
     ];
     for line in shown {
@@ -792,7 +792,7 @@ fn the_screen_says_what_is_not_approved_and_a_readonly_one_starts_nothing() {
         screen.press("y");
         screen.watch_for(Duration::from_millis(50));
     }
-    screen.wait_for("agreed for files; it holds");
+    screen.wait_for("allowed for files until");
     assert!(text(env.path().join("config.toml")).contains("approved"));
     screen.press("q");
     screen.wait_for("No task yet");

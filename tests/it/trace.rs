@@ -255,7 +255,10 @@ fn what_doctor_and_a_test_of_a_server_ask_is_recorded_where_that_is_asked_for() 
     let paths = Paths::resolve(Some(state.path().to_owned()), "default").unwrap();
     let driver = DriverLock::try_take(&paths).unwrap().unwrap();
     let told = run(state.path(), &["-s", "lab", "doctor"]);
-    assert!(told.out.contains("not recorded: process"), "{told:#?}");
+    assert!(
+        told.out.contains("not recorded, because only the driver"),
+        "{told:#?}"
+    );
     drop(driver);
     assert_eq!(recorded("\"doctor-1\""), asked_by_doctor * 2);
 }

@@ -1,4 +1,4 @@
-//! What a person agreed to when variables of theirs may go to a server that somebody else's file named.
+//! Digests of what the user approved: the headers sent to an imported server, or the program of a stdio server.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use ring::digest::{Context, SHA256};
 
 use crate::domain::{Program, Template};
 
-/// The digest of where the variables go and in what: another host, header or variable makes it another one.
+/// The digest of a URL and its headers; another host, header or variable changes it.
 pub(in crate::cli) fn digest(url: &str, headers: &[(String, Template)]) -> String {
     let mut sorted: Vec<(String, &str)> = headers
         .iter()
@@ -19,7 +19,7 @@ pub(in crate::cli) fn digest(url: &str, headers: &[(String, Template)]) -> Strin
     of_parts(["longhaul headers 1", url].into_iter().chain(parts))
 }
 
-/// The digest of all that a program is started with: another argument, variable or directory makes it another one.
+/// The digest of a program; another argument, variable or directory changes it.
 pub(in crate::cli) fn digest_of_program(program: &Program) -> String {
     let mut env: Vec<(&str, &str)> = program
         .env
@@ -43,7 +43,7 @@ pub(in crate::cli) fn digest_of_program(program: &Program) -> String {
 fn of_parts<'p>(parts: impl Iterator<Item = &'p str>) -> String {
     let mut hash = Context::new(&SHA256);
     for part in parts {
-        // With its length, so that no two lists of parts run into the same bytes.
+        // The length keeps two different lists from hashing the same bytes.
         hash.update(&part.len().to_be_bytes());
         hash.update(part.as_bytes());
     }
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_argument_variable_or_directory_is_another_program() {
+    fn program_digest_covers_arguments_variables_directory() {
         let program = Program {
             command: "npx".to_owned(),
             args: vec!["-y".to_owned(), "x".to_owned()],
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn another_host_header_or_variable_is_another_consent() {
+    fn header_digest_covers_host_header_and_variable() {
         let of = |url: &str, name: &str, value: &str| {
             digest(url, &[(name.to_owned(), Template::parse(value).unwrap())])
         };

@@ -1,30 +1,30 @@
-//! `[defaults]` and `[theme]`: what holds where the command line says nothing.
+//! `[defaults]` and `[theme]`: settings for when the command line sets none.
 
 use clap::ValueEnum as _;
 use toml::{Spanned, de::DeValue};
 
-use super::Reading;
+use super::Parser;
 use crate::{
     cli::args::Color,
     domain::{Limits, ProtocolChoice, ThemeName},
 };
 
-/// What can be said in `[defaults]`.
+/// The keys of `[defaults]`.
 const KEYS: &str = "session, server, protocol, idle_timeout, max_time, color, ascii, motion, \
-                    mouse and keychain";
+                    mouse, keychain";
 
-/// What `[defaults]` says.
+/// The settings in `[defaults]`.
 #[derive(Debug, Default, PartialEq)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "each is a switch of its own that the user turns"
+    reason = "the settings are independent of each other"
 )]
 pub(crate) struct Defaults {
     /// `--session`.
     pub(in crate::cli) session: Option<String>,
-    /// `--server`, where there are several to choose from.
+    /// The server to use if there are several and `--server` is not set.
     pub(in crate::cli) server: Option<String>,
-    /// `--protocol`, for the configured servers that say none of their own.
+    /// For configured servers without a `protocol` of their own.
     pub(super) protocol: Option<ProtocolChoice>,
     /// `--idle-timeout` and `--max-time`.
     pub(super) limits: Limits,
@@ -34,16 +34,16 @@ pub(crate) struct Defaults {
     pub(in crate::cli) ascii: bool,
     /// `--no-motion`.
     pub(in crate::cli) no_motion: bool,
-    /// The screen takes the mouse.
+    /// `mouse = true`: the screen captures the mouse.
     pub(in crate::cli) takes_mouse: bool,
-    /// The key to the tokens is not to be in a keychain.
+    /// `keychain = false`: tokens are not encrypted with a key from the keychain.
     pub(in crate::cli) no_keychain: bool,
 }
 
-impl Reading<'_> {
+impl Parser<'_> {
     pub(super) fn defaults(&mut self, at: usize, value: &Spanned<DeValue<'_>>) {
         let Some(table) = value.get_ref().as_table() else {
-            return self.remark(at, "defaults are a table; write [defaults]");
+            return self.notice(at, "defaults must be a table: [defaults]");
         };
         let mut defaults = Defaults::default();
         for (key, value) in table {
@@ -57,18 +57,18 @@ impl Reading<'_> {
                 "color" => {
                     let read = |text: &str| {
                         Color::from_str(text, false)
-                            .map_err(|_| "it is one of auto, always, never".to_owned())
+                            .map_err(|_| "expected one of: auto, always, never".to_owned())
                     };
                     defaults.color = self.text(name, value, read);
                 }
-                "ascii" => defaults.ascii = self.switch(name, value).unwrap_or_default(),
-                "motion" => defaults.no_motion = self.switch(name, value) == Some(false),
-                "mouse" => defaults.takes_mouse = self.switch(name, value).unwrap_or_default(),
-                "keychain" => defaults.no_keychain = self.switch(name, value) == Some(false),
+                "ascii" => defaults.ascii = self.boolean(name, value).unwrap_or_default(),
+                "motion" => defaults.no_motion = self.boolean(name, value) == Some(false),
+                "mouse" => defaults.takes_mouse = self.boolean(name, value).unwrap_or_default(),
+                "keychain" => defaults.no_keychain = self.boolean(name, value) == Some(false),
                 other => {
-                    let words =
-                        format!("{other:?} is not a key of [defaults]; expected one of: {KEYS}");
-                    self.remark(key.span().start, &words);
+                    let why =
+                        format!("unknown key {other:?} in [defaults]; expected one of: {KEYS}");
+                    self.notice(key.span().start, &why);
                 }
             }
         }
@@ -77,23 +77,23 @@ impl Reading<'_> {
 
     pub(super) fn theme(&mut self, at: usize, value: &Spanned<DeValue<'_>>) {
         let Some(table) = value.get_ref().as_table() else {
-            return self.remark(at, "the theme is a table; write [theme]");
+            return self.notice(at, "theme must be a table: [theme]");
         };
         for (key, value) in table {
             match key.get_ref().as_ref() {
                 "name" => {
                     let read = |text: &str| {
-                        let known = ThemeName::ALL.into_iter().find(|(word, _)| *word == text);
+                        let known = ThemeName::ALL.into_iter().find(|(name, _)| *name == text);
                         known.map(|(_, theme)| theme).ok_or_else(|| {
-                            let words = ThemeName::ALL.map(|(word, _)| word);
-                            format!("it is one of {}", words.join(", "))
+                            let names = ThemeName::ALL.map(|(name, _)| name);
+                            format!("expected one of: {}", names.join(", "))
                         })
                     };
                     self.config.theme = self.text("name", value, read);
                 }
                 other => {
-                    let words = format!("{other:?} is not a key of [theme]; expected: name");
-                    self.remark(key.span().start, &words);
+                    let why = format!("unknown key {other:?} in [theme]; expected: name");
+                    self.notice(key.span().start, &why);
                 }
             }
         }

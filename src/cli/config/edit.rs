@@ -1,6 +1,7 @@
-//! Changes to the file of configuration that leave its comments, its order and everything else in it as they are.
+//! Edits the configuration file and keeps its comments, its order and all other content.
 //!
-//! Invariant: what is written is what was read, with one change; a file that somebody changed meanwhile is not written.
+//! Invariant: the written file is the one that was read plus one change; a file that another program has changed since is
+//! not written.
 
 use std::{
     fs::{File, TryLockError},
@@ -16,53 +17,54 @@ use crate::{
     store,
 };
 
-/// What stands at the top of a file that we made.
-const HEAD: &str = "# The configuration of longhaul; `longhaul servers` and the screen write it and leave comments alone.\n";
+/// The first line of a file that longhaul creates.
+const HEAD: &str = "# longhaul configuration. `longhaul servers` and the screen edit this file and keep your comments.\n";
 
-/// A server as it is written down.
+/// A server to add.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::cli) struct Written {
+pub(in crate::cli) struct NewServer {
     pub(in crate::cli) name: String,
-    pub(in crate::cli) how: How,
-    /// The file that it came from, where it came by import.
+    pub(in crate::cli) endpoint: Endpoint,
+    /// The file that it was imported from.
     pub(in crate::cli) imported_from: Option<String>,
 }
 
 /// How a server is reached.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::cli) enum How {
+pub(in crate::cli) enum Endpoint {
     /// Over HTTP.
     Http {
         url: String,
         headers: Vec<(String, Template)>,
         protocol: Option<&'static str>,
-        /// The digest of what was agreed to.
+        /// The digest of the approved URL and headers.
         consent: Option<String>,
     },
-    /// As a process of ours.
+    /// As a child process.
     Stdio(Program),
 }
 
-/// The file, being changed.
+/// The file, opened for one change.
 #[derive(Debug)]
-pub(in crate::cli) struct Edit {
-    /// As the user calls it.
+pub(in crate::cli) struct ConfigEdit {
+    /// As set by the user, for messages.
     path: PathBuf,
-    /// Where a link leads that the user put there.
+    /// The file to write: the target if `path` is a symlink.
     target: PathBuf,
+    /// The text that was read, to detect other changes.
     before: String,
     document: DocumentMut,
 }
 
-impl Edit {
-    /// Reads the file. One that is no TOML, or too large, is not touched.
+impl ConfigEdit {
+    /// Reads the file; fails if it is not valid TOML or too large.
     pub(in crate::cli) fn open(path: Option<PathBuf>) -> Result<Self, Fail> {
         let path = path.ok_or_else(|| {
-            let words = format!(
-                "there is no home for a configuration; name a file with {}",
-                super::PLACE
+            let message = format!(
+                "no home directory for the configuration; set {} to a file",
+                super::PATH_VARIABLE
             );
-            Fail::usage(words)
+            Fail::usage(message)
         })?;
         let target = match path.symlink_metadata() {
             Ok(found) if found.is_symlink() => path.canonicalize().map_err(|error| {
@@ -75,8 +77,8 @@ impl Edit {
         super::parse(&path, &before).map_err(Fail::usage)?;
         let text = if before.is_empty() { HEAD } else { &before };
         let document = text.parse().map_err(|error: toml_edit::TomlError| {
-            let words = format!("could not change {}: {}", path.display(), error.message());
-            Fail::usage(words)
+            let why = error.message();
+            Fail::usage(format!("could not change {}: {why}", path.display()))
         })?;
         Ok(Self {
             path,
@@ -86,16 +88,16 @@ impl Edit {
         })
     }
 
-    /// Where it is, for people.
+    /// The path of the file, for messages.
     pub(in crate::cli) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Adds a server that is not there yet, at the end of the servers.
-    pub(in crate::cli) fn add(&mut self, server: &Written) {
+    /// Adds a new server after the existing ones.
+    pub(in crate::cli) fn add(&mut self, server: &NewServer) {
         let mut table = Table::new();
-        match &server.how {
-            How::Http {
+        match &server.endpoint {
+            Endpoint::Http {
                 url,
                 headers,
                 protocol,
@@ -115,7 +117,7 @@ impl Edit {
                     put(&mut table, "consent", consent.as_str());
                 }
             }
-            How::Stdio(Program {
+            Endpoint::Stdio(Program {
                 command,
                 args,
                 env,
@@ -136,7 +138,7 @@ impl Edit {
                 }
             }
         }
-        // What stands in a file without a table would come after the first one.
+        // In a file without tables, comments are trailing and would end up below the new table.
         let is_first = self.document.as_table().is_empty();
         let above = self.document.trailing().as_str().unwrap_or_default();
         let above = above.to_owned();
@@ -158,7 +160,7 @@ impl Edit {
         }
     }
 
-    /// Puts a view in, or in the place of the one of its name.
+    /// Adds a view, or replaces the one with the same name.
     pub(in crate::cli) fn view(&mut self, view: &View) {
         let mut table = Table::new();
         if !view.filter.is_empty() {
@@ -187,17 +189,17 @@ impl Edit {
         }
     }
 
-    /// Writes down that a server's variables may go where they would; whether the server is there.
+    /// Stores the consent to send a server its variables; returns whether the server exists.
     pub(in crate::cli) fn consent(&mut self, name: &str, digest: &str) -> bool {
-        self.agree(name, "consent", digest)
+        self.set_digest(name, "consent", digest)
     }
 
-    /// Writes down that a server's program may be started; whether the server is there.
+    /// Stores the approval of a server's program; returns whether the server exists.
     pub(in crate::cli) fn approve(&mut self, name: &str, digest: &str) -> bool {
-        self.agree(name, "approved", digest)
+        self.set_digest(name, "approved", digest)
     }
 
-    fn agree(&mut self, name: &str, key: &str, digest: &str) -> bool {
+    fn set_digest(&mut self, name: &str, key: &str, digest: &str) -> bool {
         let server = self
             .document
             .get_mut("servers")
@@ -209,7 +211,7 @@ impl Edit {
         })
     }
 
-    /// Takes a server away, and of the comments above it only those that stand right at it; whether it was there.
+    /// Removes a server and the comment directly above it; returns whether it existed. Comments before an empty line stay.
     pub(in crate::cli) fn remove(&mut self, name: &str) -> bool {
         let servers = self.document.get_mut("servers");
         let Some(servers) = servers.and_then(Item::as_table_like_mut) else {
@@ -242,25 +244,25 @@ impl Edit {
         true
     }
 
-    /// Writes it, whole or not at all, with mode 0600.
+    /// Writes the file atomically, with mode 0600.
     pub(in crate::cli) fn save(self) -> Result<(), Fail> {
         let shown = self.path.display();
         let failed = |why: &dyn std::fmt::Display| {
             Fail::new(code::CANNOT_SAVE, format!("could not write {shown}: {why}"))
         };
         let text = self.document.to_string();
-        // What cannot be read again is not written.
+        // Never write a file that cannot be read again.
         super::parse(&self.path, &text).map_err(|why| Fail::new(code::BUG, why))?;
         let directory = match self.target.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
         };
         std::fs::create_dir_all(directory).map_err(|error| failed(&error))?;
-        // Between the look and the writing nobody else may write. Where there are no locks the look has to do.
-        let alone = File::open(directory).map_err(|error| failed(&error))?;
-        let is_busy = matches!(alone.try_lock(), Err(TryLockError::WouldBlock));
+        // The lock covers the time from the check to the write. Without file locks the check must do.
+        let lock = File::open(directory).map_err(|error| failed(&error))?;
+        let is_busy = matches!(lock.try_lock(), Err(TryLockError::WouldBlock));
         if is_busy || super::load(&self.path).map_err(Fail::usage)? != self.before {
-            return Err(failed(&"somebody changed it meanwhile; try again"));
+            return Err(failed(&"another program has changed it; try again"));
         }
         store::write_atomically(&self.target, text.as_bytes())
             .map_err(|error| Fail::new(code::CANNOT_SAVE, format!("could not {error}")))
@@ -278,12 +280,12 @@ fn inline(templates: &[(String, Template)]) -> InlineTable {
         .collect()
 }
 
-/// The tables below one, whatever their depth.
+/// The direct subtables.
 fn tables(table: &Table) -> impl Iterator<Item = &Table> {
     table.iter().filter_map(|(_, item)| item.as_table())
 }
 
-/// The place in the file of the table that comes next after `position`.
+/// The position in the file of the first table after `position`.
 fn next_position(table: &Table, position: Option<isize>) -> Option<isize> {
     tables(table)
         .flat_map(|below| {

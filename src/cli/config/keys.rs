@@ -1,35 +1,35 @@
-//! `[keys]`: the keys of the screen that the user wants.
+//! `[keys]`: key bindings of the screen.
 
 use toml::{Spanned, de::DeValue};
 
-use super::Reading;
+use super::Parser;
 use crate::app::{KeyOverride, Keymap};
 
-impl Reading<'_> {
+impl Parser<'_> {
     pub(super) fn keys(&mut self, at: usize, value: &Spanned<DeValue<'_>>) {
         let Some(table) = value.get_ref().as_table() else {
-            return self.remark(at, "the keys are a table; write [keys]");
+            return self.notice(at, "keys must be a table: [keys]");
         };
-        let mut wishes = Vec::new();
+        let mut overrides = Vec::new();
         for (key, value) in table {
             let word = key.get_ref().as_ref();
             match chords(value.get_ref()) {
                 Some(chords) => {
                     let word = word.to_owned();
-                    wishes.push((key.span().start, KeyOverride { word, chords }));
+                    overrides.push((key.span().start, KeyOverride { word, chords }));
                 }
-                None => self.remark(
+                None => self.notice(
                     value.span().start,
-                    &format!("{word} is ignored: a key is a text in quotes, or a list of them"),
+                    &format!("{word} is ignored: expected a key in quotes, or a list of keys"),
                 ),
             }
         }
-        // Of two lines for one key the first holds.
-        wishes.sort_by_key(|(at, _)| *at);
-        let (places, wishes): (Vec<usize>, Vec<KeyOverride>) = wishes.into_iter().unzip();
-        let (keys, said) = Keymap::with(&wishes);
-        for (line, why) in said {
-            self.remark(places.get(line).copied().unwrap_or(at), &why);
+        // If two lines bind the same key, the first wins.
+        overrides.sort_by_key(|(at, _)| *at);
+        let (offsets, overrides): (Vec<usize>, Vec<KeyOverride>) = overrides.into_iter().unzip();
+        let (keys, problems) = Keymap::with(&overrides);
+        for (index, why) in problems {
+            self.notice(offsets.get(index).copied().unwrap_or(at), &why);
         }
         self.config.keys = keys;
     }
@@ -53,7 +53,7 @@ mod tests {
     };
 
     #[test]
-    fn what_the_file_says_of_keys_holds_and_each_wrong_line_is_named() {
+    fn applies_valid_keys_and_reports_wrong_lines() {
         let text = r#"[keys]
 cancel = ["x", "delete"]
 pause = "ctrl-p"
@@ -72,16 +72,16 @@ zoom = "y"
         assert_eq!(does("y"), Some(Action::Zoom));
         assert_eq!(does("u"), None);
         assert_eq!(
-            config.remarks,
+            config.notices,
             [
-                "f:5: again is ignored: a key is a text in quotes, or a list of them",
-                "f:6: wrap is ignored: a key is a text in quotes, or a list of them",
+                "f:5: again is ignored: expected a key in quotes, or a list of keys",
+                "f:6: wrap is ignored: expected a key in quotes, or a list of keys",
                 "f:7: rm is ignored: Delete is the key of cancel already",
                 "f:8: forward is ignored: unknown action; press : for the names",
                 "f:9: zoom takes y from copy, which has no key now",
             ]
         );
         let config = Config::parse("f", "keys = 3").unwrap();
-        assert_eq!(config.remarks, ["f:1: the keys are a table; write [keys]"]);
+        assert_eq!(config.notices, ["f:1: keys must be a table: [keys]"]);
     }
 }

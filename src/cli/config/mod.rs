@@ -1,6 +1,6 @@
-//! The user's file of configuration: where it is, what it says, and which of its lines say nothing.
+//! The user's configuration file: its path, its settings, and notices for lines that are ignored.
 //!
-//! Invariant: one wrong line costs what it says and nothing else; only a file that is no TOML at all is refused whole.
+//! Invariant: a wrong line loses only its own setting; only a file that is not valid TOML is refused as a whole.
 
 mod consent;
 mod defaults;
@@ -25,7 +25,7 @@ use toml::{
 pub(super) use self::{
     consent::{digest, digest_of_program},
     defaults::Defaults,
-    edit::{Edit, How, Written},
+    edit::{ConfigEdit, Endpoint, NewServer},
     secret::{is_secret, is_secret_name, looks_like_token, without_tokens},
     server::{header as template_of, is_name, url_of, with_scheme},
 };
@@ -40,99 +40,96 @@ use crate::{
     shell::real::FileMark,
 };
 
-/// The environment's way to name another file.
-pub(super) const PLACE: &str = "LONGHAUL_CONFIG";
-/// A file of settings is small; whatever is larger is another file.
-pub(super) const BYTES: u64 = 1 << 20;
-/// What the file can speak of.
-const TABLES: &str = "[servers.NAME], [defaults], [keys], [notify], [theme] and [views.NAME]";
+/// The environment variable with the path of another file.
+pub(super) const PATH_VARIABLE: &str = "LONGHAUL_CONFIG";
+/// Larger files are refused; they are probably not configuration.
+pub(super) const MAX_BYTES: u64 = 1 << 20;
+/// The tables of the file, for notices.
+const TABLES: &str = "[servers.NAME], [defaults], [keys], [notify], [theme], [views.NAME]";
 
-/// What the file says.
+/// The settings in the file.
 #[derive(Debug, Default, PartialEq)]
 pub struct Config {
-    /// The servers by name, those that are processes of ours among them.
+    /// The servers in order of their names, including stdio servers.
     pub servers: Vec<ServerConfig>,
-    /// What holds where the command line says nothing.
+    /// Used where the command line sets nothing.
     pub(super) defaults: Defaults,
-    /// The colours that the user prefers.
     pub(super) theme: Option<ThemeName>,
-    /// How the list can be shown, by name.
+    /// Saved views of the task list, in order of their names.
     pub(super) views: Vec<View>,
-    /// What each key of the screen does.
     pub(super) keys: Keymap,
-    /// What is told beside the screen.
     pub(super) notify: Notify,
-    /// The command that is run for what is worth telling, by `sh`, and on which occasions.
+    /// The shell command to run on the events in `hook_on`.
     pub(super) hook: Option<String>,
     pub(super) hook_on: Tell,
-    /// What was passed over, each with its file and line.
-    pub remarks: Vec<String>,
+    /// The ignored settings, each as `FILE:LINE: why`.
+    pub notices: Vec<String>,
 }
 
 impl Config {
-    /// Reads the text of the file called `file`; `Err` is the line that is no TOML, from 1, and why.
+    /// Parses `text`; `file` is its path, for notices. `Err` is the line of a TOML error, from 1, and its message.
     pub fn parse(file: &str, text: &str) -> Result<Self, (usize, String)> {
         let table = DeTable::parse(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
             (line_of(text, at), error.message().to_owned())
         })?;
-        let mut reading = Reading {
+        let mut parser = Parser {
             file,
             text,
             config: Self::default(),
-            remarks: Vec::new(),
+            notices: Vec::new(),
         };
         for (key, value) in table.get_ref() {
             let at = key.span().start;
             match key.get_ref().as_ref() {
-                "servers" => reading.servers(at, value),
-                "defaults" => reading.defaults(at, value),
-                "theme" => reading.theme(at, value),
-                "views" => reading.views(at, value),
-                "keys" => reading.keys(at, value),
-                "notify" => reading.notify(at, value),
-                other => reading.remark(
+                "servers" => parser.servers(at, value),
+                "defaults" => parser.defaults(at, value),
+                "theme" => parser.theme(at, value),
+                "views" => parser.views(at, value),
+                "keys" => parser.keys(at, value),
+                "notify" => parser.notify(at, value),
+                other => parser.notice(
                     at,
                     &format!("unknown table or key {other:?}; expected one of: {TABLES}"),
                 ),
             }
         }
-        let Reading {
+        let Parser {
             mut config,
-            mut remarks,
+            mut notices,
             ..
-        } = reading;
-        // Of several choices the nearest counts: a server's own, then the one for all.
+        } = parser;
+        // A server's own setting wins over the default.
         for server in &mut config.servers {
             server.protocol = server.protocol.or(config.defaults.protocol);
         }
-        remarks.sort_by_key(|(line, _)| *line);
-        config.remarks = remarks.into_iter().map(|(_, words)| words).collect();
+        notices.sort_by_key(|(line, _)| *line);
+        config.notices = notices.into_iter().map(|(_, notice)| notice).collect();
         Ok(config)
     }
 
-    /// What the checkpoint tools of a server are called.
+    /// The names of a server's checkpoint tools and their arguments.
     pub(super) fn convention(&self, server: &ServerName) -> Convention {
         let own = self.servers.iter().find(|it| it.name == *server);
         own.map(|it| it.checkpoint.clone()).unwrap_or_default()
     }
 
-    /// The view of this name.
+    /// The view named `name`.
     pub(super) fn view(&self, name: &str) -> Result<&View, Fail> {
         let found = self.views.iter().find(|view| view.name == name);
         found.ok_or_else(|| {
             let names: Vec<&str> = self.views.iter().map(|view| view.name.as_str()).collect();
-            let there = if names.is_empty() {
-                "it has none; [views.NAME] makes one".to_owned()
+            let hint = if names.is_empty() {
+                "add one as [views.NAME]".to_owned()
             } else {
-                format!("it has {}", names.join(", "))
+                format!("its views: {}", names.join(", "))
             };
             let name = text::clean_line(name);
-            Fail::usage(format!("the configuration has no view {name}; {there}"))
+            Fail::usage(format!("the configuration has no view {name}; {hint}"))
         })
     }
 
-    /// What to run when something is worth telling.
+    /// The command to run on task events, if one is set.
     pub(super) fn hook(&self) -> Option<Hook> {
         Some(Hook {
             command: self.hook.clone()?,
@@ -141,8 +138,8 @@ impl Config {
         })
     }
 
-    /// The limits that calls get where nobody says otherwise.
-    pub(super) fn usual_limits(&self) -> UsualLimits {
+    /// The limits of calls that set none of their own.
+    pub(super) fn default_limits(&self) -> UsualLimits {
         let own = |server: &ServerConfig| (server.name.clone(), server.limits);
         UsualLimits {
             everywhere: self.defaults.limits,
@@ -156,53 +153,54 @@ impl Config {
     }
 }
 
-/// Where the file is, whether it is there or not; `None` on a machine without a home.
+/// The path of the file, whether it exists or not; `None` without a home directory.
 pub(super) fn path() -> Option<PathBuf> {
-    let named = std::env::var_os(PLACE).filter(|path| !path.is_empty());
-    let usual = || Some(dirs::config_dir()?.join("longhaul").join("config.toml"));
-    named.map(PathBuf::from).or_else(usual)
+    let from_environment = std::env::var_os(PATH_VARIABLE).filter(|path| !path.is_empty());
+    let default = || Some(dirs::config_dir()?.join("longhaul").join("config.toml"));
+    from_environment.map(PathBuf::from).or_else(default)
 }
 
-/// Says that the file is not there that the environment names; any other may be missing.
+/// The error for a file that is set in the environment but does not exist; the default file may be missing.
 pub(super) fn missing() -> Option<String> {
-    let path = path().filter(|_| std::env::var_os(PLACE).is_some_and(|it| !it.is_empty()))?;
+    let path =
+        path().filter(|_| std::env::var_os(PATH_VARIABLE).is_some_and(|it| !it.is_empty()))?;
     let found = std::fs::symlink_metadata(&path);
     let is_missing = found.is_err_and(|error| error.kind() == ErrorKind::NotFound);
     is_missing.then(|| {
         format!(
-            "{PLACE} names a file that does not exist: {}; correct or unset the variable, or create the file",
+            "{PATH_VARIABLE} names a file that does not exist: {}; create it, or correct or unset the variable",
             path.display()
         )
     })
 }
 
-/// What the file says of servers; a file that is not there says that there are none.
+/// `servers` with the canonical path of the configuration file, to hand to the engine.
 pub(super) fn server_configs(servers: Vec<ServerConfig>) -> ServerConfigs {
-    // By way of its directory where it is not there yet, as it will be called once it is.
-    let whole = |path: &Path| {
+    // Through its directory if the file does not exist yet, so that its path stays the same once it does.
+    let canonical = |path: &Path| {
         let of_dir = || Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?));
         path.canonicalize().ok().or_else(of_dir)
     };
     let file = path().map(|path| std::path::absolute(&path).unwrap_or(path));
-    let file = file.map(|path| whole(&path).unwrap_or(path));
+    let file = file.map(|path| canonical(&path).unwrap_or(path));
     ServerConfigs {
         file: file.map(|file| file.to_string_lossy().into_owned()),
         servers,
     }
 }
 
-/// The same, read now; `None` where it cannot be read.
-pub(super) fn read_roster() -> Option<ServerConfigs> {
+/// Reads the servers from the file; `None` if it cannot be read.
+pub(super) fn read_server_configs() -> Option<ServerConfigs> {
     let config = read(path().as_deref()).ok()?;
     Some(server_configs(config.servers))
 }
 
-/// What tells the file from what it was before.
+/// The current state of the file, to detect later changes.
 pub(super) fn mark() -> FileMark {
     path().map_or_else(FileMark::default, |path| FileMark::of(&path))
 }
 
-/// Reads the file; without one nothing is configured. Fails in words that say which line to mend.
+/// Reads the file; a missing file is an empty configuration. The error names the line to fix.
 pub(super) fn read(path: Option<&Path>) -> Result<Config, String> {
     let Some(path) = path else {
         return Ok(Config::default());
@@ -211,12 +209,12 @@ pub(super) fn read(path: Option<&Path>) -> Result<Config, String> {
     parse(path, &text)
 }
 
-/// The text of the file, empty without one.
+/// The text of the file, empty if it does not exist.
 pub(super) fn load(path: &Path) -> Result<String, String> {
     let file = path.display().to_string();
     let failed = |why: &dyn std::fmt::Display| {
         format!(
-            "could not read the configuration {file}: {why}; mend it, or name another file with {PLACE}"
+            "could not read the configuration {file}: {why}; fix it, or set {PATH_VARIABLE} to another file"
         )
     };
     let mut text = String::new();
@@ -224,55 +222,56 @@ pub(super) fn load(path: &Path) -> Result<String, String> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(text),
         opened => opened.map_err(|error| failed(&error))?,
     };
-    let read = opened.take(BYTES + 1).read_to_string(&mut text);
+    let read = opened.take(MAX_BYTES + 1).read_to_string(&mut text);
     let bytes = read.map_err(|error| failed(&error))?;
-    if u64::try_from(bytes).is_ok_and(|bytes| bytes > BYTES) {
+    if u64::try_from(bytes).is_ok_and(|bytes| bytes > MAX_BYTES) {
         return Err(failed(&"it is too large"));
     }
     Ok(text)
 }
 
-/// Writes a view into the file, and says where.
+/// Saves a view in the file; returns a message with the path.
 pub(super) fn save_view(view: &View) -> Result<String, String> {
-    let mut edit = Edit::open(path()).map_err(Fail::into_words)?;
+    let mut edit = ConfigEdit::open(path()).map_err(Fail::into_words)?;
     edit.view(view);
     let shown = edit.path().display().to_string();
     edit.save().map_err(Fail::into_words)?;
-    Ok(format!("view {} is in {shown}", view.name))
+    Ok(format!("saved view {} in {shown}", view.name))
 }
 
-/// Reads the text of the file; fails in words that say which line to mend.
+/// Parses the text of the file at `path`; the error names the line to fix.
 pub(super) fn parse(path: &Path, text: &str) -> Result<Config, String> {
     let file = path.display();
     Config::parse(&file.to_string(), text).map_err(|(line, why)| {
         format!(
-            "could not read the configuration: {file}:{line}: {}; mend that line, or name another file with {PLACE}",
+            "could not read the configuration: {file}:{line}: {}; fix that line, or set {PATH_VARIABLE} to another file",
             text::clean_line(&why)
         )
     })
 }
 
+/// The line at byte `at`, from 1.
 fn line_of(text: &str, at: usize) -> usize {
     let before = text.bytes().take(at);
     before.filter(|byte| *byte == b'\n').count() + 1
 }
 
-struct Reading<'t> {
+struct Parser<'t> {
     file: &'t str,
     text: &'t str,
     config: Config,
-    /// With their lines.
-    remarks: Vec<(usize, String)>,
+    /// With their line numbers.
+    notices: Vec<(usize, String)>,
 }
 
-impl Reading<'_> {
-    fn remark(&mut self, at: usize, why: &str) {
+impl Parser<'_> {
+    fn notice(&mut self, at: usize, why: &str) {
         let line = line_of(self.text, at);
-        let words = format!("{}:{line}: {}", self.file, text::clean_line(why));
-        self.remarks.push((line, words));
+        let notice = format!("{}:{line}: {}", self.file, text::clean_line(why));
+        self.notices.push((line, notice));
     }
 
-    /// What `read` makes of a text; a remark where it is none, or says nothing.
+    /// Parses a string with `read`; adds a notice if it is not a string or `read` fails.
     fn text<T>(
         &mut self,
         key: &str,
@@ -281,20 +280,20 @@ impl Reading<'_> {
     ) -> Option<T> {
         let read = match value.get_ref().as_str() {
             Some(text) => read(text),
-            None => Err("it is a text in quotes".to_owned()),
+            None => Err("expected a string in quotes".to_owned()),
         };
         read.map_err(|why| {
-            self.remark(value.span().start, &format!("{key} is ignored: {why}"));
+            self.notice(value.span().start, &format!("{key} is ignored: {why}"));
         })
         .ok()
     }
 
-    fn switch(&mut self, key: &str, value: &Spanned<DeValue<'_>>) -> Option<bool> {
-        let switch = value.get_ref().as_bool();
-        if switch.is_none() {
-            self.remark(value.span().start, &format!("{key} is true or false"));
+    fn boolean(&mut self, key: &str, value: &Spanned<DeValue<'_>>) -> Option<bool> {
+        let boolean = value.get_ref().as_bool();
+        if boolean.is_none() {
+            self.notice(value.span().start, &format!("{key} must be true or false"));
         }
-        switch
+        boolean
     }
 
     fn limit(&mut self, key: &str, value: &Spanned<DeValue<'_>>, limit: &mut Option<Duration>) {
@@ -318,9 +317,9 @@ protocol = "auto"
 "#;
 
     #[test]
-    fn a_file_says_what_it_says() {
+    fn parses_servers() {
         let config = Config::parse("f", FILE).unwrap();
-        assert_eq!(config.remarks, [""; 0]);
+        assert_eq!(config.notices, [""; 0]);
         let [build_box, lab] = config.servers.as_slice() else {
             panic!("{config:?}");
         };
@@ -332,7 +331,7 @@ protocol = "auto"
     }
 
     #[test]
-    fn a_wrong_line_is_named_and_costs_only_what_it_says() {
+    fn wrong_line_loses_only_its_own_setting() {
         let text = r#"colour = "red"
 [servers.lab]
 url = "http://127.0.0.1:1/mcp"
@@ -355,20 +354,20 @@ three = 3
             "config.toml:1: unknown table or key \"colour\"",
             "config.toml:4: unknown key \"protocl\"",
             "config.toml:5: protocol is ignored: it is one of auto, 2025-03-26",
-            "config.toml:6: progress_from_text is true or false",
-            "config.toml:8: bad is ignored: it does not begin with http",
-            "config.toml:11: secret is ignored: it holds a password",
-            "config.toml:13: a server is a table",
-            "config.toml:14: \"http://x\" is not a valid server name",
+            "config.toml:6: progress_from_text must be true or false",
+            "config.toml:8: bad is ignored: it must begin with http",
+            "config.toml:11: secret is ignored: it contains a password",
+            "config.toml:13: server three must be a table",
+            "config.toml:14: invalid server name \"http://x\"",
         ];
-        assert_eq!(config.remarks.len(), begins.len(), "{:?}", config.remarks);
-        for (remark, begin) in config.remarks.iter().zip(begins) {
-            assert!(remark.starts_with(begin), "{remark} is not {begin}");
+        assert_eq!(config.notices.len(), begins.len(), "{:?}", config.notices);
+        for (notice, begin) in config.notices.iter().zip(begins) {
+            assert!(notice.starts_with(begin), "{notice} is not {begin}");
         }
     }
 
     #[test]
-    fn headers_and_limits_stand_beside_a_url() {
+    fn reads_headers_and_limits_of_servers_with_a_url() {
         let text = r#"[defaults]
 max_time = "1h"
 protocol = "2025-06-18"
@@ -401,7 +400,7 @@ name = "pink"
             lab.protocol,
             Some(ProtocolChoice(Some(ProtocolVersion::V20250618)))
         );
-        let limits = config.usual_limits().of(&lab.name);
+        let limits = config.default_limits().of(&lab.name);
         let minutes = |count: u64| Some(Duration::from_secs(count * 60));
         assert_eq!((limits.idle, limits.hard), (minutes(10), minutes(60)));
         let mut programs = config.servers.iter().filter_map(|it| it.program.as_ref());
@@ -409,23 +408,23 @@ name = "pink"
         assert!(programs.next().is_none());
         assert_eq!((files.args.len(), files.env.len()), (2, 1));
         let begins = [
-            "f:6: X Y among the headers is ignored",
-            "f:6: X among the headers is ignored",
-            "f:6: Z among the headers is ignored",
+            "f:6: X Y in headers is ignored",
+            "f:6: X in headers is ignored",
+            "f:6: Z in headers is ignored",
             "f:8: max_time is ignored",
             "f:9: headers need a url",
-            "f:11: client_id of the checkpoint is ignored",
-            "f:11: \"other\" is not a checkpoint key",
-            "f:12: both is ignored: it has both a url and a command",
-            "f:18: a-b among the env is ignored",
-            "f:20: variable is ignored: it has a variable in it",
-            "f:22: name is ignored: it is one of dark",
+            "f:11: checkpoint.client_id is ignored",
+            "f:11: unknown key \"other\" in checkpoint",
+            "f:12: both is ignored: it has both url and command",
+            "f:18: a-b in env is ignored",
+            "f:20: variable is ignored: it contains a variable",
+            "f:22: name is ignored: expected one of: dark",
         ];
-        assert_eq!(config.remarks.len(), begins.len(), "{:#?}", config.remarks);
+        assert_eq!(config.notices.len(), begins.len(), "{:#?}", config.notices);
         for begin in begins {
-            let said = config.remarks.iter().find(|it| it.starts_with(begin));
-            let said = said.unwrap_or_else(|| panic!("{begin}: {:#?}", config.remarks));
-            assert!(!said.contains("hunter2"), "{said}");
+            let notice = config.notices.iter().find(|it| it.starts_with(begin));
+            let notice = notice.unwrap_or_else(|| panic!("{begin}: {:#?}", config.notices));
+            assert!(!notice.contains("hunter2"), "{notice}");
         }
     }
 
@@ -441,7 +440,7 @@ name = "pink"
                 "[servers.lab]\nurl = {url:?}\nheaders = {{ Authorization = \"Bearer ${{T}}\" }}\n{from}{consent}"
             );
             let config = Config::parse("f", &text).unwrap();
-            assert_eq!(config.remarks, [""; 0]);
+            assert_eq!(config.notices, [""; 0]);
             config.servers[0].withheld.clone()
         };
         let from = "imported_from = \".mcp.json\"\n";
@@ -450,11 +449,11 @@ name = "pink"
         assert!(file(from, "", url).unwrap().contains("servers consent lab"));
         assert_eq!(file(from, &agreed, url), None);
         let moved = file(from, &agreed, "https://evil.example/mcp");
-        assert!(moved.unwrap().contains("T may go there"));
+        assert!(moved.unwrap().contains("receive T"));
     }
 
     #[test]
-    fn a_file_that_is_no_toml_names_the_line() {
+    fn invalid_toml_reports_the_line() {
         for (text, line) in [("a = 1\nb", 2), ("[servers", 1), ("\n\nx = \"", 3)] {
             let (found, why) = Config::parse("f", text).unwrap_err();
             assert_eq!(found, line, "{why}");
@@ -465,7 +464,7 @@ name = "pink"
     }
 
     #[test]
-    fn the_file_that_comes_along_says_nothing_and_can_be_switched_on() {
+    fn shipped_file_sets_nothing_until_uncommented() {
         let shipped = include_str!("../../../assets/config.toml");
         assert_eq!(Config::parse("f", shipped).unwrap(), Config::default());
         let switched: Vec<&str> = shipped
@@ -473,7 +472,7 @@ name = "pink"
             .map(|line| line.strip_prefix("#: ").unwrap_or(line))
             .collect();
         let config = Config::parse("f", &switched.join("\n")).unwrap();
-        assert_eq!(config.remarks, [""; 0]);
+        assert_eq!(config.notices, [""; 0]);
         assert!(config.servers.iter().any(|it| it.progress_from_text));
         assert!(config.servers.iter().any(|it| it.protocol.is_some()));
         assert!(config.servers.iter().any(|it| !it.headers.is_empty()));

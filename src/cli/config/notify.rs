@@ -1,17 +1,17 @@
-//! `[notify]`: what is told beside the screen.
+//! `[notify]`: bell, desktop notifications, window title and hook.
 
 use toml::{Spanned, de::DeValue};
 
-use super::Reading;
+use super::Parser;
 use crate::domain::{Desktop, Tell};
 
-/// What can be said in `[notify]`.
-const KEYS: &str = "bell, desktop, desktop_by, progress, title, tmux_passthrough, hook and hook_on";
+/// The keys of `[notify]`.
+const KEYS: &str = "bell, desktop, desktop_by, progress, title, tmux_passthrough, hook, hook_on";
 
-impl Reading<'_> {
+impl Parser<'_> {
     pub(super) fn notify(&mut self, at: usize, value: &Spanned<DeValue<'_>>) {
         let Some(table) = value.get_ref().as_table() else {
-            return self.remark(at, "what is told is a table; write [notify]");
+            return self.notice(at, "notify must be a table: [notify]");
         };
         let mut notify = self.config.notify;
         for (key, value) in table {
@@ -20,17 +20,17 @@ impl Reading<'_> {
                 "bell" => self.one_of(name, value, &Tell::ALL, &mut notify.bell),
                 "desktop" => self.one_of(name, value, &Tell::ALL, &mut notify.desktop),
                 "desktop_by" => {
-                    let known = Desktop::ALL.map(|(word, by)| (word, Some(by)));
+                    let known = Desktop::ALL.map(|(name, by)| (name, Some(by)));
                     self.one_of(name, value, &known, &mut notify.desktop_by);
                 }
-                "progress" => notify.progress = self.switch(name, value),
-                "title" => notify.title = self.switch(name, value).unwrap_or(notify.title),
+                "progress" => notify.progress = self.boolean(name, value),
+                "title" => notify.title = self.boolean(name, value).unwrap_or(notify.title),
                 "tmux_passthrough" => {
-                    notify.tmux_passthrough = self.switch(name, value).unwrap_or_default();
+                    notify.tmux_passthrough = self.boolean(name, value).unwrap_or_default();
                 }
                 "hook" => {
                     let read = |text: &str| match text.trim() {
-                        "" => Err("it is a command for sh".to_owned()),
+                        "" => Err("expected a shell command".to_owned()),
                         _ => Ok(text.to_owned()),
                     };
                     self.config.hook = self.text(name, value, read);
@@ -41,15 +41,15 @@ impl Reading<'_> {
                     self.config.hook_on = on;
                 }
                 other => {
-                    let words = format!("{other:?} is nothing that is told; there are {KEYS}");
-                    self.remark(key.span().start, &words);
+                    let why = format!("unknown key {other:?} in [notify]; expected one of: {KEYS}");
+                    self.notice(key.span().start, &why);
                 }
             }
         }
         self.config.notify = notify;
     }
 
-    /// Takes the value that a word stands for.
+    /// Stores the value named in `known` in `into`; adds a notice for an unknown name.
     pub(super) fn one_of<T: Copy>(
         &mut self,
         key: &str,
@@ -58,10 +58,10 @@ impl Reading<'_> {
         into: &mut T,
     ) {
         let read = |text: &str| {
-            let found = known.iter().find(|(word, _)| *word == text);
+            let found = known.iter().find(|(name, _)| *name == text);
             found.map(|(_, value)| *value).ok_or_else(|| {
-                let words: Vec<&str> = known.iter().map(|(word, _)| *word).collect();
-                format!("it is one of {}", words.join(", "))
+                let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+                format!("expected one of: {}", names.join(", "))
             })
         };
         if let Some(value) = self.text(key, value, read) {

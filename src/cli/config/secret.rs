@@ -1,7 +1,7 @@
-//! Whether a text is a secret that somebody wrote where only the name of a variable belongs.
+//! Detects secrets written as plain text where only the name of a variable belongs.
 
-/// Parts of names whose values are nobody else's business.
-const NAMES: [&str; 9] = [
+/// Parts of the names of headers, variables and parameters that hold secrets.
+const SECRET_NAME_PARTS: [&str; 9] = [
     "auth",
     "token",
     "key",
@@ -12,10 +12,10 @@ const NAMES: [&str; 9] = [
     "session",
     "signature",
 ];
-/// What stands before a credential and is none.
-const SCHEMES: [&str; 5] = ["bearer", "basic", "token", "digest", "apikey"];
-/// How the keys of well-known services begin.
-const BEGINNINGS: [&str; 7] = [
+/// Authentication schemes, which precede a credential and are not secret.
+const AUTH_SCHEMES: [&str; 5] = ["bearer", "basic", "token", "digest", "apikey"];
+/// Prefixes of the keys of well-known services.
+const KEY_PREFIXES: [&str; 7] = [
     "sk-",
     "ghp_",
     "gho_",
@@ -24,28 +24,28 @@ const BEGINNINGS: [&str; 7] = [
     "glpat-",
     "eyJ",
 ];
-/// A word as long as this, with digits in it, was made by a machine.
-const MADE_BY_MACHINE: usize = 20;
-const DIGITS: usize = 3;
+/// A word of at least this many bytes with at least [`TOKEN_DIGITS`] digits was probably generated.
+const TOKEN_LEN: usize = 20;
+const TOKEN_DIGITS: usize = 3;
 
-/// Whether a header, variable or parameter of this name holds a secret as a matter of course.
+/// Whether a header, variable or parameter with this name usually holds a secret.
 pub(in crate::cli) fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    NAMES.iter().any(|part| name.contains(part))
+    SECRET_NAME_PARTS.iter().any(|part| name.contains(part))
 }
 
-/// Whether the text looks like a key or a token, whatever it is the value of.
+/// Whether any word of the text looks like a key or a token.
 pub(in crate::cli) fn looks_like_token(text: &str) -> bool {
     text.split(|letter| !is_part(letter)).any(is_token)
 }
 
-/// A text with `instead` in the place of each word that looks like a key or a token.
-pub(in crate::cli) fn without_tokens(text: &str, instead: &str) -> String {
+/// Replaces every word that looks like a key or a token.
+pub(in crate::cli) fn without_tokens(text: &str, replacement: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for piece in text.split_inclusive(|letter| !is_part(letter)) {
         let word = piece.trim_end_matches(|letter| !is_part(letter));
         if is_token(word) {
-            out.push_str(instead);
+            out.push_str(replacement);
             out.push_str(piece.get(word.len()..).unwrap_or_default());
         } else {
             out.push_str(piece);
@@ -60,16 +60,14 @@ fn is_part(letter: char) -> bool {
 
 fn is_token(word: &str) -> bool {
     let digits = word.bytes().filter(u8::is_ascii_digit).count();
-    let is_known = BEGINNINGS
-        .iter()
-        .any(|beginning| word.starts_with(beginning));
-    word.len() >= MADE_BY_MACHINE && digits >= DIGITS || word.len() > 8 && is_known
+    let has_prefix = KEY_PREFIXES.iter().any(|prefix| word.starts_with(prefix));
+    word.len() >= TOKEN_LEN && digits >= TOKEN_DIGITS || word.len() > 8 && has_prefix
 }
 
-/// Whether what stands in a value beside its variables is a secret.
+/// Whether a value contains a secret outside its `${VARIABLES}`.
 pub(in crate::cli) fn is_secret(name: &str, value: &str) -> bool {
     let literal: Vec<&str> = without_variables(value);
-    let is_scheme = |word: &str| SCHEMES.contains(&word.to_ascii_lowercase().as_str());
+    let is_scheme = |word: &str| AUTH_SCHEMES.contains(&word.to_ascii_lowercase().as_str());
     let has_more = literal
         .iter()
         .flat_map(|text| text.split_whitespace())
@@ -89,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_taken_out_and_the_words_around_it_stay() {
+    fn replaces_tokens_and_keeps_the_words_around_them() {
         assert_eq!(
             without_tokens(
                 "key ghp_0123456789, (786512e2-9e0d-4c61-a1b2-5f0e12345678) é.",
@@ -104,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_told_from_a_setting() {
+    fn tells_secrets_from_settings() {
         for (name, value) in [
             ("Authorization", "Bearer hunter2"),
             ("authorization", "hunter2"),

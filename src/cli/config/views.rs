@@ -1,32 +1,31 @@
-//! `[views]`: how the list is shown, under names.
+//! `[views.NAME]`: saved filters and orders of the task list.
 
 use toml::{
     Spanned,
     de::{DeTable, DeValue},
 };
 
-use super::Reading;
+use super::Parser;
 use crate::app::{Grouping, SortKey, View};
 
-/// What can be said of a view.
-const KEYS: &str = "filter, needs_you, group, sort and reverse";
+/// The keys of a view.
+const KEYS: &str = "filter, needs_you, group, sort, reverse";
 
-impl Reading<'_> {
+impl Parser<'_> {
     pub(super) fn views(&mut self, at: usize, value: &Spanned<DeValue<'_>>) {
         let Some(table) = value.get_ref().as_table() else {
-            return self.remark(at, "views are tables; write [views.NAME]");
+            return self.notice(at, "views must contain tables: [views.NAME]");
         };
         for (key, value) in table {
             let (name, at) = (key.get_ref().as_ref(), key.span().start);
             if !View::is_name(name) {
-                let words =
-                    format!("a view cannot be called {name:?}; letters, digits, - and _ are fine");
-                self.remark(at, &words);
+                let why = format!("invalid view name {name:?}; use letters, digits, - and _");
+                self.notice(at, &why);
             } else if let Some(table) = value.get_ref().as_table() {
                 let view = self.view(name, table);
                 self.config.views.push(view);
             } else {
-                self.remark(at, &format!("a view is a table; write [views.{name}]"));
+                self.notice(at, &format!("view {name} must be a table: [views.{name}]"));
             }
         }
         self.config
@@ -40,26 +39,25 @@ impl Reading<'_> {
             ..View::default()
         };
         for (key, value) in table {
-            let word = key.get_ref().as_ref();
-            match word {
+            let key_text = key.get_ref().as_ref();
+            match key_text {
                 "filter" => {
-                    let read = self.text(word, value, |text| Ok(text.to_owned()));
+                    let read = self.text(key_text, value, |text| Ok(text.to_owned()));
                     view.filter = read.unwrap_or_default();
                 }
-                "needs_you" => view.needs_only = self.switch(word, value).unwrap_or_default(),
+                "needs_you" => view.needs_only = self.boolean(key_text, value).unwrap_or_default(),
                 "group" => {
                     let all = Grouping::ALL.map(|by| (by.label(), by));
-                    self.one_of(word, value, &all, &mut view.grouping);
+                    self.one_of(key_text, value, &all, &mut view.grouping);
                 }
                 "sort" => {
                     let all = SortKey::ALL.map(|by| (by.label(), by));
-                    self.one_of(word, value, &all, &mut view.sort);
+                    self.one_of(key_text, value, &all, &mut view.sort);
                 }
-                "reverse" => view.is_reversed = self.switch(word, value).unwrap_or_default(),
+                "reverse" => view.is_reversed = self.boolean(key_text, value).unwrap_or_default(),
                 other => {
-                    let words =
-                        format!("{other:?} is not a key of a view; expected one of: {KEYS}");
-                    self.remark(key.span().start, &words);
+                    let why = format!("unknown key {other:?} of a view; expected one of: {KEYS}");
+                    self.notice(key.span().start, &why);
                 }
             }
         }
@@ -71,11 +69,11 @@ impl Reading<'_> {
 mod tests {
     use crate::{
         app::{Grouping, SortKey, View},
-        cli::config::{Config, Edit},
+        cli::config::{Config, ConfigEdit},
     };
 
     #[test]
-    fn a_view_that_is_written_reads_as_it_was_and_the_rest_of_the_file_stays() {
+    fn saved_view_round_trips_and_keeps_the_rest_of_the_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("config.toml");
         let before = "# mine\n[theme]\nname = \"dark\" # so\n";
@@ -90,19 +88,19 @@ mod tests {
         };
         for is_reversed in [true, false] {
             view.is_reversed = is_reversed;
-            let mut edit = Edit::open(Some(path.clone())).unwrap();
+            let mut edit = ConfigEdit::open(Some(path.clone())).unwrap();
             edit.view(&view);
             edit.save().unwrap();
             let text = std::fs::read_to_string(&path).unwrap();
             assert!(text.starts_with(before), "{text}");
             let config = Config::parse("f", &text).unwrap();
-            assert_eq!(config.remarks, [""; 0]);
+            assert_eq!(config.notices, [""; 0]);
             assert_eq!(config.views, [view.clone()]);
         }
     }
 
     #[test]
-    fn what_the_file_says_of_views_holds_and_each_wrong_line_is_named() {
+    fn applies_valid_views_and_reports_wrong_lines() {
         let text = r#"[views.nightly]
 filter = "tag:nightly !status:done"
 group = "server"
@@ -130,10 +128,10 @@ colour = "red"
         };
         assert_eq!(config.views, [mine, nightly]);
         let lines: Vec<&str> = config
-            .remarks
+            .notices
             .iter()
-            .map(|remark| remark.split_once(' ').unwrap().0)
+            .map(|notice| notice.split_once(' ').unwrap().0)
             .collect();
-        assert_eq!(lines, ["f:8:", "f:9:", "f:10:"], "{:#?}", config.remarks);
+        assert_eq!(lines, ["f:8:", "f:9:", "f:10:"], "{:#?}", config.notices);
     }
 }

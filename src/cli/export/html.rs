@@ -1,7 +1,7 @@
-//! A trace as one page that needs nothing else: no script, no other file, the timeline drawn as SVG.
+//! An export as a self-contained HTML page: no scripts, no other files, the timeline as SVG.
 //!
-//! Invariant: every text passes [`escaped`], which leaves neither a sign of HTML nor one that steers a terminal or turns
-//! the direction of writing; the page forbids itself to load or to run anything.
+//! Invariant: all text goes through [`escaped`], which removes HTML syntax, terminal control characters and text direction
+//! overrides; the page's Content-Security-Policy forbids loading and running anything.
 
 use std::fmt::Write as _;
 
@@ -9,17 +9,17 @@ use serde_json::Value;
 
 use crate::domain::{Entry, HistoryEvent, Task, Wall, text};
 
-/// Entries of a history that a page shows, half of them from its beginning.
-const SHOWN: usize = 2_000;
-/// The drawing, in its own units.
+/// The most history entries on a page, half from the beginning and half from the end.
+const MAX_ENTRIES: usize = 2_000;
+// Coordinates of the timeline in SVG units.
 const WIDTH: f64 = 1_000.0;
 const BAR_TOP: f64 = 34.0;
 const BAR: f64 = 18.0;
 const CURVE_TOP: f64 = 70.0;
 const CURVE: f64 = 90.0;
 const HEIGHT: f64 = 186.0;
-/// Steps drawn; more would lie closer than a page shows.
-const STEPS: usize = 1_000;
+/// The most points of the progress curve; more could not be told apart.
+const MAX_POINTS: usize = 1_000;
 
 const STYLE: &str = "\
 :root{color-scheme:light dark}\
@@ -35,10 +35,10 @@ svg text{fill:currentColor}\
 .curve{fill:none;stroke:#3a7bd5;stroke-width:2}.axis{stroke:currentColor;stroke-opacity:.4}\
 .mark{stroke:currentColor;stroke-dasharray:2 3}";
 
-/// The page of a trace; `task` and `entries` give times and numbers to the drawing, and no text.
-pub(super) fn page(trace: &Value, task: &Task, entries: &[Entry]) -> String {
-    let of_task = |key: &str| trace.pointer(&format!("/task/{key}"));
-    let title = of_task("tool").map(words).unwrap_or_default();
+/// Renders the page. `task` and `entries` are used only for times and numbers, never for text.
+pub(super) fn page(export: &Value, task: &Task, entries: &[Entry]) -> String {
+    let of_task = |key: &str| export.pointer(&format!("/task/{key}"));
+    let title = of_task("tool").map(display).unwrap_or_default();
     let title = format!("{title} ({})", task.id);
     let mut out = String::new();
     let _ = write!(
@@ -49,43 +49,41 @@ pub(super) fn page(trace: &Value, task: &Task, entries: &[Entry]) -> String {
          <body>\n<h1>{0}</h1>\n",
         escaped(&title)
     );
-    let note = match trace.get("has_content") {
+    let note = match export.get("has_content") {
         Some(Value::Bool(true)) => {
-            "Names, arguments, messages and results are in it; look through it before you pass it on."
+            "Contains names, arguments, messages and results; review it before you share it."
         }
-        _ => {
-            "Names, arguments, messages and results are left out; their sizes stand in their place."
-        }
+        _ => "Names, arguments, messages and results are replaced by their sizes.",
     };
-    let made = |key: &str| trace.get(key).map(words).unwrap_or_default();
+    let field = |key: &str| export.get(key).map(display).unwrap_or_default();
     let _ = writeln!(
         out,
         "<p>{} longhaul {} on {}, {}.</p>",
         escaped(note),
-        escaped(&made("longhaul")),
-        escaped(&made("system")),
-        escaped(&made("exported_at"))
+        escaped(&field("longhaul")),
+        escaped(&field("system")),
+        escaped(&field("exported_at"))
     );
     out.push_str("<h2>Timeline</h2>\n");
     timeline(&mut out, task, entries);
     for (heading, key) in [("Task", "task"), ("Server", "server")] {
-        section(&mut out, heading, trace.get(key));
+        section(&mut out, heading, export.get(key));
     }
     for (heading, key) in [("Attempts", "attempts"), ("Questions", "questions")] {
-        let list = trace.get(key).and_then(Value::as_array);
+        let list = export.get(key).and_then(Value::as_array);
         for (number, item) in list.into_iter().flatten().enumerate() {
             section(&mut out, &format!("{heading}: {}", number + 1), Some(item));
         }
     }
-    let history = trace.get("history").and_then(Value::as_array);
-    rows(&mut out, history.map_or(&[], Vec::as_slice));
+    let history = export.get("history").and_then(Value::as_array);
+    history_table(&mut out, history.map_or(&[], Vec::as_slice));
     out.push_str("</body>\n</html>");
     out
 }
 
-/// Text as HTML shows it, letter by letter.
-fn escaped(words: &str) -> String {
-    let clean = text::clean_block(words);
+/// Sanitizes text and escapes it for HTML.
+fn escaped(text: &str) -> String {
+    let clean = text::clean_block(text);
     let mut out = String::with_capacity(clean.len());
     for letter in clean.chars() {
         match letter {
@@ -100,13 +98,13 @@ fn escaped(words: &str) -> String {
     out
 }
 
-/// A value as a person reads it.
-fn words(value: &Value) -> String {
+/// A value as text for people.
+fn display(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Object(object) if object.len() == 1 && object.contains_key("bytes") => {
             let bytes = object.get("bytes").and_then(Value::as_u64).unwrap_or(0);
-            format!("({}, left out)", text::bytes(bytes))
+            format!("({}, omitted)", text::bytes(bytes))
         }
         Value::Object(_) | Value::Array(_) => {
             serde_json::to_string_pretty(value).unwrap_or_default()
@@ -125,35 +123,35 @@ fn section(out: &mut String, heading: &str, value: Option<&Value>) {
             out,
             "<tr><th>{}</th><td>{}</td></tr>",
             escaped(&key.replace('_', " ")),
-            escaped(&words(value))
+            escaped(&display(value))
         );
     }
     out.push_str("</table>\n");
 }
 
-fn rows(out: &mut String, history: &[Value]) {
+fn history_table(out: &mut String, history: &[Value]) {
     out.push_str(
         "<h2>History</h2>\n<table>\n<tr><th>seq</th><th>at</th><th>event</th><th></th></tr>\n",
     );
-    let left_out = history.len().saturating_sub(SHOWN);
-    let begin = if left_out > 0 {
-        SHOWN / 2
+    let omitted = history.len().saturating_sub(MAX_ENTRIES);
+    let begin = if omitted > 0 {
+        MAX_ENTRIES / 2
     } else {
         history.len()
     };
-    for (place, entry) in history.iter().enumerate() {
-        if place == begin {
-            let count = u64::try_from(left_out).unwrap_or(u64::MAX);
+    for (index, entry) in history.iter().enumerate() {
+        if index == begin {
+            let count = u64::try_from(omitted).unwrap_or(u64::MAX);
             let _ = writeln!(
                 out,
-                "<tr><td></td><td></td><td></td><td>… {} of these lines are only in the JSON …</td></tr>",
+                "<tr><td></td><td></td><td></td><td>… {} more lines, only in the JSON export …</td></tr>",
                 text::grouped(count)
             );
         }
-        if place >= begin && place < begin + left_out {
+        if index >= begin && index < begin + omitted {
             continue;
         }
-        let of = |key: &str| entry.get(key).map(words).unwrap_or_default();
+        let of = |key: &str| entry.get(key).map(display).unwrap_or_default();
         let rest: Vec<String> = entry
             .as_object()
             .into_iter()
@@ -161,7 +159,7 @@ fn rows(out: &mut String, history: &[Value]) {
             .filter(|(key, value)| {
                 !["seq", "at", "event", "has_event_id"].contains(&key.as_str()) && !value.is_null()
             })
-            .map(|(key, value)| format!("{key} {}", words(value)))
+            .map(|(key, value)| format!("{key} {}", display(value)))
             .collect();
         let _ = writeln!(
             out,
@@ -175,7 +173,7 @@ fn rows(out: &mut String, history: &[Value]) {
     out.push_str("</table>\n");
 }
 
-/// A time in which contact stood in one way.
+/// A period with one state of the connection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Span {
     kind: &'static str,
@@ -183,7 +181,7 @@ struct Span {
     to: Wall,
 }
 
-/// How contact stood, from the intent to the end, without a hole.
+/// The states of the connection from the creation of the task to its end, without gaps.
 fn spans(task: &Task, entries: &[Entry]) -> Vec<Span> {
     let newest = entries.last().map_or(task.updated_at, |entry| entry.at);
     let end = task.settled_at.unwrap_or(newest).max(task.created_at);
@@ -200,7 +198,7 @@ fn spans(task: &Task, entries: &[Entry]) -> Vec<Span> {
             },
             _ => continue,
         };
-        // Clocks are set back now and then; a drawing runs one way.
+        // The clock may have been set back, but the timeline must not go back.
         let at = entry.at.clamp(from, end);
         if next != kind {
             all.push(Span { kind, from, to: at });
@@ -226,7 +224,7 @@ fn timeline(out: &mut String, task: &Task, entries: &[Entry]) {
     let x = |at: Wall| at.clamp(begin, end).since(begin).as_secs_f64() / whole * WIDTH;
     let _ = writeln!(
         out,
-        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"How contact and progress went\">"
+        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"Connection and progress over time\">"
     );
     for span in &spans {
         let (left, right) = (x(span.from), x(span.to));
@@ -240,7 +238,7 @@ fn timeline(out: &mut String, task: &Task, entries: &[Entry]) {
             escaped(&lasted),
             escaped(&span.from.rfc3339())
         );
-        // A word where there is room for it: the meaning is not left to the colour.
+        // Labeled if there is room, so that color is not the only sign.
         if right - left > 70.0 {
             let _ = writeln!(
                 out,
@@ -273,8 +271,8 @@ fn timeline(out: &mut String, task: &Task, entries: &[Entry]) {
         "<line class=\"axis\" x1=\"0\" x2=\"{WIDTH}\" y1=\"{base}\" y2=\"{base}\"/>\n\
          <text x=\"0\" y=\"{0}\">{1}</text>\n\
          <text x=\"{WIDTH}\" y=\"{0}\" text-anchor=\"end\">{2}, after {3}</text>\n</svg>\n\
-         <p>The bar is contact: live, cut, unwatched (no longhaul ran), waiting (not sent yet). A number above it is an \
-         attempt, ? a question. The line below is progress.</p>",
+         <p>The bar is the connection: live, cut, unwatched (no longhaul was running), waiting (not sent yet). A number \
+         above it marks an attempt, ? a question. The curve is progress.</p>",
         base + 18.0,
         escaped(&begin.rfc3339()),
         escaped(&end.rfc3339()),
@@ -282,7 +280,7 @@ fn timeline(out: &mut String, task: &Task, entries: &[Entry]) {
     );
 }
 
-/// Progress as a line, of its total where the server gave one.
+/// Draws progress as a curve, scaled to the largest value or total.
 fn curve(out: &mut String, entries: &[Entry], x: impl Fn(Wall) -> f64) {
     let step = |entry: &Entry| match entry.what {
         HistoryEvent::Progress { value, total, .. } => Some((entry.at, value, total)),
@@ -296,12 +294,12 @@ fn curve(out: &mut String, entries: &[Entry], x: impl Fn(Wall) -> f64) {
     if steps.len() < 2 || !most.is_finite() || most <= 0.0 {
         return;
     }
-    let every = steps.len().div_ceil(STEPS);
+    let every = steps.len().div_ceil(MAX_POINTS);
     let last = steps.len() - 1;
     let points: Vec<String> = steps
         .iter()
         .enumerate()
-        .filter(|(place, _)| place.is_multiple_of(every) || *place == last)
+        .filter(|(index, _)| index.is_multiple_of(every) || *index == last)
         .map(|(_, (at, value, _))| {
             let height = (value / most).clamp(0.0, 1.0) * CURVE;
             format!("{:.2},{:.2}", x(*at), CURVE_TOP + CURVE - height)
@@ -319,7 +317,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_sign_of_html_and_none_that_steers_is_left() {
+    fn escapes_html_and_control_characters() {
         let hostile = "<script>alert('x')</script>]]>&\"\u{1b}[2J\u{202e}\u{0}\u{2028}";
         assert_eq!(
             escaped(hostile),

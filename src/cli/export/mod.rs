@@ -1,9 +1,9 @@
-//! `export`: what is known of one task, as a trace that can go into a bug report.
+//! `export`: everything known about one task, as a file for a bug report.
 //!
-//! Invariants: no secret and no handle is in it, whatever was asked for: no header, no server session, no event id, client
-//! id or id of a server task, no path or query of a URL, no answer to a question. What people and servers wrote (names,
-//! arguments, messages, logs, questions, results, errors) is there only with `--with-content`, without what looks like a
-//! token; else its size stands in its place. Not a hash either: of a short text it would tell the text.
+//! Invariants: the file never contains a secret or an id that gives access: no header, server session, event id, client id
+//! or server task id, no path or query of a URL, no answer to a question. Text from people and servers (names, arguments,
+//! messages, logs, questions, results, errors) is included only with `--with-content`, without anything that looks like a
+//! token; otherwise it is replaced by its size. It is not replaced by a hash, from which short text could be guessed.
 
 mod html;
 mod redact;
@@ -16,10 +16,10 @@ use serde_json::{Map, Value, json};
 use self::redact::Redaction;
 use super::{
     Context,
-    args::Export,
-    config,
+    args::ExportArgs,
+    config, env_secret,
     fail::{Fail, code},
-    json as documents, logins, variable,
+    json as documents, logins,
 };
 use crate::{
     app::Saved,
@@ -31,26 +31,28 @@ use crate::{
     store::{Lookup, Paths, Reader},
 };
 
-/// The shape of a trace; it is added to, and counts up where that is not enough.
+/// The version of the export format; new fields do not change it.
 const FORMAT: u32 = 1;
-/// Entries read at a time.
+/// History entries read at a time.
 const CHUNK: usize = 512;
 
-/// What a trace is made with, beside what the session file has of the task.
-struct Exporting<'c> {
+/// The options of an export, and the secrets to keep out of it.
+struct Exporter<'c> {
+    /// For their tokens.
     logins: &'c Logins,
-    /// What is configured; none of its secrets gets out.
+    /// For the secrets in their headers, variables and URLs.
     servers: &'c [ServerConfig],
-    /// The secrets of the command line.
-    given: &'c [SecretString],
+    /// From `-H` and `--bearer-env`.
+    cli_secrets: &'c [SecretString],
     has_content: bool,
+    /// HTML instead of JSON.
     is_page: bool,
     now: Wall,
 }
 
-impl Exporting<'_> {
-    /// The trace of a task, without a line end.
-    fn text(&self, reader: &mut Reader, task: &Task) -> Result<String, Fail> {
+impl Exporter<'_> {
+    /// The export as text, without a trailing newline.
+    fn render(&self, reader: &mut Reader, task: &Task) -> Result<String, Fail> {
         let links = reader.links()?;
         let entries = history(reader, task)?;
         let result = reader.result(&task.id)?;
@@ -62,11 +64,11 @@ impl Exporting<'_> {
             "system": format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
             "exported_at": self.now.rfc3339(),
             "has_content": self.has_content,
-            "task": record(task, result.as_deref(), &redaction),
+            "task": task_json(task, result.as_deref(), &redaction),
             "server": link.map(|link| server(link, task, &redaction)),
             "attempts": task.attempts.iter().map(attempt).collect::<Vec<_>>(),
             "questions": task.questions.iter().map(|it| question(it, &redaction)).collect::<Vec<_>>(),
-            "history": entries.iter().map(|it| happening(it, &redaction)).collect::<Vec<_>>(),
+            "history": entries.iter().map(|it| history_entry(it, &redaction)).collect::<Vec<_>>(),
         });
         Ok(if self.is_page {
             html::page(&trace, task, &entries)
@@ -76,69 +78,68 @@ impl Exporting<'_> {
     }
 }
 
-/// The secrets of the command line.
-pub(super) fn given(context: &Context<'_>) -> Vec<SecretString> {
+/// The secrets in `-H` and `--bearer-env`.
+pub(super) fn cli_secrets(context: &Context<'_>) -> Vec<SecretString> {
     let headers = context.global.header.iter();
     let headers = headers.map(|header| SecretString::from(header.value.clone()));
-    let bearer = context.global.bearer_env.as_deref().and_then(variable);
+    let bearer = context.global.bearer_env.as_deref().and_then(env_secret);
     headers.chain(bearer).collect()
 }
 
 /// `export`.
-pub(super) fn export(context: &mut Context<'_>, export: &Export) -> Result<u8, Fail> {
+pub(super) fn export(context: &mut Context<'_>, args: &ExportArgs) -> Result<u8, Fail> {
     let mut reader = context.reader()?;
-    let task = context.find(&mut reader, &export.id)?;
+    let task = context.find(&mut reader, &args.id)?;
     let config = context.config.as_ref().ok();
-    let text = Exporting {
+    let text = Exporter {
         logins: &context.logins,
         servers: config.map_or(&[], |config| &config.servers),
-        given: &given(context),
-        has_content: export.with_content,
-        is_page: export.html,
+        cli_secrets: &cli_secrets(context),
+        has_content: args.with_content,
+        is_page: args.html,
         now: context.clock.now().wall,
     }
-    .text(&mut reader, &task)?;
-    let Some(path) = &export.out else {
+    .render(&mut reader, &task)?;
+    let Some(path) = &args.out else {
         context.terminal.document(&text)?;
         return Ok(code::OK);
     };
     let file = std::fs::File::create(path);
     file.and_then(|mut file| writeln!(file, "{text}"))
         .map_err(|error| {
-            let words = format!("could not write {}: {error}", path.display());
-            // The session itself is well.
-            Fail::usage(words)
+            // Not `CANNOT_SAVE`, because the session is unaffected.
+            Fail::usage(format!("could not write {}: {error}", path.display()))
         })?;
     Ok(code::OK)
 }
 
-/// `export` for the screen, which writes it to a file.
-pub(super) fn on_screen(
+/// `export` for the screen: the text to write to a file, or the error message.
+pub(super) fn for_screen(
     paths: &Paths,
     id: &TaskId,
     what: Saved,
     now: Wall,
-    given: &[SecretString],
+    cli_secrets: &[SecretString],
 ) -> Result<String, String> {
-    // One that cannot be read has nothing that could be sent.
+    // A configuration that cannot be read contains no secrets that were ever sent.
     let config = config::read(config::path().as_deref()).unwrap_or_default();
-    let made = || -> Result<String, Fail> {
+    let export = || -> Result<String, Fail> {
         let mut reader = Reader::open(paths)?;
         let Lookup::One(task) = reader.task(id.as_str())? else {
-            return Err(Fail::usage(format!("{id} is gone from the session")));
+            return Err(Fail::usage(format!("{id} is no longer in the session")));
         };
-        let exporting = Exporting {
+        let exporter = Exporter {
             logins: &logins(paths, Some(&config.defaults)),
             servers: &config.servers,
-            given,
+            cli_secrets,
             has_content: false,
             is_page: what == Saved::Page,
             now,
         };
-        let text = exporting.text(&mut reader, &task)?;
+        let text = exporter.render(&mut reader, &task)?;
         Ok(format!("{text}\n"))
     };
-    made().map_err(Fail::into_words)
+    export().map_err(Fail::into_words)
 }
 
 fn history(reader: &mut Reader, task: &Task) -> Result<Vec<Entry>, Fail> {
@@ -157,26 +158,26 @@ fn time(at: Option<Wall>) -> Value {
     at.map_or(Value::Null, |at| Value::String(at.rfc3339()))
 }
 
-fn record(task: &Task, result: Option<&str>, redaction: &Redaction) -> Value {
-    let said = |text: Option<&str>| redaction.said(text);
+fn task_json(task: &Task, result: Option<&str>, redaction: &Redaction) -> Value {
+    let content = |text: Option<&str>| redaction.content(text);
     let version = task.attempt().and_then(|attempt| attempt.version);
     let progress = task.progress.as_ref().map(
-        |it| json!({"value": it.value, "total": it.total, "message": said(it.message.as_deref())}),
+        |it| json!({"value": it.value, "total": it.total, "message": content(it.message.as_deref())}),
     );
     let error = task.error.as_ref().map(|error| {
-        json!({"kind": error.kind, "code": error.code, "message": said(Some(&error.message))})
+        json!({"kind": error.kind, "code": error.code, "message": content(Some(&error.message))})
     });
     json!({
         "id": task.id,
-        "name": said(task.name.as_deref()),
-        "note": said(task.note.as_deref()),
-        "tag": said(task.tag.as_deref()),
+        "name": content(task.name.as_deref()),
+        "note": content(task.note.as_deref()),
+        "tag": content(task.tag.as_deref()),
         "tool": task.tool,
         "arguments": redaction.json(Some(&task.arguments)),
         "status": task.status.label(),
-        "reason": said(task.status.reason().as_deref()),
+        "reason": content(task.status.reason().as_deref()),
         "asked": task.asked.map(|asked| asked.what.label()),
-        "remark": said(task.remark.as_deref()),
+        "remark": content(task.remark.as_deref()),
         "resumability": task.resumability,
         "era": version.map(ProtocolVersion::label),
         "attempts": task.attempts_made(),
@@ -206,7 +207,7 @@ fn server(link: &LinkRecord, task: &Task, redaction: &Redaction) -> Value {
         "origin": redact::origin(&link.url),
         "info": redaction.masked_option(link.server_info.as_deref()),
         "era": link.version.map(ProtocolVersion::label),
-        "era_why": redaction.said(link.era_why.as_deref()),
+        "era_why": redaction.content(link.era_why.as_deref()),
         "era_wished": link.pinned_version.map(ProtocolVersion::label),
         "has_session": link.session.is_some(),
         "handshakes": link.session_number,
@@ -254,13 +255,13 @@ fn question(question: &Question, redaction: &Redaction) -> Value {
         "way": way,
         "request": redaction.json(Some(&question.request)),
         "asked_at": time(Some(question.asked_at)),
-        // What a person answered is nobody else's business.
+        // Only the action: the values are private.
         "answer": question.answer.as_ref().map(crate::domain::Answer::action),
         "is_delivered": question.is_delivered,
     })
 }
 
-fn happening(entry: &Entry, redaction: &Redaction) -> Value {
+fn history_entry(entry: &Entry, redaction: &Redaction) -> Value {
     let mut object = Map::new();
     let mut put = |key: &str, value: Value| object.insert(key.to_owned(), value);
     put("seq", json!(entry.seq));
@@ -281,7 +282,7 @@ fn happening(entry: &Entry, redaction: &Redaction) -> Value {
             put("event", json!("progress"));
             put("value", json!(value));
             put("total", json!(total));
-            put("message", redaction.said(message.as_deref()));
+            put("message", redaction.content(message.as_deref()));
         }
         HistoryEvent::Log {
             level,
@@ -290,8 +291,8 @@ fn happening(entry: &Entry, redaction: &Redaction) -> Value {
         } => {
             put("event", json!("log"));
             put("level", json!(level.label()));
-            put("logger", redaction.said(logger.as_deref()));
-            put("data", redaction.said(Some(data)));
+            put("logger", redaction.content(logger.as_deref()));
+            put("data", redaction.content(Some(data)));
         }
         HistoryEvent::Contact { state, why } => {
             put("event", json!("contact"));
@@ -301,7 +302,7 @@ fn happening(entry: &Entry, redaction: &Redaction) -> Value {
         HistoryEvent::Status { status, reason } => {
             put("event", json!("status"));
             put("status", json!(status));
-            put("reason", redaction.said(reason.as_deref()));
+            put("reason", redaction.content(reason.as_deref()));
         }
         HistoryEvent::InputRequired { request, .. } => {
             put("event", json!("input_required"));
@@ -310,7 +311,7 @@ fn happening(entry: &Entry, redaction: &Redaction) -> Value {
         HistoryEvent::Settled { status, reason } => {
             put("event", json!("settled"));
             put("status", json!(status));
-            put("reason", redaction.said(reason.as_deref()));
+            put("reason", redaction.content(reason.as_deref()));
         }
     }
     Value::Object(object)

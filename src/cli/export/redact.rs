@@ -1,26 +1,26 @@
-//! What stays of a text when a stranger is to read it.
+//! Removes secrets, and without `--with-content` all content, from exported text.
 
 use secrecy::ExposeSecret as _;
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use super::Exporting;
+use super::Exporter;
 use crate::{
     cli::{
         config::{is_secret_name, without_tokens},
+        env_secret,
         json::parsed,
-        variable,
     },
     domain::{LinkRecord, Program, Task},
     transport::parts_of,
 };
 
-/// What stands where something was taken out.
-const GONE: &str = "[redacted]";
-/// Shorter than this, a secret is part of too many words to be looked for.
-const SHORTEST: usize = 4;
-/// Why contact ended, in words that are ours alone; a server may have written any other.
-const OURS: [&str; 11] = [
+/// Replaces a secret.
+const REDACTED: &str = "[redacted]";
+/// Shorter secrets are ignored, because they occur in too many ordinary words.
+const MIN_SECRET_BYTES: usize = 4;
+/// The reasons for a lost connection that longhaul itself writes; any other may contain text from a server.
+const OWN_REASONS: [&str; 11] = [
     "connection refused",
     "connection reset by peer",
     "connection aborted",
@@ -34,21 +34,21 @@ const OURS: [&str; 11] = [
     "HTTP ",
 ];
 
-/// What must not be in a trace, and how much else may.
+/// The secrets to remove, and whether content may stay.
 pub(super) struct Redaction {
     has_content: bool,
-    /// Longest first, so that none leaves a part of another.
+    /// Longest first, so that removing one never leaves a part of another.
     secrets: Vec<String>,
 }
 
 impl Redaction {
-    /// Of everything that this process can know to be a secret: what the session file keeps to come back, what the
-    /// configuration and the command line send, and the tokens of the sign-ins.
-    pub(super) fn of(by: &Exporting<'_>, links: &[LinkRecord], task: &Task) -> Self {
+    /// Collects every secret that this process can know: session, resume and task ids in the session file, secrets in the
+    /// configuration and on the command line, and the tokens of the sign-ins.
+    pub(super) fn of(exporter: &Exporter<'_>, links: &[LinkRecord], task: &Task) -> Self {
         let mut secrets: Vec<String> = Vec::new();
         for link in links {
             secrets.extend(link.session.clone());
-            secrets.extend(of_url(&link.url));
+            secrets.extend(url_secrets(&link.url));
         }
         secrets.extend(
             [&task.client_id, &task.once, &task.server_task_id]
@@ -73,69 +73,69 @@ impl Redaction {
             ];
             secrets.extend(ids.into_iter().flatten().map(|id| (**id).to_owned()));
         }
-        for server in by.servers {
+        for server in exporter.servers {
             let of_headers = server.variables().into_iter().map(str::to_owned);
             let of_program = server.program.iter().flat_map(Program::variables);
             let names = of_headers.chain(of_program);
-            let values = names.filter_map(|name: String| variable(&name));
+            let values = names.filter_map(|name: String| env_secret(&name));
             secrets.extend(values.flat_map(|value| parts_of(value.expose_secret())));
-            secrets.extend(server.url.as_deref().map(of_url).unwrap_or_default());
+            secrets.extend(server.url.as_deref().map(url_secrets).unwrap_or_default());
         }
-        let logins = by.logins.read().unwrap_or_default();
+        let logins = exporter.logins.read().unwrap_or_default();
         for login in logins.logins.into_values() {
             let tokens = [login.access, login.refresh, login.client.secret];
             let texts = tokens.into_iter().flatten();
             secrets.extend(texts.map(|token| token.0.expose_secret().to_owned()));
         }
-        let given = by.given.iter();
-        secrets.extend(given.flat_map(|value| parts_of(value.expose_secret())));
-        secrets.retain(|secret| secret.len() >= SHORTEST);
+        let cli_secrets = exporter.cli_secrets.iter();
+        secrets.extend(cli_secrets.flat_map(|value| parts_of(value.expose_secret())));
+        secrets.retain(|secret| secret.len() >= MIN_SECRET_BYTES);
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         secrets.dedup();
         Self {
-            has_content: by.has_content,
+            has_content: exporter.has_content,
             secrets,
         }
     }
 
-    /// A text without what is known to be, or looks like, a secret.
+    /// Replaces everything that is, or looks like, a secret.
     pub(super) fn masked(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for secret in &self.secrets {
             if text.contains(secret) {
-                text = text.replace(secret, GONE);
+                text = text.replace(secret, REDACTED);
             }
         }
-        without_tokens(&text, GONE)
+        without_tokens(&text, REDACTED)
     }
 
     pub(super) fn masked_option(&self, text: Option<&str>) -> Value {
         text.map_or(Value::Null, |text| Value::String(self.masked(text)))
     }
 
-    /// What a person or a server wrote: itself, or its size.
-    pub(super) fn said(&self, text: Option<&str>) -> Value {
+    /// Text from a person or a server: the masked text with `--with-content`, else its size.
+    pub(super) fn content(&self, text: Option<&str>) -> Value {
         match text {
             Some(text) if !self.has_content => json!({"bytes": text.len()}),
             _ => self.masked_option(text),
         }
     }
 
-    /// As [`Self::said`], of the text of a JSON document.
+    /// As [`Self::content`], for JSON text.
     pub(super) fn json(&self, text: Option<&str>) -> Value {
         match text {
-            Some(text) if self.has_content => self.cleaned(parsed(text)),
-            _ => self.said(text),
+            Some(text) if self.has_content => self.masked_json(parsed(text)),
+            _ => self.content(text),
         }
     }
 
-    /// Why contact ended or came back: the part of it that is ours.
+    /// Why the connection changed; without `--with-content` only the part that longhaul itself writes.
     pub(super) fn of_contact(&self, why: &str) -> Value {
         let Some(cut) = why.strip_prefix("cut: ").filter(|_| !self.has_content) else {
             return Value::String(self.masked(why));
         };
-        let ours = OURS.iter().find(|ours| cut.starts_with(**ours));
-        let words = match ours {
+        let own = OWN_REASONS.iter().find(|own| cut.starts_with(**own));
+        let reason = match own {
             Some(&"HTTP ") => {
                 let status: String = cut.chars().skip(5).take(3).collect();
                 let status = status
@@ -143,27 +143,30 @@ impl Redaction {
                     .map_or(String::new(), |it| it.to_string());
                 format!("cut: HTTP {status}")
             }
-            Some(ours) => format!("cut: {ours}"),
+            Some(own) => format!("cut: {own}"),
             None => return json!({"cut": {"bytes": cut.len()}}),
         };
-        Value::String(words)
+        Value::String(reason)
     }
 
-    fn cleaned(&self, value: Value) -> Value {
+    fn masked_json(&self, value: Value) -> Value {
         match value {
             Value::String(text) => Value::String(self.masked(&text)),
-            Value::Array(items) => {
-                Value::Array(items.into_iter().map(|item| self.cleaned(item)).collect())
-            }
+            Value::Array(items) => Value::Array(
+                items
+                    .into_iter()
+                    .map(|item| self.masked_json(item))
+                    .collect(),
+            ),
             Value::Object(members) => {
                 let member = |(name, value): (String, Value)| {
-                    // A schema describes a member of such a name, which is no secret.
+                    // In a schema, the member of such a name is a table that describes it, not a secret.
                     let is_secret =
                         is_secret_name(&name) && (value.is_string() || value.is_number());
                     let value = if is_secret {
-                        Value::String(GONE.to_owned())
+                        Value::String(REDACTED.to_owned())
                     } else {
-                        self.cleaned(value)
+                        self.masked_json(value)
                     };
                     (self.masked(&name), value)
                 };
@@ -174,13 +177,13 @@ impl Redaction {
     }
 }
 
-/// Scheme, host and port of a URL; its path may be a key, as its query may.
+/// Scheme, host and port of a URL; its path and query may contain a key.
 pub(super) fn origin(url: &str) -> Option<String> {
     Some(Url::parse(url).ok()?.origin().ascii_serialization())
 }
 
-/// The parts of a URL that may be a key.
-fn of_url(url: &str) -> Vec<String> {
+/// The parts of a URL that may be secret.
+fn url_secrets(url: &str) -> Vec<String> {
     let Ok(url) = Url::parse(url) else {
         return vec![url.to_owned()];
     };
@@ -190,7 +193,7 @@ fn of_url(url: &str) -> Vec<String> {
     parts.extend(url.query().map(str::to_owned));
     parts.extend(url.password().map(str::to_owned));
     parts.extend(url.fragment().map(str::to_owned));
-    // `mcp` is the path of most servers, and no secret.
+    // Short path segments such as `mcp` are not secret.
     parts.extend(segments.filter(|it| it.len() > 12).map(str::to_owned));
     parts
 }

@@ -1,6 +1,6 @@
-//! One server as another program writes it down, and what of it is taken.
+//! Converts a server entry of another program to one of ours.
 //!
-//! Invariant: a variable stays a name, and a secret that was written out is not copied: its variable is named instead.
+//! Invariant: variables stay references, and a literal secret is never copied but replaced by a variable.
 
 use std::fmt::Write as _;
 
@@ -9,12 +9,14 @@ use url::Url;
 
 use super::{super::servers::variable_for, formats::Dialect};
 use crate::{
-    cli::config::{How, is_name, is_secret, is_secret_name, looks_like_token, template_of, url_of},
+    cli::config::{
+        Endpoint, is_name, is_secret, is_secret_name, looks_like_token, template_of, url_of,
+    },
     domain::{Program, Template, is_variable, place, text},
 };
 
-/// What editors fill in by themselves, though it looks like a variable of the environment.
-const OF_EDITORS: [&str; 7] = [
+/// Variables that editors fill in themselves, although they look like environment variables.
+const EDITOR_VARIABLES: [&str; 7] = [
     "workspaceFolder",
     "workspaceFolderBasename",
     "workspaceRoot",
@@ -24,16 +26,16 @@ const OF_EDITORS: [&str; 7] = [
     "cwd",
 ];
 
-/// What an editor fills in, as far as it is known here.
+/// The values that an editor fills in, as far as longhaul knows them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Editor {
-    /// The directory that the file was made for; a file for all of them has none.
+    /// The project directory of the file; a user-wide file has none.
     pub(super) workspace: Option<String>,
     pub(super) home: Option<String>,
 }
 
 impl Editor {
-    /// The text with what is known filled in.
+    /// Fills in the known variables.
     fn fill(&self, text: &str) -> String {
         let workspace = self.workspace.as_deref();
         let last = workspace.and_then(|workspace| workspace.rsplit('/').next());
@@ -47,7 +49,7 @@ impl Editor {
         ];
         let mut filled = text.to_owned();
         for (name, value) in known {
-            // A directory may be called like a variable, and none is to come out of it.
+            // A directory name that contains a variable must not introduce one.
             if let Some(value) = value.filter(|value| !value.contains('$')) {
                 filled = filled.replace(name, value);
             }
@@ -56,157 +58,161 @@ impl Editor {
     }
 }
 
-/// What an entry says, and why it is passed over if it is.
+/// A server entry of a file.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Entry {
-    /// As the file has it; not yet clean.
+pub(super) struct ImportEntry {
+    /// As in the file, not sanitized.
     pub(super) name: String,
-    /// `Err` says in words why nothing of it is taken; they may hold what the file says.
-    pub(super) outcome: Result<Taken, String>,
+    /// `Err` is the reason why the entry is skipped; it can contain text from the file.
+    pub(super) outcome: Result<ImportableServer, String>,
 }
 
-/// A server that can be taken over.
+/// A server that can be imported.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Taken {
-    pub(super) how: How,
-    /// What has to be known of it, in words.
+pub(super) struct ImportableServer {
+    pub(super) endpoint: Endpoint,
+    /// What the user should know about it.
     pub(super) notes: Vec<String>,
 }
 
 /// Reads one entry.
-pub(super) fn read(name: &str, value: &Value, dialect: Dialect, editor: &Editor) -> Entry {
+pub(super) fn read(name: &str, value: &Value, dialect: Dialect, editor: &Editor) -> ImportEntry {
     let outcome = match value.as_object() {
-        _ if !is_name(name) => Err("its name has characters that no name may have".to_owned()),
-        Some(said) => Reader {
+        _ if !is_name(name) => Err("invalid server name".to_owned()),
+        Some(fields) => EntryReader {
             name,
-            said,
+            fields,
             dialect,
             editor,
             notes: Vec::new(),
         }
         .read(),
-        None => Err("it is not a table".to_owned()),
+        None => Err("not a table".to_owned()),
     };
-    Entry {
+    ImportEntry {
         name: name.to_owned(),
         outcome,
     }
 }
 
-struct Reader<'e> {
+struct EntryReader<'e> {
     name: &'e str,
-    said: &'e Map<String, Value>,
+    fields: &'e Map<String, Value>,
     dialect: Dialect,
     editor: &'e Editor,
     notes: Vec<String>,
 }
 
-/// What a program says of the way to a server.
-enum Kind {
+/// The transport of an entry.
+enum Transport {
     Http,
     Sse,
     Stdio,
 }
 
-impl<'e> Reader<'e> {
-    fn read(mut self) -> Result<Taken, String> {
-        self.is_off()?;
-        // Goose once kept what matters one table deeper.
-        if let Some(Value::Object(config)) = self.said.get("config") {
-            return Reader {
-                said: config,
+impl<'e> EntryReader<'e> {
+    fn read(mut self) -> Result<ImportableServer, String> {
+        self.check_enabled()?;
+        // Older Goose versions nest the settings in `config`.
+        if let Some(Value::Object(config)) = self.fields.get("config") {
+            return EntryReader {
+                fields: config,
                 ..self
             }
             .read();
         }
-        let how = match self.kind()? {
-            Kind::Stdio => self.stdio()?,
-            Kind::Http => self.http()?,
-            Kind::Sse => {
+        let endpoint = match self.transport()? {
+            Transport::Stdio => self.stdio()?,
+            Transport::Http => self.http()?,
+            Transport::Sse => {
                 self.notes
-                    .push("HTTP+SSE of 2024-11-05, which cannot be resumed".to_owned());
+                    .push("uses HTTP+SSE (2024-11-05), which cannot be resumed".to_owned());
                 self.http()?
             }
         };
-        Ok(Taken {
-            how,
+        Ok(ImportableServer {
+            endpoint,
             notes: self.notes,
         })
     }
 
-    fn is_off(&self) -> Result<(), String> {
-        let says = |key: &str, switch: bool| self.said.get(key) == Some(&Value::Bool(switch));
-        if says("disabled", true) || says("enabled", false) {
-            return Err("it is switched off there".to_owned());
+    fn check_enabled(&self) -> Result<(), String> {
+        let is_set = |key: &str, value: bool| self.fields.get(key) == Some(&Value::Bool(value));
+        if is_set("disabled", true) || is_set("enabled", false) {
+            return Err("disabled in this file".to_owned());
         }
         Ok(())
     }
 
     fn text(&self, keys: &[&str]) -> Option<&'e str> {
-        keys.iter().find_map(|key| self.said.get(*key)?.as_str())
+        keys.iter().find_map(|key| self.fields.get(*key)?.as_str())
     }
 
     fn url(&self) -> Option<&'e str> {
         self.text(&["httpUrl", "url", "serverUrl", "uri"])
     }
 
-    fn kind(&self) -> Result<Kind, String> {
+    fn transport(&self) -> Result<Transport, String> {
         let kind = self.text(&["type", "transport", "transportType"]);
         let kind = kind.map(|kind| kind.to_ascii_lowercase().replace(['-', '_'], ""));
         match kind.as_deref() {
-            Some("http" | "streamablehttp" | "remote") => Ok(Kind::Http),
-            Some("sse") => Ok(Kind::Sse),
-            Some("stdio" | "local") => Ok(Kind::Stdio),
+            Some("http" | "streamablehttp" | "remote") => Ok(Transport::Http),
+            Some("sse") => Ok(Transport::Sse),
+            Some("stdio" | "local") => Ok(Transport::Stdio),
             Some("builtin" | "platform" | "frontend" | "inlinepython")
                 if self.dialect == Dialect::Goose =>
             {
-                Err("it is a part of Goose itself".to_owned())
+                Err("built into Goose".to_owned())
             }
             Some(_) => {
                 let kind = self.text(&["type", "transport", "transportType"]);
                 let kind = kind.unwrap_or_default();
-                Err(format!("longhaul speaks no {kind}"))
+                Err(format!("longhaul does not support {kind}"))
             }
             None => {
                 let has_command = ["command", "cmd"]
                     .iter()
-                    .any(|it| self.said.contains_key(*it));
+                    .any(|it| self.fields.contains_key(*it));
                 match (self.url().is_some(), has_command) {
-                    (true, true) => Err("it has a url and a command".to_owned()),
-                    (false, true) => Ok(Kind::Stdio),
+                    (true, true) => Err("it has both a url and a command".to_owned()),
+                    (false, true) => Ok(Transport::Stdio),
                     (false, false) => Err("it has neither a url nor a command".to_owned()),
                     (true, false)
                         if self.dialect == Dialect::Gemini && self.text(&["httpUrl"]).is_none() =>
                     {
-                        Ok(Kind::Sse)
+                        Ok(Transport::Sse)
                     }
-                    (true, false) => Ok(Kind::Http),
+                    (true, false) => Ok(Transport::Http),
                 }
             }
         }
     }
 
-    fn http(&mut self) -> Result<How, String> {
-        let text = self.url().ok_or("it has no url")?;
-        let url = address(text)?;
+    fn http(&mut self) -> Result<Endpoint, String> {
+        let text = self.url().ok_or("no url")?;
+        let url = parse_url(text)?;
         let mut headers: Vec<(String, Template)> = Vec::new();
         for key in ["headers", "http_headers"] {
-            let Some(said) = self.said.get(key) else {
+            let Some(fields) = self.fields.get(key) else {
                 continue;
             };
-            let said = said.as_object().ok_or("its headers are no table")?;
-            for (header, value) in said {
+            let fields = fields.as_object().ok_or("its headers are not a table")?;
+            for (header, value) in fields {
                 let value = value
                     .as_str()
-                    .ok_or_else(|| format!("its header {header} is not text"))?;
+                    .ok_or_else(|| format!("its header {header} is not a string"))?;
                 headers.push((header.clone(), self.header(header, value)?));
             }
         }
-        if let Some(named) = self.said.get("env_http_headers").and_then(Value::as_object) {
+        if let Some(named) = self
+            .fields
+            .get("env_http_headers")
+            .and_then(Value::as_object)
+        {
             for (header, variable) in named {
                 let variable = variable.as_str().filter(|name| is_variable(name));
                 let variable = variable
-                    .ok_or_else(|| format!("its header {header} comes from no variable"))?;
+                    .ok_or_else(|| format!("its header {header} does not name a variable"))?;
                 headers.push((
                     header.clone(),
                     template_of(header, &format!("${{{variable}}}"))?,
@@ -229,11 +235,11 @@ impl<'e> Reader<'e> {
         headers.dedup_by(|(one, _), (other, _)| one.eq_ignore_ascii_case(other));
         if !headers.is_empty() && place::is_in_clear(&url) {
             self.notes.push(
-                "plain http to another machine: its headers go there with --insecure-http only"
+                "plain http to another machine: headers are sent only with --insecure-http"
                     .to_owned(),
             );
         }
-        Ok(How::Http {
+        Ok(Endpoint::Http {
             url: url.to_string(),
             headers,
             protocol: None,
@@ -241,15 +247,13 @@ impl<'e> Reader<'e> {
         })
     }
 
-    /// A header with its variables as names.
+    /// A header value; a literal secret becomes a variable.
     fn header(&mut self, header: &str, value: &str) -> Result<Template, String> {
         let what = format!("its header {header}");
         if value.contains(text::is_hostile) {
-            return Err(format!(
-                "{what} has a control character or one that cannot be seen"
-            ));
+            return Err(format!("{what} contains a control or invisible character"));
         }
-        let mut value = self.with_names(&what, value)?;
+        let mut value = self.normalize_variables(&what, value)?;
         if is_secret(header, &value) {
             let variable = variable_for(self.name, header);
             let scheme = value.split_once(' ').map_or("", |(scheme, _)| scheme);
@@ -258,14 +262,14 @@ impl<'e> Reader<'e> {
                 _ => format!("${{{variable}}}"),
             };
             self.notes.push(format!(
-                "the secret in its header {header} was not copied: put it into {variable}"
+                "the secret in its header {header} was not copied; set {variable} to it"
             ));
         }
-        template_of(header, &value).map_err(|why| format!("{what} cannot be sent: {why}"))
+        template_of(header, &value).map_err(|why| format!("{what} is invalid: {why}"))
     }
 
-    /// The text with every variable written as `${NAME}`.
-    fn with_names(&mut self, what: &str, value: &str) -> Result<String, String> {
+    /// Writes every variable as `${NAME}`.
+    fn normalize_variables(&mut self, what: &str, value: &str) -> Result<String, String> {
         let mut written = String::new();
         let mut rest = value;
         while let Some((before, after)) = rest.split_once('$') {
@@ -296,15 +300,16 @@ impl<'e> Reader<'e> {
         Ok(written)
     }
 
-    /// The variable of the environment that stands for one of the other program's.
+    /// The environment variable for a variable of the other program, e.g. `API_KEY` for `${input:api-key}`.
     fn variable(&mut self, what: &str, inner: &str) -> Result<String, String> {
         let (name, default) = match inner.split_once(":-") {
             Some((name, default)) => (name, Some(default)),
             None => (inner, None),
         };
         if default.is_some_and(|default| !default.is_empty()) {
-            self.notes
-                .push(format!("the default of {name} in {what} was left out"));
+            self.notes.push(format!(
+                "the default value of {name} in {what} was not copied"
+            ));
         }
         if let Some(input) = name.strip_prefix("input:") {
             let letter = |letter: char| match letter {
@@ -315,35 +320,34 @@ impl<'e> Reader<'e> {
             let variable = input.chars().map(letter).collect::<Option<String>>();
             let variable = variable.unwrap_or_default();
             if is_variable(&variable) {
-                self.notes.push(format!(
-                    "what its program asks for as {input} comes from {variable} here"
-                ));
+                self.notes
+                    .push(format!("set {variable} to the value of the input {input}"));
                 return Ok(variable);
             }
         }
         let name = name.strip_prefix("env:").unwrap_or(name);
-        if is_variable(name) && !OF_EDITORS.contains(&name) {
+        if is_variable(name) && !EDITOR_VARIABLES.contains(&name) {
             Ok(name.to_owned())
         } else {
             Err(format!(
-                "{what} wants ${{{inner}}}, which only its own program knows"
+                "{what} uses ${{{inner}}}, which only its own program can fill in"
             ))
         }
     }
 
-    fn stdio(&mut self) -> Result<How, String> {
+    fn stdio(&mut self) -> Result<Endpoint, String> {
         let command = self
             .text(&["command", "cmd"])
             .filter(|command| !command.trim().is_empty())
             .map(|command| self.editor.fill(command))
-            .ok_or("its command is not text")?;
+            .ok_or("its command is not a string")?;
         let mut args = Vec::new();
-        if let Some(said) = self.said.get("args").filter(|said| !said.is_null()) {
-            for arg in said.as_array().ok_or("its args are no list")? {
-                let arg = arg.as_str().ok_or("its args are not all texts")?;
+        if let Some(list) = self.fields.get("args").filter(|list| !list.is_null()) {
+            for arg in list.as_array().ok_or("its args are not a list")? {
+                let arg = arg.as_str().ok_or("its args are not all strings")?;
                 let arg = self.editor.fill(arg);
-                args.push(match wanted_of_editor(&arg) {
-                    Some(_) => self.with_names("its command", &arg)?,
+                args.push(match program_variable(&arg) {
+                    Some(_) => self.normalize_variables("its command", &arg)?,
                     None => arg,
                 });
             }
@@ -352,44 +356,41 @@ impl<'e> Reader<'e> {
         if let Some(name) = [Some(&command), cwd.as_ref()]
             .into_iter()
             .flatten()
-            .find_map(|word| wanted_of_editor(word))
+            .find_map(|text| program_variable(text))
         {
             return Err(format!(
-                "its command or directory wants ${{{name}}}, which only its own program knows"
+                "its command or directory uses ${{{name}}}, which only its own program can fill in"
             ));
         }
-        for word in std::iter::once(&command).chain(&args).chain(&cwd) {
-            if word.contains(text::is_hostile) {
-                return Err(
-                    "its command has line breaks or characters in it that cannot be seen"
-                        .to_owned(),
-                );
+        for text in std::iter::once(&command).chain(&args).chain(&cwd) {
+            if text.contains(text::is_hostile) {
+                return Err("its command contains a control or invisible character".to_owned());
             }
         }
         if holds_secret(&args) {
-            return Err("its arguments hold what looks like a secret, and none is copied; let its program read it from \
-                        a variable"
+            return Err("its arguments seem to contain a secret, and secrets are never copied; pass it in an environment \
+                        variable"
                 .to_owned());
         }
         let mut env = Vec::new();
         for key in ["env", "envs"] {
-            let Some(said) = self.said.get(key).and_then(Value::as_object) else {
+            let Some(fields) = self.fields.get(key).and_then(Value::as_object) else {
                 continue;
             };
-            for (name, value) in said {
-                env.push((name.clone(), self.of_environment(name, value)?));
+            for (name, value) in fields {
+                env.push((name.clone(), self.env_value(name, value)?));
             }
         }
         for key in ["env_keys", "env_vars"] {
-            let listed = self.said.get(key).and_then(Value::as_array);
+            let listed = self.fields.get(key).and_then(Value::as_array);
             for name in listed.into_iter().flatten().filter_map(Value::as_str) {
                 let value = Value::String(format!("${{{name}}}"));
-                env.push((name.to_owned(), self.of_environment(name, &value)?));
+                env.push((name.to_owned(), self.env_value(name, &value)?));
             }
         }
         env.sort_by(|(one, _), (other, _)| one.cmp(other));
         env.dedup_by(|(one, _), (other, _)| one == other);
-        Ok(How::Stdio(Program {
+        Ok(Endpoint::Stdio(Program {
             command,
             args,
             env,
@@ -397,26 +398,26 @@ impl<'e> Reader<'e> {
         }))
     }
 
-    /// A variable that the program is given.
-    fn of_environment(&mut self, name: &str, value: &Value) -> Result<Template, String> {
+    /// The value of a variable in the environment of the program; a literal secret becomes a variable.
+    fn env_value(&mut self, name: &str, value: &Value) -> Result<Template, String> {
         if !is_variable(name) {
-            return Err("its environment has a name that no variable can have".to_owned());
+            return Err("its environment has an invalid variable name".to_owned());
         }
         let value = match value {
             Value::String(text) => self.editor.fill(text),
             Value::Number(number) => number.to_string(),
-            Value::Bool(switch) => switch.to_string(),
-            _ => return Err(format!("its variable {name} is not text")),
+            Value::Bool(boolean) => boolean.to_string(),
+            _ => return Err(format!("its variable {name} is not a string")),
         };
         if value.contains(text::is_hostile) {
             return Err(format!(
-                "its variable {name} has line breaks or characters in it that cannot be seen"
+                "its variable {name} contains a control or invisible character"
             ));
         }
-        let written = self.with_names(&format!("its variable {name}"), &value)?;
+        let written = self.normalize_variables(&format!("its variable {name}"), &value)?;
         if is_secret(name, &written) {
             self.notes.push(format!(
-                "the secret in its variable {name} was not copied: put it into {name}"
+                "the secret in its variable {name} was not copied; set {name} to it"
             ));
             return Template::parse(format!("${{{name}}}"));
         }
@@ -424,47 +425,47 @@ impl<'e> Reader<'e> {
     }
 }
 
-/// Where an entry says that its server is.
-fn address(text: &str) -> Result<Url, String> {
-    // A URL parser passes over line breaks; a person sees two lines.
+/// Parses the URL of an entry; refuses one that contains a variable or a secret.
+fn parse_url(text: &str) -> Result<Url, String> {
+    // URL parsers ignore line breaks, so the user would see another URL.
     if text.contains(|letter: char| letter.is_whitespace() || text::is_hostile(letter)) {
-        return Err("its address has characters that none may have".to_owned());
+        return Err("its url contains spaces or invisible characters".to_owned());
     }
     if text.contains('$') || text.contains("{{") {
         return Err(format!(
-            "its address {} holds a variable, and longhaul puts none into an address; add it with the address written out",
+            "its url {} contains a variable, and longhaul expands none in a url; add the server with its full url",
             place::shown(text)
         ));
     }
     let has_password = |url: Url| !url.username().is_empty() || url.password().is_some();
     if Url::parse(text).is_ok_and(has_password) {
-        return Err("its address holds a password, and none is copied".to_owned());
+        return Err("its url contains a password, and passwords are never copied".to_owned());
     }
-    let url = url_of(text).map_err(|why| format!("its address cannot be used: {why}"))?;
+    let url = url_of(text).map_err(|why| format!("its url is invalid: {why}"))?;
     let is_key = |(name, value): (std::borrow::Cow<'_, str>, std::borrow::Cow<'_, str>)| {
         is_secret_name(&name) || looks_like_token(&value)
     };
     if url.query_pairs().any(is_key) {
         return Err(format!(
-            "its address {} holds what looks like a key, and none is copied; add it yourself if it is none",
+            "its url {} seems to contain a key, and keys are never copied; add the server yourself if it is not a key",
             place::shown(text)
         ));
     }
     Ok(url)
 }
 
-/// The first variable of a text that is written in the words of an editor.
-fn wanted_of_editor(word: &str) -> Option<&str> {
-    let mut names = word
+/// The first variable in the text that is in the syntax of another program.
+fn program_variable(text: &str) -> Option<&str> {
+    let mut names = text
         .split("${")
         .skip(1)
         .filter_map(|rest| Some(rest.split_once('}')?.0));
     names.find(|name| {
-        OF_EDITORS.contains(name) || name.starts_with("env:") || name.starts_with("input:")
+        EDITOR_VARIABLES.contains(name) || name.starts_with("env:") || name.starts_with("input:")
     })
 }
 
-/// Whether a secret was written out among the arguments of a program.
+/// Whether the arguments contain a literal secret.
 fn holds_secret(args: &[String]) -> bool {
     let is_literal = |value: &str| !value.is_empty() && !value.contains('$');
     let is_named = |arg: &String| match arg.split_once(['=', ':']) {

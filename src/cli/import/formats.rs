@@ -1,33 +1,37 @@
-//! The files in which other programs keep their MCP servers: JSON with comments, TOML or YAML, each with its own words.
+//! Parses the files in which other programs keep their MCP servers: JSON with comments, TOML or YAML, each with its own keys.
 //!
-//! Must not know of files, screens or the environment: a text goes in, entries come out. Invariants: nothing of a file
-//! that cannot be read is repeated in words, because it may be any file of the user's; no variable is ever filled in.
+//! Must not know of files, screens or the environment: a text goes in, entries come out. Invariants: errors never quote
+//! the text, because it may be any file of the user's; variables are never expanded.
 
 use std::path::Path;
 
 use serde_json::{Map, Value};
 use toml::de::{DeTable, DeValue};
 
-use super::entry::{Editor, Entry, read};
+use super::entry::{Editor, ImportEntry, read};
 
-/// How deep tables stand in each other in a real file, with room.
-const DEPTH: usize = 64;
-/// Aliases that a YAML file may use: each can be as long as the file.
-const ALIASES: usize = 64;
+/// The deepest nesting allowed, well above that of real files.
+const MAX_DEPTH: usize = 64;
+/// The most aliases in a YAML file; each can expand to the size of the file.
+const MAX_ALIASES: usize = 64;
 
-/// Whose words an entry is written in, where they differ from everybody's.
+/// How an entry must be read, where programs differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
-    /// `url` without a type is HTTP.
+    /// `url` without a type means HTTP.
     Common,
-    /// Gemini CLI: `url` is HTTP+SSE, `httpUrl` is HTTP, and `$NAME` is a variable.
+    /// Gemini CLI: `url` means HTTP+SSE, `httpUrl` means HTTP, and `$NAME` is a variable.
     Gemini,
-    /// Goose: `$NAME` is a variable, and what is built in has a type of its own.
+    /// Goose: `$NAME` is a variable, and built-in extensions have their own types.
     Goose,
 }
 
-/// Reads the text of a file called `path`, with what its editor would fill in; fails in words that go on after `FILE: `.
-pub(super) fn entries(path: &Path, text: &str, editor: &Editor) -> Result<Vec<Entry>, String> {
+/// Reads the text of the file at `path`, with the values of its editor filled in. Errors follow `FILE: ` in a message.
+pub(super) fn entries(
+    path: &Path,
+    text: &str,
+    editor: &Editor,
+) -> Result<Vec<ImportEntry>, String> {
     let extension = path.extension().and_then(|extension| extension.to_str());
     let (value, dialect) = match extension {
         Some("toml") => (toml(text)?, Dialect::Common),
@@ -35,10 +39,10 @@ pub(super) fn entries(path: &Path, text: &str, editor: &Editor) -> Result<Vec<En
         _ => (json(text)?, dialect_of(path)),
     };
     let Value::Object(file) = value else {
-        return Err("it holds no table at its top, so no servers".to_owned());
+        return Err("its top level is not a table".to_owned());
     };
     let mut groups: Vec<&Map<String, Value>> = Vec::new();
-    let place = |keys: &[&str]| {
+    let table_at = |keys: &[&str]| {
         let mut here = Some(&file);
         for key in keys {
             here = here.and_then(|here| here.get(*key)?.as_object());
@@ -53,14 +57,14 @@ pub(super) fn entries(path: &Path, text: &str, editor: &Editor) -> Result<Vec<En
         &["mcp_servers"],
         &["extensions"],
     ] {
-        groups.extend(place(keys));
+        groups.extend(table_at(keys));
     }
-    // Claude Code keeps those of each project under its directory.
-    let projects = place(&["projects"]).into_iter().flat_map(Map::values);
+    // Claude Code keeps the servers of each project under the path of its directory.
+    let projects = table_at(&["projects"]).into_iter().flat_map(Map::values);
     groups.extend(projects.filter_map(|project| project.get("mcpServers")?.as_object()));
     if groups.is_empty() {
         return Err(
-            "it names no MCP servers: no mcpServers, servers, mcp_servers or extensions".to_owned(),
+            "no MCP servers found (no mcpServers, servers, mcp_servers or extensions)".to_owned(),
         );
     }
     let all = groups.into_iter().flatten();
@@ -95,10 +99,10 @@ fn json(text: &str) -> Result<Value, String> {
             .bytes()
             .take(error.range().start)
             .filter(|byte| *byte == b'\n');
-        format!("it cannot be read as JSON, line {}", line.count() + 1)
+        format!("invalid JSON at line {}", line.count() + 1)
     })?;
-    if is_deeper(&value, DEPTH) {
-        return Err("its tables stand too deep in each other".to_owned());
+    if is_deeper(&value, MAX_DEPTH) {
+        return Err("its tables are nested too deeply".to_owned());
     }
     Ok(value)
 }
@@ -118,13 +122,13 @@ fn yaml(text: &str) -> Result<Value, String> {
     let options = serde_saphyr::options! {
         with_snippet: false,
         budget: serde_saphyr::budget! {
-            max_depth: DEPTH,
-            max_aliases: ALIASES,
+            max_depth: MAX_DEPTH,
+            max_aliases: MAX_ALIASES,
         },
     };
     serde_saphyr::from_str_with_options(text, options).map_err(|error| {
         let line = error.location().map_or(1, |location| location.line());
-        format!("it cannot be read as YAML, line {line}")
+        format!("invalid YAML at line {line}")
     })
 }
 
@@ -132,7 +136,7 @@ fn toml(text: &str) -> Result<Value, String> {
     let table = DeTable::parse(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         let line = text.bytes().take(at).filter(|byte| *byte == b'\n').count();
-        format!("it cannot be read as TOML, line {}", line + 1)
+        format!("invalid TOML at line {}", line + 1)
     })?;
     Ok(of_table(table.get_ref()))
 }
@@ -145,7 +149,7 @@ fn of_table(table: &DeTable<'_>) -> Value {
     Value::Object(table.iter().map(entry).collect())
 }
 
-/// Numbers and dates mean nothing in a server's table but themselves.
+/// Numbers and dates become text, which is how a server's settings use them.
 fn of_toml(value: &DeValue<'_>) -> Value {
     match value {
         DeValue::String(text) => Value::String(text.to_string()),

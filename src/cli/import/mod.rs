@@ -1,22 +1,22 @@
-//! `servers import`: the servers that other programs know, taken over with a line for each on what became of it.
+//! `servers import`: imports the servers of other programs and reports the outcome of each.
 //!
-//! Invariants: nobody is contacted and nothing is started; a variable goes to a host only after a consent that names
-//! both; what cannot be taken is told with its reason.
+//! Invariants: no server is contacted or started; a variable goes to a host only after a consent that names both; every
+//! skipped entry is reported with its reason.
 
 mod entry;
 mod formats;
-mod places;
+mod locations;
 
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use self::entry::{Editor, Entry, Taken};
+use self::entry::{Editor, ImportEntry, ImportableServer};
 use super::{
     Context,
     adopt::confirm,
-    args::Import,
-    config::{self, Config, Edit, How, Written, digest},
+    args::ImportArgs,
+    config::{self, Config, ConfigEdit, Endpoint, NewServer, digest},
     fail::{Fail, code},
     json as documents, quoted, servers,
 };
@@ -26,72 +26,101 @@ use crate::{
     store::{Paths, Reader},
 };
 
-/// What became of an entry.
-struct Told {
-    file: String,
-    /// As the file calls it.
-    name: String,
-    /// What it is called here, where it is.
-    known_as: Option<String>,
-    /// `taken`, `known` or `skipped`.
-    outcome: &'static str,
-    kind: Option<&'static str>,
-    /// Its url or command, for people.
-    place: Option<String>,
-    /// Its variables, and whether they may go to it.
-    variables: Vec<String>,
-    is_agreed: bool,
-    /// Why it was skipped, or what has to be known of it.
-    words: Vec<String>,
-    /// What it waits for, with the command that gives it.
-    wants: Option<String>,
+/// What was done with an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ImportOutcome {
+    Imported,
+    /// Would be imported; shown before the user agrees.
+    New,
+    /// Already in the configuration.
+    Known,
+    Skipped,
 }
 
-/// What another program's file says of a server, for those who attack its reader.
+impl ImportOutcome {
+    fn label(self) -> &'static str {
+        match self {
+            Self::Imported => "imported",
+            Self::New => "new",
+            Self::Known => "known",
+            Self::Skipped => "skipped",
+        }
+    }
+
+    /// The value in JSON output.
+    fn key(self) -> &'static str {
+        match self {
+            Self::Imported => "taken",
+            other => other.label(),
+        }
+    }
+}
+
+/// An entry and what was done with it.
+struct EntryReport {
+    file: String,
+    /// As in the file.
+    name: String,
+    /// Its name in the configuration, if it is there.
+    known_as: Option<String>,
+    outcome: ImportOutcome,
+    kind: Option<&'static str>,
+    /// Its URL or command line, for messages.
+    location: Option<String>,
+    variables: Vec<String>,
+    /// Whether the variables may be sent to the server.
+    has_consent: bool,
+    /// Why it was skipped, or what the user should know about it.
+    notes: Vec<String>,
+    /// The consent or approval that it needs, with the command that gives it.
+    needs: Option<String>,
+}
+
+/// A server in another program's file, for the fuzz tests.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Imported {
-    /// What it is called there.
+    /// Its name in the file.
     pub name: String,
-    /// The texts that would be kept of it, its url or command first; or why it is passed over.
+    /// The texts that would be kept, the URL or command first; or why it is skipped.
     pub outcome: Result<Vec<String>, String>,
 }
 
 impl Imported {
-    /// Reads the text of a file called `path`; fails in words that go on after `FILE: `.
+    /// Reads the text of the file at `path`. Errors follow `FILE: ` in a message.
     pub fn read(path: &Path, text: &str) -> Result<Vec<Self>, String> {
-        let kept = |taken: Taken| {
-            let (mut kept, templates) = match taken.how {
-                How::Http { url, headers, .. } => (vec![url], headers),
-                How::Stdio(Program {
+        let kept = |server: ImportableServer| {
+            let (mut kept, templates) = match server.endpoint {
+                Endpoint::Http { url, headers, .. } => (vec![url], headers),
+                Endpoint::Stdio(Program {
                     command, args, env, ..
                 }) => (std::iter::once(command).chain(args).collect(), env),
             };
             kept.extend(templates.into_iter().map(|(_, value)| value.into()));
             kept
         };
-        let shown = |entry: Entry| Self {
+        let imported = |entry: ImportEntry| Self {
             name: entry.name,
             outcome: entry.outcome.map(kept),
         };
         let entries = formats::entries(path, text, &Editor::default())?;
-        Ok(entries.into_iter().map(shown).collect())
+        Ok(entries.into_iter().map(imported).collect())
     }
 }
 
-/// Whether the variables in the headers of the server of this name may go to this url.
-type Agree<'a> = dyn FnMut(&str, &str, &[(String, Template)]) -> Result<bool, Fail> + 'a;
+/// Asks whether the variables in the headers of a server may be sent; takes its name, URL and headers.
+type AskConsent<'a> = dyn FnMut(&str, &str, &[(String, Template)]) -> Result<bool, Fail> + 'a;
 
 /// `servers import`.
-pub(super) fn import(context: &mut Context<'_>, import: &Import) -> Result<u8, Fail> {
+pub(super) fn import(context: &mut Context<'_>, import: &ImportArgs) -> Result<u8, Fail> {
     context.may_act()?;
     let files = match &import.file {
         Some(file) => vec![file.clone()],
-        None => places::known(),
+        None => locations::existing(),
     };
     if files.is_empty() {
         context.terminal.remark(&format!(
-            "{}; `longhaul servers import FILE` reads any",
+            "{}; import another file with `longhaul servers import FILE`",
             Findings::NONE
         ));
         return Ok(code::OK);
@@ -99,67 +128,65 @@ pub(super) fn import(context: &mut Context<'_>, import: &Import) -> Result<u8, F
     if let Some(file) = &import.file
         && let Err(why) = read(file)
     {
-        let words = format!(
-            "could not import {}: {why}; nothing was taken",
-            file.display()
-        );
-        return Err(Fail::usage(text::clean_line(&words)));
+        let message = format!("could not import {}: {why}", file.display());
+        return Err(Fail::usage(text::clean_line(&message)));
     }
-    let servers = Known::of(context.config()?, &context.paths);
-    let mut agree = |name: &str, url: &str, headers: &[(String, Template)]| {
+    let servers = ExistingServers::of(context.config()?, &context.paths);
+    let mut ask_consent = |name: &str, url: &str, headers: &[(String, Template)]| {
         if import.yes || !context.terminal.is_for_people() {
             return Ok(import.yes);
         }
-        for line in servers::goes_where(url, headers) {
+        for line in servers::header_destinations(url, headers, "would go") {
             let line = format!("{}: {line}", text::clean_line(name));
             context.terminal.say(&line);
         }
-        confirm(context, "agree? y/N")
+        confirm(context, "allow? y/N")
     };
-    let (edit, told) = plan(&files, servers, &mut agree)?;
-    if told.iter().any(Told::is_taken) {
+    let (edit, reports) = plan(&files, servers, &mut ask_consent)?;
+    if reports.iter().any(EntryReport::is_imported) {
         edit.save()?;
-        super::servers::tell_drivers(context);
+        servers::notify_drivers(context);
     }
-    say(context, &told)?;
-    let is_refused = told.iter().all(|one| one.outcome == "skipped") && import.file.is_some();
+    print(context, &reports)?;
+    let is_skipped = |report: &EntryReport| report.outcome == ImportOutcome::Skipped;
+    let is_refused = reports.iter().all(is_skipped) && import.file.is_some();
     Ok(if is_refused { code::REFUSED } else { code::OK })
 }
 
-/// The same for the screen: what there is, or what became of it. Nothing is agreed to there.
-pub(super) fn findings(paths: &Paths, takes: bool) -> Result<Findings, String> {
+/// As [`import`], for the screen: lists what would be imported, or with `does_import` imports it. Gives no consent.
+pub(super) fn findings(paths: &Paths, does_import: bool) -> Result<Findings, String> {
     let found = || -> Result<Findings, Fail> {
         let path = config::path();
         let config = config::read(path.as_deref()).map_err(Fail::usage)?;
-        let (edit, mut told) = plan(
-            &places::known(),
-            Known::of(&config, paths),
+        let (edit, mut reports) = plan(
+            &locations::existing(),
+            ExistingServers::of(&config, paths),
             &mut |_, _, _| Ok(false),
         )?;
-        let new = told.iter().filter(|one| one.is_taken()).count();
-        if !takes {
-            for one in told.iter_mut().filter(|one| one.is_taken()) {
-                one.outcome = "new";
+        let new = reports.iter().filter(|report| report.is_imported()).count();
+        if !does_import {
+            for report in reports.iter_mut().filter(|report| report.is_imported()) {
+                report.outcome = ImportOutcome::New;
             }
         }
         let (mut server_configs, mut waiting) = (ServerConfigs::default(), Vec::new());
-        if takes && new > 0 {
+        if does_import && new > 0 {
             edit.save()?;
             let config = config::read(path.as_deref()).map_err(Fail::usage)?;
-            let ours = told.iter().filter(|one| one.is_taken());
-            let is_taken = |name: &ServerName| {
-                let mut known_as = ours.clone().filter_map(|one| one.known_as.as_deref());
-                known_as.any(|known| known == name.as_str())
+            let imported = reports.iter().filter(|report| report.is_imported());
+            let is_imported = |name: &ServerName| {
+                let mut names = imported.clone().filter_map(|it| it.known_as.as_deref());
+                names.any(|imported| imported == name.as_str())
             };
             let withheld = config.servers.iter();
             let withheld = withheld.filter(|server| server.withheld.is_some());
             let withheld = withheld.map(|server| server.name.clone());
-            waiting = withheld.filter(is_taken).collect();
+            waiting = withheld.filter(is_imported).collect();
             server_configs = config::server_configs(config.servers);
         }
         Ok(Findings {
-            // The screen asks for what the taken ones want at once.
-            lines: lines(&told, !takes),
+            // After the import the screen asks for consent itself.
+            lines: lines(&reports, !does_import),
             new,
             server_configs,
             waiting,
@@ -168,167 +195,173 @@ pub(super) fn findings(paths: &Paths, takes: bool) -> Result<Findings, String> {
     found().map_err(Fail::into_words)
 }
 
-fn read(file: &Path) -> Result<Vec<Entry>, String> {
-    places::text_of(file).and_then(|text| formats::entries(file, &text, &places::editor_of(file)))
+fn read(file: &Path) -> Result<Vec<ImportEntry>, String> {
+    let text = locations::read_text(file)?;
+    formats::entries(file, &text, &locations::editor_for(file))
 }
 
-/// What becomes of every entry of the files, and the file of configuration with those that are taken.
+/// Adds the servers of the files to the configuration, without saving it, and reports on every entry.
 fn plan(
     files: &[PathBuf],
-    mut servers: Known,
-    agree: &mut Agree<'_>,
-) -> Result<(Edit, Vec<Told>), Fail> {
-    let mut edit = Edit::open(config::path())?;
-    let mut told = Vec::new();
+    mut servers: ExistingServers,
+    ask_consent: &mut AskConsent<'_>,
+) -> Result<(ConfigEdit, Vec<EntryReport>), Fail> {
+    let mut edit = ConfigEdit::open(config::path())?;
+    let mut reports = Vec::new();
     for file in files {
         let entries = match read(file) {
             Ok(entries) => entries,
             Err(why) => {
-                told.push(Told::skipped(file, String::new(), why));
+                reports.push(EntryReport::skipped(file, String::new(), why));
                 continue;
             }
         };
         for entry in entries {
-            told.push(match entry.outcome {
-                Err(why) => Told::skipped(file, entry.name, why),
-                Ok(taken) => take(&mut edit, &mut servers, agree, file, (entry.name, taken))?,
+            reports.push(match entry.outcome {
+                Err(why) => EntryReport::skipped(file, entry.name, why),
+                Ok(server) => add(
+                    &mut edit,
+                    &mut servers,
+                    ask_consent,
+                    file,
+                    (entry.name, server),
+                )?,
             });
         }
     }
-    Ok((edit, told))
+    Ok((edit, reports))
 }
 
-/// Puts one server into the file of configuration, unless it is there.
-fn take(
-    edit: &mut Edit,
-    servers: &mut Known,
-    agree: &mut Agree<'_>,
+/// Adds one server to the configuration, unless it is there.
+fn add(
+    edit: &mut ConfigEdit,
+    servers: &mut ExistingServers,
+    ask_consent: &mut AskConsent<'_>,
     file: &Path,
-    (name, taken): (String, Taken),
-) -> Result<Told, Fail> {
-    let Taken { mut how, notes } = taken;
-    let at = place_of(&how);
-    let mut told = Told {
-        outcome: "taken",
-        place: Some(at.clone()),
-        words: notes,
-        ..Told::skipped(file, name, String::new())
+    (name, server): (String, ImportableServer),
+) -> Result<EntryReport, Fail> {
+    let ImportableServer {
+        mut endpoint,
+        notes,
+    } = server;
+    let location = location(&endpoint);
+    let mut report = EntryReport {
+        outcome: ImportOutcome::Imported,
+        location: Some(location.clone()),
+        notes,
+        ..EntryReport::skipped(file, name, String::new())
     };
-    told.describe(&how);
-    let headers = match &how {
-        How::Http { headers, .. } => headers.clone(),
-        How::Stdio { .. } => Vec::new(),
+    report.describe(&endpoint);
+    let headers = match &endpoint {
+        Endpoint::Http { headers, .. } => headers.clone(),
+        Endpoint::Stdio { .. } => Vec::new(),
     };
-    let mut place = Place {
-        name: told.name.trim().to_owned(),
-        at,
+    let mut identity = ServerIdentity {
+        name: report.name.trim().to_owned(),
+        location,
         headers,
     };
-    if let Some(known) = servers.at(&place) {
-        told.outcome = "known";
-        told.words = vec![format!("is in your configuration already, as {known}")];
-        told.known_as = Some(known);
-        return Ok(told);
+    if let Some(known) = servers.find(&identity) {
+        report.outcome = ImportOutcome::Known;
+        report.notes = vec![format!("already in your configuration as {known}")];
+        report.known_as = Some(known);
+        return Ok(report);
     }
-    let own = ServerName::free(told.name.trim(), |name| servers.has(name));
+    let own = ServerName::free(report.name.trim(), |name| servers.has(name));
     let own = own.as_str().to_owned();
-    if let How::Http {
+    if let Endpoint::Http {
         url,
         headers,
         consent,
         ..
-    } = &mut how
-        && !told.variables.is_empty()
+    } = &mut endpoint
+        && !report.variables.is_empty()
     {
-        told.is_agreed = agree(&own, url, headers)?;
-        if told.is_agreed {
+        report.has_consent = ask_consent(&own, url, headers)?;
+        if report.has_consent {
             *consent = Some(digest(url, headers));
-            let lines = servers::goes_where(url, headers);
-            told.words.extend(
-                lines
-                    .iter()
-                    .map(|line| line.replacen("would go", "goes", 1)),
-            );
+            let lines = servers::header_destinations(url, headers, "goes");
+            report.notes.extend(lines);
         } else {
-            told.wants = Some(format!(
+            report.needs = Some(format!(
                 "needs consent for {}: longhaul servers consent {}",
-                told.variables.join(", "),
+                report.variables.join(", "),
                 quoted(&own)
             ));
         }
     }
-    if let How::Stdio(_) = how {
-        told.wants = Some(format!(
-            "stdio, not started: needs approval: longhaul servers approve {}",
+    if let Endpoint::Stdio(_) = endpoint {
+        report.needs = Some(format!(
+            "stdio, needs approval: longhaul servers approve {}",
             quoted(&own)
         ));
     }
-    place.name.clone_from(&own);
-    servers.places.push(place);
-    edit.add(&Written {
+    identity.name.clone_from(&own);
+    servers.configured.push(identity);
+    edit.add(&NewServer {
         name: own.clone(),
-        how,
-        // It is read from any directory later.
+        endpoint,
+        // Absolute, because the configuration is read from any directory.
         imported_from: std::path::absolute(file)
             .ok()
             .map(|file| file.display().to_string()),
     });
-    told.known_as = Some(own);
-    Ok(told)
+    report.known_as = Some(own);
+    Ok(report)
 }
 
-/// How a server of the configuration is reached.
-struct Place {
+/// What tells one server from another.
+struct ServerIdentity {
     name: String,
-    /// Its URL or its command line.
-    at: String,
+    /// Its URL or command line.
+    location: String,
     headers: Vec<(String, Template)>,
 }
 
-/// The servers that are there.
-struct Known {
-    /// Those of the configuration.
-    places: Vec<Place>,
-    /// Those that only a session knows. What the configuration says of such a name would be said of the server that
-    /// its tasks mean, so a file of somebody else's must not choose it.
-    of_sessions: Vec<String>,
+/// The servers in the configuration and in all sessions.
+struct ExistingServers {
+    configured: Vec<ServerIdentity>,
+    /// Names in any session. A server in the configuration applies to the tasks of a session server with the same name, so
+    /// an imported file must not choose such a name.
+    session_names: Vec<String>,
 }
 
-impl Known {
+impl ExistingServers {
     fn of(config: &Config, paths: &Paths) -> Self {
-        let places = config.servers.iter().map(|server| Place {
+        let configured = config.servers.iter().map(|server| ServerIdentity {
             name: server.name.as_str().to_owned(),
-            at: match &server.program {
+            location: match &server.program {
                 Some(program) => servers::command_line(program),
                 None => server.url.clone().unwrap_or_default(),
             },
             headers: server.headers.clone(),
         });
         Self {
-            places: places.collect(),
-            of_sessions: names_in_sessions(paths),
+            configured: configured.collect(),
+            session_names: names_in_sessions(paths),
         }
     }
 
     fn has(&self, name: &str) -> bool {
-        self.places.iter().any(|known| known.name == name)
-            || self.of_sessions.iter().any(|known| known == name)
+        self.configured.iter().any(|known| known.name == name)
+            || self.session_names.iter().any(|known| known == name)
     }
 
-    /// The name of the server that is reached in this way. With other headers it may be another account there, unless
-    /// it has the same name: then somebody mended what was taken over.
-    fn at(&self, place: &Place) -> Option<String> {
-        let is_it = |known: &&Place| {
-            known.at == place.at && (known.headers == place.headers || known.name == place.name)
+    /// The name of the configured server that is the same as `server`. Other headers may mean another account, unless the
+    /// name is the same: then the user has edited an imported server.
+    fn find(&self, server: &ServerIdentity) -> Option<String> {
+        let is_same = |known: &&ServerIdentity| {
+            known.location == server.location
+                && (known.headers == server.headers || known.name == server.name)
         };
-        self.places
+        self.configured
             .iter()
-            .find(is_it)
+            .find(is_same)
             .map(|known| known.name.clone())
     }
 }
 
-/// The names of the servers that any session knows; one that cannot be read knows none.
+/// The names of the servers in all sessions that can be read.
 fn names_in_sessions(paths: &Paths) -> Vec<String> {
     let sessions = paths.all().unwrap_or_default();
     let links = |paths: &Paths| Reader::open(paths).ok()?.links().ok();
@@ -336,31 +369,32 @@ fn names_in_sessions(paths: &Paths) -> Vec<String> {
     all.map(|link| link.name.as_str().to_owned()).collect()
 }
 
-/// A url, or a command as a shell takes it.
-fn place_of(how: &How) -> String {
-    match how {
-        How::Http { url, .. } => url.clone(),
-        How::Stdio(program) => servers::command_line(program),
+/// The URL or command line.
+fn location(endpoint: &Endpoint) -> String {
+    match endpoint {
+        Endpoint::Http { url, .. } => url.clone(),
+        Endpoint::Stdio(program) => servers::command_line(program),
     }
 }
 
-impl Told {
+impl EntryReport {
     fn skipped(file: &Path, name: String, why: String) -> Self {
         Self {
             file: text::clean_line(&file.display().to_string()).into_owned(),
             name,
             known_as: None,
-            outcome: "skipped",
+            outcome: ImportOutcome::Skipped,
             kind: None,
-            place: None,
+            location: None,
             variables: Vec::new(),
-            is_agreed: false,
-            words: vec![why],
-            wants: None,
+            has_consent: false,
+            notes: vec![why],
+            needs: None,
         }
     }
 
-    fn describe(&mut self, how: &How) {
+    /// Sets kind and variables.
+    fn describe(&mut self, endpoint: &Endpoint) {
         let variables = |templates: &[(String, Template)]| {
             let mut names: Vec<String> = Vec::new();
             for (_, value) in templates {
@@ -370,9 +404,9 @@ impl Told {
             names.dedup();
             names
         };
-        (self.kind, self.variables) = match how {
-            How::Http { headers, .. } => (Some("http"), variables(headers)),
-            How::Stdio(program) => {
+        (self.kind, self.variables) = match endpoint {
+            Endpoint::Http { headers, .. } => (Some("http"), variables(headers)),
+            Endpoint::Stdio(program) => {
                 let mut names = program.variables();
                 names.sort();
                 (Some("stdio"), names)
@@ -380,69 +414,70 @@ impl Told {
         };
     }
 
-    fn is_taken(&self) -> bool {
-        self.outcome == "taken"
+    fn is_imported(&self) -> bool {
+        self.outcome == ImportOutcome::Imported
     }
 
-    /// `taken lab: http://…; a note`.
-    fn line(&self, has_wants: bool) -> String {
+    /// E.g. `imported lab: http://127.0.0.1:8931/mcp; a note`.
+    fn line(&self, shows_needs: bool) -> String {
         let name = match &self.known_as {
             Some(known) if *known != self.name => format!("{} as {known}", self.name),
             _ => self.name.clone(),
         };
-        let place = self.place.as_deref().map(place::shown);
-        let place = place.into_iter().map(std::borrow::Cow::into_owned);
-        let wants = self.wants.iter().filter(|_| has_wants);
-        let parts: Vec<String> = place
-            .chain(self.words.iter().chain(wants).cloned())
+        let location = self.location.as_deref().map(place::shown);
+        let location = location.into_iter().map(std::borrow::Cow::into_owned);
+        let needs = self.needs.iter().filter(|_| shows_needs);
+        let parts: Vec<String> = location
+            .chain(self.notes.iter().chain(needs).cloned())
             .collect();
         let name = if name.is_empty() {
             String::new()
         } else {
             format!(" {name}")
         };
-        text::clean_line(&format!("{}{name}: {}", self.outcome, parts.join("; "))).into_owned()
+        let outcome = self.outcome.label();
+        text::clean_line(&format!("{outcome}{name}: {}", parts.join("; "))).into_owned()
     }
 }
 
-/// A line for each entry under the name of its file, or one document.
-fn say(context: &mut Context<'_>, told: &[Told]) -> Result<(), Fail> {
+/// Prints a line for each entry below the path of its file, or JSON.
+fn print(context: &mut Context<'_>, reports: &[EntryReport]) -> Result<(), Fail> {
     if context.global.json {
-        let document: Vec<Value> = told
+        let document: Vec<Value> = reports
             .iter()
-            .map(|one| {
+            .map(|report| {
                 json!({
-                    "file": one.file,
-                    "name": one.name,
-                    "known_as": one.known_as,
-                    "outcome": one.outcome,
-                    "kind": one.kind,
-                    "place": one.place.as_deref().map(place::shown),
-                    "variables": one.variables,
-                    "consent": one.is_agreed,
-                    "words": one.words.iter().chain(&one.wants).collect::<Vec<_>>(),
+                    "file": report.file,
+                    "name": report.name,
+                    "known_as": report.known_as,
+                    "outcome": report.outcome.key(),
+                    "kind": report.kind,
+                    "place": report.location.as_deref().map(place::shown),
+                    "variables": report.variables,
+                    "consent": report.has_consent,
+                    "words": report.notes.iter().chain(&report.needs).collect::<Vec<_>>(),
                 })
             })
             .collect();
         let document = documents::pretty(&Value::Array(document));
         return context.terminal.document(&document);
     }
-    for line in lines(told, true) {
+    for line in lines(reports, true) {
         context.terminal.line(&line)?;
     }
     Ok(())
 }
 
-/// A line for each entry under the name of its file.
-fn lines(told: &[Told], has_wants: bool) -> Vec<String> {
+/// A line for each entry below the path of its file.
+fn lines(reports: &[EntryReport], shows_needs: bool) -> Vec<String> {
     let mut lines = Vec::new();
     let mut file = None;
-    for one in told {
-        if file != Some(&one.file) {
-            lines.push(format!("{}:", one.file));
-            file = Some(&one.file);
+    for report in reports {
+        if file != Some(&report.file) {
+            lines.push(format!("{}:", report.file));
+            file = Some(&report.file);
         }
-        lines.push(format!("  {}", one.line(has_wants)));
+        lines.push(format!("  {}", report.line(shows_needs)));
     }
     lines
 }

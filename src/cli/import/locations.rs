@@ -1,4 +1,4 @@
-//! Where other programs keep their MCP servers, and the careful reading of a file that anybody may have put there.
+//! Where other programs keep their MCP servers, and safe reading of files that somebody else may have put there.
 
 use std::{
     fs::OpenOptions,
@@ -9,14 +9,14 @@ use std::{
 
 use super::entry::Editor;
 
-/// The largest file that is read: one of these programs keeps its whole history beside its servers.
-const BYTES: u64 = 8 << 20;
+/// The largest file that is read. Claude Code keeps its history in the same file as its servers.
+const MAX_BYTES: u64 = 8 << 20;
 
-/// The files that may be there, the user's own before those of the directory that longhaul was started in.
-pub(super) fn known() -> Vec<PathBuf> {
+/// The known files that exist, those of the user before those of the current directory.
+pub(super) fn existing() -> Vec<PathBuf> {
     let home = dirs::home_dir().unwrap_or_default();
     let settings = dirs::config_dir().unwrap_or_else(|| home.join(".config"));
-    let of_user = [
+    let user_files = [
         settings.join("Claude/claude_desktop_config.json"),
         home.join(".claude.json"),
         home.join(".cursor/mcp.json"),
@@ -31,7 +31,7 @@ pub(super) fn known() -> Vec<PathBuf> {
         home.join(".codex/config.toml"),
         home.join(".config/goose/config.yaml"),
     ];
-    let of_project = [
+    let project_files = [
         ".mcp.json",
         ".cursor/mcp.json",
         ".vscode/mcp.json",
@@ -39,49 +39,50 @@ pub(super) fn known() -> Vec<PathBuf> {
         ".codex/config.toml",
     ];
     let here = std::env::current_dir().unwrap_or_default();
-    let mut places: Vec<PathBuf> = Vec::new();
-    for place in of_user
-        .into_iter()
-        .chain(of_project.into_iter().map(|place| here.join(place)))
-    {
-        if place.is_absolute() && !places.contains(&place) && place.symlink_metadata().is_ok() {
-            places.push(place);
+    let project_files = project_files.into_iter().map(|file| here.join(file));
+    let mut files: Vec<PathBuf> = Vec::new();
+    for file in user_files.into_iter().chain(project_files) {
+        if file.is_absolute() && !files.contains(&file) && file.symlink_metadata().is_ok() {
+            files.push(file);
         }
     }
-    places
+    files
 }
 
-/// What the editor of this file fills into it. Only a file of a project tells which directory it is for.
-pub(super) fn editor_of(path: &Path) -> Editor {
+/// The values that the editor of this file would fill in. Only a project file has a workspace.
+pub(super) fn editor_for(path: &Path) -> Editor {
     let home = dirs::home_dir();
     let workspace = std::path::absolute(path).ok().and_then(|path| {
         let settings = path.parent()?;
-        let is_editors = settings.ends_with(".vscode") || settings.ends_with(".cursor");
-        settings.parent().filter(|_| is_editors).map(Path::to_owned)
+        let is_project_file = settings.ends_with(".vscode") || settings.ends_with(".cursor");
+        settings
+            .parent()
+            .filter(|_| is_project_file)
+            .map(Path::to_owned)
     });
-    let text_of = |path: PathBuf| path.into_os_string().into_string().ok();
+    let to_text = |path: PathBuf| path.into_os_string().into_string().ok();
     Editor {
         workspace: workspace
             .filter(|workspace| Some(workspace) != home.as_ref())
-            .and_then(text_of),
-        home: home.and_then(text_of),
+            .and_then(to_text),
+        home: home.and_then(to_text),
     }
 }
 
-/// The text of a plain file of a reasonable size; fails in words that go on after `FILE: `.
-pub(super) fn text_of(path: &Path) -> Result<String, String> {
+/// Reads a regular file of reasonable size. Errors follow `FILE: ` in a message.
+pub(super) fn read_text(path: &Path) -> Result<String, String> {
     if path
         .symlink_metadata()
         .is_ok_and(|found| found.is_symlink())
     {
-        // Whoever put the link into a directory would choose what is read.
+        // Otherwise whoever created the link would choose which file is read.
         let target = path.canonicalize().unwrap_or_default();
         return Err(format!(
-            "it is a link, and none is followed; if you trust it, import {} itself",
+            "symlinks are not followed; if you trust this one, import {} instead",
             target.display()
         ));
     }
-    // Checked above in words; the flags hold even if something is put there in between, and no pipe is waited for.
+    // The check above has the better message; the flags also cover a file swapped in since, and never wait for a pipe.
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     let file = OpenOptions::new()
         .read(true)
@@ -90,19 +91,19 @@ pub(super) fn text_of(path: &Path) -> Result<String, String> {
         .map_err(|error| error.to_string())?;
     let found = file.metadata().map_err(|error| error.to_string())?;
     if !found.is_file() {
-        return Err("it is not a regular file".to_owned());
+        return Err("not a regular file".to_owned());
     }
-    let too_large = || "it is too large for a list of servers".to_owned();
-    if found.len() > BYTES {
+    let too_large = || "too large for a list of servers".to_owned();
+    if found.len() > MAX_BYTES {
         return Err(too_large());
     }
     let mut text = String::new();
-    let read = file.take(BYTES + 1).read_to_string(&mut text);
+    let read = file.take(MAX_BYTES + 1).read_to_string(&mut text);
     let read = read.map_err(|error| match error.kind() {
-        ErrorKind::InvalidData => "it is not UTF-8 text".to_owned(),
+        ErrorKind::InvalidData => "not UTF-8 text".to_owned(),
         _ => error.to_string(),
     })?;
-    if u64::try_from(read).is_ok_and(|read| read > BYTES) {
+    if u64::try_from(read).is_ok_and(|read| read > MAX_BYTES) {
         return Err(too_large());
     }
     Ok(text)

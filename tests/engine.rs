@@ -13,7 +13,7 @@ use longhaul::{
     auth::{Keychain, Logins},
     demo,
     domain::{
-        Entry, HistoryEvent, Limits, NewCall, ServerName, ServerRef, SessionEvent, SessionRequest,
+        HistoryEntry, HistoryEvent, Limits, NewCall, ServerName, ServerRef, SessionEvent, SessionRequest,
         SessionResponse, Status, TaskId, TaskView,
     },
     engine::{Clock, FailPoint, Options, Session, Subscription},
@@ -84,7 +84,7 @@ impl Bench {
         })
     }
 
-    fn history(&self, id: &TaskId) -> Vec<Entry> {
+    fn history(&self, id: &TaskId) -> Vec<HistoryEntry> {
         Reader::open(&self.paths)
             .unwrap()
             .history(id, 0, 100_000)
@@ -148,7 +148,7 @@ async fn step(subscription: &Subscription, id: &TaskId, value: f64) {
     .await;
 }
 
-fn steps(history: &[Entry]) -> Vec<f64> {
+fn steps(history: &[HistoryEntry]) -> Vec<f64> {
     history
         .iter()
         .filter_map(|entry| match entry.what {

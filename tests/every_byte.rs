@@ -10,7 +10,7 @@
 mod support;
 
 use futures_util::{StreamExt as _, stream};
-use longhaul::domain::{Entry, HistoryEvent, LinkRecord, Status, Window};
+use longhaul::domain::{HistoryEntry, HistoryEvent, LinkRecord, Status, Window};
 use serde_json::json;
 use support::{
     proxy::FaultProxy,
@@ -119,7 +119,7 @@ async fn a_plain_call(end: &str) {
             whole += 1;
             resumed += usize::from(ran.gets > 0);
             // No way of cutting a chunked body looks like its end.
-            let is_cut = |entry: &&Entry| matches!(&entry.what, HistoryEvent::Contact { why, .. } if why.starts_with("cut: "));
+            let is_cut = |entry: &&HistoryEntry| matches!(&entry.what, HistoryEvent::Contact { why, .. } if why.starts_with("cut: "));
             let cuts = ran.history.iter().filter(is_cut).count();
             assert_eq!(cuts > 0, ran.gets > 0, "{end} at byte {byte}: {ran:#?}");
         }

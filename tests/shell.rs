@@ -21,7 +21,7 @@ use std::{
 use longhaul::{
     app::{Command, Event, Input, Setup, State, View},
     domain::{
-        Chord, Connectivity, Entry, HistoryEvent, Key, LeaveImpact, Level, Mono, NewCall, Progress,
+        Chord, Connectivity, HistoryEntry, HistoryEvent, Key, LeaveImpact, Level, Mono, NewCall, Progress,
         Question, QuestionWay, ServerName, SessionEvent, SessionRequest, SessionRequestId, Stamp,
         Status, Task, TaskId, TaskView, Wall,
     },
@@ -70,7 +70,7 @@ struct World {
     commands: Vec<Command>,
     asks: Vec<SessionRequest>,
     reads: Vec<(TaskId, u64)>,
-    history: Vec<Entry>,
+    history: Vec<HistoryEntry>,
     is_file_broken: bool,
     screen: Screen,
 }
@@ -144,13 +144,13 @@ impl Services for FakeBackstage {
         self.0.borrow_mut().asks.push(what);
     }
 
-    fn history(&mut self, task: &TaskId, after_seq: u64) -> Result<(Vec<Entry>, u64), String> {
+    fn history(&mut self, task: &TaskId, after_seq: u64) -> Result<(Vec<HistoryEntry>, u64), String> {
         let mut world = self.0.borrow_mut();
         world.reads.push((task.clone(), after_seq));
         if world.is_file_broken {
             return Err("could not read the session: the disk is gone".to_owned());
         }
-        let is_new = |entry: &&Entry| entry.seq > after_seq;
+        let is_new = |entry: &&HistoryEntry| entry.seq > after_seq;
         Ok((world.history.iter().filter(is_new).cloned().collect(), 0))
     }
 
@@ -428,8 +428,8 @@ fn drives() -> Line {
     })
 }
 
-fn said(seq: u64) -> Entry {
-    Entry {
+fn said(seq: u64) -> HistoryEntry {
+    HistoryEntry {
         seq,
         at: Wall(WALL),
         attempt: 1,

@@ -16,7 +16,7 @@ use std::{
 
 use longhaul::{
     domain::{
-        Answer, Attempt, ControlKind, ControlRequest, Cursors, Entry, HistoryEvent, Level,
+        Answer, Attempt, ControlKind, ControlRequest, Cursors, HistoryEntry, HistoryEvent, Level,
         LinkRecord, LostReason, NewCall, Occasion, Phase, Progress, ProtocolVersion, Question,
         QuestionWay, Resumability, Row, ServerName, Status, Task, TaskError, TaskErrorKind, TaskId,
         Tell, Tool, Wall, Window,
@@ -87,8 +87,8 @@ fn attempt(number: u32) -> Attempt {
     }
 }
 
-fn step(seq: u64, attempt: u32) -> Entry {
-    Entry {
+fn step(seq: u64, attempt: u32) -> HistoryEntry {
+    HistoryEntry {
         seq,
         at: Wall(NOW.0 + i64::try_from(seq).unwrap()),
         attempt,
@@ -101,8 +101,8 @@ fn step(seq: u64, attempt: u32) -> Entry {
     }
 }
 
-fn contact(seq: u64) -> Entry {
-    Entry {
+fn contact(seq: u64) -> HistoryEntry {
+    HistoryEntry {
         what: HistoryEvent::Contact {
             state: "live".to_owned(),
             why: String::new(),
@@ -111,8 +111,8 @@ fn contact(seq: u64) -> Entry {
     }
 }
 
-fn log(seq: u64, level: Level) -> Entry {
-    Entry {
+fn log(seq: u64, level: Level) -> HistoryEntry {
+    HistoryEntry {
         what: HistoryEvent::Log {
             level,
             logger: None,
@@ -122,7 +122,7 @@ fn log(seq: u64, level: Level) -> Entry {
     }
 }
 
-fn history(number: u64, entries: Vec<Entry>) -> Row {
+fn history(number: u64, entries: Vec<HistoryEntry>) -> Row {
     Row::History {
         task: id(number),
         entries: entries.into(),
@@ -133,7 +133,7 @@ fn row(task: &Task) -> Row {
     Row::Task(Box::new(task.clone()))
 }
 
-fn seqs(entries: &[Entry]) -> Vec<u64> {
+fn seqs(entries: &[HistoryEntry]) -> Vec<u64> {
     entries.iter().map(|entry| entry.seq).collect()
 }
 
@@ -272,7 +272,7 @@ fn a_task_that_is_brought_back_knows_the_event_ids_that_a_start_would_give_it() 
     let mut opened = open(&paths);
     let steps = (1..=5).map(|seq| step(seq, 1));
     // Its server says much that has no id.
-    let chat = (6..=3000).map(|seq| Entry {
+    let chat = (6..=3000).map(|seq| HistoryEntry {
         event_id: None,
         ..log(seq, Level::Info)
     });
@@ -397,7 +397,7 @@ fn an_erased_intent_leaves_nothing() {
 fn a_save_repeated_after_an_unclear_failure_doubles_nothing() {
     let (_dir, paths) = place();
     let mut opened = open(&paths);
-    let mut save = |entries: Vec<Entry>| {
+    let mut save = |entries: Vec<HistoryEntry>| {
         opened
             .writer
             .save(&[history(1, entries)], Durability::Normal, NOW)
@@ -465,29 +465,29 @@ fn the_middle_of_a_long_history_is_thinned_and_says_so() {
         13 if seq.is_multiple_of(1000) || seq % 1000 == 13 => contact(seq),
         _ => step(seq, 1),
     };
-    let entries: Vec<Entry> = (1..=30_000).map(entry).collect();
+    let entries: Vec<HistoryEntry> = (1..=30_000).map(entry).collect();
     save_in_chunks(&mut opened.writer, &entries);
     let saved = Reader::open(&paths)
         .unwrap()
         .history(&id(1), 0, usize::MAX)
         .unwrap();
-    let count = |entries: &[Entry], is_it: fn(&Entry) -> bool| {
+    let count = |entries: &[HistoryEntry], is_it: fn(&HistoryEntry) -> bool| {
         entries.iter().filter(|entry| is_it(entry)).count()
     };
-    let is_bulk: fn(&Entry) -> bool = |entry| {
+    let is_bulk: fn(&HistoryEntry) -> bool = |entry| {
         matches!(
             entry.what,
             HistoryEvent::Progress { .. } | HistoryEvent::Log { .. }
         )
     };
-    let is_loud: fn(&Entry) -> bool =
+    let is_loud: fn(&HistoryEntry) -> bool =
         |entry| matches!(entry.what, HistoryEvent::Log { level, .. } if level >= Level::Warning);
     let kept = count(&saved, is_bulk);
     assert!((6000..=10_000).contains(&kept), "{kept}");
     assert!(saved.windows(2).all(|pair| pair[0].seq < pair[1].seq));
     assert_eq!(saved[..1000], entries[..1000]);
     assert_eq!(saved[saved.len() - 5000..], entries[25_000..]);
-    let is_contact: fn(&Entry) -> bool = |entry| matches!(entry.what, HistoryEvent::Contact { .. });
+    let is_contact: fn(&HistoryEntry) -> bool = |entry| matches!(entry.what, HistoryEvent::Contact { .. });
     assert_eq!(count(&saved, is_contact), count(&entries, is_contact));
     // Of 300 warnings most are there, though three quarters of the rest of the middle are not.
     assert!(count(&saved, is_loud) > 150, "{}", count(&saved, is_loud));
@@ -511,7 +511,7 @@ fn the_middle_of_a_long_history_is_thinned_and_says_so() {
 fn a_spoiled_part_of_a_history_is_a_gap_in_it_and_keeps_nothing_from_being_saved() {
     let (_dir, paths) = place();
     let mut opened = open(&paths);
-    let entries: Vec<Entry> = (1..=9_000).map(|seq| step(seq, 1)).collect();
+    let entries: Vec<HistoryEntry> = (1..=9_000).map(|seq| step(seq, 1)).collect();
     for chunk in entries.chunks(1000) {
         let rows = [history(1, chunk.to_vec())];
         opened.writer.save(&rows, Durability::Full, NOW).unwrap();
@@ -519,13 +519,13 @@ fn a_spoiled_part_of_a_history_is_a_gap_in_it_and_keeps_nothing_from_being_saved
     let spoil = "UPDATE history SET body = CAST(x'ff' || body AS TEXT) WHERE first_seq = 3001";
     let other = Connection::open(paths.db()).unwrap();
     assert_eq!(other.execute(spoil, ()).unwrap(), 1);
-    let more: Vec<Entry> = (9_001..=12_000).map(|seq| step(seq, 1)).collect();
+    let more: Vec<HistoryEntry> = (9_001..=12_000).map(|seq| step(seq, 1)).collect();
     save_in_chunks(&mut opened.writer, &more);
     let mut reader = Reader::open(&paths).unwrap();
     let saved = reader.history(&id(1), 0, usize::MAX).unwrap();
     assert!(saved.windows(2).all(|pair| pair[0].seq < pair[1].seq));
     assert_eq!(saved[saved.len() - 3000..], more);
-    let is_gap = |entry: &&Entry| match &entry.what {
+    let is_gap = |entry: &&HistoryEntry| match &entry.what {
         HistoryEvent::Status { reason, .. } => reason.as_ref().is_some_and(|words| {
             words.starts_with("entries 3001 to 4000 of this history cannot be read")
         }),
@@ -533,7 +533,7 @@ fn a_spoiled_part_of_a_history_is_a_gap_in_it_and_keeps_nothing_from_being_saved
     };
     assert_eq!(saved.iter().filter(is_gap).count(), 1);
     // Read in pages of any size it is the same, and comes to an end.
-    let mut paged: Vec<Entry> = Vec::new();
+    let mut paged: Vec<HistoryEntry> = Vec::new();
     loop {
         let after = paged.last().map_or(0, |entry| entry.seq);
         let page = reader.history(&id(1), after, 700).unwrap();
@@ -552,7 +552,7 @@ fn no_flood_of_log_lines_of_any_level_fills_the_disk() {
     for level in [Level::Debug, Level::Emergency] {
         let (_dir, paths) = place();
         let mut opened = open(&paths);
-        let entries: Vec<Entry> = (1..=40_000).map(|seq| log(seq, level)).collect();
+        let entries: Vec<HistoryEntry> = (1..=40_000).map(|seq| log(seq, level)).collect();
         save_in_chunks(&mut opened.writer, &entries);
         let saved = Reader::open(&paths)
             .unwrap()
@@ -563,7 +563,7 @@ fn no_flood_of_log_lines_of_any_level_fills_the_disk() {
     }
 }
 
-fn save_in_chunks(writer: &mut Writer, entries: &[Entry]) {
+fn save_in_chunks(writer: &mut Writer, entries: &[HistoryEntry]) {
     let mut rest = entries;
     for size in [1, 7, 300, 2].into_iter().cycle() {
         let (chunk, after) = rest.split_at(size.min(rest.len()));
@@ -819,7 +819,7 @@ proptest! {
         json in any::<String>(),
     ) {
         let (_dir, paths) = place();
-        let entries: Vec<Entry> = (1..).zip(entries).map(|(seq, (text, event_id, value))| Entry {
+        let entries: Vec<HistoryEntry> = (1..).zip(entries).map(|(seq, (text, event_id, value))| HistoryEntry {
             event_id: event_id.map(Into::into),
             what: if seq % 2 == 0 {
                 HistoryEvent::Progress { value, total: None, message: Some(text.into()) }

@@ -1,7 +1,7 @@
 //! What the tabs of the detail pane say, as lines of text.
 
 use crate::domain::{
-    Connectivity, Entry, Era, EventId, HistoryEvent, Phase, ProtocolVersion, Resumable, ServerTask,
+    Connectivity, HistoryEntry, Era, EventId, HistoryEvent, Phase, ProtocolVersion, Resumable, ServerTask,
     ServerView, Status, Task, TaskKind, TaskOffer, TaskState, text,
 };
 
@@ -423,7 +423,7 @@ pub(super) fn curl(state: &State, task_row: &TaskRow) -> Option<String> {
 }
 
 /// An entry as one line of clean text, for searching and printing.
-pub(super) fn entry_text(entry: &Entry) -> String {
+pub(super) fn entry_text(entry: &HistoryEntry) -> String {
     let words = entry.message();
     let kind = match &entry.what {
         HistoryEvent::Progress { .. } | HistoryEvent::Log { .. } => words.kind,

@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 
 use super::{Keymap, View};
 use crate::domain::{
-    Colour, Entry, Input, Notify, Overall, ServerConfigs, ServerName, ServerView, SessionEvent,
+    Colour, HistoryEntry, Input, Notify, Overall, ServerConfigs, ServerName, ServerView, SessionEvent,
     SessionRequest, SessionRequestId, TaskId, TaskView, ThemeName, UsualLimits, Wall, WireEntry,
 };
 
@@ -165,7 +165,7 @@ pub enum Event {
         /// Whose.
         task: TaskId,
         /// What follows `after_seq`, in order.
-        entries: Vec<Entry>,
+        entries: Vec<HistoryEntry>,
         /// How many entries between `after_seq` and the first of these were left out.
         dropped: u64,
     },

@@ -6,7 +6,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::{Document, document::is_markdown};
-use crate::domain::{Block, Entry, Link, TaskId, is_markdown_type, text};
+use crate::domain::{Block, HistoryEntry, Link, TaskId, is_markdown_type, text};
 
 /// Entries of one task kept in memory; older ones stay in the session file and are counted here.
 const ENTRIES: usize = 2_000;
@@ -17,7 +17,7 @@ const RESULT_BYTES: usize = 16 << 20;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TaskLog {
     /// Oldest first.
-    pub entries: VecDeque<Entry>,
+    pub entries: VecDeque<HistoryEntry>,
     /// Older entries that are only in the session file.
     pub dropped: u64,
     /// The `saved_seq` at which the last read was asked for.
@@ -33,7 +33,7 @@ impl TaskLog {
     }
 
     /// Appends what was read and tells how many lines it added; what is held already is passed over.
-    pub(super) fn take(&mut self, entries: Vec<Entry>, dropped: u64) -> usize {
+    pub(super) fn take(&mut self, entries: Vec<HistoryEntry>, dropped: u64) -> usize {
         self.is_asked = false;
         self.dropped = self.dropped.saturating_add(dropped);
         let newest = self.newest();

@@ -516,7 +516,7 @@ fn with_call_form(state: &mut State, change: impl Fn(&State, &mut CallForm)) {
 fn take_history(
     state: &mut State,
     task: &TaskId,
-    entries: Vec<crate::domain::Entry>,
+    entries: Vec<crate::domain::HistoryEntry>,
     dropped: u64,
 ) {
     let Some(log) = state.logs.get_mut(task) else {

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     domain::{
-        Connectivity, Elicitation, Entry, HistoryEvent, LeaveImpact, LinkState, Mono, Pace, Phase,
+        Connectivity, Elicitation, HistoryEntry, HistoryEvent, LeaveImpact, LinkState, Mono, Pace, Phase,
         Progress, ServerName, SessionEvent, SessionRequest, Status, Task, TaskErrorKind, TaskId,
         TaskView, Wall, text, whole_percent,
     },
@@ -105,7 +105,7 @@ impl Printer {
         &mut self,
         context: &mut Context<'_>,
         task: &Task,
-        entry: &Entry,
+        entry: &HistoryEntry,
     ) -> Result<(), Fail> {
         let now = context.clock.now();
         match self.style {

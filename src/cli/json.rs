@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use serde_json::{Map, Value, json, value::RawValue};
 
 use crate::domain::{
-    Connectivity, Entry, HistoryEvent, LeaveImpact, ProtocolVersion, Task, TaskError, TaskView,
+    Connectivity, HistoryEntry, HistoryEvent, LeaveImpact, ProtocolVersion, Task, TaskError, TaskView,
     Tool, Wall, text,
 };
 
@@ -152,7 +152,7 @@ pub(super) fn told(view: &TaskView, result: Option<&str>) -> String {
 }
 
 /// An event of a task's history. `result` is added to the one that settles it.
-pub(super) fn event(task: &Task, entry: &Entry, result: Option<&str>) -> Value {
+pub(super) fn event(task: &Task, entry: &HistoryEntry, result: Option<&str>) -> Value {
     let mut object = Map::new();
     let mut put = |key: &str, value: Value| object.insert(key.to_owned(), value);
     let word = match &entry.what {

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     app::{Filter, View},
     domain::{
-        Block, Connectivity, Elicitation, Entry, HistoryEvent, LeaveImpact, ProtocolVersion,
+        Block, Connectivity, Elicitation, HistoryEntry, HistoryEvent, LeaveImpact, ProtocolVersion,
         Status, Task, TaskId, Wall, element, text,
     },
     engine::barred_tasks,
@@ -518,7 +518,7 @@ pub(super) fn logs(context: &mut Context<'_>, logs: &Logs) -> Result<u8, Fail> {
     let task = context.find(&mut reader, &logs.id)?;
     let now = context.clock.now().wall;
     let since = logs.since.map(|since| since.at(now));
-    let is_wanted = |entry: &Entry| since.is_none_or(|since| entry.at >= since);
+    let is_wanted = |entry: &HistoryEntry| since.is_none_or(|since| entry.at >= since);
     let style = if context.global.json {
         Style::Json
     } else {

@@ -1,12 +1,12 @@
 //! Entries of a history in a row, close together in memory.
 //!
-//! Steps come by the hundred thousand, each with a few words. As an [`Entry`] each would bring heap blocks of its own,
+//! Steps come by the hundred thousand, each with a few words. As an [`HistoryEntry`] each would bring heap blocks of its own,
 //! filled by one thread and given back by another; here their texts follow one another in one block. Invariant: what comes
 //! out is what went in, in order.
 
 use std::{collections::VecDeque, fmt};
 
-use super::{Entry, EventId, HistoryEvent, Wall};
+use super::{HistoryEntry, EventId, HistoryEvent, Wall};
 
 /// Bytes of texts whose entries are gone before the rest moves up.
 const SLACK: usize = 16 * 1024;
@@ -25,7 +25,7 @@ pub struct Entries {
 enum Slot {
     Step(Step),
     /// What is no step, as it is.
-    Whole(Box<Entry>),
+    Whole(Box<HistoryEntry>),
 }
 
 #[derive(Clone, Copy)]
@@ -51,7 +51,7 @@ impl Entries {
     }
 
     /// Adds the newest.
-    pub fn push(&mut self, entry: Entry) {
+    pub fn push(&mut self, entry: HistoryEntry) {
         let slot = match &entry.what {
             HistoryEvent::Progress {
                 value,
@@ -82,7 +82,7 @@ impl Entries {
     }
 
     /// Takes the oldest out.
-    pub fn pop_front(&mut self) -> Option<Entry> {
+    pub fn pop_front(&mut self) -> Option<HistoryEntry> {
         let slot = self.slots.pop_front()?;
         let entry = read(&slot, &self.texts, &mut self.front);
         if self.front > SLACK && self.front * 2 > self.texts.len() {
@@ -93,7 +93,7 @@ impl Entries {
     }
 
     /// Each, oldest first.
-    pub fn iter(&self) -> impl Iterator<Item = Entry> {
+    pub fn iter(&self) -> impl Iterator<Item = HistoryEntry> {
         let mut place = self.front;
         let read = move |slot| read(slot, &self.texts, &mut place);
         self.slots.iter().map(read)
@@ -101,9 +101,9 @@ impl Entries {
 }
 
 /// The entry of a slot; `place` is where its texts begin, and moves behind them.
-fn read(slot: &Slot, texts: &str, place: &mut usize) -> Entry {
+fn read(slot: &Slot, texts: &str, place: &mut usize) -> HistoryEntry {
     let step = match slot {
-        Slot::Whole(entry) => return Entry::clone(entry),
+        Slot::Whole(entry) => return HistoryEntry::clone(entry),
         Slot::Step(step) => step,
     };
     let [event_id, message] = step.texts.map(|length| {
@@ -111,7 +111,7 @@ fn read(slot: &Slot, texts: &str, place: &mut usize) -> Entry {
         *place += usize::try_from(length?).unwrap_or(usize::MAX);
         texts.get(start..*place)
     });
-    Entry {
+    HistoryEntry {
         seq: step.seq,
         at: step.at,
         attempt: step.attempt,
@@ -124,22 +124,22 @@ fn read(slot: &Slot, texts: &str, place: &mut usize) -> Entry {
     }
 }
 
-impl Extend<Entry> for Entries {
-    fn extend<I: IntoIterator<Item = Entry>>(&mut self, entries: I) {
+impl Extend<HistoryEntry> for Entries {
+    fn extend<I: IntoIterator<Item = HistoryEntry>>(&mut self, entries: I) {
         entries.into_iter().for_each(|entry| self.push(entry));
     }
 }
 
-impl FromIterator<Entry> for Entries {
-    fn from_iter<I: IntoIterator<Item = Entry>>(entries: I) -> Self {
+impl FromIterator<HistoryEntry> for Entries {
+    fn from_iter<I: IntoIterator<Item = HistoryEntry>>(entries: I) -> Self {
         let mut all = Self::default();
         all.extend(entries);
         all
     }
 }
 
-impl From<Vec<Entry>> for Entries {
-    fn from(entries: Vec<Entry>) -> Self {
+impl From<Vec<HistoryEntry>> for Entries {
+    fn from(entries: Vec<HistoryEntry>) -> Self {
         entries.into_iter().collect()
     }
 }
@@ -160,10 +160,10 @@ impl fmt::Debug for Entries {
 mod tests {
     use super::*;
 
-    fn entry(seq: u64) -> Entry {
+    fn entry(seq: u64) -> HistoryEntry {
         let text = "ä".repeat(usize::try_from(seq % 40).unwrap());
         let is_bare = seq.is_multiple_of(3);
-        Entry {
+        HistoryEntry {
             seq,
             at: Wall(i64::try_from(seq).unwrap() * 7),
             attempt: 1 + u32::try_from(seq / 100).unwrap(),

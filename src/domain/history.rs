@@ -7,7 +7,7 @@ use super::{Elicitation, EventId, Wall, text};
 
 /// One entry of a task's history. `seq` is given at the commit, rises within a task and never changes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct HistoryEntry {
     /// Rising within a task from 1, without holes except where the middle was thinned.
     pub seq: u64,
     /// When we learned of it.
@@ -46,7 +46,7 @@ impl Words {
     }
 }
 
-impl Entry {
+impl HistoryEntry {
     /// What it says, without the time.
     pub fn message(&self) -> Words {
         let clean = |text: &str| text::clean_line(text).into_owned();

@@ -16,7 +16,7 @@ use super::{
     server_task_poll::ServerTaskPoll,
 };
 use crate::domain::{
-    Attempt, Connectivity, ControlKind, ControlRequest, Entry, Era, EventId, HistoryEvent,
+    Attempt, Connectivity, ControlKind, ControlRequest, HistoryEntry, Era, EventId, HistoryEvent,
     LeaveImpact, LostReason, Mono, Part, Phase, ProtocolVersion, SessionRequestId, Stamp, Status,
     Task, TaskId, TaskKind, TaskView, Wall, text,
 };
@@ -476,7 +476,7 @@ impl ActiveTask {
             return self.left_out(now, |left_out| &mut left_out.hasty);
         }
         self.task.seq += 1;
-        self.pending.push(Entry {
+        self.pending.push(HistoryEntry {
             seq: self.task.seq,
             at: now.wall,
             attempt: self.attempt().map_or(1, |attempt| attempt.number),
@@ -703,7 +703,7 @@ pub(super) fn weight(what: &HistoryEvent) -> usize {
         }
         _ => 0,
     };
-    text + size_of::<Entry>()
+    text + size_of::<HistoryEntry>()
 }
 
 /// An attempt that has not been sent.

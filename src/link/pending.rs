@@ -4,7 +4,7 @@
 //! left out here already, so that a burst costs neither memory nor time for what the session file would drop.
 
 use super::active_task::weight;
-use crate::domain::{Entries, Entry, HistoryEvent, Part, Tally, text};
+use crate::domain::{Entries, HistoryEntry, HistoryEvent, Part, Tally, text};
 
 /// Bytes of history that may wait of one task; above, steps and log lines are counted instead of kept. A quarter of a
 /// second of the fastest stream is a third of it, so it is reached only while the disk is slow or full.
@@ -47,7 +47,7 @@ impl Unsaved {
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     /// What was thinned.
-    older: Vec<Entry>,
+    older: Vec<HistoryEntry>,
     /// Steps among it.
     older_steps: usize,
     newest: Entries,
@@ -79,7 +79,7 @@ impl Pending {
             || self.part.of().sum().saturating_add(more) > OF_ALL
     }
 
-    pub(super) fn push(&mut self, entry: Entry) {
+    pub(super) fn push(&mut self, entry: HistoryEntry) {
         let is_long = entry.seq > STEPS_KEPT;
         self.part.add(weight(&entry.what));
         self.newest.push(entry);
@@ -98,7 +98,7 @@ impl Pending {
         }
     }
 
-    fn retire(&mut self, mut entry: Entry) {
+    fn retire(&mut self, mut entry: HistoryEntry) {
         if matches!(entry.what, HistoryEvent::Progress { .. }) {
             self.turn += 1;
             if self.turn.is_multiple_of(RATIO) {
@@ -171,8 +171,8 @@ mod tests {
     use super::*;
     use crate::domain::Wall;
 
-    fn step(seq: u64) -> Entry {
-        Entry {
+    fn step(seq: u64) -> HistoryEntry {
+        HistoryEntry {
             seq,
             at: Wall(0),
             attempt: 1,
@@ -200,7 +200,7 @@ mod tests {
         let (first, last) = (20_000, 220_000);
         for seq in first..=last {
             pending.push(if seq % 50_000 == 0 {
-                Entry {
+                HistoryEntry {
                     what: HistoryEvent::Status {
                         status: "running".to_owned(),
                         reason: Some("a remark".to_owned()),
@@ -212,7 +212,7 @@ mod tests {
             });
             assert!(pending.part.bytes() < 8 * 1024 * 1024);
         }
-        let kept: Vec<Entry> = pending.take().iter().collect();
+        let kept: Vec<HistoryEntry> = pending.take().iter().collect();
         assert!(kept.len() <= AT_ONCE + THINNED, "{}", kept.len());
         assert!(kept.is_sorted_by(|one, next| one.seq < next.seq));
         assert_eq!(kept.last().map(|entry| entry.seq), Some(last));
@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn what_waits_of_all_tasks_together_is_bounded() {
         let all = Tally::default();
-        let line = |seq| Entry {
+        let line = |seq| HistoryEntry {
             what: HistoryEvent::Log {
                 level: crate::domain::Level::Info,
                 logger: None,

@@ -21,7 +21,7 @@ use std::{
 use longhaul::{
     app::{Command, Event, Input as Key, Setup, State, update},
     domain::{
-        Entry, HistoryEvent, LinkRecord, Mono, NewCall, ProtocolVersion, Row, ServerName,
+        HistoryEntry, HistoryEvent, LinkRecord, Mono, NewCall, ProtocolVersion, Row, ServerName,
         SessionEvent, SessionRequest, Stamp, Status, TaskId, TaskKind, TaskOffer, Wall,
     },
     link::{Choice, ExchangeId, Input, Link, Output},
@@ -99,7 +99,7 @@ struct Held {
 }
 
 /// The step that an entry of a history tells.
-fn step(entry: &Entry) -> Option<f64> {
+fn step(entry: &HistoryEntry) -> Option<f64> {
     match entry.what {
         HistoryEvent::Progress { value, .. } => Some(value),
         _ => None,

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use longhaul::{
     Config, Imported, Saved, SavedTask,
     domain::{
-        Chord, Convention, Elicitation, Entry, LinkRecord, Task, Tool,
+        Chord, Convention, Elicitation, HistoryEntry, LinkRecord, Task, Tool,
         text::{clean_block, clean_line, duration, is_hostile, read_duration, truncate, width},
     },
     protocol::{self, ExchangeEvent, Incoming},
@@ -149,7 +149,7 @@ fn questions(params: &str) {
 pub(crate) fn rows(data: &[u8]) {
     same_again::<Task>(data);
     same_again::<LinkRecord>(data);
-    same_again::<Vec<Entry>>(data);
+    same_again::<Vec<HistoryEntry>>(data);
 }
 
 fn same_again<Row: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(data: &[u8]) {

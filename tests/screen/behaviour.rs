@@ -748,7 +748,7 @@ fn history_is_asked_once_for_each_time_more_is_on_disk() {
 fn a_history_read_twice_is_held_once_and_bounded() {
     let mut screen = Screen::new(WIDE, colour());
     news(&mut screen, morning().remove(3));
-    let entry = |seq: u64| longhaul::domain::Entry {
+    let entry = |seq: u64| longhaul::domain::HistoryEntry {
         seq,
         at: Wall(NOW),
         attempt: 1,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use longhaul::{
     app::{Colour, Event, Input, Look, keymap},
     domain::{
-        Chord, Connectivity, Entry, HistoryEvent, Key, Level, LinkState, LostReason, Notice,
+        Chord, Connectivity, HistoryEntry, HistoryEvent, Key, Level, LinkState, LostReason, Notice,
         NoticeLevel, SessionEvent, SessionResponse, Status, TaskId, Wall, Window,
     },
 };
@@ -182,7 +182,7 @@ fn take(screen: &mut Screen, step: &Step) {
         Step::History(number, text) => Event::History {
             task: name_of(*number),
             entries: (1..60)
-                .map(|seq| Entry {
+                .map(|seq| HistoryEntry {
                     seq,
                     at: Wall(NOW),
                     attempt: 1,

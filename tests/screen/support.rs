@@ -6,7 +6,7 @@ use std::{fmt::Write as _, sync::Arc, time::Duration};
 use longhaul::{
     app::{Colour, Command, Event, Input, Look, Setup, State, update},
     domain::{
-        Attempt, Chord, Connectivity, ControlKind, ControlRequest, Cursors, Entry, HistoryEvent,
+        Attempt, Chord, Connectivity, ControlKind, ControlRequest, Cursors, HistoryEntry, HistoryEvent,
         LeaveImpact, Level, LinkState, LostReason, Mono, NewCall, Passed, Phase, Progress,
         Question, QuestionWay, RequestError, Resumability, ServerName, ServerTask, ServerView,
         SessionEvent, SessionRequest, SessionResponse, Stamp, Status, Task, TaskError,
@@ -375,8 +375,8 @@ pub(crate) fn tools() -> Vec<Tool> {
     ]
 }
 
-pub(crate) fn history() -> Vec<Entry> {
-    let entry = |seq: u64, ago_s: i64, what: HistoryEvent| Entry {
+pub(crate) fn history() -> Vec<HistoryEntry> {
+    let entry = |seq: u64, ago_s: i64, what: HistoryEvent| HistoryEntry {
         seq,
         at: ago(ago_s * SECOND),
         attempt: 1,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use longhaul::domain::{
-    Entry, HistoryEvent, LinkRecord, LostReason, Phase, ProtocolVersion, Row, Status, Task,
+    HistoryEntry, HistoryEvent, LinkRecord, LostReason, Phase, ProtocolVersion, Row, Status, Task,
     TaskErrorKind, TaskId, Window,
 };
 use serde_json::Value;
@@ -18,7 +18,7 @@ type Plans = BTreeMap<TaskId, Plan>;
 #[derive(Debug, Default)]
 pub(crate) struct File {
     pub(crate) tasks: BTreeMap<TaskId, Task>,
-    pub(crate) history: BTreeMap<TaskId, BTreeMap<u64, Entry>>,
+    pub(crate) history: BTreeMap<TaskId, BTreeMap<u64, HistoryEntry>>,
     pub(crate) results: BTreeMap<TaskId, String>,
     pub(crate) link: Option<LinkRecord>,
     /// Up to which event each attempt was compared with what the server sent.
@@ -163,7 +163,7 @@ impl File {
 #[expect(clippy::float_cmp, reason = "steps are whole numbers")]
 fn compare(
     task: &Task,
-    history: &BTreeMap<u64, Entry>,
+    history: &BTreeMap<u64, HistoryEntry>,
     server: &Server,
     compared: &mut HashMap<String, u64>,
 ) -> Result<(), String> {
@@ -358,7 +358,7 @@ fn truth(
 #[expect(clippy::float_cmp, reason = "steps are whole numbers")]
 fn all_there(
     task: &Task,
-    history: &BTreeMap<u64, Entry>,
+    history: &BTreeMap<u64, HistoryEntry>,
     server: &Server,
     fallen: &mut (u64, u64),
 ) -> Result<(), String> {

@@ -14,7 +14,7 @@ use futures_util::{
 };
 use longhaul::{
     domain::{
-        Entry, HistoryEvent, Limits, LinkRecord, Mono, NewCall, OnInput, ProtocolVersion, Row,
+        HistoryEntry, HistoryEvent, Limits, LinkRecord, Mono, NewCall, OnInput, ProtocolVersion, Row,
         ServerName, SessionRequest, Stamp, Task, TaskId, Wall,
     },
     link::{Choice, ExchangeId, Input, Link, Output},
@@ -30,7 +30,7 @@ const START: i64 = 1_700_000_000_000;
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) task: Task,
-    pub(crate) history: Vec<Entry>,
+    pub(crate) history: Vec<HistoryEntry>,
     pub(crate) result: Option<String>,
     /// How many GETs with an event id went out.
     pub(crate) gets: usize,
@@ -116,7 +116,7 @@ struct Wire {
     exchanges: SelectAll<BoxStream<'static, (ExchangeId, ExchangeEvent)>>,
     open: std::collections::BTreeMap<ExchangeId, AbortHandle>,
     task: Option<Task>,
-    history: Vec<Entry>,
+    history: Vec<HistoryEntry>,
     result: Option<String>,
     gets: usize,
     posts: Vec<String>,

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::domain::{Entry, HistoryEvent, Task, Wall, text};
+use crate::domain::{HistoryEntry, HistoryEvent, Task, Wall, text};
 
 /// Entries of a history that a page shows, half of them from its beginning.
 const SHOWN: usize = 2_000;
@@ -36,7 +36,7 @@ svg text{fill:currentColor}\
 .mark{stroke:currentColor;stroke-dasharray:2 3}";
 
 /// The page of a trace; `task` and `entries` give times and numbers to the drawing, and no text.
-pub(super) fn page(trace: &Value, task: &Task, entries: &[Entry]) -> String {
+pub(super) fn page(trace: &Value, task: &Task, entries: &[HistoryEntry]) -> String {
     let of_task = |key: &str| trace.pointer(&format!("/task/{key}"));
     let title = of_task("tool").map(words).unwrap_or_default();
     let title = format!("{title} ({})", task.id);
@@ -184,7 +184,7 @@ struct Span {
 }
 
 /// How contact stood, from the intent to the end, without a hole.
-fn spans(task: &Task, entries: &[Entry]) -> Vec<Span> {
+fn spans(task: &Task, entries: &[HistoryEntry]) -> Vec<Span> {
     let newest = entries.last().map_or(task.updated_at, |entry| entry.at);
     let end = task.settled_at.unwrap_or(newest).max(task.created_at);
     let mut all: Vec<Span> = Vec::new();
@@ -216,7 +216,7 @@ fn spans(task: &Task, entries: &[Entry]) -> Vec<Span> {
     all
 }
 
-fn timeline(out: &mut String, task: &Task, entries: &[Entry]) {
+fn timeline(out: &mut String, task: &Task, entries: &[HistoryEntry]) {
     let spans = spans(task, entries);
     let (Some(first), Some(last)) = (spans.first(), spans.last()) else {
         return;
@@ -283,8 +283,8 @@ fn timeline(out: &mut String, task: &Task, entries: &[Entry]) {
 }
 
 /// Progress as a line, of its total where the server gave one.
-fn curve(out: &mut String, entries: &[Entry], x: impl Fn(Wall) -> f64) {
-    let step = |entry: &Entry| match entry.what {
+fn curve(out: &mut String, entries: &[HistoryEntry], x: impl Fn(Wall) -> f64) {
+    let step = |entry: &HistoryEntry| match entry.what {
         HistoryEvent::Progress { value, total, .. } => Some((entry.at, value, total)),
         _ => None,
     };

@@ -25,7 +25,7 @@ use crate::{
     app::Saved,
     auth::Logins,
     domain::{
-        Attempt, Entry, HistoryEvent, LinkRecord, ProtocolVersion, Question, ServerConfig, Task,
+        Attempt, HistoryEntry, HistoryEvent, LinkRecord, ProtocolVersion, Question, ServerConfig, Task,
         TaskId, Wall,
     },
     store::{Lookup, Paths, Reader},
@@ -141,8 +141,8 @@ pub(super) fn on_screen(
     made().map_err(Fail::into_words)
 }
 
-fn history(reader: &mut Reader, task: &Task) -> Result<Vec<Entry>, Fail> {
-    let mut all: Vec<Entry> = Vec::new();
+fn history(reader: &mut Reader, task: &Task) -> Result<Vec<HistoryEntry>, Fail> {
+    let mut all: Vec<HistoryEntry> = Vec::new();
     loop {
         let after = all.last().map_or(0, |entry| entry.seq);
         let more = reader.history(&task.id, after, CHUNK)?;
@@ -260,7 +260,7 @@ fn question(question: &Question, redaction: &Redaction) -> Value {
     })
 }
 
-fn happening(entry: &Entry, redaction: &Redaction) -> Value {
+fn happening(entry: &HistoryEntry, redaction: &Redaction) -> Value {
     let mut object = Map::new();
     let mut put = |key: &str, value: Value| object.insert(key.to_owned(), value);
     put("seq", json!(entry.seq));

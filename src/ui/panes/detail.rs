@@ -6,7 +6,7 @@ use crate::{
         waits, wants,
     },
     domain::{
-        Connectivity, Elicitation, Entry, HistoryEvent, LeaveImpact, Level, Stamp, Wall, Words,
+        Connectivity, Elicitation, HistoryEntry, HistoryEvent, LeaveImpact, Level, Stamp, Wall, Words,
         text,
     },
 };
@@ -412,7 +412,7 @@ fn newest_lines(canvas: &mut Canvas<'_>, state: &State, task_row: &TaskRow, log:
     let Some(log) = log.filter(|log| !log.entries.is_empty()) else {
         return nothing_yet(canvas, task_row);
     };
-    let is_step = |entry: &Entry| matches!(entry.what, HistoryEvent::Progress { .. });
+    let is_step = |entry: &HistoryEntry| matches!(entry.what, HistoryEvent::Progress { .. });
     let recent = || log.entries.iter().rev().take(200);
     let has_words = recent().any(|entry| matches!(entry.what, HistoryEvent::Log { .. }));
     let line = canvas.glyphs().line;
@@ -434,7 +434,7 @@ fn full_page(
     columns: usize,
     line: &str,
 ) -> usize {
-    let height = |entry: &Entry| {
+    let height = |entry: &HistoryEntry| {
         if !state.is_wrapping || matches!(entry.what, HistoryEvent::Contact { .. }) {
             return 1;
         }
@@ -573,7 +573,7 @@ fn text_tab(canvas: &mut Canvas<'_>, state: &State, task_row: &TaskRow) {
 }
 
 /// One entry in pieces, and how far its further lines are indented.
-fn entry_pieces(state: &State, entry: &Entry, line: &str) -> (Vec<(String, Role)>, usize) {
+fn entry_pieces(state: &State, entry: &HistoryEntry, line: &str) -> (Vec<(String, Role)>, usize) {
     let time = if state.has_times {
         format!("{} ", state.clock_seconds(entry.at))
     } else {

@@ -412,7 +412,7 @@ fn steps(bench: &Bench) -> Vec<f64> {
         Row::History { entries, .. } => Some(entries.iter()),
         _ => None,
     });
-    let value = |entry: longhaul::domain::Entry| match entry.what {
+    let value = |entry: longhaul::domain::HistoryEntry| match entry.what {
         HistoryEvent::Progress { value, .. } => Some(value),
         _ => None,
     };

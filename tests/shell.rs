@@ -21,7 +21,7 @@ use std::{
 use longhaul::{
     app::{Command, Event, Input, Setup, State, View},
     domain::{
-        Chord, Connectivity, HistoryEntry, HistoryEvent, Key, LeaveImpact, Level, Mono, NewCall, Progress,
+        Chord, Connectivity, HistoryEntry, HistoryEvent, Key, LeaveImpact, LogLevel, Mono, NewCall, Progress,
         Question, QuestionWay, ServerName, SessionEvent, SessionRequest, SessionRequestId, Stamp,
         Status, Task, TaskId, TaskView, Wall,
     },
@@ -435,7 +435,7 @@ fn said(seq: u64) -> HistoryEntry {
         attempt: 1,
         event_id: None,
         what: HistoryEvent::Log {
-            level: Level::Info,
+            level: LogLevel::Info,
             logger: None,
             data: format!("line {seq}"),
         },

@@ -16,7 +16,7 @@ use std::{
 
 use longhaul::{
     domain::{
-        Answer, Attempt, ControlKind, ControlRequest, Cursors, HistoryEntry, HistoryEvent, Level,
+        Answer, Attempt, ControlKind, ControlRequest, Cursors, HistoryEntry, HistoryEvent, LogLevel,
         LinkRecord, LostReason, NewCall, Occasion, Phase, Progress, ProtocolVersion, Question,
         QuestionWay, Resumability, Row, ServerName, Status, Task, TaskError, TaskErrorKind, TaskId,
         Tell, Tool, Wall, Window,
@@ -111,7 +111,7 @@ fn contact(seq: u64) -> HistoryEntry {
     }
 }
 
-fn log(seq: u64, level: Level) -> HistoryEntry {
+fn log(seq: u64, level: LogLevel) -> HistoryEntry {
     HistoryEntry {
         what: HistoryEvent::Log {
             level,
@@ -212,9 +212,9 @@ fn rich_rows() -> Vec<Row> {
         row(&failed),
         row(&lost),
         row(&unknown),
-        history(1, vec![step(1, 1), log(2, Level::Info), step(3, 2)]),
-        history(1, vec![step(4, 2), log(5, Level::Info)]),
-        history(2, (1..200).map(|seq| log(seq, Level::Info)).collect()),
+        history(1, vec![step(1, 1), log(2, LogLevel::Info), step(3, 2)]),
+        history(1, vec![step(4, 2), log(5, LogLevel::Info)]),
+        history(2, (1..200).map(|seq| log(seq, LogLevel::Info)).collect()),
         Row::Result {
             task: id(2),
             json: format!(
@@ -274,7 +274,7 @@ fn a_task_that_is_brought_back_knows_the_event_ids_that_a_start_would_give_it() 
     // Its server says much that has no id.
     let chat = (6..=3000).map(|seq| HistoryEntry {
         event_id: None,
-        ..log(seq, Level::Info)
+        ..log(seq, LogLevel::Info)
     });
     let mut task = task(1);
     task.status = Status::Running;
@@ -406,8 +406,8 @@ fn a_save_repeated_after_an_unclear_failure_doubles_nothing() {
     save(vec![step(1, 1), step(2, 1)]);
     save(vec![step(1, 1), step(2, 1)]);
     // The second try may have grown in the meantime.
-    save(vec![step(1, 1), step(2, 1), log(3, Level::Info)]);
-    save(vec![log(3, Level::Info), step(4, 1)]);
+    save(vec![step(1, 1), step(2, 1), log(3, LogLevel::Info)]);
+    save(vec![log(3, LogLevel::Info), step(4, 1)]);
     let saved = Reader::open(&paths)
         .unwrap()
         .history(&id(1), 0, 99)
@@ -460,8 +460,8 @@ fn the_middle_of_a_long_history_is_thinned_and_says_so() {
     let mut opened = open(&paths);
     // Chunks of uneven size; of every hundred lines one is a warning, and a few are logs of other kinds.
     let entry = |seq: u64| match seq % 100 {
-        0 => log(seq, Level::Warning),
-        7 => log(seq, Level::Info),
+        0 => log(seq, LogLevel::Warning),
+        7 => log(seq, LogLevel::Info),
         13 if seq.is_multiple_of(1000) || seq % 1000 == 13 => contact(seq),
         _ => step(seq, 1),
     };
@@ -481,7 +481,7 @@ fn the_middle_of_a_long_history_is_thinned_and_says_so() {
         )
     };
     let is_loud: fn(&HistoryEntry) -> bool =
-        |entry| matches!(entry.what, HistoryEvent::Log { level, .. } if level >= Level::Warning);
+        |entry| matches!(entry.what, HistoryEvent::Log { level, .. } if level >= LogLevel::Warning);
     let kept = count(&saved, is_bulk);
     assert!((6000..=10_000).contains(&kept), "{kept}");
     assert!(saved.windows(2).all(|pair| pair[0].seq < pair[1].seq));
@@ -549,7 +549,7 @@ fn a_spoiled_part_of_a_history_is_a_gap_in_it_and_keeps_nothing_from_being_saved
 
 #[test]
 fn no_flood_of_log_lines_of_any_level_fills_the_disk() {
-    for level in [Level::Debug, Level::Emergency] {
+    for level in [LogLevel::Debug, LogLevel::Emergency] {
         let (_dir, paths) = place();
         let mut opened = open(&paths);
         let entries: Vec<HistoryEntry> = (1..=40_000).map(|seq| log(seq, level)).collect();
@@ -824,7 +824,7 @@ proptest! {
             what: if seq % 2 == 0 {
                 HistoryEvent::Progress { value, total: None, message: Some(text.into()) }
             } else {
-                HistoryEvent::Log { level: Level::Error, logger: Some(text.clone()), data: text }
+                HistoryEvent::Log { level: LogLevel::Error, logger: Some(text.clone()), data: text }
             },
             ..step(seq, 1)
         }).collect();

@@ -153,7 +153,7 @@ impl Printer {
                     }
                 }
                 let is_for_the_end = matches!(entry.what, HistoryEvent::Settled { .. });
-                let is_debug = matches!(entry.what, HistoryEvent::Log { level, .. } if level == crate::domain::Level::Debug);
+                let is_debug = matches!(entry.what, HistoryEvent::Log { level, .. } if level == crate::domain::LogLevel::Debug);
                 if !is_for_the_end && !is_debug {
                     let line = lines::entry(&self.id, entry, now.wall);
                     context.terminal.remark(&line);

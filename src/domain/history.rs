@@ -137,7 +137,7 @@ pub enum HistoryEvent {
     /// The server said something.
     Log {
         /// How loud.
-        level: Level,
+        level: LogLevel,
         /// Which part of the server.
         logger: Option<String>,
         /// Text, or compact JSON of anything else.
@@ -177,7 +177,7 @@ pub enum HistoryEvent {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[expect(missing_docs, reason = "the words of RFC 5424 say it")]
-pub enum Level {
+pub enum LogLevel {
     Debug,
     #[default]
     Info,
@@ -189,7 +189,7 @@ pub enum Level {
     Emergency,
 }
 
-impl Level {
+impl LogLevel {
     /// The word on the wire and on the screen.
     pub fn label(self) -> &'static str {
         match self {

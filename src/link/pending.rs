@@ -248,7 +248,7 @@ mod tests {
         let all = Tally::default();
         let line = |seq| HistoryEntry {
             what: HistoryEvent::Log {
-                level: crate::domain::Level::Info,
+                level: crate::domain::LogLevel::Info,
                 logger: None,
                 data: "x".repeat(100_000),
             },

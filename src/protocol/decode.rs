@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use smallvec::{SmallVec, smallvec};
 
 use super::RpcError;
-use crate::domain::{Level, TaskKind, TaskOffer, TaskSupport, Tool, text};
+use crate::domain::{LogLevel, TaskKind, TaskOffer, TaskSupport, Tool, text};
 
 /// Bytes of an input schema above which its tool is not offered; the largest that real servers publish are a tenth of it.
 const SCHEMA_BYTES: usize = 256 * 1024;
@@ -44,7 +44,7 @@ pub enum Incoming<'a> {
     /// `notifications/message`.
     Log {
         /// How loud.
-        level: Level,
+        level: LogLevel,
         /// Which part of the server.
         logger: Option<Cow<'a, str>>,
         /// Text, or compact JSON of anything else.
@@ -307,7 +307,7 @@ fn read(envelope: Envelope<'_>) -> Option<Incoming<'_>> {
             Incoming::Log {
                 level: log
                     .level
-                    .map(|text| Level::read(&text.0))
+                    .map(|text| LogLevel::read(&text.0))
                     .unwrap_or_default(),
                 logger: log
                     .logger
@@ -581,7 +581,7 @@ mod tests {
         let data =
             r#"{"method":"notifications/message","params":{"level":"warning","data":{"a":[1]}}}"#;
         assert!(
-            matches!(one(data), Incoming::Log { level: Level::Warning, data, .. } if data == r#"{"a":[1]}"#)
+            matches!(one(data), Incoming::Log { level: LogLevel::Warning, data, .. } if data == r#"{"a":[1]}"#)
         );
     }
 

@@ -30,7 +30,7 @@ use super::{
     schema,
 };
 use crate::domain::{
-    Entries, HistoryEntry, EventId, HistoryEvent, Level, LinkRecord, Row, ServerName, Task, TaskId, Tell,
+    Entries, HistoryEntry, EventId, HistoryEvent, LogLevel, LinkRecord, Row, ServerName, Task, TaskId, Tell,
     Wall, text,
 };
 
@@ -557,7 +557,7 @@ fn is_step(entry: &HistoryEntry) -> bool {
 
 /// Whether an entry goes when the middle is thinned; `offset` is its place there.
 fn goes(entry: &HistoryEntry, offset: u64) -> bool {
-    let is_loud = matches!(entry.what, HistoryEvent::Log { level, .. } if level >= Level::Warning);
+    let is_loud = matches!(entry.what, HistoryEvent::Log { level, .. } if level >= LogLevel::Warning);
     (offset % STEPS_RATIO == STEPS_RATIO - 1) == is_loud
 }
 

@@ -9,7 +9,7 @@ use longhaul::{
         next_wake, update,
     },
     domain::{
-        Chord, Connectivity, ControlKind, HistoryEvent, LeaveImpact, Level, Mono, NewCall, Notice,
+        Chord, Connectivity, ControlKind, HistoryEvent, LeaveImpact, LogLevel, Mono, NewCall, Notice,
         NoticeLevel, Notify, Overall, Progress, ServerConfigs, ServerName, SessionEvent,
         SessionRequest, SessionResponse, Status, TaskView, Tell, Wall,
     },
@@ -754,7 +754,7 @@ fn a_history_read_twice_is_held_once_and_bounded() {
         attempt: 1,
         event_id: None,
         what: HistoryEvent::Log {
-            level: Level::Info,
+            level: LogLevel::Info,
             logger: None,
             data: "x".to_owned(),
         },

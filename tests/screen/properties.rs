@@ -5,7 +5,7 @@ use std::sync::Arc;
 use longhaul::{
     app::{Colour, Event, Input, Look, keymap},
     domain::{
-        Chord, Connectivity, HistoryEntry, HistoryEvent, Key, Level, LinkState, LostReason, Notice,
+        Chord, Connectivity, HistoryEntry, HistoryEvent, Key, LogLevel, LinkState, LostReason, Notice,
         NoticeLevel, SessionEvent, SessionResponse, Status, TaskId, Wall, Window,
     },
 };
@@ -198,7 +198,7 @@ fn take(screen: &mut Screen, step: &Step) {
                             message: Some(text.as_str().into()),
                         },
                         _ => HistoryEvent::Log {
-                            level: Level::Error,
+                            level: LogLevel::Error,
                             logger: None,
                             data: text.clone(),
                         },

@@ -7,7 +7,7 @@ use longhaul::{
     app::{Colour, Command, Event, Input, Look, Setup, State, update},
     domain::{
         Attempt, Chord, Connectivity, ControlKind, ControlRequest, Cursors, HistoryEntry, HistoryEvent,
-        LeaveImpact, Level, LinkState, LostReason, Mono, NewCall, Passed, Phase, Progress,
+        LeaveImpact, LogLevel, LinkState, LostReason, Mono, NewCall, Passed, Phase, Progress,
         Question, QuestionWay, RequestError, Resumability, ServerName, ServerTask, ServerView,
         SessionEvent, SessionRequest, SessionResponse, Stamp, Status, Task, TaskError,
         TaskErrorKind, TaskId, TaskKind, TaskState, TaskView, Tool, Wall, Way, WireEntry,
@@ -384,7 +384,7 @@ pub(crate) fn history() -> Vec<HistoryEntry> {
         what,
     };
     let log = |data: &str| HistoryEvent::Log {
-        level: Level::Info,
+        level: LogLevel::Info,
         logger: None,
         data: data.to_owned(),
     };
@@ -430,7 +430,7 @@ pub(crate) fn history() -> Vec<HistoryEntry> {
             12,
             1,
             HistoryEvent::Log {
-                level: Level::Warning,
+                level: LogLevel::Warning,
                 logger: Some("disk".to_owned()),
                 data: "nearly full: a long line that goes on and on until it has to be cut or wrapped somewhere, which is what w is for".to_owned(),
             },
@@ -439,7 +439,7 @@ pub(crate) fn history() -> Vec<HistoryEntry> {
             13,
             1,
             HistoryEvent::Log {
-                level: Level::Debug,
+                level: LogLevel::Debug,
                 logger: None,
                 data: "\u{1b}[31mhostile\u{7} bytes".to_owned(),
             },

@@ -6,7 +6,7 @@ use crate::{
         waits, wants,
     },
     domain::{
-        Connectivity, Elicitation, HistoryEntry, HistoryEvent, LeaveImpact, Level, Stamp, Wall, Words,
+        Connectivity, Elicitation, HistoryEntry, HistoryEvent, LeaveImpact, LogLevel, Stamp, Wall, Words,
         text,
     },
 };
@@ -595,15 +595,15 @@ fn entry_pieces(state: &State, entry: &HistoryEntry, line: &str) -> (Vec<(String
         }
         HistoryEvent::Log { level, .. } => {
             let role = match level {
-                Level::Debug => Role::Dim,
-                Level::Info | Level::Notice => Role::Plain,
-                Level::Warning => Role::Cut,
+                LogLevel::Debug => Role::Dim,
+                LogLevel::Info | LogLevel::Notice => Role::Plain,
+                LogLevel::Warning => Role::Cut,
                 _ => Role::Failed,
             };
             let word = match level {
-                Level::Warning => "warn",
-                Level::Critical => "crit",
-                Level::Emergency => "emerg",
+                LogLevel::Warning => "warn",
+                LogLevel::Critical => "crit",
+                LogLevel::Emergency => "emerg",
                 _ => kind,
             };
             let of_word = if role == Role::Plain { Role::Dim } else { role };

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::domain::{Block, HistoryEntry, HistoryEvent, Progress, TaskId, Wall, Words, text};
+use crate::domain::{Block, HistoryEntry, HistoryEvent, Progress, TaskId, Wall, HistoryLine, text};
 
 /// Local time of day; the date too where it is another day than `today`.
 pub(super) fn clock(at: Wall, now: Wall) -> String {
@@ -41,7 +41,7 @@ fn percent(progress: &Progress) -> String {
 
 /// One line of history.
 pub(super) fn entry(id: &TaskId, entry: &HistoryEntry, now: Wall) -> String {
-    let Words { kind, lead, text } = entry.message();
+    let HistoryLine { kind, lead, text } = entry.message();
     let lead = match &entry.what {
         HistoryEvent::Started { .. } => format!("{id},"),
         HistoryEvent::Progress { value, total, .. } => {

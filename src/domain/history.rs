@@ -27,7 +27,7 @@ const LOGGER_COLUMNS: usize = 24;
 
 /// An entry in clean words, in the parts that a line is made of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Words {
+pub struct HistoryLine {
     /// What kind of line it is: `started`, `step`, the level of a log line, `contact`, `status`, `asks`.
     pub kind: &'static str,
     /// What stands before the text: the count of a step, who logs. Mostly empty.
@@ -36,7 +36,7 @@ pub struct Words {
     pub text: String,
 }
 
-impl Words {
+impl HistoryLine {
     fn new(kind: &'static str, text: impl Into<String>) -> Self {
         Self {
             kind,
@@ -48,7 +48,7 @@ impl Words {
 
 impl HistoryEntry {
     /// What it says, without the time.
-    pub fn message(&self) -> Words {
+    pub fn message(&self) -> HistoryLine {
         let clean = |text: &str| text::clean_line(text).into_owned();
         match &self.what {
             HistoryEvent::Started { era, resumability } => {
@@ -64,7 +64,7 @@ impl HistoryEntry {
                     other => format!("way back: {}", clean(other)),
                 };
                 let text = format!("call sent{again} (MCP {}), {way}", clean(era));
-                Words::new("started", text)
+                HistoryLine::new("started", text)
             }
             HistoryEvent::Progress {
                 value,
@@ -73,20 +73,20 @@ impl HistoryEntry {
             } => {
                 // A log is a record: no digit is left out for want of room.
                 let total = total.map_or(String::new(), |total| format!("/{}", text::exact(total)));
-                Words {
+                HistoryLine {
                     lead: format!("{}{total}", text::exact(*value)),
-                    ..Words::new("step", clean(message.as_deref().unwrap_or_default()))
+                    ..HistoryLine::new("step", clean(message.as_deref().unwrap_or_default()))
                 }
             }
             HistoryEvent::Log {
                 level,
                 logger,
                 data,
-            } => Words {
+            } => HistoryLine {
                 lead: logger.as_deref().map_or(String::new(), |logger| {
                     format!("{}:", text::truncate(&clean(logger), LOGGER_COLUMNS))
                 }),
-                ..Words::new(level.label(), clean(data))
+                ..HistoryLine::new(level.label(), clean(data))
             },
             HistoryEvent::Contact { state, why } => {
                 let (state, why) = (clean(state), clean(why));
@@ -98,17 +98,17 @@ impl HistoryEntry {
                 } else {
                     format!("{state}: {why}")
                 };
-                Words::new("contact", text)
+                HistoryLine::new("contact", text)
             }
             HistoryEvent::Status { status, reason } | HistoryEvent::Settled { status, reason } => {
                 let reason = reason
                     .as_deref()
                     .map(|reason| format!(": {}", clean(reason)));
                 let text = format!("{}{}", clean(status), reason.unwrap_or_default());
-                Words::new("status", text)
+                HistoryLine::new("status", text)
             }
             HistoryEvent::InputRequired { request, .. } => {
-                Words::new("asks", Elicitation::message_of(request))
+                HistoryLine::new("asks", Elicitation::message_of(request))
             }
         }
     }

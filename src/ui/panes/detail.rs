@@ -6,7 +6,7 @@ use crate::{
         waits, wants,
     },
     domain::{
-        Connectivity, Elicitation, HistoryEntry, HistoryEvent, LeaveImpact, LogLevel, Stamp, Wall, Words,
+        Connectivity, Elicitation, HistoryEntry, HistoryEvent, LeaveImpact, LogLevel, Stamp, Wall, HistoryLine,
         text,
     },
 };
@@ -581,7 +581,7 @@ fn entry_pieces(state: &State, entry: &HistoryEntry, line: &str) -> (Vec<(String
     };
     let indent = time.len();
     let mut pieces = vec![(time, Role::Dim)];
-    let Words { kind, lead, text } = entry.message();
+    let HistoryLine { kind, lead, text } = entry.message();
     match &entry.what {
         HistoryEvent::Started { .. } | HistoryEvent::Status { .. } => {
             pieces.push((text, Role::Strong));

@@ -151,13 +151,13 @@ impl fmt::Display for Chord {
 /// A text that names no chord.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} names no key; write it as j, G, ctrl-c, enter or f5")]
-pub struct NoSuchChord(pub String);
+pub struct ParseChordError(pub String);
 
 impl FromStr for Chord {
-    type Err = NoSuchChord;
+    type Err = ParseChordError;
 
-    fn from_str(text: &str) -> Result<Self, NoSuchChord> {
-        let no_such = || NoSuchChord(text.to_owned());
+    fn from_str(text: &str) -> Result<Self, ParseChordError> {
+        let no_such = || ParseChordError(text.to_owned());
         let mut chord = Self::char(' ');
         let mut rest = text;
         loop {
@@ -213,7 +213,7 @@ mod tests {
             assert_eq!(text.parse(), Ok(chord), "{text}");
         }
         for text in ["", "ctrl-", "hyper-x", "f999", "enterr"] {
-            assert_eq!(text.parse::<Chord>(), Err(NoSuchChord(text.to_owned())));
+            assert_eq!(text.parse::<Chord>(), Err(ParseChordError(text.to_owned())));
         }
     }
 

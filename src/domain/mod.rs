@@ -39,7 +39,7 @@ mod wire;
 
 pub use argument::{ArgumentKind, ArgumentSpec, Bounds, TextFormat};
 pub use base64::{base64, base64_url, read_base64};
-pub use chord::{Chord, Key, NoSuchChord};
+pub use chord::{Chord, Key, ParseChordError};
 pub use colour::Colour;
 pub use config::{
     Program, ServerConfig, ServerConfigs, Template, ThemeName, UsualLimits, is_variable,

@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 
 use super::{Keymap, View};
 use crate::domain::{
-    Colour, HistoryEntry, Input, Notify, Overall, ServerConfigs, ServerName, ServerView, SessionEvent,
+    ColorDepth, HistoryEntry, Input, Notify, Overall, ServerConfigs, ServerName, ServerView, SessionEvent,
     SessionRequest, SessionRequestId, TaskId, TaskView, ThemeName, UsualLimits, Wall, WireEntry,
 };
 
@@ -68,7 +68,7 @@ impl Default for Setup {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
     /// How many colours.
-    pub colour: Colour,
+    pub colour: ColorDepth,
     /// Which of them.
     pub theme: ThemeName,
     /// Whether only ASCII may be drawn.
@@ -80,7 +80,7 @@ pub struct Look {
 impl Default for Look {
     fn default() -> Self {
         Self {
-            colour: Colour::Ansi16,
+            colour: ColorDepth::Ansi16,
             theme: ThemeName::default(),
             ascii: false,
             motion: true,

@@ -30,7 +30,7 @@ mod views;
 mod wake;
 mod wants;
 
-pub use crate::domain::Colour;
+pub use crate::domain::ColorDepth;
 pub use crate::domain::Input;
 pub use away::away_line;
 pub use call::{CallForm, FormErrors, Stage};

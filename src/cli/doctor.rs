@@ -26,7 +26,7 @@ use crate::{
     app::SMALLEST,
     auth::{AuthError, TokenState},
     domain::{
-        Colour, Convention, Desktop, Obstacle as Needs, Program, ServerConfig, ServerName,
+        ColorDepth, Convention, Desktop, Obstacle as Needs, Program, ServerConfig, ServerName,
         ServerRef, place, text,
     },
     engine::{Flow, Obstacle, Probe, Recording, Stateful, probe},
@@ -201,10 +201,10 @@ fn terminal(context: &Context<'_>, checks: &mut Checks) {
     checks.ok(
         OF,
         match able.colour {
-            Colour::Mono => "no colours; words and signs say the same",
-            Colour::Ansi16 => "16 colours",
-            Colour::Ansi256 => "256 colours",
-            Colour::Truecolor => "true colour",
+            ColorDepth::Mono => "no colours; words and signs say the same",
+            ColorDepth::Ansi16 => "16 colours",
+            ColorDepth::Ansi256 => "256 colours",
+            ColorDepth::Truecolor => "true colour",
         },
     );
     if able.is_unicode {

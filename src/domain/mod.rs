@@ -7,7 +7,7 @@
 mod argument;
 mod base64;
 mod chord;
-mod colour;
+mod color_depth;
 mod config;
 mod elicitation;
 mod entries;

@@ -1,7 +1,7 @@
 //! What the terminal can show, decided from plain values; the environment is read once, in cli.
 
 use super::osc::Between;
-use crate::domain::{Colour, Desktop, Notify};
+use crate::domain::{ColorDepth, Desktop, Notify};
 
 /// The variables that speak about the terminal, as they were set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub enum ColorChoice {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
     /// How many colours to use.
-    pub colour: Colour,
+    pub colour: ColorDepth,
     /// Whether the locale is UTF-8; otherwise the ASCII set is used.
     pub is_unicode: bool,
     /// Whether there is a cursor to move at all; without one there is no screen, only lines.
@@ -99,29 +99,29 @@ impl Capabilities {
     }
 }
 
-fn colour(environment: &Environment, choice: ColorChoice) -> Colour {
+fn colour(environment: &Environment, choice: ColorChoice) -> ColorDepth {
     let term = environment.term.as_deref().unwrap_or_default();
     let colorterm = environment.colorterm.as_deref().unwrap_or_default();
     let has_none = ["", "dumb", "vt52", "vt100", "vt102", "vt220"].contains(&term)
         || term.ends_with("-m")
         || term.ends_with("-mono");
     let level = if has_none {
-        Colour::Mono
+        ColorDepth::Mono
     } else if ["truecolor", "24bit"].contains(&colorterm) || term.ends_with("-direct") {
-        Colour::Truecolor
+        ColorDepth::Truecolor
     } else if term.contains("256color") {
-        Colour::Ansi256
+        ColorDepth::Ansi256
     } else {
-        Colour::Ansi16
+        ColorDepth::Ansi16
     };
     let is_unwanted = environment
         .no_color
         .as_deref()
         .is_some_and(|value| !value.is_empty());
     match choice {
-        ColorChoice::Never => Colour::Mono,
-        ColorChoice::Always => level.max(Colour::Ansi16),
-        ColorChoice::Auto if is_unwanted => Colour::Mono,
+        ColorChoice::Never => ColorDepth::Mono,
+        ColorChoice::Always => level.max(ColorDepth::Ansi16),
+        ColorChoice::Auto if is_unwanted => ColorDepth::Mono,
         ColorChoice::Auto => level,
     }
 }
@@ -178,7 +178,7 @@ fn is_unicode(environment: &Environment) -> bool {
 mod tests {
     use super::*;
 
-    fn color_of(term: &str, colorterm: &str, no_color: &str, choice: ColorChoice) -> Colour {
+    fn color_of(term: &str, colorterm: &str, no_color: &str, choice: ColorChoice) -> ColorDepth {
         let environment = Environment {
             term: Some(term.into()),
             colorterm: Some(colorterm.into()),
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn colour_follows_the_terminal_unless_somebody_says_otherwise() {
         use ColorChoice::{Always, Auto, Never};
-        use Colour::{Ansi16, Ansi256, Mono, Truecolor as True};
+        use ColorDepth::{Ansi16, Ansi256, Mono, Truecolor as True};
         for (term, colorterm, no_color, choice, level) in [
             ("xterm-256color", "truecolor", "", Auto, True),
             ("xterm-256color", "", "", Auto, Ansi256),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use longhaul::{
-    app::{Colour, Event, Input, Look, keymap},
+    app::{ColorDepth, Event, Input, Look, keymap},
     domain::{
         Chord, Connectivity, HistoryEntry, HistoryEvent, Key, LogLevel, LinkState, LostReason, Notice,
         NoticeLevel, SessionEvent, SessionResponse, Status, TaskId, Wall, Window,
@@ -252,7 +252,7 @@ proptest! {
         rows in 0_u16..=120,
         is_ascii: bool,
     ) {
-        let look = Look { colour: Colour::Mono, ascii: is_ascii, ..Look::default() };
+        let look = Look { colour: ColorDepth::Mono, ascii: is_ascii, ..Look::default() };
         let mut screen = Screen::new((columns, rows), look);
         screen.state.setup.is_demo = is_ascii;
         for step in &steps {

@@ -4,7 +4,7 @@
 use std::{fmt::Write as _, sync::Arc, time::Duration};
 
 use longhaul::{
-    app::{Colour, Command, Event, Input, Look, Setup, State, update},
+    app::{ColorDepth, Command, Event, Input, Look, Setup, State, update},
     domain::{
         Attempt, Chord, Connectivity, ControlKind, ControlRequest, Cursors, HistoryEntry, HistoryEvent,
         LeaveImpact, LogLevel, LinkState, LostReason, Mono, NewCall, Passed, Phase, Progress,
@@ -715,14 +715,14 @@ pub(crate) fn colour() -> Look {
 
 pub(crate) fn mono() -> Look {
     Look {
-        colour: Colour::Mono,
+        colour: ColorDepth::Mono,
         ..Look::default()
     }
 }
 
 pub(crate) fn ascii() -> Look {
     Look {
-        colour: Colour::Mono,
+        colour: ColorDepth::Mono,
         ascii: true,
         motion: false,
         ..Look::default()

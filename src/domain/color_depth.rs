@@ -2,7 +2,7 @@
 
 /// How many colours, fewest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Colour {
+pub enum ColorDepth {
     /// None at all: bold, underline and reverse only.
     Mono,
     /// The 16 of the user's own theme.

@@ -12,7 +12,8 @@ use futures_util::FutureExt as _;
 use crate::{
     app::{self, Command, Event, Input, LeaveNote, Saved, State, View},
     domain::{
-        HistoryEntry, Mono, ServerName, SessionEvent, SessionRequest, SessionRequestId, Stamp, TaskId,
+        HistoryEntry, Mono, ServerName, SessionEvent, SessionRequest, SessionRequestId, Stamp,
+        TaskId,
     },
 };
 
@@ -50,7 +51,11 @@ pub trait Services {
     /// Asks the engine; the answer is news.
     fn ask(&mut self, ask: SessionRequestId, what: SessionRequest);
     /// A task's history after an entry, at most the newest that the screen holds, and how many were left out.
-    fn history(&mut self, task: &TaskId, after_seq: u64) -> Result<(Vec<HistoryEntry>, u64), String>;
+    fn history(
+        &mut self,
+        task: &TaskId,
+        after_seq: u64,
+    ) -> Result<(Vec<HistoryEntry>, u64), String>;
     /// A task's result.
     fn result(&mut self, task: &TaskId) -> Result<Option<String>, String>;
     /// Reads what was recorded of the wire for a task; it is an event later.

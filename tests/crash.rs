@@ -25,8 +25,8 @@ use futures_util::stream;
 use longhaul::{
     demo,
     domain::{
-        HistoryEntry, HistoryEvent, LinkRecord, Phase, ProtocolVersion, Row, ServerName, Status, Task,
-        Wall,
+        HistoryEntry, HistoryEvent, LinkRecord, Phase, ProtocolVersion, Row, ServerName, Status,
+        Task, Wall,
     },
     store::{DriverLock, Durability, ListFilter, Paths, Reader, Writer},
 };
@@ -314,7 +314,13 @@ fn check(bench: &Bench, state: &Path, round: &str, task: &Task, watched: &Ran) {
 }
 
 /// Holds the entries of an attempt against what the server sent of it.
-fn compare(way: Way, entries: &[&HistoryEntry], sent: &[(String, Value)], is_whole: bool, context: &str) {
+fn compare(
+    way: Way,
+    entries: &[&HistoryEntry],
+    sent: &[(String, Value)],
+    is_whole: bool,
+    context: &str,
+) {
     let told: Vec<(&str, Value)> = entries
         .iter()
         .filter_map(|entry| {

@@ -13,8 +13,8 @@ use longhaul::{
     auth::{Keychain, Logins},
     demo,
     domain::{
-        HistoryEntry, HistoryEvent, Limits, NewCall, ServerName, ServerRef, SessionEvent, SessionRequest,
-        SessionResponse, Status, TaskId, TaskView,
+        HistoryEntry, HistoryEvent, Limits, NewCall, ServerName, ServerRef, SessionEvent,
+        SessionRequest, SessionResponse, Status, TaskId, TaskView,
     },
     engine::{Clock, FailPoint, Options, Session, Subscription},
     store::{DriverLock, Lookup, Paths, Reader},

@@ -21,9 +21,9 @@ use std::{
 use longhaul::{
     app::{Command, Event, Input, Setup, State, View},
     domain::{
-        Chord, Connectivity, HistoryEntry, HistoryEvent, Key, LeaveImpact, LogLevel, Mono, NewCall, Progress,
-        Question, QuestionWay, ServerName, SessionEvent, SessionRequest, SessionRequestId, Stamp,
-        Status, Task, TaskId, TaskView, Wall,
+        Chord, Connectivity, HistoryEntry, HistoryEvent, Key, LeaveImpact, LogLevel, Mono, NewCall,
+        Progress, Question, QuestionWay, ServerName, SessionEvent, SessionRequest,
+        SessionRequestId, Stamp, Status, Task, TaskId, TaskView, Wall,
     },
     shell::{self, Outcome, Services, TerminalEvent, TerminalSurface, Time},
     ui,
@@ -144,7 +144,11 @@ impl Services for FakeBackstage {
         self.0.borrow_mut().asks.push(what);
     }
 
-    fn history(&mut self, task: &TaskId, after_seq: u64) -> Result<(Vec<HistoryEntry>, u64), String> {
+    fn history(
+        &mut self,
+        task: &TaskId,
+        after_seq: u64,
+    ) -> Result<(Vec<HistoryEntry>, u64), String> {
         let mut world = self.0.borrow_mut();
         world.reads.push((task.clone(), after_seq));
         if world.is_file_broken {

@@ -16,10 +16,10 @@ use std::{
 
 use longhaul::{
     domain::{
-        Answer, Attempt, ControlKind, ControlRequest, Cursors, HistoryEntry, HistoryEvent, LogLevel,
-        LinkRecord, LostReason, NewCall, Occasion, Phase, Progress, ProtocolVersion, Question,
-        QuestionWay, Resumability, Row, ServerName, Status, Task, TaskError, TaskErrorKind, TaskId,
-        Tell, Tool, Wall, Window,
+        Answer, Attempt, ControlKind, ControlRequest, Cursors, HistoryEntry, HistoryEvent,
+        LinkRecord, LogLevel, LostReason, NewCall, Occasion, Phase, Progress, ProtocolVersion,
+        Question, QuestionWay, Resumability, Row, ServerName, Status, Task, TaskError,
+        TaskErrorKind, TaskId, Tell, Tool, Wall, Window,
     },
     store::{
         DriverLock, Durability, HookEvents, ListFilter, Lookup, Opened, Paths, Reader, StoreError,
@@ -487,7 +487,8 @@ fn the_middle_of_a_long_history_is_thinned_and_says_so() {
     assert!(saved.windows(2).all(|pair| pair[0].seq < pair[1].seq));
     assert_eq!(saved[..1000], entries[..1000]);
     assert_eq!(saved[saved.len() - 5000..], entries[25_000..]);
-    let is_contact: fn(&HistoryEntry) -> bool = |entry| matches!(entry.what, HistoryEvent::Contact { .. });
+    let is_contact: fn(&HistoryEntry) -> bool =
+        |entry| matches!(entry.what, HistoryEvent::Contact { .. });
     assert_eq!(count(&saved, is_contact), count(&entries, is_contact));
     // Of 300 warnings most are there, though three quarters of the rest of the middle are not.
     assert!(count(&saved, is_loud) > 150, "{}", count(&saved, is_loud));

@@ -1,8 +1,8 @@
 //! What the tabs of the detail pane say, as lines of text.
 
 use crate::domain::{
-    Connectivity, HistoryEntry, Era, EventId, HistoryEvent, Phase, ProtocolVersion, Resumable, ServerTask,
-    ServerView, Status, Task, TaskKind, TaskOffer, TaskState, text,
+    Connectivity, Era, EventId, HistoryEntry, HistoryEvent, Phase, ProtocolVersion, Resumable,
+    ServerTask, ServerView, Status, Task, TaskKind, TaskOffer, TaskState, text,
 };
 
 use super::{Action, Document, State, Tab, state::TaskRow};

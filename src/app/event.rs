@@ -6,8 +6,9 @@ use jiff::tz::TimeZone;
 
 use super::{Keymap, View};
 use crate::domain::{
-    ColorDepth, HistoryEntry, Input, Notify, Overall, ServerConfigs, ServerName, ServerView, SessionEvent,
-    SessionRequest, SessionRequestId, TaskId, TaskView, ThemeName, UsualLimits, Wall, WireEntry,
+    ColorDepth, HistoryEntry, Input, Notify, Overall, ServerConfigs, ServerName, ServerView,
+    SessionEvent, SessionRequest, SessionRequestId, TaskId, TaskView, ThemeName, UsualLimits, Wall,
+    WireEntry,
 };
 
 /// What the shell knows before the first frame.

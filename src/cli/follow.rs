@@ -16,9 +16,9 @@ use super::{
 };
 use crate::{
     domain::{
-        Connectivity, Elicitation, HistoryEntry, HistoryEvent, LeaveImpact, LinkState, Mono, Pace, Phase,
-        Progress, ServerName, SessionEvent, SessionRequest, Status, Task, TaskErrorKind, TaskId,
-        TaskView, Wall, text, whole_percent,
+        Connectivity, Elicitation, HistoryEntry, HistoryEvent, LeaveImpact, LinkState, Mono, Pace,
+        Phase, Progress, ServerName, SessionEvent, SessionRequest, Status, Task, TaskErrorKind,
+        TaskId, TaskView, Wall, text, whole_percent,
     },
     store::{Lookup, Reader},
 };

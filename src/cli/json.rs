@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use serde_json::{Map, Value, json, value::RawValue};
 
 use crate::domain::{
-    Connectivity, HistoryEntry, HistoryEvent, LeaveImpact, ProtocolVersion, Task, TaskError, TaskView,
-    Tool, Wall, text,
+    Connectivity, HistoryEntry, HistoryEvent, LeaveImpact, ProtocolVersion, Task, TaskError,
+    TaskView, Tool, Wall, text,
 };
 
 /// The text of a document, safe for a terminal: what could move the cursor or reorder text is written as `\u`.

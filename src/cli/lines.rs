@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::domain::{Block, HistoryEntry, HistoryEvent, Progress, TaskId, Wall, HistoryLine, text};
+use crate::domain::{Block, HistoryEntry, HistoryEvent, HistoryLine, Progress, TaskId, Wall, text};
 
 /// Local time of day; the date too where it is another day than `today`.
 pub(super) fn clock(at: Wall, now: Wall) -> String {

@@ -6,7 +6,7 @@
 
 use std::{collections::VecDeque, fmt};
 
-use super::{HistoryEntry, EventId, HistoryEvent, Wall};
+use super::{EventId, HistoryEntry, HistoryEvent, Wall};
 
 /// Bytes of texts whose entries are gone before the rest moves up.
 const SLACK: usize = 16 * 1024;

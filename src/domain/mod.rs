@@ -47,7 +47,7 @@ pub use config::{
 pub use elicitation::{Elicitation, Link, Wanted};
 pub use entries::Entries;
 pub use era::{Era, EraReason, ModernSupport, ProtocolChoice, ProtocolVersion};
-pub use history::{HistoryEntry, HistoryEvent, LogLevel, HistoryLine};
+pub use history::{HistoryEntry, HistoryEvent, HistoryLine, LogLevel};
 pub use ids::{EventId, ServerName, TaskId, is_task_id_prefix};
 pub use input::{Input, MouseAction};
 pub use leave_impact::LeaveImpact;

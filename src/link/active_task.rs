@@ -16,7 +16,7 @@ use super::{
     server_task_poll::ServerTaskPoll,
 };
 use crate::domain::{
-    Attempt, Connectivity, ControlKind, ControlRequest, HistoryEntry, Era, EventId, HistoryEvent,
+    Attempt, Connectivity, ControlKind, ControlRequest, Era, EventId, HistoryEntry, HistoryEvent,
     LeaveImpact, LostReason, Mono, Part, Phase, ProtocolVersion, SessionRequestId, Stamp, Status,
     Task, TaskId, TaskKind, TaskView, Wall, text,
 };

@@ -17,8 +17,9 @@ use super::{BUG, Outcome, Services, TerminalEvent, TerminalSurface, Time, follow
 use crate::{
     app::{self, Command, Consent, Event, Findings, Input, Reread, Saved, Setup, State, View},
     domain::{
-        Block, HistoryEntry, Key, LinkState, Mono, ServerName, ServerView, SessionEvent, SessionRequest,
-        SessionRequestId, Stamp, TaskId, TaskView, Wall, WireEntry, element, place, text,
+        Block, HistoryEntry, Key, LinkState, Mono, ServerName, ServerView, SessionEvent,
+        SessionRequest, SessionRequestId, Stamp, TaskId, TaskView, Wall, WireEntry, element, place,
+        text,
     },
     engine::{Clock, FailPoint, Options, PanicIn, Session, Subscription},
     store::{ListFilter, Paths, Reader, StoreError, TraceReader, create_atomically},
@@ -553,7 +554,11 @@ impl Services for Engine {
         self.session.ask_as(&self.subscription, ask, what);
     }
 
-    fn history(&mut self, task: &TaskId, after_seq: u64) -> Result<(Vec<HistoryEntry>, u64), String> {
+    fn history(
+        &mut self,
+        task: &TaskId,
+        after_seq: u64,
+    ) -> Result<(Vec<HistoryEntry>, u64), String> {
         let mut reader = self.reader()?;
         let mut read = || {
             // Mostly only a few are new, and reading all that the screen can hold would be in vain.

@@ -19,8 +19,8 @@ use super::{
     writer::{parse, recent_ids, signed, task_by_id, unsigned},
 };
 use crate::domain::{
-    HistoryEntry, EventId, HistoryEvent, LinkRecord, ServerName, Task, TaskId, Wall, is_task_id_prefix,
-    without_lone_surrogates,
+    EventId, HistoryEntry, HistoryEvent, LinkRecord, ServerName, Task, TaskId, Wall,
+    is_task_id_prefix, without_lone_surrogates,
 };
 
 /// A connection that only reads; works while another process writes, and before there is a file.
@@ -283,7 +283,11 @@ impl Reader {
     }
 
     /// The newest `count` history entries of a task, oldest first; gaps as in [`Self::history`].
-    pub fn history_tail(&mut self, task: &TaskId, count: usize) -> Result<Vec<HistoryEntry>, StoreError> {
+    pub fn history_tail(
+        &mut self,
+        task: &TaskId,
+        count: usize,
+    ) -> Result<Vec<HistoryEntry>, StoreError> {
         self.ask(Vec::new(), |connection| {
             let mut entries = Vec::new();
             let mut query = connection.prepare_cached(

@@ -30,8 +30,8 @@ use super::{
     schema,
 };
 use crate::domain::{
-    Entries, HistoryEntry, EventId, HistoryEvent, LogLevel, LinkRecord, Row, ServerName, Task, TaskId, Tell,
-    Wall, text,
+    Entries, EventId, HistoryEntry, HistoryEvent, LinkRecord, LogLevel, Row, ServerName, Task,
+    TaskId, Tell, Wall, text,
 };
 
 /// How long a forgotten task can be brought back; the words of `rm` and of `u` say seven days.
@@ -447,7 +447,8 @@ pub(super) fn recent_ids(
         .prepare_cached("SELECT body FROM history WHERE task = ?1 ORDER BY first_seq DESC")?;
     let mut rows = query.query([task.id.as_str()])?;
     'chunks: while let Some(row) = rows.next()? {
-        let Ok(entries) = serde_json::from_slice::<Vec<HistoryEntry>>(row.get_ref(0)?.as_bytes()?) else {
+        let Ok(entries) = serde_json::from_slice::<Vec<HistoryEntry>>(row.get_ref(0)?.as_bytes()?)
+        else {
             *unreadable += 1;
             continue;
         };
@@ -557,7 +558,8 @@ fn is_step(entry: &HistoryEntry) -> bool {
 
 /// Whether an entry goes when the middle is thinned; `offset` is its place there.
 fn goes(entry: &HistoryEntry, offset: u64) -> bool {
-    let is_loud = matches!(entry.what, HistoryEvent::Log { level, .. } if level >= LogLevel::Warning);
+    let is_loud =
+        matches!(entry.what, HistoryEvent::Log { level, .. } if level >= LogLevel::Warning);
     (offset % STEPS_RATIO == STEPS_RATIO - 1) == is_loud
 }
 

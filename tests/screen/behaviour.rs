@@ -9,8 +9,8 @@ use longhaul::{
         next_wake, update,
     },
     domain::{
-        Chord, Connectivity, ControlKind, HistoryEvent, LeaveImpact, LogLevel, Mono, NewCall, Notice,
-        NoticeLevel, Notify, Overall, Progress, ServerConfigs, ServerName, SessionEvent,
+        Chord, Connectivity, ControlKind, HistoryEvent, LeaveImpact, LogLevel, Mono, NewCall,
+        Notice, NoticeLevel, Notify, Overall, Progress, ServerConfigs, ServerName, SessionEvent,
         SessionRequest, SessionResponse, Status, TaskView, Tell, Wall,
     },
 };

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use longhaul::{
     app::{ColorDepth, Event, Input, Look, keymap},
     domain::{
-        Chord, Connectivity, HistoryEntry, HistoryEvent, Key, LogLevel, LinkState, LostReason, Notice,
-        NoticeLevel, SessionEvent, SessionResponse, Status, TaskId, Wall, Window,
+        Chord, Connectivity, HistoryEntry, HistoryEvent, Key, LinkState, LogLevel, LostReason,
+        Notice, NoticeLevel, SessionEvent, SessionResponse, Status, TaskId, Wall, Window,
     },
 };
 use proptest::prelude::*;

@@ -6,10 +6,10 @@ use std::{fmt::Write as _, sync::Arc, time::Duration};
 use longhaul::{
     app::{ColorDepth, Command, Event, Input, Look, Setup, State, update},
     domain::{
-        Attempt, Chord, Connectivity, ControlKind, ControlRequest, Cursors, HistoryEntry, HistoryEvent,
-        LeaveImpact, LogLevel, LinkState, LostReason, Mono, NewCall, Passed, Phase, Progress,
-        Question, QuestionWay, RequestError, Resumability, ServerName, ServerTask, ServerView,
-        SessionEvent, SessionRequest, SessionResponse, Stamp, Status, Task, TaskError,
+        Attempt, Chord, Connectivity, ControlKind, ControlRequest, Cursors, HistoryEntry,
+        HistoryEvent, LeaveImpact, LinkState, LogLevel, LostReason, Mono, NewCall, Passed, Phase,
+        Progress, Question, QuestionWay, RequestError, Resumability, ServerName, ServerTask,
+        ServerView, SessionEvent, SessionRequest, SessionResponse, Stamp, Status, Task, TaskError,
         TaskErrorKind, TaskId, TaskKind, TaskState, TaskView, Tool, Wall, Way, WireEntry,
     },
     ui,

@@ -14,8 +14,8 @@ use futures_util::{
 };
 use longhaul::{
     domain::{
-        HistoryEntry, HistoryEvent, Limits, LinkRecord, Mono, NewCall, OnInput, ProtocolVersion, Row,
-        ServerName, SessionRequest, Stamp, Task, TaskId, Wall,
+        HistoryEntry, HistoryEvent, Limits, LinkRecord, Mono, NewCall, OnInput, ProtocolVersion,
+        Row, ServerName, SessionRequest, Stamp, Task, TaskId, Wall,
     },
     link::{Choice, ExchangeId, Input, Link, Output},
     protocol::{ExchangeEvent, Method},

@@ -25,8 +25,8 @@ use crate::{
     app::Saved,
     auth::Logins,
     domain::{
-        Attempt, HistoryEntry, HistoryEvent, LinkRecord, ProtocolVersion, Question, ServerConfig, Task,
-        TaskId, Wall,
+        Attempt, HistoryEntry, HistoryEvent, LinkRecord, ProtocolVersion, Question, ServerConfig,
+        Task, TaskId, Wall,
     },
     store::{Lookup, Paths, Reader},
 };

@@ -6,8 +6,8 @@ use crate::{
         waits, wants,
     },
     domain::{
-        Connectivity, Elicitation, HistoryEntry, HistoryEvent, LeaveImpact, LogLevel, Stamp, Wall, HistoryLine,
-        text,
+        Connectivity, Elicitation, HistoryEntry, HistoryEvent, HistoryLine, LeaveImpact, LogLevel,
+        Stamp, Wall, text,
     },
 };
 

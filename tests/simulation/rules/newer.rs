@@ -220,8 +220,9 @@ fn looks_that_fail_are_no_cut_while_the_server_tells_of_the_task() {
             }
             bench.secs(1);
         }
-        let is_cut =
-            |entry: &longhaul::domain::HistoryEntry| matches!(entry.what, HistoryEvent::Contact { .. });
+        let is_cut = |entry: &longhaul::domain::HistoryEntry| {
+            matches!(entry.what, HistoryEvent::Contact { .. })
+        };
         let lines = bench.rows.iter().map(|row| match row {
             Row::History { entries, .. } => entries.iter().filter(is_cut).count(),
             _ => 0,

@@ -10,7 +10,7 @@ use std::{collections::VecDeque, future::Future, io, panic::AssertUnwindSafe, ti
 use futures_util::FutureExt as _;
 
 use crate::{
-    app::{self, Command, Event, Input, LeaveNote, Saved, State, View},
+    app::{self, Command, Event, LeaveNote, Saved, State, UserInput, View},
     domain::{
         HistoryEntry, Mono, ServerName, SessionEvent, SessionRequest, SessionRequestId, Stamp,
         TaskId,
@@ -32,7 +32,7 @@ pub trait TerminalSurface {
     /// The next thing that comes from outside. Dropping the wait loses nothing.
     fn next(&mut self) -> impl Future<Output = TerminalEvent>;
     /// Inputs that wait already.
-    fn drain(&mut self, limit: usize) -> Vec<Input>;
+    fn drain(&mut self, limit: usize) -> Vec<UserInput>;
     /// Paints a frame.
     ///
     /// A failure means that the terminal is gone; [`io::ErrorKind::NotConnected`], that a panic has given it back.
@@ -93,7 +93,7 @@ pub trait Time {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TerminalEvent {
     /// The user did something.
-    Input(Input),
+    Input(UserInput),
     /// The terminal is gone.
     HungUp,
     /// A signal that ends the program, by its number; the exit code is 128 more.

@@ -19,7 +19,7 @@ use std::{
 };
 
 use longhaul::{
-    app::{Command, Event, Input, Setup, State, View},
+    app::{Command, Event, Setup, State, UserInput, View},
     domain::{
         Chord, Connectivity, HistoryEntry, HistoryEvent, Key, LeaveImpact, LogLevel, Mono, NewCall,
         Progress, Question, QuestionWay, ServerName, SessionEvent, SessionRequest,
@@ -90,7 +90,7 @@ impl TerminalSurface for FakeSurface {
         .await
     }
 
-    fn drain(&mut self, limit: usize) -> Vec<Input> {
+    fn drain(&mut self, limit: usize) -> Vec<UserInput> {
         let mut world = self.0.borrow_mut();
         let mut inputs = Vec::new();
         while inputs.len() < limit
@@ -250,7 +250,7 @@ fn play_in(world: World, script: Vec<(u64, Line)>) -> Played {
     let mut state = State::new(Setup::default());
     let todo = longhaul::app::update(
         &mut state,
-        Event::Input(Input::Resize(120, 36)),
+        Event::Input(UserInput::Resize(120, 36)),
         stamp(BEGIN),
     );
     assert!(
@@ -302,7 +302,7 @@ fn pass_time(world: &mut World) -> bool {
 }
 
 fn chord(chord: Chord) -> Line {
-    Line::TerminalEvent(TerminalEvent::Input(Input::Key(chord)))
+    Line::TerminalEvent(TerminalEvent::Input(UserInput::Key(chord)))
 }
 
 fn key(letter: char) -> Line {

@@ -6,8 +6,8 @@ use jiff::tz::TimeZone;
 
 use super::{Keymap, View};
 use crate::domain::{
-    ColorDepth, HistoryEntry, Input, Notify, Overall, ServerConfigs, ServerName, ServerView,
-    SessionEvent, SessionRequest, SessionRequestId, TaskId, TaskView, ThemeName, UsualLimits, Wall,
+    ColorDepth, HistoryEntry, Notify, Overall, ServerConfigs, ServerName, ServerView, SessionEvent,
+    SessionRequest, SessionRequestId, TaskId, TaskView, ThemeName, UserInput, UsualLimits, Wall,
     WireEntry,
 };
 
@@ -149,7 +149,7 @@ pub struct Reread {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// The user did something at the terminal.
-    Input(Input),
+    Input(UserInput),
     /// The engine has something to say.
     Session(SessionEvent),
     /// What the session file held, for the first paint.

@@ -31,7 +31,7 @@ mod wake;
 mod wants;
 
 pub use crate::domain::ColorDepth;
-pub use crate::domain::Input;
+pub use crate::domain::UserInput;
 pub use away::away_line;
 pub use call::{CallForm, FormErrors, Stage};
 pub use detail::{tab_document, tab_lines, task_offer};

@@ -4,7 +4,7 @@ use super::Chord;
 
 /// Something the user did.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Input {
+pub enum UserInput {
     /// Pressed a key, or kept it pressed.
     Key(Chord),
     /// Pasted text, with line ends as `\n`; never to be taken for keys.

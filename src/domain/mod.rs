@@ -49,7 +49,7 @@ pub use entries::Entries;
 pub use era::{Era, EraReason, ModernSupport, ProtocolChoice, ProtocolVersion};
 pub use history::{HistoryEntry, HistoryEvent, HistoryLine, LogLevel};
 pub use ids::{EventId, ServerName, TaskId, is_task_id_prefix};
-pub use input::{Input, MouseAction};
+pub use input::{MouseAction, UserInput};
 pub use leave_impact::LeaveImpact;
 pub use notify::{Desktop, Notify, Occasion, Overall, Tell};
 pub use pace::Pace;

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 use super::{BUG, Outcome, Services, TerminalEvent, TerminalSurface, Time, follow_up, gone, run};
 use crate::{
-    app::{self, Command, Consent, Event, Findings, Input, Reread, Saved, Setup, State, View},
+    app::{self, Command, Consent, Event, Findings, Reread, Saved, Setup, State, UserInput, View},
     domain::{
         Block, HistoryEntry, Key, LinkState, Mono, ServerName, ServerView, SessionEvent,
         SessionRequest, SessionRequestId, Stamp, TaskId, TaskView, Wall, WireEntry, element, place,
@@ -141,7 +141,10 @@ async fn show(opening: Opening) -> io::Result<Outcome> {
     terminal.guard.report_mouse(opening.setup.takes_mouse)?;
     let mut state = State::new(opening.setup);
     let (columns, rows) = input::size(terminal.guard.tty());
-    let events = [Event::Input(Input::Resize(columns, rows)), saved(&paths)];
+    let events = [
+        Event::Input(UserInput::Resize(columns, rows)),
+        saved(&paths),
+    ];
     let mut todo = Vec::new();
     for event in events
         .into_iter()
@@ -308,7 +311,7 @@ impl Terminal {
                     }
                 },
                 input = self.inputs.next() => match input {
-                    Some(Input::Key(chord)) if chord.key == Key::Enter => break,
+                    Some(UserInput::Key(chord)) if chord.key == Key::Enter => break,
                     Some(_) => {}
                     None => return Err(io::ErrorKind::BrokenPipe.into()),
                 },
@@ -352,7 +355,7 @@ impl TerminalSurface for Terminal {
         }
     }
 
-    fn drain(&mut self, limit: usize) -> Vec<Input> {
+    fn drain(&mut self, limit: usize) -> Vec<UserInput> {
         self.inputs.drain(limit)
     }
 

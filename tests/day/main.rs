@@ -19,7 +19,7 @@ use std::{
 };
 
 use longhaul::{
-    app::{Command, Event, Input as Key, Setup, State, update},
+    app::{Command, Event, Setup, State, UserInput as Key, update},
     domain::{
         HistoryEntry, HistoryEvent, LinkRecord, Mono, NewCall, ProtocolVersion, Row, ServerName,
         SessionEvent, SessionRequest, Stamp, Status, TaskId, TaskKind, TaskOffer, Wall,

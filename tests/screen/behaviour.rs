@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use longhaul::{
     app::{
-        Command, Consent, Event, Focus, Group, Grouping, Input, KeyOverride, Keymap, LeaveNote,
-        Leaving, Line, Mark, Menu, Overlay, Pane, Reread, Setup, SortKey, State, Tab, Title, View,
-        next_wake, update,
+        Command, Consent, Event, Focus, Group, Grouping, KeyOverride, Keymap, LeaveNote, Leaving,
+        Line, Mark, Menu, Overlay, Pane, Reread, Setup, SortKey, State, Tab, Title, UserInput,
+        View, next_wake, update,
     },
     domain::{
         Chord, Connectivity, ControlKind, HistoryEvent, LeaveImpact, LogLevel, Mono, NewCall,
@@ -862,9 +862,9 @@ fn the_screen_wakes_only_for_what_changes() {
     let moving = morning().remove(6);
     news(&mut screen, moving);
     assert!(wait(&screen).unwrap() <= 250);
-    screen.event(Event::Input(Input::FocusLost));
+    screen.event(Event::Input(UserInput::FocusLost));
     assert_eq!(wait(&screen), Some(1_000));
-    screen.event(Event::Input(Input::FocusGained));
+    screen.event(Event::Input(UserInput::FocusGained));
     screen.state.setup.look.motion = false;
     assert_eq!(wait(&screen), Some(1_000));
     screen.keys("Z");
@@ -1265,7 +1265,7 @@ fn notified(screen: &Screen) -> Vec<&str> {
 #[test]
 fn what_ends_while_nobody_looks_is_told_together() {
     let mut screen = Screen::morning(WIDE, colour());
-    screen.event(Event::Input(Input::FocusLost));
+    screen.event(Event::Input(UserInput::FocusLost));
     screen.wait(5_000);
     screen.todo.clear();
     let running: Vec<TaskView> = morning()
@@ -1300,7 +1300,7 @@ fn what_ends_while_nobody_looks_is_told_together() {
 #[test]
 fn who_looks_is_not_told_what_he_sees() {
     let mut screen = Screen::morning(WIDE, colour());
-    screen.event(Event::Input(Input::FocusGained));
+    screen.event(Event::Input(UserInput::FocusGained));
     screen.todo.clear();
     let mut view = morning().remove(3);
     view.task.status = Status::Completed;
@@ -1326,7 +1326,7 @@ fn a_terminal_that_never_speaks_of_its_focus_counts_as_left_a_minute_after_the_l
 #[test]
 fn what_is_switched_off_is_not_told() {
     let mut screen = Screen::morning(WIDE, colour());
-    screen.event(Event::Input(Input::FocusLost));
+    screen.event(Event::Input(UserInput::FocusLost));
     screen.state.setup.notify = Notify {
         bell: Tell::NeedsYou,
         desktop: Tell::Off,
@@ -1885,7 +1885,11 @@ fn suspend_and_redraw_work_under_any_layer() {
 fn events_after_the_end_do_nothing() {
     let mut state = State::new(Setup::default());
     let now = at(0);
-    let quit = update(&mut state, Event::Input(Input::Key(Chord::char('q'))), now);
+    let quit = update(
+        &mut state,
+        Event::Input(UserInput::Key(Chord::char('q'))),
+        now,
+    );
     assert!(matches!(quit.as_slice(), [.., Command::Quit(_)]));
     assert_eq!(update(&mut state, Event::Tick, now), []);
     assert_eq!(next_wake(&state, now), None);
@@ -2514,7 +2518,7 @@ fn the_configuration_is_looked_at_with_the_focus_and_the_servers_and_read_by_com
     let look = |anyway| Command::LookAtConfig { anyway };
     let mut screen = Screen::morning(WIDE, colour());
     screen.todo.clear();
-    screen.event(Event::Input(Input::FocusGained));
+    screen.event(Event::Input(UserInput::FocusGained));
     screen.keys("3");
     screen.keys(":").type_in("reload").keys("enter");
     let looks = |screen: &Screen| -> Vec<Command> {
@@ -2540,7 +2544,7 @@ fn the_configuration_is_looked_at_with_the_focus_and_the_servers_and_read_by_com
     screen.todo.clear();
     // Where nothing follows from it nobody looks.
     screen.state.setup.readonly = true;
-    screen.event(Event::Input(Input::FocusGained));
+    screen.event(Event::Input(UserInput::FocusGained));
     screen.keys(":").type_in("reload").keys("enter");
     assert_eq!(looks(&screen), []);
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use longhaul::{
-    app::{ColorDepth, Event, Input, Look, keymap},
+    app::{ColorDepth, Event, Look, UserInput, keymap},
     domain::{
         Chord, Connectivity, HistoryEntry, HistoryEvent, Key, LinkState, LogLevel, LostReason,
         Notice, NoticeLevel, SessionEvent, SessionResponse, Status, TaskId, Wall, Window,
@@ -125,11 +125,11 @@ fn view(number: u64, status: u8, contact: u8, text: &str) -> longhaul::domain::T
 
 fn take(screen: &mut Screen, step: &Step) {
     let event = match step {
-        Step::Key(chord) => Event::Input(Input::Key(*chord)),
-        Step::Paste(text) => Event::Input(Input::Paste(text.clone())),
+        Step::Key(chord) => Event::Input(UserInput::Key(*chord)),
+        Step::Paste(text) => Event::Input(UserInput::Paste(text.clone())),
         Step::Resize(columns, rows) => {
             screen.size = (*columns, *rows);
-            Event::Input(Input::Resize(*columns, *rows))
+            Event::Input(UserInput::Resize(*columns, *rows))
         }
         Step::Task {
             number,
@@ -345,7 +345,7 @@ fn at_every_size(screen: &mut Screen) {
     for columns in (0..=300).step_by(13).chain(0..12) {
         for rows in (0..=90).step_by(7).chain(0..12) {
             screen.size = (columns, rows);
-            screen.event(Event::Input(Input::Resize(columns, rows)));
+            screen.event(Event::Input(UserInput::Resize(columns, rows)));
             screen.draw_text();
         }
     }

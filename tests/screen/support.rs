@@ -4,7 +4,7 @@
 use std::{fmt::Write as _, sync::Arc, time::Duration};
 
 use longhaul::{
-    app::{ColorDepth, Command, Event, Input, Look, Setup, State, update},
+    app::{ColorDepth, Command, Event, Look, Setup, State, UserInput, update},
     domain::{
         Attempt, Chord, Connectivity, ControlKind, ControlRequest, Cursors, HistoryEntry,
         HistoryEvent, LeaveImpact, LinkState, LogLevel, LostReason, Mono, NewCall, Passed, Phase,
@@ -468,7 +468,7 @@ impl Screen {
             size,
             todo: Vec::new(),
         };
-        screen.event(Event::Input(Input::Resize(size.0, size.1)));
+        screen.event(Event::Input(UserInput::Resize(size.0, size.1)));
         screen
     }
 
@@ -523,13 +523,13 @@ impl Screen {
     pub(crate) fn keys(&mut self, keys: &str) -> &mut Self {
         for key in keys.split_whitespace() {
             let chord: Chord = key.parse().unwrap();
-            self.event(Event::Input(Input::Key(chord)));
+            self.event(Event::Input(UserInput::Key(chord)));
         }
         self
     }
 
     pub(crate) fn type_in(&mut self, words: &str) -> &mut Self {
-        self.event(Event::Input(Input::Paste(words.to_owned())));
+        self.event(Event::Input(UserInput::Paste(words.to_owned())));
         self
     }
 

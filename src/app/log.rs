@@ -6,7 +6,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::{Document, document::is_markdown};
-use crate::domain::{Block, HistoryEntry, Link, TaskId, is_markdown_type, text};
+use crate::domain::{Block, HistoryEntry, TaskId, UrlPreview, is_markdown_type, text};
 
 /// Entries of one task kept in memory; older ones stay in the session file and are counted here.
 const ENTRIES: usize = 2_000;
@@ -61,7 +61,7 @@ pub struct Part {
     /// In clean words what it is.
     pub words: String,
     /// Where it leads, if it is a link.
-    pub link: Option<Link>,
+    pub link: Option<UrlPreview>,
     /// The ending of the file that it is saved to.
     pub extension: &'static str,
     /// Why another program may not open it.
@@ -76,7 +76,7 @@ impl Part {
             _ => Some("it is text; save it instead".to_owned()),
         };
         let link = match block {
-            Block::Link(link) => Some(Link::read(link.uri)),
+            Block::Link(link) => Some(UrlPreview::read(link.uri)),
             _ => None,
         };
         Self {

@@ -4,7 +4,8 @@
 use serde_json::{Map, Value};
 
 use crate::domain::{
-    Answer, ArgumentSpec, Elicitation, Link, Mono, Question, ServerTask, Stamp, Task, TaskId, text,
+    Answer, ArgumentSpec, Elicitation, Mono, Question, ServerTask, Stamp, Task, TaskId, UrlPreview,
+    text,
 };
 
 use super::{Field, FormField, State, TaskRow, menu::can_be_meant};
@@ -19,7 +20,7 @@ pub struct QuestionForm {
     /// What is asked.
     pub asked: Elicitation,
     /// The page that is to be opened, if it is one.
-    pub link: Option<Link>,
+    pub link: Option<UrlPreview>,
     /// One field each.
     pub fields: Vec<FormField>,
     /// Which place has the keys: the fields, then the buttons; none at first.

@@ -374,7 +374,7 @@ fn document(task: &Task, question: &Question, asked: &Elicitation) -> Value {
         "message": asked.message,
         "mode": if link.is_some() { "url" } else { "form" },
         "fields": fields,
-        "url": link.as_ref().map(crate::domain::Link::whole),
+        "url": link.as_ref().map(crate::domain::UrlPreview::whole),
         "warnings": link.map(|link| link.warnings),
         "request": documents::parsed(&question.request),
     })

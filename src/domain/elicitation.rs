@@ -132,9 +132,9 @@ impl Elicitation {
     }
 
     /// The page that is to be opened, taken apart for the eye.
-    pub fn link(&self) -> Option<Link> {
+    pub fn link(&self) -> Option<UrlPreview> {
         match &self.wanted {
-            Wanted::Url { url, .. } => Some(Link::read(url)),
+            Wanted::Url { url, .. } => Some(UrlPreview::read(url)),
             Wanted::Form { .. } => None,
         }
     }
@@ -177,7 +177,7 @@ fn form(schema: &Value) -> Wanted {
 /// A page that a server wants opened: its whole URL, so taken apart that the host can be told from the rest, and what
 /// is suspicious of it. All of it is clean.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Link {
+pub struct UrlPreview {
     /// What stands before the host.
     pub before: String,
     /// Where it leads.
@@ -190,7 +190,7 @@ pub struct Link {
     pub can_open: bool,
 }
 
-impl Link {
+impl UrlPreview {
     /// Takes a URL apart that a server sent.
     pub fn read(sent: &str) -> Self {
         let refused = |why: &str| Self {

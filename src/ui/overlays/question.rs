@@ -2,7 +2,7 @@
 
 use crate::{
     app::{Button, FormField, FormValue, QuestionForm, State, place_of, waits},
-    domain::{Link, Stamp, Wanted, text},
+    domain::{Stamp, UrlPreview, Wanted, text},
 };
 
 use super::{
@@ -111,7 +111,7 @@ fn message_lines(form: &QuestionForm, room: usize) -> Vec<String> {
 }
 
 /// The whole URL cut into rows, its host told from the rest, then what is suspicious of it.
-fn page_lines(link: &Link, room: usize) -> Vec<Vec<(String, Role)>> {
+fn page_lines(link: &UrlPreview, room: usize) -> Vec<Vec<(String, Role)>> {
     let mut url = Vec::new();
     let mut row: Vec<(String, Role)> = Vec::new();
     let mut used = 0;

@@ -18,7 +18,8 @@ use super::{
     target::Targets,
 };
 use crate::domain::{
-    Answer, Connectivity, Elicitation, Question, SessionRequest, Task, TaskView, Wall, Wanted, text,
+    Answer, Connectivity, Elicitation, ElicitationMode, Question, SessionRequest, Task, TaskView,
+    Wall, text,
 };
 
 /// How long the way to the server is waited for; the answer is on disk by then and goes out later.
@@ -109,8 +110,10 @@ fn chosen(
     if args.defaults {
         let filled = asked.defaults().map_err(|missing| {
             let words = match asked.wanted {
-                Wanted::Url { .. } => "it wants a page opened, which has no defaults".to_owned(),
-                Wanted::Form { .. } => format!("no default for {}", missing.join(", ")),
+                ElicitationMode::Url { .. } => {
+                    "it wants a page opened, which has no defaults".to_owned()
+                }
+                ElicitationMode::Form { .. } => format!("no default for {}", missing.join(", ")),
             };
             refused(&[words])
         })?;
@@ -317,11 +320,11 @@ pub(super) fn asking(
     let message = message.trim_end();
     out.extend(message.lines().map(|line| format!("  {line}")));
     match &asked.wanted {
-        Wanted::Form { warnings, .. } => {
+        ElicitationMode::Form { warnings, .. } => {
             let warnings = warnings.iter();
             out.extend(warnings.map(|warning| format!("  {}", clean(warning))));
         }
-        Wanted::Url { .. } => {
+        ElicitationMode::Url { .. } => {
             if let Some(link) = asked.link() {
                 out.push(String::new());
                 out.push(format!("  {}", link.whole()));

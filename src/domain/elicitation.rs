@@ -21,12 +21,12 @@ pub struct Elicitation {
     /// What the server says; not yet sanitised, may be empty.
     pub message: String,
     /// What it wants.
-    pub wanted: Wanted,
+    pub wanted: ElicitationMode,
 }
 
 /// The two modes of a question.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Wanted {
+pub enum ElicitationMode {
     /// Values; none where it only wants a yes.
     Form {
         /// What it asks for, in its order.
@@ -51,7 +51,7 @@ impl Elicitation {
         Self {
             message: text_of("message").unwrap_or_default(),
             wanted: if text_of("mode").as_deref() == Some("url") {
-                Wanted::Url {
+                ElicitationMode::Url {
                     url: text_of("url").unwrap_or_default(),
                     elicitation_id: text_of("elicitationId"),
                 }
@@ -76,8 +76,8 @@ impl Elicitation {
     /// The fields of the form; empty where a page is to be opened.
     pub fn fields(&self) -> &[ArgumentSpec] {
         match &self.wanted {
-            Wanted::Form { fields, .. } => fields,
-            Wanted::Url { .. } => &[],
+            ElicitationMode::Form { fields, .. } => fields,
+            ElicitationMode::Url { .. } => &[],
         }
     }
 
@@ -112,8 +112,8 @@ impl Elicitation {
         }
         match self.wanted {
             _ if !complaints.is_empty() => Err(complaints),
-            Wanted::Form { .. } => Ok(Some(Value::Object(content).to_string())),
-            Wanted::Url { .. } => Ok(None),
+            ElicitationMode::Form { .. } => Ok(Some(Value::Object(content).to_string())),
+            ElicitationMode::Url { .. } => Ok(None),
         }
     }
 
@@ -134,13 +134,13 @@ impl Elicitation {
     /// The page that is to be opened, taken apart for the eye.
     pub fn link(&self) -> Option<UrlPreview> {
         match &self.wanted {
-            Wanted::Url { url, .. } => Some(UrlPreview::read(url)),
-            Wanted::Form { .. } => None,
+            ElicitationMode::Url { url, .. } => Some(UrlPreview::read(url)),
+            ElicitationMode::Form { .. } => None,
         }
     }
 }
 
-fn form(schema: &Value) -> Wanted {
+fn form(schema: &Value) -> ElicitationMode {
     let required: Vec<&str> = schema
         .get("required")
         .and_then(Value::as_array)
@@ -171,7 +171,7 @@ fn form(schema: &Value) -> Wanted {
             field
         })
         .collect();
-    Wanted::Form { fields, warnings }
+    ElicitationMode::Form { fields, warnings }
 }
 
 /// A page that a server wants opened: its whole URL, so taken apart that the host can be told from the rest, and what
@@ -331,7 +331,7 @@ mod tests {
 
     #[test]
     fn a_kind_that_nobody_knows_becomes_text_with_a_warning() {
-        let Wanted::Form { fields, warnings } = every_kind().wanted else {
+        let ElicitationMode::Form { fields, warnings } = every_kind().wanted else {
             panic!("a form");
         };
         assert_eq!(fields[7].kind, ArgumentKind::Text);

@@ -44,7 +44,7 @@ pub use colour::Colour;
 pub use config::{
     Program, ServerConfig, ServerConfigs, Template, ThemeName, UsualLimits, is_variable,
 };
-pub use elicitation::{Elicitation, UrlPreview, Wanted};
+pub use elicitation::{Elicitation, ElicitationMode, UrlPreview};
 pub use entries::Entries;
 pub use era::{Era, EraReason, ModernSupport, ProtocolChoice, ProtocolVersion};
 pub use history::{HistoryEntry, HistoryEvent, HistoryLine, LogLevel};

@@ -26,10 +26,10 @@ use crate::{
     app::SMALLEST,
     auth::{AuthError, TokenState},
     domain::{
-        ColorDepth, Convention, Desktop, Obstacle as Needs, Program, ServerConfig, ServerName,
-        ServerRef, place, text,
+        ColorDepth, Convention, Desktop, Program, ServerConfig, ServerName,
+        ServerObstacle as Needs, ServerRef, place, text,
     },
-    engine::{Flow, Obstacle, Probe, Recording, Stateful, probe},
+    engine::{Flow, Probe, Recording, ServerObstacle, Stateful, probe},
     store::{DriverLock, Paths, Reader, StoreError},
     term::{caps::Aside, osc::Between},
 };
@@ -528,7 +528,7 @@ fn servers(context: &Context<'_>, checks: &mut Checks) {
         }
         match probed {
             Ok(Probe {
-                stateful: Err(Obstacle::NeedsLogin),
+                stateful: Err(ServerObstacle::NeedsLogin),
                 modern: None,
                 ..
             }) if is_over => checks.warning(
@@ -801,7 +801,9 @@ fn tell(
     );
     let answered = match &probe.stateful {
         Ok(answered) => Some(answered),
-        Err(Obstacle::Refused(_) | Obstacle::Strange(_)) if probe.modern.is_some() => None,
+        Err(ServerObstacle::Refused(_) | ServerObstacle::Strange(_)) if probe.modern.is_some() => {
+            None
+        }
         Err(obstacle) => return in_the_way(of, &origin, obstacle, wants, checks),
     };
     let tls = if url.starts_with("https:") {
@@ -856,27 +858,33 @@ fn tell(
 }
 
 /// What stands between us and an answer.
-fn in_the_way(of: &str, origin: &str, obstacle: &Obstacle, wants: &Wants, checks: &mut Checks) {
+fn in_the_way(
+    of: &str,
+    origin: &str,
+    obstacle: &ServerObstacle,
+    wants: &Wants,
+    checks: &mut Checks,
+) {
     match obstacle {
-        Obstacle::Unreachable(why) => checks.wrong(
+        ServerObstacle::Unreachable(why) => checks.wrong(
             of,
             format!("{origin} cannot be reached ({why})"),
             "is it running, and is the address right? its tasks wait for it",
         ),
-        Obstacle::Untrusted(why) => checks.wrong(
+        ServerObstacle::Untrusted(why) => checks.wrong(
             of,
             format!("{origin} cannot prove who it is: {why}"),
             "nothing is sent to it until it can; there is no switch for that",
         ),
-        Obstacle::NeedsLogin => {
+        ServerObstacle::NeedsLogin => {
             checks.wrong(of, format!("{origin} {}", wants.words), wants.next.clone());
         }
-        Obstacle::Refused(status) => checks.wrong(
+        ServerObstacle::Refused(status) => checks.wrong(
             of,
             format!("{origin} answers with HTTP {status}"),
             "is this the URL of its MCP endpoint?",
         ),
-        Obstacle::Strange(why) => checks.wrong(
+        ServerObstacle::Strange(why) => checks.wrong(
             of,
             format!(
                 "{origin} does not speak MCP as we know it: {}",

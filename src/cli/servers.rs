@@ -21,8 +21,8 @@ use super::{
 use crate::{
     app::Consent,
     domain::{
-        LeaveImpact, Limits, LinkRecord, Obstacle, Program, ProtocolVersion, ServerConfig,
-        ServerName, ServerRef, ServerView, SessionRequest, Task, Template, Tool, place, text,
+        LeaveImpact, Limits, LinkRecord, Program, ProtocolVersion, ServerConfig, ServerName,
+        ServerObstacle, ServerRef, ServerView, SessionRequest, Task, Template, Tool, place, text,
     },
     engine::{USUAL_ENVIRONMENT, ask_driver},
     store::{DriverLock, ListFilter, Writer},
@@ -39,18 +39,18 @@ fn obstacle(server: &ServerConfig) -> Option<(&'static str, String)> {
     let obstacle = server.obstacle(|name| super::variable(name).is_some())?;
     let words = obstacle.message();
     Some(match &obstacle {
-        Obstacle::Approval => (
+        ServerObstacle::Approval => (
             "needs-approval",
             format!("stdio, {words}: longhaul servers approve {name}"),
         ),
-        Obstacle::Consent(variables) => (
+        ServerObstacle::Consent(variables) => (
             "needs-consent",
             format!(
                 "{words} for {}: longhaul servers consent {name}",
                 variables.join(", ")
             ),
         ),
-        Obstacle::Variables(_) => ("needs-variable", format!("{words}, not set here")),
+        ServerObstacle::Variables(_) => ("needs-variable", format!("{words}, not set here")),
     })
 }
 
@@ -59,8 +59,8 @@ fn missing(server: &ServerConfig) -> Option<String> {
     let mut server = server.clone();
     server.withheld = None;
     match server.obstacle(|name| super::variable(name).is_some())? {
-        Obstacle::Variables(names) => Some(names.join(", ")),
-        Obstacle::Approval | Obstacle::Consent(_) => None,
+        ServerObstacle::Variables(names) => Some(names.join(", ")),
+        ServerObstacle::Approval | ServerObstacle::Consent(_) => None,
     }
 }
 

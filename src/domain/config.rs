@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Convention, Limits, Obstacle, ProtocolChoice, ServerName};
+use super::{Convention, Limits, ProtocolChoice, ServerName, ServerObstacle};
 
 /// What the configuration says of one server. It wins over what the session remembers, and is never saved there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,18 +80,18 @@ impl ServerConfig {
     }
 
     /// What a person has to do before it can be used, where `is_set` knows which variables hold something.
-    pub fn obstacle(&self, is_set: impl Fn(&str) -> bool) -> Option<Obstacle> {
+    pub fn obstacle(&self, is_set: impl Fn(&str) -> bool) -> Option<ServerObstacle> {
         let of_headers = self.variables().into_iter().map(str::to_owned);
         if self.withheld.is_some() {
             return Some(match self.program {
-                Some(_) => Obstacle::Approval,
-                None => Obstacle::Consent(of_headers.collect()),
+                Some(_) => ServerObstacle::Approval,
+                None => ServerObstacle::Consent(of_headers.collect()),
             });
         }
         let of_program = self.program.iter().flat_map(Program::variables);
         let wanted = of_headers.chain(of_program);
         let missing: Vec<String> = wanted.filter(|name| !is_set(name)).collect();
-        (!missing.is_empty()).then_some(Obstacle::Variables(missing))
+        (!missing.is_empty()).then_some(ServerObstacle::Variables(missing))
     }
 }
 

@@ -74,5 +74,5 @@ pub use status::{
 pub use surrogates::{replace_lone_surrogates, without_lone_surrogates};
 pub use tally::{Part, Tally};
 pub use tool::{CLIENT_ID, Convention, TaskSupport, Tool};
-pub use view::{LinkState, Obstacle, ServerView, TaskView};
+pub use view::{LinkState, ServerObstacle, ServerView, TaskView};
 pub use wire::{Passed, Way, WireEntry};

@@ -57,7 +57,7 @@ pub struct ServerView {
     pub state: LinkState,
     /// What a person has to do before anything is sent there, known before anybody asked it anything.
     #[serde(default)]
-    pub obstacle: Option<Obstacle>,
+    pub obstacle: Option<ServerObstacle>,
     /// The negotiated revision, or empty.
     pub era: String,
     /// Why this revision, in words.
@@ -130,7 +130,7 @@ impl ServerView {
 /// What a person has to do before anything is sent to a server of the configuration, or started for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "is", content = "of")]
-pub enum Obstacle {
+pub enum ServerObstacle {
     /// Say that its program may be started.
     Approval,
     /// Say that these variables may go to its host.
@@ -139,7 +139,7 @@ pub enum Obstacle {
     Variables(Vec<String>),
 }
 
-impl Obstacle {
+impl ServerObstacle {
     /// In a word or two: `needs consent`, `needs $LAB_TOKEN`.
     pub fn message(&self) -> String {
         match self {

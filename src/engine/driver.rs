@@ -24,10 +24,10 @@ use super::{
 use crate::{
     auth::{self, AuthError, Logins, Notify, Now, SignInOptions, TokenManager},
     domain::{
-        Connectivity, EventId, LinkRecord, Mono, NewCall, Notice, NoticeLevel, Obstacle, Program,
-        ProtocolVersion, RequestError, Row, ServerConfig, ServerConfigs, ServerName, ServerRef,
-        SessionEvent, SessionRequest, SessionRequestId, SessionResponse, SignInPage, Stamp, Tally,
-        Task, TaskId, TaskView, Template, Wall, place, text,
+        Connectivity, EventId, LinkRecord, Mono, NewCall, Notice, NoticeLevel, Program,
+        ProtocolVersion, RequestError, Row, ServerConfig, ServerConfigs, ServerName,
+        ServerObstacle, ServerRef, SessionEvent, SessionRequest, SessionRequestId, SessionResponse,
+        SignInPage, Stamp, Tally, Task, TaskId, TaskView, Template, Wall, place, text,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken, Sent, Unsaved},
     protocol::{ExchangeEvent, HttpError, Method},
@@ -1518,7 +1518,7 @@ impl Linked {
     }
 
     /// What a person has to do before anything can be sent there or started.
-    fn obstacle(&self, configured: &Configured<'_>) -> Option<Obstacle> {
+    fn obstacle(&self, configured: &Configured<'_>) -> Option<ServerObstacle> {
         let record = self.link.record();
         let mut server = configured.server?.clone();
         if record.is_process() {

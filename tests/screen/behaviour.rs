@@ -2243,7 +2243,7 @@ fn where_not_all_servers_fit_those_that_want_something_come_first() {
     for name in ["one", "two", "three", "four", "five", "six", "seven"] {
         let mut view = server(name, longhaul::domain::LinkState::Live);
         if name == "seven" {
-            view.obstacle = Some(longhaul::domain::Obstacle::Approval);
+            view.obstacle = Some(longhaul::domain::ServerObstacle::Approval);
         }
         screen.event(Event::Session(SessionEvent::Server(Arc::new(view))));
     }

@@ -6,9 +6,9 @@ use jiff::tz::TimeZone;
 
 use super::{Keymap, View};
 use crate::domain::{
-    ColorDepth, HistoryEntry, Notify, Overall, ServerConfigs, ServerName, ServerView, SessionEvent,
-    SessionRequest, SessionRequestId, TaskId, TaskView, ThemeName, UserInput, UsualLimits, Wall,
-    WireEntry,
+    ColorDepth, DefaultLimits, HistoryEntry, Notify, Overall, ServerConfigs, ServerName,
+    ServerView, SessionEvent, SessionRequest, SessionRequestId, TaskId, TaskView, ThemeName,
+    UserInput, Wall, WireEntry,
 };
 
 /// What the shell knows before the first frame.
@@ -31,7 +31,7 @@ pub struct Setup {
     /// Whether nothing may be started, changed or stopped.
     pub readonly: bool,
     /// What limits a new call has.
-    pub limits: UsualLimits,
+    pub limits: DefaultLimits,
     /// What is told beside the screen.
     pub notify: Notify,
     /// How the list can be shown, by name.
@@ -55,7 +55,7 @@ impl Default for Setup {
             look: Look::default(),
             takes_mouse: false,
             readonly: false,
-            limits: UsualLimits::default(),
+            limits: DefaultLimits::default(),
             notify: Notify::default(),
             views: Vec::new(),
             viewer: None,
@@ -132,7 +132,7 @@ pub struct Reread {
     /// The servers.
     pub server_configs: ServerConfigs,
     /// What limits a new call has.
-    pub limits: UsualLimits,
+    pub limits: DefaultLimits,
     /// The colours.
     pub theme: ThemeName,
     /// Whether the screen takes the mouse.

@@ -258,14 +258,14 @@ impl Program {
 
 /// The limits that a call gets where nobody says otherwise.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct UsualLimits {
+pub struct DefaultLimits {
     /// On any server.
     pub everywhere: Limits,
     /// What single servers have instead.
     pub of_servers: BTreeMap<ServerName, Limits>,
 }
 
-impl UsualLimits {
+impl DefaultLimits {
     /// On this server.
     pub fn of(&self, server: &ServerName) -> Limits {
         let own = self.of_servers.get(server).copied().unwrap_or_default();
@@ -338,7 +338,7 @@ mod tests {
             idle: minutes(1),
             hard: None,
         };
-        let limits = UsualLimits {
+        let limits = DefaultLimits {
             everywhere: Limits {
                 idle: minutes(5),
                 hard: minutes(9),

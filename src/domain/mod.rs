@@ -42,7 +42,7 @@ pub use base64::{base64, base64_url, read_base64};
 pub use chord::{Chord, Key, ParseChordError};
 pub use colour::Colour;
 pub use config::{
-    Program, ServerConfig, ServerConfigs, Template, ThemeName, UsualLimits, is_variable,
+    DefaultLimits, Program, ServerConfig, ServerConfigs, Template, ThemeName, is_variable,
 };
 pub use elicitation::{Elicitation, ElicitationMode, UrlPreview};
 pub use entries::Entries;

@@ -30,8 +30,8 @@ pub(super) use self::{
     server::{header as template_of, is_name, url_of, with_scheme},
 };
 use crate::domain::{
-    Convention, Limits, Notify, ServerConfig, ServerConfigs, ServerName, Tell, ThemeName,
-    UsualLimits, text,
+    Convention, DefaultLimits, Limits, Notify, ServerConfig, ServerConfigs, ServerName, Tell,
+    ThemeName, text,
 };
 use crate::{
     app::{Keymap, View},
@@ -142,9 +142,9 @@ impl Config {
     }
 
     /// The limits that calls get where nobody says otherwise.
-    pub(super) fn usual_limits(&self) -> UsualLimits {
+    pub(super) fn usual_limits(&self) -> DefaultLimits {
         let own = |server: &ServerConfig| (server.name.clone(), server.limits);
-        UsualLimits {
+        DefaultLimits {
             everywhere: self.defaults.limits,
             of_servers: self
                 .servers

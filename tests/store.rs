@@ -17,9 +17,9 @@ use std::{
 use longhaul::{
     domain::{
         Answer, Attempt, ControlKind, ControlRequest, Cursors, HistoryEntry, HistoryEvent,
-        LinkRecord, LogLevel, LostReason, NewCall, Occasion, Phase, Progress, ProtocolVersion,
-        Question, QuestionWay, Resumability, Row, ServerName, Status, Task, TaskError,
-        TaskErrorKind, TaskId, Tell, Tool, Wall, Window,
+        LinkRecord, LogLevel, LostReason, NewCall, NotifyLevel, Occasion, Phase, Progress,
+        ProtocolVersion, Question, QuestionWay, Resumability, Row, ServerName, Status, Task,
+        TaskError, TaskErrorKind, TaskId, Tool, Wall, Window,
     },
     store::{
         DriverLock, Durability, HookEvents, ListFilter, Lookup, Opened, Paths, Reader, StoreError,
@@ -1008,7 +1008,7 @@ fn a_session_of_each_format_opens_for_ever_fixture() {
         assert_filled(&paths, &rows);
         // What ended before there were events is no news.
         let mut writer = open(&paths).writer;
-        writer.add_hook_events(Tell::All);
+        writer.add_hook_events(NotifyLevel::All);
         writer.save(&rows, Durability::Full, NOW).unwrap();
         let mut events = HookEvents::open(&paths).unwrap();
         let mut waiting = Vec::new();
@@ -1030,7 +1030,7 @@ fn a_session_of_each_format_opens_for_ever_fixture() {
 fn each_end_and_each_question_is_one_hook_event() {
     let (_dir, paths) = place();
     let mut writer = open(&paths).writer;
-    writer.add_hook_events(Tell::All);
+    writer.add_hook_events(NotifyLevel::All);
     let mut events = HookEvents::open(&paths).unwrap();
     let question = |key: &str, at: i64, answer: Option<Answer>| Question {
         key: key.to_owned(),

@@ -42,7 +42,7 @@ impl Task {
 
 /// Which occasions are told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Tell {
+pub enum NotifyLevel {
     /// None.
     Off,
     /// What needs a person.
@@ -52,7 +52,7 @@ pub enum Tell {
     All,
 }
 
-impl Tell {
+impl NotifyLevel {
     /// What can be said, and what it means.
     pub const ALL: [(&str, Self); 3] = [
         ("off", Self::Off),
@@ -106,9 +106,9 @@ pub enum Overall {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Notify {
     /// When to ring.
-    pub bell: Tell,
+    pub bell: NotifyLevel,
     /// When to show a notification of the desktop.
-    pub desktop: Tell,
+    pub desktop: NotifyLevel,
     /// By which sequence; by what is known of the terminal when absent.
     pub desktop_by: Option<Desktop>,
     /// Whether the taskbar shows the overall progress; by what is known of the terminal when absent.
@@ -122,8 +122,8 @@ pub struct Notify {
 impl Default for Notify {
     fn default() -> Self {
         Self {
-            bell: Tell::default(),
-            desktop: Tell::default(),
+            bell: NotifyLevel::default(),
+            desktop: NotifyLevel::default(),
             desktop_by: None,
             progress: None,
             title: true,

@@ -22,8 +22,8 @@ use std::{
 use super::{clock::Clock, snapshots::Snapshots};
 use crate::{
     domain::{
-        Connectivity, Mono, Notice, NoticeLevel, Occasion, SessionEvent, TaskId, TaskView, Tell,
-        text,
+        Connectivity, Mono, Notice, NoticeLevel, NotifyLevel, Occasion, SessionEvent, TaskId,
+        TaskView, text,
     },
     store::{HookEvent, HookEvents, Lookup, Paths, Reader, StoreError, Writer},
 };
@@ -43,7 +43,7 @@ pub struct Hook {
     /// For `sh -c`.
     pub command: String,
     /// On which occasions.
-    pub on: Tell,
+    pub on: NotifyLevel,
     /// The task as JSON, with its result.
     pub encode: fn(&TaskView, Option<&str>) -> String,
 }
@@ -51,7 +51,7 @@ pub struct Hook {
 /// The way to the thread that runs it.
 #[derive(Debug)]
 pub(super) struct Hooks {
-    on: Tell,
+    on: NotifyLevel,
     /// A sign that something may wait in the session file; one is enough.
     wake: mpsc::SyncSender<()>,
     /// Whether a save brought something to run the hook for.
@@ -395,7 +395,7 @@ mod tests {
         crate::store::write_atomically(&held, b"").unwrap();
         let hook = Hook {
             command: format!("while [ -e {} ]; do sleep 0.05; done", held.display()),
-            on: Tell::All,
+            on: NotifyLevel::All,
             encode: |_, _| String::new(),
         };
         let (paths, mut writer) = open(dir.path());
@@ -424,7 +424,7 @@ mod tests {
         std::fs::create_dir(&left).unwrap();
         let hook = Hook {
             command: format!("mktemp {}/$LONGHAUL_TASK.XXXXXX", left.display()),
-            on: Tell::All,
+            on: NotifyLevel::All,
             encode: |_, _| String::new(),
         };
         let ran = || {
@@ -445,7 +445,7 @@ mod tests {
             names
         };
         let (paths, mut writer) = open(dir.path());
-        writer.add_hook_events(Tell::All);
+        writer.add_hook_events(NotifyLevel::All);
         let rows: Vec<Row> = (1..=3).map(|it| task(it, Status::Completed)).collect();
         save(&mut writer, &rows);
         drop(writer);

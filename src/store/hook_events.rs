@@ -14,7 +14,7 @@
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Transaction, params};
 
 use super::{Paths, StoreError, schema};
-use crate::domain::{Occasion, Status, Task, TaskId, Tell};
+use crate::domain::{NotifyLevel, Occasion, Status, Task, TaskId};
 
 /// Nobody has claimed it.
 const WAITING: u8 = 0;
@@ -116,7 +116,7 @@ impl HookEvents {
 pub(super) fn add_of(
     transaction: &Transaction<'_>,
     task: &Task,
-    on: Tell,
+    on: NotifyLevel,
 ) -> rusqlite::Result<bool> {
     let Some(occasion) = task.occasion().filter(|it| on.wants(*it)) else {
         return Ok(false);

@@ -30,8 +30,8 @@ use super::{
     schema,
 };
 use crate::domain::{
-    Entries, EventId, HistoryEntry, HistoryEvent, LinkRecord, LogLevel, Row, ServerName, Task,
-    TaskId, Tell, Wall, text,
+    Entries, EventId, HistoryEntry, HistoryEvent, LinkRecord, LogLevel, NotifyLevel, Row,
+    ServerName, Task, TaskId, Wall, text,
 };
 
 /// How long a forgotten task can be brought back; the words of `rm` and of `u` say seven days.
@@ -72,7 +72,7 @@ pub struct Writer {
     identity: (u64, u64),
     durability: Option<Durability>,
     /// The occasions on which the hook is run; `None` where there is no hook.
-    hook_on: Option<Tell>,
+    hook_on: Option<NotifyLevel>,
     /// Whether a save brought something to run the hook for.
     has_hook_events: Arc<AtomicBool>,
 }
@@ -270,7 +270,7 @@ impl Writer {
     }
 
     /// Adds to [`HookEvents`](super::HookEvents) from now on, and raises this flag after a save that did.
-    pub fn add_hook_events(&mut self, on: Tell) -> Arc<AtomicBool> {
+    pub fn add_hook_events(&mut self, on: NotifyLevel) -> Arc<AtomicBool> {
         self.hook_on = Some(on);
         Arc::clone(&self.has_hook_events)
     }

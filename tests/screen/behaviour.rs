@@ -10,8 +10,8 @@ use longhaul::{
     },
     domain::{
         Chord, Connectivity, ControlKind, HistoryEvent, LeaveImpact, LogLevel, Mono, NewCall,
-        Notice, NoticeLevel, Notify, Overall, Progress, ServerConfigs, ServerName, SessionEvent,
-        SessionRequest, SessionResponse, Status, TaskView, Tell, Wall,
+        Notice, NoticeLevel, Notify, NotifyLevel, Overall, Progress, ServerConfigs, ServerName,
+        SessionEvent, SessionRequest, SessionResponse, Status, TaskView, Wall,
     },
 };
 
@@ -1328,8 +1328,8 @@ fn what_is_switched_off_is_not_told() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.event(Event::Input(UserInput::FocusLost));
     screen.state.setup.notify = Notify {
-        bell: Tell::NeedsYou,
-        desktop: Tell::Off,
+        bell: NotifyLevel::NeedsYou,
+        desktop: NotifyLevel::Off,
         title: false,
         ..Notify::default()
     };

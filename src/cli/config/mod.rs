@@ -30,8 +30,8 @@ pub(super) use self::{
     server::{header as template_of, is_name, url_of, with_scheme},
 };
 use crate::domain::{
-    Convention, DefaultLimits, Limits, Notify, ServerConfig, ServerConfigs, ServerName, Tell,
-    ThemeName, text,
+    Convention, DefaultLimits, Limits, Notify, NotifyLevel, ServerConfig, ServerConfigs,
+    ServerName, ThemeName, text,
 };
 use crate::{
     app::{Keymap, View},
@@ -64,7 +64,7 @@ pub struct Config {
     pub(super) notify: Notify,
     /// The command that is run for what is worth telling, by `sh`, and on which occasions.
     pub(super) hook: Option<String>,
-    pub(super) hook_on: Tell,
+    pub(super) hook_on: NotifyLevel,
     /// What was passed over, each with its file and line.
     pub remarks: Vec<String>,
 }

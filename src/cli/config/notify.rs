@@ -3,7 +3,7 @@
 use toml::{Spanned, de::DeValue};
 
 use super::Reading;
-use crate::domain::{Desktop, Tell};
+use crate::domain::{Desktop, NotifyLevel};
 
 /// What can be said in `[notify]`.
 const KEYS: &str = "bell, desktop, desktop_by, progress, title, tmux_passthrough, hook and hook_on";
@@ -17,8 +17,8 @@ impl Reading<'_> {
         for (key, value) in table {
             let name = key.get_ref().as_ref();
             match name {
-                "bell" => self.one_of(name, value, &Tell::ALL, &mut notify.bell),
-                "desktop" => self.one_of(name, value, &Tell::ALL, &mut notify.desktop),
+                "bell" => self.one_of(name, value, &NotifyLevel::ALL, &mut notify.bell),
+                "desktop" => self.one_of(name, value, &NotifyLevel::ALL, &mut notify.desktop),
                 "desktop_by" => {
                     let known = Desktop::ALL.map(|(word, by)| (word, Some(by)));
                     self.one_of(name, value, &known, &mut notify.desktop_by);
@@ -37,7 +37,7 @@ impl Reading<'_> {
                 }
                 "hook_on" => {
                     let mut on = self.config.hook_on;
-                    self.one_of(name, value, &Tell::ALL, &mut on);
+                    self.one_of(name, value, &NotifyLevel::ALL, &mut on);
                     self.config.hook_on = on;
                 }
                 other => {

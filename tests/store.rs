@@ -17,7 +17,7 @@ use std::{
 use longhaul::{
     domain::{
         Answer, Attempt, ControlKind, ControlRequest, Cursors, HistoryEntry, HistoryEvent,
-        LinkRecord, LogLevel, LostReason, NewCall, NotifyLevel, Occasion, Phase, Progress,
+        LinkRecord, LogLevel, LostReason, NewCall, NotifyLevel, NotifyReason, Phase, Progress,
         ProtocolVersion, Question, QuestionWay, Resumability, Row, ServerName, Status, Task,
         TaskError, TaskErrorKind, TaskId, Tool, Wall, Window,
     },
@@ -1085,7 +1085,7 @@ fn each_end_and_each_question_is_one_hook_event() {
         writer.save([&row], Durability::Normal, NOW).unwrap();
         let mut found = 0;
         while let Some(event) = events.claim().unwrap() {
-            assert_eq!(event.occasion, Occasion::NeedsYou);
+            assert_eq!(event.occasion, NotifyReason::NeedsYou);
             found += 1;
         }
         assert_eq!(found, count, "{what}");

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::domain::{
-    Mono, NoticeLevel, Occasion, Overall, Stamp, Status, TaskId, text, whole_percent,
+    Mono, NoticeLevel, NotifyReason, Overall, Stamp, Status, TaskId, text, whole_percent,
 };
 
 use super::{Command, Counts, State, select::Group};
@@ -19,7 +19,7 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Telling {
     /// The most important of what waits, and its words.
-    waiting: Option<(Occasion, String)>,
+    waiting: Option<(NotifyReason, String)>,
     /// How many more wait.
     more: u64,
     /// When something was told last.
@@ -34,7 +34,7 @@ pub(super) struct Telling {
 }
 
 impl Telling {
-    fn add(&mut self, occasion: Occasion, words: String) {
+    fn add(&mut self, occasion: NotifyReason, words: String) {
         if self.waiting.is_some() {
             self.more += 1;
         }
@@ -86,7 +86,7 @@ fn tell(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
     let notify = state.setup.notify;
     let is_looked_at = is_looked_at(state, now);
     // What needs a person rings beside him too: he may look at another row.
-    if notify.bell.wants(occasion) && (occasion == Occasion::NeedsYou || !is_looked_at) {
+    if notify.bell.wants(occasion) && (occasion == NotifyReason::NeedsYou || !is_looked_at) {
         todo.push(Command::Bell);
     }
     if notify.desktop.wants(occasion) && !is_looked_at {
@@ -175,9 +175,9 @@ pub(super) fn announce(
         _ => NoticeLevel::Info,
     };
     let occasion = if needs_you {
-        Some(Occasion::NeedsYou)
+        Some(NotifyReason::NeedsYou)
     } else {
-        task.status.is_settled().then_some(Occasion::Done)
+        task.status.is_settled().then_some(NotifyReason::Done)
     };
     state.say(level, &words, now);
     if let Some(occasion) = occasion {

@@ -4,14 +4,14 @@ use super::{Connectivity, Status, Task, TaskView};
 
 /// Something that a person may want to hear of while he looks elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Occasion {
+pub enum NotifyReason {
     /// It ended as it should.
     Done,
     /// It asks, wants a sign-in, or ended otherwise.
     NeedsYou,
 }
 
-impl Occasion {
+impl NotifyReason {
     /// The word of `LONGHAUL_EVENT`, which the command of the user sees.
     pub fn label(self) -> &'static str {
         match self {
@@ -23,19 +23,19 @@ impl Occasion {
 
 impl TaskView {
     /// What its picture is worth telling of; `None` while it goes on by itself.
-    pub fn occasion(&self) -> Option<Occasion> {
+    pub fn occasion(&self) -> Option<NotifyReason> {
         let needs_login = matches!(self.contact, Connectivity::NeedsLogin);
         let of_task = self.task.occasion();
-        of_task.or_else(|| needs_login.then_some(Occasion::NeedsYou))
+        of_task.or_else(|| needs_login.then_some(NotifyReason::NeedsYou))
     }
 }
 
 impl Task {
     /// What its status is worth telling of.
-    pub fn occasion(&self) -> Option<Occasion> {
+    pub fn occasion(&self) -> Option<NotifyReason> {
         match &self.status {
-            Status::Completed | Status::Cancelled => Some(Occasion::Done),
-            status => status.needs_you(false).then_some(Occasion::NeedsYou),
+            Status::Completed | Status::Cancelled => Some(NotifyReason::Done),
+            status => status.needs_you(false).then_some(NotifyReason::NeedsYou),
         }
     }
 }
@@ -61,10 +61,10 @@ impl NotifyLevel {
     ];
 
     /// Whether this occasion is among them.
-    pub fn wants(self, occasion: Occasion) -> bool {
+    pub fn wants(self, occasion: NotifyReason) -> bool {
         match self {
             Self::Off => false,
-            Self::NeedsYou => occasion == Occasion::NeedsYou,
+            Self::NeedsYou => occasion == NotifyReason::NeedsYou,
             Self::All => true,
         }
     }

@@ -22,7 +22,7 @@ use std::{
 use super::{clock::Clock, snapshots::Snapshots};
 use crate::{
     domain::{
-        Connectivity, Mono, Notice, NoticeLevel, NotifyLevel, Occasion, SessionEvent, TaskId,
+        Connectivity, Mono, Notice, NoticeLevel, NotifyLevel, NotifyReason, SessionEvent, TaskId,
         TaskView, text,
     },
     store::{HookEvent, HookEvents, Lookup, Paths, Reader, StoreError, Writer},
@@ -131,7 +131,7 @@ impl Hooks {
             return;
         }
         let is_new = self.needs_login.insert(id.clone());
-        if is_new && !is_known && self.on.wants(Occasion::NeedsYou) {
+        if is_new && !is_known && self.on.wants(NotifyReason::NeedsYou) {
             let to_tell = self.logins_to_tell.lock();
             let mut to_tell = to_tell.unwrap_or_else(PoisonError::into_inner);
             to_tell.push(id.clone());
@@ -226,7 +226,7 @@ impl Runner {
                 .unwrap_or_else(PoisonError::into_inner),
         );
         for id in logins {
-            events.add(&id, &format!("sign-in {}", now.0), Occasion::NeedsYou)?;
+            events.add(&id, &format!("sign-in {}", now.0), NotifyReason::NeedsYou)?;
         }
         loop {
             self.wait_for_room();
@@ -292,7 +292,7 @@ impl Runner {
 
     fn spawn(
         &self,
-        occasion: Occasion,
+        occasion: NotifyReason,
         view: &TaskView,
         result: Option<&str>,
     ) -> std::io::Result<Child> {

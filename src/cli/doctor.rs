@@ -26,7 +26,7 @@ use crate::{
     app::SMALLEST,
     auth::{AuthError, TokenState},
     domain::{
-        ColorDepth, Convention, Desktop, Program, ServerConfig, ServerName,
+        ColorDepth, Convention, DesktopProtocol, Program, ServerConfig, ServerName,
         ServerObstacle as Needs, ServerRef, place, text,
     },
     engine::{Flow, Probe, Recording, ServerObstacle, Stateful, probe},
@@ -227,9 +227,9 @@ fn aside(context: &Context<'_>, known: Aside, checks: &mut Checks) {
         Err(_) => known,
     };
     let desktop = match aside.desktop {
-        Some(Desktop::Osc9) => "notifications by OSC 9",
-        Some(Desktop::Osc777) => "notifications by OSC 777",
-        Some(Desktop::Osc99) => "notifications by OSC 99",
+        Some(DesktopProtocol::Osc9) => "notifications by OSC 9",
+        Some(DesktopProtocol::Osc777) => "notifications by OSC 777",
+        Some(DesktopProtocol::Osc99) => "notifications by OSC 99",
         None => "no notifications as far as is known of it",
     };
     let progress = if aside.has_progress {

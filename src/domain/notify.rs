@@ -72,7 +72,7 @@ impl NotifyLevel {
 
 /// The sequence that a terminal takes a notification of the desktop by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Desktop {
+pub enum DesktopProtocol {
     /// OSC 9, as iTerm2 has it.
     Osc9,
     /// OSC 777, as rxvt-unicode has it.
@@ -81,7 +81,7 @@ pub enum Desktop {
     Osc99,
 }
 
-impl Desktop {
+impl DesktopProtocol {
     /// What can be said, and what it means.
     pub const ALL: [(&str, Self); 3] = [
         ("osc9", Self::Osc9),
@@ -110,7 +110,7 @@ pub struct Notify {
     /// When to show a notification of the desktop.
     pub desktop: NotifyLevel,
     /// By which sequence; by what is known of the terminal when absent.
-    pub desktop_by: Option<Desktop>,
+    pub desktop_by: Option<DesktopProtocol>,
     /// Whether the taskbar shows the overall progress; by what is known of the terminal when absent.
     pub progress: Option<bool>,
     /// Whether the title of the window is ours.

@@ -1,7 +1,7 @@
 //! What the terminal can show, decided from plain values; the environment is read once, in cli.
 
 use super::osc::Between;
-use crate::domain::{ColorDepth, Desktop, Notify};
+use crate::domain::{ColorDepth, DesktopProtocol, Notify};
 
 /// The variables that speak about the terminal, as they were set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub struct Aside {
     /// Who stands in between.
     pub between: Between,
     /// What a notification of the desktop has to look like; `None` where none is shown.
-    pub desktop: Option<Desktop>,
+    pub desktop: Option<DesktopProtocol>,
     /// Whether the taskbar shows a progress.
     pub has_progress: bool,
 }
@@ -135,11 +135,11 @@ fn aside(environment: &Environment) -> Aside {
     let vte = environment.vte.as_deref().unwrap_or_default();
     let vte: u32 = vte.parse().unwrap_or_default();
     let desktop = if is_set(&environment.kitty) || term == "xterm-kitty" {
-        Some(Desktop::Osc99)
+        Some(DesktopProtocol::Osc99)
     } else if is_program(&["iTerm.app", "WezTerm", "ghostty"]) {
-        Some(Desktop::Osc9)
+        Some(DesktopProtocol::Osc9)
     } else if vte > 0 || ["foot", "rxvt"].iter().any(|name| term.starts_with(name)) {
-        Some(Desktop::Osc777)
+        Some(DesktopProtocol::Osc777)
     } else {
         None
     };
@@ -252,12 +252,21 @@ mod tests {
             ..Environment::default()
         };
         assert_eq!(of(&term("xterm-256color")), (None, false));
-        assert_eq!(of(&term("xterm-kitty")), (Some(Desktop::Osc99), false));
-        assert_eq!(of(&term("foot-extra")), (Some(Desktop::Osc777), false));
-        assert_eq!(of(&program("iTerm.app")), (Some(Desktop::Osc9), false));
-        assert_eq!(of(&program("ghostty")), (Some(Desktop::Osc9), true));
-        assert_eq!(of(&vte("6800")), (Some(Desktop::Osc777), false));
-        assert_eq!(of(&vte("8002")), (Some(Desktop::Osc777), true));
+        assert_eq!(
+            of(&term("xterm-kitty")),
+            (Some(DesktopProtocol::Osc99), false)
+        );
+        assert_eq!(
+            of(&term("foot-extra")),
+            (Some(DesktopProtocol::Osc777), false)
+        );
+        assert_eq!(
+            of(&program("iTerm.app")),
+            (Some(DesktopProtocol::Osc9), false)
+        );
+        assert_eq!(of(&program("ghostty")), (Some(DesktopProtocol::Osc9), true));
+        assert_eq!(of(&vte("6800")), (Some(DesktopProtocol::Osc777), false));
+        assert_eq!(of(&vte("8002")), (Some(DesktopProtocol::Osc777), true));
     }
 
     #[test]
@@ -269,14 +278,14 @@ mod tests {
         let aside = Capabilities::detect(&tmux, ColorChoice::Auto).aside;
         assert_eq!(aside.as_wanted(&Notify::default()), aside);
         let notify = Notify {
-            desktop_by: Some(Desktop::Osc9),
+            desktop_by: Some(DesktopProtocol::Osc9),
             progress: Some(true),
             tmux_passthrough: true,
             ..Notify::default()
         };
         let wanted = Aside {
             between: Between::Tmux { passthrough: true },
-            desktop: Some(Desktop::Osc9),
+            desktop: Some(DesktopProtocol::Osc9),
             has_progress: true,
         };
         assert_eq!(aside.as_wanted(&notify), wanted);

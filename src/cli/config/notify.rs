@@ -3,7 +3,7 @@
 use toml::{Spanned, de::DeValue};
 
 use super::Reading;
-use crate::domain::{Desktop, NotifyLevel};
+use crate::domain::{DesktopProtocol, NotifyLevel};
 
 /// What can be said in `[notify]`.
 const KEYS: &str = "bell, desktop, desktop_by, progress, title, tmux_passthrough, hook and hook_on";
@@ -20,7 +20,7 @@ impl Reading<'_> {
                 "bell" => self.one_of(name, value, &NotifyLevel::ALL, &mut notify.bell),
                 "desktop" => self.one_of(name, value, &NotifyLevel::ALL, &mut notify.desktop),
                 "desktop_by" => {
-                    let known = Desktop::ALL.map(|(word, by)| (word, Some(by)));
+                    let known = DesktopProtocol::ALL.map(|(word, by)| (word, Some(by)));
                     self.one_of(name, value, &known, &mut notify.desktop_by);
                 }
                 "progress" => notify.progress = self.switch(name, value),

@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 
 use super::{Keymap, View};
 use crate::domain::{
-    ColorDepth, DefaultLimits, HistoryEntry, Notify, Overall, ServerConfigs, ServerName,
+    ColorDepth, DefaultLimits, HistoryEntry, Notify, OverallProgress, ServerConfigs, ServerName,
     ServerView, SessionEvent, SessionRequest, SessionRequestId, TaskId, TaskView, ThemeName,
     UserInput, Wall, WireEntry,
 };
@@ -255,7 +255,7 @@ pub enum Command {
     /// Show a notification of the desktop; it is clean.
     Notify(String),
     /// Show the overall progress in the taskbar.
-    Progress(Overall),
+    Progress(OverallProgress),
     /// Break something on the demo server: `cut 5`, `restart`, `stall`, `drop`, `duplicate`, `forget`,
     /// `polls`, `hang`.
     Break(String),

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::domain::{
-    Mono, NoticeLevel, NotifyReason, Overall, Stamp, Status, TaskId, text, whole_percent,
+    Mono, NoticeLevel, NotifyReason, OverallProgress, Stamp, Status, TaskId, text, whole_percent,
 };
 
 use super::{Command, Counts, State, select::Group};
@@ -27,7 +27,7 @@ pub(super) struct Telling {
     /// The title last set.
     title: String,
     /// The overall progress last shown, and when it was looked at.
-    overall: Overall,
+    overall: OverallProgress,
     looked_at: Option<Mono>,
     /// How many ran then.
     running: usize,
@@ -115,12 +115,12 @@ fn show_progress(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
         .filter_map(|task_row| task_row.view.task.progress.as_ref()?.ratio())
         .collect();
     let overall = if running == 0 {
-        Overall::None
+        OverallProgress::None
     } else if parts.is_empty() {
-        Overall::Busy
+        OverallProgress::Busy
     } else {
         let mean = parts.iter().sum::<f64>() / parts.len() as f64;
-        Overall::Percent(whole_percent(mean))
+        OverallProgress::Percent(whole_percent(mean))
     };
     (state.told.looked_at, state.told.running) = (Some(now.mono), running);
     if overall != std::mem::replace(&mut state.told.overall, overall) {

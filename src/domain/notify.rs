@@ -92,7 +92,7 @@ impl DesktopProtocol {
 
 /// The state of all work, as shown by a taskbar.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Overall {
+pub enum OverallProgress {
     /// Nothing runs.
     #[default]
     None,

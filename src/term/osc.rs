@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use crate::domain::{DesktopProtocol, Overall, base64, text};
+use crate::domain::{DesktopProtocol, OverallProgress, base64, text};
 
 /// The bell.
 pub const BELL: &str = "\u{7}";
@@ -62,11 +62,11 @@ pub fn page(words: &str) -> String {
 }
 
 /// The overall progress (OSC 9;4); `None` where it could not reach the terminal.
-pub fn progress(overall: Overall, between: Between) -> Option<String> {
+pub fn progress(overall: OverallProgress, between: Between) -> Option<String> {
     let (state, value) = match overall {
-        Overall::None => (0, 0),
-        Overall::Percent(percent) => (1, percent.min(100)),
-        Overall::Busy => (3, 0),
+        OverallProgress::None => (0, 0),
+        OverallProgress::Percent(percent) => (1, percent.min(100)),
+        OverallProgress::Busy => (3, 0),
     };
     through(format!("\u{1b}]9;4;{state};{value}{END}"), between)
 }
@@ -152,10 +152,10 @@ mod tests {
     fn tmux_gets_a_wrapper_only_when_that_is_allowed() {
         let tmux = |passthrough| Between::Tmux { passthrough };
         assert_eq!(
-            progress(Overall::Percent(40), Between::Nobody).unwrap(),
+            progress(OverallProgress::Percent(40), Between::Nobody).unwrap(),
             "\u{1b}]9;4;1;40\u{1b}\\"
         );
-        assert_eq!(progress(Overall::None, tmux(false)), None);
+        assert_eq!(progress(OverallProgress::None, tmux(false)), None);
         assert_eq!(
             notify("4;1;1", DesktopProtocol::Osc9, tmux(true)).unwrap(),
             "\u{1b}Ptmux;\u{1b}\u{1b}]9;longhaul: 4;1;1\u{1b}\u{1b}\\\u{1b}\\"

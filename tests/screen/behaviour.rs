@@ -10,8 +10,8 @@ use longhaul::{
     },
     domain::{
         Chord, Connectivity, ControlKind, HistoryEvent, LeaveImpact, LogLevel, Mono, NewCall,
-        Notice, NoticeLevel, Notify, NotifyLevel, Overall, Progress, ServerConfigs, ServerName,
-        SessionEvent, SessionRequest, SessionResponse, Status, TaskView, Wall,
+        Notice, NoticeLevel, Notify, NotifyLevel, OverallProgress, Progress, ServerConfigs,
+        ServerName, SessionEvent, SessionRequest, SessionResponse, Status, TaskView, Wall,
     },
 };
 
@@ -1355,7 +1355,7 @@ fn what_is_switched_off_is_not_told() {
 #[test]
 fn the_taskbar_shows_the_mean_of_what_runs_at_a_gentle_pace() {
     let mut screen = Screen::new(WIDE, colour());
-    let shown = |screen: &Screen| -> Vec<Overall> {
+    let shown = |screen: &Screen| -> Vec<OverallProgress> {
         let overall = |command: &Command| match command {
             Command::Progress(overall) => Some(*overall),
             _ => None,
@@ -1368,7 +1368,7 @@ fn the_taskbar_shows_the_mean_of_what_runs_at_a_gentle_pace() {
         .unwrap();
     view.task.progress = None;
     screen.news(view.clone());
-    assert_eq!(shown(&screen), [Overall::Busy]);
+    assert_eq!(shown(&screen), [OverallProgress::Busy]);
     let at = |value| {
         Some(Progress {
             value,
@@ -1382,10 +1382,13 @@ fn the_taskbar_shows_the_mean_of_what_runs_at_a_gentle_pace() {
     }
     assert_eq!(shown(&screen).len(), 1);
     screen.wait(1_000);
-    assert_eq!(shown(&screen), [Overall::Busy, Overall::Percent(30)]);
+    assert_eq!(
+        shown(&screen),
+        [OverallProgress::Busy, OverallProgress::Percent(30)]
+    );
     view.task.status = Status::Completed;
     screen.news(view);
-    assert_eq!(shown(&screen).last(), Some(&Overall::None));
+    assert_eq!(shown(&screen).last(), Some(&OverallProgress::None));
 }
 
 #[test]

@@ -6,9 +6,9 @@ use jiff::tz::TimeZone;
 
 use super::{Keymap, View};
 use crate::domain::{
-    ColorDepth, DefaultLimits, HistoryEntry, Notify, OverallProgress, ServerConfigs, ServerName,
-    ServerView, SessionEvent, SessionRequest, SessionRequestId, TaskId, TaskView, ThemeName,
-    UserInput, Wall, WireEntry,
+    ColorDepth, DefaultLimits, HistoryEntry, NotifyConfig, OverallProgress, ServerConfigs,
+    ServerName, ServerView, SessionEvent, SessionRequest, SessionRequestId, TaskId, TaskView,
+    ThemeName, UserInput, Wall, WireEntry,
 };
 
 /// What the shell knows before the first frame.
@@ -33,7 +33,7 @@ pub struct Setup {
     /// What limits a new call has.
     pub limits: DefaultLimits,
     /// What is told beside the screen.
-    pub notify: Notify,
+    pub notify: NotifyConfig,
     /// How the list can be shown, by name.
     pub views: Vec<View>,
     /// The program that opens files on this desktop, where there is one.
@@ -56,7 +56,7 @@ impl Default for Setup {
             takes_mouse: false,
             readonly: false,
             limits: DefaultLimits::default(),
-            notify: Notify::default(),
+            notify: NotifyConfig::default(),
             views: Vec::new(),
             viewer: None,
             keys: Keymap::default(),

@@ -51,7 +51,7 @@ pub use history::{HistoryEntry, HistoryEvent, HistoryLine, LogLevel};
 pub use ids::{EventId, ServerName, TaskId, is_task_id_prefix};
 pub use input::{MouseAction, UserInput};
 pub use leave_impact::LeaveImpact;
-pub use notify::{DesktopProtocol, Notify, NotifyLevel, NotifyReason, OverallProgress};
+pub use notify::{DesktopProtocol, NotifyConfig, NotifyLevel, NotifyReason, OverallProgress};
 pub use pace::Pace;
 pub use progress::{Progress, share_in, whole_percent};
 pub use question::{Answer, OnInput, Question, QuestionWay};

@@ -104,7 +104,7 @@ pub enum OverallProgress {
 
 /// What `[notify]` of the configuration says of the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Notify {
+pub struct NotifyConfig {
     /// When to ring.
     pub bell: NotifyLevel,
     /// When to show a notification of the desktop.
@@ -119,7 +119,7 @@ pub struct Notify {
     pub tmux_passthrough: bool,
 }
 
-impl Default for Notify {
+impl Default for NotifyConfig {
     fn default() -> Self {
         Self {
             bell: NotifyLevel::default(),

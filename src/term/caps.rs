@@ -1,7 +1,7 @@
 //! What the terminal can show, decided from plain values; the environment is read once, in cli.
 
 use super::osc::Between;
-use crate::domain::{ColorDepth, DesktopProtocol, Notify};
+use crate::domain::{ColorDepth, DesktopProtocol, NotifyConfig};
 
 /// The variables that speak about the terminal, as they were set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,7 +71,7 @@ pub struct Aside {
 impl Aside {
     /// What the user says wins over what is known of the terminal.
     #[must_use]
-    pub fn as_wanted(self, notify: &Notify) -> Self {
+    pub fn as_wanted(self, notify: &NotifyConfig) -> Self {
         let between = match self.between {
             Between::Nobody => Between::Nobody,
             Between::Tmux { .. } => Between::Tmux {
@@ -276,12 +276,12 @@ mod tests {
             ..Environment::default()
         };
         let aside = Capabilities::detect(&tmux, ColorChoice::Auto).aside;
-        assert_eq!(aside.as_wanted(&Notify::default()), aside);
-        let notify = Notify {
+        assert_eq!(aside.as_wanted(&NotifyConfig::default()), aside);
+        let notify = NotifyConfig {
             desktop_by: Some(DesktopProtocol::Osc9),
             progress: Some(true),
             tmux_passthrough: true,
-            ..Notify::default()
+            ..NotifyConfig::default()
         };
         let wanted = Aside {
             between: Between::Tmux { passthrough: true },

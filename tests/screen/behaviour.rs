@@ -10,7 +10,7 @@ use longhaul::{
     },
     domain::{
         Chord, Connectivity, ControlKind, HistoryEvent, LeaveImpact, LogLevel, Mono, NewCall,
-        Notice, NoticeLevel, Notify, NotifyLevel, OverallProgress, Progress, ServerConfigs,
+        Notice, NoticeLevel, NotifyConfig, NotifyLevel, OverallProgress, Progress, ServerConfigs,
         ServerName, SessionEvent, SessionRequest, SessionResponse, Status, TaskView, Wall,
     },
 };
@@ -1327,11 +1327,11 @@ fn a_terminal_that_never_speaks_of_its_focus_counts_as_left_a_minute_after_the_l
 fn what_is_switched_off_is_not_told() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.event(Event::Input(UserInput::FocusLost));
-    screen.state.setup.notify = Notify {
+    screen.state.setup.notify = NotifyConfig {
         bell: NotifyLevel::NeedsYou,
         desktop: NotifyLevel::Off,
         title: false,
-        ..Notify::default()
+        ..NotifyConfig::default()
     };
     screen.todo.clear();
     let mut view = morning().remove(3);

@@ -30,7 +30,7 @@ pub(super) use self::{
     server::{header as template_of, is_name, url_of, with_scheme},
 };
 use crate::domain::{
-    Convention, DefaultLimits, Limits, Notify, NotifyLevel, ServerConfig, ServerConfigs,
+    Convention, DefaultLimits, Limits, NotifyConfig, NotifyLevel, ServerConfig, ServerConfigs,
     ServerName, ThemeName, text,
 };
 use crate::{
@@ -61,7 +61,7 @@ pub struct Config {
     /// What each key of the screen does.
     pub(super) keys: Keymap,
     /// What is told beside the screen.
-    pub(super) notify: Notify,
+    pub(super) notify: NotifyConfig,
     /// The command that is run for what is worth telling, by `sh`, and on which occasions.
     pub(super) hook: Option<String>,
     pub(super) hook_on: NotifyLevel,

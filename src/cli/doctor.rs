@@ -29,7 +29,7 @@ use crate::{
         ColorDepth, Convention, DesktopProtocol, Program, ServerConfig, ServerName,
         ServerObstacle as Needs, ServerRef, place, text,
     },
-    engine::{Flow, Probe, Recording, ServerObstacle, Stateful, probe},
+    engine::{Flow, Obstacle, Probe, Recording, Stateful, probe},
     store::{DriverLock, Paths, Reader, StoreError},
     term::{caps::Aside, osc::Between},
 };
@@ -528,7 +528,7 @@ fn servers(context: &Context<'_>, checks: &mut Checks) {
         }
         match probed {
             Ok(Probe {
-                stateful: Err(ServerObstacle::NeedsLogin),
+                stateful: Err(Obstacle::NeedsLogin),
                 modern: None,
                 ..
             }) if is_over => checks.warning(
@@ -801,9 +801,7 @@ fn tell(
     );
     let answered = match &probe.stateful {
         Ok(answered) => Some(answered),
-        Err(ServerObstacle::Refused(_) | ServerObstacle::Strange(_)) if probe.modern.is_some() => {
-            None
-        }
+        Err(Obstacle::Refused(_) | ServerObstacle::Strange(_)) if probe.modern.is_some() => None,
         Err(obstacle) => return in_the_way(of, &origin, obstacle, wants, checks),
     };
     let tls = if url.starts_with("https:") {
@@ -858,33 +856,27 @@ fn tell(
 }
 
 /// What stands between us and an answer.
-fn in_the_way(
-    of: &str,
-    origin: &str,
-    obstacle: &ServerObstacle,
-    wants: &Wants,
-    checks: &mut Checks,
-) {
+fn in_the_way(of: &str, origin: &str, obstacle: &Obstacle, wants: &Wants, checks: &mut Checks) {
     match obstacle {
-        ServerObstacle::Unreachable(why) => checks.wrong(
+        Obstacle::Unreachable(why) => checks.wrong(
             of,
             format!("{origin} cannot be reached ({why})"),
             "is it running, and is the address right? its tasks wait for it",
         ),
-        ServerObstacle::Untrusted(why) => checks.wrong(
+        Obstacle::Untrusted(why) => checks.wrong(
             of,
             format!("{origin} cannot prove who it is: {why}"),
             "nothing is sent to it until it can; there is no switch for that",
         ),
-        ServerObstacle::NeedsLogin => {
+        Obstacle::NeedsLogin => {
             checks.wrong(of, format!("{origin} {}", wants.words), wants.next.clone());
         }
-        ServerObstacle::Refused(status) => checks.wrong(
+        Obstacle::Refused(status) => checks.wrong(
             of,
             format!("{origin} answers with HTTP {status}"),
             "is this the URL of its MCP endpoint?",
         ),
-        ServerObstacle::Strange(why) => checks.wrong(
+        Obstacle::Strange(why) => checks.wrong(
             of,
             format!(
                 "{origin} does not speak MCP as we know it: {}",

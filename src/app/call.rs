@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::domain::{Complaint, ServerName, ServerView, Step, TaskId, Tool, path_text, text};
+use crate::domain::{ServerName, ServerView, Step, TaskId, Tool, ValidationError, path_text, text};
 
 use super::{
     Field, FormField, FormRow, FormValue, Pair, State,
@@ -348,7 +348,7 @@ impl CallForm {
         if checked.complaints.is_empty() {
             return Ok((arguments, checked.unusable));
         }
-        let line = |complaint: &Complaint| {
+        let line = |complaint: &ValidationError| {
             let missing = self.missing_below(&complaint.path);
             let missing = if missing.is_empty() {
                 String::new()

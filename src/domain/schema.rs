@@ -7,7 +7,7 @@
 use core::fmt;
 
 use jsonschema::{
-    Draft, JsonType, PatternOptions, ValidationError, Validator,
+    Draft, JsonType, PatternOptions, ValidationError as SchemaError, Validator,
     error::{TypeKind, ValidationErrorKind as Kind},
 };
 use serde_json::{Map, Value};
@@ -41,14 +41,14 @@ pub fn path_text(path: &[Step]) -> String {
 
 /// One thing that is wrong with arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Complaint {
+pub struct ValidationError {
     /// Where; nothing for the arguments as a whole.
     pub path: Vec<Step>,
     /// What, in words that go on after the path.
     pub words: String,
 }
 
-impl Complaint {
+impl ValidationError {
     pub(super) fn of(name: &str, words: impl Into<String>) -> Self {
         Self {
             path: vec![Step::Key(name.to_owned())],
@@ -57,7 +57,7 @@ impl Complaint {
     }
 }
 
-impl fmt::Display for Complaint {
+impl fmt::Display for ValidationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.path.is_empty() {
             return write!(f, "the arguments {}", self.words);
@@ -70,7 +70,7 @@ impl fmt::Display for Complaint {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
     /// What is wrong with them; empty where nothing is seen to be.
-    pub complaints: Vec<Complaint>,
+    pub complaints: Vec<ValidationError>,
     /// Why the schema could not be used for all of it, so that the server is the first to look.
     pub unusable: Option<String>,
 }
@@ -91,7 +91,7 @@ const MOST: usize = 20;
 const NAMED: usize = 12;
 
 /// Checks arguments against a schema: what is wrong, or why the schema cannot be used.
-pub(super) fn check(schema: &str, arguments: &Value) -> Result<Vec<Complaint>, String> {
+pub(super) fn check(schema: &str, arguments: &Value) -> Result<Vec<ValidationError>, String> {
     // Parsing bounds the depth of what follows.
     let mut schema: Value =
         serde_json::from_str(schema).map_err(|_| "it is not valid JSON, or too deep".to_owned())?;
@@ -320,10 +320,10 @@ impl Walk<'_> {
 const WITHIN: usize = 3;
 
 /// Says an error in our own words; nothing of the crate's, which quotes whole values.
-fn tell(error: &ValidationError<'_>, within: usize, found: &mut Vec<Complaint>) {
+fn tell(error: &SchemaError<'_>, within: usize, found: &mut Vec<ValidationError>) {
     let path = steps(error);
     let mut say = |path: &[Step], words: String| {
-        found.push(Complaint {
+        found.push(ValidationError {
             path: path.to_vec(),
             words,
         });
@@ -409,12 +409,12 @@ fn tell(error: &ValidationError<'_>, within: usize, found: &mut Vec<Complaint>) 
 
 /// None of the alternatives fits: the one that was nearly met says what is wrong, else the kinds that are taken do.
 fn alternatives(
-    context: &[Vec<ValidationError<'static>>],
+    context: &[Vec<SchemaError<'static>>],
     path: &[Step],
     within: usize,
-    found: &mut Vec<Complaint>,
+    found: &mut Vec<ValidationError>,
 ) {
-    let is_other = |error: &ValidationError<'_>| {
+    let is_other = |error: &SchemaError<'_>| {
         let is_here = steps(error).len() <= path.len() && matches!(error.kind(), Kind::Type { .. });
         is_here || matches!(error.kind(), Kind::Constant { .. } | Kind::Enum { .. })
     };
@@ -452,13 +452,13 @@ fn alternatives(
     } else {
         format!("must be {}", taken.join(" or "))
     };
-    found.push(Complaint {
+    found.push(ValidationError {
         path: path.to_vec(),
         words,
     });
 }
 
-fn steps(error: &ValidationError<'_>) -> Vec<Step> {
+fn steps(error: &SchemaError<'_>) -> Vec<Step> {
     error
         .instance_path()
         .into_iter()

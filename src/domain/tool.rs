@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{ArgumentKind, ArgumentSpec, Checked, Complaint, Step, schema, text};
+use super::{ArgumentKind, ArgumentSpec, Checked, Step, ValidationError, schema, text};
 
 /// One tool of a server; every text in it is the server's and not yet sanitised.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -183,13 +183,13 @@ impl Tool {
             Ok(found) => {
                 // What was said in the words of the form is not said again; and see above for null.
                 let is_null = |name: &str| arguments.get(name).is_some_and(Value::is_null);
-                let is_new = |complaint: &Complaint| match complaint.path.as_slice() {
+                let is_new = |complaint: &ValidationError| match complaint.path.as_slice() {
                     [Step::Key(name)] => {
                         !is_null(name) && !complaints.iter().any(|said| said.path == complaint.path)
                     }
                     _ => true,
                 };
-                let more: Vec<Complaint> = found.into_iter().filter(is_new).collect();
+                let more: Vec<ValidationError> = found.into_iter().filter(is_new).collect();
                 complaints.extend(more);
                 Checked {
                     complaints,
@@ -232,19 +232,20 @@ impl Tool {
         .collect()
     }
 
-    fn plain_complaints(&self, arguments: &Map<String, Value>) -> Vec<Complaint> {
+    fn plain_complaints(&self, arguments: &Map<String, Value>) -> Vec<ValidationError> {
         let mut complaints = Vec::new();
         let schema = self.schema();
         let specs = self.arguments();
         for spec in &specs {
             match arguments.get(&spec.name) {
                 None if spec.is_required => {
-                    complaints.push(Complaint::of(&spec.name, "is missing"));
+                    complaints.push(ValidationError::of(&spec.name, "is missing"));
                 }
                 // Servers in Python take null for what is left out.
                 Some(value) if !value.is_null() => {
                     if let Some(wanted) = spec.complaint(value) {
-                        complaints.push(Complaint::of(&spec.name, format!("must be {wanted}")));
+                        complaints
+                            .push(ValidationError::of(&spec.name, format!("must be {wanted}")));
                     }
                 }
                 _ => {}
@@ -261,7 +262,7 @@ impl Tool {
                 Some(near) => format!(" (did you mean {near}?)"),
                 None => String::new(),
             };
-            Complaint::of(key, format!("is not an argument of this tool{near}"))
+            ValidationError::of(key, format!("is not an argument of this tool{near}"))
         }));
         complaints
     }

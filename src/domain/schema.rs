@@ -68,7 +68,7 @@ impl fmt::Display for ValidationError {
 
 /// What came of checking arguments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Checked {
+pub struct ArgumentCheck {
     /// What is wrong with them; empty where nothing is seen to be.
     pub complaints: Vec<ValidationError>,
     /// Why the schema could not be used for all of it, so that the server is the first to look.

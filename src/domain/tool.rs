@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{ArgumentKind, ArgumentSpec, Checked, Step, ValidationError, schema, text};
+use super::{ArgumentCheck, ArgumentKind, ArgumentSpec, Step, ValidationError, schema, text};
 
 /// One tool of a server; every text in it is the server's and not yet sanitised.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -176,7 +176,7 @@ impl Tool {
     }
 
     /// The same, and all else that the schema says.
-    pub fn check(&self, arguments: &Map<String, Value>) -> Checked {
+    pub fn check(&self, arguments: &Map<String, Value>) -> ArgumentCheck {
         let mut complaints = self.plain_complaints(arguments);
         let value = Value::Object(arguments.clone());
         match schema::check(&self.input_schema, &value) {
@@ -191,12 +191,12 @@ impl Tool {
                 };
                 let more: Vec<ValidationError> = found.into_iter().filter(is_new).collect();
                 complaints.extend(more);
-                Checked {
+                ArgumentCheck {
                     complaints,
                     unusable: None,
                 }
             }
-            Err(why) => Checked {
+            Err(why) => ArgumentCheck {
                 complaints,
                 unusable: Some(why),
             },

@@ -2,7 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use crate::domain::{ServerName, ServerView, Step, TaskId, Tool, ValidationError, path_text, text};
+use crate::domain::{
+    PathSegment, ServerName, ServerView, TaskId, Tool, ValidationError, path_text, text,
+};
 
 use super::{
     Field, FormField, FormRow, FormValue, Pair, State,
@@ -30,7 +32,7 @@ pub struct FormErrors {
     /// In words, one line each; clean.
     pub lines: Vec<String>,
     /// Where.
-    pub wrong: Vec<Vec<Step>>,
+    pub wrong: Vec<Vec<PathSegment>>,
     /// What would be sent all the same, where it can be read at least.
     pub arguments: Option<Map<String, Value>>,
 }
@@ -67,7 +69,7 @@ pub struct CallForm {
     /// What is wrong.
     pub complaints: Vec<String>,
     /// Where that is, as far as it can be pointed at.
-    pub wrong: Vec<Vec<Step>>,
+    pub wrong: Vec<Vec<PathSegment>>,
     /// Only the schema has something against it: the same key once more sends it unchecked.
     pub is_doubted: bool,
     /// A repeat that may do harm was agreed to.
@@ -365,7 +367,7 @@ impl CallForm {
     }
 
     /// What has to be there and is not, in the alternative that was chosen at a place.
-    fn missing_below(&self, path: &[Step]) -> Vec<String> {
+    fn missing_below(&self, path: &[PathSegment]) -> Vec<String> {
         let rows = self.rows();
         let is_choice = |row: &&FormRow<'_>| {
             row.path == path && matches!(row.field.value, FormValue::Variant { .. })
@@ -929,8 +931,8 @@ mod tests {
         );
         form.argument().unwrap().typed().unwrap().paste("");
         form.wrong = vec![vec![
-            Step::Key("to".to_owned()),
-            Step::Key("zip".to_owned()),
+            PathSegment::Key("to".to_owned()),
+            PathSegment::Key("zip".to_owned()),
         ]];
         form.at = 0;
         form.go_to_wrong();

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::domain::{ArgumentKind, ArgumentSpec, Chord, Shape, Step, Within, text};
+use crate::domain::{ArgumentKind, ArgumentSpec, Chord, PathSegment, Shape, Within, text};
 
 use super::Field;
 
@@ -141,7 +141,7 @@ pub(super) enum Start<'v> {
 #[derive(Clone, Debug, PartialEq)]
 pub struct FormRow<'f> {
     /// Where it is.
-    pub path: Vec<Step>,
+    pub path: Vec<PathSegment>,
     /// What it is.
     pub field: &'f FormField,
 }
@@ -345,7 +345,7 @@ impl FormField {
         !(matches!(self.value, FormValue::Members { .. }) && self.spec.is_required)
     }
 
-    fn add_rows<'f>(&'f self, path: &[Step], rows: &mut Vec<FormRow<'f>>) {
+    fn add_rows<'f>(&'f self, path: &[PathSegment], rows: &mut Vec<FormRow<'f>>) {
         if self.has_row() {
             rows.push(FormRow {
                 path: path.to_vec(),
@@ -355,8 +355,8 @@ impl FormField {
         for (place, part) in self.parts().iter().enumerate() {
             let mut path = path.to_vec();
             match &self.value {
-                FormValue::Members { .. } => path.push(Step::Key(part.spec.name.clone())),
-                FormValue::Items { .. } => path.push(Step::Place(place)),
+                FormValue::Members { .. } => path.push(PathSegment::Key(part.spec.name.clone())),
+                FormValue::Items { .. } => path.push(PathSegment::Index(place)),
                 _ => {}
             }
             part.add_rows(&path, rows);
@@ -367,7 +367,7 @@ impl FormField {
     pub(super) fn rows(fields: &[Self]) -> Vec<FormRow<'_>> {
         let mut rows = Vec::new();
         for field in fields {
-            field.add_rows(&[Step::Key(field.spec.name.clone())], &mut rows);
+            field.add_rows(&[PathSegment::Key(field.spec.name.clone())], &mut rows);
         }
         rows
     }

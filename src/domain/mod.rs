@@ -64,7 +64,7 @@ pub use request::{
     SessionRequest, SessionRequestId, SessionResponse, SignInPage,
 };
 pub use result::{Block, Media, ResourceLink, element, is_markdown_type};
-pub use schema::{ArgumentCheck, Step, ValidationError, path_text};
+pub use schema::{ArgumentCheck, PathSegment, ValidationError, path_text};
 pub use server_task::{ServerTask, TaskKind, TaskOffer, TaskState};
 pub use shape::{Shape, Within};
 pub use stamp::{Mono, Stamp, Wall};

@@ -16,7 +16,7 @@ use super::{argument::TextFormat, text};
 
 /// A step from arguments to a value in them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Step {
+pub enum PathSegment {
     /// Into an object.
     Key(String),
     /// Into a list.
@@ -24,16 +24,16 @@ pub enum Step {
 }
 
 /// A path as people write it: `address.lines[0]`; not sanitised.
-pub fn path_text(path: &[Step]) -> String {
+pub fn path_text(path: &[PathSegment]) -> String {
     let mut line = String::new();
     for step in path {
         match step {
-            Step::Key(key) if line.is_empty() => line.push_str(key),
-            Step::Key(key) => {
+            PathSegment::Key(key) if line.is_empty() => line.push_str(key),
+            PathSegment::Key(key) => {
                 line.push('.');
                 line.push_str(key);
             }
-            Step::Place(place) => line.extend(["[", &place.to_string(), "]"]),
+            PathSegment::Index(place) => line.extend(["[", &place.to_string(), "]"]),
         }
     }
     line
@@ -43,7 +43,7 @@ pub fn path_text(path: &[Step]) -> String {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValidationError {
     /// Where; nothing for the arguments as a whole.
-    pub path: Vec<Step>,
+    pub path: Vec<PathSegment>,
     /// What, in words that go on after the path.
     pub words: String,
 }
@@ -51,7 +51,7 @@ pub struct ValidationError {
 impl ValidationError {
     pub(super) fn of(name: &str, words: impl Into<String>) -> Self {
         Self {
-            path: vec![Step::Key(name.to_owned())],
+            path: vec![PathSegment::Key(name.to_owned())],
             words: words.into(),
         }
     }
@@ -322,7 +322,7 @@ const WITHIN: usize = 3;
 /// Says an error in our own words; nothing of the crate's, which quotes whole values.
 fn tell(error: &SchemaError<'_>, within: usize, found: &mut Vec<ValidationError>) {
     let path = steps(error);
-    let mut say = |path: &[Step], words: String| {
+    let mut say = |path: &[PathSegment], words: String| {
         found.push(ValidationError {
             path: path.to_vec(),
             words,
@@ -330,7 +330,7 @@ fn tell(error: &SchemaError<'_>, within: usize, found: &mut Vec<ValidationError>
     };
     let beneath = |name: &str| {
         let mut path = path.clone();
-        path.push(Step::Key(name.to_owned()));
+        path.push(PathSegment::Key(name.to_owned()));
         path
     };
     let words = match error.kind() {
@@ -410,7 +410,7 @@ fn tell(error: &SchemaError<'_>, within: usize, found: &mut Vec<ValidationError>
 /// None of the alternatives fits: the one that was nearly met says what is wrong, else the kinds that are taken do.
 fn alternatives(
     context: &[Vec<SchemaError<'static>>],
-    path: &[Step],
+    path: &[PathSegment],
     within: usize,
     found: &mut Vec<ValidationError>,
 ) {
@@ -458,13 +458,13 @@ fn alternatives(
     });
 }
 
-fn steps(error: &SchemaError<'_>) -> Vec<Step> {
+fn steps(error: &SchemaError<'_>) -> Vec<PathSegment> {
     error
         .instance_path()
         .into_iter()
         .map(|segment| match segment {
-            jsonschema::paths::LocationSegment::Index(place) => Step::Place(place),
-            jsonschema::paths::LocationSegment::Property(key) => Step::Key(key.into_owned()),
+            jsonschema::paths::LocationSegment::Index(place) => PathSegment::Index(place),
+            jsonschema::paths::LocationSegment::Property(key) => PathSegment::Key(key.into_owned()),
         })
         .collect()
 }

@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{ArgumentCheck, ArgumentKind, ArgumentSpec, Step, ValidationError, schema, text};
+use super::{
+    ArgumentCheck, ArgumentKind, ArgumentSpec, PathSegment, ValidationError, schema, text,
+};
 
 /// One tool of a server; every text in it is the server's and not yet sanitised.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -184,7 +186,7 @@ impl Tool {
                 // What was said in the words of the form is not said again; and see above for null.
                 let is_null = |name: &str| arguments.get(name).is_some_and(Value::is_null);
                 let is_new = |complaint: &ValidationError| match complaint.path.as_slice() {
-                    [Step::Key(name)] => {
+                    [PathSegment::Key(name)] => {
                         !is_null(name) && !complaints.iter().any(|said| said.path == complaint.path)
                     }
                     _ => true,

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::domain::{
-    Chord, Limits, NewCall, NoticeLevel, SessionRequest, Stamp, Step, TaskId, Tool, text,
+    Chord, Limits, NewCall, NoticeLevel, PathSegment, SessionRequest, Stamp, TaskId, Tool, text,
 };
 
 use super::{
@@ -342,7 +342,12 @@ pub(super) fn fill(state: &mut State, field: &mut FormField, action: Option<Acti
 }
 
 /// Says what is wrong, goes to where it is, and offers to send it all the same where only the schema is against it.
-fn refuse(state: &mut State, form: &mut CallForm, lines: Vec<String>, wrong: Vec<Vec<Step>>) {
+fn refuse(
+    state: &mut State,
+    form: &mut CallForm,
+    lines: Vec<String>,
+    wrong: Vec<Vec<PathSegment>>,
+) {
     form.is_doubted = !wrong.is_empty();
     (form.complaints, form.wrong) = (lines, wrong);
     if form.is_doubted {

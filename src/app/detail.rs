@@ -2,7 +2,7 @@
 
 use crate::domain::{
     Connectivity, Era, EventId, HistoryEntry, HistoryEvent, Phase, ProtocolVersion, Resumable,
-    ServerTask, ServerView, Status, Task, TaskKind, TaskOffer, TaskState, text,
+    ServerTask, ServerView, Status, Task, TaskCapability, TaskKind, TaskState, text,
 };
 
 use super::{Action, Document, State, Tab, state::TaskRow};
@@ -381,7 +381,7 @@ fn resume_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
 
 /// What a server offers of tasks, in words.
 pub fn task_offer(server: &ServerView) -> String {
-    let extension = TaskOffer {
+    let extension = TaskCapability {
         kind: TaskKind::Extension,
         can_list: false,
         can_cancel: true,

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::{
     ControlRequest, Convention, Entries, Era, EraReason, EventId, Limits, ModernSupport, NewCall,
     OnInput, Progress, ProtocolVersion, Question, Resumability, ServerName, ServerTask, Status,
-    TaskId, TaskKind, TaskOffer, TaskSupport, Tool, Wall, place, share_in, text,
+    TaskCapability, TaskId, TaskKind, TaskSupport, Tool, Wall, place, share_in, text,
 };
 
 /// One tool call that the user cares about.
@@ -417,7 +417,7 @@ pub struct LinkRecord {
     pub era_why: Option<String>,
     /// What it offers of server tasks.
     #[serde(default)]
-    pub tasks: Option<TaskOffer>,
+    pub tasks: Option<TaskCapability>,
     /// Whether its core tasks end with the server session, once that was seen.
     #[serde(default)]
     pub binds_tasks: Option<bool>,
@@ -440,7 +440,7 @@ pub struct ServerCapabilities {
     /// Whether streams carry event ids.
     pub gives_ids: Option<bool>,
     /// What is offered of server tasks.
-    pub tasks: Option<TaskOffer>,
+    pub tasks: Option<TaskCapability>,
     /// Whether core tasks end with the server session.
     pub binds_tasks: Option<bool>,
     /// Which tools ran as a server task when they were last called.
@@ -514,7 +514,7 @@ impl ServerCapabilities {
 
     /// Whether tasks of the extension are offered.
     pub fn has_extension(&self) -> bool {
-        let is_extension = |offer: TaskOffer| offer.kind == TaskKind::Extension;
+        let is_extension = |offer: TaskCapability| offer.kind == TaskKind::Extension;
         self.modern == (ModernSupport::Offered { has_tasks: true })
             || self.tasks.is_some_and(is_extension)
     }

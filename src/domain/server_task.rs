@@ -20,7 +20,7 @@ pub enum TaskKind {
 
 /// What a server offers of tasks, as it declared in its handshake or on discovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TaskOffer {
+pub struct TaskCapability {
     /// Which protocol.
     pub kind: TaskKind,
     /// Whether `tasks/list` is there (core only).

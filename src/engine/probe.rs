@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use super::{clock::Clock, snapshots::Snapshots, tracer::Tracer};
 use crate::{
-    domain::{Convention, ProtocolVersion, ServerName, SessionEvent, TaskOffer, Tool},
+    domain::{Convention, ProtocolVersion, ServerName, SessionEvent, TaskCapability, Tool},
     protocol::{
         Body, ExchangeEvent, Incoming, Method, Request, decode, discovery,
         encode::{discover, initialize, initialized, list_tools},
@@ -64,7 +64,7 @@ pub struct Stateful {
     /// Its name and version for itself, not sanitised.
     pub server_info: Option<String>,
     /// What it offers of server tasks.
-    pub tasks: Option<TaskOffer>,
+    pub tasks: Option<TaskCapability>,
     /// Its tools.
     pub tools: Vec<Tool>,
     /// Whether what it streams carries event ids; `None` where nothing was streamed.

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use smallvec::{SmallVec, smallvec};
 
 use super::RpcError;
-use crate::domain::{LogLevel, TaskKind, TaskOffer, TaskSupport, Tool, text};
+use crate::domain::{LogLevel, TaskCapability, TaskKind, TaskSupport, Tool, text};
 
 /// Bytes of an input schema above which its tool is not offered; the largest that real servers publish are a tenth of it.
 const SCHEMA_BYTES: usize = 256 * 1024;
@@ -382,7 +382,7 @@ pub struct Handshake {
     /// Whether it offers `logging/setLevel`.
     pub has_logging: bool,
     /// What it offers of core tasks.
-    pub tasks: Option<TaskOffer>,
+    pub tasks: Option<TaskCapability>,
     /// Its name and version for itself.
     pub server_info: Option<String>,
 }
@@ -424,9 +424,9 @@ pub(super) fn name(whole: String) -> String {
 }
 
 /// Core tasks of 2025-11-25; only for tool calls they mean anything to us.
-fn core_tasks(tasks: &serde_json::Value) -> Option<TaskOffer> {
+fn core_tasks(tasks: &serde_json::Value) -> Option<TaskCapability> {
     tasks.pointer("/requests/tools/call")?;
-    Some(TaskOffer {
+    Some(TaskCapability {
         kind: TaskKind::Core,
         can_list: tasks.get("list").is_some(),
         can_cancel: tasks.get("cancel").is_some(),

@@ -22,7 +22,7 @@ use longhaul::{
     app::{Command, Event, Setup, State, UserInput as Key, update},
     domain::{
         HistoryEntry, HistoryEvent, LinkRecord, Mono, NewCall, ProtocolVersion, Row, ServerName,
-        SessionEvent, SessionRequest, Stamp, Status, TaskId, TaskKind, TaskOffer, Wall,
+        SessionEvent, SessionRequest, Stamp, Status, TaskCapability, TaskId, TaskKind, Wall,
     },
     link::{Choice, ExchangeId, Input, Link, Output},
     protocol::ExchangeEvent,
@@ -133,7 +133,7 @@ fn record(name: &str) -> LinkRecord {
     } else {
         ProtocolVersion::V20251125
     });
-    record.tasks = Some(TaskOffer {
+    record.tasks = Some(TaskCapability {
         kind: if is_modern {
             TaskKind::Extension
         } else {

@@ -6,7 +6,7 @@ use longhaul::{
     domain::{
         Connectivity, HistoryEvent, Limits, LinkRecord, LostReason, Mono, NewCall, Phase,
         ProtocolVersion, RequestError, Row, ServerName, SessionRequest, SessionResponse, Stamp,
-        Status, Task, TaskId, TaskKind, TaskOffer, TaskView, Wall, Window,
+        Status, Task, TaskCapability, TaskId, TaskKind, TaskView, Wall, Window,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken},
     protocol::{Body, ExchangeEvent, HttpError, Method, Request},
@@ -145,7 +145,7 @@ impl Bench {
     /// The same with one tool, on a server that makes core tasks of calls; `binds`: whether to its session.
     fn core(support: &str, binds: Option<bool>) -> Self {
         let mut record = Self::known().link.record().clone();
-        record.tasks = Some(TaskOffer {
+        record.tasks = Some(TaskCapability {
             kind: TaskKind::Core,
             can_list: false,
             can_cancel: true,

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     domain::{
         Era, NewCall, Phase, ProtocolVersion, RequestError, SessionRequestId, SessionResponse,
-        Status, Task, TaskId, TaskKind, TaskOffer, text,
+        Status, Task, TaskCapability, TaskId, TaskKind, text,
     },
     link::{
         active_task::{ActiveTask, new_attempt},
@@ -83,7 +83,7 @@ impl Link {
         asked: Option<ProtocolVersion>,
     ) {
         let name = self.record.name.clone();
-        let is_core = |offer: &TaskOffer| offer.kind == TaskKind::Core;
+        let is_core = |offer: &TaskCapability| offer.kind == TaskKind::Core;
         let era = asked.or(self.choice.version).map(ProtocolVersion::era);
         let core = (self.record.tasks.filter(is_core)).filter(|_| era != Some(Era::Modern));
         let has_extension = self.record.has_extension() && era != Some(Era::Stateful);

@@ -12,7 +12,7 @@ use super::{ConnectionState, InFlight, Link, RequestKind};
 use crate::{
     domain::{
         Era, LinkRecord, LostReason, ModernSupport, Phase, ProtocolVersion, RequestError, Status,
-        TaskErrorKind, TaskId, TaskKind, TaskOffer, text,
+        TaskCapability, TaskErrorKind, TaskId, TaskKind, text,
     },
     link::{
         Choice,
@@ -467,7 +467,7 @@ impl Link {
     }
 
     fn open_modern(&mut self, found: Discovery) {
-        let offer = TaskOffer {
+        let offer = TaskCapability {
             kind: TaskKind::Extension,
             can_list: false,
             can_cancel: true,

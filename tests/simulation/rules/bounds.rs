@@ -1,6 +1,6 @@
 //! What a server can make us keep, send and show: each bound is met by more than it allows.
 
-use longhaul::domain::{Answer, OnInput, Row, SessionResponse, TaskKind, TaskOffer};
+use longhaul::domain::{Answer, OnInput, Row, SessionResponse, TaskCapability, TaskKind};
 
 use super::*;
 use crate::simulation::crowd;
@@ -8,7 +8,7 @@ use crate::simulation::crowd;
 /// A server of the stateful era whose tasks can be listed.
 fn lister() -> Bench {
     let mut record = Bench::known().link.record().clone();
-    record.tasks = Some(TaskOffer {
+    record.tasks = Some(TaskCapability {
         kind: TaskKind::Core,
         can_list: true,
         can_cancel: true,

@@ -1,6 +1,6 @@
 //! Rules of the eras, of server tasks and of questions.
 
-use longhaul::domain::{Answer, OnInput, TaskKind, TaskOffer};
+use longhaul::domain::{Answer, OnInput, TaskCapability, TaskKind};
 
 use super::*;
 use crate::simulation::crowd;
@@ -607,7 +607,7 @@ fn the_state_of_a_round_goes_back_byte_for_byte_with_the_answer() {
 fn the_other_way_of_calling_is_tried_once() {
     let mut bench = Bench::known();
     let mut record = bench.link.record().clone();
-    record.tasks = Some(TaskOffer {
+    record.tasks = Some(TaskCapability {
         kind: TaskKind::Core,
         can_list: false,
         can_cancel: true,

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::domain::{ArgumentKind, ArgumentSpec, Chord, PathSegment, Shape, Within, text};
+use crate::domain::{ArgumentKind, ArgumentSpec, Chord, FieldSpec, PathSegment, Within, text};
 
 use super::Field;
 
@@ -36,7 +36,7 @@ pub enum FormValue {
         /// The items.
         fields: Vec<FormField>,
         /// What one more would be.
-        each: Box<Shape>,
+        each: Box<FieldSpec>,
     },
     /// One of several alternatives, or none.
     Variant {
@@ -69,8 +69,8 @@ fn has_null(spec: &ArgumentSpec) -> bool {
 }
 
 /// The same, in one of the alternatives too.
-fn takes_null(shape: &Shape) -> bool {
-    let in_any = |all: &[(String, Shape)]| all.iter().any(|(_, one)| takes_null(one));
+fn takes_null(shape: &FieldSpec) -> bool {
+    let in_any = |all: &[(String, FieldSpec)]| all.iter().any(|(_, one)| takes_null(one));
     has_null(&shape.spec) || matches!(&shape.within, Within::Variants(all) if in_any(all))
 }
 
@@ -153,7 +153,7 @@ pub(super) fn pretty(value: &Value) -> String {
 
 impl FormField {
     /// A field for whatever is asked for. What the form could not give back as it came is shown as JSON.
-    pub(super) fn shaped(shape: &Shape, start: Start<'_>) -> Self {
+    pub(super) fn shaped(shape: &FieldSpec, start: Start<'_>) -> Self {
         let spec = &shape.spec;
         let given = match start {
             Start::Given(value) if value.is_null() && !spec.is_required && !takes_null(shape) => {
@@ -245,7 +245,7 @@ impl FormField {
                     }),
                     Some(given) => {
                         // The first that gives the value back as it came, and not as JSON.
-                        let fits = |(_, variant): &(String, Shape)| {
+                        let fits = |(_, variant): &(String, FieldSpec)| {
                             let field = Self::shaped(variant, Start::Given(given));
                             let is_json = field.is_json() && variant.within != Within::Nothing;
                             !is_json && field.read() == Ok(Some(given.clone()))

@@ -7,7 +7,7 @@ use super::{ArgumentKind, ArgumentSpec, Tool};
 
 /// One thing that a form asks for; every text in it is the server's and not yet sanitised.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Shape {
+pub struct FieldSpec {
     /// Its name, its words and, where it is a single value, its kind.
     pub spec: ArgumentSpec,
     /// What it is made of.
@@ -20,11 +20,11 @@ pub enum Within {
     /// A single value.
     Nothing,
     /// An object with these members.
-    Members(Vec<Shape>),
+    Members(Vec<FieldSpec>),
     /// A list of such items; an item has no name.
-    Items(Box<Shape>),
+    Items(Box<FieldSpec>),
     /// One of these, by what they are called.
-    Variants(Vec<(String, Shape)>),
+    Variants(Vec<(String, FieldSpec)>),
 }
 
 /// Deeper than this is typed as JSON.
@@ -38,7 +38,7 @@ const HOPS: usize = 8;
 
 impl Tool {
     /// What a form asks for, in the order of the schema.
-    pub fn shapes(&self) -> Vec<Shape> {
+    pub fn shapes(&self) -> Vec<FieldSpec> {
         let root: Value = serde_json::from_str(&self.input_schema).unwrap_or_default();
         let mut reader = Reader {
             root: &root,
@@ -54,7 +54,7 @@ struct Reader<'s> {
 }
 
 impl Reader<'_> {
-    fn members(&mut self, schema: &Value, depth: usize) -> Vec<Shape> {
+    fn members(&mut self, schema: &Value, depth: usize) -> Vec<FieldSpec> {
         let list = |key: &str| schema.get(key).and_then(Value::as_array);
         let required: Vec<&str> = list("required")
             .map(|names| names.iter().filter_map(Value::as_str).collect())
@@ -70,7 +70,7 @@ impl Reader<'_> {
             .collect()
     }
 
-    fn shape(&mut self, name: &str, schema: &Value, is_required: bool, depth: usize) -> Shape {
+    fn shape(&mut self, name: &str, schema: &Value, is_required: bool, depth: usize) -> FieldSpec {
         // Following references costs as much as what they lead to.
         let schema = if self.left > 0 {
             self.plain(schema)
@@ -84,7 +84,7 @@ impl Reader<'_> {
         } else {
             Within::Nothing
         };
-        Shape { spec, within }
+        FieldSpec { spec, within }
     }
 
     fn within(&mut self, spec: &ArgumentSpec, schema: &Value, depth: usize) -> Within {
@@ -158,7 +158,7 @@ mod tests {
 
     use super::*;
 
-    fn shapes(schema: &Value) -> Vec<Shape> {
+    fn shapes(schema: &Value) -> Vec<FieldSpec> {
         let tool = Tool::taking(schema);
         tool.shapes()
     }
@@ -196,8 +196,8 @@ mod tests {
 
     #[test]
     fn a_schema_that_refers_to_itself_makes_no_endless_form() {
-        fn count(shapes: &[Shape]) -> usize {
-            let within = |shape: &Shape| match &shape.within {
+        fn count(shapes: &[FieldSpec]) -> usize {
+            let within = |shape: &FieldSpec| match &shape.within {
                 Within::Nothing => 0,
                 Within::Members(all) => count(all),
                 Within::Variants(all) => all

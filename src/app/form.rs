@@ -2,7 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use crate::domain::{ArgumentKind, ArgumentSpec, Chord, FieldSpec, PathSegment, Within, text};
+use crate::domain::{
+    ArgumentKind, ArgumentSpec, Chord, FieldContents, FieldSpec, PathSegment, text,
+};
 
 use super::Field;
 
@@ -71,7 +73,7 @@ fn has_null(spec: &ArgumentSpec) -> bool {
 /// The same, in one of the alternatives too.
 fn takes_null(shape: &FieldSpec) -> bool {
     let in_any = |all: &[(String, FieldSpec)]| all.iter().any(|(_, one)| takes_null(one));
-    has_null(&shape.spec) || matches!(&shape.within, Within::Variants(all) if in_any(all))
+    has_null(&shape.spec) || matches!(&shape.within, FieldContents::Variants(all) if in_any(all))
 }
 
 /// Whether a single field can show a value so that it goes back as it came.
@@ -165,7 +167,7 @@ impl FormField {
         };
         let is_fresh = matches!(start, Start::Fresh);
         let value = match &shape.within {
-            Within::Nothing => {
+            FieldContents::Nothing => {
                 let is_shown = given.is_none_or(|given| is_fresh || shows(&spec.kind, given));
                 if is_shown && spec.kind != ArgumentKind::Json {
                     let spec = match start {
@@ -182,7 +184,7 @@ impl FormField {
                 }
                 None
             }
-            Within::Members(members) => match given {
+            FieldContents::Members(members) => match given {
                 Some(Value::Object(object)) => {
                     let is_named = |key: &String| members.iter().any(|it| it.spec.name == *key);
                     object.keys().all(is_named).then(|| FormValue::Members {
@@ -205,7 +207,7 @@ impl FormField {
                         .collect(),
                 }),
             },
-            Within::Items(each) => match given {
+            FieldContents::Items(each) => match given {
                 Some(Value::Array(items)) if items.len() <= ITEMS => Some(FormValue::Items {
                     is_there: true,
                     fields: items
@@ -221,7 +223,7 @@ impl FormField {
                     each: each.clone(),
                 }),
             },
-            Within::Variants(variants) => {
+            FieldContents::Variants(variants) => {
                 let fields = |chosen: Option<(usize, &Value)>| {
                     let each = variants.iter().enumerate();
                     each.map(|(place, (_, variant))| match chosen {
@@ -247,7 +249,8 @@ impl FormField {
                         // The first that gives the value back as it came, and not as JSON.
                         let fits = |(_, variant): &(String, FieldSpec)| {
                             let field = Self::shaped(variant, Start::Given(given));
-                            let is_json = field.is_json() && variant.within != Within::Nothing;
+                            let is_json =
+                                field.is_json() && variant.within != FieldContents::Nothing;
                             !is_json && field.read() == Ok(Some(given.clone()))
                         };
                         variants.iter().position(fits).map(|at| FormValue::Variant {

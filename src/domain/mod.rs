@@ -66,7 +66,7 @@ pub use request::{
 pub use result::{Block, Media, ResourceLink, element, is_markdown_type};
 pub use schema::{ArgumentCheck, PathSegment, ValidationError, path_text};
 pub use server_task::{ServerTask, TaskCapability, TaskKind, TaskState};
-pub use shape::{FieldSpec, Within};
+pub use shape::{FieldContents, FieldSpec};
 pub use stamp::{Mono, Stamp, Wall};
 pub use status::{
     Connectivity, ControlKind, ControlRequest, LostReason, Resumability, Resumable, Status, Window,

@@ -11,12 +11,12 @@ pub struct FieldSpec {
     /// Its name, its words and, where it is a single value, its kind.
     pub spec: ArgumentSpec,
     /// What it is made of.
-    pub within: Within,
+    pub within: FieldContents,
 }
 
 /// What a thing in a form is made of.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Within {
+pub enum FieldContents {
     /// A single value.
     Nothing,
     /// An object with these members.
@@ -82,12 +82,12 @@ impl Reader<'_> {
         let within = if spec.kind == ArgumentKind::Json && depth > 0 && self.left > 0 {
             self.within(&spec, &schema, depth - 1)
         } else {
-            Within::Nothing
+            FieldContents::Nothing
         };
         FieldSpec { spec, within }
     }
 
-    fn within(&mut self, spec: &ArgumentSpec, schema: &Value, depth: usize) -> Within {
+    fn within(&mut self, spec: &ArgumentSpec, schema: &Value, depth: usize) -> FieldContents {
         let list = |key: &str| schema.get(key).and_then(Value::as_array);
         let variants = list("oneOf").or_else(|| list("anyOf"));
         let properties = schema.get("properties").and_then(Value::as_object);
@@ -100,17 +100,17 @@ impl Reader<'_> {
                     let label = title.map_or_else(number, str::to_owned);
                     (label, self.shape(&spec.name, variant, true, depth))
                 });
-                Within::Variants(shapes.collect())
+                FieldContents::Variants(shapes.collect())
             }
             (None, Some(properties), None)
                 if !properties.is_empty() && properties.len() <= self.left =>
             {
-                Within::Members(self.members(schema, depth))
+                FieldContents::Members(self.members(schema, depth))
             }
             (None, None, Some(items @ Value::Object(_))) => {
-                Within::Items(Box::new(self.shape("", items, true, depth)))
+                FieldContents::Items(Box::new(self.shape("", items, true, depth)))
             }
-            _ => Within::Nothing,
+            _ => FieldContents::Nothing,
         }
     }
 
@@ -179,32 +179,32 @@ mod tests {
             ArgumentKind::Choice(vec![json!("a"), json!("b")])
         );
         assert_eq!(shapes[0].spec.default, Some(json!("b")));
-        let Within::Members(members) = &shapes[1].within else {
+        let FieldContents::Members(members) = &shapes[1].within else {
             panic!("{shapes:?}");
         };
         assert_eq!(members[0].spec.name, "street");
         assert!(
-            matches!(&shapes[2].within, Within::Items(each) if each.spec.kind == ArgumentKind::Text)
+            matches!(&shapes[2].within, FieldContents::Items(each) if each.spec.kind == ArgumentKind::Text)
         );
-        let Within::Variants(variants) = &shapes[3].within else {
+        let FieldContents::Variants(variants) = &shapes[3].within else {
             panic!("{shapes:?}");
         };
         let titles: Vec<&str> = variants.iter().map(|it| it.0.as_str()).collect();
         assert_eq!(titles, ["By name", "2 of 2"]);
-        assert_eq!(shapes[4].within, Within::Nothing);
+        assert_eq!(shapes[4].within, FieldContents::Nothing);
     }
 
     #[test]
     fn a_schema_that_refers_to_itself_makes_no_endless_form() {
         fn count(shapes: &[FieldSpec]) -> usize {
             let within = |shape: &FieldSpec| match &shape.within {
-                Within::Nothing => 0,
-                Within::Members(all) => count(all),
-                Within::Variants(all) => all
+                FieldContents::Nothing => 0,
+                FieldContents::Members(all) => count(all),
+                FieldContents::Variants(all) => all
                     .iter()
                     .map(|it| count(std::slice::from_ref(&it.1)))
                     .sum(),
-                Within::Items(each) => count(std::slice::from_ref(each)),
+                FieldContents::Items(each) => count(std::slice::from_ref(each)),
             };
             shapes.iter().map(|shape| 1 + within(shape)).sum()
         }

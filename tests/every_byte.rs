@@ -10,7 +10,7 @@
 mod support;
 
 use futures_util::{StreamExt as _, stream};
-use longhaul::domain::{HistoryEntry, HistoryEvent, LinkRecord, Status, Window};
+use longhaul::domain::{HistoryEntry, HistoryEvent, LinkRecord, Status, UnknownReason};
 use serde_json::json;
 use support::{
     proxy::FaultProxy,
@@ -110,7 +110,7 @@ async fn a_plain_call(end: &str) {
     let mut runs = runs.buffer_unordered(AT_ONCE);
     let (mut unknown, mut known, mut whole, mut resumed) = (0, usize::MAX, 0, 0);
     while let Some((byte, ran)) = runs.next().await {
-        if ran.task.status == Status::Unknown(Window::BeforeFirstId) {
+        if ran.task.status == Status::Unknown(UnknownReason::BeforeFirstId) {
             unknown = unknown.max(byte);
             assert_eq!((ran.calls, ran.gets), (1, 0), "{ran:#?}");
         } else {

@@ -19,7 +19,7 @@ use longhaul::{
         Answer, Attempt, ControlKind, ControlRequest, Cursors, HistoryEntry, HistoryEvent,
         LinkRecord, LogLevel, LostReason, NewCall, NotifyLevel, NotifyReason, Phase, Progress,
         ProtocolVersion, Question, QuestionWay, Resumability, Row, ServerName, Status, Task,
-        TaskError, TaskErrorKind, TaskId, Tool, Wall, Window,
+        TaskError, TaskErrorKind, TaskId, Tool, UnknownReason, Wall,
     },
     store::{
         DriverLock, Durability, HookEvents, ListFilter, Lookup, Opened, Paths, Reader, StoreError,
@@ -191,7 +191,7 @@ fn rich_rows() -> Vec<Row> {
         said: Some("no such session".into()),
     });
     let mut unknown = task(4);
-    unknown.status = Status::Unknown(Window::HttpStatus(502));
+    unknown.status = Status::Unknown(UnknownReason::HttpStatus(502));
     let mut link = LinkRecord::new(ServerName::new("lab"), "http://127.0.0.1:1/mcp");
     link.version = Some(ProtocolVersion::V20250618);
     link.session = Some("secret".into());
@@ -846,7 +846,7 @@ fn any_task() -> impl Strategy<Value = Task> {
         Just(Status::InputRequired),
         Just(Status::Completed),
         Just(Status::Cancelled),
-        Just(Status::Unknown(Window::NoIds)),
+        Just(Status::Unknown(UnknownReason::NoIds)),
         prop::option::of(any::<String>())
             .prop_map(|said| Status::Lost(LostReason::ReplayGone { said })),
     ];

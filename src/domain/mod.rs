@@ -69,7 +69,8 @@ pub use server_task::{ServerTask, TaskCapability, TaskKind, TaskState};
 pub use shape::{FieldContents, FieldSpec};
 pub use stamp::{Mono, Stamp, Wall};
 pub use status::{
-    Connectivity, ControlKind, ControlRequest, LostReason, Resumability, Resumable, Status, Window,
+    Connectivity, ControlKind, ControlRequest, LostReason, Resumability, Resumable, Status,
+    UnknownReason,
 };
 pub use surrogates::{replace_lone_surrogates, without_lone_surrogates};
 pub use tally::{Part, Tally};

@@ -25,7 +25,7 @@ pub enum Status {
     /// Proved out of reach.
     Lost(LostReason),
     /// Only a person can decide what became of it.
-    Unknown(Window),
+    Unknown(UnknownReason),
 }
 
 impl Status {
@@ -202,7 +202,7 @@ impl fmt::Display for LostReason {
 /// What we cannot know about an `unknown` task, named by the window in which contact ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Window {
+pub enum UnknownReason {
     /// Our process ended, or the connection broke, after the call was to go out and before the first event id came.
     BeforeFirstId,
     /// The stream broke on a server that gives its events no ids.
@@ -217,7 +217,7 @@ pub enum Window {
     BeforeTaskId,
 }
 
-impl fmt::Display for Window {
+impl fmt::Display for UnknownReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::BeforeFirstId => f.write_str(
@@ -415,7 +415,7 @@ mod tests {
             Status::Failed,
             Status::Cancelled,
             Status::Lost(LostReason::GivenUp),
-            Status::Unknown(Window::NoIds),
+            Status::Unknown(UnknownReason::NoIds),
         ];
         assert_eq!(all.map(|status| status.label()), Status::WORDS);
     }

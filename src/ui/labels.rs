@@ -6,7 +6,7 @@ use crate::{
     app::{State, TaskRow, until},
     domain::{
         Connectivity, ControlKind, LinkState, LostReason, Progress, ServerView, Stamp, Status,
-        Wall, Window, text, whole_percent,
+        UnknownReason, Wall, text, whole_percent,
     },
 };
 
@@ -142,14 +142,14 @@ pub(crate) fn lost(reason: &LostReason) -> &'static str {
 }
 
 /// What cannot be known of a task, as short as a row of the list needs it.
-pub(crate) fn unknown(window: &Window) -> String {
+pub(crate) fn unknown(window: &UnknownReason) -> String {
     match window {
-        Window::BeforeFirstId => "may have run".to_owned(),
-        Window::NoIds => "no event ids".to_owned(),
-        Window::NoReplay => "no replay".to_owned(),
-        Window::HttpStatus(status) => format!("HTTP {status}"),
-        Window::BeforeTaskId => "may be a task".to_owned(),
-        Window::NoCheckpoint => "no checkpoint".to_owned(),
+        UnknownReason::BeforeFirstId => "may have run".to_owned(),
+        UnknownReason::NoIds => "no event ids".to_owned(),
+        UnknownReason::NoReplay => "no replay".to_owned(),
+        UnknownReason::HttpStatus(status) => format!("HTTP {status}"),
+        UnknownReason::BeforeTaskId => "may be a task".to_owned(),
+        UnknownReason::NoCheckpoint => "no checkpoint".to_owned(),
     }
 }
 

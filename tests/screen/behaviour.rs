@@ -1550,7 +1550,7 @@ fn steps_that_come_in_a_burst_after_a_break_make_no_rate() {
 #[test]
 fn an_unknown_task_has_no_price() {
     let mut unknown = morning().remove(6);
-    unknown.task.status = Status::Unknown(longhaul::domain::Window::NoIds);
+    unknown.task.status = Status::Unknown(longhaul::domain::UnknownReason::NoIds);
     assert_eq!(LeaveImpact::of_task(&unknown.task), None);
     // An older driver may still say so.
     let mut screen = Screen::new(WIDE, colour());
@@ -1693,7 +1693,7 @@ fn the_footer_of_the_edit_dialog_says_save() {
 fn what_now_greys_what_cannot_be_done_and_says_why() {
     let mut screen = Screen::new(WIDE, colour());
     let mut unknown = morning().remove(6);
-    unknown.task.status = Status::Unknown(longhaul::domain::Window::NoIds);
+    unknown.task.status = Status::Unknown(longhaul::domain::UnknownReason::NoIds);
     unknown.task.attempts[0].cursors = longhaul::domain::Cursors::default();
     news(&mut screen, unknown.clone());
     screen.keys("enter").wait(500);

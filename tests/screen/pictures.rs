@@ -9,7 +9,7 @@ use longhaul::{
     domain::{
         Connectivity, ControlKind, ControlRequest, LeaveImpact, LinkState, LostReason, Notice,
         NoticeLevel, Phase, RequestError, ServerName, SessionEvent, SessionRequest, Status,
-        TaskView, Wall, Window,
+        TaskView, UnknownReason, Wall,
     },
 };
 
@@ -190,7 +190,7 @@ const SCENES: &[Scene] = &[
     ("dialog_what_now_unknown", |size, look| {
         let mut screen = Screen::morning(size, look);
         let mut unknown = morning().remove(3);
-        unknown.task.status = Status::Unknown(Window::BeforeFirstId);
+        unknown.task.status = Status::Unknown(UnknownReason::BeforeFirstId);
         unknown.contact = Connectivity::Idle;
         unknown.leaving = None;
         screen.keys("esc").wait(2_000);
@@ -505,9 +505,9 @@ fn every_state(size: (u16, u16), look: Look) -> Screen {
     };
     let mut views = Vec::new();
     for (name, window) in [
-        ("aaaaa2", Window::BeforeFirstId),
-        ("aaaaa3", Window::NoIds),
-        ("aaaaa4", Window::HttpStatus(502)),
+        ("aaaaa2", UnknownReason::BeforeFirstId),
+        ("aaaaa3", UnknownReason::NoIds),
+        ("aaaaa4", UnknownReason::HttpStatus(502)),
     ] {
         let mut view = named(name, "unknown one");
         view.task.status = Status::Unknown(window);

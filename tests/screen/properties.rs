@@ -6,7 +6,7 @@ use longhaul::{
     app::{ColorDepth, Event, Look, UserInput, keymap},
     domain::{
         Chord, Connectivity, HistoryEntry, HistoryEvent, Key, LinkState, LogLevel, LostReason,
-        Notice, NoticeLevel, SessionEvent, SessionResponse, Status, TaskId, Wall, Window,
+        Notice, NoticeLevel, SessionEvent, SessionResponse, Status, TaskId, UnknownReason, Wall,
     },
 };
 use proptest::prelude::*;
@@ -95,7 +95,7 @@ fn view(number: u64, status: u8, contact: u8, text: &str) -> longhaul::domain::T
         3 => Status::Failed,
         4 => Status::Cancelled,
         5 => Status::Lost(LostReason::GivenUp),
-        6 => Status::Unknown(Window::NoIds),
+        6 => Status::Unknown(UnknownReason::NoIds),
         _ => Status::Running,
     };
     view.task.settled_at = view.task.status.is_settled().then_some(Wall(NOW));

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use longhaul::domain::{
     HistoryEntry, HistoryEvent, LinkRecord, LostReason, Phase, ProtocolVersion, Row, Status, Task,
-    TaskErrorKind, TaskId, Window,
+    TaskErrorKind, TaskId, UnknownReason,
 };
 use serde_json::Value;
 
@@ -309,16 +309,20 @@ fn truth(
                 .stream_of(&attempt.request_id)
                 .is_some_and(|of| of.events.is_empty());
             let is_right = match window {
-                Window::BeforeFirstId => cursors.newest.is_none(),
-                Window::NoIds => cursors.newest.is_none() && (!server.style.gives_ids || is_json),
-                Window::NoReplay => {
+                UnknownReason::BeforeFirstId => cursors.newest.is_none(),
+                UnknownReason::NoIds => {
+                    cursors.newest.is_none() && (!server.style.gives_ids || is_json)
+                }
+                UnknownReason::NoReplay => {
                     server.style.on_get == OnGet::NotAllowed
                         || !server.style.has_session
                         || server.desk.is_new
                 }
-                Window::BeforeTaskId => is_modern && server.desk.manner.may_make_tasks(),
-                Window::HttpStatus(_) => false,
-                Window::NoCheckpoint => server.checkpoint_of(&plan.key).is_none_or(|c| c.rows == 0),
+                UnknownReason::BeforeTaskId => is_modern && server.desk.manner.may_make_tasks(),
+                UnknownReason::HttpStatus(_) => false,
+                UnknownReason::NoCheckpoint => {
+                    server.checkpoint_of(&plan.key).is_none_or(|c| c.rows == 0)
+                }
             };
             if !is_right {
                 return wrong("that is not its window");

@@ -6,7 +6,7 @@ use longhaul::{
     domain::{
         Connectivity, HistoryEvent, Limits, LinkRecord, LostReason, Mono, NewCall, Phase,
         ProtocolVersion, RequestError, Row, ServerName, SessionRequest, SessionResponse, Stamp,
-        Status, Task, TaskCapability, TaskId, TaskKind, TaskView, Wall, Window,
+        Status, Task, TaskCapability, TaskId, TaskKind, TaskView, UnknownReason, Wall,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken},
     protocol::{Body, ExchangeEvent, HttpError, Method, Request},
@@ -1237,7 +1237,10 @@ fn a_kill_between_the_intent_and_the_first_id_leaves_the_decision_to_a_person() 
     bench.start("steps", Limits::default());
     let mut next = Bench::known();
     next.feed(Input::Restored(vec![(bench.saved(), Vec::new())]));
-    assert_eq!(next.status(), &Status::Unknown(Window::BeforeFirstId));
+    assert_eq!(
+        next.status(),
+        &Status::Unknown(UnknownReason::BeforeFirstId)
+    );
     next.secs(100);
     assert!(next.sent.is_empty());
 }

@@ -8,8 +8,8 @@ use std::{
 use longhaul::{
     domain::{
         Answer, HistoryEvent, LeaveImpact, Limits, LinkRecord, LostReason, Mono, NewCall, Phase,
-        Row, ServerName, SessionRequest, SessionRequestId, Stamp, Status, TaskId, TaskView, Wall,
-        Window,
+        Row, ServerName, SessionRequest, SessionRequestId, Stamp, Status, TaskId, TaskView,
+        UnknownReason, Wall,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken},
     protocol::{ExchangeEvent, Request},
@@ -753,7 +753,9 @@ impl World {
         let is_same = task.attempts.last().map_or(0, |attempt| attempt.number) == *attempt;
         let is_by_leaving = match &task.status {
             Status::Lost(LostReason::CancelledByDisconnect { why }) => why.contains("nobody"),
-            Status::Unknown(window) => matches!(window, Window::BeforeTaskId | Window::NoIds),
+            Status::Unknown(window) => {
+                matches!(window, UnknownReason::BeforeTaskId | UnknownReason::NoIds)
+            }
             _ => false,
         };
         (is_same && is_by_leaving && word != "DIES")

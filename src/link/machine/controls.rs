@@ -8,7 +8,7 @@ use super::{ConnectionState, Link, RequestKind, earliest, streams::BY_CHECKPOINT
 use crate::{
     domain::{
         ControlKind, Mono, Phase, Progress, QuestionWay, RequestError, SessionResponse, Status,
-        TaskErrorKind, TaskId, Window, text,
+        TaskErrorKind, TaskId, UnknownReason, text,
     },
     link::{
         active_task::{PendingControl, StreamState},
@@ -637,7 +637,9 @@ impl Link {
             (Verdict::Stopped | Verdict::CallAgain | Verdict::Restarted | Verdict::Finished, _) => {
                 self.call_again(id);
             }
-            (Verdict::Missing, _) => self.conclude(id, Status::Unknown(Window::NoCheckpoint), None),
+            (Verdict::Missing, _) => {
+                self.conclude(id, Status::Unknown(UnknownReason::NoCheckpoint), None)
+            }
         }
     }
 

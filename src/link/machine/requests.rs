@@ -11,7 +11,8 @@ use crate::{
     domain::{
         ControlKind, Era, EventId, HistoryEvent, LeaveImpact, LostReason, NewCall, Phase,
         QuestionWay, RequestError, SessionRequest, SessionRequestId, SessionResponse, Stamp,
-        Status, Task, TaskErrorKind, TaskId, TaskKind, TaskSupport, Tool, Wall, Window, text,
+        Status, Task, TaskErrorKind, TaskId, TaskKind, TaskSupport, Tool, UnknownReason, Wall,
+        text,
     },
     link::{
         Output,
@@ -546,7 +547,11 @@ impl Link {
     }
 
     /// "Look for it on the server": by the strongest handle that an `unknown` task has.
-    fn look_for(&mut self, id: &TaskId, window: &Window) -> Result<SessionResponse, RequestError> {
+    fn look_for(
+        &mut self,
+        id: &TaskId,
+        window: &UnknownReason,
+    ) -> Result<SessionResponse, RequestError> {
         let now = self.now;
         let name = self.record.name.clone();
         let version = self.session_version();
@@ -736,7 +741,7 @@ impl Link {
             let window = if phase == Phase::Open {
                 self.window_without_id(&id)
             } else {
-                Window::BeforeFirstId
+                UnknownReason::BeforeFirstId
             };
             self.out_of_stream(&id, Status::Unknown(window), false);
         }

@@ -5,8 +5,8 @@ use core::time::Duration;
 use super::{InFlight, Link, RequestKind, negotiation::refuses_what_it_speaks};
 use crate::{
     domain::{
-        Era, EventId, LostReason, Phase, ProtocolVersion, Status, TaskErrorKind, TaskId, Window,
-        text,
+        Era, EventId, LostReason, Phase, ProtocolVersion, Status, TaskErrorKind, TaskId,
+        UnknownReason, text,
     },
     link::{
         ExchangeId,
@@ -329,7 +329,7 @@ impl Link {
                 if let Some(words) = no_message(body) {
                     active.remark(now, words);
                 }
-                self.out_of_stream(id, Status::Unknown(Window::HttpStatus(200)), false);
+                self.out_of_stream(id, Status::Unknown(UnknownReason::HttpStatus(200)), false);
             }
             StreamState::Asking { is_probe, .. } if is_stream => {
                 active.stream = StreamState::Open {
@@ -349,7 +349,7 @@ impl Link {
             StreamState::Asking { .. } => {
                 active.stream = StreamState::None;
                 self.close(exchange);
-                self.out_of_stream(id, Status::Unknown(Window::NoReplay), false);
+                self.out_of_stream(id, Status::Unknown(UnknownReason::NoReplay), false);
             }
             _ => {}
         }
@@ -582,15 +582,15 @@ impl Link {
     }
 
     /// Why a stream of which no id is known cannot be asked for again.
-    pub(super) fn window_without_id(&self, id: &TaskId) -> Window {
+    pub(super) fn window_without_id(&self, id: &TaskId) -> UnknownReason {
         let stream = self
             .tasks
             .get(id)
             .and_then(|active| active.task.resumability.stream);
         if stream.or(self.record.gives_ids()) == Some(false) {
-            Window::NoIds
+            UnknownReason::NoIds
         } else {
-            Window::BeforeFirstId
+            UnknownReason::BeforeFirstId
         }
     }
 
@@ -727,7 +727,7 @@ impl Link {
                 let end = if self.record.is_process() {
                     self.end_without_id(id, why)
                 } else {
-                    Status::Unknown(Window::BeforeFirstId)
+                    Status::Unknown(UnknownReason::BeforeFirstId)
                 };
                 self.out_of_stream(id, end, false);
             }
@@ -764,7 +764,7 @@ impl Link {
             return self.end_without_id(id, why);
         }
         if self.may_be_task(id) {
-            return Status::Unknown(Window::BeforeTaskId);
+            return Status::Unknown(UnknownReason::BeforeTaskId);
         }
         Status::Lost(LostReason::CancelledByDisconnect {
             why: why.to_owned(),
@@ -803,7 +803,7 @@ impl Link {
                 let end = self.end_of_modern_call(id, &format!("HTTP {}", refusal.status));
                 let end = match end {
                     Status::Unknown(_) => end,
-                    _ => Status::Unknown(Window::HttpStatus(refusal.status)),
+                    _ => Status::Unknown(UnknownReason::HttpStatus(refusal.status)),
                 };
                 self.out_of_stream(id, end, false);
             }
@@ -879,7 +879,11 @@ impl Link {
                 429 | 503 => self.refused_call(id, refusal),
                 status => {
                     active.went_out(now);
-                    self.out_of_stream(id, Status::Unknown(Window::HttpStatus(status)), false);
+                    self.out_of_stream(
+                        id,
+                        Status::Unknown(UnknownReason::HttpStatus(status)),
+                        false,
+                    );
                 }
             },
             300..=399 | 409 if is_call => self.refused_call(id, refusal),
@@ -896,7 +900,7 @@ impl Link {
                 self.ask_later(id);
             }
             _ if is_call => self.refused_call(id, refusal),
-            _ => self.out_of_stream(id, Status::Unknown(Window::NoReplay), false),
+            _ => self.out_of_stream(id, Status::Unknown(UnknownReason::NoReplay), false),
         }
     }
 
@@ -981,7 +985,7 @@ impl Link {
         let now = self.now;
         let is_session_gone = matches!(end, Status::Lost(LostReason::SessionGone { .. }));
         let end = if is_session_gone && self.may_be_unnamed_task(id) {
-            Status::Unknown(Window::BeforeTaskId)
+            Status::Unknown(UnknownReason::BeforeTaskId)
         } else {
             end
         };

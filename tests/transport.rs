@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
-use longhaul::domain::{ProtocolVersion, Tally};
+use longhaul::domain::{ProtocolVersion, SharedByteCount};
 use longhaul::protocol::{Body, ExchangeEvent, HttpError, Method, Request, RpcError};
 use longhaul::transport::{DEFAULT_CAP_BYTES, Http, HttpOptions};
 use rustls::pki_types::pem::PemObject;
@@ -664,7 +664,7 @@ async fn unfinished_events_of_all_servers_together_are_bounded_and_small_ones_co
         let head =
             format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n");
         let server = Server::saying(head + &body).await;
-        let unread = Tally::default();
+        let unread = SharedByteCount::default();
         let mut others = unread.part();
         others.add(16 * DEFAULT_CAP_BYTES);
         let mut options = HttpOptions::new(server.url());

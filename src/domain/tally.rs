@@ -7,9 +7,9 @@ use std::sync::{
 
 /// The sum over all who share it.
 #[derive(Clone, Debug, Default)]
-pub struct Tally(Arc<AtomicUsize>);
+pub struct SharedByteCount(Arc<AtomicUsize>);
 
-impl Tally {
+impl SharedByteCount {
     /// How many bytes all hold.
     pub fn sum(&self) -> usize {
         self.0.load(Ordering::Relaxed)
@@ -27,13 +27,13 @@ impl Tally {
 /// What one holds; it leaves the sum with him.
 #[derive(Debug, Default)]
 pub struct Part {
-    of: Tally,
+    of: SharedByteCount,
     bytes: usize,
 }
 
 impl Part {
     /// The sum that it is a part of.
-    pub fn of(&self) -> &Tally {
+    pub fn of(&self) -> &SharedByteCount {
         &self.of
     }
 
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn the_sum_is_what_all_hold_and_what_is_dropped_leaves_it() {
-        let tally = Tally::default();
+        let tally = SharedByteCount::default();
         let (mut one, mut other) = (tally.part(), tally.part());
         one.add(5);
         other.set(7);

@@ -27,7 +27,7 @@ use crate::{
         Connectivity, EventId, LinkRecord, Mono, NewCall, Notice, NoticeLevel, Program,
         ProtocolVersion, RequestError, Row, ServerConfig, ServerConfigs, ServerName,
         ServerObstacle, ServerRef, SessionEvent, SessionRequest, SessionRequestId, SessionResponse,
-        SignInPage, Stamp, Tally, Task, TaskId, TaskView, Template, Wall, place, text,
+        SharedByteCount, SignInPage, Stamp, Task, TaskId, TaskView, Template, Wall, place, text,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken, Sent, Unsaved},
     protocol::{ExchangeEvent, HttpError, Method},
@@ -160,7 +160,7 @@ struct Driver<'d> {
     /// How much history and results of all links wait to be saved.
     unsaved: Unsaved,
     /// How much all exchanges hold of events that have not come to their end.
-    unread: Tally,
+    unread: SharedByteCount,
     published_at: Mono,
     publish_every: Duration,
     outputs_done: u64,
@@ -230,7 +230,7 @@ pub(super) async fn drive(
         next_house: 1,
         dice: fastrand::Rng::with_seed(options.seed),
         unsaved: Unsaved::default(),
-        unread: Tally::default(),
+        unread: SharedByteCount::default(),
         published_at: now.mono,
         publish_every: PUBLISH_EVERY,
         outputs_done: 0,
@@ -1540,7 +1540,7 @@ impl Linked {
     fn process(
         &mut self,
         configured: &Configured<'_>,
-        unread: &Tally,
+        unread: &SharedByteCount,
         is_start: bool,
     ) -> Result<Stdio, ExchangeEvent> {
         if let Some(stdio) = self.stdio.as_ref().filter(|_| !is_start) {
@@ -1582,7 +1582,7 @@ impl Linked {
         &mut self,
         configured: &Configured<'_>,
         sign_in: SigningIn<'_>,
-        unread: &Tally,
+        unread: &SharedByteCount,
     ) -> Result<Http, ExchangeEvent> {
         if let Some(http) = &self.http {
             return Ok(http.clone());
@@ -1649,7 +1649,7 @@ impl Configured<'_> {
     fn process(
         &self,
         program: &Program,
-        unread: &Tally,
+        unread: &SharedByteCount,
         secrets: &Secrets,
     ) -> Result<StdioOptions, String> {
         let holds = |variable: &str| self.value(variable, secrets);

@@ -17,8 +17,8 @@ use std::{
 use super::{clock::Clock, snapshots::Snapshots};
 use crate::{
     domain::{
-        Notice, NoticeLevel, Part, Passed, ServerName, SessionEvent, Tally, TaskId, Way, WireEntry,
-        text,
+        Notice, NoticeLevel, Part, Passed, ServerName, SessionEvent, SharedByteCount, TaskId, Way,
+        WireEntry, text,
     },
     store::{Paths, StoreError, TraceWriter},
     transport::{RecordingSwitch, TrafficRecorder, TrafficWriter},
@@ -32,7 +32,7 @@ const HEAD_BYTES: usize = 512;
 /// The way to the thread.
 pub(super) struct Tracer {
     notes: Notes,
-    waiting: Tally,
+    waiting: SharedByteCount,
     /// It starts with the first recording.
     thread: Option<JoinHandle<()>>,
     paths: Paths,
@@ -59,7 +59,7 @@ struct Source {
     server: ServerName,
     switch: RecordingSwitch,
     notes: Notes,
-    waiting: Tally,
+    waiting: SharedByteCount,
     /// What found no room since the last that did.
     lost: AtomicU64,
 }
@@ -97,7 +97,7 @@ impl Tracer {
     pub(super) fn new(paths: &Paths, snapshots: &Arc<Snapshots>, clock: Clock) -> Self {
         Self {
             notes: Notes::default(),
-            waiting: Tally::default(),
+            waiting: SharedByteCount::default(),
             thread: None,
             paths: paths.clone(),
             snapshots: Arc::clone(snapshots),

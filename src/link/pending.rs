@@ -4,7 +4,7 @@
 //! left out here already, so that a burst costs neither memory nor time for what the session file would drop.
 
 use super::active_task::weight;
-use crate::domain::{Entries, HistoryEntry, HistoryEvent, Part, Tally, text};
+use crate::domain::{Entries, HistoryEntry, HistoryEvent, Part, SharedByteCount, text};
 
 /// Bytes of history that may wait of one task; above, steps and log lines are counted instead of kept. A quarter of a
 /// second of the fastest stream is a third of it, so it is reached only while the disk is slow or full.
@@ -27,8 +27,8 @@ const THINNED: usize = 2048;
 /// What waits to be saved, over all links that are given the same.
 #[derive(Clone, Debug, Default)]
 pub struct Unsaved {
-    pub(super) history: Tally,
-    pub(super) results: Tally,
+    pub(super) history: SharedByteCount,
+    pub(super) results: SharedByteCount,
 }
 
 impl Unsaved {
@@ -61,7 +61,7 @@ pub(super) struct Pending {
 
 impl Pending {
     /// Counts itself in with the other tasks.
-    pub(super) fn sharing(unsaved: &Tally) -> Self {
+    pub(super) fn sharing(unsaved: &SharedByteCount) -> Self {
         Self {
             part: unsaved.part(),
             ..Self::default()
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn what_waits_of_all_tasks_together_is_bounded() {
-        let all = Tally::default();
+        let all = SharedByteCount::default();
         let line = |seq| HistoryEntry {
             what: HistoryEvent::Log {
                 level: crate::domain::LogLevel::Info,

@@ -29,7 +29,7 @@ use super::refusal::{self, media_type, text_of};
 use super::secrets::{Gate, Secrets};
 use super::sse::Sse;
 use super::tap::{DroppedExchange, Tapped, TrafficRecorder};
-use crate::domain::{Part, Tally, TaskId, place::is_loopback, text};
+use crate::domain::{Part, SharedByteCount, TaskId, place::is_loopback, text};
 use crate::protocol::{Body, Challenge, ExchangeEvent, HttpError, Method, Request};
 
 /// The only limit on reaching a server: name, connection, TLS and a proxy's tunnel together.
@@ -122,7 +122,7 @@ pub struct HttpOptions {
     /// Certificates that are trusted beside those of this machine.
     pub extra_roots: Vec<CertificateDer<'static>>,
     /// What is held of events that have not come to their end; a process shares one among all its servers.
-    pub unread: Tally,
+    pub unread: SharedByteCount,
     /// What the server must not make us show; the headers and tokens above, and what comes by itself, are added.
     pub secrets: Secrets,
     /// Where what goes over the wire is told.
@@ -160,7 +160,7 @@ impl HttpOptions {
             sign_in: None,
             cap_bytes: DEFAULT_CAP_BYTES,
             extra_roots: Vec::new(),
-            unread: Tally::default(),
+            unread: SharedByteCount::default(),
             secrets: Secrets::default(),
             tap: None,
         }
@@ -256,7 +256,7 @@ struct Inner {
     sign_in: Option<Arc<dyn SignIn>>,
     cap_bytes: usize,
     extra_roots: Vec<CertificateDer<'static>>,
-    unread: Tally,
+    unread: SharedByteCount,
     secrets: Secrets,
     tap: Option<TrafficRecorder>,
     /// Built on first use: reading the machine's certificates takes longer than the first frame on the screen may.

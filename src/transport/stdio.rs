@@ -34,7 +34,7 @@ use super::{
     tap::{DroppedExchange, Tapped, TrafficRecorder},
 };
 use crate::{
-    domain::{Part, Tally, TaskId, Way, text},
+    domain::{Part, SharedByteCount, TaskId, Way, text},
     protocol::{Body, ExchangeEvent, Method, Request, encode::log_line},
 };
 
@@ -72,7 +72,7 @@ pub struct StdioOptions {
     /// The cap on one message, in bytes.
     pub cap_bytes: usize,
     /// What is held of messages that have not come to their end; a process shares one among all its servers.
-    pub unread: Tally,
+    pub unread: SharedByteCount,
     /// Where what goes over the pipes is told.
     pub tap: Option<TrafficRecorder>,
 }
@@ -87,7 +87,7 @@ impl StdioOptions {
             secrets: Secrets::default(),
             cwd: None,
             cap_bytes: DEFAULT_CAP_BYTES,
-            unread: Tally::default(),
+            unread: SharedByteCount::default(),
             tap: None,
         }
     }

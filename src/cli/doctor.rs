@@ -801,7 +801,7 @@ fn tell(
     );
     let answered = match &probe.stateful {
         Ok(answered) => Some(answered),
-        Err(Obstacle::Refused(_) | ServerObstacle::Strange(_)) if probe.modern.is_some() => None,
+        Err(Obstacle::Refused(_) | Obstacle::Strange(_)) if probe.modern.is_some() => None,
         Err(obstacle) => return in_the_way(of, &origin, obstacle, wants, checks),
     };
     let tls = if url.starts_with("https:") {

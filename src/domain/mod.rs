@@ -73,7 +73,7 @@ pub use status::{
     UnknownReason,
 };
 pub use surrogates::{replace_lone_surrogates, without_lone_surrogates};
-pub use tally::{Part, SharedByteCount};
+pub use tally::{ByteShare, SharedByteCount};
 pub use tool::{CLIENT_ID, Convention, TaskSupport, Tool};
 pub use view::{LinkState, ServerObstacle, ServerView, TaskView};
 pub use wire::{Passed, Way, WireEntry};

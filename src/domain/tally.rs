@@ -16,8 +16,8 @@ impl SharedByteCount {
     }
 
     /// A part in it that holds nothing yet.
-    pub fn part(&self) -> Part {
-        Part {
+    pub fn part(&self) -> ByteShare {
+        ByteShare {
             of: self.clone(),
             bytes: 0,
         }
@@ -26,12 +26,12 @@ impl SharedByteCount {
 
 /// What one holds; it leaves the sum with him.
 #[derive(Debug, Default)]
-pub struct Part {
+pub struct ByteShare {
     of: SharedByteCount,
     bytes: usize,
 }
 
-impl Part {
+impl ByteShare {
     /// The sum that it is a part of.
     pub fn of(&self) -> &SharedByteCount {
         &self.of
@@ -65,7 +65,7 @@ impl Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for ByteShare {
     fn drop(&mut self) {
         self.remove(self.bytes);
     }

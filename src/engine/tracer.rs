@@ -17,8 +17,8 @@ use std::{
 use super::{clock::Clock, snapshots::Snapshots};
 use crate::{
     domain::{
-        Notice, NoticeLevel, Part, Passed, ServerName, SessionEvent, SharedByteCount, TaskId, Way,
-        WireEntry, text,
+        ByteShare, Notice, NoticeLevel, Passed, ServerName, SessionEvent, SharedByteCount, TaskId,
+        Way, WireEntry, text,
     },
     store::{Paths, StoreError, TraceWriter},
     transport::{RecordingSwitch, TrafficRecorder, TrafficWriter},
@@ -49,7 +49,7 @@ enum Note {
         of: Arc<Source>,
         entry: Box<WireEntry>,
         /// Leaves the sum once it is written.
-        _part: Part,
+        _part: ByteShare,
     },
     Close,
 }

@@ -16,9 +16,9 @@ use super::{
     server_task_poll::ServerTaskPoll,
 };
 use crate::domain::{
-    Attempt, Connectivity, ControlKind, ControlRequest, Era, EventId, HistoryEntry, HistoryEvent,
-    LeaveImpact, LostReason, Mono, Part, Phase, ProtocolVersion, SessionRequestId, Stamp, Status,
-    Task, TaskId, TaskKind, TaskView, Wall, text,
+    Attempt, ByteShare, Connectivity, ControlKind, ControlRequest, Era, EventId, HistoryEntry,
+    HistoryEvent, LeaveImpact, LostReason, Mono, Phase, ProtocolVersion, SessionRequestId, Stamp,
+    Status, Task, TaskId, TaskKind, TaskView, Wall, text,
 };
 
 /// Event ids remembered per stream, to know a duplicate; a replay longer than this starts at our own cursor anyway.
@@ -302,7 +302,7 @@ pub(super) struct ActiveTask {
     /// A result that no save holds yet.
     pub(super) result: Option<String>,
     /// How much memory it takes, also while a save is under way.
-    pub(super) result_part: Part,
+    pub(super) result_part: ByteShare,
     pub(super) is_dirty: bool,
     pub(super) is_shown_stale: bool,
     /// The save that has to be on disk before this may be shown.

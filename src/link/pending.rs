@@ -4,7 +4,7 @@
 //! left out here already, so that a burst costs neither memory nor time for what the session file would drop.
 
 use super::active_task::weight;
-use crate::domain::{Entries, HistoryEntry, HistoryEvent, Part, SharedByteCount, text};
+use crate::domain::{ByteShare, Entries, HistoryEntry, HistoryEvent, SharedByteCount, text};
 
 /// Bytes of history that may wait of one task; above, steps and log lines are counted instead of kept. A quarter of a
 /// second of the fastest stream is a third of it, so it is reached only while the disk is slow or full.
@@ -52,7 +52,7 @@ pub(super) struct Pending {
     older_steps: usize,
     newest: Entries,
     /// About how much memory all that takes.
-    part: Part,
+    part: ByteShare,
     /// Counts what is thinned.
     turn: u64,
     /// The number of the entry that says how many were left out, and how many that is.

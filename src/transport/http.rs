@@ -29,7 +29,7 @@ use super::refusal::{self, media_type, text_of};
 use super::secrets::{Gate, Secrets};
 use super::sse::Sse;
 use super::tap::{DroppedExchange, Tapped, TrafficRecorder};
-use crate::domain::{Part, SharedByteCount, TaskId, place::is_loopback, text};
+use crate::domain::{ByteShare, SharedByteCount, TaskId, place::is_loopback, text};
 use crate::protocol::{Body, Challenge, ExchangeEvent, HttpError, Method, Request};
 
 /// The only limit on reaching a server: name, connection, TLS and a proxy's tunnel together.
@@ -698,7 +698,7 @@ enum Reader {
         secrets: Secrets,
         /// Where it comes from.
         url: Url,
-        held: Part,
+        held: ByteShare,
     },
     /// A body that is one event, or that is only read to see it end.
     Whole {
@@ -709,7 +709,7 @@ enum Reader {
         is_kept: bool,
         gate: Gate,
         tapped: Option<Tapped>,
-        held: Part,
+        held: ByteShare,
     },
 }
 
@@ -860,7 +860,7 @@ fn broken(error: &reqwest::Error) -> ExchangeEvent {
 }
 
 /// Notes how much an exchange holds, and tells whether that is more than all may hold.
-pub(super) fn is_too_much(held: &mut Part, bytes: usize) -> bool {
+pub(super) fn is_too_much(held: &mut ByteShare, bytes: usize) -> bool {
     held.set(bytes);
     bytes > SMALL_BYTES && held.of().sum() > UNREAD_BYTES
 }

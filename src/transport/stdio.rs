@@ -34,7 +34,7 @@ use super::{
     tap::{DroppedExchange, Tapped, TrafficRecorder},
 };
 use crate::{
-    domain::{Part, SharedByteCount, TaskId, Way, text},
+    domain::{ByteShare, SharedByteCount, TaskId, Way, text},
     protocol::{Body, ExchangeEvent, Method, Request, encode::log_line},
 };
 
@@ -405,7 +405,7 @@ struct Output {
     /// Bytes of `read` in which there is no line end.
     looked_at: usize,
     cap: usize,
-    held: Part,
+    held: ByteShare,
     asides: mpsc::Receiver<String>,
     present: Arc<Present>,
     over: watch::Receiver<Option<String>>,

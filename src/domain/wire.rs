@@ -23,7 +23,7 @@ pub struct WireEntry {
     pub task: Option<TaskId>,
     /// What it was.
     #[serde(flatten)]
-    pub what: Passed,
+    pub what: TrafficKind,
 }
 
 /// Which way a message went.
@@ -50,7 +50,7 @@ impl Way {
 /// What passed. Where a text was cut, `left_out` says how many bytes of it are missing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Passed {
+pub enum TrafficKind {
     /// A request over HTTP.
     Request {
         /// GET, POST or DELETE.
@@ -139,7 +139,7 @@ fn read_time<'de, D: Deserializer<'de>>(from: D) -> Result<Wall, D::Error> {
     Wall::parse_rfc3339(&text).ok_or_else(|| D::Error::custom("no time"))
 }
 
-impl Passed {
+impl TrafficKind {
     /// Its body, and how many bytes of that are missing; empty where it has none.
     pub fn data(&self) -> (&str, u64) {
         match self {
@@ -234,7 +234,7 @@ impl Passed {
 mod tests {
     use super::*;
 
-    fn entry(what: Passed) -> WireEntry {
+    fn entry(what: TrafficKind) -> WireEntry {
         WireEntry {
             at: Wall(1_795_000_000_123),
             dir: Way::Came,
@@ -249,32 +249,32 @@ mod tests {
     fn a_line_of_the_file_comes_back_as_it_was() {
         let headers = vec![("accept".to_owned(), "a, b".to_owned())];
         for what in [
-            Passed::Request {
+            TrafficKind::Request {
                 method: "POST".to_owned(),
                 path: "/mcp".to_owned(),
                 headers: headers.clone(),
                 data: "{\"a\":1}".to_owned(),
                 left_out: 7,
             },
-            Passed::Answer {
+            TrafficKind::Answer {
                 status: 200,
                 headers,
             },
-            Passed::Event {
+            TrafficKind::Event {
                 event: Some("endpoint".to_owned()),
                 id: None,
                 retry: Some(500),
                 data: "x\ny".to_owned(),
                 left_out: 0,
             },
-            Passed::Lost { count: 9 },
+            TrafficKind::Lost { count: 9 },
         ] {
             let entry = entry(what);
             let line = serde_json::to_string(&entry).unwrap();
             assert!(!line.contains('\n'), "{line}");
             assert_eq!(serde_json::from_str::<WireEntry>(&line).unwrap(), entry);
         }
-        let line = serde_json::to_string(&entry(Passed::End {
+        let line = serde_json::to_string(&entry(TrafficKind::End {
             why: "x".to_owned(),
         }))
         .unwrap();
@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn a_line_for_people_is_clean_and_cut_and_says_what_is_missing() {
-        let what = Passed::Event {
+        let what = TrafficKind::Event {
             event: None,
             id: Some("7\u{1b}[2J".to_owned()),
             retry: None,

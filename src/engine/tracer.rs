@@ -17,8 +17,8 @@ use std::{
 use super::{clock::Clock, snapshots::Snapshots};
 use crate::{
     domain::{
-        ByteShare, Notice, NoticeLevel, Passed, ServerName, SessionEvent, SharedByteCount, TaskId,
-        Way, WireEntry, text,
+        ByteShare, Notice, NoticeLevel, ServerName, SessionEvent, SharedByteCount, TaskId,
+        TrafficKind, Way, WireEntry, text,
     },
     store::{Paths, StoreError, TraceWriter},
     transport::{RecordingSwitch, TrafficRecorder, TrafficWriter},
@@ -221,7 +221,7 @@ impl Writing {
                 exchange: entry.exchange,
                 server: of.server.clone(),
                 task: None,
-                what: Passed::Lost { count: lost },
+                what: TrafficKind::Lost { count: lost },
             })?;
         }
         writer.append(entry)
@@ -240,7 +240,7 @@ impl Writing {
                     exchange: 0,
                     server: source.server.clone(),
                     task: None,
-                    what: Passed::Lost { count },
+                    what: TrafficKind::Lost { count },
                 });
             }
         }
@@ -274,7 +274,7 @@ mod tests {
             exchange: number,
             server: of.clone(),
             task: None,
-            what: Passed::Line {
+            what: TrafficKind::Line {
                 data: "x".repeat(bytes),
                 left_out: 0,
             },
@@ -311,7 +311,7 @@ mod tests {
         let told: u64 = read
             .iter()
             .map(|entry| match &entry.what {
-                Passed::Lost { count } => *count,
+                TrafficKind::Lost { count } => *count,
                 _ => 1,
             })
             .sum();

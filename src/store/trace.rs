@@ -318,7 +318,7 @@ impl Record {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{Passed, Wall, Way};
+    use crate::domain::{TrafficKind, Wall, Way};
 
     fn entry(exchange: u64, data: &str) -> WireEntry {
         WireEntry {
@@ -327,7 +327,7 @@ mod tests {
             exchange,
             server: ServerName::new("lab"),
             task: None,
-            what: Passed::Line {
+            what: TrafficKind::Line {
                 data: data.to_owned(),
                 left_out: 0,
             },

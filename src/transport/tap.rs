@@ -20,7 +20,7 @@ use url::Url;
 
 use super::secrets::{SEGMENT, Secrets, is_credential};
 use crate::{
-    domain::{EventId, Passed, ServerName, TaskId, Wall, Way, WireEntry},
+    domain::{EventId, ServerName, TaskId, TrafficKind, Wall, Way, WireEntry},
     protocol::ExchangeEvent,
 };
 
@@ -261,7 +261,7 @@ impl Tapped {
         };
         self.tell(
             Way::Sent,
-            Passed::Request {
+            TrafficKind::Request {
                 method: method.to_string(),
                 path: self.short(&path),
                 headers: self.headers(headers),
@@ -273,7 +273,7 @@ impl Tapped {
 
     pub(super) fn answer(&self, status: StatusCode, headers: &HeaderMap) {
         if self.is_on() {
-            let what = Passed::Answer {
+            let what = TrafficKind::Answer {
                 status: status.as_u16(),
                 headers: self.headers(headers),
             };
@@ -298,7 +298,7 @@ impl Tapped {
         } else {
             self.told(data)
         };
-        let what = Passed::Event {
+        let what = TrafficKind::Event {
             event: event.map(|name| self.short(name)),
             id: id.map(|id| self.short(id)),
             retry: retry_ms,
@@ -313,7 +313,7 @@ impl Tapped {
         if self.is_on() {
             let task = self.whose(text);
             let (data, left_out) = self.told(text);
-            self.tell_of(task, Way::Came, Passed::Body { data, left_out });
+            self.tell_of(task, Way::Came, TrafficKind::Body { data, left_out });
         }
     }
 
@@ -329,7 +329,7 @@ impl Tapped {
         }
         let task = self.whose(line);
         let (data, left_out) = self.told(line);
-        self.tell_of(task, way, Passed::Line { data, left_out });
+        self.tell_of(task, way, TrafficKind::Line { data, left_out });
     }
 
     /// The end of it, if that is what this arrival is.
@@ -361,7 +361,7 @@ impl Tapped {
     pub(super) fn end(&self, way: Way, why: &str) {
         if self.is_on() {
             let why = self.short(why.trim_end());
-            self.tell(way, Passed::End { why });
+            self.tell(way, TrafficKind::End { why });
         }
     }
 
@@ -421,11 +421,11 @@ impl Tapped {
         })
     }
 
-    fn tell(&self, way: Way, what: Passed) {
+    fn tell(&self, way: Way, what: TrafficKind) {
         self.tell_of(self.task.clone(), way, what);
     }
 
-    fn tell_of(&self, task: Option<TaskId>, dir: Way, what: Passed) {
+    fn tell_of(&self, task: Option<TaskId>, dir: Way, what: TrafficKind) {
         let inner = &self.tap.inner;
         inner.scribe.take(WireEntry {
             at: (inner.now)(),

@@ -217,7 +217,7 @@ fn take(screen: &mut Screen, step: &Step) {
             let task = name_of(*number);
             let mut entries = recorded(text, task.as_str());
             for entry in &mut entries {
-                if let longhaul::domain::Passed::Event { data, .. } = &mut entry.what {
+                if let longhaul::domain::TrafficKind::Event { data, .. } = &mut entry.what {
                     data.clone_from(text);
                 }
             }

@@ -7,10 +7,11 @@ use longhaul::{
     app::{ColorDepth, Command, Event, Look, Setup, State, UserInput, update},
     domain::{
         Attempt, Chord, Connectivity, ControlKind, ControlRequest, Cursors, HistoryEntry,
-        HistoryEvent, LeaveImpact, LinkState, LogLevel, LostReason, Mono, NewCall, Passed, Phase,
-        Progress, Question, QuestionWay, RequestError, Resumability, ServerName, ServerTask,
-        ServerView, SessionEvent, SessionRequest, SessionResponse, Stamp, Status, Task, TaskError,
-        TaskErrorKind, TaskId, TaskKind, TaskState, TaskView, Tool, Wall, Way, WireEntry,
+        HistoryEvent, LeaveImpact, LinkState, LogLevel, LostReason, Mono, NewCall, Phase, Progress,
+        Question, QuestionWay, RequestError, Resumability, ServerName, ServerTask, ServerView,
+        SessionEvent, SessionRequest, SessionResponse, Stamp, Status, Task, TaskError,
+        TaskErrorKind, TaskId, TaskKind, TaskState, TaskView, Tool, TrafficKind, Wall, Way,
+        WireEntry,
     },
     ui,
 };
@@ -113,30 +114,30 @@ pub(crate) fn progress(value: f64, total: Option<f64>, message: Option<&str>) ->
 /// What was recorded of a call, with a hostile line.
 pub(crate) fn recorded(server: &str, task: &str) -> Vec<WireEntry> {
     let passed = [
-        Passed::Request {
+        TrafficKind::Request {
             method: "POST".to_owned(),
             path: "/mcp".to_owned(),
             headers: Vec::new(),
             data: r#"{"jsonrpc":"2.0","id":"k3f9-1","method":"tools/call"}"#.to_owned(),
             left_out: 0,
         },
-        Passed::Answer {
+        TrafficKind::Answer {
             status: 200,
             headers: vec![("content-type".to_owned(), "text/event-stream".to_owned())],
         },
-        Passed::Event {
+        TrafficKind::Event {
             event: None,
             id: Some("s1_30".to_owned()),
             retry: None,
             data: "{\"method\":\"notifications/progress\"}\u{1b}[2J\u{202e}".to_owned(),
             left_out: 2_500,
         },
-        Passed::Lost { count: 3 },
-        Passed::End {
+        TrafficKind::Lost { count: 3 },
+        TrafficKind::End {
             why: "connection reset by peer".to_owned(),
         },
     ];
-    let entry = |(place, what): (i64, Passed)| WireEntry {
+    let entry = |(place, what): (i64, TrafficKind)| WireEntry {
         at: ago(7 * SECOND - 120 * place),
         dir: if place == 0 { Way::Sent } else { Way::Came },
         exchange: 12,

@@ -8,7 +8,7 @@ use super::{Keymap, View};
 use crate::domain::{
     ColorDepth, DefaultLimits, HistoryEntry, NotifyConfig, OverallProgress, ServerConfigs,
     ServerName, ServerView, SessionEvent, SessionRequest, SessionRequestId, TaskId, TaskView,
-    ThemeName, UserInput, Wall, WireEntry,
+    ThemeName, TrafficEntry, UserInput, Wall,
 };
 
 /// What the shell knows before the first frame.
@@ -182,7 +182,7 @@ pub enum Event {
         /// For which task.
         task: TaskId,
         /// The newest messages of it and of its server, in order.
-        entries: Vec<WireEntry>,
+        entries: Vec<TrafficEntry>,
     },
     /// Something that the shell tried worked, in words: a demo fault, a page that was opened.
     Worked(String),

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::domain::{
     Connectivity, LinkState, NoticeLevel, RequestError, ServerView, SessionEvent, SessionRequest,
-    SessionRequestId, SessionResponse, Stamp, Status, TaskId, TaskView, Wall, WireEntry, text,
+    SessionRequestId, SessionResponse, Stamp, Status, TaskId, TaskView, TrafficEntry, Wall, text,
 };
 
 use super::{
@@ -530,8 +530,8 @@ fn take_history(
     }
 }
 
-fn take_wire(state: &mut State, task: &TaskId, entries: &[WireEntry]) {
-    let line = |entry: &WireEntry| {
+fn take_wire(state: &mut State, task: &TaskId, entries: &[TrafficEntry]) {
+    let line = |entry: &TrafficEntry| {
         format!(
             "{}.{:03} {} {} {}",
             state.clock_seconds(entry.at),

@@ -12,7 +12,7 @@ use super::{
     json as documents, lines,
 };
 use crate::{
-    domain::{ServerName, TaskId, Wall, WireEntry, is_task_id_prefix, text},
+    domain::{ServerName, TaskId, TrafficEntry, Wall, is_task_id_prefix, text},
     store::{Lookup, TraceReader},
 };
 
@@ -28,7 +28,7 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn fits(&self, entry: &WireEntry) -> bool {
+    fn fits(&self, entry: &TrafficEntry) -> bool {
         (self.task.is_none() || entry.task == self.task)
             && self.text.as_ref().is_none_or(|text| entry.what.has(text))
     }
@@ -108,7 +108,7 @@ fn nothing(context: &Context<'_>, trace: &Trace, is_recorded: bool) -> String {
     )
 }
 
-fn print(context: &mut Context<'_>, trace: &Trace, entries: &[WireEntry]) -> Result<(), Fail> {
+fn print(context: &mut Context<'_>, trace: &Trace, entries: &[TrafficEntry]) -> Result<(), Fail> {
     for entry in entries {
         if context.global.json {
             let document = serde_json::to_value(entry).unwrap_or_default();
@@ -131,7 +131,7 @@ fn print(context: &mut Context<'_>, trace: &Trace, entries: &[WireEntry]) -> Res
 }
 
 /// `06:51:58.120 > lab 12 q7m2xk`.
-fn head(context: &Context<'_>, entry: &WireEntry) -> String {
+fn head(context: &Context<'_>, entry: &TrafficEntry) -> String {
     let task = entry.task.as_ref().map_or("-", TaskId::as_str);
     format!(
         "{} {} {} {} {task:<6}",
@@ -147,7 +147,7 @@ fn clock(at: Wall, now: Wall) -> String {
 }
 
 /// A message with its headers and its whole body, JSON laid out.
-fn whole(context: &Context<'_>, entry: &WireEntry) -> Vec<String> {
+fn whole(context: &Context<'_>, entry: &TrafficEntry) -> Vec<String> {
     let what = &entry.what;
     let mut shown = vec![format!("{} {}", head(context, entry), what.head())];
     let headers = what.headers().iter();

@@ -76,4 +76,4 @@ pub use surrogates::{replace_lone_surrogates, without_lone_surrogates};
 pub use tally::{ByteShare, SharedByteCount};
 pub use tool::{CLIENT_ID, Convention, TaskSupport, Tool};
 pub use view::{LinkState, ServerObstacle, ServerView, TaskView};
-pub use wire::{TrafficKind, Way, WireEntry};
+pub use wire::{TrafficEntry, TrafficKind, Way};

@@ -8,7 +8,7 @@ use super::{ServerName, TaskId, Wall, text};
 
 /// One recorded message; a line of the file, where scripts rely on the names of its members.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WireEntry {
+pub struct TrafficEntry {
     /// When.
     #[serde(serialize_with = "write_time", deserialize_with = "read_time")]
     pub at: Wall,
@@ -234,8 +234,8 @@ impl TrafficKind {
 mod tests {
     use super::*;
 
-    fn entry(what: TrafficKind) -> WireEntry {
-        WireEntry {
+    fn entry(what: TrafficKind) -> TrafficEntry {
+        TrafficEntry {
             at: Wall(1_795_000_000_123),
             dir: Way::Came,
             exchange: 3,
@@ -272,7 +272,7 @@ mod tests {
             let entry = entry(what);
             let line = serde_json::to_string(&entry).unwrap();
             assert!(!line.contains('\n'), "{line}");
-            assert_eq!(serde_json::from_str::<WireEntry>(&line).unwrap(), entry);
+            assert_eq!(serde_json::from_str::<TrafficEntry>(&line).unwrap(), entry);
         }
         let line = serde_json::to_string(&entry(TrafficKind::End {
             why: "x".to_owned(),

@@ -18,7 +18,7 @@ use super::{clock::Clock, snapshots::Snapshots};
 use crate::{
     domain::{
         ByteShare, Notice, NoticeLevel, ServerName, SessionEvent, SharedByteCount, TaskId,
-        TrafficKind, Way, WireEntry, text,
+        TrafficEntry, TrafficKind, Way, text,
     },
     store::{Paths, StoreError, TraceWriter},
     transport::{RecordingSwitch, TrafficRecorder, TrafficWriter},
@@ -47,7 +47,7 @@ type Notes = Arc<OnceLock<mpsc::Sender<Note>>>;
 enum Note {
     Entry {
         of: Arc<Source>,
-        entry: Box<WireEntry>,
+        entry: Box<TrafficEntry>,
         /// Leaves the sum once it is written.
         _part: ByteShare,
     },
@@ -67,7 +67,7 @@ struct Source {
 struct ServerTraffic(Arc<Source>);
 
 impl TrafficWriter for ServerTraffic {
-    fn take(&self, entry: WireEntry) {
+    fn take(&self, entry: TrafficEntry) {
         let source = &self.0;
         let mut part = source.waiting.part();
         part.set(entry.what.data().0.len() + HEAD_BYTES);
@@ -188,7 +188,7 @@ impl Writing {
         }
     }
 
-    fn write(&mut self, of: &Arc<Source>, entry: WireEntry) {
+    fn write(&mut self, of: &Arc<Source>, entry: TrafficEntry) {
         // It may have been stopped while this waited.
         if !of.switch.is_on() && !self.open.contains_key(&of.server) {
             return;
@@ -204,7 +204,12 @@ impl Writing {
         }
     }
 
-    fn append(&mut self, of: &Arc<Source>, lost: u64, entry: WireEntry) -> Result<(), StoreError> {
+    fn append(
+        &mut self,
+        of: &Arc<Source>,
+        lost: u64,
+        entry: TrafficEntry,
+    ) -> Result<(), StoreError> {
         let is_open = self.open.get(&of.server);
         if !is_open.is_some_and(|(_, writer)| writer.is_there()) {
             let writer = TraceWriter::open(&self.paths, &of.server)?;
@@ -215,7 +220,7 @@ impl Writing {
             return Ok(());
         };
         if lost > 0 {
-            writer.append(WireEntry {
+            writer.append(TrafficEntry {
                 at: entry.at,
                 dir: Way::Came,
                 exchange: entry.exchange,
@@ -234,7 +239,7 @@ impl Writing {
             let count = source.lost.swap(0, Ordering::Relaxed);
             if count > 0 {
                 // Whatever fails here fails with the next message, which says so.
-                let _ = writer.append(WireEntry {
+                let _ = writer.append(TrafficEntry {
                     at,
                     dir: Way::Came,
                     exchange: 0,
@@ -267,8 +272,8 @@ mod tests {
     use super::*;
     use crate::{domain::Wall, store::TraceReader};
 
-    fn entry(of: &ServerName, number: u64, bytes: usize) -> WireEntry {
-        WireEntry {
+    fn entry(of: &ServerName, number: u64, bytes: usize) -> TrafficEntry {
+        TrafficEntry {
             at: Wall(7),
             dir: Way::Came,
             exchange: number,

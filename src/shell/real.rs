@@ -18,8 +18,8 @@ use crate::{
     app::{self, Command, Consent, Event, Findings, Reread, Saved, Setup, State, UserInput, View},
     domain::{
         Block, HistoryEntry, Key, LinkState, Mono, ServerName, ServerView, SessionEvent,
-        SessionRequest, SessionRequestId, Stamp, TaskId, TaskView, Wall, WireEntry, element, place,
-        text,
+        SessionRequest, SessionRequestId, Stamp, TaskId, TaskView, TrafficEntry, Wall, element,
+        place, text,
     },
     engine::{Clock, FailPoint, Options, PanicIn, Session, Subscription},
     store::{ListFilter, Paths, Reader, StoreError, TraceReader, create_atomically},
@@ -589,7 +589,7 @@ impl Services for Engine {
         let paths = self.paths.clone();
         self.behind(move || {
             let reader = TraceReader::of_servers(&paths, [&server]);
-            let is_ours = |entry: &WireEntry| entry.task.as_ref().is_none_or(|of| *of == task);
+            let is_ours = |entry: &TrafficEntry| entry.task.as_ref().is_none_or(|of| *of == task);
             let entries = reader.newest(WIRE_AT_ONCE, WIRE_BYTES, is_ours);
             let failed = entries
                 .as_ref()

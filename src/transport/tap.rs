@@ -20,7 +20,7 @@ use url::Url;
 
 use super::secrets::{SEGMENT, Secrets, is_credential};
 use crate::{
-    domain::{EventId, ServerName, TaskId, TrafficKind, Wall, Way, WireEntry},
+    domain::{EventId, ServerName, TaskId, TrafficEntry, TrafficKind, Wall, Way},
     protocol::ExchangeEvent,
 };
 
@@ -39,7 +39,7 @@ const SHOWN: [&str; 2] = ["www-authenticate", "proxy-authenticate"];
 /// Who writes down what a [`TrafficRecorder`] tells.
 pub trait TrafficWriter: Send + Sync {
     /// Takes a message, without waiting; one that finds no room is for him to count.
-    fn take(&self, entry: WireEntry);
+    fn take(&self, entry: TrafficEntry);
 }
 
 /// Whether anybody listens; shared with whoever switches it.
@@ -427,7 +427,7 @@ impl Tapped {
 
     fn tell_of(&self, task: Option<TaskId>, dir: Way, what: TrafficKind) {
         let inner = &self.tap.inner;
-        inner.scribe.take(WireEntry {
+        inner.scribe.take(TrafficEntry {
             at: (inner.now)(),
             dir,
             exchange: self.number,
@@ -480,16 +480,16 @@ pub(super) mod tests {
 
     /// Keeps all that it is told.
     #[derive(Default)]
-    pub(in crate::transport) struct Kept(Mutex<Vec<WireEntry>>);
+    pub(in crate::transport) struct Kept(Mutex<Vec<TrafficEntry>>);
 
     impl TrafficWriter for Kept {
-        fn take(&self, entry: WireEntry) {
+        fn take(&self, entry: TrafficEntry) {
             self.0.lock().unwrap().push(entry);
         }
     }
 
     impl Kept {
-        pub(in crate::transport) fn all(&self) -> Vec<WireEntry> {
+        pub(in crate::transport) fn all(&self) -> Vec<TrafficEntry> {
             self.0.lock().unwrap().clone()
         }
     }

@@ -10,8 +10,8 @@ use longhaul::{
         HistoryEvent, LeaveImpact, LinkState, LogLevel, LostReason, Mono, NewCall, Phase, Progress,
         Question, QuestionWay, RequestError, Resumability, ServerName, ServerTask, ServerView,
         SessionEvent, SessionRequest, SessionResponse, Stamp, Status, Task, TaskError,
-        TaskErrorKind, TaskId, TaskKind, TaskState, TaskView, Tool, TrafficKind, Wall, Way,
-        WireEntry,
+        TaskErrorKind, TaskId, TaskKind, TaskState, TaskView, Tool, TrafficEntry, TrafficKind,
+        Wall, Way,
     },
     ui,
 };
@@ -112,7 +112,7 @@ pub(crate) fn progress(value: f64, total: Option<f64>, message: Option<&str>) ->
 }
 
 /// What was recorded of a call, with a hostile line.
-pub(crate) fn recorded(server: &str, task: &str) -> Vec<WireEntry> {
+pub(crate) fn recorded(server: &str, task: &str) -> Vec<TrafficEntry> {
     let passed = [
         TrafficKind::Request {
             method: "POST".to_owned(),
@@ -137,7 +137,7 @@ pub(crate) fn recorded(server: &str, task: &str) -> Vec<WireEntry> {
             why: "connection reset by peer".to_owned(),
         },
     ];
-    let entry = |(place, what): (i64, TrafficKind)| WireEntry {
+    let entry = |(place, what): (i64, TrafficKind)| TrafficEntry {
         at: ago(7 * SECOND - 120 * place),
         dir: if place == 0 { Way::Sent } else { Way::Came },
         exchange: 12,

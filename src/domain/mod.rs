@@ -34,8 +34,8 @@ mod surrogates;
 mod tally;
 pub mod text;
 mod tool;
+mod traffic;
 mod view;
-mod wire;
 
 pub use argument::{ArgumentKind, ArgumentSpec, Bounds, TextFormat};
 pub use base64::{base64, base64_url, read_base64};
@@ -75,5 +75,5 @@ pub use status::{
 pub use surrogates::{replace_lone_surrogates, without_lone_surrogates};
 pub use tally::{ByteShare, SharedByteCount};
 pub use tool::{CLIENT_ID, Convention, TaskSupport, Tool};
+pub use traffic::{Direction, TrafficEntry, TrafficKind};
 pub use view::{LinkState, ServerObstacle, ServerView, TaskView};
-pub use wire::{TrafficEntry, TrafficKind, Way};

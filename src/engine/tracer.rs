@@ -17,8 +17,8 @@ use std::{
 use super::{clock::Clock, snapshots::Snapshots};
 use crate::{
     domain::{
-        ByteShare, Notice, NoticeLevel, ServerName, SessionEvent, SharedByteCount, TaskId,
-        TrafficEntry, TrafficKind, Way, text,
+        ByteShare, Direction, Notice, NoticeLevel, ServerName, SessionEvent, SharedByteCount,
+        TaskId, TrafficEntry, TrafficKind, text,
     },
     store::{Paths, StoreError, TraceWriter},
     transport::{RecordingSwitch, TrafficRecorder, TrafficWriter},
@@ -222,7 +222,7 @@ impl Writing {
         if lost > 0 {
             writer.append(TrafficEntry {
                 at: entry.at,
-                dir: Way::Came,
+                dir: Direction::Received,
                 exchange: entry.exchange,
                 server: of.server.clone(),
                 task: None,
@@ -241,7 +241,7 @@ impl Writing {
                 // Whatever fails here fails with the next message, which says so.
                 let _ = writer.append(TrafficEntry {
                     at,
-                    dir: Way::Came,
+                    dir: Direction::Received,
                     exchange: 0,
                     server: source.server.clone(),
                     task: None,
@@ -275,7 +275,7 @@ mod tests {
     fn entry(of: &ServerName, number: u64, bytes: usize) -> TrafficEntry {
         TrafficEntry {
             at: Wall(7),
-            dir: Way::Came,
+            dir: Direction::Received,
             exchange: number,
             server: of.clone(),
             task: None,

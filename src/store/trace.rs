@@ -318,12 +318,12 @@ impl Record {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{TrafficKind, Wall, Way};
+    use crate::domain::{Direction, TrafficKind, Wall};
 
     fn entry(exchange: u64, data: &str) -> TrafficEntry {
         TrafficEntry {
             at: Wall(i64::try_from(exchange).unwrap()),
-            dir: Way::Came,
+            dir: Direction::Received,
             exchange,
             server: ServerName::new("lab"),
             task: None,

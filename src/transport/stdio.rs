@@ -34,7 +34,7 @@ use super::{
     tap::{DroppedExchange, Tapped, TrafficRecorder},
 };
 use crate::{
-    domain::{ByteShare, SharedByteCount, TaskId, Way, text},
+    domain::{ByteShare, Direction, SharedByteCount, TaskId, text},
     protocol::{Body, ExchangeEvent, Method, Request, encode::log_line},
 };
 
@@ -207,7 +207,7 @@ impl Stdio {
         let mut line = body.replace(['\n', '\r'], " ");
         line.push('\n');
         if let Some(tapped) = &tapped {
-            tapped.line(Way::Sent, line.as_bytes());
+            tapped.line(Direction::Sent, line.as_bytes());
         }
         let line = self.inner.options.secrets.restore_json(&line).into_owned();
         let sent = present.input.send(Message { line, written }).await;
@@ -470,12 +470,12 @@ impl Output {
         if matches!(line.first(), Some(b'{' | b'[')) {
             let message = self.gate.message(into_text(line.to_vec()));
             if let Some(tapped) = &self.tapped {
-                tapped.line(Way::Came, message.as_bytes());
+                tapped.line(Direction::Received, message.as_bytes());
             }
             return Some(event(message));
         }
         if let Some(tapped) = self.tapped.as_ref().filter(|_| !line.is_empty()) {
-            tapped.line(Way::Came, line);
+            tapped.line(Direction::Received, line);
         }
         if line.is_empty() {
             return None;

@@ -6,12 +6,12 @@ use std::{fmt::Write as _, sync::Arc, time::Duration};
 use longhaul::{
     app::{ColorDepth, Command, Event, Look, Setup, State, UserInput, update},
     domain::{
-        Attempt, Chord, Connectivity, ControlKind, ControlRequest, Cursors, HistoryEntry,
-        HistoryEvent, LeaveImpact, LinkState, LogLevel, LostReason, Mono, NewCall, Phase, Progress,
-        Question, QuestionWay, RequestError, Resumability, ServerName, ServerTask, ServerView,
-        SessionEvent, SessionRequest, SessionResponse, Stamp, Status, Task, TaskError,
+        Attempt, Chord, Connectivity, ControlKind, ControlRequest, Cursors, Direction,
+        HistoryEntry, HistoryEvent, LeaveImpact, LinkState, LogLevel, LostReason, Mono, NewCall,
+        Phase, Progress, Question, QuestionWay, RequestError, Resumability, ServerName, ServerTask,
+        ServerView, SessionEvent, SessionRequest, SessionResponse, Stamp, Status, Task, TaskError,
         TaskErrorKind, TaskId, TaskKind, TaskState, TaskView, Tool, TrafficEntry, TrafficKind,
-        Wall, Way,
+        Wall,
     },
     ui,
 };
@@ -139,7 +139,11 @@ pub(crate) fn recorded(server: &str, task: &str) -> Vec<TrafficEntry> {
     ];
     let entry = |(place, what): (i64, TrafficKind)| TrafficEntry {
         at: ago(7 * SECOND - 120 * place),
-        dir: if place == 0 { Way::Sent } else { Way::Came },
+        dir: if place == 0 {
+            Direction::Sent
+        } else {
+            Direction::Received
+        },
         exchange: 12,
         server: ServerName::new(server),
         task: Some(id(task)),

@@ -13,7 +13,7 @@ pub struct TrafficEntry {
     #[serde(serialize_with = "write_time", deserialize_with = "read_time")]
     pub at: Wall,
     /// Which way.
-    pub dir: Way,
+    pub dir: Direction,
     /// Of which exchange: a number that rises within a server's record.
     pub exchange: u64,
     /// With whom.
@@ -28,21 +28,21 @@ pub struct TrafficEntry {
 
 /// Which way a message went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Way {
+pub enum Direction {
     /// From us.
     #[serde(rename = ">")]
     Sent,
     /// To us.
     #[serde(rename = "<")]
-    Came,
+    Received,
 }
 
-impl Way {
+impl Direction {
     /// Its sign.
     pub fn sign(self) -> &'static str {
         match self {
             Self::Sent => ">",
-            Self::Came => "<",
+            Self::Received => "<",
         }
     }
 }
@@ -237,7 +237,7 @@ mod tests {
     fn entry(what: TrafficKind) -> TrafficEntry {
         TrafficEntry {
             at: Wall(1_795_000_000_123),
-            dir: Way::Came,
+            dir: Direction::Received,
             exchange: 3,
             server: ServerName::new("lab"),
             task: Some(TaskId::from_bits(1)),

@@ -22,7 +22,7 @@ use longhaul::{
     app::{Command, Event, Setup, State, UserInput, View},
     domain::{
         Chord, Connectivity, HistoryEntry, HistoryEvent, Key, LeaveImpact, LogLevel, Mono, NewCall,
-        Progress, Question, QuestionWay, ServerName, SessionEvent, SessionRequest,
+        Progress, Question, QuestionSource, ServerName, SessionEvent, SessionRequest,
         SessionRequestId, Stamp, Status, Task, TaskId, TaskView, Wall,
     },
     shell::{self, Outcome, Services, TerminalEvent, TerminalSurface, Time},
@@ -323,7 +323,7 @@ fn a_question_counts_keys_only_once_its_frame_was_drawn() {
     asking.questions = vec![Question {
         earlier: Vec::new(),
         key: "q".to_owned(),
-        way: QuestionWay::Round,
+        way: QuestionSource::Round,
         request: r#"{"message":"Go on?"}"#.to_owned(),
         asked_at: Wall(WALL),
         answer: None,

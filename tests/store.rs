@@ -18,7 +18,7 @@ use longhaul::{
     domain::{
         Answer, Attempt, ControlKind, ControlRequest, Cursors, HistoryEntry, HistoryEvent,
         LinkRecord, LogLevel, LostReason, NewCall, NotifyLevel, NotifyReason, Phase, Progress,
-        ProtocolVersion, Question, QuestionWay, Resumability, Row, ServerName, Status, Task,
+        ProtocolVersion, Question, QuestionSource, Resumability, Row, ServerName, Status, Task,
         TaskError, TaskErrorKind, TaskId, Tool, UnknownReason, Wall,
     },
     store::{
@@ -1035,7 +1035,7 @@ fn each_end_and_each_question_is_one_hook_event() {
     let question = |key: &str, at: i64, answer: Option<Answer>| Question {
         key: key.to_owned(),
         earlier: Vec::new(),
-        way: QuestionWay::TaskInput,
+        way: QuestionSource::TaskInput,
         request: "{}".to_owned(),
         asked_at: Wall(at),
         answer,

@@ -278,13 +278,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::domain::QuestionWay;
+    use crate::domain::QuestionSource;
 
     fn prompt(params: &Value) -> Prompt {
         Prompt::new(&Question {
             key: "k".to_owned(),
             earlier: Vec::new(),
-            way: QuestionWay::Round,
+            way: QuestionSource::Round,
             request: params.to_string(),
             asked_at: Wall(0),
             answer: None,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Era, EraReason, Phase, ProtocolVersion, QuestionWay, ServerCapabilities, ServerTask, Status,
+    Era, EraReason, Phase, ProtocolVersion, QuestionSource, ServerCapabilities, ServerTask, Status,
     Task, TaskKind, TaskSupport, Tool, Wall, text,
 };
 
@@ -60,7 +60,7 @@ impl LeaveImpact {
         if let Some(server_task) = &task.server_task {
             return Some(Self::of_server_task(server_task));
         }
-        let is_asked = |way: &QuestionWay| *way == QuestionWay::Round;
+        let is_asked = |way: &QuestionSource| *way == QuestionSource::Round;
         if task.status == Status::InputRequired && task.questions.iter().any(|q| is_asked(&q.way)) {
             return safe("the server waits for your answer, and nothing runs");
         }

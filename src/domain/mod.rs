@@ -54,7 +54,7 @@ pub use leave_impact::LeaveImpact;
 pub use notify::{DesktopProtocol, NotifyConfig, NotifyLevel, NotifyReason, OverallProgress};
 pub use pace::Pace;
 pub use progress::{Progress, share_in, whole_percent};
-pub use question::{Answer, OnInput, Question, QuestionWay};
+pub use question::{Answer, OnInput, Question, QuestionSource};
 pub use record::{
     Attempt, Cursors, LinkRecord, Phase, Row, ServerCapabilities, StandaloneStream, Task,
     TaskError, TaskErrorKind,

@@ -19,7 +19,7 @@ pub struct Question {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier: Vec<String>,
     /// The way it came, which is the way the answer takes.
-    pub way: QuestionWay,
+    pub way: QuestionSource,
     /// The parameters of `elicitation/create`, verbatim JSON; `Elicitation::read` reads it.
     pub request: String,
     /// When it came.
@@ -54,13 +54,13 @@ impl Question {
     }
 
     /// Whether a request asks the same for the same server task, whatever it calls itself.
-    pub fn is_same_request(&self, way: &QuestionWay, request: &str) -> bool {
+    pub fn is_same_request(&self, way: &QuestionSource, request: &str) -> bool {
         let (
-            QuestionWay::Request {
+            QuestionSource::Request {
                 related_task: Some(of),
                 ..
             },
-            QuestionWay::Request {
+            QuestionSource::Request {
                 related_task: Some(to),
                 ..
             },
@@ -80,7 +80,7 @@ impl Question {
 /// How a question came.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum QuestionWay {
+pub enum QuestionSource {
     /// A request on a stream of the stateful era; the answer is a response with the same id.
     Request {
         /// The JSON-RPC id, raw JSON.

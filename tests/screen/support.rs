@@ -8,10 +8,10 @@ use longhaul::{
     domain::{
         Attempt, Chord, Connectivity, ControlKind, ControlRequest, Cursors, Direction,
         HistoryEntry, HistoryEvent, LeaveImpact, LinkState, LogLevel, LostReason, Mono, NewCall,
-        Phase, Progress, Question, QuestionWay, RequestError, Resumability, ServerName, ServerTask,
-        ServerView, SessionEvent, SessionRequest, SessionResponse, Stamp, Status, Task, TaskError,
-        TaskErrorKind, TaskId, TaskKind, TaskState, TaskView, Tool, TrafficEntry, TrafficKind,
-        Wall,
+        Phase, Progress, Question, QuestionSource, RequestError, Resumability, ServerName,
+        ServerTask, ServerView, SessionEvent, SessionRequest, SessionResponse, Stamp, Status, Task,
+        TaskError, TaskErrorKind, TaskId, TaskKind, TaskState, TaskView, Tool, TrafficEntry,
+        TrafficKind, Wall,
     },
     ui,
 };
@@ -157,7 +157,7 @@ pub(crate) fn question(key: &str, request: &str, age: i64) -> Question {
     Question {
         earlier: Vec::new(),
         key: key.to_owned(),
-        way: QuestionWay::TaskInput,
+        way: QuestionSource::TaskInput,
         request: request.to_owned(),
         asked_at: ago(age),
         answer: None,

@@ -246,9 +246,9 @@ fn attempt(attempt: &Attempt) -> Value {
 
 fn question(question: &Question, redaction: &Redaction) -> Value {
     let way = match &question.way {
-        crate::domain::QuestionWay::Request { .. } => "request",
-        crate::domain::QuestionWay::Round => "round",
-        crate::domain::QuestionWay::TaskInput => "task-input",
+        crate::domain::QuestionSource::Request { .. } => "request",
+        crate::domain::QuestionSource::Round => "round",
+        crate::domain::QuestionSource::TaskInput => "task-input",
     };
     json!({
         "way": way,

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{ConnectionState, Link, RequestKind, earliest, streams::BY_CHECKPOINT};
 use crate::{
     domain::{
-        ControlKind, Mono, Phase, Progress, QuestionWay, RequestError, SessionResponse, Status,
+        ControlKind, Mono, Phase, Progress, QuestionSource, RequestError, SessionResponse, Status,
         TaskErrorKind, TaskId, UnknownReason, text,
     },
     link::{
@@ -122,7 +122,7 @@ impl Link {
             && active
                 .task
                 .open_question()
-                .is_some_and(|q| q.way == QuestionWay::Round);
+                .is_some_and(|q| q.way == QuestionSource::Round);
         match (&active.task.status, active.phase()) {
             (Status::InputRequired, _) if is_round => {
                 active.remark(

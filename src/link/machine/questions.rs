@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     domain::{
-        Answer, Elicitation, HistoryEvent, OnInput, Phase, Question, QuestionWay, RequestError,
+        Answer, Elicitation, HistoryEvent, OnInput, Phase, Question, QuestionSource, RequestError,
         SessionResponse, Status, TaskErrorKind, TaskId,
     },
     link::active_task::{ActiveTask, StreamState, new_attempt},
@@ -43,7 +43,7 @@ impl Link {
             .pointer("/_meta/io.modelcontextprotocol~1related-task/taskId")
             .and_then(|id| id.as_str());
         let of_related = related.and_then(|id| self.served_ids.get(id));
-        let way = QuestionWay::Request {
+        let way = QuestionSource::Request {
             id: raw_id.to_owned(),
             related_task: related.map(str::to_owned),
         };
@@ -112,7 +112,13 @@ impl Link {
     /// A server task of the extension asks.
     pub(super) fn task_asks(&mut self, id: &TaskId, ask: InputRequest) {
         if ask.method == ELICIT {
-            self.ask_person(id, ask.key, QuestionWay::TaskInput, ask.params, Vec::new());
+            self.ask_person(
+                id,
+                ask.key,
+                QuestionSource::TaskInput,
+                ask.params,
+                Vec::new(),
+            );
         } else if let Some(active) = self.tasks.get_mut(id) {
             let words = format!("it asks for {}, which longhaul does not offer", ask.method);
             if active.task.remark.as_ref() != Some(&words) {
@@ -165,10 +171,10 @@ impl Link {
             if let Some(active) = self.tasks.get_mut(id) {
                 // A new round: what it asks again was not answered to its liking.
                 active.task.questions.retain(|question| {
-                    question.key != ask.key || question.way != QuestionWay::Round
+                    question.key != ask.key || question.way != QuestionSource::Round
                 });
             }
-            self.ask_person(id, ask.key, QuestionWay::Round, ask.params, Vec::new());
+            self.ask_person(id, ask.key, QuestionSource::Round, ask.params, Vec::new());
         }
     }
 
@@ -188,7 +194,13 @@ impl Link {
             if let Some(active) = self.tasks.get_mut(id) {
                 active.task.questions.retain(|question| question.key != key);
             }
-            self.ask_person(id, key, QuestionWay::Round, params.to_string(), Vec::new());
+            self.ask_person(
+                id,
+                key,
+                QuestionSource::Round,
+                params.to_string(),
+                Vec::new(),
+            );
         }
         true
     }
@@ -216,7 +228,7 @@ impl Link {
         &mut self,
         id: &TaskId,
         key: String,
-        way: QuestionWay,
+        way: QuestionSource,
         mut request: String,
         shared_with: Vec<TaskId>,
     ) {
@@ -318,7 +330,7 @@ impl Link {
         };
         let mut was_open = false;
         for question in &mut active.task.questions {
-            if question.way != QuestionWay::TaskInput {
+            if question.way != QuestionSource::TaskInput {
                 continue;
             }
             if question.is_open() {
@@ -340,7 +352,7 @@ impl Link {
         for active in self.tasks.values_mut() {
             let is_it = |question: &&mut Question| {
                 question.is_open()
-                    && matches!(&question.way, QuestionWay::Request { id, .. } if id == raw_id)
+                    && matches!(&question.way, QuestionSource::Request { id, .. } if id == raw_id)
             };
             if let Some(question) = active.task.questions.iter_mut().find(is_it) {
                 (question.answer, question.is_delivered) = (Some(Answer::Dismiss), true);
@@ -418,16 +430,16 @@ impl Link {
         let mut later = None;
         for question in &waiting {
             match &question.way {
-                QuestionWay::Round => {
+                QuestionSource::Round => {
                     has_round = true;
                     continue;
                 }
                 // Its session is gone, and with it whoever waited for the answer.
-                QuestionWay::Request { .. } if !question.key.starts_with(&here) => {
+                QuestionSource::Request { .. } if !question.key.starts_with(&here) => {
                     self.question_delivered(id, &question.key);
                     continue;
                 }
-                QuestionWay::Request { .. } | QuestionWay::TaskInput => {}
+                QuestionSource::Request { .. } | QuestionSource::TaskInput => {}
             }
             match self.turn_of(id, question, policy) {
                 Turn::Now => self.send_answer(id, question),
@@ -469,7 +481,7 @@ impl Link {
         };
         match (&question.way, server_task) {
             (
-                QuestionWay::Request {
+                QuestionSource::Request {
                     id: raw,
                     related_task,
                 },
@@ -480,7 +492,7 @@ impl Link {
                 self.note_answered(key);
                 self.send(kind, method, None, Some(token));
             }
-            (QuestionWay::TaskInput, Some(server_task)) => {
+            (QuestionSource::TaskInput, Some(server_task)) => {
                 // One at a time: a refusal then says which.
                 let request_id = self.new_request_id();
                 let method = encode::update_task(version, &request_id, &server_task, key, answer);
@@ -500,7 +512,7 @@ impl Link {
             return;
         };
         let of_round =
-            |question: &&Question| question.way == QuestionWay::Round && !question.is_delivered;
+            |question: &&Question| question.way == QuestionSource::Round && !question.is_delivered;
         if active
             .task
             .questions
@@ -535,7 +547,7 @@ impl Link {
             "{}".to_owned()
         };
         for question in &mut active.task.questions {
-            question.is_delivered |= question.way == QuestionWay::Round;
+            question.is_delivered |= question.way == QuestionSource::Round;
         }
         let number = active.attempt().map_or(1, |attempt| attempt.number + 1);
         for earlier in &mut active.task.attempts {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::{InFlight, Link, RequestKind};
 use crate::{
-    domain::{Mono, OnInput, Question, QuestionWay, TaskId},
+    domain::{Mono, OnInput, Question, QuestionSource, TaskId},
     link::{
         active_task::RecentIds,
         reachability::{doubled, jittered},
@@ -57,17 +57,17 @@ pub(super) enum Turn {
 
 /// What an answer is known by among those of a link: a request by its key, which is unique within it, an input of a
 /// server task with its task.
-fn name(id: &TaskId, key: &str, way: &QuestionWay) -> String {
+fn name(id: &TaskId, key: &str, way: &QuestionSource) -> String {
     match way {
-        QuestionWay::Request { .. } => key.to_owned(),
-        QuestionWay::Round | QuestionWay::TaskInput => format!("{id} {key}"),
+        QuestionSource::Request { .. } => key.to_owned(),
+        QuestionSource::Round | QuestionSource::TaskInput => format!("{id} {key}"),
     }
 }
 
 fn name_of(in_flight: &InFlight) -> Option<String> {
     match &in_flight.kind {
         RequestKind::Reply(Some((_, key))) => Some(key.clone()),
-        RequestKind::Update(id, key) => Some(name(id, key, &QuestionWay::TaskInput)),
+        RequestKind::Update(id, key) => Some(name(id, key, &QuestionSource::TaskInput)),
         _ => None,
     }
 }

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     domain::{
         ControlKind, Era, EventId, HistoryEvent, LeaveImpact, LostReason, NewCall, Phase,
-        QuestionWay, RequestError, SessionRequest, SessionRequestId, SessionResponse, Stamp,
+        QuestionSource, RequestError, SessionRequest, SessionRequestId, SessionResponse, Stamp,
         Status, Task, TaskErrorKind, TaskId, TaskKind, TaskSupport, Tool, UnknownReason, Wall,
         text,
     },
@@ -687,12 +687,12 @@ impl Link {
         let is_round = active
             .task
             .open_question()
-            .is_some_and(|q| q.way == QuestionWay::Round);
+            .is_some_and(|q| q.way == QuestionSource::Round);
         // An answer that may not have got through: on a stream it goes out again, to a task once it is seen to ask.
         active.has_answers = active.task.questions.iter().any(|question| {
             question.answer.is_some()
                 && !question.is_delivered
-                && question.way != QuestionWay::TaskInput
+                && question.way != QuestionSource::TaskInput
         });
         self.tasks.insert(id.clone(), active);
         self.needs_advance = true;

@@ -25,8 +25,8 @@ use super::{
 };
 use crate::{
     domain::{
-        CLIENT_ID, Checkpoint, Convention, Phase, ServerRef, SessionRequest, SessionResponse,
-        TaskId, TaskView, Tool, place, text,
+        CLIENT_ID, Checkpoint, CheckpointConvention, Phase, ServerRef, SessionRequest,
+        SessionResponse, TaskId, TaskView, Tool, place, text,
     },
     store::Reader,
 };
@@ -283,7 +283,7 @@ pub(super) fn says_yes(context: &mut Context<'_>, question: &str) -> Result<bool
 pub(super) fn must_keep_checkpoint(
     tools: &[Tool],
     name: &str,
-    convention: &Convention,
+    convention: &CheckpointConvention,
 ) -> Result<(), Fail> {
     let tool = tools.iter().find(|tool| tool.name == name);
     match tool.map(|tool| tool.keeps_checkpoint(tools, convention)) {

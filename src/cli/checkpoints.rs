@@ -16,8 +16,8 @@ use super::{
 };
 use crate::{
     domain::{
-        Checkpoint, Convention, NewCall, Progress, ServerRef, SessionRequest, SessionResponse,
-        Task, TaskId, Tool, text,
+        Checkpoint, CheckpointConvention, NewCall, Progress, ServerRef, SessionRequest,
+        SessionResponse, Task, TaskId, Tool, text,
     },
     store::{ListFilter, Reader},
 };
@@ -172,7 +172,7 @@ fn offer(
     checkpoint: Checkpoint,
     wanted: &Adopt,
     client_id: &str,
-    (tools, convention): (&[Tool], &Convention),
+    (tools, convention): (&[Tool], &CheckpointConvention),
 ) -> Result<Result<Offer, Checkpoint>, Fail> {
     let Some(tool) = checkpoint.tool.clone() else {
         return Ok(Err(checkpoint));

@@ -26,7 +26,7 @@ use crate::{
     app::SMALLEST,
     auth::{AuthError, TokenState},
     domain::{
-        ColorDepth, Convention, DesktopProtocol, Program, ServerConfig, ServerName,
+        CheckpointConvention, ColorDepth, DesktopProtocol, Program, ServerConfig, ServerName,
         ServerObstacle as Needs, ServerRef, place, text,
     },
     engine::{Flow, Obstacle, Probe, Recording, Stateful, probe},
@@ -792,7 +792,7 @@ fn tell(
     url: &str,
     probe: &Probe,
     wants: &Wants,
-    convention: &Convention,
+    convention: &CheckpointConvention,
     checks: &mut Checks,
 ) {
     let origin = Url::parse(url).map_or_else(
@@ -892,7 +892,7 @@ fn resumes(
     of: &str,
     stateful: Option<&Stateful>,
     modern: Option<bool>,
-    convention: &Convention,
+    convention: &CheckpointConvention,
     checks: &mut Checks,
 ) {
     let mut ways: Vec<String> = Vec::new();

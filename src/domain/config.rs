@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Convention, Limits, ProtocolChoice, ServerName, ServerObstacle};
+use super::{CheckpointConvention, Limits, ProtocolChoice, ServerName, ServerObstacle};
 
 /// What the configuration says of one server. It wins over what the session remembers, and is never saved there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,7 +36,7 @@ pub struct ServerConfig {
     pub limits: Limits,
     /// What its checkpoint tools are called.
     #[serde(default)]
-    pub checkpoint: Convention,
+    pub checkpoint: CheckpointConvention,
 }
 
 impl ServerConfig {
@@ -52,7 +52,7 @@ impl ServerConfig {
             progress_from_text: false,
             trace: false,
             limits: Limits::default(),
-            checkpoint: Convention::default(),
+            checkpoint: CheckpointConvention::default(),
         }
     }
 

@@ -74,6 +74,6 @@ pub use status::{
 };
 pub use surrogates::{replace_lone_surrogates, without_lone_surrogates};
 pub use tally::{ByteShare, SharedByteCount};
-pub use tool::{CLIENT_ID, Convention, TaskSupport, Tool};
+pub use tool::{CLIENT_ID, CheckpointConvention, TaskSupport, Tool};
 pub use traffic::{Direction, TrafficEntry, TrafficKind};
 pub use view::{LinkState, ServerObstacle, ServerView, TaskView};

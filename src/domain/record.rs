@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
-    ControlRequest, Convention, Entries, Era, EraReason, EventId, Limits, ModernSupport, NewCall,
-    OnInput, Progress, ProtocolVersion, Question, Resumability, ServerName, ServerTask, Status,
-    TaskCapability, TaskId, TaskKind, TaskSupport, Tool, Wall, place, share_in, text,
+    CheckpointConvention, ControlRequest, Entries, Era, EraReason, EventId, Limits, ModernSupport,
+    NewCall, OnInput, Progress, ProtocolVersion, Question, Resumability, ServerName, ServerTask,
+    Status, TaskCapability, TaskId, TaskKind, TaskSupport, Tool, Wall, place, share_in, text,
 };
 
 /// One tool call that the user cares about.
@@ -426,7 +426,7 @@ pub struct LinkRecord {
     pub ran_as_task: BTreeMap<String, bool>,
     /// What its checkpoint tools are called, as the configuration last said.
     #[serde(default)]
-    pub convention: Convention,
+    pub convention: CheckpointConvention,
     /// The stream on which it sends what belongs to no call.
     #[serde(default)]
     pub standalone: StandaloneStream,
@@ -456,7 +456,7 @@ pub struct ServerCapabilities {
     pub pinned: Option<ProtocolVersion>,
     /// What its checkpoint tools are called.
     #[serde(default)]
-    pub convention: Convention,
+    pub convention: CheckpointConvention,
     /// Whether it is a process of ours, which ends with us.
     #[serde(default)]
     pub is_process: bool,
@@ -601,7 +601,7 @@ impl LinkRecord {
             tasks: None,
             binds_tasks: None,
             ran_as_task: BTreeMap::new(),
-            convention: Convention::default(),
+            convention: CheckpointConvention::default(),
             standalone: StandaloneStream::default(),
         }
     }

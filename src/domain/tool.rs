@@ -72,7 +72,7 @@ const COMPANIONS: [&str; 3] = [
 
 /// What the checkpoint convention of the tutorials is called on a server; the configuration can name it otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Convention {
+pub struct CheckpointConvention {
     /// The argument that carries the client id of a checkpoint tool, and of the companion that lists them.
     pub client_id: String,
     /// The companion that lists a client's checkpoints.
@@ -83,7 +83,7 @@ pub struct Convention {
     pub task_id: String,
 }
 
-impl Default for Convention {
+impl Default for CheckpointConvention {
     fn default() -> Self {
         Self {
             client_id: CLIENT_ID.to_owned(),
@@ -99,8 +99,8 @@ impl Tool {
     /// takes a client id that outlives sessions, and the companion that lists its checkpoints stands beside it.
     ///
     /// Nothing of the convention is in the MCP specification.
-    pub fn keeps_checkpoint(&self, beside: &[Self], convention: &Convention) -> bool {
-        let Convention {
+    pub fn keeps_checkpoint(&self, beside: &[Self], convention: &CheckpointConvention) -> bool {
+        let CheckpointConvention {
             client_id,
             list,
             pause,
@@ -494,12 +494,12 @@ mod tests {
             let list = named(LIST_TOOL, text);
             let number = named("number", json!({"type": "integer"}));
             let tools = [work.clone(), list.clone(), number.clone()];
-            let usual = Convention::default();
+            let usual = CheckpointConvention::default();
             assert!(work.keeps_checkpoint(&tools, &usual));
             assert!(!list.keeps_checkpoint(&tools, &usual));
             assert!(!number.keeps_checkpoint(&tools, &usual));
             assert!(!work.keeps_checkpoint(&[work.clone(), number], &usual));
-            let other = Convention {
+            let other = CheckpointConvention {
                 list: "jobs".to_owned(),
                 ..usual
             };

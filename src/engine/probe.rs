@@ -11,7 +11,9 @@ use tokio::time::timeout;
 
 use super::{clock::Clock, snapshots::Snapshots, tracer::Tracer};
 use crate::{
-    domain::{Convention, ProtocolVersion, ServerName, SessionEvent, TaskCapability, Tool},
+    domain::{
+        CheckpointConvention, ProtocolVersion, ServerName, SessionEvent, TaskCapability, Tool,
+    },
     protocol::{
         Body, ExchangeEvent, Incoming, Method, Request, decode, discovery,
         encode::{discover, initialize, initialized, list_tools},
@@ -75,7 +77,7 @@ pub struct Stateful {
 
 impl Stateful {
     /// The names of the tools that keep a checkpoint, as far as that is known without a call.
-    pub fn checkpoint_tools(&self, convention: &Convention) -> Vec<&str> {
+    pub fn checkpoint_tools(&self, convention: &CheckpointConvention) -> Vec<&str> {
         let keeps =
             |tool: &&Tool| tool.is_offered() && tool.keeps_checkpoint(&self.tools, convention);
         let tools = self.tools.iter().filter(keeps);

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use longhaul::{
     Config, Imported, Saved, SavedTask,
     domain::{
-        Chord, Convention, Elicitation, HistoryEntry, LinkRecord, Task, Tool,
+        CheckpointConvention, Chord, Elicitation, HistoryEntry, LinkRecord, Task, Tool,
         text::{clean_block, clean_line, duration, is_hostile, read_duration, truncate, width},
     },
     protocol::{self, ExchangeEvent, Incoming},
@@ -114,7 +114,7 @@ pub(crate) fn shapes(data: &[u8]) {
     let (tools, _) = protocol::tools(&text);
     for tool in &tools {
         fields(tool, "1");
-        let _ = tool.keeps_checkpoint(&tools, &Convention::default());
+        let _ = tool.keeps_checkpoint(&tools, &CheckpointConvention::default());
         for (name, value) in tool.header_values(&Map::new()) {
             assert!(!name.is_empty() && value.is_ascii(), "{name}: {value}");
         }

@@ -30,8 +30,8 @@ pub(super) use self::{
     server::{header as template_of, is_name, url_of, with_scheme},
 };
 use crate::domain::{
-    Convention, DefaultLimits, Limits, NotifyConfig, NotifyLevel, ServerConfig, ServerConfigs,
-    ServerName, ThemeName, text,
+    CheckpointConvention, DefaultLimits, Limits, NotifyConfig, NotifyLevel, ServerConfig,
+    ServerConfigs, ServerName, ThemeName, text,
 };
 use crate::{
     app::{Keymap, View},
@@ -112,7 +112,7 @@ impl Config {
     }
 
     /// What the checkpoint tools of a server are called.
-    pub(super) fn convention(&self, server: &ServerName) -> Convention {
+    pub(super) fn convention(&self, server: &ServerName) -> CheckpointConvention {
         let own = self.servers.iter().find(|it| it.name == *server);
         own.map(|it| it.checkpoint.clone()).unwrap_or_default()
     }

@@ -9,7 +9,9 @@ use url::Url;
 use super::{Reading, consent};
 use crate::{
     cli::args,
-    domain::{Convention, Program, ServerConfig, ServerName, Template, is_variable, place, text},
+    domain::{
+        CheckpointConvention, Program, ServerConfig, ServerName, Template, is_variable, place, text,
+    },
 };
 
 /// What can be said of a server.
@@ -209,7 +211,7 @@ impl Reading<'_> {
         self.config.servers.push(server);
     }
 
-    fn checkpoint(&mut self, value: &Spanned<DeValue<'_>>, convention: &mut Convention) {
+    fn checkpoint(&mut self, value: &Spanned<DeValue<'_>>, convention: &mut CheckpointConvention) {
         let Some(table) = value.get_ref().as_table() else {
             let words = "a checkpoint is a table; write checkpoint = { list = \"NAME\" }";
             return self.remark(value.span().start, words);

@@ -6,7 +6,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::{Document, document::is_markdown};
-use crate::domain::{Block, HistoryEntry, TaskId, UrlPreview, is_markdown_type, text};
+use crate::domain::{ContentBlock, HistoryEntry, TaskId, UrlPreview, is_markdown_type, text};
 
 /// Entries of one task kept in memory; older ones stay in the session file and are counted here.
 const ENTRIES: usize = 2_000;
@@ -69,14 +69,14 @@ pub struct Part {
 }
 
 impl Part {
-    fn of(number: usize, block: &Block<'_>) -> Self {
+    fn of(number: usize, block: &ContentBlock<'_>) -> Self {
         let why_not = match block {
-            Block::Media(media) => media.opens_as().err(),
-            Block::Link(_) => None,
+            ContentBlock::Media(media) => media.opens_as().err(),
+            ContentBlock::Link(_) => None,
             _ => Some("it is text; save it instead".to_owned()),
         };
         let link = match block {
-            Block::Link(link) => Some(UrlPreview::read(link.uri)),
+            ContentBlock::Link(link) => Some(UrlPreview::read(link.uri)),
             _ => None,
         };
         Self {
@@ -181,7 +181,7 @@ fn lay_out(members: &[(String, &RawValue)], document: &mut Document, parts: &mut
             for (number, block) in blocks.into_iter().enumerate() {
                 let json = block.get();
                 let block = serde_json::from_str(json).unwrap_or_default();
-                let block = Block::of(&block);
+                let block = ContentBlock::of(&block);
                 if number < PARTS {
                     document.begin_part(Some(number));
                     parts.push(Part::of(number, &block));
@@ -207,9 +207,9 @@ fn lay_out(members: &[(String, &RawValue)], document: &mut Document, parts: &mut
     }
 }
 
-fn lay_out_block(json: &str, block: &Block<'_>, document: &mut Document) {
+fn lay_out_block(json: &str, block: &ContentBlock<'_>, document: &mut Document) {
     match block {
-        Block::Text { words, mime, uri } => {
+        ContentBlock::Text { words, mime, uri } => {
             // Of a text that is a resource it is told which.
             if !uri.is_empty() {
                 document.push_remark(&format!("[{}]", block.message()));
@@ -223,8 +223,10 @@ fn lay_out_block(json: &str, block: &Block<'_>, document: &mut Document) {
                 document.push_text(words);
             }
         }
-        Block::Media(_) | Block::Link(_) => document.push_remark(&format!("[{}]", block.message())),
-        Block::Other(_) => document.push_json(json),
+        ContentBlock::Media(_) | ContentBlock::Link(_) => {
+            document.push_remark(&format!("[{}]", block.message()))
+        }
+        ContentBlock::Other(_) => document.push_json(json),
     }
 }
 

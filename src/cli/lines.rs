@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
-use crate::domain::{Block, HistoryEntry, HistoryEvent, HistoryLine, Progress, TaskId, Wall, text};
+use crate::domain::{
+    ContentBlock, HistoryEntry, HistoryEvent, HistoryLine, Progress, TaskId, Wall, text,
+};
 
 /// Local time of day; the date too where it is another day than `today`.
 pub(super) fn clock(at: Wall, now: Wall) -> String {
@@ -85,7 +87,7 @@ pub(super) fn first_media(json: &str) -> Option<usize> {
     let blocks = value.get("content").and_then(Value::as_array)?;
     let place = blocks
         .iter()
-        .position(|block| matches!(Block::of(block), Block::Media(_)))?;
+        .position(|block| matches!(ContentBlock::of(block), ContentBlock::Media(_)))?;
     Some(place + 1)
 }
 
@@ -106,8 +108,10 @@ pub(super) fn raw_result(json: &str) -> String {
 }
 
 fn block(block: &Value) -> String {
-    match Block::of(block) {
-        Block::Text { words, .. } => text::clean_block(words).trim_end_matches('\n').to_owned(),
+    match ContentBlock::of(block) {
+        ContentBlock::Text { words, .. } => {
+            text::clean_block(words).trim_end_matches('\n').to_owned()
+        }
         other => format!("[{}]", other.message()),
     }
 }

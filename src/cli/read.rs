@@ -17,8 +17,8 @@ use super::{
 use crate::{
     app::{Filter, View},
     domain::{
-        Block, Connectivity, Elicitation, HistoryEntry, HistoryEvent, LeaveImpact, ProtocolVersion,
-        Status, Task, TaskId, Wall, element, text,
+        Connectivity, ContentBlock, Elicitation, HistoryEntry, HistoryEvent, LeaveImpact,
+        ProtocolVersion, Status, Task, TaskId, Wall, element, text,
     },
     engine::barred_tasks,
     store::{DriverLock, ListFilter, Reader, StoreError},
@@ -472,7 +472,7 @@ fn block(
     let Some(element) = element(result, place) else {
         return Err(usage(format!("{} has no block {number}", task.id)));
     };
-    let block = Block::of(&element);
+    let block = ContentBlock::of(&element);
     let words = block.message();
     let contents = if context.global.json {
         Cow::Owned(documents::pretty(&element).into_bytes())
@@ -485,13 +485,15 @@ fn block(
         return write_out(path, &contents);
     }
     match &block {
-        Block::Media(_) if !context.global.json && context.terminal.out_columns().is_some() => {
+        ContentBlock::Media(_)
+            if !context.global.json && context.terminal.out_columns().is_some() =>
+        {
             Err(usage(format!(
                 "block {number} of {} is {words}, which a terminal does not show; --out FILE saves it",
                 task.id
             )))
         }
-        Block::Media(_) if !context.global.json => {
+        ContentBlock::Media(_) if !context.global.json => {
             context.terminal.data(&contents)?;
             Ok(code::OK)
         }

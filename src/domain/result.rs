@@ -16,7 +16,7 @@ const HEAD: usize = 256 * 1024;
 
 /// One block.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Block<'v> {
+pub enum ContentBlock<'v> {
     /// Text, as the server sent it.
     Text {
         /// The text.
@@ -62,7 +62,7 @@ pub struct ResourceLink<'v> {
     pub size: Option<u64>,
 }
 
-impl<'v> Block<'v> {
+impl<'v> ContentBlock<'v> {
     /// Reads one element of `content`, of whatever shape (MCP 2025-11-25, server/tools).
     pub fn of(block: &'v Value) -> Self {
         let field = |key: &str| string_field(block, key);
@@ -361,8 +361,8 @@ mod tests {
     }
 
     fn media(block: &Value) -> Media<'_> {
-        match Block::of(block) {
-            Block::Media(media) => media,
+        match ContentBlock::of(block) {
+            ContentBlock::Media(media) => media,
             other => panic!("{other:?}"),
         }
     }
@@ -379,7 +379,7 @@ mod tests {
             ("image/\u{1b}[2J", b"", "image/\u{fffd}[2J, 0 B"),
         ] {
             let block = image(mime, bytes);
-            assert_eq!(Block::of(&block).message(), said);
+            assert_eq!(ContentBlock::of(&block).message(), said);
             assert_eq!(media(&block).bytes().unwrap(), bytes);
         }
         // A part whose length leads nowhere.
@@ -419,30 +419,30 @@ mod tests {
     fn other_blocks_tell_what_they_are_and_have_their_bytes() {
         let link = json!({"type": "resource_link", "uri": "https://a.example/x", "name": "x",
             "title": "The \u{202e}file", "mimeType": "text/csv", "size": 12_345});
-        let Block::Link(read) = Block::of(&link) else {
+        let ContentBlock::Link(read) = ContentBlock::of(&link) else {
             panic!();
         };
         assert_eq!(
             read.message(),
             "link https://a.example/x, The \u{fffd}file, text/csv, 12.3 kB"
         );
-        assert!(Block::of(&link).contents().is_err());
+        assert!(ContentBlock::of(&link).contents().is_err());
         let blob = json!({"type": "resource", "resource": {"uri": "file:///a", "blob": "AAEC", "mimeType": "a/b"}});
-        assert_eq!(Block::of(&blob).message(), "file:///a, a/b, 3 B");
-        assert_eq!(*Block::of(&blob).contents().unwrap(), [0, 1, 2]);
+        assert_eq!(ContentBlock::of(&blob).message(), "file:///a, a/b, 3 B");
+        assert_eq!(*ContentBlock::of(&blob).contents().unwrap(), [0, 1, 2]);
         let text = json!({"type": "resource", "resource": {"uri": "file:///a.md", "text": "# A", "mimeType": "text/markdown"}});
-        assert_eq!(Block::of(&text).extension(), "md");
-        assert_eq!(*Block::of(&text).contents().unwrap(), *b"# A");
+        assert_eq!(ContentBlock::of(&text).extension(), "md");
+        assert_eq!(*ContentBlock::of(&text).contents().unwrap(), *b"# A");
         let bad = json!({"type": "audio", "data": "!!!!"});
-        assert!(Block::of(&bad).contents().is_err());
+        assert!(ContentBlock::of(&bad).contents().is_err());
         for odd in [
             json!(3),
             json!({}),
             json!({"type": "resource"}),
             json!({"type": "resource", "resource": {"text": 3}}),
         ] {
-            assert!(matches!(Block::of(&odd), Block::Other(_)));
-            assert!(Block::of(&odd).contents().is_ok());
+            assert!(matches!(ContentBlock::of(&odd), ContentBlock::Other(_)));
+            assert!(ContentBlock::of(&odd).contents().is_ok());
         }
     }
 }

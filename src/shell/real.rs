@@ -17,7 +17,7 @@ use super::{BUG, Outcome, Services, TerminalEvent, TerminalSurface, Time, follow
 use crate::{
     app::{self, Command, Consent, Event, Findings, Reread, Saved, Setup, State, UserInput, View},
     domain::{
-        Block, HistoryEntry, Key, LinkState, Mono, ServerName, ServerView, SessionEvent,
+        ContentBlock, HistoryEntry, Key, LinkState, Mono, ServerName, ServerView, SessionEvent,
         SessionRequest, SessionRequestId, Stamp, TaskId, TaskView, TrafficEntry, Wall, element,
         place, text,
     },
@@ -529,9 +529,9 @@ fn part_of(
         .map_err(|error| format!("could not {error}"))?;
     let block = result.as_deref().and_then(|json| element(json, part));
     let block = block.ok_or("it is not there any more")?;
-    let block = Block::of(&block);
+    let block = ContentBlock::of(&block);
     let extension = match &block {
-        Block::Media(media) => media.opens_as(),
+        ContentBlock::Media(media) => media.opens_as(),
         _ => Err("it is not opened; save it instead".to_owned()),
     };
     Ok((block.contents()?.into_owned(), extension))

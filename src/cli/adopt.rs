@@ -26,7 +26,7 @@ use super::{
 use crate::{
     domain::{
         CLIENT_ID, Checkpoint, CheckpointConvention, Phase, ServerRef, SessionRequest,
-        SessionResponse, TaskId, TaskView, Tool, place, text,
+        SessionResponse, TaskId, TaskView, Tool, server_url, text,
     },
     store::Reader,
 };
@@ -155,7 +155,7 @@ fn from_file(
             offer.tool,
             Value::Object(offer.arguments.clone()),
             server.name,
-            place::shown(&url),
+            server_url::redacted(&url),
             offer.stands
         );
         context.terminal.say(&text::clean_line(&words));

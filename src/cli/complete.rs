@@ -384,7 +384,7 @@ impl Finder {
 
     fn servers(&self) -> Vec<(String, String)> {
         let config = config();
-        let place = |url: &str| crate::domain::place::shown(url).into_owned();
+        let place = |url: &str| crate::domain::server_url::redacted(url).into_owned();
         let configured = config.servers.iter().map(|server| {
             let url = server.url.as_deref().map_or(String::new(), place);
             (server.name.to_string(), url)

@@ -27,7 +27,7 @@ use crate::{
     auth::{AuthError, TokenState},
     domain::{
         CheckpointConvention, ColorDepth, DesktopProtocol, Program, ServerConfig, ServerName,
-        ServerObstacle as Needs, ServerRef, place, text,
+        ServerObstacle as Needs, ServerRef, server_url, text,
     },
     engine::{Flow, Obstacle, Probe, Recording, Stateful, probe},
     store::{DriverLock, Paths, Reader, StoreError},
@@ -495,7 +495,7 @@ fn servers(context: &Context<'_>, checks: &mut Checks) {
             }
             Err(Fail::Unread(_)) => return,
         };
-        if place::is_process(&url) {
+        if server_url::is_process(&url) {
             if !is_in_the_way(context, &of, &server.name, checks) {
                 let name = super::quoted(server.name.as_str());
                 let words = "a program, approved; it is started when needed";
@@ -745,7 +745,7 @@ fn standing(context: &Context<'_>, url: &str, headers: &[(String, SecretString)]
     let has_own = headers
         .iter()
         .any(|(name, _)| name.trim().eq_ignore_ascii_case("authorization"));
-    let is_private = |url: &Url| !place::is_in_clear(url) || context.global.insecure_http;
+    let is_private = |url: &Url| !server_url::is_cleartext(url) || context.global.insecure_http;
     let url = Url::parse(url).ok();
     let Some(url) = url.filter(|url| !has_own && is_private(url)) else {
         return TokenState::None;
@@ -796,7 +796,7 @@ fn tell(
     checks: &mut Checks,
 ) {
     let origin = Url::parse(url).map_or_else(
-        |_| place::shown(url).into_owned(),
+        |_| server_url::redacted(url).into_owned(),
         |url| url.origin().ascii_serialization(),
     );
     let answered = match &probe.stateful {
@@ -806,7 +806,7 @@ fn tell(
     };
     let tls = if url.starts_with("https:") {
         "over TLS, and could prove who it is"
-    } else if Url::parse(url).is_ok_and(|url| place::is_loopback(&url)) {
+    } else if Url::parse(url).is_ok_and(|url| server_url::is_loopback(&url)) {
         "on this machine"
     } else {
         "in the clear"
@@ -831,7 +831,7 @@ fn tell(
         ),
     );
     resumes(of, Some(answered), probe.modern, convention, checks);
-    let is_here = Url::parse(url).is_ok_and(|url| place::is_loopback(&url));
+    let is_here = Url::parse(url).is_ok_and(|url| server_url::is_loopback(&url));
     match answered.flow {
         Flow::AtOnce(took) => checks.ok(
             of,

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     auth::{self, AuthError, SignInOptions},
-    domain::{place, text},
+    domain::{server_url, text},
     term::browser::Browser,
     transport::{Fetcher, ensure_provider},
 };
@@ -58,7 +58,7 @@ fn meant(context: &mut Context<'_>, server: Option<&str>) -> Result<(String, Url
 pub(super) fn login(context: &mut Context<'_>, login: &Login) -> Result<u8, Fail> {
     context.may_act()?;
     let (name, server) = meant(context, login.at.as_deref())?;
-    if place::is_in_clear(&server) && !context.global.insecure_http {
+    if server_url::is_cleartext(&server) && !context.global.insecure_http {
         return Err(Fail::usage(format!(
             "a token for {name} would go over plain http, where it can be read on the way; nothing was sent. Use an \
              https:// URL, or say --insecure-http each time"
@@ -100,7 +100,7 @@ pub(super) fn login(context: &mut Context<'_>, login: &Login) -> Result<u8, Fail
     if context.global.json {
         let document = json!({
             "server": name,
-            "url": place::shown(server.as_str()),
+            "url": server_url::redacted(server.as_str()),
             "issuer": signed.issuer,
             "resource": signed.resource,
             "scope": signed.scope,

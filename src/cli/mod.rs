@@ -124,7 +124,7 @@ impl Context<'_> {
     fn whole(&self, words: &str) -> String {
         let by_url = match self.global.server.as_slice() {
             // As it was written; what may hold a secret is not said again.
-            [text] if text.contains('/') && crate::domain::place::shown(text) == *text => {
+            [text] if text.contains('/') && crate::domain::server_url::redacted(text) == *text => {
                 Some(text)
             }
             _ => None,

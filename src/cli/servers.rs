@@ -22,7 +22,8 @@ use crate::{
     app::Consent,
     domain::{
         LeaveImpact, Limits, LinkRecord, Program, ProtocolVersion, ServerConfig, ServerName,
-        ServerObstacle, ServerRef, ServerView, SessionRequest, Task, Template, Tool, place, text,
+        ServerObstacle, ServerRef, ServerView, SessionRequest, Task, Template, Tool, server_url,
+        text,
     },
     engine::{USUAL_ENVIRONMENT, ask_driver},
     store::{DriverLock, ListFilter, Writer},
@@ -134,7 +135,7 @@ fn configured(server: &ServerConfig, links: &[LinkRecord]) -> (Vec<String>, Valu
     let document = json!({
         "name": server.name,
         "kind": "http",
-        "url": url.map(place::shown),
+        "url": url.map(server_url::redacted),
         "state": state,
         "why": words,
         "protocol": server.protocol.and_then(|it| it.0).map(ProtocolVersion::label),
@@ -143,13 +144,13 @@ fn configured(server: &ServerConfig, links: &[LinkRecord]) -> (Vec<String>, Valu
         "limits": limits(server.limits),
         "configured": true,
     });
-    let url = url.map_or(String::new(), |url| place::shown(url).into_owned());
+    let url = url.map_or(String::new(), |url| server_url::redacted(url).into_owned());
     (vec![name, url, words], document)
 }
 
 /// The row and the document of a server that only the session knows.
 fn remembered(link: &LinkRecord) -> (Vec<String>, Value) {
-    let (url, words) = (place::shown(&link.url), "of this session only");
+    let (url, words) = (server_url::redacted(&link.url), "of this session only");
     let document = json!({
         "name": link.name,
         "kind": "http",
@@ -373,7 +374,7 @@ fn must_be_new(context: &Context<'_>, name: &str) -> Result<(), Fail> {
         .find(is_it)
         .map(|it| match (&it.program, &it.url) {
             (Some(program), _) => command_line(program),
-            (None, Some(url)) => place::shown(url).into_owned(),
+            (None, Some(url)) => server_url::redacted(url).into_owned(),
             (None, None) => "without a url".to_owned(),
         });
     match found {
@@ -633,7 +634,7 @@ fn consented(context: &mut Context<'_>, name: &ServerName, words: &str) -> Resul
 /// Which variables would go to which host, and in what: a line for each header.
 pub(super) fn goes_where(url: &str, headers: &[(String, Template)]) -> Vec<String> {
     let host = url::Url::parse(url).map_or_else(
-        |_| place::shown(url).into_owned(),
+        |_| server_url::redacted(url).into_owned(),
         |url| url.origin().ascii_serialization(),
     );
     let line = |(header, value): &(String, Template)| {
@@ -781,7 +782,7 @@ fn prices(answered: &Answered) -> Vec<(LeaveImpact, Vec<&str>)> {
 fn document(found: &Found) -> Value {
     let mut document = json!({
         "server": found.name,
-        "url": place::shown(&found.url),
+        "url": server_url::redacted(&found.url),
         "ok": found.outcome.is_ok(),
     });
     let more = match &found.outcome {

@@ -9,7 +9,7 @@ use super::{
     fail::Fail,
 };
 use crate::{
-    domain::{LinkRecord, ServerConfig, ServerName, ServerRef, Template, place},
+    domain::{LinkRecord, ServerConfig, ServerName, ServerRef, Template, server_url},
     store::Reader,
 };
 
@@ -123,7 +123,7 @@ impl Targets {
         let address = url.as_deref().or_else(|| known.map(|known| &*known.url));
         let is_in_clear = address
             .and_then(|address| Url::parse(address).ok())
-            .is_some_and(|url| place::is_in_clear(&url));
+            .is_some_and(|url| server_url::is_cleartext(&url));
         let has_secrets = !headers.is_empty() || !filled.is_empty();
         if is_in_clear && has_secrets && !self.may_be_read {
             return Err(Fail::usage(format!(
@@ -220,7 +220,7 @@ impl Targets {
                 if link.is_withheld {
                     format!("{} (a program, needs approval)", link.name)
                 } else {
-                    format!("{} ({})", link.name, place::shown(&link.url))
+                    format!("{} ({})", link.name, server_url::redacted(&link.url))
                 }
             })
             .collect();

@@ -12,7 +12,7 @@ use url::{Position, Url};
 use super::{
     ArgumentKind, ArgumentSpec,
     argument::{TextFormat, whole},
-    place, text,
+    server_url, text,
 };
 
 /// A question as a person can be asked it.
@@ -221,7 +221,7 @@ impl UrlPreview {
         if !url.username().is_empty() || url.password().is_some() {
             warnings.push("what stands before the @ is a user name, not the host".to_owned());
         }
-        if place::is_in_clear(&url) {
+        if server_url::is_cleartext(&url) {
             warnings.push("http: others on the way can read and change it".to_owned());
         }
         let part = |part: &str| text::clean_line(part).into_owned();

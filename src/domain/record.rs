@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::{
     CheckpointConvention, ControlRequest, Entries, Era, EraReason, EventId, Limits, ModernSupport,
     NewCall, OnInput, Progress, ProtocolVersion, Question, Resumability, ServerName, ServerTask,
-    Status, TaskCapability, TaskId, TaskKind, TaskSupport, Tool, Wall, place, share_in, text,
+    Status, TaskCapability, TaskId, TaskKind, TaskSupport, Tool, Wall, server_url, share_in, text,
 };
 
 /// One tool call that the user cares about.
@@ -566,7 +566,7 @@ impl LinkRecord {
 
     /// Whether it is a process of ours: its session, its calls and their results end with it.
     pub fn is_process(&self) -> bool {
-        place::is_process(&self.url)
+        server_url::is_process(&self.url)
     }
 
     /// Whether what it streams carries event ids, as far as seen; on HTTP+SSE and on pipes they would be of no use.

@@ -27,7 +27,8 @@ use crate::{
         Connectivity, EventId, LinkRecord, Mono, NewCall, Notice, NoticeLevel, Program,
         ProtocolVersion, RequestError, Row, ServerConfig, ServerConfigs, ServerName,
         ServerObstacle, ServerRef, SessionEvent, SessionRequest, SessionRequestId, SessionResponse,
-        SharedByteCount, SignInPage, Stamp, Task, TaskId, TaskView, Template, Wall, place, text,
+        SharedByteCount, SignInPage, Stamp, Task, TaskId, TaskView, Template, Wall, server_url,
+        text,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken, Sent, Unsaved},
     protocol::{ExchangeEvent, HttpError, Method},
@@ -386,7 +387,7 @@ impl Driver<'_> {
             return self.open.answer(self.snapshots, number, Err(refused));
         };
         let url = url::Url::parse(&linked.link.record().url).ok();
-        let is_private = |url: &url::Url| !place::is_in_clear(url) || self.insecure_http;
+        let is_private = |url: &url::Url| !server_url::is_cleartext(url) || self.insecure_http;
         let Some(url) = url.filter(is_private) else {
             let words = format!(
                 "a token for {name} would go over plain http, where it can be read on the way; use an https:// URL"
@@ -674,7 +675,7 @@ impl Driver<'_> {
             // Its credentials would become those of what is under way.
             let is_taken = was_named && link.has_unsettled();
             let is_it = server.url.as_ref().is_none_or(is_there) && !is_taken;
-            (!is_it).then(|| place::shown(here).into_owned())
+            (!is_it).then(|| server_url::redacted(here).into_owned())
         };
         let Change {
             told,
@@ -789,7 +790,7 @@ impl Driver<'_> {
                 };
                 let known_url = linked.link.record().url.clone();
                 if url.is_some_and(|url| url != known_url) {
-                    let known_url = place::shown(&known_url);
+                    let known_url = server_url::redacted(&known_url);
                     return Err(RequestError::Usage(format!(
                         "{} is {known_url} in this session; give the new one another name or use another --session",
                         server.name
@@ -1609,7 +1610,8 @@ impl Linked {
             |(name, _): &(String, SecretString)| name.trim().eq_ignore_ascii_case("authorization");
         let has_own = options.headers.iter().any(is_authorized);
         let url = url::Url::parse(&record.url).ok();
-        let is_private = |url: &url::Url| !place::is_in_clear(url) || configured.insecure_http;
+        let is_private =
+            |url: &url::Url| !server_url::is_cleartext(url) || configured.insecure_http;
         self.keeper = url.filter(|url| !has_own && is_private(url)).map(|url| {
             let SigningIn {
                 logins,
@@ -1724,7 +1726,8 @@ impl Configured<'_> {
             return Err(why.clone());
         }
         let name = &record.name;
-        let is_open = url::Url::parse(&record.url).is_ok_and(|there| place::is_in_clear(&there));
+        let is_open =
+            url::Url::parse(&record.url).is_ok_and(|there| server_url::is_cleartext(&there));
         if is_open && !self.insecure_http {
             return Err(format!(
                 "the headers of {name} in the configuration would go over plain http, where they can be read on the way; \

@@ -19,7 +19,7 @@ use crate::{
     domain::{
         ContentBlock, HistoryEntry, Key, LinkState, Mono, ServerName, ServerView, SessionEvent,
         SessionRequest, SessionRequestId, Stamp, TaskId, TaskView, TrafficEntry, Wall, element,
-        place, text,
+        server_url, text,
     },
     engine::{Clock, FailPoint, Options, PanicIn, Session, Subscription},
     store::{ListFilter, Paths, Reader, StoreError, TraceReader, create_atomically},
@@ -228,7 +228,7 @@ fn saved(paths: &Paths) -> Event {
             .map(|record| ServerView {
                 capabilities: record.capabilities(),
                 name: record.name,
-                url: place::shown(&record.url).into_owned(),
+                url: server_url::redacted(&record.url).into_owned(),
                 state: LinkState::Idle,
                 obstacle: None,
                 era: record

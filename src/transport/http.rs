@@ -29,7 +29,7 @@ use super::refusal::{self, media_type, text_of};
 use super::secrets::{Gate, Secrets};
 use super::sse::Sse;
 use super::tap::{DroppedExchange, Tapped, TrafficRecorder};
-use crate::domain::{ByteShare, SharedByteCount, TaskId, place::is_loopback, text};
+use crate::domain::{ByteShare, SharedByteCount, TaskId, server_url::is_loopback, text};
 use crate::protocol::{Body, Challenge, ExchangeEvent, HttpError, Method, Request};
 
 /// The only limit on reaching a server: name, connection, TLS and a proxy's tunnel together.

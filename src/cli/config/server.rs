@@ -10,7 +10,8 @@ use super::{Reading, consent};
 use crate::{
     cli::args,
     domain::{
-        CheckpointConvention, Program, ServerConfig, ServerName, Template, is_variable, place, text,
+        CheckpointConvention, Program, ServerConfig, ServerName, Template, is_variable, server_url,
+        text,
     },
 };
 
@@ -27,7 +28,7 @@ pub(in crate::cli) fn with_scheme(text: &str) -> Option<Result<String, String>> 
     }
     let http = format!("http://{text}");
     let url = Url::parse(&http).ok().filter(Url::has_host)?;
-    Some(if place::is_loopback(&url) {
+    Some(if server_url::is_loopback(&url) {
         Ok(http)
     } else {
         Err(format!(
@@ -183,7 +184,7 @@ impl Reading<'_> {
                     crate::cli::quoted(server.name.as_str())
                 ));
             }
-            server.url = Some(place::of_process(server.name.as_str()));
+            server.url = Some(server_url::for_process(server.name.as_str()));
             server.program = Some(program);
             return self.config.servers.push(server);
         }

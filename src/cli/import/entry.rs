@@ -10,7 +10,7 @@ use url::Url;
 use super::{super::servers::variable_for, formats::Dialect};
 use crate::{
     cli::config::{How, is_name, is_secret, is_secret_name, looks_like_token, template_of, url_of},
-    domain::{Program, Template, is_variable, place, text},
+    domain::{Program, Template, is_variable, server_url, text},
 };
 
 /// What editors fill in by themselves, though it looks like a variable of the environment.
@@ -227,7 +227,7 @@ impl<'e> Reader<'e> {
         }
         headers.sort_by(|(one, _), (other, _)| one.cmp(other));
         headers.dedup_by(|(one, _), (other, _)| one.eq_ignore_ascii_case(other));
-        if !headers.is_empty() && place::is_in_clear(&url) {
+        if !headers.is_empty() && server_url::is_cleartext(&url) {
             self.notes.push(
                 "plain http to another machine: its headers go there with --insecure-http only"
                     .to_owned(),
@@ -433,7 +433,7 @@ fn address(text: &str) -> Result<Url, String> {
     if text.contains('$') || text.contains("{{") {
         return Err(format!(
             "its address {} holds a variable, and longhaul puts none into an address; add it with the address written out",
-            place::shown(text)
+            server_url::redacted(text)
         ));
     }
     let has_password = |url: Url| !url.username().is_empty() || url.password().is_some();
@@ -447,7 +447,7 @@ fn address(text: &str) -> Result<Url, String> {
     if url.query_pairs().any(is_key) {
         return Err(format!(
             "its address {} holds what looks like a key, and none is copied; add it yourself if it is none",
-            place::shown(text)
+            server_url::redacted(text)
         ));
     }
     Ok(url)

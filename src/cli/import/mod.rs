@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     app::Findings,
-    domain::{Program, ServerConfigs, ServerName, Template, place, text},
+    domain::{Program, ServerConfigs, ServerName, Template, server_url, text},
     store::{Paths, Reader},
 };
 
@@ -390,7 +390,7 @@ impl Told {
             Some(known) if *known != self.name => format!("{} as {known}", self.name),
             _ => self.name.clone(),
         };
-        let place = self.place.as_deref().map(place::shown);
+        let place = self.place.as_deref().map(server_url::redacted);
         let place = place.into_iter().map(std::borrow::Cow::into_owned);
         let wants = self.wants.iter().filter(|_| has_wants);
         let parts: Vec<String> = place
@@ -417,7 +417,7 @@ fn say(context: &mut Context<'_>, told: &[Told]) -> Result<(), Fail> {
                     "known_as": one.known_as,
                     "outcome": one.outcome,
                     "kind": one.kind,
-                    "place": one.place.as_deref().map(place::shown),
+                    "place": one.place.as_deref().map(server_url::redacted),
                     "variables": one.variables,
                     "consent": one.is_agreed,
                     "words": one.words.iter().chain(&one.wants).collect::<Vec<_>>(),

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     domain::{
         Era, LostReason, Phase, ProtocolVersion, RequestError, SessionRequestId, SessionResponse,
-        Status, TaskErrorKind, TaskId, Tool, place, text,
+        Status, TaskErrorKind, TaskId, Tool, server_url, text,
     },
     link::{
         Output,
@@ -306,13 +306,13 @@ impl Link {
     }
 
     fn out_of_reach(&self, why: &str) -> String {
-        let (name, url) = (&self.record.name, place::shown(&self.record.url));
+        let (name, url) = (&self.record.name, server_url::redacted(&self.record.url));
         format!("could not reach {name} at {url} ({why})")
     }
 
     /// Somebody answered, who is no MCP server or wants something else.
     fn no_handshake(&self, refusal: &HttpError, why: &str) -> String {
-        let (name, url) = (&self.record.name, place::shown(&self.record.url));
+        let (name, url) = (&self.record.name, server_url::redacted(&self.record.url));
         match refusal.status {
             300..=399 => format!(
                 "{name} at {url} leads elsewhere: {}",

@@ -11,7 +11,7 @@ use url::{Host, Url};
 const PROCESS: &str = "stdio:";
 
 /// The address of a server for people: what follows a `?` or `#` may be a key, and is not shown.
-pub fn shown(url: &str) -> Cow<'_, str> {
+pub fn redacted(url: &str) -> Cow<'_, str> {
     match url.split_once(['?', '#']) {
         Some((place, _)) => Cow::Owned(format!("{place}?…")),
         None => Cow::Borrowed(url),
@@ -19,7 +19,7 @@ pub fn shown(url: &str) -> Cow<'_, str> {
 }
 
 /// The address of a server that is a process of ours, by its name; where its program is, the configuration alone says.
-pub fn of_process(name: &str) -> String {
+pub fn for_process(name: &str) -> String {
     format!("{PROCESS}{name}")
 }
 
@@ -47,7 +47,7 @@ pub fn is_loopback(url: &Url) -> bool {
 }
 
 /// Whether what goes there can be read on the way: plain http to another machine. No secret goes there without a word.
-pub fn is_in_clear(url: &Url) -> bool {
+pub fn is_cleartext(url: &Url) -> bool {
     url.scheme() == "http" && !is_loopback(url)
 }
 
@@ -71,7 +71,7 @@ mod tests {
             ("http://h/mcp?key=hunter2", "http://h/mcp?…"),
             ("http://h/mcp#hunter2?hunter2", "http://h/mcp?…"),
         ] {
-            assert_eq!(shown(url), expected);
+            assert_eq!(redacted(url), expected);
         }
     }
 
@@ -100,7 +100,7 @@ mod tests {
             ("https://lab.example/mcp", false),
             ("stdio:lab", false),
         ] {
-            assert_eq!(is_in_clear(&Url::parse(url).unwrap()), expected, "{url}");
+            assert_eq!(is_cleartext(&Url::parse(url).unwrap()), expected, "{url}");
         }
     }
 

@@ -376,7 +376,7 @@ fn string(raw: &RawValue) -> Option<Cow<'_, str>> {
 
 /// What an `initialize` result says.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Handshake {
+pub struct InitializeResult {
     /// The revision that the server chose.
     pub version: String,
     /// Whether it offers `logging/setLevel`.
@@ -388,7 +388,7 @@ pub struct Handshake {
 }
 
 /// Reads the result of `initialize` (MCP 2025-11-25, basic/lifecycle); `None` if it is none.
-pub fn handshake(result: &str) -> Option<Handshake> {
+pub fn handshake(result: &str) -> Option<InitializeResult> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Initialized {
@@ -405,7 +405,7 @@ pub fn handshake(result: &str) -> Option<Handshake> {
         version: Option<String>,
     }
     let read: Initialized = serde_json::from_str(result).ok()?;
-    Some(Handshake {
+    Some(InitializeResult {
         version: name(read.protocol_version),
         has_logging: read.capabilities.contains_key("logging"),
         tasks: read.capabilities.get("tasks").and_then(core_tasks),

@@ -64,7 +64,7 @@ fn page(cursor: Option<&str>) -> Map<String, Value> {
 
 /// A `tools/call` to send.
 #[derive(Clone, Copy, Debug)]
-pub struct Call<'a> {
+pub struct CallParams<'a> {
     /// JSON-RPC id.
     pub id: &'a str,
     /// Progress token.
@@ -82,7 +82,7 @@ pub struct Call<'a> {
 }
 
 /// `tools/call` with a progress token.
-pub fn call_tool(version: ProtocolVersion, call: &Call<'_>) -> Method {
+pub fn call_tool(version: ProtocolVersion, call: &CallParams<'_>) -> Method {
     let mut params = Map::new();
     params.insert("name".to_owned(), call.tool.into());
     params.insert("arguments".to_owned(), call.arguments.clone());
@@ -295,7 +295,7 @@ mod tests {
     fn call(version: ProtocolVersion) -> (Value, Vec<(String, String)>) {
         parts(call_tool(
             version,
-            &Call {
+            &CallParams {
                 id: "p-1",
                 token: "t-1",
                 tool: "render",

@@ -11,8 +11,9 @@ mod header;
 mod tasks;
 
 pub use challenge::{Challenge, both_scopes, scopes};
-pub use decode::{CallResult, Handshake, Incoming, call_result, decode, handshake, tools};
+pub use decode::{CallResult, Incoming, InitializeResult, call_result, decode, handshake, tools};
 pub use exchange::{Body, ExchangeEvent, HttpError, Method, Request, RpcError};
 pub use tasks::{
-    CallOutcome, Discovery, InputRequest, TaskShape, call_outcome, discovery, task_list, task_shape,
+    CallOutcome, DiscoverResult, InputRequest, TaskObject, call_outcome, discovery, task_list,
+    task_shape,
 };

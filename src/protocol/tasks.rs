@@ -16,7 +16,7 @@ const MANY: usize = 64;
 
 /// What `server/discover` says of a modern server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Discovery {
+pub struct DiscoverResult {
     /// The revisions that it speaks without a handshake.
     pub versions: Vec<String>,
     /// Whether it offers the tasks extension.
@@ -26,7 +26,7 @@ pub struct Discovery {
 }
 
 /// Reads the result of `server/discover`; `None` if it is none, so the server is not modern.
-pub fn discovery(result: &str) -> Option<Discovery> {
+pub fn discovery(result: &str) -> Option<DiscoverResult> {
     let value: Value = serde_json::from_str(result).ok()?;
     let versions = value.get("supportedVersions")?.as_array()?;
     let capabilities = value.get("capabilities")?.as_object()?;
@@ -34,7 +34,7 @@ pub fn discovery(result: &str) -> Option<Discovery> {
         .pointer("/_meta/io.modelcontextprotocol~1serverInfo")
         .or_else(|| value.get("serverInfo"));
     let of_info = |key: &str| info?.get(key)?.as_str();
-    Some(Discovery {
+    Some(DiscoverResult {
         versions: versions
             .iter()
             .filter_map(Value::as_str)
@@ -67,7 +67,7 @@ pub struct InputRequest {
 
 /// A server task as one message shows it, of either kind.
 #[derive(Clone, Debug, PartialEq)]
-pub struct TaskShape {
+pub struct TaskObject {
     /// The server's id of it.
     pub id: String,
     /// Its state.
@@ -110,7 +110,7 @@ struct Wire<'a> {
     error: Option<RpcError>,
 }
 
-impl From<Wire<'_>> for TaskShape {
+impl From<Wire<'_>> for TaskObject {
     fn from(wire: Wire<'_>) -> Self {
         Self {
             id: wire.task_id,
@@ -165,7 +165,7 @@ fn asked(requests: &RawValue) -> Vec<InputRequest> {
 }
 
 /// Reads a task object as `tasks/get`, `tasks/cancel` and the status notifications carry it; wrapped or not.
-pub fn task_shape(json: &str) -> Option<TaskShape> {
+pub fn task_shape(json: &str) -> Option<TaskObject> {
     #[derive(Deserialize)]
     struct Wrapped<'a> {
         #[serde(borrow)]
@@ -176,11 +176,11 @@ pub fn task_shape(json: &str) -> Option<TaskShape> {
         .ok()
         // It goes back in a header and stands on the screen; nobody's is nearly as long.
         .filter(|wire| wire.task_id.len() <= text::NAME_BYTES)
-        .map(TaskShape::from)
+        .map(TaskObject::from)
 }
 
 /// Reads one page of `tasks/list` (2025-11-25).
-pub fn task_list(result: &str) -> (Vec<TaskShape>, Option<String>) {
+pub fn task_list(result: &str) -> (Vec<TaskObject>, Option<String>) {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Page<'a> {
@@ -202,7 +202,7 @@ pub enum CallOutcome {
     /// The tool's own result.
     Complete,
     /// A server task was made of it.
-    Task(TaskKind, Box<TaskShape>),
+    Task(TaskKind, Box<TaskObject>),
     /// The server asks first (MRTR).
     InputRequired {
         /// What.

@@ -15,7 +15,7 @@ use crate::{
         checkpoint,
         server_task_poll::ServerTaskPoll,
     },
-    protocol::{self, RpcError, TaskShape, encode},
+    protocol::{self, RpcError, TaskObject, encode},
 };
 
 /// Tasks taken over at one asking: each is a row, a record on disk and polled from then on.
@@ -251,7 +251,7 @@ impl Link {
     }
 
     /// Makes a task of ours of a server task.
-    fn take_in(&mut self, shape: TaskShape, kind: TaskKind) -> TaskId {
+    fn take_in(&mut self, shape: TaskObject, kind: TaskKind) -> TaskId {
         let (now, version) = (self.now, self.version_of_tasks(kind));
         let id = TaskId::from_bits(self.rng.u64(..));
         let call = NewCall::new(

@@ -458,7 +458,7 @@ impl Link {
 
     pub(super) fn call_companion(&mut self, kind: RequestKind, tool: &str, arguments: &Value) {
         let request_id = self.new_request_id();
-        let call = encode::Call {
+        let call = encode::CallParams {
             id: &request_id,
             token: &request_id,
             tool,

@@ -18,7 +18,7 @@ use crate::{
         Choice,
         active_task::{ActiveTask, StreamState},
     },
-    protocol::{self, Discovery, HttpError, RpcError, encode},
+    protocol::{self, DiscoverResult, HttpError, RpcError, encode},
 };
 
 /// Codes of the modern era that prove it; everything else may come from a server of another one.
@@ -57,7 +57,7 @@ pub(super) struct Negotiation {
     /// The step follows from what was found out in an earlier process, and so does the reason for it.
     pub(super) is_remembered: bool,
     /// A modern server without tasks: second best, if it takes no handshake.
-    second_best: Option<Discovery>,
+    second_best: Option<DiscoverResult>,
     /// What `initialize` was refused with while nothing else has worked: the words for it if nothing does.
     pub(super) no_handshake: Option<HttpError>,
     /// The revision to ask for after one was refused (-32022); a second refusal is final.
@@ -466,7 +466,7 @@ impl Link {
         true
     }
 
-    fn open_modern(&mut self, found: Discovery) {
+    fn open_modern(&mut self, found: DiscoverResult) {
         let offer = TaskCapability {
             kind: TaskKind::Extension,
             can_list: false,

@@ -345,7 +345,7 @@ impl Link {
         let arguments = Value::Object(arguments);
         let method = encode::call_tool(
             version,
-            &encode::Call {
+            &encode::CallParams {
                 id: &request_id,
                 token: &token_of_call,
                 tool: &active.task.tool,

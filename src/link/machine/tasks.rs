@@ -20,7 +20,7 @@ use crate::{
         reachability::{doubled, jittered},
         server_task_poll::ServerTaskPoll,
     },
-    protocol::{self, HttpError, RpcError, TaskShape, encode},
+    protocol::{self, HttpError, RpcError, TaskObject, encode},
 };
 
 /// How long we ask a server to keep a core task: a day, so that a weekend's sleep is told from a lunch break.
@@ -53,7 +53,7 @@ pub(super) struct Listening {
 
 impl Link {
     /// The server made a task of a call: from here on it is asked for by its id.
-    pub(super) fn became_task(&mut self, id: &TaskId, kind: TaskKind, shape: TaskShape) {
+    pub(super) fn became_task(&mut self, id: &TaskId, kind: TaskKind, shape: TaskObject) {
         let (now, token) = (self.now, self.saver.next_token());
         let is_bound = self.record.binds_tasks;
         let Some(active) = self.tasks.get_mut(id) else {
@@ -101,7 +101,7 @@ impl Link {
     }
 
     /// A message shows a server task as it stands.
-    pub(super) fn showed(&mut self, id: &TaskId, shape: TaskShape) {
+    pub(super) fn showed(&mut self, id: &TaskId, shape: TaskObject) {
         let now = self.now;
         let Some(active) = self.tasks.get_mut(id) else {
             return;
@@ -723,7 +723,7 @@ impl Link {
 
 /// A server task that was just heard of; what else `shape` shows of it is told by [`Link::showed`].
 pub(super) fn made(
-    shape: &TaskShape,
+    shape: &TaskObject,
     kind: TaskKind,
     now: Wall,
     is_bound: Option<bool>,

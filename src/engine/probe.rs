@@ -15,9 +15,9 @@ use crate::{
         CheckpointConvention, ProtocolVersion, ServerName, SessionEvent, TaskCapability, Tool,
     },
     protocol::{
-        Body, ExchangeEvent, Incoming, Method, Request, decode, discovery,
+        Body, ExchangeEvent, Incoming, Method, Request, decode,
         encode::{discover, initialize, initialized, list_tools},
-        handshake, tools,
+        parse_discover_result, parse_initialize_result, parse_tool_page,
     },
     store::Paths,
     transport::{Http, HttpOptions},
@@ -254,7 +254,7 @@ async fn ask(http: &Http, request: Request) -> Result<Answer, Obstacle> {
 
 async fn stateful(http: &Http) -> Result<Stateful, Obstacle> {
     let answer = ask(http, request(initialize("doctor-1", VERSION), None, None)).await?;
-    let handshake = handshake(&answer.result)
+    let handshake = parse_initialize_result(&answer.result)
         .ok_or_else(|| Obstacle::Strange("it does not answer as an MCP server".to_owned()))?;
     let version = ProtocolVersion::read(&handshake.version);
     let session = answer.session.as_deref();
@@ -273,7 +273,7 @@ async fn stateful(http: &Http) -> Result<Stateful, Obstacle> {
         if answer.was_streamed {
             has_ids = Some(has_ids.unwrap_or_default() || answer.has_ids);
         }
-        let (more, next) = tools(&answer.result);
+        let (more, next) = parse_tool_page(&answer.result);
         all.extend(more);
         cursor = next;
         if cursor.is_none() {
@@ -335,5 +335,5 @@ async fn modern(http: &Http) -> Option<bool> {
     let version = ProtocolVersion::V20260728;
     let method = discover("doctor-0", version);
     let answer = ask(http, request(method, None, Some(version))).await.ok()?;
-    discovery(&answer.result).map(|found| found.has_tasks)
+    parse_discover_result(&answer.result).map(|found| found.has_tasks)
 }

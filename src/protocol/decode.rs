@@ -388,7 +388,7 @@ pub struct InitializeResult {
 }
 
 /// Reads the result of `initialize` (MCP 2025-11-25, basic/lifecycle); `None` if it is none.
-pub fn handshake(result: &str) -> Option<InitializeResult> {
+pub fn parse_initialize_result(result: &str) -> Option<InitializeResult> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Initialized {
@@ -436,7 +436,7 @@ fn core_tasks(tasks: &serde_json::Value) -> Option<TaskCapability> {
 /// Reads one page of `tools/list`: its tools, and the cursor of the next page.
 ///
 /// A tool without a name is left out; the others stay.
-pub fn tools(result: &str) -> (Vec<Tool>, Option<String>) {
+pub fn parse_tool_page(result: &str) -> (Vec<Tool>, Option<String>) {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Page<'a> {
@@ -529,7 +529,7 @@ pub struct CallResult {
 
 /// Reads a CallToolResult (MCP 2025-11-25, server/tools), whatever its shape: anything that does not say that it failed
 /// is a success.
-pub fn call_result(result: &str) -> CallResult {
+pub fn parse_call_result(result: &str) -> CallResult {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Shape<'a> {
@@ -691,12 +691,12 @@ mod tests {
         let shake = format!(
             r#"{{"protocolVersion":"{long}","capabilities":{{}},"serverInfo":{{"name":"{long}","version":"1"}}}}"#
         );
-        let shake = handshake(&shake).unwrap();
+        let shake = parse_initialize_result(&shake).unwrap();
         assert!(kept(&shake.version) && kept(shake.server_info.as_deref().unwrap()));
         let list = format!(
             r#"{{"tools":[{{"name":"a","description":"{long}"}},{{"name":"{long}"}},{{"name":"b","inputSchema":{{"x":"{long}"}}}}]}}"#
         );
-        let (tools, _) = tools(&list);
+        let (tools, _) = parse_tool_page(&list);
         assert!(kept(tools[0].description.as_deref().unwrap()));
         let offered: Vec<bool> = tools.iter().map(Tool::is_offered).collect();
         assert_eq!(offered, [true, false, false]);
@@ -718,15 +718,15 @@ mod tests {
 
     #[test]
     fn shapes_of_the_handshake_tools_and_results_are_read() {
-        let shake = handshake(
+        let shake = parse_initialize_result(
             r#"{"protocolVersion":"2025-06-18","capabilities":{"logging":{}},"serverInfo":{"name":"lab","version":"1"}}"#,
         );
         assert_eq!(shake.unwrap().server_info.as_deref(), Some("lab 1"));
-        let (tools, next) = tools(
+        let (tools, next) = parse_tool_page(
             r#"{"tools":[{"name":"a","inputSchema":{"type":"object"}},{"title":"nameless"}],"nextCursor":""}"#,
         );
         assert_eq!((tools.len(), next.as_deref()), (1, Some("")));
-        let result = call_result(
+        let result = parse_call_result(
             r#"{"content":[{"type":"image"},{"type":"text","text":"hi"}],"isError":true}"#,
         );
         assert_eq!(
@@ -756,23 +756,23 @@ mod tests {
                 text,
                 bare,
             };
-            assert_eq!(call_result(result), expected, "{result}");
+            assert_eq!(parse_call_result(result), expected, "{result}");
         }
         for result in [
             r#"{"content":[]}"#,
             r#"{"structuredContent":{}}"#,
             r#"{"content":[{"type":"image"}]}"#,
         ] {
-            assert_eq!(call_result(result), CallResult::default(), "{result}");
+            assert_eq!(parse_call_result(result), CallResult::default(), "{result}");
         }
-        let mixed = call_result(r#"{"content":[{"text":"a"}],"isError":"yes"}"#);
+        let mixed = parse_call_result(r#"{"content":[{"text":"a"}],"isError":"yes"}"#);
         assert_eq!((mixed.is_error, mixed.text.as_deref()), (false, Some("a")));
     }
 
     proptest! {
         #[test]
         fn no_text_panics_the_reader(data in any::<String>()) {
-            let _ = (decode(&data).len(), handshake(&data), tools(&data), call_result(&data));
+            let _ = (decode(&data).len(), parse_initialize_result(&data), parse_tool_page(&data), parse_call_result(&data));
         }
     }
 }

@@ -11,9 +11,12 @@ mod header;
 mod tasks;
 
 pub use challenge::{Challenge, both_scopes, scopes};
-pub use decode::{CallResult, Incoming, InitializeResult, call_result, decode, handshake, tools};
+pub use decode::{
+    CallResult, Incoming, InitializeResult, decode, parse_call_result, parse_initialize_result,
+    parse_tool_page,
+};
 pub use exchange::{Body, ExchangeEvent, HttpError, Method, Request, RpcError};
 pub use tasks::{
-    CallOutcome, DiscoverResult, InputRequest, TaskObject, call_outcome, discovery, task_list,
-    task_shape,
+    CallOutcome, DiscoverResult, InputRequest, TaskObject, classify_call_result,
+    parse_discover_result, parse_task_object, parse_task_page,
 };

@@ -26,7 +26,7 @@ pub struct DiscoverResult {
 }
 
 /// Reads the result of `server/discover`; `None` if it is none, so the server is not modern.
-pub fn discovery(result: &str) -> Option<DiscoverResult> {
+pub fn parse_discover_result(result: &str) -> Option<DiscoverResult> {
     let value: Value = serde_json::from_str(result).ok()?;
     let versions = value.get("supportedVersions")?.as_array()?;
     let capabilities = value.get("capabilities")?.as_object()?;
@@ -165,7 +165,7 @@ fn asked(requests: &RawValue) -> Vec<InputRequest> {
 }
 
 /// Reads a task object as `tasks/get`, `tasks/cancel` and the status notifications carry it; wrapped or not.
-pub fn task_shape(json: &str) -> Option<TaskObject> {
+pub fn parse_task_object(json: &str) -> Option<TaskObject> {
     #[derive(Deserialize)]
     struct Wrapped<'a> {
         #[serde(borrow)]
@@ -180,7 +180,7 @@ pub fn task_shape(json: &str) -> Option<TaskObject> {
 }
 
 /// Reads one page of `tasks/list` (2025-11-25).
-pub fn task_list(result: &str) -> (Vec<TaskObject>, Option<String>) {
+pub fn parse_task_page(result: &str) -> (Vec<TaskObject>, Option<String>) {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Page<'a> {
@@ -192,7 +192,10 @@ pub fn task_list(result: &str) -> (Vec<TaskObject>, Option<String>) {
     let Ok(page) = serde_json::from_str::<Page<'_>>(result) else {
         return (Vec::new(), None);
     };
-    let tasks = page.tasks.iter().filter_map(|raw| task_shape(raw.get()));
+    let tasks = page
+        .tasks
+        .iter()
+        .filter_map(|raw| parse_task_object(raw.get()));
     (tasks.collect(), page.next_cursor)
 }
 
@@ -215,7 +218,7 @@ pub enum CallOutcome {
 }
 
 /// Tells the kinds of `tools/call` results apart. `asks_for_task`: whether the call asked for a core task.
-pub fn call_outcome(result: &str, asks_for_task: bool) -> CallOutcome {
+pub fn classify_call_result(result: &str, asks_for_task: bool) -> CallOutcome {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Shape<'a> {
@@ -232,7 +235,7 @@ pub fn call_outcome(result: &str, asks_for_task: bool) -> CallOutcome {
         return CallOutcome::Complete;
     };
     match shape.result_type.as_deref() {
-        Some("task") => match task_shape(result) {
+        Some("task") => match parse_task_object(result) {
             Some(task) => CallOutcome::Task(TaskKind::Extension, Box::new(task)),
             None => CallOutcome::Foreign("task without an id".to_owned()),
         },
@@ -241,7 +244,7 @@ pub fn call_outcome(result: &str, asks_for_task: bool) -> CallOutcome {
             state: shape.request_state,
         },
         None | Some("complete") => match shape.task.filter(|_| asks_for_task) {
-            Some(raw) => task_shape(raw.get()).map_or(CallOutcome::Complete, |task| {
+            Some(raw) => parse_task_object(raw.get()).map_or(CallOutcome::Complete, |task| {
                 CallOutcome::Task(TaskKind::Core, Box::new(task))
             }),
             None => CallOutcome::Complete,
@@ -259,13 +262,13 @@ mod tests {
     #[test]
     fn both_kinds_of_tasks_are_read_from_their_create_results() {
         let core = r#"{"task":{"taskId":"a:1","status":"working","ttl":3600000,"pollInterval":2000,"createdAt":"x"}}"#;
-        let CallOutcome::Task(TaskKind::Core, task) = call_outcome(core, true) else {
+        let CallOutcome::Task(TaskKind::Core, task) = classify_call_result(core, true) else {
             panic!("a core task")
         };
         assert_eq!((task.ttl_ms, task.poll_ms), (Some(3_600_000), Some(2000)));
-        assert_eq!(call_outcome(core, false), CallOutcome::Complete);
+        assert_eq!(classify_call_result(core, false), CallOutcome::Complete);
         let flat = r#"{"resultType":"task","taskId":"b","status":"working","ttlMs":null,"pollIntervalMs":500}"#;
-        let CallOutcome::Task(TaskKind::Extension, task) = call_outcome(flat, false) else {
+        let CallOutcome::Task(TaskKind::Extension, task) = classify_call_result(flat, false) else {
             panic!("a task of the extension")
         };
         assert_eq!((task.ttl_ms, task.poll_ms), (None, Some(500)));
@@ -275,7 +278,7 @@ mod tests {
     fn questions_keep_their_keys_order_and_parameters() {
         let result = r#"{"resultType":"input_required","requestState":"s\u0001","inputRequests":{
             "b":{"method":"elicitation/create","params":{"message":"B?","n":1.0}},"a":{"method":"roots/list"}}}"#;
-        let CallOutcome::InputRequired { asks, state } = call_outcome(result, false) else {
+        let CallOutcome::InputRequired { asks, state } = classify_call_result(result, false) else {
             panic!("a question")
         };
         assert_eq!(state.as_deref(), Some("s\u{1}"));
@@ -286,26 +289,26 @@ mod tests {
 
     #[test]
     fn a_result_type_that_we_did_not_offer_is_told() {
-        let outcome = call_outcome(r#"{"resultType":"later"}"#, false);
+        let outcome = classify_call_result(r#"{"resultType":"later"}"#, false);
         assert_eq!(outcome, CallOutcome::Foreign("later".to_owned()));
-        assert_eq!(call_outcome("[]", false), CallOutcome::Complete);
+        assert_eq!(classify_call_result("[]", false), CallOutcome::Complete);
     }
 
     #[test]
     fn a_modern_server_is_known_by_its_versions_and_capabilities() {
-        let found = discovery(
+        let found = parse_discover_result(
             r#"{"supportedVersions":["2026-07-28"],"capabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}},
             "_meta":{"io.modelcontextprotocol/serverInfo":{"name":"lab","version":"1"}}}"#,
         )
         .unwrap();
         assert!(found.has_tasks && found.server_info.as_deref() == Some("lab 1"));
-        assert_eq!(discovery("{}"), None);
+        assert_eq!(parse_discover_result("{}"), None);
     }
 
     proptest! {
         #[test]
         fn no_text_panics_the_reader(data in any::<String>()) {
-            let _ = (discovery(&data), task_shape(&data), task_list(&data), call_outcome(&data, true));
+            let _ = (parse_discover_result(&data), parse_task_object(&data), parse_task_page(&data), classify_call_result(&data, true));
         }
     }
 
@@ -313,7 +316,7 @@ mod tests {
     fn of_a_task_without_measure_only_so_much_is_kept() {
         let long = "x".repeat(100_000);
         let named = |id: &str| {
-            task_shape(
+            parse_task_object(
                 &serde_json::json!({"taskId": id, "status": "working", "statusMessage": long, "lastUpdatedAt": long})
                     .to_string(),
             )
@@ -329,7 +332,8 @@ mod tests {
             requests.insert(number.to_string(), serde_json::json!({"method": "m"}));
         }
         let asking = serde_json::json!({"resultType": "input_required", "inputRequests": requests});
-        let CallOutcome::InputRequired { asks, .. } = call_outcome(&asking.to_string(), false)
+        let CallOutcome::InputRequired { asks, .. } =
+            classify_call_result(&asking.to_string(), false)
         else {
             panic!("a question")
         };
@@ -340,6 +344,6 @@ mod tests {
     }
 
     fn discovery_of(json: &Value) -> usize {
-        discovery(&json.to_string()).map_or(0, |found| found.versions.len())
+        parse_discover_result(&json.to_string()).map_or(0, |found| found.versions.len())
     }
 }

@@ -144,7 +144,7 @@ fn record(name: &str) -> LinkRecord {
     });
     record.binds_tasks = (!is_modern).then_some(false);
     record.tools_at = Some(Wall(START));
-    record.tools = longhaul::protocol::tools(&tools(is_modern).to_string()).0;
+    record.tools = longhaul::protocol::parse_tool_page(&tools(is_modern).to_string()).0;
     record
 }
 

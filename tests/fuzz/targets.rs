@@ -90,7 +90,7 @@ pub(crate) fn message(data: &[u8]) {
             } => shapes(result.get().as_bytes()),
             Incoming::Request { params, .. } => questions(params),
             Incoming::TaskStatus(json) | Incoming::Acknowledged(json) => {
-                let _ = protocol::task_shape(json);
+                let _ = protocol::parse_task_object(json);
             }
             Incoming::Log { data, .. } => {
                 let _ = clean_block(&data);
@@ -103,15 +103,15 @@ pub(crate) fn message(data: &[u8]) {
 /// The result of any request.
 pub(crate) fn shapes(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    let _ = protocol::handshake(&text);
-    let _ = protocol::discovery(&text);
-    let _ = protocol::task_shape(&text);
-    let _ = protocol::task_list(&text);
-    let _ = protocol::call_result(&text);
+    let _ = protocol::parse_initialize_result(&text);
+    let _ = protocol::parse_discover_result(&text);
+    let _ = protocol::parse_task_object(&text);
+    let _ = protocol::parse_task_page(&text);
+    let _ = protocol::parse_call_result(&text);
     for asked_for_task in [false, true] {
-        let _ = protocol::call_outcome(&text, asked_for_task);
+        let _ = protocol::classify_call_result(&text, asked_for_task);
     }
-    let (tools, _) = protocol::tools(&text);
+    let (tools, _) = protocol::parse_tool_page(&text);
     for tool in &tools {
         fields(tool, "1");
         let _ = tool.keeps_checkpoint(&tools, &CheckpointConvention::default());
@@ -165,7 +165,7 @@ pub(crate) fn form(data: &[u8]) {
     let (schema, typed) = text.rsplit_once('\n').unwrap_or((&text, ""));
     if let Ok(schema) = serde_json::from_str::<Value>(schema) {
         let tool = json!({"tools": [{"name": "t", "inputSchema": schema}]});
-        for tool in protocol::tools(&tool.to_string()).0 {
+        for tool in protocol::parse_tool_page(&tool.to_string()).0 {
             fields(&tool, typed);
         }
         let params = json!({"message": typed, "requestedSchema": schema});

@@ -56,7 +56,7 @@ pub(crate) fn modern() -> LinkRecord {
         can_cancel: true,
     });
     record.tools_at = Some(Wall(START));
-    record.tools = longhaul::protocol::tools(r#"{"tools":[{"name":"steps"}]}"#).0;
+    record.tools = longhaul::protocol::parse_tool_page(r#"{"tools":[{"name":"steps"}]}"#).0;
     record
 }
 

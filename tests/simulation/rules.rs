@@ -138,7 +138,7 @@ impl Bench {
             {"name": "steps", "inputSchema": {"type": "object"}},
             {"name": "work", "inputSchema": {"properties": {"client_id": {"type": "string"}}}},
             {"name": "list_session_tasks", "inputSchema": {}}, {"name": "pause_task", "inputSchema": {}}]});
-        record.tools = longhaul::protocol::tools(&tools.to_string()).0;
+        record.tools = longhaul::protocol::parse_tool_page(&tools.to_string()).0;
         Self::new(record)
     }
 
@@ -152,7 +152,7 @@ impl Bench {
         });
         record.binds_tasks = binds;
         let tools = json!({"tools": [{"name": "steps", "execution": {"taskSupport": support}}]});
-        record.tools = longhaul::protocol::tools(&tools.to_string()).0;
+        record.tools = longhaul::protocol::parse_tool_page(&tools.to_string()).0;
         Self::new(record)
     }
 

@@ -58,7 +58,7 @@ impl Link {
         outcome: Result<&str, RpcError>,
     ) {
         let name = &self.record.name;
-        let outcome = match outcome.map(protocol::call_result) {
+        let outcome = match outcome.map(protocol::parse_call_result) {
             Ok(answer) if !answer.is_error => {
                 let list = checkpoint::read_list(answer.text.as_deref().unwrap_or_default());
                 let list = list.into_iter().map(checkpoint::Listed::shown).collect();
@@ -182,7 +182,7 @@ impl Link {
                 return self.answer(ask, Err(RequestError::Usage(words)));
             }
         };
-        let (tasks, next) = protocol::task_list(result);
+        let (tasks, next) = protocol::parse_task_page(result);
         for shape in tasks {
             // Those that are known leave room for the others, so that asking again brings the rest.
             let is_known =
@@ -215,7 +215,7 @@ impl Link {
         outcome: Result<&str, RpcError>,
     ) {
         let name = self.record.name.clone();
-        match outcome.map(protocol::task_shape) {
+        match outcome.map(protocol::parse_task_object) {
             Ok(Some(shape)) => {
                 let id = self.take_in(shape, kind);
                 self.adopted(ask, vec![id]);

@@ -306,7 +306,7 @@ impl Link {
         let asks_for_task = active
             .attempt()
             .is_some_and(|attempt| attempt.asks_for_task);
-        match protocol::call_outcome(result, asks_for_task) {
+        match protocol::classify_call_result(result, asks_for_task) {
             CallOutcome::Complete => {
                 if active.is_modern() {
                     self.ran_as_task(id, false);
@@ -341,7 +341,7 @@ impl Link {
             .control
             .as_ref()
             .is_some_and(|control| control.what == ControlKind::Cancelling);
-        let answer = protocol::call_result(result);
+        let answer = protocol::parse_call_result(result);
         let said = active
             .task
             .resumability

@@ -103,7 +103,7 @@ impl Link {
 
     /// The result of `initialize` (MCP 2025-11-25, basic/lifecycle).
     pub(super) fn shook_hands(&mut self, session: Option<String>, result: &str) {
-        let Some(shake) = protocol::handshake(result) else {
+        let Some(shake) = protocol::parse_initialize_result(result) else {
             return self.not_mcp("its answer to initialize is not one".to_owned());
         };
         let read = ProtocolVersion::read(&shake.version);
@@ -207,7 +207,7 @@ impl Link {
         mut cursors: Vec<String>,
         result: &str,
     ) {
-        let (tools, next) = protocol::tools(result);
+        let (tools, next) = protocol::parse_tool_page(result);
         so_far.extend(tools);
         let is_whole = cut_tools(&mut so_far);
         match next {

@@ -367,7 +367,7 @@ impl Link {
 
     /// The pause tool answered; only standing still is proof.
     pub(super) fn pause_answered(&mut self, id: &TaskId, result: &str) {
-        let answer = protocol::call_result(result);
+        let answer = protocol::parse_call_result(result);
         if answer.is_error {
             return self.control_refused(id, answer.text.as_deref().unwrap_or("no"));
         }
@@ -489,7 +489,7 @@ impl Link {
     /// The list was read: the checkpoint rule decides.
     pub(super) fn looked(&mut self, id: &TaskId, result: &str) {
         let now = self.now;
-        let answer = protocol::call_result(result);
+        let answer = protocol::parse_call_result(result);
         if answer.is_error {
             return self.look_failed(id, None);
         }

@@ -160,7 +160,7 @@ impl Link {
 
     /// The server answered `server/discover`.
     pub(super) fn discovered(&mut self, result: &str) {
-        let Some(found) = protocol::discovery(result) else {
+        let Some(found) = protocol::parse_discover_result(result) else {
             return self.is_not_modern("it answered server/discover with something else");
         };
         let wanted = MODERN.label();

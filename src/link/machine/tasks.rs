@@ -180,7 +180,7 @@ impl Link {
 
     /// `notifications/tasks` or `notifications/tasks/status`; never relied on, always welcome.
     pub(super) fn told_of_task(&mut self, json: &str) {
-        let Some(shape) = protocol::task_shape(json) else {
+        let Some(shape) = protocol::parse_task_object(json) else {
             return;
         };
         if let Some(id) = self.served_ids.get(&shape.id).cloned() {
@@ -283,7 +283,7 @@ impl Link {
 
     /// A poll was answered.
     pub(super) fn polled(&mut self, id: &TaskId, outcome: Result<&str, RpcError>) {
-        match outcome.map(protocol::task_shape) {
+        match outcome.map(protocol::parse_task_object) {
             Ok(Some(shape)) => {
                 self.heard_of(id);
                 if let Some(active) = self.tasks.get_mut(id)
@@ -523,7 +523,7 @@ impl Link {
     pub(super) fn task_cancel_answered(&mut self, id: &TaskId, outcome: Result<&str, &RpcError>) {
         if let Ok(result) = outcome {
             self.cancel_taken(id);
-            if let Some(shape) = protocol::task_shape(result) {
+            if let Some(shape) = protocol::parse_task_object(result) {
                 self.showed(id, shape);
             }
         }

@@ -16,7 +16,7 @@ use crate::{
     },
     protocol::{
         Body, ExchangeEvent, Incoming, Method, Request, decode,
-        encode::{discover, initialize, initialized, list_tools},
+        encode::{discover, initialize, initialized_notification, list_tools},
         parse_discover_result, parse_initialize_result, parse_tool_page,
     },
     store::Paths,
@@ -260,7 +260,7 @@ async fn stateful(http: &Http) -> Result<Stateful, Obstacle> {
     let session = answer.session.as_deref();
     let of_session = |method| request(method, session, version);
     // A notification has no answer; what follows shows whether it was taken.
-    let _ = ask(http, of_session(initialized())).await;
+    let _ = ask(http, of_session(initialized_notification())).await;
     let mut all = Vec::new();
     let mut cursor = None;
     let mut has_ids = answer.was_streamed.then_some(answer.has_ids);

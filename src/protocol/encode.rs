@@ -30,7 +30,7 @@ pub fn initialize(id: &str, version: ProtocolVersion) -> Method {
 }
 
 /// `notifications/initialized`, which ends the handshake.
-pub fn initialized() -> Method {
+pub fn initialized_notification() -> Method {
     Method::post(json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string())
 }
 
@@ -153,7 +153,7 @@ pub fn listen(version: ProtocolVersion, id: &str, tasks: &[&str]) -> Method {
 /// What a call carries when it is sent again with the answers of a round: the JSON text of an object.
 ///
 /// The state goes back byte for byte, and only if there was one (2026-07-28, basic/patterns/mrtr).
-pub fn round(answers: &[(&str, &Answer)], state: Option<&str>) -> String {
+pub fn retry_input(answers: &[(&str, &Answer)], state: Option<&str>) -> String {
     let mut input = Map::new();
     if !answers.is_empty() {
         input.insert("inputResponses".to_owned(), responses(answers));
@@ -188,7 +188,7 @@ fn elicited(answer: &Answer) -> Value {
 }
 
 /// The answer to `elicitation/create` of the stateful era. `id` is raw JSON and goes back as it came.
-pub fn answer_question(id: &str, answer: &Answer, related_task: Option<&str>) -> Method {
+pub fn elicitation_response(id: &str, answer: &Answer, related_task: Option<&str>) -> Method {
     let mut result = elicited(answer);
     if let (Some(task), Some(fields)) = (related_task, result.as_object_mut()) {
         fields.insert("_meta".to_owned(), json!({RELATED_TASK: {"taskId": task}}));
@@ -199,14 +199,14 @@ pub fn answer_question(id: &str, answer: &Answer, related_task: Option<&str>) ->
 }
 
 /// `notifications/cancelled` for one of our requests.
-pub fn cancelled(request_id: &str, reason: &str) -> Method {
+pub fn cancelled_notification(request_id: &str, reason: &str) -> Method {
     let params = json!({"requestId": request_id, "reason": reason});
     let message = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
     Method::post(message.to_string())
 }
 
 /// The empty answer to a request of the server, e.g. its ping.
-pub fn answer_empty(id: &RawValue) -> Method {
+pub fn empty_response(id: &RawValue) -> Method {
     Method::post(format!(
         r#"{{"jsonrpc":"2.0","id":{},"result":{{}}}}"#,
         id.get()
@@ -214,7 +214,7 @@ pub fn answer_empty(id: &RawValue) -> Method {
 }
 
 /// The answer to a request of the server that this build does not serve.
-pub fn answer_unsupported(id: &RawValue, method: &str) -> Method {
+pub fn unsupported_response(id: &RawValue, method: &str) -> Method {
     let error = json!({"code": -32601, "message": format!("not supported: {method}")});
     Method::post(format!(
         r#"{{"jsonrpc":"2.0","id":{},"error":{error}}}"#,
@@ -223,7 +223,7 @@ pub fn answer_unsupported(id: &RawValue, method: &str) -> Method {
 }
 
 /// What a server wrote beside its messages, as one: `notifications/message`.
-pub fn log_line(level: &str, logger: &str, text: &str) -> String {
+pub fn log_notification(level: &str, logger: &str, text: &str) -> String {
     let params = json!({"level": level, "logger": logger, "data": text});
     json!({"jsonrpc": "2.0", "method": "notifications/message", "params": params}).to_string()
 }
@@ -280,11 +280,11 @@ mod tests {
     fn the_id_of_a_server_request_goes_back_as_it_came() {
         for id in ["7", "\"s-1\"", "7.0"] {
             let raw = RawValue::from_string(id.to_owned()).unwrap();
-            let Method::Post { body, .. } = answer_empty(&raw) else {
+            let Method::Post { body, .. } = empty_response(&raw) else {
                 panic!("a POST")
             };
             assert!(body.contains(&format!("\"id\":{id},")));
-            let answer = answer_question(id, &Answer::Decline, Some("t-1"));
+            let answer = elicitation_response(id, &Answer::Decline, Some("t-1"));
             let Method::Post { body, .. } = answer else {
                 panic!("a POST")
             };
@@ -342,7 +342,7 @@ mod tests {
         let accept = Answer::Accept {
             content: Some(r#"{"name":"Ada"}"#.to_owned()),
         };
-        let input: Value = serde_json::from_str(&round(
+        let input: Value = serde_json::from_str(&retry_input(
             &[("who", &accept), ("why", &Answer::Dismiss)],
             Some("s"),
         ))
@@ -350,6 +350,6 @@ mod tests {
         assert_eq!(input["inputResponses"]["who"]["content"]["name"], "Ada");
         assert_eq!(input["inputResponses"]["why"], json!({"action": "cancel"}));
         assert_eq!(input["requestState"], "s");
-        assert_eq!(round(&[], None), "{}");
+        assert_eq!(retry_input(&[], None), "{}");
     }
 }

@@ -35,7 +35,7 @@ use super::{
 };
 use crate::{
     domain::{ByteShare, Direction, SharedByteCount, TaskId, text},
-    protocol::{Body, ExchangeEvent, Method, Request, encode::log_line},
+    protocol::{Body, ExchangeEvent, Method, Request, encode::log_notification},
 };
 
 /// How long a process may take to end by itself once its stdin is closed.

@@ -105,8 +105,8 @@ impl Link {
                 }
                 Incoming::Request { id, method, .. } => {
                     let answer = match method.as_ref() {
-                        "ping" => encode::answer_empty(id),
-                        _ => encode::answer_unsupported(id, &method),
+                        "ping" => encode::empty_response(id),
+                        _ => encode::unsupported_response(id, &method),
                     };
                     self.reply(answer);
                 }

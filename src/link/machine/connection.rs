@@ -147,7 +147,12 @@ impl Link {
         self.record.tools_at = None;
         self.has_fresh_tools = false;
         self.record_changed();
-        self.send(RequestKind::Announce, encode::initialized(), None, None);
+        self.send(
+            RequestKind::Announce,
+            encode::initialized_notification(),
+            None,
+            None,
+        );
         self.connection = ConnectionState::Announcing;
         self.era_is_settled();
     }

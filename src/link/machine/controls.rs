@@ -183,7 +183,7 @@ impl Link {
             active.remark(now, words);
         }
         if let Some(request_id) = request_id.filter(|_| is_process) {
-            let method = encode::cancelled(&request_id, "cancelled by the user");
+            let method = encode::cancelled_notification(&request_id, "cancelled by the user");
             self.send(RequestKind::Cancel(id.clone()), method, None, None);
         }
         self.conclude(id, Status::Cancelled, None);
@@ -323,7 +323,7 @@ impl Link {
                 None,
             );
         } else if is_ours {
-            let method = encode::cancelled(&request_id, "cancelled by the user");
+            let method = encode::cancelled_notification(&request_id, "cancelled by the user");
             self.send(RequestKind::Cancel(id.clone()), method, None, None);
         }
     }
@@ -713,7 +713,7 @@ impl Link {
         } else if is_modern && !self.record.is_process() {
             "its connection was closed, which cancels it"
         } else if let Some(request_id) = request_id.filter(|_| can_send) {
-            let method = encode::cancelled(&request_id, "timed out");
+            let method = encode::cancelled_notification(&request_id, "timed out");
             self.send(RequestKind::Cancel(id.clone()), method, None, None);
             "the call was cancelled"
         } else {

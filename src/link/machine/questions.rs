@@ -81,7 +81,11 @@ impl Link {
                 }
             }
             // Nobody can be shown what it is about, or nobody is shown so much.
-            return self.reply(encode::answer_question(raw_id, &Answer::Decline, related));
+            return self.reply(encode::elicitation_response(
+                raw_id,
+                &Answer::Decline,
+                related,
+            ));
         }
         for id in &whose {
             let others = whose.iter().filter(|other| *other != id);
@@ -487,7 +491,7 @@ impl Link {
                 },
                 _,
             ) => {
-                let method = encode::answer_question(raw, answer, related_task.as_deref());
+                let method = encode::elicitation_response(raw, answer, related_task.as_deref());
                 let kind = RequestKind::Reply(Some((id.clone(), key.clone())));
                 self.note_answered(key);
                 self.send(kind, method, None, Some(token));
@@ -542,7 +546,7 @@ impl Link {
             return self.conclude(id, Status::Cancelled, None);
         }
         let input = if is_modern {
-            encode::round(&answers, state.as_deref())
+            encode::retry_input(&answers, state.as_deref())
         } else {
             "{}".to_owned()
         };

@@ -606,7 +606,7 @@ impl Link {
         let request_id = in_flight.and_then(|in_flight| in_flight.request_id.clone());
         self.close(on);
         if let Some(request_id) = request_id.filter(|_| self.record.is_process()) {
-            let method = encode::cancelled(&request_id, "requested again");
+            let method = encode::cancelled_notification(&request_id, "requested again");
             self.send(RequestKind::Reply(None), method, None, None);
         }
     }

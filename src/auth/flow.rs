@@ -24,7 +24,7 @@ use super::{
     token_manager::Now,
     tokens::{self, Grant, NoTokens, Tokens},
 };
-use crate::{domain::base64_url, protocol::both_scopes, transport::Fetcher};
+use crate::{domain::base64_url, protocol::merge_scopes, transport::Fetcher};
 
 /// How long a person has at the page.
 pub(super) const WITHIN: Duration = Duration::from_secs(15 * 60);

@@ -41,7 +41,7 @@ impl Challenge {
     }
 
     /// Whether the token is good and does not reach far enough (RFC 6750, section 3.1).
-    pub fn wants_scope(&self) -> bool {
+    pub fn needs_more_scope(&self) -> bool {
         self.error.as_deref() == Some("insufficient_scope")
     }
 
@@ -74,7 +74,7 @@ pub fn scopes(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// The scopes of both texts, each once, those of `first` first.
-pub fn both_scopes(first: &str, second: &str) -> String {
+pub fn merge_scopes(first: &str, second: &str) -> String {
     let mut all: Vec<&str> = Vec::new();
     for scope in scopes(first).chain(scopes(second)) {
         if !all.contains(&scope) {
@@ -184,7 +184,7 @@ mod tests {
     fn what_is_no_scope_is_left_out_and_none_comes_twice() {
         let (_, scope, _) = read("Bearer scope=\"a \u{1b}[2J b\u{e4} c\"").unwrap();
         assert_eq!(scope.as_deref(), Some("a c"));
-        assert_eq!(both_scopes("a b", "c b  a d"), "a b c d");
+        assert_eq!(merge_scopes("a b", "c b  a d"), "a b c d");
     }
 
     #[test]

@@ -10,7 +10,7 @@ mod exchange;
 mod header;
 mod tasks;
 
-pub use challenge::{Challenge, both_scopes, scopes};
+pub use challenge::{Challenge, merge_scopes, scopes};
 pub use decode::{
     CallResult, Incoming, InitializeResult, decode, parse_call_result, parse_initialize_result,
     parse_tool_page,

@@ -135,7 +135,7 @@ impl TaskRow {
             self.is_seen = false;
             self.settled_at = None;
         }
-        if before.task.remark != after.task.remark {
+        if before.task.notice != after.task.notice {
             self.remark_since = now.wall;
         }
         if before.task.arguments != after.task.arguments {

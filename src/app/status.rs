@@ -193,7 +193,7 @@ fn contact_line(state: &State, now: Stamp, columns: usize) -> Option<String> {
             return task_row
                 .view
                 .task
-                .remark
+                .notice
                 .as_ref()
                 .filter(|_| is_needed || now.wall.since(since) < REMARK)
                 .map(|remark| format!("{title}: {}", text::clean_line(remark)));

@@ -198,7 +198,7 @@ fn judge(
     let task = &view.task;
     let id = &task.id;
     let is_over = was_asked && task.asked.is_none();
-    let remark = task.remark.as_deref();
+    let remark = task.notice.as_deref();
     if is_late && let Connectivity::Offline { why, .. } = &view.contact {
         let words = format!(
             "{} cannot be reached ({why}), so nothing came of it; {id} stays as it was",

@@ -889,7 +889,7 @@ fn last_words(context: &mut Context<'_>, printer: &mut Printer, task: &Task) -> 
         .as_ref()
         .map_or(String::new(), crate::domain::TaskError::message);
     let words = match &task.status {
-        Status::Completed => match &task.remark {
+        Status::Completed => match &task.notice {
             Some(remark) => format!("{id}: {remark}"),
             None => return Ok(()),
         },

@@ -112,7 +112,7 @@ pub(super) fn task(task: &Task, seen: &Seen<'_>) -> Value {
         "origin": task.origin,
         "status": task.status.label(),
         "reason": task.why(),
-        "remark": task.remark,
+        "remark": task.notice,
         "contact": seen.contact.label(),
         "contact_as_of": as_of.map(time),
         "asked": task.asked.map(|asked| asked.what.label()),

@@ -327,7 +327,7 @@ pub(super) fn show(context: &mut Context<'_>, id: &str) -> Result<u8, Fail> {
             )),
         );
     }
-    put("remark", task.remark.clone());
+    put("remark", task.notice.clone());
     put(
         "asked",
         task.asked

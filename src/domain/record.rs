@@ -60,8 +60,9 @@ pub struct Task {
     /// When something of its history was last missed for good, as far as that can be known.
     #[serde(default)]
     pub gap_at: Option<Wall>,
-    /// What longhaul last had to say about it, e.g. that the server did not react.
-    pub remark: Option<String>,
+    /// What longhaul last reported about it, e.g. that the server did not react.
+    #[serde(rename = "remark")]
+    pub notice: Option<String>,
     /// Length of the result's JSON text in bytes, once there is one.
     pub result_bytes: Option<u64>,
     /// The first line of the result's text, once there is one.
@@ -114,7 +115,7 @@ impl Task {
             protocol: call.protocol,
             progress: None,
             gap_at: None,
-            remark: None,
+            notice: None,
             result_bytes: None,
             result_line: None,
             error: None,

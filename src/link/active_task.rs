@@ -498,7 +498,7 @@ impl ActiveTask {
             self.remark(now, words);
             return;
         }
-        self.task.remark = Some(words);
+        self.task.notice = Some(words);
         self.touch(now);
     }
 
@@ -558,7 +558,7 @@ impl ActiveTask {
     /// Notes what longhaul has to say about the task, on its row too; returns whether it is news.
     pub(super) fn remark(&mut self, now: Stamp, words: String) -> bool {
         // Each process that takes a task up finds it as the one before did.
-        if self.task.remark.as_ref() == Some(&words) {
+        if self.task.notice.as_ref() == Some(&words) {
             return false;
         }
         self.note(
@@ -569,7 +569,7 @@ impl ActiveTask {
                 reason: Some(words.clone()),
             },
         );
-        self.task.remark = Some(words);
+        self.task.notice = Some(words);
         true
     }
 

@@ -84,7 +84,7 @@ fn view(number: u64, status: u8, contact: u8, text: &str) -> longhaul::domain::T
     let mut view = morning().remove(usize::try_from(number).unwrap() % 9);
     view.task.id = name_of(number);
     text.clone_into(&mut view.task.tool);
-    view.task.remark = Some(text.to_owned());
+    view.task.notice = Some(text.to_owned());
     view.task.arguments = serde_json::json!({ text: text, "n": number }).to_string();
     view.task.forgotten_at = (status == 17).then_some(Wall(NOW));
     view.is_unsaved = status == 18;

@@ -701,7 +701,7 @@ fn a_pause_that_the_server_does_not_keep_ends_after_a_minute_in_words() {
         bench
             .view()
             .task
-            .remark
+            .notice
             .as_deref()
             .unwrap_or_default()
             .contains("did not stop")
@@ -756,7 +756,7 @@ fn a_cancel_without_proof_ends_after_five_seconds_in_words_and_the_call_is_follo
         bench
             .view()
             .task
-            .remark
+            .notice
             .as_deref()
             .unwrap_or_default()
             .contains("did not react")
@@ -784,7 +784,7 @@ fn a_call_whose_cancel_is_ignored_can_be_given_up_and_keeps_its_session() {
         "it may react yet"
     );
     bench.secs(6);
-    let remark = bench.view().task.remark.clone().unwrap_or_default();
+    let remark = bench.view().task.notice.clone().unwrap_or_default();
     assert!(remark.contains("D stops following"), "{remark}");
     bench.ask(SessionRequest::GiveUp(id()));
     assert_eq!(bench.status(), &Status::Lost(LostReason::GivenUp));
@@ -1194,7 +1194,7 @@ fn a_cancel_that_was_ignored_is_still_known_after_our_own_death() {
     let mut next = Bench::known();
     next.feed(Input::Restored(vec![(bench.saved(), vec!["a".into()])]));
     next.secs(1);
-    let remark = next.view().task.remark.clone().unwrap_or_default();
+    let remark = next.view().task.notice.clone().unwrap_or_default();
     assert!(remark.contains("did not react"), "{remark}");
     assert_eq!(next.count("notifications/cancelled"), 0, "it was told");
     next.ask(SessionRequest::GiveUp(id()));
@@ -1322,7 +1322,7 @@ fn a_call_that_met_a_closed_door_was_never_run() {
     bench.bring(call, refused(401));
     bench.ask(SessionRequest::Cancel(id()));
     assert_eq!(bench.status(), &Status::Cancelled);
-    let remark = bench.view().task.remark.as_deref();
+    let remark = bench.view().task.notice.as_deref();
     assert_eq!(remark, Some("it was never run"), "it was sent, and refused");
 }
 

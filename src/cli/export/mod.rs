@@ -176,7 +176,7 @@ fn record(task: &Task, result: Option<&str>, redaction: &Redaction) -> Value {
         "status": task.status.label(),
         "reason": said(task.status.reason().as_deref()),
         "asked": task.asked.map(|asked| asked.what.label()),
-        "remark": said(task.remark.as_deref()),
+        "remark": said(task.notice.as_deref()),
         "resumability": task.resumability,
         "era": version.map(ProtocolVersion::label),
         "attempts": task.attempts_made(),

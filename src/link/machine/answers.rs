@@ -405,7 +405,7 @@ impl Link {
         end_attempts(active, now);
         active.task.status = Status::Paused;
         active.set_control(now, None);
-        active.task.remark = None;
+        active.task.notice = None;
         active.note(
             now,
             None,

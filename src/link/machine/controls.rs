@@ -43,7 +43,7 @@ impl Link {
             ControlKind::Resuming => RESUME_WITHIN,
         };
         if let Some(active) = self.tasks.get_mut(id) {
-            active.task.remark = None;
+            active.task.notice = None;
             let until = now.mono.after(within);
             active.set_control(
                 now,

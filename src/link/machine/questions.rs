@@ -125,7 +125,7 @@ impl Link {
             );
         } else if let Some(active) = self.tasks.get_mut(id) {
             let words = format!("it asks for {}, which longhaul does not offer", ask.method);
-            if active.task.remark.as_ref() != Some(&words) {
+            if active.task.notice.as_ref() != Some(&words) {
                 active.remark(self.now, words);
             }
         }
@@ -464,8 +464,8 @@ impl Link {
             }
             if has_no_room {
                 active.remark(now, WAITS.to_owned());
-            } else if active.task.remark.as_deref() == Some(WAITS) {
-                active.task.remark = None;
+            } else if active.task.notice.as_deref() == Some(WAITS) {
+                active.task.notice = None;
                 active.touch(now);
             }
         }

@@ -245,7 +245,7 @@ fn facts(state: &State, task_row: &TaskRow, now: Stamp) -> Vec<(&'static str, St
             price_role(price),
         ));
     }
-    if let Some(remark) = &task.remark {
+    if let Some(remark) = &task.notice {
         facts.push(("longhaul", text::clean_line(remark).into_owned(), Role::Cut));
     }
     if let Some(note) = &task.note {

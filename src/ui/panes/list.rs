@@ -434,7 +434,7 @@ fn bar(cell: &mut Canvas<'_>, state: &State, task_row: &TaskRow, now: Stamp) -> 
             .as_ref()
             .and_then(|it| it.message.as_deref());
         let words = task
-            .remark
+            .notice
             .as_deref()
             .or(of_task)
             .unwrap_or("no progress yet");

@@ -271,7 +271,7 @@ fn the_cancel_of_a_task_is_watched_for_thirty_seconds() {
     assert!(bench.view().task.asked.is_some());
     looks(&mut bench, 4, Some(1000));
     assert!(bench.view().task.asked.is_none());
-    let remark = bench.view().task.remark.clone().unwrap_or_default();
+    let remark = bench.view().task.notice.clone().unwrap_or_default();
     assert!(remark.contains("did not react"), "{remark}");
     assert_eq!(bench.status(), &Status::Running);
 }

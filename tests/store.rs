@@ -161,7 +161,7 @@ fn rich_rows() -> Vec<Row> {
     running.tag = Some("night".into());
     running.once = Some("key-1".into());
     running.status = Status::Paused;
-    running.asked = Some(ControlRequest {
+    running.control = Some(ControlRequest {
         what: ControlKind::Pausing,
         at: NOW,
     });

@@ -323,7 +323,7 @@ pub fn body(state: &State, menu: &Menu, now: Stamp) -> Vec<Told> {
         Menu::StopNow(id) => {
             let age = state
                 .task(id)
-                .and_then(|task_row| task_row.view.task.asked)
+                .and_then(|task_row| task_row.view.task.control)
                 .map_or(String::new(), |asked| {
                     format!(" {} ago", text::span(now.wall.since(asked.at)))
                 });

@@ -342,7 +342,7 @@ impl Term {
                     || (self.words == "done" && task.status == Status::Completed)
                     || (self.words == "asks" && task.status == Status::InputRequired)
                     || task
-                        .asked
+                        .control
                         .is_some_and(|asked| asked.what.label().starts_with(&self.words))
                     || contact.label().starts_with(&self.words)
             }

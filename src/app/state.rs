@@ -162,7 +162,7 @@ impl TaskRow {
         let is_asked_to_go_on = self
             .view
             .task
-            .asked
+            .control
             .is_some_and(|asked| asked.what == ControlKind::Resuming);
         self.is_running() && !is_asked_to_go_on && mark_of(&self.view.contact) == Mark::Live
     }
@@ -840,7 +840,7 @@ impl State {
             }
             None => {}
         }
-        if let Some(asked) = task_row.view.task.asked {
+        if let Some(asked) = task_row.view.task.control {
             enter(&mut ledger.asked, asked.at);
         }
         if is_in {

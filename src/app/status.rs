@@ -137,7 +137,7 @@ fn asked_line(state: &State, now: Stamp) -> Option<String> {
         .iter()
         .filter_map(|(_, id)| state.task(id))
         .filter(|task_row| !matches!(task_row.view.contact, Connectivity::Unwatched { .. }))
-        .find_map(|task_row| task_row.view.task.asked.map(|asked| (task_row, asked)))?;
+        .find_map(|task_row| task_row.view.task.control.map(|asked| (task_row, asked)))?;
     let age = now.wall.since(asked.at);
     let title = text::clean_line(task_row.view.task.title()).into_owned();
     let since = text::span(age);

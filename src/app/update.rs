@@ -295,13 +295,16 @@ pub(super) fn take_task(state: &mut State, view: Arc<TaskView>, now: Stamp) {
     let mut is_renamed = false;
     let mut has_changed = false;
     if let Some(task_row) = state.tasks.get_mut(&id) {
-        let (status, asked) = (task_row.view.task.status.clone(), task_row.view.task.asked);
+        let (status, asked) = (
+            task_row.view.task.status.clone(),
+            task_row.view.task.control,
+        );
         let was_forgotten = task_row.view.task.forgotten_at.is_some();
         let old_title = task_row.view.task.title().to_owned();
         let was_restored = matches!(task_row.view.contact, Connectivity::Unwatched { .. });
         task_row.take(view, now);
         let task = &task_row.view.task;
-        has_changed = task.status != status || asked.is_some() && task.asked.is_none();
+        has_changed = task.status != status || asked.is_some() && task.control.is_none();
         if was_restored && task_row.home != task_row.belongs() && task_row.settled_at.is_some() {
             // It ended while nobody looked: there is no row under anybody's eye to keep in its place.
             task_row.settled_at = None;

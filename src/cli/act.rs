@@ -160,7 +160,7 @@ async fn carry_out(
             if let Some(came) = judge(wish, before, &view, was_asked, is_late) {
                 return Ok(came);
             }
-            was_asked |= view.task.asked.is_some();
+            was_asked |= view.task.control.is_some();
         }
         // Not only news move this on: what cannot be reached is given up by time.
         let next = match begin
@@ -197,7 +197,7 @@ fn judge(
 ) -> Option<Came> {
     let task = &view.task;
     let id = &task.id;
-    let is_over = was_asked && task.asked.is_none();
+    let is_over = was_asked && task.control.is_none();
     let remark = task.notice.as_deref();
     if is_late && let Connectivity::Offline { why, .. } = &view.contact {
         let words = format!(

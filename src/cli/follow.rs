@@ -178,7 +178,7 @@ impl Printer {
         };
         let asked = view
             .task
-            .asked
+            .control
             .map_or(String::new(), |asked| format!("  {}", asked.what.label()));
         let guess = view.guess.map_or(String::new(), |share| {
             format!("  ~{}%", whole_percent(share))

@@ -250,7 +250,7 @@ fn row(
     } else {
         task.status.label()
     };
-    let state = match (task.asked, contact) {
+    let state = match (task.control, contact) {
         (Some(asked), _) => asked.what.label().to_owned(),
         // Nobody looks, so it may have moved on.
         (None, Connectivity::Unwatched { .. }) => format!("{word}?"),
@@ -330,7 +330,7 @@ pub(super) fn show(context: &mut Context<'_>, id: &str) -> Result<u8, Fail> {
     put("remark", task.notice.clone());
     put(
         "asked",
-        task.asked
+        task.control
             .map(|asked| format!("{} since {}", asked.what.label(), when(asked.at))),
     );
     put(

@@ -35,8 +35,9 @@ pub struct Task {
     pub origin: Option<TaskId>,
     /// What the server has shown.
     pub status: Status,
-    /// What we asked for and have no proof of yet.
-    pub asked: Option<ControlRequest>,
+    /// The pause, resume or cancel that was requested and that the server hasn't confirmed yet.
+    #[serde(rename = "asked")]
+    pub control: Option<ControlRequest>,
     /// The ways to pick it up again.
     pub resumability: Resumability,
     /// The client id of a checkpoint tool, random per task unless the user gave one.
@@ -105,7 +106,7 @@ impl Task {
             arguments: call.arguments,
             origin: call.origin,
             status: Status::Running,
-            asked: None,
+            control: None,
             resumability: Resumability::default(),
             client_id: None,
             server_task_id: None,

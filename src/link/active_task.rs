@@ -580,7 +580,7 @@ impl ActiveTask {
 
     /// Sets or ends what we asked for.
     pub(super) fn set_control(&mut self, now: Stamp, control: Option<PendingControl>) {
-        self.task.asked = control.as_ref().map(|control| match self.task.asked {
+        self.task.control = control.as_ref().map(|control| match self.task.control {
             Some(asked) if asked.what == control.what => asked,
             _ => ControlRequest {
                 what: control.what,

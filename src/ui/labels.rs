@@ -78,7 +78,7 @@ pub(crate) fn state_of(
         let word = format!("{}?", task.status.label());
         return Shown::new(glyphs.restored, word, Role::Waiting);
     }
-    if let Some(asked) = task.asked {
+    if let Some(asked) = task.control {
         let age = brief(now.wall.since(asked.at));
         let word = match asked.what {
             // "cancelling" leaves no room for its age in the column.

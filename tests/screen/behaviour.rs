@@ -1757,7 +1757,7 @@ fn asked_words_are_those_of_the_screen() {
     ] {
         let mut screen = Screen::morning(WIDE, colour());
         let mut view = morning().remove(5);
-        view.task.asked = Some(longhaul::domain::ControlRequest {
+        view.task.control = Some(longhaul::domain::ControlRequest {
             what,
             at: ago(8_000),
         });
@@ -2592,13 +2592,13 @@ fn an_answer_goes_once_the_task_has_changed_as_it_says() {
     screen.keys("p");
     assert_eq!(answer(&screen), "asked: pause q7m2xk");
     let mut view = morning().remove(3);
-    view.task.asked = Some(longhaul::domain::ControlRequest {
+    view.task.control = Some(longhaul::domain::ControlRequest {
         what: longhaul::domain::ControlKind::Pausing,
         at: screen.now.wall,
     });
     screen.news(view.clone());
     assert_eq!(answer(&screen), "asked: pause q7m2xk");
-    (view.task.asked, view.task.status) = (None, Status::Paused);
+    (view.task.control, view.task.status) = (None, Status::Paused);
     screen.news(view);
     assert_eq!(screen.state.remark, None);
     assert!(!screen.draw().contains("asked: pause"), "{}", screen.draw());

@@ -543,7 +543,7 @@ fn every_state(size: (u16, u16), look: Look) -> Screen {
         ("bbbbb7", ControlKind::Cancelling),
     ] {
         let mut view = named(name, "asked for something");
-        view.task.asked = Some(ControlRequest {
+        view.task.control = Some(ControlRequest {
             what,
             at: ago(3 * SECOND),
         });

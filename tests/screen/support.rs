@@ -272,7 +272,7 @@ pub(crate) fn morning() -> Vec<TaskView> {
     );
     pausing.task.progress = progress(2100.0, Some(4600.0), None);
     pausing.task.resumability.checkpoint = true;
-    pausing.task.asked = Some(ControlRequest {
+    pausing.task.control = Some(ControlRequest {
         what: ControlKind::Pausing,
         at: ago(8 * SECOND),
     });

@@ -692,11 +692,11 @@ fn a_pause_that_the_server_does_not_keep_ends_after_a_minute_in_words() {
         }
         bench.secs(1);
         if bench.now < 58_000 {
-            assert!(bench.view().task.asked.is_some());
+            assert!(bench.view().task.control.is_some());
         }
     }
     assert_eq!(bench.status(), &Status::Running);
-    assert!(bench.view().task.asked.is_none());
+    assert!(bench.view().task.control.is_none());
     assert!(
         bench
             .view()
@@ -749,9 +749,9 @@ fn a_cancel_without_proof_ends_after_five_seconds_in_words_and_the_call_is_follo
     );
     bench.bring(cancel, ExchangeEvent::Ended);
     bench.secs(4);
-    assert!(bench.view().task.asked.is_some());
+    assert!(bench.view().task.control.is_some());
     bench.secs(2);
-    assert!(bench.view().task.asked.is_none());
+    assert!(bench.view().task.control.is_none());
     assert!(
         bench
             .view()

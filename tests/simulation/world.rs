@@ -420,7 +420,7 @@ impl World {
                 task.forgotten_at.is_some()
                     || task.status.is_settled()
                     || self.is_ignored(task)
-                    || (task.asked.is_none()
+                    || (task.control.is_none()
                         && matches!(task.status, Status::Paused | Status::Unknown(_)))
             })
             && self.asks.values().all(|count| *count == 1)
@@ -429,7 +429,7 @@ impl World {
     /// Whether a task waits for an answer that never comes.
     fn is_ignored(&self, task: &longhaul::domain::Task) -> bool {
         task.status == Status::InputRequired
-            && task.asked.is_none()
+            && task.control.is_none()
             && self.plans.get(&task.id).is_some_and(|plan| plan.is_ignored)
     }
 
@@ -1428,7 +1428,7 @@ fn brief(row: &Row) -> String {
             "task {} {:?} asked {:?} seq {} attempt {:?}",
             task.id,
             task.status,
-            task.asked.map(|a| a.what),
+            task.control.map(|a| a.what),
             task.seq,
             task.attempts.last().map(|a| (
                 a.number,

@@ -175,7 +175,7 @@ fn record(task: &Task, result: Option<&str>, redaction: &Redaction) -> Value {
         "arguments": redaction.json(Some(&task.arguments)),
         "status": task.status.label(),
         "reason": said(task.status.reason().as_deref()),
-        "asked": task.asked.map(|asked| asked.what.label()),
+        "asked": task.control.map(|asked| asked.what.label()),
         "remark": said(task.notice.as_deref()),
         "resumability": task.resumability,
         "era": version.map(ProtocolVersion::label),

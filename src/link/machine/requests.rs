@@ -659,7 +659,7 @@ impl Link {
         active.limits_from = now.mono.after(HEAR_FIRST);
         // A cancel that is not proved is asked for again: its user must not find the work going on. Any other wish
         // is asked again by the user, if he still has it.
-        let asked = active.task.asked.take();
+        let asked = active.task.control.take();
         let was_cancelling = asked.is_some_and(|asked| asked.what == ControlKind::Cancelling);
         if asked.is_some() {
             active.touch(now);

@@ -219,7 +219,7 @@ fn facts(state: &State, task_row: &TaskRow, now: Stamp) -> Vec<(&'static str, St
     }
     let (contact, role) = contact(state, task_row, now);
     facts.push(("contact", contact, role));
-    let asked = task.asked.map_or("nothing".to_owned(), |asked| {
+    let asked = task.control.map_or("nothing".to_owned(), |asked| {
         format!(
             "{}, {} ago",
             asked.what.label(),

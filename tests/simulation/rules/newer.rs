@@ -268,9 +268,9 @@ fn the_cancel_of_a_task_is_watched_for_thirty_seconds() {
     bench.ask(SessionRequest::Cancel(id()));
     bench.answer("tasks/cancel", &json!({"resultType": "complete"}));
     looks(&mut bench, 28, Some(1000));
-    assert!(bench.view().task.asked.is_some());
+    assert!(bench.view().task.control.is_some());
     looks(&mut bench, 4, Some(1000));
-    assert!(bench.view().task.asked.is_none());
+    assert!(bench.view().task.control.is_none());
     let remark = bench.view().task.notice.clone().unwrap_or_default();
     assert!(remark.contains("did not react"), "{remark}");
     assert_eq!(bench.status(), &Status::Running);

@@ -221,7 +221,10 @@ async fn turns<S: TerminalSurface, B: Services, T: Time>(
         }
         for event in &news {
             match event {
-                Event::Session(SessionEvent::Trouble { words, exit }) => {
+                Event::Session(SessionEvent::Failed {
+                    message: words,
+                    exit,
+                }) => {
                     trouble = Some((words.clone(), *exit));
                 }
                 Event::Session(SessionEvent::Driver { .. }) => trouble = None,

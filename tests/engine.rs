@@ -179,7 +179,7 @@ async fn a_call_runs_to_its_result_and_every_step_is_on_disk_once() {
     let (id, start) = call("resumable_data_processing", FIFTY);
     session.ask(&reader, start);
     let started = until("the answer", &reader, |news| match news {
-        SessionEvent::Answer { outcome, .. } => Some(outcome.clone()),
+        SessionEvent::Response { outcome, .. } => Some(outcome.clone()),
         _ => None,
     })
     .await;
@@ -335,8 +335,8 @@ async fn two_calls_with_one_key_in_one_moment_are_one_task() {
         .collect();
     let mut started = Vec::new();
     until("both answers", &reader, |news| {
-        if let SessionEvent::Answer {
-            ask,
+        if let SessionEvent::Response {
+            request: ask,
             outcome: Ok(SessionResponse::Started(id)),
         } = news
             && asks.contains(ask)
@@ -385,14 +385,17 @@ async fn what_is_asked_of_a_settled_task_while_an_earlier_ask_is_being_saved_und
     // This one is refused at once, and shows that the others were heard.
     let last = session.ask(&reader, SessionRequest::Pause(id.clone()));
     until("the refusal", &reader, |news| match news {
-        SessionEvent::Answer { ask, .. } if *ask == last => Some(()),
+        SessionEvent::Response { request: ask, .. } if *ask == last => Some(()),
         _ => None,
     })
     .await;
     other.execute_batch("COMMIT").unwrap();
     let mut saved = 0;
     until("the answers", &reader, |news| {
-        if let SessionEvent::Answer { ask, outcome } = news
+        if let SessionEvent::Response {
+            request: ask,
+            outcome,
+        } = news
             && asks.contains(ask)
         {
             assert_eq!(outcome, &Ok(SessionResponse::Accepted));
@@ -422,15 +425,16 @@ async fn a_driver_of_another_version_is_told_of_once_and_every_ask_is_refused() 
         .await
         .unwrap();
     until("the trouble", &reader, |news| {
-        matches!(news, SessionEvent::Trouble { exit: 75, .. }).then_some(())
+        matches!(news, SessionEvent::Failed { exit: 75, .. }).then_some(())
     })
     .await;
     let asked = session.ask(&reader, SessionRequest::RetryNow);
     until("the refusal", &reader, |news| match news {
-        SessionEvent::Answer { ask, outcome } if *ask == asked => {
-            Some(outcome.clone().unwrap_err())
-        }
-        SessionEvent::Trouble { words, .. } => panic!("said again: {words}"),
+        SessionEvent::Response {
+            request: ask,
+            outcome,
+        } if *ask == asked => Some(outcome.clone().unwrap_err()),
+        SessionEvent::Failed { message: words, .. } => panic!("said again: {words}"),
         _ => None,
     })
     .await;

@@ -667,8 +667,8 @@ fn every_end_from_outside_has_its_code_and_says_how_to_go_on() {
 #[test]
 fn a_session_that_cannot_be_used_is_said_and_is_the_exit_code() {
     let trouble = || {
-        news(SessionEvent::Trouble {
-            words: "could not write the session: read-only file system".to_owned(),
+        news(SessionEvent::Failed {
+            message: "could not write the session: read-only file system".to_owned(),
             exit: 73,
         })
     };

@@ -220,7 +220,7 @@ pub enum Saved {
 /// Something that the shell must do.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    /// Ask the engine; it answers with one [`SessionEvent::Answer`].
+    /// Ask the engine; it answers with one [`SessionEvent::Response`].
     Ask(SessionRequestId, SessionRequest),
     /// Read a task's history from the session file; answered by [`Event::History`].
     ReadHistory {

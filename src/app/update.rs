@@ -246,14 +246,17 @@ fn take_news(state: &mut State, news: SessionEvent, now: Stamp, todo: &mut Vec<C
                 input::ask_tools(state, &server.name, todo);
             }
         }
-        SessionEvent::Answer { ask, outcome } => take_answer(state, ask, outcome, now, todo),
+        SessionEvent::Response {
+            request: ask,
+            outcome,
+        } => take_answer(state, ask, outcome, now, todo),
         SessionEvent::Notice(notice) => state.say(notice.level, &notice.text, now),
         SessionEvent::Driver { pid, is_us } => {
             state.driver = Some((pid, is_us));
             state.is_driverless = false;
         }
         SessionEvent::Undriven => undriven(state, now),
-        SessionEvent::Trouble { words, .. } => {
+        SessionEvent::Failed { message: words, .. } => {
             undriven(state, now);
             state.say(NoticeLevel::Error, &words, now);
         }
@@ -453,7 +456,7 @@ fn take_answer(
             state.remark = None;
             input::open_menu(state, Menu::SignIn { server, page });
         }
-        (Pending::Drive, Err(RequestError::Costs(words))) => {
+        (Pending::Drive, Err(RequestError::WouldLoseWork(words))) => {
             input::open_menu(state, Menu::Drive(words));
         }
         (Pending::Adopt(server), Ok(SessionResponse::Adopted(tasks))) => {
@@ -467,7 +470,7 @@ fn take_answer(
             };
             state.say(NoticeLevel::Info, &words, now);
         }
-        (_, Ok(SessionResponse::Told(words))) => state.say(NoticeLevel::Info, &words, now),
+        (_, Ok(SessionResponse::Done(words))) => state.say(NoticeLevel::Info, &words, now),
         (_, Err(refused)) => {
             let words = refused.to_string();
             state.say(NoticeLevel::Error, &words, now);

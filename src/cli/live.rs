@@ -139,14 +139,14 @@ impl Live {
                     }
                     SessionEvent::Driver { is_us, .. } => self.is_driver = *is_us,
                     SessionEvent::Notice(notice) => tell(context, notice),
-                    SessionEvent::Trouble { words, exit } => return Err(Fail::new(*exit, words.clone())),
+                    SessionEvent::Failed { message: words, exit } => return Err(Fail::new(*exit, words.clone())),
                     SessionEvent::Server(view) => {
                         self.servers.insert(view.name.clone(), Arc::clone(view));
                     }
                     SessionEvent::Undriven if context.global.readonly => context.terminal.say(
                         "longhaul: nobody drives this session; what is saved is shown, and --readonly drives nothing",
                     ),
-                    SessionEvent::Undriven | SessionEvent::Answer { .. } => {}
+                    SessionEvent::Undriven | SessionEvent::Response { .. } => {}
                 }
                 return Ok(Event::Session(news));
             }
@@ -205,7 +205,10 @@ impl Live {
         let asked = self.session.ask(&self.news, what);
         loop {
             match self.next(context).await? {
-                Event::Session(SessionEvent::Answer { ask, outcome }) if ask == asked => {
+                Event::Session(SessionEvent::Response {
+                    request: ask,
+                    outcome,
+                }) if ask == asked => {
                     return Ok(outcome.map_err(|refused| refused.reworded(|it| context.whole(it))));
                 }
                 Event::Session(_) => {}

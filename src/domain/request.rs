@@ -12,7 +12,7 @@ use super::{
 /// The number of an ask, unique within one client; its one answer carries it.
 pub type SessionRequestId = u64;
 
-/// Something a user wants. Every ask is answered by exactly one [`SessionEvent::Answer`].
+/// Something a user wants. Every ask is answered by exactly one [`SessionEvent::Response`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SessionRequest {
@@ -240,8 +240,9 @@ pub enum SessionResponse {
     Checkpoints(Vec<Checkpoint>),
     /// A sign-in waits for somebody to open its page.
     SignIn(SignInPage),
-    /// It is done; what came of it, in words.
-    Told(String),
+    /// Done; the text is a message for the user.
+    #[serde(rename = "told")]
+    Done(String),
 }
 
 /// The page of a sign-in.
@@ -266,9 +267,10 @@ pub enum RequestError {
     /// It has settled, maybe in this moment; nothing was sent.
     #[error("{0}")]
     Settled(String),
-    /// It would end work that is under way; it is done when it is asked for again with force.
+    /// It would end running work; sending it again with `is_forced` does it anyway.
     #[error("{0}")]
-    Costs(String),
+    #[serde(rename = "costs")]
+    WouldLoseWork(String),
     /// The server wants credentials.
     #[error("{0}")]
     NeedsLogin(String),
@@ -286,7 +288,7 @@ impl RequestError {
     pub fn reworded(mut self, reword: impl FnOnce(&str) -> String) -> Self {
         let (Self::Usage(words)
         | Self::Settled(words)
-        | Self::Costs(words)
+        | Self::WouldLoseWork(words)
         | Self::NeedsLogin(words)
         | Self::Unreachable(words)
         | Self::CannotSave(words)) = &mut self;
@@ -305,11 +307,13 @@ pub enum SessionEvent {
     Erased(TaskId),
     /// The newest picture of a server.
     Server(Arc<ServerView>),
-    /// The one answer to an ask.
-    Answer {
-        /// Which.
-        ask: SessionRequestId,
-        /// How it went.
+    /// The only response to a request.
+    #[serde(rename = "answer")]
+    Response {
+        /// The request that it belongs to.
+        #[serde(rename = "ask")]
+        request: SessionRequestId,
+        /// How the request went.
         outcome: Result<SessionResponse, RequestError>,
     },
     /// Something that longhaul did or has to say.
@@ -323,11 +327,13 @@ pub enum SessionEvent {
     },
     /// Whoever drove is gone, and nobody has taken over yet.
     Undriven,
-    /// The session cannot be used at all, now.
-    Trouble {
-        /// In words that say what to do next.
-        words: String,
-        /// The code of [`exit`](super::exit) that a headless command ends with.
+    /// The session can't be used at the moment.
+    #[serde(rename = "trouble")]
+    Failed {
+        /// What happened and what to do next.
+        #[serde(rename = "words")]
+        message: String,
+        /// The [exit code](super::exit) for a headless command.
         exit: u8,
     },
 }

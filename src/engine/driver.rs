@@ -653,7 +653,7 @@ impl Driver<'_> {
             self.record(index, is_on)
                 .map_err(RequestError::CannotSave)?;
         }
-        Ok(SessionResponse::Told(if is_on {
+        Ok(SessionResponse::Done(if is_on {
             format!(
                 "what goes over the wire with {name} is recorded from now on; `longhaul trace` shows it"
             )
@@ -979,7 +979,7 @@ impl Driver<'_> {
         }
         let refused = match self.open.asker(number) {
             Some(Requester::Client(Some(pid))) => match self.price_of_leaving() {
-                Some(words) if !is_forced => RequestError::Costs(words),
+                Some(words) if !is_forced => RequestError::WouldLoseWork(words),
                 _ => {
                     self.open.pass_on(number);
                     self.heir = Some(pid);

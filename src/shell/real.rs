@@ -488,8 +488,8 @@ impl Engine {
 
     fn event(&self, news: SessionEvent) -> Event {
         match news {
-            SessionEvent::Answer {
-                ask,
+            SessionEvent::Response {
+                request: ask,
                 outcome: Err(refused),
             } if self.opening.contains(&ask) => Event::Failed(refused.to_string()),
             news => Event::Session(news),

@@ -672,8 +672,8 @@ fn a_call_is_checked_priced_and_started_once() {
         _ => None,
     });
     let started = call.id.clone();
-    screen.event(Event::Session(SessionEvent::Answer {
-        ask: ask.unwrap(),
+    screen.event(Event::Session(SessionEvent::Response {
+        request: ask.unwrap(),
         outcome: Ok(SessionResponse::Started(started.clone())),
     }));
     assert!(screen.state.overlays.is_empty());
@@ -699,8 +699,8 @@ fn a_typed_url_becomes_a_server_and_its_tools_are_asked() {
         panic!("{all:?}");
     };
     assert_eq!(server.name.as_str(), "127.0.0.1:9000");
-    screen.event(Event::Session(SessionEvent::Answer {
-        ask: 1,
+    screen.event(Event::Session(SessionEvent::Response {
+        request: 1,
         outcome: Ok(SessionResponse::Accepted),
     }));
     assert_eq!(
@@ -1460,8 +1460,8 @@ fn a_refusal_is_said_aloud() {
     let Some(Command::Ask(ask, _)) = screen.todo.first().cloned() else {
         panic!();
     };
-    screen.event(Event::Session(SessionEvent::Answer {
-        ask,
+    screen.event(Event::Session(SessionEvent::Response {
+        request: ask,
         outcome: Err(longhaul::domain::RequestError::Usage(
             "Not paused: lab has no pause tool; the call keeps running".to_owned(),
         )),
@@ -1484,8 +1484,8 @@ fn the_answer_to_a_key_goes_by_itself_or_gives_way_to_the_refusal() {
         panic!();
     };
     let words = "Not paused: lab has no pause tool; the call keeps running";
-    screen.event(Event::Session(SessionEvent::Answer {
-        ask,
+    screen.event(Event::Session(SessionEvent::Response {
+        request: ask,
         outcome: Err(longhaul::domain::RequestError::Usage(words.to_owned())),
     }));
     assert_eq!(answer(&screen), words);
@@ -1730,8 +1730,8 @@ fn a_long_refusal_can_be_read_to_its_end_among_the_messages() {
         panic!();
     };
     let words = "Not paused: this server has no tool that pauses a run, so the work goes on; cancel it with x, or leave and come back";
-    screen.event(Event::Session(SessionEvent::Answer {
-        ask,
+    screen.event(Event::Session(SessionEvent::Response {
+        request: ask,
         outcome: Err(longhaul::domain::RequestError::Usage(words.to_owned())),
     }));
     screen.wait(60_000).keys("4");
@@ -2389,8 +2389,8 @@ fn a_new_task_opens_on_its_present() {
         Command::Ask(ask, SessionRequest::Start(_)) => Some(*ask),
         _ => None,
     });
-    screen.event(Event::Session(SessionEvent::Answer {
-        ask: ask.unwrap(),
+    screen.event(Event::Session(SessionEvent::Response {
+        request: ask.unwrap(),
         outcome: Ok(SessionResponse::Started(id("zzzzzz"))),
     }));
     assert_eq!(screen.state.tab, Tab::Now);

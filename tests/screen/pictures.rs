@@ -334,8 +334,8 @@ const SCENES: &[Scene] = &[
             panic!("{:?}", screen.todo);
         };
         assert_eq!(call.origin, Some(id("q7m2xk")));
-        screen.event(Event::Session(SessionEvent::Answer {
-            ask,
+        screen.event(Event::Session(SessionEvent::Response {
+            request: ask,
             outcome: Err(RequestError::CannotSave(
                 "could not write the session: no space left on device".to_owned(),
             )),

@@ -169,8 +169,8 @@ fn take(screen: &mut Screen, step: &Step) {
                 }
                 _ => None,
             });
-            Event::Session(SessionEvent::Answer {
-                ask: ask.unwrap_or(0),
+            Event::Session(SessionEvent::Response {
+                request: ask.unwrap_or(0),
                 outcome: Ok(SessionResponse::Tools(tools())),
             })
         }

@@ -572,9 +572,9 @@ impl Screen {
             panic!("{:?}", self.todo);
         };
         let words = "process 4711 goes on driving, because this would end with it: pd6xw8 (it has no way back)";
-        self.event(Event::Session(SessionEvent::Answer {
-            ask: *ask,
-            outcome: Err(RequestError::Costs(words.to_owned())),
+        self.event(Event::Session(SessionEvent::Response {
+            request: *ask,
+            outcome: Err(RequestError::WouldLoseWork(words.to_owned())),
         }));
         self
     }
@@ -623,8 +623,8 @@ impl Screen {
             Command::Ask(ask, SessionRequest::Tools(_)) => Some(*ask),
             _ => None,
         });
-        self.event(Event::Session(SessionEvent::Answer {
-            ask: ask.unwrap(),
+        self.event(Event::Session(SessionEvent::Response {
+            request: ask.unwrap(),
             outcome,
         }));
         self

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::domain::{
-    PathSegment, ServerName, ServerView, TaskId, Tool, ValidationError, path_text, text,
+    PathSegment, ServerName, ServerView, TaskId, Tool, ValidationError, path_label, text,
 };
 
 use super::{
@@ -254,7 +254,7 @@ impl CallForm {
 
     /// Shows the fields of a tool, with their defaults or with what is given and nothing else.
     pub(super) fn take_tool(&mut self, tool: Tool, given: Option<&Map<String, Value>>) {
-        let shapes = tool.shapes();
+        let shapes = tool.form_fields();
         let is_simple = given.is_none_or(|given| {
             given
                 .keys()
@@ -347,7 +347,7 @@ impl CallForm {
             .as_ref()
             .map(|tool| tool.check(&arguments))
             .unwrap_or_default();
-        if checked.complaints.is_empty() {
+        if checked.errors.is_empty() {
             return Ok((arguments, checked.unusable));
         }
         let line = |complaint: &ValidationError| {
@@ -360,8 +360,8 @@ impl CallForm {
             text::clean_line(&format!("{complaint}{missing}")).into_owned()
         };
         Err(FormErrors {
-            lines: checked.complaints.iter().map(line).collect(),
-            wrong: checked.complaints.into_iter().map(|it| it.path).collect(),
+            lines: checked.errors.iter().map(line).collect(),
+            wrong: checked.errors.into_iter().map(|it| it.path).collect(),
             arguments: Some(arguments),
         })
     }
@@ -380,7 +380,7 @@ impl CallForm {
             is_below && row.field.spec.is_required && row.field.read() == Ok(None)
         };
         let missing = rows.iter().filter(is_missing);
-        missing.map(|row| path_text(&row.path)).collect()
+        missing.map(|row| path_label(&row.path)).collect()
     }
 
     /// What tells its draft from those of other calls.
@@ -863,7 +863,7 @@ mod tests {
 
     fn lines(form: &CallForm) -> Vec<String> {
         let rows = form.rows();
-        rows.iter().map(|row| path_text(&row.path)).collect()
+        rows.iter().map(|row| path_label(&row.path)).collect()
     }
 
     fn type_at(form: &mut CallForm, line: &str, words: &str) {
@@ -945,7 +945,7 @@ mod tests {
         field.go_to(1, 5);
         field.paste("!");
         form.fields[0] = FormField::shaped(
-            &form.tool.clone().unwrap().shapes()[0],
+            &form.tool.clone().unwrap().form_fields()[0],
             Start::Given(&json!({"street": "x"})),
         );
         let lines = sent(&form).unwrap_err();

@@ -73,7 +73,7 @@ fn has_null(spec: &ArgumentSpec) -> bool {
 /// The same, in one of the alternatives too.
 fn takes_null(shape: &FieldSpec) -> bool {
     let in_any = |all: &[(String, FieldSpec)]| all.iter().any(|(_, one)| takes_null(one));
-    has_null(&shape.spec) || matches!(&shape.within, FieldContents::Variants(all) if in_any(all))
+    has_null(&shape.spec) || matches!(&shape.contents, FieldContents::Variants(all) if in_any(all))
 }
 
 /// Whether a single field can show a value so that it goes back as it came.
@@ -166,7 +166,7 @@ impl FormField {
             Start::Fresh => spec.default.as_ref(),
         };
         let is_fresh = matches!(start, Start::Fresh);
-        let value = match &shape.within {
+        let value = match &shape.contents {
             FieldContents::Nothing => {
                 let is_shown = given.is_none_or(|given| is_fresh || shows(&spec.kind, given));
                 if is_shown && spec.kind != ArgumentKind::Json {
@@ -250,7 +250,7 @@ impl FormField {
                         let fits = |(_, variant): &(String, FieldSpec)| {
                             let field = Self::shaped(variant, Start::Given(given));
                             let is_json =
-                                field.is_json() && variant.within != FieldContents::Nothing;
+                                field.is_json() && variant.contents != FieldContents::Nothing;
                             !is_json && field.read() == Ok(Some(given.clone()))
                         };
                         variants.iter().position(fits).map(|at| FormValue::Variant {

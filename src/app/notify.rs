@@ -151,7 +151,7 @@ pub(super) fn announce(
     let needs_you = task_row.belongs() == Group::NeedsYou && group_before != Group::NeedsYou;
     let words = match &task.status {
         Status::Completed => {
-            let line = task.result_words().unwrap_or("done".into());
+            let line = task.result_summary().unwrap_or("done".into());
             format!("{id} {title} is done: {}", text::clean_line(&line))
         }
         Status::Failed => {

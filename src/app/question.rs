@@ -112,7 +112,7 @@ impl QuestionForm {
                     complaints.push(format!("{} is missing", field.name()));
                 }
                 Ok(value) => {
-                    let wanted = value.as_ref().and_then(|value| field.spec.complaint(value));
+                    let wanted = value.as_ref().and_then(|value| field.spec.violation(value));
                     complaints.extend(wanted.map(wrong));
                     // What was cleared is left out, its default too.
                     given.insert(field.spec.name.clone(), value.unwrap_or(Value::Null));

@@ -109,7 +109,7 @@ fn chosen(
     }
     if args.defaults {
         let filled = asked.defaults().map_err(|missing| {
-            let words = match asked.wanted {
+            let words = match asked.mode {
                 ElicitationMode::Url { .. } => {
                     "it wants a page opened, which has no defaults".to_owned()
                 }
@@ -319,7 +319,7 @@ pub(super) fn asking(
     let message = text::clean_block(&asked.message).into_owned();
     let message = message.trim_end();
     out.extend(message.lines().map(|line| format!("  {line}")));
-    match &asked.wanted {
+    match &asked.mode {
         ElicitationMode::Form { warnings, .. } => {
             let warnings = warnings.iter();
             out.extend(warnings.map(|warning| format!("  {}", clean(warning))));

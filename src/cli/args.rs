@@ -795,7 +795,7 @@ pub(super) struct Rm {
     #[arg(long)]
     pub(super) undo: bool,
     /// All tasks that finished longer ago than this, e.g. 7d.
-    #[arg(long, value_name = "D", value_parser = text::read_duration, conflicts_with_all = ["ids", "undo"])]
+    #[arg(long, value_name = "D", value_parser = text::parse_duration, conflicts_with_all = ["ids", "undo"])]
     pub(super) older_than: Option<Duration>,
 }
 
@@ -803,7 +803,7 @@ pub(super) struct Rm {
 #[derive(Debug, Args)]
 pub(super) struct Clean {
     /// Only tasks that finished longer ago than this, e.g. 7d.
-    #[arg(long, visible_alias = "older", value_name = "D", value_parser = text::read_duration)]
+    #[arg(long, visible_alias = "older", value_name = "D", value_parser = text::parse_duration)]
     pub(super) older_than: Option<Duration>,
     /// Keep the newest N finished tasks.
     #[arg(long, value_name = "N")]
@@ -813,7 +813,7 @@ pub(super) struct Clean {
 /// A status by its name; `done` is an alias of `completed`.
 fn status_word() -> impl clap::builder::TypedValueParser<Value = &'static str> {
     let completed = Status::Completed.label();
-    let values = Status::WORDS.map(|word| {
+    let values = Status::LABELS.map(|word| {
         let value = PossibleValue::new(word);
         if word == completed {
             value.alias("done")
@@ -822,7 +822,7 @@ fn status_word() -> impl clap::builder::TypedValueParser<Value = &'static str> {
         }
     });
     PossibleValuesParser::new(values).map(move |typed| {
-        let word = Status::WORDS.into_iter().find(|word| *word == typed);
+        let word = Status::LABELS.into_iter().find(|word| *word == typed);
         word.unwrap_or(completed)
     })
 }
@@ -859,7 +859,7 @@ pub(super) fn header(text: &str) -> Result<Header, String> {
 fn limit(text: &str) -> Result<Limit, String> {
     match text {
         "off" => Ok(Limit(None)),
-        _ => text::read_duration(text).map(|length| Limit(Some(length))),
+        _ => text::parse_duration(text).map(|length| Limit(Some(length))),
     }
 }
 
@@ -867,7 +867,7 @@ fn since(text: &str) -> Result<Since, String> {
     if let Some(at) = Wall::parse_rfc3339(text) {
         return Ok(Since::At(at));
     }
-    text::read_duration(text).map(Since::Ago).map_err(|_| {
+    text::parse_duration(text).map(Since::Ago).map_err(|_| {
         format!("invalid time {text:?}: use RFC 3339 (2026-11-20T06:00:00Z) or a duration (10m)")
     })
 }

@@ -222,10 +222,10 @@ pub(super) fn arguments(
     let specs = tool.map(Tool::arguments).unwrap_or_default();
     read_pairs(pairs, &specs, &mut base)?;
     let checked = tool.map(|tool| tool.check(&base)).unwrap_or_default();
-    if checked.complaints.is_empty() {
+    if checked.errors.is_empty() {
         return Ok((base, checked.unusable));
     }
-    let words: Vec<String> = checked.complaints.iter().map(ToString::to_string).collect();
+    let words: Vec<String> = checked.errors.iter().map(ToString::to_string).collect();
     let name = tool.map_or("", |tool| tool.name.as_str());
     let line = format!("{name}: {}", words.join(", "));
     Err(text::clean_line(&line).into_owned())
@@ -448,8 +448,8 @@ async fn begin(
         for line in changes(&before, &arguments) {
             context.terminal.remark(&line);
         }
-        if !is_agreed && described.is_none_or(Tool::may_harm_again) {
-            let why = Tool::doubt_of_repeat(described);
+        if !is_agreed && described.is_none_or(Tool::is_unsafe_to_repeat) {
+            let why = Tool::repeat_warning(described);
             let question =
                 text::clean_line(&format!("{} {why}; run {tool} again? y/N", server.name))
                     .into_owned();

@@ -218,7 +218,7 @@ impl Printer {
         let left = progress
             .total
             .and_then(|total| self.pace.left(now, total))
-            .map_or(String::new(), |left| format!("  {}", text::left(left)));
+            .map_or(String::new(), |left| format!("  {}", text::time_left(left)));
         let message = progress.message.as_deref().map_or(String::new(), |said| {
             format!("  {}", text::clean_line(said))
         });
@@ -922,7 +922,7 @@ fn last_words(context: &mut Context<'_>, printer: &mut Printer, task: &Task) -> 
         Status::InputRequired => {
             let open = task.open_question();
             let asks = open.map_or(String::new(), |open| Elicitation::message_of(&open.request));
-            let asks = text::sentence(&asks);
+            let asks = text::with_period(&asks);
             let asked_for = open.and_then(|open| open.asked_for(id));
             let asked_for = asked_for.map_or(String::new(), |words| format!(" ({words})"));
             format!("{id} asks{asked_for}: {asks} Answer it: longhaul answer {id}{flags}")

@@ -28,7 +28,7 @@ fn escape(json: &str) -> String {
     let mut marks = 0;
     for letter in json.chars() {
         marks = if text::is_mark(letter) { marks + 1 } else { 0 };
-        if letter == '\n' || !text::is_hostile(letter) && marks <= text::MARKS_A_GRAPHEME {
+        if letter == '\n' || !text::is_hostile(letter) && marks <= text::MAX_MARKS_PER_GRAPHEME {
             out.push(letter);
             continue;
         }
@@ -240,7 +240,10 @@ mod tests {
         let hostile =
             json!({"a\u{202e}": "\u{1b}]0;x\u{7}\u{7f}\u{9b}31m\u{200b}\u{e0041}é", "b": tower});
         let text = text_of(&hostile);
-        assert_eq!(text.matches('\u{301}').count(), text::MARKS_A_GRAPHEME);
+        assert_eq!(
+            text.matches('\u{301}').count(),
+            text::MAX_MARKS_PER_GRAPHEME
+        );
         assert!(
             text.chars().all(|letter| !text::is_hostile(letter)),
             "{text}"

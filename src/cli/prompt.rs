@@ -206,7 +206,7 @@ fn value_of(field: &ArgumentSpec, typed: &str) -> Result<Option<Value>, String> 
         ArgumentKind::Text | ArgumentKind::Number | ArgumentKind::Integer => field.read(typed),
     };
     let value = value.map_err(wrong)?;
-    match field.complaint(&value) {
+    match field.violation(&value) {
         Some(wanted) => Err(wrong(wanted)),
         None => Ok(Some(value)),
     }

@@ -263,7 +263,7 @@ fn row(
         None => state,
     };
     let progress = match (&task.status, &task.progress) {
-        (Status::Completed, _) => task.result_words().unwrap_or_default().into_owned(),
+        (Status::Completed, _) => task.result_summary().unwrap_or_default().into_owned(),
         (Status::Failed | Status::Lost(_) | Status::Unknown(_), _) => {
             task.why().unwrap_or_default()
         }
@@ -367,7 +367,7 @@ pub(super) fn show(context: &mut Context<'_>, id: &str) -> Result<u8, Fail> {
     put("created", Some(when(task.created_at)));
     put("updated", Some(when(task.updated_at)));
     put("ended", task.settled_at.map(when));
-    put("result", task.result_words().map(Cow::into_owned));
+    put("result", task.result_summary().map(Cow::into_owned));
     put("idle limit", task.limits.idle.map(text::span));
     put("hard limit", task.limits.hard.map(text::span));
     for (key, value) in rows {

@@ -194,7 +194,7 @@ impl ArgumentSpec {
     }
 
     /// What is wrong with a value, as what it must be; `None` if nothing is seen to be.
-    pub fn complaint(&self, value: &Value) -> Option<String> {
+    pub fn violation(&self, value: &Value) -> Option<String> {
         (!self.fits(value)).then(|| self.wanted())
     }
 
@@ -390,17 +390,17 @@ mod tests {
             let spec =
                 spec(&json!({"type": "array", "items": items, "minItems": 1, "maxItems": 2}));
             assert_eq!(spec.read("g, r"), Ok(json!(["g", "r"])));
-            assert_eq!(spec.complaint(&json!(["g"])), None);
+            assert_eq!(spec.violation(&json!(["g"])), None);
             let wanted = r#"1 to 2 of "r", "g", "b""#;
             for wrong in [json!([]), json!(["r", "g", "b"]), json!(["x"]), json!("r")] {
-                assert_eq!(spec.complaint(&wrong).as_deref(), Some(wanted), "{wrong}");
+                assert_eq!(spec.violation(&wrong).as_deref(), Some(wanted), "{wrong}");
             }
         }
     }
 
     #[test]
     fn bounds_and_formats_are_said_in_one_sentence() {
-        let wrong = |property: Value, value: Value| spec(&property).complaint(&value);
+        let wrong = |property: Value, value: Value| spec(&property).violation(&value);
         let text = |more: Value| {
             let mut property = json!({"type": "string"});
             for (key, value) in more.as_object().unwrap() {

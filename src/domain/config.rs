@@ -57,7 +57,7 @@ impl ServerConfig {
     }
 
     /// Whether the other one is the same to whoever calls it: limits are told with every call.
-    pub fn is_like(&self, other: &Self) -> bool {
+    pub fn matches_except_limits(&self, other: &Self) -> bool {
         let limits = self.limits;
         *self
             == Self {

@@ -102,7 +102,7 @@ impl Elicitation {
                 }
                 continue;
             };
-            if let Some(wanted) = field.complaint(value) {
+            if let Some(wanted) = field.violation(value) {
                 complaints.push(format!("{} must be {wanted}", field.name));
                 continue;
             }
@@ -164,7 +164,7 @@ fn form(schema: &Value) -> ElicitationMode {
             field.bounds.format = text_of("format").and_then(TextFormat::read);
             // What the schema itself refuses is no default.
             let default = field.default.take();
-            field.default = default.filter(|default| field.complaint(default).is_none());
+            field.default = default.filter(|default| field.violation(default).is_none());
             if field.kind == ArgumentKind::Integer {
                 field.default = field.default.as_ref().and_then(whole);
             }
@@ -456,7 +456,7 @@ mod tests {
                     let content: Map<String, Value> = serde_json::from_str(&content).unwrap();
                     for (key, value) in &content {
                         let field = asked.fields().iter().find(|field| field.name == *key).unwrap();
-                        prop_assert_eq!(field.complaint(value), None);
+                        prop_assert_eq!(field.violation(value), None);
                     }
                 }
             }

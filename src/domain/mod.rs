@@ -53,7 +53,7 @@ pub use input::{MouseAction, UserInput};
 pub use leave_impact::LeaveImpact;
 pub use notify::{DesktopProtocol, NotifyConfig, NotifyLevel, NotifyReason, OverallProgress};
 pub use pace::Pace;
-pub use progress::{Progress, share_in, whole_percent};
+pub use progress::{Progress, fraction_in, whole_percent};
 pub use question::{Answer, OnInput, Question, QuestionSource};
 pub use record::{
     Attempt, Cursors, LinkRecord, Phase, Row, ServerCapabilities, StandaloneStream, Task,
@@ -64,7 +64,7 @@ pub use request::{
     SessionRequest, SessionRequestId, SessionResponse, SignInPage,
 };
 pub use result::{ContentBlock, Media, ResourceLink, element, is_markdown_type};
-pub use schema::{ArgumentCheck, PathSegment, ValidationError, path_text};
+pub use schema::{ArgumentCheck, PathSegment, ValidationError, path_label};
 pub use server_task::{ServerTask, TaskCapability, TaskKind, TaskState};
 pub use shape::{FieldContents, FieldSpec};
 pub use stamp::{Mono, Stamp, Wall};

@@ -23,16 +23,16 @@ impl NotifyReason {
 
 impl TaskView {
     /// What its picture is worth telling of; `None` while it goes on by itself.
-    pub fn occasion(&self) -> Option<NotifyReason> {
+    pub fn notify_reason(&self) -> Option<NotifyReason> {
         let needs_login = matches!(self.contact, Connectivity::NeedsLogin);
-        let of_task = self.task.occasion();
+        let of_task = self.task.notify_reason();
         of_task.or_else(|| needs_login.then_some(NotifyReason::NeedsYou))
     }
 }
 
 impl Task {
     /// What its status is worth telling of.
-    pub fn occasion(&self) -> Option<NotifyReason> {
+    pub fn notify_reason(&self) -> Option<NotifyReason> {
         match &self.status {
             Status::Completed | Status::Cancelled => Some(NotifyReason::Done),
             status => status.needs_you(false).then_some(NotifyReason::NeedsYou),

@@ -38,7 +38,7 @@ impl Progress {
     }
 
     /// Puts a copy where an older one stands, in its room: steps come by the hundred thousand.
-    pub fn copy_to(&self, slot: &mut Option<Self>) {
+    pub fn clone_into_slot(&self, slot: &mut Option<Self>) {
         match slot {
             Some(old) => {
                 (old.value, old.total) = (self.value, self.total);
@@ -92,7 +92,7 @@ enum What {
 /// The part of 1 that is done, as a text of the server's says it: `35%`, `30/50`, `step 3 of 10`, `3 out of 10`.
 ///
 /// A guess: nothing in MCP gives such words a meaning. `None` without such words, and where they contradict each other.
-pub fn share_in(text: &str) -> Option<f64> {
+pub fn fraction_in(text: &str) -> Option<f64> {
     let pieces = pieces(text);
     let mut found = (0..pieces.len()).filter_map(|at| share_at(&pieces, at));
     let share = found.next()?;
@@ -238,7 +238,7 @@ mod tests {
             ("worker 7: 20 of 40 in 3.5 s", 0.5),
         ];
         for (text, share) in cases {
-            let found = share_in(text);
+            let found = fraction_in(text);
             let is_it = found.is_some_and(|found| (found - share).abs() < 1e-9);
             assert!(is_it, "{text}: {found:?}, not {share}");
         }
@@ -277,13 +277,13 @@ mod tests {
             huge.as_str(),
         ];
         for text in cases {
-            assert_eq!(share_in(text), None, "{text}");
+            assert_eq!(fraction_in(text), None, "{text}");
         }
     }
 
     #[test]
     fn a_share_out_of_words_is_never_shown_as_all() {
-        assert_eq!(share_in("100%").map(whole_percent), Some(99));
+        assert_eq!(fraction_in("100%").map(whole_percent), Some(99));
         assert_eq!(whole_percent(f64::NAN), 0);
     }
 

@@ -9,7 +9,8 @@ use serde_json::{Map, Value};
 use super::{
     CheckpointConvention, ControlRequest, Entries, Era, EraReason, EventId, Limits, ModernSupport,
     NewCall, OnInput, Progress, ProtocolVersion, Question, Resumability, ServerName, ServerTask,
-    Status, TaskCapability, TaskId, TaskKind, TaskSupport, Tool, Wall, server_url, share_in, text,
+    Status, TaskCapability, TaskId, TaskKind, TaskSupport, Tool, Wall, fraction_in, server_url,
+    text,
 };
 
 /// One tool call that the user cares about.
@@ -184,12 +185,12 @@ impl Task {
     }
 
     /// The part of 1 that the server's words say is done, where no number of its does: a guess, never to be saved.
-    pub fn share_in_words(&self) -> Option<f64> {
+    pub fn fraction_in_message(&self) -> Option<f64> {
         let numbers = self.progress.as_ref();
         if self.status.is_settled() || numbers.is_some_and(|it| it.total.is_some()) {
             return None;
         }
-        share_in(self.said()?)
+        fraction_in(self.said()?)
     }
 
     /// What the server last said of how far it is, not sanitised: with a step, else of its task.
@@ -211,7 +212,7 @@ impl Task {
 
     /// What came of it in one line, once there is a result: the first line of its text; where that is a JSON object,
     /// the words in it that are meant for people, e.g. `completed 50/50`. Not sanitised.
-    pub fn result_words(&self) -> Option<Cow<'_, str>> {
+    pub fn result_summary(&self) -> Option<Cow<'_, str>> {
         let line = self.result_line.as_deref()?;
         let step = || match &self.progress {
             Some(Progress {

@@ -24,7 +24,7 @@ pub enum PathSegment {
 }
 
 /// A path as people write it: `address.lines[0]`; not sanitised.
-pub fn path_text(path: &[PathSegment]) -> String {
+pub fn path_label(path: &[PathSegment]) -> String {
     let mut line = String::new();
     for step in path {
         match step {
@@ -62,7 +62,7 @@ impl fmt::Display for ValidationError {
         if self.path.is_empty() {
             return write!(f, "the arguments {}", self.words);
         }
-        write!(f, "{} {}", path_text(&self.path), self.words)
+        write!(f, "{} {}", path_label(&self.path), self.words)
     }
 }
 
@@ -345,7 +345,7 @@ fn tell(error: &SchemaError<'_>, within: usize, found: &mut Vec<ValidationError>
                 let of_what = if path.is_empty() {
                     "is not an argument of this tool".to_owned()
                 } else {
-                    format!("is not asked for in {}", path_text(&path))
+                    format!("is not asked for in {}", path_label(&path))
                 };
                 say(&beneath(name), of_what);
             }

@@ -38,7 +38,7 @@ const HOPS: usize = 8;
 
 impl Tool {
     /// What a form asks for, in the order of the schema.
-    pub fn shapes(&self) -> Vec<FieldSpec> {
+    pub fn form_fields(&self) -> Vec<FieldSpec> {
         let root: Value = serde_json::from_str(&self.input_schema).unwrap_or_default();
         let mut reader = Reader {
             root: &root,
@@ -160,7 +160,7 @@ mod tests {
 
     fn shapes(schema: &Value) -> Vec<FieldSpec> {
         let tool = Tool::taking(schema);
-        tool.shapes()
+        tool.form_fields()
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub enum Status {
 
 impl Status {
     /// Every word of a status, in the order of the variants.
-    pub const WORDS: [&'static str; 8] = [
+    pub const LABELS: [&'static str; 8] = [
         "running",
         "input-required",
         "paused",
@@ -56,7 +56,7 @@ impl Status {
     }
 
     /// The word of its row and of its group on the screen.
-    pub fn row_word(&self) -> &'static str {
+    pub fn row_label(&self) -> &'static str {
         match self {
             Self::InputRequired => "asks",
             Self::Completed => "done",
@@ -417,6 +417,6 @@ mod tests {
             Status::Lost(LostReason::GivenUp),
             Status::Unknown(UnknownReason::NoIds),
         ];
-        assert_eq!(all.map(|status| status.label()), Status::WORDS);
+        assert_eq!(all.map(|status| status.label()), Status::LABELS);
     }
 }

@@ -8,14 +8,14 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 /// What stands where something was removed, so that a removal is seen.
 const MARK: char = '\u{FFFD}';
 /// Combining marks kept on one letter; real scripts need at most four.
-pub const MARKS_A_GRAPHEME: usize = 8;
+pub const MAX_MARKS_PER_GRAPHEME: usize = 8;
 /// One of them says whether the sign before it is drawn as text or in colours: a sign of one column or of two, as each
 /// terminal likes. Without it they agree, and nothing is hidden by its going.
 const SELECTORS: [char; 2] = ['\u{FE0E}', '\u{FE0F}'];
 
 /// Bytes kept of a text that a server writes for people: more than a screen holds, little enough that every row, log
 /// line and error of a session may be as long.
-pub const SAID_BYTES: usize = 16 * 1024;
+pub const SERVER_TEXT_BYTES: usize = 16 * 1024;
 
 /// Bytes kept of a name that a server gives, of a logger or a title; no column shows a tenth of it.
 pub const NAME_BYTES: usize = 1024;
@@ -77,7 +77,7 @@ fn clean(text: &str, keep_lines: bool) -> Cow<'_, str> {
                 '\r' if grapheme.len() > 1 => {}
                 '\n' | '\r' if !keep_lines => out.push(' '),
                 '\t' => out.push_str(if keep_lines { "    " } else { " " }),
-                _ if place > MARKS_A_GRAPHEME => {
+                _ if place > MAX_MARKS_PER_GRAPHEME => {
                     out.push(MARK);
                     break;
                 }
@@ -143,7 +143,7 @@ pub fn cut<'t>(text: &'t str, columns: usize, ending: &str) -> Cow<'t, str> {
 
 /// Cuts clean names to `columns` so that no two that differ look the same: at the end, else in the middle, else before
 /// where they begin to differ; what is still alike gets its number.
-pub fn cut_apart(names: &[&str], columns: usize, ending: &str) -> Vec<String> {
+pub fn cut_distinct(names: &[&str], columns: usize, ending: &str) -> Vec<String> {
     let whole: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let mut shown: Vec<String> = names
         .iter()
@@ -283,7 +283,7 @@ fn distance(one: &str, other: &str) -> usize {
 }
 
 /// Words that others follow: with a full stop where they end with nothing of the kind.
-pub fn sentence(words: &str) -> Cow<'_, str> {
+pub fn with_period(words: &str) -> Cow<'_, str> {
     let words = words.trim_end();
     match words.chars().next_back() {
         Some(last) if last.is_alphanumeric() || ")]\"'`".contains(last) => {
@@ -367,7 +367,7 @@ pub fn span(duration: Duration) -> String {
 }
 
 /// Time left, rounded so that it does not flicker: `~4 s`, `~40 s`, `~3 min`, `~2 h`.
-pub fn left(duration: Duration) -> String {
+pub fn time_left(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {
         0..10 => format!("~{} s", seconds.max(1)),
@@ -378,7 +378,7 @@ pub fn left(duration: Duration) -> String {
 }
 
 /// Reads `90s`, `10m`, `2h`, `7d`, `500ms`. A bare number is refused: who means days must not get seconds.
-pub fn read_duration(text: &str) -> Result<Duration, String> {
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("{text:?} is not a duration; write it as 90s, 10m, 2h or 7d");
     let end = text
         .find(|letter: char| !letter.is_ascii_digit())
@@ -401,7 +401,7 @@ pub fn read_duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A length of time as [`read_duration`] takes it, whole: `90s`, `10m`, `500ms`.
+/// A length of time as [`parse_duration`] takes it, whole: `90s`, `10m`, `500ms`.
 pub fn duration(length: Duration) -> String {
     let ms = length.as_millis();
     let units = [
@@ -452,7 +452,7 @@ mod tests {
             ),
             (&["production", "staging"], 6, &["produ…", "stagi…"]),
         ] {
-            assert_eq!(cut_apart(names, columns, "…"), shown);
+            assert_eq!(cut_distinct(names, columns, "…"), shown);
         }
     }
 
@@ -473,11 +473,11 @@ mod tests {
     }
 
     #[test]
-    fn words_that_others_follow_end_like_a_sentence() {
-        assert_eq!(sentence("Which release"), "Which release.");
-        assert_eq!(sentence("Deploy (all)  "), "Deploy (all).");
+    fn words_that_others_follow_end_like_a_with_period() {
+        assert_eq!(with_period("Which release"), "Which release.");
+        assert_eq!(with_period("Deploy (all)  "), "Deploy (all).");
         for whole in ["Roll out?", "Now!", "So it is.", "pick one:", ""] {
-            assert_eq!(sentence(whole), whole);
+            assert_eq!(with_period(whole), whole);
         }
     }
 
@@ -492,7 +492,7 @@ mod tests {
         ] {
             let length = Duration::from_millis(ms);
             assert_eq!(duration(length), words);
-            assert_eq!(read_duration(words), Ok(length));
+            assert_eq!(parse_duration(words), Ok(length));
         }
     }
 
@@ -574,14 +574,14 @@ mod tests {
         for (seconds, shown) in spans {
             assert_eq!(span(Duration::from_secs(seconds)), shown);
         }
-        assert_eq!(left(Duration::from_secs(170)), "~3 min");
+        assert_eq!(time_left(Duration::from_secs(170)), "~3 min");
     }
 
     #[test]
     fn lengths_of_time_read_as_people_write_them() {
         for (text, seconds) in [("90s", 90), ("10m", 600), ("2h", 7200), ("7d", 604_800)] {
             assert_eq!(
-                read_duration(text),
+                parse_duration(text),
                 Ok(Duration::from_secs(seconds)),
                 "{text}"
             );
@@ -598,7 +598,7 @@ mod tests {
             "9999999999d",
             "é",
         ] {
-            assert!(read_duration(text).is_err(), "{text}");
+            assert!(parse_duration(text).is_err(), "{text}");
         }
     }
 
@@ -623,7 +623,7 @@ mod tests {
             columns in 5_usize..12,
         ) {
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            let shown = cut_apart(&names, columns, "~");
+            let shown = cut_distinct(&names, columns, "~");
             let mut apart = shown.clone();
             apart.sort();
             apart.dedup();

@@ -172,14 +172,14 @@ impl Tool {
     /// What is wrong with arguments for this tool, one sentence each; empty when nothing is seen to be.
     ///
     /// Checks presence, the simple types, their bounds and enums; the server checks the rest.
-    pub fn complaints(&self, arguments: &Map<String, Value>) -> Vec<String> {
-        let complaints = self.plain_complaints(arguments);
+    pub fn argument_errors(&self, arguments: &Map<String, Value>) -> Vec<String> {
+        let complaints = self.basic_errors(arguments);
         complaints.iter().map(ToString::to_string).collect()
     }
 
     /// The same, and all else that the schema says.
     pub fn check(&self, arguments: &Map<String, Value>) -> ArgumentCheck {
-        let mut complaints = self.plain_complaints(arguments);
+        let mut complaints = self.basic_errors(arguments);
         let value = Value::Object(arguments.clone());
         match schema::check(&self.input_schema, &value) {
             Ok(found) => {
@@ -207,14 +207,14 @@ impl Tool {
 
     /// Whether its server marks it as a tool that destroys something each time. Only such a repeat asks first: whoever
     /// asks for one has named what is to run again.
-    pub fn may_harm_again(&self) -> bool {
+    pub fn is_unsafe_to_repeat(&self) -> bool {
         let is_said = |hint: Option<bool>| hint == Some(true);
         is_said(self.destructive) && !is_said(self.read_only) && !is_said(self.idempotent)
     }
 
     /// Why a repeat of it is asked for, in words that go on after the name of its server. Of a tool that nobody knows
     /// any more its server says nothing.
-    pub fn doubt_of_repeat(tool: Option<&Self>) -> &'static str {
+    pub fn repeat_warning(tool: Option<&Self>) -> &'static str {
         match tool.and_then(|tool| tool.destructive) {
             Some(true) => "calls this tool destructive",
             _ => "does not say that repeating this tool is harmless",
@@ -234,7 +234,7 @@ impl Tool {
         .collect()
     }
 
-    fn plain_complaints(&self, arguments: &Map<String, Value>) -> Vec<ValidationError> {
+    fn basic_errors(&self, arguments: &Map<String, Value>) -> Vec<ValidationError> {
         let mut complaints = Vec::new();
         let schema = self.schema();
         let specs = self.arguments();
@@ -245,7 +245,7 @@ impl Tool {
                 }
                 // Servers in Python take null for what is left out.
                 Some(value) if !value.is_null() => {
-                    if let Some(wanted) = spec.complaint(value) {
+                    if let Some(wanted) = spec.violation(value) {
                         complaints
                             .push(ValidationError::of(&spec.name, format!("must be {wanted}")));
                     }
@@ -513,7 +513,7 @@ mod tests {
             &json!({"required": ["n"], "additionalProperties": false, "properties": {
             "n": {"type": "integer"}, "mode": {"enum": ["a"]}}}),
         );
-        let complaints = |args: Value| tool.complaints(args.as_object().unwrap());
+        let complaints = |args: Value| tool.argument_errors(args.as_object().unwrap());
         assert_eq!(complaints(json!({})), ["n is missing"]);
         assert_eq!(complaints(json!({"n": "5"})), ["n must be a whole number"]);
         assert_eq!(
@@ -531,7 +531,7 @@ mod tests {
     fn refuses_arguments_that_a_schema_does_not_list() {
         let steps = json!({"steps": {"type": "integer"}, "name": {"type": "string"}});
         let complaints = |schema: Value, args: Value| {
-            Tool::taking(&schema).complaints(args.as_object().unwrap())
+            Tool::taking(&schema).argument_errors(args.as_object().unwrap())
         };
         assert_eq!(
             complaints(json!({"properties": steps}), json!({"step": 5, "zebra": 1})),

@@ -126,7 +126,7 @@ impl Hooks {
     /// that the task was there before this driver, so that its first picture is no news.
     pub(super) fn look_at(&mut self, view: &TaskView, is_known: bool) {
         let id = &view.task.id;
-        if view.contact != Connectivity::NeedsLogin || view.task.occasion().is_some() {
+        if view.contact != Connectivity::NeedsLogin || view.task.notify_reason().is_some() {
             self.needs_login.remove(id);
             return;
         }

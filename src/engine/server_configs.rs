@@ -88,7 +88,7 @@ impl KnownConfigs {
             let name = server.name.clone();
             let other = match self.listed.get(&name) {
                 Some(listed) if is_theirs(listed) => None,
-                Some(listed) if listed.server.is_like(&server) => continue,
+                Some(listed) if listed.server.matches_except_limits(&server) => continue,
                 Some(listed) => Some(format!("from {}", listed.file)),
                 None if self.own.as_ref() == Some(&file) => None,
                 None => {

@@ -1280,7 +1280,10 @@ impl Link {
         {
             let price = LeaveImpact::of_task(&active.task).map(|price| price.at(self.now.wall));
             let mut view = active.view(self.contact(active), price);
-            view.guess = view.task.share_in_words().filter(|_| self.reads_progress);
+            view.guess = view
+                .task
+                .fraction_in_message()
+                .filter(|_| self.reads_progress);
             views.push(view);
         }
         for view in &views {

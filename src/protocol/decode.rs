@@ -330,7 +330,7 @@ fn read(envelope: Envelope<'_>) -> Option<Incoming<'_>> {
 
 /// A text that a server writes for people, as much of it as is kept.
 fn said(whole: Cow<'_, str>) -> Cow<'_, str> {
-    text::bounded(whole, text::SAID_BYTES)
+    text::bounded(whole, text::SERVER_TEXT_BYTES)
 }
 
 /// An error of whatever shape: an answer that says no in a strange way is an answer all the same.
@@ -665,7 +665,8 @@ mod tests {
     #[test]
     fn of_a_long_text_the_beginning_is_kept() {
         let long = "x".repeat(1 << 20);
-        let kept = |text: &str| text.len() < text::SAID_BYTES + 100 && text.contains("left out");
+        let kept =
+            |text: &str| text.len() < text::SERVER_TEXT_BYTES + 100 && text.contains("left out");
         let step = format!(
             r#"{{"method":"notifications/progress","params":{{"progressToken":"a","progress":1,"message":"{long}"}}}}"#
         );

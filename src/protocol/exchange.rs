@@ -177,5 +177,5 @@ pub struct RpcError {
 /// A text that a server writes for people, as much of it as is kept.
 pub(super) fn said<'de, D: serde::Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     let whole = Cow::<'de, str>::deserialize(from)?;
-    Ok(text::bounded(whole, text::SAID_BYTES).into_owned())
+    Ok(text::bounded(whole, text::SERVER_TEXT_BYTES).into_owned())
 }

@@ -118,7 +118,7 @@ impl From<Wire<'_>> for TaskObject {
             message: wire
                 .status_message
                 .filter(|message| !message.is_empty())
-                .map(|said| text::bounded(Cow::Owned(said), text::SAID_BYTES).into_owned()),
+                .map(|said| text::bounded(Cow::Owned(said), text::SERVER_TEXT_BYTES).into_owned()),
             ttl_ms: wire.ttl.and_then(milliseconds),
             poll_ms: wire.poll_interval.and_then(milliseconds),
             updated: wire.last_updated_at.map(name),
@@ -325,7 +325,7 @@ mod tests {
         let updated = named("t").and_then(|task| task.updated).unwrap();
         assert!(updated.len() < text::NAME_BYTES + 100, "{}", updated.len());
         let said = named("t").and_then(|task| task.message).unwrap();
-        assert!(said.len() < text::SAID_BYTES + 100, "{}", said.len());
+        assert!(said.len() < text::SERVER_TEXT_BYTES + 100, "{}", said.len());
         let mut requests = serde_json::Map::new();
         requests.insert(long, serde_json::json!({"method": "m"}));
         for number in 0..1000 {

@@ -66,8 +66,11 @@ fn error_in(body: &[u8]) -> Option<RpcError> {
     }
     Some(RpcError {
         code: code.unwrap_or_default(),
-        message: text::bounded(Cow::Borrowed(words.unwrap_or_default()), text::SAID_BYTES)
-            .into_owned(),
+        message: text::bounded(
+            Cow::Borrowed(words.unwrap_or_default()),
+            text::SERVER_TEXT_BYTES,
+        )
+        .into_owned(),
         data: error.get("data").cloned(),
     })
 }
@@ -180,7 +183,7 @@ mod tests {
         let body = format!(r#"{{"error":{{"code":1,"message":"{long}"}}}}"#);
         let refusal = read(StatusCode::BAD_GATEWAY, &HeaderMap::new(), body.as_bytes());
         let (error, said) = (refusal.error.unwrap(), refusal.said.unwrap());
-        assert!(error.message.len() < text::SAID_BYTES + 100);
+        assert!(error.message.len() < text::SERVER_TEXT_BYTES + 100);
         assert!(said.len() <= SAID_CHARS);
     }
 

@@ -60,7 +60,7 @@ pub(crate) fn state_of(
     let contact = task_row.view.contact.at(now);
     match &task.status {
         Status::Completed => {
-            return Shown::new(glyphs.done, task.status.row_word(), Role::Done);
+            return Shown::new(glyphs.done, task.status.row_label(), Role::Done);
         }
         Status::Failed => return Shown::new(glyphs.failed, "failed", Role::Failed),
         Status::Cancelled => return Shown::new(glyphs.cancelled, "cancelled", Role::Cancelled),
@@ -69,7 +69,7 @@ pub(crate) fn state_of(
         Status::InputRequired => {
             let asked_at = task.open_question().map(|question| question.asked_at);
             let age = coarse(now.wall.since(asked_at.unwrap_or(task.updated_at)));
-            let word = task.status.row_word();
+            let word = task.status.row_label();
             return Shown::new(glyphs.asks, format!("{word} {age}"), Role::Needs);
         }
         Status::Paused | Status::Running => {}

@@ -8,7 +8,7 @@ use longhaul::{
     Config, Imported, Saved, SavedTask,
     domain::{
         CheckpointConvention, Chord, Elicitation, HistoryEntry, LinkRecord, Task, Tool,
-        text::{clean_block, clean_line, duration, is_hostile, read_duration, truncate, width},
+        text::{clean_block, clean_line, duration, is_hostile, parse_duration, truncate, width},
     },
     protocol::{self, ExchangeEvent, Incoming},
     term::keys::Keys,
@@ -123,12 +123,12 @@ pub(crate) fn shapes(data: &[u8]) {
 
 fn fields(tool: &Tool, typed: &str) {
     let _ = tool.header_fault();
-    let _ = tool.complaints(&Map::new());
+    let _ = tool.argument_errors(&Map::new());
     let _ = (tool.check(&Map::new()), tool.hints());
     for field in tool.arguments() {
         let _ = (field.label(0), field.wanted());
         if let Ok(value) = field.read(typed) {
-            let _ = field.complaint(&value);
+            let _ = field.violation(&value);
         }
     }
 }
@@ -177,7 +177,7 @@ pub(crate) fn form(data: &[u8]) {
 /// Words of a server on their way to the screen.
 pub(crate) fn text(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    let _ = read_duration(&text);
+    let _ = parse_duration(&text);
     let (line, block) = (clean_line(&text), clean_block(&text));
     assert!(!line.chars().any(is_hostile), "{line:?}");
     assert!(

@@ -214,7 +214,7 @@ fn the_list_is_grouped_by_need_by_server_or_by_status() {
                     assert!(match title.unwrap() {
                         Title::Need(group) => task_row.home == *group,
                         Title::Server(server) => task.server == *server,
-                        Title::Status(word) => task.status.row_word() == *word,
+                        Title::Status(word) => task.status.row_label() == *word,
                     });
                     left -= 1;
                 }

@@ -745,7 +745,7 @@ fn passed_over(state: &State) -> String {
     let why = if statuses.iter().all(|status| status.is_settled()) {
         format!("{have} ended")
     } else {
-        let mut words: Vec<&str> = statuses.iter().map(|status| status.row_word()).collect();
+        let mut words: Vec<&str> = statuses.iter().map(|status| status.row_label()).collect();
         words.sort_unstable();
         words.dedup();
         words.join(", ")

@@ -20,7 +20,7 @@ use super::{
 pub(super) fn read_limit(typed: &str) -> Result<Option<Duration>, String> {
     match typed.trim() {
         "" | "off" => Ok(None),
-        typed => text::read_duration(typed).map(Some),
+        typed => text::parse_duration(typed).map(Some),
     }
 }
 
@@ -379,12 +379,12 @@ pub(super) fn send(
     };
     if form.origin.is_some()
         && !form.is_agreed
-        && form.tool.as_ref().is_some_and(Tool::may_harm_again)
+        && form.tool.as_ref().is_some_and(Tool::is_unsafe_to_repeat)
     {
         let menu = Menu::Repeat {
             server,
             tool: form.tool_name.clone(),
-            doubt: Tool::doubt_of_repeat(form.tool.as_ref()),
+            doubt: Tool::repeat_warning(form.tool.as_ref()),
             is_unchecked,
         };
         return open_menu(state, menu);

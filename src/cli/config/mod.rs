@@ -298,7 +298,7 @@ impl Reading<'_> {
     }
 
     fn limit(&mut self, key: &str, value: &Spanned<DeValue<'_>>, limit: &mut Option<Duration>) {
-        *limit = self.text(key, value, text::read_duration).or(*limit);
+        *limit = self.text(key, value, text::parse_duration).or(*limit);
     }
 }
 

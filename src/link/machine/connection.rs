@@ -321,7 +321,7 @@ impl Link {
         match refusal.status {
             300..=399 => format!(
                 "{name} at {url} leads elsewhere: {}",
-                text::clean_line(refusal.said.as_deref().unwrap_or(why))
+                text::clean_line(refusal.server_text.as_deref().unwrap_or(why))
             ),
             200..=299 => format!(
                 "{name} answered at {url}, but not as an MCP server ({why}); is the URL right?"
@@ -537,7 +537,7 @@ impl Link {
             _ if !matches!(in_flight.kind, RequestKind::Handshake { .. })
                 && Self::disproves_era(in_flight.is_modern, &refusal) =>
             {
-                self.renegotiate(in_flight, refusal.said.as_deref());
+                self.renegotiate(in_flight, refusal.server_text.as_deref());
                 self.in_flight_lost(in_flight, &refusal);
             }
             _ if self.wants_new_wire(in_flight, &refusal) => {
@@ -553,7 +553,7 @@ impl Link {
                     && !self.is_of_no_session(in_flight) =>
             {
                 if in_flight.session_number == self.record.session_number {
-                    self.doubt_session(refusal.said.as_deref());
+                    self.doubt_session(refusal.server_text.as_deref());
                 }
                 self.in_flight_lost(in_flight, &refusal);
             }
@@ -673,7 +673,7 @@ impl Link {
             }
             RequestKind::ListTools { .. } => match refusal {
                 Some(refusal) if refusal.status < 500 => {
-                    let message = refusal.said.unwrap_or(why);
+                    let message = refusal.server_text.unwrap_or(why);
                     self.tools_refused(&RpcError {
                         code: i64::from(refusal.status),
                         message,
@@ -703,7 +703,12 @@ impl Link {
                 self.look_failed(id, refusal.and_then(|refusal| refusal.retry_after));
             }
             RequestKind::Pause(id) if refusal.is_some() => {
-                self.control_refused(id, &refusal.and_then(|refusal| refusal.said).unwrap_or(why));
+                self.control_refused(
+                    id,
+                    &refusal
+                        .and_then(|refusal| refusal.server_text)
+                        .unwrap_or(why),
+                );
             }
             // A server that refuses the cancel has heard it; the limit says that it did not react.
             RequestKind::Cancel(_) if refusal.is_some() => {}

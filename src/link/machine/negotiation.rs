@@ -209,7 +209,7 @@ impl Link {
     /// The server refused `server/discover` or answered it with an error.
     pub(super) fn discover_refused(&mut self, refusal: &HttpError) {
         let error = refusal.error.as_ref();
-        let said = refusal.said.clone().unwrap_or_default();
+        let said = refusal.server_text.clone().unwrap_or_default();
         match (refusal.status, error.map(|error| error.code)) {
             (401 | 403, _) => {
                 self.connection = ConnectionState::Disconnected;

@@ -450,7 +450,7 @@ impl Link {
         let arguments = serde_json::from_str(&active.task.arguments).unwrap_or_default();
         let is_first = active.phase() == Phase::Queued && active.task.attempts_made() == 1;
         let complaints = if is_first && !active.is_unchecked {
-            tool.complaints(&arguments)
+            tool.argument_errors(&arguments)
         } else {
             Vec::new()
         };

@@ -786,7 +786,7 @@ impl Link {
             }
             _ if is_disproved => {
                 self.requeue(id, refusal);
-                self.renegotiate(in_flight, refusal.said.as_deref());
+                self.renegotiate(in_flight, refusal.server_text.as_deref());
             }
             400 | 404 => {
                 let error = refusal.error.clone().unwrap_or_default();
@@ -830,7 +830,7 @@ impl Link {
         let is_probe = matches!(line, StreamState::Asking { is_probe: true, .. });
         let is_call = matches!(line, StreamState::Calling(_));
         active.skip_to = None;
-        let said = refusal.said.clone();
+        let said = refusal.server_text.clone();
         match refusal.status {
             401 | 403 => {
                 if is_call {

@@ -103,7 +103,7 @@ fn message_lines(form: &QuestionForm, room: usize) -> Vec<String> {
     if lines.is_empty() {
         lines.push("(no message)".to_owned());
     }
-    if let ElicitationMode::Form { warnings, .. } = &form.asked.wanted {
+    if let ElicitationMode::Form { warnings, .. } = &form.asked.mode {
         let warnings = warnings.iter().map(|warning| text::clean_line(warning));
         lines.extend(warnings.flat_map(|warning| wrap(&warning, room)));
     }

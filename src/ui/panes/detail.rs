@@ -190,7 +190,7 @@ fn facts(state: &State, task_row: &TaskRow, now: Stamp) -> Vec<(&'static str, St
             Role::Failed,
         ));
     }
-    if let Some(line) = task.result_words() {
+    if let Some(line) = task.result_summary() {
         let size = task
             .result_bytes
             .map_or(String::new(), |size| format!(" ({})", text::bytes(size)));

@@ -180,7 +180,7 @@ fn server_names(state: &State, column: Column, more: &str) -> BTreeMap<String, S
         return BTreeMap::new();
     }
     let clean: Vec<&str> = clean.iter().map(AsRef::as_ref).collect();
-    let shown = text::cut_apart(&clean, room, more);
+    let shown = text::cut_distinct(&clean, room, more);
     names.map(str::to_owned).zip(shown).collect()
 }
 
@@ -339,7 +339,7 @@ fn progress(
     }
     match &task.status {
         Status::Completed => {
-            let line = task.result_words().unwrap_or("done".into());
+            let line = task.result_summary().unwrap_or("done".into());
             cell.put(0, 0, &text::clean_line(&line), Role::Plain);
         }
         Status::Failed => {
@@ -592,7 +592,7 @@ fn end(
         .filter(|_| task.status == Status::InputRequired)
         .and_then(ServerTask::expires_at);
     match (left, until) {
-        (Some(left), _) => put(canvas, y, column, &text::left(left), Role::Plain),
+        (Some(left), _) => put(canvas, y, column, &text::time_left(left), Role::Plain),
         (None, Some(at)) => {
             let at = state.clock_short(at, now);
             // An hour of one digit, so that it is not taken for the time at which something ended.

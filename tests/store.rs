@@ -188,7 +188,7 @@ fn rich_rows() -> Vec<Row> {
     let mut lost = task(3);
     lost.status = Status::Lost(LostReason::SessionGone {
         after_restart: true,
-        said: Some("no such session".into()),
+        server_text: Some("no such session".into()),
     });
     let mut unknown = task(4);
     unknown.status = Status::Unknown(UnknownReason::HttpStatus(502));
@@ -848,7 +848,7 @@ fn any_task() -> impl Strategy<Value = Task> {
         Just(Status::Cancelled),
         Just(Status::Unknown(UnknownReason::NoIds)),
         prop::option::of(any::<String>())
-            .prop_map(|said| Status::Lost(LostReason::ReplayGone { said })),
+            .prop_map(|said| Status::Lost(LostReason::ReplayGone { server_text: said })),
     ];
     let value = prop::option::of((0.0..1e15_f64).prop_map(|value| value));
     (texts, status, value, any::<i64>(), any::<bool>()).prop_map(

@@ -737,7 +737,7 @@ async fn a_refusal_brings_status_words_and_error() {
             status,
             retry_after: None,
             error,
-            said: said.map(str::to_owned),
+            server_text: said.map(str::to_owned),
         };
         assert_eq!(
             refusal(format!("HTTP/1.1 {answer}")).await,

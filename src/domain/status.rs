@@ -106,12 +106,14 @@ pub enum LostReason {
         /// Whether connections were refused just before, so that a restart is the likely cause.
         after_restart: bool,
         /// The server's words, if it said any.
-        said: Option<String>,
+        #[serde(rename = "said")]
+        server_text: Option<String>,
     },
     /// The session is there, but the server no longer replays the stream that carries the result.
     ReplayGone {
         /// The server's words, or how it showed that.
-        said: Option<String>,
+        #[serde(rename = "said")]
+        server_text: Option<String>,
     },
     /// The server sent more at once than is taken; asked again, it would send the same.
     TooMuch {
@@ -131,7 +133,8 @@ pub enum LostReason {
     /// The server no longer knows its own task, although its time to live was not over.
     TaskGone {
         /// The server's words, if it said any.
-        said: Option<String>,
+        #[serde(rename = "said")]
+        server_text: Option<String>,
     },
     /// The time to live of the server task is over.
     TaskExpired,
@@ -144,19 +147,19 @@ impl fmt::Display for LostReason {
         let said = match self {
             Self::SessionGone {
                 after_restart: true,
-                said,
+                server_text: said,
             } => {
                 f.write_str("the server was restarted and its session with this call is gone")?;
                 said
             }
             Self::SessionGone {
                 after_restart: false,
-                said,
+                server_text: said,
             } => {
                 f.write_str("the server no longer knows the session of this call")?;
                 said
             }
-            Self::ReplayGone { said } => {
+            Self::ReplayGone { server_text: said } => {
                 f.write_str("the server no longer replays the stream of this call")?;
                 said
             }
@@ -181,7 +184,7 @@ impl fmt::Display for LostReason {
                     text::clean_line(why)
                 );
             }
-            Self::TaskGone { said } => {
+            Self::TaskGone { server_text: said } => {
                 f.write_str("the server no longer knows its task")?;
                 said
             }

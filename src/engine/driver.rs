@@ -1642,7 +1642,7 @@ fn refused_here() -> ExchangeEvent {
         status: 401,
         retry_after: None,
         error: None,
-        said: None,
+        server_text: None,
     }))
 }
 

@@ -149,7 +149,7 @@ pub struct HttpError {
     /// A JSON-RPC error in the body.
     pub error: Option<RpcError>,
     /// The beginning of a text body, or the error's message: the server's words, not yet sanitised.
-    pub said: Option<String>,
+    pub server_text: Option<String>,
 }
 
 impl HttpError {

@@ -358,7 +358,7 @@ impl Inner {
                             status: status.as_u16(),
                             retry_after: None,
                             error: None,
-                            said: Some(self.secrets.mask(&said).into_owned()),
+                            server_text: Some(self.secrets.mask(&said).into_owned()),
                         })));
                     }
                 }
@@ -383,7 +383,8 @@ impl Inner {
                     }
                     Ok(_) | Err(None) => {}
                     Err(words) => {
-                        refusal.said = words.map(|words| self.secrets.mask(&words).into_owned());
+                        refusal.server_text =
+                            words.map(|words| self.secrets.mask(&words).into_owned());
                     }
                 }
             }
@@ -418,7 +419,7 @@ impl Inner {
             status: StatusCode::UNAUTHORIZED.as_u16(),
             retry_after: None,
             error: None,
-            said: Some(format!(
+            server_text: Some(format!(
                 "not asked: the id of the last event holds {missing}, which was not given here"
             )),
         })))

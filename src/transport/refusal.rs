@@ -36,7 +36,7 @@ pub(super) fn read(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Http
         status: status.as_u16(),
         retry_after: retry_after(headers),
         error,
-        said,
+        server_text: said,
     }
 }
 
@@ -174,7 +174,7 @@ mod tests {
     }
 
     fn said(body: &[u8]) -> Option<String> {
-        read(StatusCode::BAD_GATEWAY, &HeaderMap::new(), body).said
+        read(StatusCode::BAD_GATEWAY, &HeaderMap::new(), body).server_text
     }
 
     #[test]
@@ -182,7 +182,7 @@ mod tests {
         let long = "x".repeat(40_000);
         let body = format!(r#"{{"error":{{"code":1,"message":"{long}"}}}}"#);
         let refusal = read(StatusCode::BAD_GATEWAY, &HeaderMap::new(), body.as_bytes());
-        let (error, said) = (refusal.error.unwrap(), refusal.said.unwrap());
+        let (error, said) = (refusal.error.unwrap(), refusal.server_text.unwrap());
         assert!(error.message.len() < text::SERVER_TEXT_BYTES + 100);
         assert!(said.len() <= SAID_CHARS);
     }
@@ -204,7 +204,7 @@ mod tests {
                     data: None,
                 })
             );
-            assert_eq!(refusal.said.as_deref(), Some("Session not found"));
+            assert_eq!(refusal.server_text.as_deref(), Some("Session not found"));
         }
     }
 

@@ -349,7 +349,7 @@ impl Tapped {
             | ExchangeEvent::Untrusted { why } => why,
             ExchangeEvent::TooLarge { .. } => "it was too large",
             ExchangeEvent::Refused(refusal) => {
-                let said = refusal.said.as_deref().unwrap_or_default();
+                let said = refusal.server_text.as_deref().unwrap_or_default();
                 return self.end(
                     Direction::Received,
                     &format!("HTTP {} {said}", refusal.status),

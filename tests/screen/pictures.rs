@@ -517,7 +517,7 @@ fn every_state(size: (u16, u16), look: Look) -> Screen {
     }
     let mut view = named("aaaaa5", "lost without a restart");
     view.task.status = Status::Lost(LostReason::ReplayGone {
-        said: Some("no such event in the store, it was cleaned at midnight".to_owned()),
+        server_text: Some("no such event in the store, it was cleaned at midnight".to_owned()),
     });
     views.push(settled(view.clone(), view.task.status.clone(), 3 * HOUR));
     let mut view = named("bbbbb2", "sign in first");

@@ -232,7 +232,7 @@ pub(crate) fn morning() -> Vec<TaskView> {
         lost,
         Status::Lost(LostReason::SessionGone {
             after_restart: true,
-            said: None,
+            server_text: None,
         }),
         9 * HOUR,
     );

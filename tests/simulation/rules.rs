@@ -86,7 +86,7 @@ fn refused(status: u16) -> ExchangeEvent {
         status,
         retry_after: None,
         error: None,
-        said: None,
+        server_text: None,
     }))
 }
 
@@ -1013,7 +1013,7 @@ fn retry_after_and_the_retry_of_the_stream_are_minimums() {
             status: 503,
             retry_after: Some(Duration::from_secs(90)),
             error: None,
-            said: None,
+            server_text: None,
         })),
     );
     bench.secs(89);

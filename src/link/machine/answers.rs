@@ -505,7 +505,7 @@ pub(super) fn as_refusal(error: RpcError) -> protocol::HttpError {
     protocol::HttpError {
         status: 400,
         retry_after: None,
-        said: Some(error.message.clone()),
+        server_text: Some(error.message.clone()),
         error: Some(error),
     }
 }

@@ -392,7 +392,7 @@ impl Link {
     /// 401 or 403: every task keeps its place until a person brought credentials.
     pub(super) fn auth_refused(&mut self, refusal: &HttpError) {
         let said = refusal
-            .said
+            .server_text
             .as_deref()
             .map(|said| format!(": {said}"))
             .unwrap_or_default();
@@ -472,7 +472,7 @@ impl Link {
                     status: 400,
                     retry_after: None,
                     error: None,
-                    said: said.map(str::to_owned),
+                    server_text: said.map(str::to_owned),
                 };
                 self.requeue(&id, &refusal);
                 continue;
@@ -498,7 +498,7 @@ impl Link {
             let after_restart = self.reachability.was_refused_lately(self.now, last_byte);
             let reason = LostReason::SessionGone {
                 after_restart,
-                said: said.map(str::to_owned),
+                server_text: said.map(str::to_owned),
             };
             if matches!(active.stream, StreamState::Open { .. }) {
                 // No finished result is lost: what is on its way on an open stream may still come.

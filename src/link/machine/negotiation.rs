@@ -304,7 +304,7 @@ impl Link {
             status: 400,
             retry_after: None,
             error: None,
-            said: None,
+            server_text: None,
         };
         self.handshake_failed(why, Some(&refusal));
     }
@@ -352,7 +352,7 @@ impl Link {
             status: 200,
             retry_after: None,
             error: None,
-            said: None,
+            server_text: None,
         };
         self.handshake_failed(why, Some(&refusal));
     }
@@ -547,7 +547,9 @@ impl Link {
                 TaskKind::Extension => self.record.has_extension(),
             };
             let gone = match &active.task.server_task {
-                Some(task) if !is_spoken(task.kind) => LostReason::TaskGone { said: now_speaks() },
+                Some(task) if !is_spoken(task.kind) => LostReason::TaskGone {
+                    server_text: now_speaks(),
+                },
                 Some(_) => continue,
                 None => {
                     let is_out = matches!(active.stream, StreamState::Waiting { .. });
@@ -556,7 +558,7 @@ impl Link {
                     }
                     LostReason::SessionGone {
                         after_restart: false,
-                        said: now_speaks(),
+                        server_text: now_speaks(),
                     }
                 }
             };

@@ -731,7 +731,7 @@ impl Link {
         } else if phase == Phase::Open && has_cursor {
             let reason = LostReason::SessionGone {
                 after_restart: false,
-                said: None,
+                server_text: None,
             };
             self.out_of_stream(&id, Status::Lost(reason), false);
         } else if phase == Phase::Ended && is_checkpoint {

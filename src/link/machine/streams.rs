@@ -622,7 +622,11 @@ impl Link {
             return;
         }
         let said = Some("it no longer brings back what it has sent before".to_owned());
-        self.out_of_stream(id, Status::Lost(LostReason::ReplayGone { said }), false);
+        self.out_of_stream(
+            id,
+            Status::Lost(LostReason::ReplayGone { server_text: said }),
+            false,
+        );
     }
 
     /// Sets the time of the next resume: soon, then doubling; never before the server's `retry`.
@@ -845,7 +849,7 @@ impl Link {
             400 | 404 | 410 if is_of_another => {
                 let reason = LostReason::SessionGone {
                     after_restart: false,
-                    said,
+                    server_text: said,
                 };
                 self.out_of_stream(id, Status::Lost(reason), false);
             }
@@ -894,7 +898,7 @@ impl Link {
                 active.not_before = refusal.retry_after.map(|wait| now.mono.after(wait));
                 if active.tries >= TRIES_BEFORE_CHECKPOINT && active.task.resumability.checkpoint {
                     let said = Some(format!("HTTP {}", refusal.status));
-                    let reason = LostReason::ReplayGone { said };
+                    let reason = LostReason::ReplayGone { server_text: said };
                     return self.out_of_stream(id, Status::Lost(reason), false);
                 }
                 self.ask_later(id);
@@ -962,7 +966,11 @@ impl Link {
 
     /// The server refuses to bring a stream back.
     pub(super) fn refused_for_long(&mut self, id: &TaskId, said: Option<String>) {
-        self.out_of_stream(id, Status::Lost(LostReason::ReplayGone { said }), false);
+        self.out_of_stream(
+            id,
+            Status::Lost(LostReason::ReplayGone { server_text: said }),
+            false,
+        );
     }
 
     /// The ping that was to verify a session failed; the stream is asked for again later.
@@ -1058,7 +1066,7 @@ impl Link {
         if is_of_another {
             let reason = LostReason::SessionGone {
                 after_restart: false,
-                said: None,
+                server_text: None,
             };
             return self.out_of_stream(id, Status::Lost(reason), false);
         }

@@ -413,11 +413,11 @@ impl Link {
         } else if is_bound {
             LostReason::SessionGone {
                 after_restart: false,
-                said: Some(error.message.clone()),
+                server_text: Some(error.message.clone()),
             }
         } else {
             LostReason::TaskGone {
-                said: Some(error.message.clone()).filter(|said| !said.is_empty()),
+                server_text: Some(error.message.clone()).filter(|said| !said.is_empty()),
             }
         };
         if is_bound {

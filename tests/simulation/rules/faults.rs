@@ -100,7 +100,7 @@ fn refusal(status: u16, retry_after: Option<u64>, said: Option<&str>) -> HttpErr
         status,
         retry_after: retry_after.map(Duration::from_secs),
         error,
-        said: said.map(str::to_owned),
+        server_text: said.map(str::to_owned),
     }
 }
 

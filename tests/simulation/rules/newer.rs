@@ -31,7 +31,7 @@ fn error(status: u16, code: i64, data: Option<Value>) -> ExchangeEvent {
             message: "no".to_owned(),
             data,
         }),
-        said: None,
+        server_text: None,
     }))
 }
 

@@ -161,7 +161,11 @@ impl CallForm {
 
     /// Puts what was typed on a line into the fields, in place of what is there; what does not fit is said.
     pub(super) fn fill_in(&mut self) {
-        let shapes = self.tool.as_ref().map(Tool::shapes).unwrap_or_default();
+        let form_fields = self
+            .tool
+            .as_ref()
+            .map(Tool::form_fields)
+            .unwrap_or_default();
         let is_named = |pair: &Pair| shapes.iter().any(|shape| shape.spec.name == pair.key);
         let has_others = self.tool.is_some() && !self.typed.iter().all(is_named);
         let mut raw: Option<Map<String, Value>> = match &self.raw {
@@ -176,7 +180,7 @@ impl CallForm {
             let value = match (value, shape) {
                 (Given::Json(value), _) => Ok(value),
                 (Given::Text(words), Some(shape)) => {
-                    (shape.spec.read(&words)).map_err(|wanted| (wanted, words))
+                    (shape.spec.parse(&words)).map_err(|wanted| (wanted, words))
                 }
                 (Given::Text(words), None) => Ok(Value::String(words)),
             };

@@ -167,7 +167,7 @@ impl FormField {
         };
         let is_fresh = matches!(start, Start::Fresh);
         let value = match &shape.contents {
-            FieldContents::Nothing => {
+            FieldContents::Single => {
                 let is_shown = given.is_none_or(|given| is_fresh || shows(&spec.kind, given));
                 if is_shown && spec.kind != ArgumentKind::Json {
                     let spec = match start {
@@ -250,7 +250,7 @@ impl FormField {
                         let fits = |(_, variant): &(String, FieldSpec)| {
                             let field = Self::shaped(variant, Start::Given(given));
                             let is_json =
-                                field.is_json() && variant.contents != FieldContents::Nothing;
+                                field.is_json() && variant.contents != FieldContents::Single;
                             !is_json && field.read() == Ok(Some(given.clone()))
                         };
                         variants.iter().position(fits).map(|at| FormValue::Variant {
@@ -512,7 +512,9 @@ impl FormField {
                     .map(Some)
                     .map_err(|error| must_be(format!("JSON: {}", json_fault(&error))))
             }
-            (FormValue::Typed(field), _) => self.spec.read(field.text()).map(Some).map_err(must_be),
+            (FormValue::Typed(field), _) => {
+                self.spec.parse(field.text()).map(Some).map_err(must_be)
+            }
         }
     }
 

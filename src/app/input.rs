@@ -40,7 +40,7 @@ const WATCHED: Duration = Duration::from_secs(3);
 /// Takes what the user did.
 pub(super) fn take(state: &mut State, input: UserInput, now: Stamp, todo: &mut Vec<Command>) {
     match input {
-        UserInput::Key(chord) => take_key(state, chord.normal(), now, todo),
+        UserInput::Key(chord) => take_key(state, chord.normalized(), now, todo),
         UserInput::Mouse(action, column, row) => {
             mouse::take_mouse(state, action, (column, row), now, todo);
         }

@@ -285,7 +285,7 @@ pub(super) fn about(field: &crate::domain::ArgumentSpec) -> String {
     let clean = |words: &str| text::clean_line(words).into_owned();
     let title = field.title.iter().chain(&field.description);
     let about: Vec<String> = title.map(|words| clean(words)).collect();
-    let mut wanted = clean(&field.wanted());
+    let mut wanted = clean(&field.expected());
     if let Some(labels) = labels(field) {
         wanted = format!("{wanted} ({labels})");
     }
@@ -360,7 +360,7 @@ fn document(task: &Task, question: &Question, asked: &Elicitation) -> Value {
                 "description": field.description,
                 "required": field.is_required,
                 "default": field.default,
-                "wanted": field.wanted(),
+                "wanted": field.expected(),
             })
         })
         .collect();

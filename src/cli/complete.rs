@@ -511,7 +511,7 @@ impl Finder {
             let about = spec.description.as_deref().unwrap_or_default();
             let about = about.lines().next().unwrap_or_default();
             let need = if spec.is_required { "required, " } else { "" };
-            let about = format!("{need}{}  {about}", spec.wanted());
+            let about = format!("{need}{}  {about}", spec.expected());
             (format!("{}{sign}", spec.name), about.trim_end().to_owned())
         };
         left.iter().map(line).collect()

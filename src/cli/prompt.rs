@@ -179,7 +179,7 @@ fn value_of(field: &ArgumentSpec, typed: &str) -> Result<Option<Value>, String> 
     let name = &field.name;
     if typed.is_empty() {
         return if field.is_required && field.default.is_none() {
-            Err(format!("{name} is required: {}", field.wanted()))
+            Err(format!("{name} is required: {}", field.expected()))
         } else {
             Ok(None)
         };
@@ -192,18 +192,18 @@ fn value_of(field: &ArgumentSpec, typed: &str) -> Result<Option<Value>, String> 
         choice.map_or_else(|| word.to_owned(), plain)
     };
     let value = match &field.kind {
-        ArgumentKind::Choice(choices) => field.read(&by_number(choices, typed)),
+        ArgumentKind::Choice(choices) => field.parse(&by_number(choices, typed)),
         ArgumentKind::Many(choices) => {
             let words = typed.split(',').map(|word| by_number(choices, word.trim()));
-            field.read(&words.collect::<Vec<_>>().join(","))
+            field.parse(&words.collect::<Vec<_>>().join(","))
         }
-        ArgumentKind::Boolean => field.read(match typed.to_ascii_lowercase().as_str() {
+        ArgumentKind::Boolean => field.parse(match typed.to_ascii_lowercase().as_str() {
             "y" => "yes",
             "n" => "no",
             _ => typed,
         }),
         ArgumentKind::Json => serde_json::from_str(typed).map_err(|_| "JSON".to_owned()),
-        ArgumentKind::Text | ArgumentKind::Number | ArgumentKind::Integer => field.read(typed),
+        ArgumentKind::Text | ArgumentKind::Number | ArgumentKind::Integer => field.parse(typed),
     };
     let value = value.map_err(wrong)?;
     match field.violation(&value) {

@@ -1,14 +1,12 @@
-//! How many colours a terminal has.
-
-/// How many colours, fewest first.
+/// How many colors the terminal can show, fewest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ColorDepth {
-    /// None at all: bold, underline and reverse only.
+    /// No colors: only bold, underline and reverse.
     Mono,
-    /// The 16 of the user's own theme.
+    /// The 16 colors of the user's terminal theme.
     Ansi16,
-    /// The 256 of xterm.
+    /// The xterm palette of 256 colors.
     Ansi256,
-    /// 16 million.
+    /// 24-bit color.
     Truecolor,
 }

@@ -21,7 +21,7 @@ pub struct Elicitation {
     /// What the server says; not yet sanitised, may be empty.
     pub message: String,
     /// What it wants.
-    pub wanted: ElicitationMode,
+    pub mode: ElicitationMode,
 }
 
 /// The two modes of a question.
@@ -50,7 +50,7 @@ impl Elicitation {
         let text_of = |key: &str| params.get(key).and_then(Value::as_str).map(str::to_owned);
         Self {
             message: text_of("message").unwrap_or_default(),
-            wanted: if text_of("mode").as_deref() == Some("url") {
+            mode: if text_of("mode").as_deref() == Some("url") {
                 ElicitationMode::Url {
                     url: text_of("url").unwrap_or_default(),
                     elicitation_id: text_of("elicitationId"),
@@ -75,7 +75,7 @@ impl Elicitation {
 
     /// The fields of the form; empty where a page is to be opened.
     pub fn fields(&self) -> &[ArgumentSpec] {
-        match &self.wanted {
+        match &self.mode {
             ElicitationMode::Form { fields, .. } => fields,
             ElicitationMode::Url { .. } => &[],
         }
@@ -110,7 +110,7 @@ impl Elicitation {
             let value = whole(value).filter(|_| is_whole).unwrap_or(value.clone());
             content.insert(field.name.clone(), value);
         }
-        match self.wanted {
+        match self.mode {
             _ if !complaints.is_empty() => Err(complaints),
             ElicitationMode::Form { .. } => Ok(Some(Value::Object(content).to_string())),
             ElicitationMode::Url { .. } => Ok(None),
@@ -133,7 +133,7 @@ impl Elicitation {
 
     /// The page that is to be opened, taken apart for the eye.
     pub fn link(&self) -> Option<UrlPreview> {
-        match &self.wanted {
+        match &self.mode {
             ElicitationMode::Url { url, .. } => Some(UrlPreview::read(url)),
             ElicitationMode::Form { .. } => None,
         }
@@ -152,7 +152,7 @@ fn form(schema: &Value) -> ElicitationMode {
         .into_iter()
         .flatten()
         .map(|(name, property)| {
-            let mut field = ArgumentSpec::of(name, property, required.contains(&name.as_str()));
+            let mut field = ArgumentSpec::from_property(name, property, required.contains(&name.as_str()));
             if field.kind == ArgumentKind::Json {
                 warnings.push(format!(
                     "{name} is of a kind that no question may ask for; what you type goes out as text"
@@ -161,7 +161,7 @@ fn form(schema: &Value) -> ElicitationMode {
             }
             let text_of = |key: &str| property.get(key).and_then(Value::as_str);
             field.title = text_of("title").map(str::to_owned);
-            field.bounds.format = text_of("format").and_then(TextFormat::read);
+            field.bounds.format = text_of("format").and_then(TextFormat::parse);
             // What the schema itself refuses is no default.
             let default = field.default.take();
             field.default = default.filter(|default| field.violation(default).is_none());
@@ -331,7 +331,7 @@ mod tests {
 
     #[test]
     fn a_kind_that_nobody_knows_becomes_text_with_a_warning() {
-        let ElicitationMode::Form { fields, warnings } = every_kind().wanted else {
+        let ElicitationMode::Form { fields, warnings } = every_kind().mode else {
             panic!("a form");
         };
         assert_eq!(fields[7].kind, ArgumentKind::Text);
@@ -462,7 +462,7 @@ mod tests {
             }
             prop_assert_eq!(asked.defaults().is_ok(), matches!(asked.content(&Map::new()), Ok(Some(_))));
             for field in asked.fields() {
-                let _ = (field.read(&noise), field.label(0), field.wanted());
+                let _ = (field.parse(&noise), field.label(0), field.expected());
             }
         }
     }

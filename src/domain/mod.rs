@@ -1,8 +1,7 @@
-//! The words of the trade: what every other room means when it says task, status, contact or price.
+//! Types that every other module shares: tasks, status, connectivity, leave impact, requests and saved records.
 //!
-//! Owns the vocabulary of the program and the records that are saved and shown. Must not know of wires, disks,
-//! terminals or clocks: everything here is a value, times come in as [`Stamp`]s. Invariant: every string that came
-//! from a server reaches a person only through [`text`], every number only through [`Progress::reported`].
+//! Everything here is a plain value: no network, disk, terminal or clock. Times are passed in as [`Stamp`]s. Invariant:
+//! server text is shown only after it went through [`text`], server numbers only after [`Progress::reported`].
 
 mod argument;
 mod base64;
@@ -38,9 +37,9 @@ mod traffic;
 mod view;
 
 pub use argument::{ArgumentKind, ArgumentSpec, Bounds, TextFormat};
-pub use base64::{base64, base64_url, read_base64};
+pub use base64::{base64, base64_url, decode_base64};
 pub use chord::{Chord, Key, ParseChordError};
-pub use colour::Colour;
+pub use color_depth::Colour;
 pub use config::{
     DefaultLimits, Program, ServerConfig, ServerConfigs, Template, ThemeName, is_variable,
 };

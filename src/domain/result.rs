@@ -179,14 +179,14 @@ impl Media<'_> {
     /// # Errors
     /// They are no Base64; in words.
     pub fn bytes(&self) -> Result<Vec<u8>, String> {
-        base64::read_base64(self.data).ok_or_else(|| "its data is no Base64".to_owned())
+        base64::decode_base64(self.data).ok_or_else(|| "its data is no Base64".to_owned())
     }
 
     /// Columns and rows of a picture, where its first bytes tell them.
     pub fn dimensions(&self) -> Option<(u32, u32)> {
         let head = self.data.get(..HEAD.min(self.data.len()))?;
         let whole = head.len() / 4 * 4;
-        dimensions(&base64::read_base64(head.get(..whole)?)?)
+        dimensions(&base64::decode_base64(head.get(..whole)?)?)
     }
 
     /// In clean words what it is: its type, its size, the size of its picture.
@@ -221,7 +221,7 @@ impl Media<'_> {
             .form()
             .ok_or("only pictures and sounds of common types are opened; save it instead")?;
         let head = self.data.get(..64.min(self.data.len() / 4 * 4));
-        let head = head.and_then(base64::read_base64);
+        let head = head.and_then(base64::decode_base64);
         if head.is_some_and(|head| (form.begins)(&head)) {
             Ok(form.extension)
         } else {

@@ -20,7 +20,7 @@ pub enum PathSegment {
     /// Into an object.
     Key(String),
     /// Into a list.
-    Place(usize),
+    Index(usize),
 }
 
 /// A path as people write it: `address.lines[0]`; not sanitised.
@@ -70,7 +70,7 @@ impl fmt::Display for ValidationError {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ArgumentCheck {
     /// What is wrong with them; empty where nothing is seen to be.
-    pub complaints: Vec<ValidationError>,
+    pub errors: Vec<ValidationError>,
     /// Why the schema could not be used for all of it, so that the server is the first to look.
     pub unusable: Option<String>,
 }
@@ -395,7 +395,7 @@ fn tell(error: &SchemaError<'_>, within: usize, found: &mut Vec<ValidationError>
         Kind::Pattern { pattern } => {
             format!("must fit the pattern {}", text::truncate(pattern, 60))
         }
-        Kind::Format { format } => match TextFormat::read(format) {
+        Kind::Format { format } => match TextFormat::parse(format) {
             Some(format) => format!("must be {}", format.message()),
             None => format!("must have the format {}", text::truncate(format, 40)),
         },

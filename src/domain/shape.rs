@@ -11,7 +11,7 @@ pub struct FieldSpec {
     /// Its name, its words and, where it is a single value, its kind.
     pub spec: ArgumentSpec,
     /// What it is made of.
-    pub within: FieldContents,
+    pub contents: FieldContents,
 }
 
 /// What a thing in a form is made of.
@@ -77,7 +77,7 @@ impl Reader<'_> {
         } else {
             schema.clone()
         };
-        let spec = ArgumentSpec::of(name, &schema, is_required);
+        let spec = ArgumentSpec::from_property(name, &schema, is_required);
         self.left = self.left.saturating_sub(1);
         let within = if spec.kind == ArgumentKind::Json && depth > 0 && self.left > 0 {
             self.within(&spec, &schema, depth - 1)

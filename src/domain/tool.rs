@@ -164,7 +164,7 @@ impl Tool {
         properties
             .iter()
             .map(|(name, property)| {
-                ArgumentSpec::of(name, property, required.contains(&name.as_str()))
+                ArgumentSpec::from_property(name, property, required.contains(&name.as_str()))
             })
             .collect()
     }

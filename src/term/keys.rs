@@ -251,7 +251,7 @@ fn press(key: Key, held: Held) -> UserInput {
         alt,
         shift,
     };
-    UserInput::Key(chord.normal())
+    UserInput::Key(chord.normalized())
 }
 
 fn pasted(text: &[u8]) -> UserInput {

@@ -486,7 +486,7 @@ impl Output {
         let line = String::from_utf8_lossy(line);
         let line = self.gate.text(&line);
         let words = format!("no message: {line}");
-        (self.strays <= STRAYS).then(|| event(log_line("warning", "stdout", &words)))
+        (self.strays <= STRAYS).then(|| event(log_notification("warning", "stdout", &words)))
     }
 
     /// What comes once stdout has ended: what was said beside it, then why.
@@ -571,7 +571,7 @@ fn complain(line: &[u8], tail: &Tail, asides: &mpsc::Sender<String>, secrets: &S
     }
     tail.add(&line);
     // A flood of them is left out where nobody reads them.
-    let _ = asides.try_send(log_line("info", "stderr", &line));
+    let _ = asides.try_send(log_notification("info", "stderr", &line));
 }
 
 /// Everything that was started for one server. Dropping it kills what is left.

@@ -126,8 +126,8 @@ fn fields(tool: &Tool, typed: &str) {
     let _ = tool.argument_errors(&Map::new());
     let _ = (tool.check(&Map::new()), tool.hints());
     for field in tool.arguments() {
-        let _ = (field.label(0), field.wanted());
-        if let Ok(value) = field.read(typed) {
+        let _ = (field.label(0), field.expected());
+        if let Ok(value) = field.parse(typed) {
             let _ = field.violation(&value);
         }
     }
@@ -137,7 +137,7 @@ fn questions(params: &str) {
     let question = Elicitation::read(params);
     let _ = (Elicitation::message_of(params), question.link());
     for field in question.fields() {
-        let _ = field.wanted();
+        let _ = field.expected();
     }
     if let Ok(content) = question.defaults() {
         let given = serde_json::from_str::<Map<String, Value>>(&content).unwrap_or_default();

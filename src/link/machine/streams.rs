@@ -928,7 +928,7 @@ impl Link {
             active.went_out(now);
         }
         let said = refusal
-            .said
+            .server_text
             .as_deref()
             .map(|said| format!(": {said}"))
             .unwrap_or_default();

@@ -370,7 +370,7 @@ fn said(form: &CallForm, columns: usize) -> (Vec<String>, Role, usize) {
 }
 
 /// What is wrong with the form, in lines, or else what is otherwise said there.
-fn argument_errors(form: &CallForm, columns: usize, otherwise: &str) -> (Vec<String>, Role) {
+fn complaints(form: &CallForm, columns: usize, otherwise: &str) -> (Vec<String>, Role) {
     let columns = columns.max(1);
     if form.complaints.is_empty() {
         let mut lines = wrap(&text::clean_line(otherwise), columns);

@@ -230,7 +230,7 @@ fn said(form: &QuestionForm, room: usize) -> (Vec<String>, Role) {
             let about = field.spec.description.as_deref();
             let about = about.map_or(String::new(), |about| format!("; {about}"));
             let what = match &field.value {
-                FormValue::Typed(_) => field.spec.wanted(),
+                FormValue::Typed(_) => field.spec.expected(),
                 FormValue::Many { .. } => {
                     let all = takes(field);
                     format!("{all}; arrows to move, Space to select")

@@ -266,7 +266,7 @@ fn cell(way: Way, trouble: Trouble) {
     let link = bench.link();
     let tool = link.tools.iter().find(|tool| before["tool"] == tool.name);
     let mut capabilities = link.capabilities();
-    capabilities.pinned = way.revision().and_then(ProtocolVersion::read);
+    capabilities.pinned = way.revision().and_then(ProtocolVersion::parse);
     let next = LeaveImpact::of_call(tool.unwrap(), &link.tools, &capabilities);
     assert_eq!(
         next.label(),

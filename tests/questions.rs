@@ -199,7 +199,10 @@ fn a_call_that_is_asked_ends_with_six_and_its_answer_is_checked_sent_once_and_go
         (vec!["count=12"], "count must be a whole number of 1 to 9"),
         (vec!["--accept"], "count is missing"),
         (vec!["--defaults"], "no default for count"),
-        (vec!["count=1", "more=2"], "more is not asked for"),
+        (
+            vec!["count=1", "more=2"],
+            "more is not a field of this question",
+        ),
         (vec!["count=x"], "not \"x\""),
         (vec!["count=1", "--key", "other"], "does not ask \"other\""),
         (vec!["count=1", "--decline"], "cannot be used with"),

@@ -76,7 +76,7 @@ impl Part {
             _ => Some("it is text; save it instead".to_owned()),
         };
         let link = match block {
-            ContentBlock::Link(link) => Some(UrlPreview::read(link.uri)),
+            ContentBlock::Link(link) => Some(UrlPreview::parse(link.uri)),
             _ => None,
         };
         Self {

@@ -663,13 +663,13 @@ fn of_part(state: &State, task: &TaskId, part: &Part) -> Vec<Item> {
         let open = item(
             'o',
             format!("open {} in the browser", link.host),
-            Act::OpenPage(link.whole()),
+            Act::OpenPage(link.full_url()),
         );
         let open = Item {
             why_not: (!link.can_open).then(|| link.warnings.first().cloned().unwrap_or_default()),
             ..open
         };
-        let copy = item('y', "copy its URI", Act::Copy(link.whole()));
+        let copy = item('y', "copy its URI", Act::Copy(link.full_url()));
         return vec![copy, open, leave];
     }
     let save = Act::SaveAs {
@@ -813,7 +813,7 @@ fn copies(state: &State, id: &TaskId) -> Vec<Item> {
     let here = state.results.get(id).filter(|_| state.tab == Tab::Result);
     let part = here.and_then(|result| result.parts.get(result.document.part_here()?));
     if let Some(link) = part.and_then(|part| part.link.as_ref()) {
-        items.push(item('u', "URI of this link", Act::Copy(link.whole())));
+        items.push(item('u', "URI of this link", Act::Copy(link.full_url())));
     }
     if !state.marks.is_empty() {
         let ids: Vec<&str> = state.marks.iter().map(TaskId::as_str).collect();

@@ -55,12 +55,12 @@ impl Button {
 
 impl QuestionForm {
     pub(super) fn new(task: &TaskId, question: &Question, answered: usize) -> Self {
-        let asked = Elicitation::read(&question.request);
+        let asked = Elicitation::parse(&question.request);
         let fields = asked.fields().iter().cloned();
         Self {
             task: task.clone(),
             key: question.key.clone(),
-            link: asked.link(),
+            link: asked.url_preview(),
             fields: fields
                 .map(|spec: ArgumentSpec| FormField::new(spec, None))
                 .collect(),

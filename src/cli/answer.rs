@@ -30,14 +30,14 @@ pub(super) fn answer(context: &mut Context<'_>, args: &Args) -> Result<u8, Fail>
     let mut reader = context.reader()?;
     let task = context.find(&mut reader, &args.id)?;
     let question = question(&task, args.key.as_deref())?.clone();
-    let asked = Elicitation::read(&question.request);
+    let asked = Elicitation::parse(&question.request);
     let Some(answer) = chosen(context, args, &task, &asked)? else {
         show(context, &task, &question, &asked)?;
         return Ok(code::INPUT);
     };
     context.may_act()?;
-    if let (Answer::Accept { .. }, Some(link)) = (&answer, asked.link()) {
-        context.terminal.line(&link.whole())?;
+    if let (Answer::Accept { .. }, Some(link)) = (&answer, asked.url_preview()) {
+        context.terminal.line(&link.full_url())?;
         for warning in &link.warnings {
             context.terminal.say(&format!("longhaul: {warning}"));
         }
@@ -224,7 +224,7 @@ pub(super) fn documents_of(task: &Task) -> Value {
     open.map(|question| {
         json!({
             "key": question.key,
-            "message": Elicitation::read(&question.request).message,
+            "message": Elicitation::parse(&question.request).message,
             "asked_at": question.asked_at.rfc3339(),
             "shared_with": question.shared_with,
         })
@@ -325,9 +325,9 @@ pub(super) fn asking(
             out.extend(warnings.map(|warning| format!("  {}", clean(warning))));
         }
         ElicitationMode::Url { .. } => {
-            if let Some(link) = asked.link() {
+            if let Some(link) = asked.url_preview() {
                 out.push(String::new());
-                out.push(format!("  {}", link.whole()));
+                out.push(format!("  {}", link.full_url()));
                 if !link.host.is_empty() {
                     out.push(format!("  it leads to {}", link.host));
                 }
@@ -364,7 +364,7 @@ fn document(task: &Task, question: &Question, asked: &Elicitation) -> Value {
             })
         })
         .collect();
-    let link = asked.link();
+    let link = asked.url_preview();
     json!({
         "id": task.id,
         "server": task.server,
@@ -377,7 +377,7 @@ fn document(task: &Task, question: &Question, asked: &Elicitation) -> Value {
         "message": asked.message,
         "mode": if link.is_some() { "url" } else { "form" },
         "fields": fields,
-        "url": link.as_ref().map(crate::domain::UrlPreview::whole),
+        "url": link.as_ref().map(crate::domain::UrlPreview::full_url),
         "warnings": link.map(|link| link.warnings),
         "request": documents::parsed(&question.request),
     })

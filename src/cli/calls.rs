@@ -462,7 +462,7 @@ async fn begin(
             }
         }
     }
-    let usual = context.config()?.usual_limits().of(&server.name);
+    let usual = context.config()?.usual_limits().for_server(&server.name);
     let id = TaskId::from_bits(dice());
     let arguments = Value::Object(arguments).to_string();
     let new = NewCall {

@@ -260,7 +260,7 @@ pub(super) async fn start_all(
     offers: Vec<Offer>,
 ) -> Result<Vec<TaskId>, Fail> {
     let name = server.name.clone();
-    let limits = context.config()?.usual_limits().of(&name);
+    let limits = context.config()?.usual_limits().for_server(&name);
     let mut live = Live::open(context, vec![server])?;
     let begun = async {
         let (mut ids, mut called) = (Vec::new(), Vec::new());

@@ -313,7 +313,7 @@ impl Finder {
             Kind::Argument => self.arguments(typed)?,
             Kind::Field => {
                 let task = self.task()?;
-                let asked = Elicitation::read(&task.open_question()?.request);
+                let asked = Elicitation::parse(&task.open_question()?.request);
                 self.pairs(asked.fields(), &Map::new(), typed)
             }
             Kind::View => {

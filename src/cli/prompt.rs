@@ -56,7 +56,7 @@ impl Prompt {
     pub(super) fn new(question: &Question) -> Self {
         Self {
             id: QuestionId::of(question),
-            asked: Elicitation::read(&question.request),
+            asked: Elicitation::parse(&question.request),
             given: Map::new(),
             at: None,
         }
@@ -83,7 +83,7 @@ impl Prompt {
                 answer::about(field)
             ));
         }
-        if self.asked.link().is_some() {
+        if self.asked.url_preview().is_some() {
             lines.push(String::new());
             lines.push(
                 "  accept: you open this page yourself; longhaul does not open it here".to_owned(),

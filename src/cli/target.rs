@@ -49,7 +49,7 @@ fn filled(server: &ServerConfig) -> Vec<(String, String)> {
         Some(secret.expose_secret().to_owned())
     };
     let filled = |(name, value): &(String, Template)| {
-        let value = value.fill(holds).ok()?;
+        let value = value.expand(holds).ok()?;
         Some((name.clone(), value))
     };
     server.headers.iter().filter_map(filled).collect()

@@ -20,7 +20,7 @@ pub struct Question {
     pub earlier: Vec<String>,
     /// The way it came, which is the way the answer takes.
     pub way: QuestionSource,
-    /// The parameters of `elicitation/create`, verbatim JSON; `Elicitation::read` reads it.
+    /// The parameters of `elicitation/create`, verbatim JSON; `Elicitation::parse` reads it.
     pub request: String,
     /// When it came.
     pub asked_at: Wall,

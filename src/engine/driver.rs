@@ -781,7 +781,7 @@ impl Driver<'_> {
     /// Makes a server known; a name that stands for another URL already is refused, and so is a revision that it is not
     /// spoken to in.
     fn know(&mut self, server: ServerRef, now: Stamp) -> Result<usize, RequestError> {
-        let pinned = server.protocol.as_deref().and_then(ProtocolVersion::read);
+        let pinned = server.protocol.as_deref().and_then(ProtocolVersion::parse);
         let known = self.index_of(&server.name);
         match (known, server.url) {
             (Some(index), url) => {
@@ -1656,12 +1656,12 @@ impl Configured<'_> {
     ) -> Result<StdioOptions, String> {
         let holds = |variable: &str| self.value(variable, secrets);
         let mut options = StdioOptions::new(program.command.clone());
-        let args = program.filled_args(holds)?;
+        let args = program.expanded_args(holds)?;
         options.args = args.into_iter().map(SecretString::from).collect();
         let usual = |name: &&str| Some(((*name).to_owned(), (self.environment)(name)?));
         options.env = USUAL_ENVIRONMENT.iter().filter_map(usual).collect();
         for (name, value) in &program.env {
-            let value = SecretString::from(value.fill(holds).map_err(str::to_owned)?);
+            let value = SecretString::from(value.expand(holds).map_err(str::to_owned)?);
             secrets.add(name, &value);
             options.env.push((name.clone(), value));
         }
@@ -1737,7 +1737,7 @@ impl Configured<'_> {
         let holds = |variable: &str| self.value(variable, secrets);
         wanted
             .into_iter()
-            .map(|(header, value)| match value.fill(holds) {
+            .map(|(header, value)| match value.expand(holds) {
                 Ok(value) => Ok((header.clone(), SecretString::from(value))),
                 Err(variable) => Err(format!(
                     "{name} wants the variable {variable} for its header {header}, and it is not set here; nothing was sent"

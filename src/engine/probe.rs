@@ -256,7 +256,7 @@ async fn stateful(http: &Http) -> Result<Stateful, Obstacle> {
     let answer = ask(http, request(initialize("doctor-1", VERSION), None, None)).await?;
     let handshake = parse_initialize_result(&answer.result)
         .ok_or_else(|| Obstacle::Strange("it does not answer as an MCP server".to_owned()))?;
-    let version = ProtocolVersion::read(&handshake.version);
+    let version = ProtocolVersion::parse(&handshake.version);
     let session = answer.session.as_deref();
     let of_session = |method| request(method, session, version);
     // A notification has no answer; what follows shows whether it was taken.

@@ -134,8 +134,8 @@ fn fields(tool: &Tool, typed: &str) {
 }
 
 fn questions(params: &str) {
-    let question = Elicitation::read(params);
-    let _ = (Elicitation::message_of(params), question.link());
+    let question = Elicitation::parse(params);
+    let _ = (Elicitation::message_of(params), question.url_preview());
     for field in question.fields() {
         let _ = field.expected();
     }

@@ -398,7 +398,7 @@ pub(super) fn send(
     }
     let id = new_id(state);
     let name = form.name.text().trim();
-    let limits = state.setup.limits.of(&server);
+    let limits = state.setup.limits.for_server(&server);
     let arguments = serde_json::Value::Object(arguments).to_string();
     let call = NewCall {
         name: (!name.is_empty()).then(|| name.to_owned()),

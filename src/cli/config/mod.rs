@@ -145,8 +145,8 @@ impl Config {
     pub(super) fn usual_limits(&self) -> DefaultLimits {
         let own = |server: &ServerConfig| (server.name.clone(), server.limits);
         DefaultLimits {
-            everywhere: self.defaults.limits,
-            of_servers: self
+            global: self.defaults.limits,
+            per_server: self
                 .servers
                 .iter()
                 .map(own)
@@ -354,7 +354,7 @@ three = 3
         let begins = [
             "config.toml:1: unknown table or key \"colour\"",
             "config.toml:4: unknown key \"protocl\"",
-            "config.toml:5: protocol is ignored: it is one of auto, 2025-03-26",
+            "config.toml:5: protocol is ignored: expected auto, 2025-03-26",
             "config.toml:6: progress_from_text is true or false",
             "config.toml:8: bad is ignored: it does not begin with http",
             "config.toml:11: secret is ignored: it holds a password",
@@ -401,7 +401,7 @@ name = "pink"
             lab.protocol,
             Some(ProtocolChoice(Some(ProtocolVersion::V20250618)))
         );
-        let limits = config.usual_limits().of(&lab.name);
+        let limits = config.usual_limits().for_server(&lab.name);
         let minutes = |count: u64| Some(Duration::from_secs(count * 60));
         assert_eq!((limits.idle, limits.hard), (minutes(10), minutes(60)));
         let mut programs = config.servers.iter().filter_map(|it| it.program.as_ref());

@@ -106,7 +106,7 @@ impl Link {
         let Some(shake) = protocol::parse_initialize_result(result) else {
             return self.not_mcp("its answer to initialize is not one".to_owned());
         };
-        let read = ProtocolVersion::read(&shake.version);
+        let read = ProtocolVersion::parse(&shake.version);
         let is_wire = self.wire.is_some() && shake.version == ProtocolVersion::V20241105.label();
         let read = read.filter(|version| version.era() == Era::Stateful);
         let Some(version) = read.or(is_wire.then_some(ProtocolVersion::V20241105)) else {

@@ -260,7 +260,7 @@ impl Link {
     }
 
     fn no_version_of(&mut self, versions: &[String]) {
-        let read = |word: &String| ProtocolVersion::read(word);
+        let read = |word: &String| ProtocolVersion::parse(word);
         let is_stateful = |version: ProtocolVersion| version.era() == Era::Stateful;
         if self.has_session() {
             self.record.modern = ModernSupport::Refused;
@@ -786,5 +786,5 @@ pub(super) fn refuses_what_it_speaks(refusal: &HttpError) -> bool {
 fn supported_by(refusal: &HttpError) -> impl Iterator<Item = ProtocolVersion> {
     supported(refusal)
         .into_iter()
-        .filter_map(|word| ProtocolVersion::read(&word))
+        .filter_map(|word| ProtocolVersion::parse(&word))
 }

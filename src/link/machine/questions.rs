@@ -667,7 +667,7 @@ fn key_in(session_number: u64, request_id: &str) -> String {
 
 /// Accepted as the server itself proposes; `None` where it proposes nothing, or wants a page to be visited.
 fn defaults(request: &str) -> Option<Answer> {
-    let content = Elicitation::read(request).defaults().ok()?;
+    let content = Elicitation::parse(request).defaults().ok()?;
     Some(Answer::Accept {
         content: Some(content),
     })

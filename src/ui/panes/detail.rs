@@ -174,7 +174,7 @@ fn facts(state: &State, task_row: &TaskRow, now: Stamp) -> Vec<(&'static str, St
     }
     // What has ended asks nobody any more.
     for question in task.open_questions().filter(|_| !is_settled) {
-        let asked = Elicitation::read(&question.request);
+        let asked = Elicitation::parse(&question.request);
         let message = text::clean_line(asked.message.trim()).into_owned();
         let waits = waits(state, task, &question.key, now);
         facts.push((

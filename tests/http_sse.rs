@@ -37,7 +37,7 @@ use support::{
 };
 use tokio::sync::{Notify, mpsc};
 
-const WHY: &str = "this server speaks HTTP+SSE of 2024-11-05, which cannot be resumed";
+const WHY: &str = "this server uses HTTP+SSE (2024-11-05), which can't be resumed";
 
 /// A server of the old transport.
 #[derive(Clone)]

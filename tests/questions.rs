@@ -643,7 +643,7 @@ fn a_question_beside_two_calls_survives_a_cut_and_a_kill_and_is_answered_once() 
     expected.sort_unstable();
     assert_eq!(found, expected, "{list:#}");
     let shown = run(state, &["answer", &first]);
-    let words = format!("asked by the server, for {first} or {second}");
+    let words = format!("asked by the server for {first} or {second}");
     assert!(shown.out.contains(&words), "{shown:#?}");
     // The stream is cut between question and answer, and whoever drives is killed there.
     server.state.changed.send_modify(|cuts| *cuts += 1);

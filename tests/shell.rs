@@ -323,7 +323,7 @@ fn a_question_counts_keys_only_once_its_frame_was_drawn() {
     asking.questions = vec![Question {
         earlier: Vec::new(),
         key: "q".to_owned(),
-        way: QuestionSource::Round,
+        source: QuestionSource::Round,
         request: r#"{"message":"Go on?"}"#.to_owned(),
         asked_at: Wall(WALL),
         answer: None,

@@ -424,7 +424,7 @@ fn price(state: &Path, id: &str) -> (String, String) {
     (word("leaving"), word("leaving_why"))
 }
 
-const ENDS_WITH_US: &str = "its server is a process of this longhaul, and ends with it";
+const ENDS_WITH_US: &str = "longhaul runs this server's process, which ends when longhaul quits";
 
 #[test]
 fn a_program_that_speaks_only_the_newest_revision_is_asked_and_called_without_a_handshake() {

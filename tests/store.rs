@@ -1035,7 +1035,7 @@ fn each_end_and_each_question_is_one_hook_event() {
     let question = |key: &str, at: i64, answer: Option<Answer>| Question {
         key: key.to_owned(),
         earlier: Vec::new(),
-        way: QuestionSource::TaskInput,
+        source: QuestionSource::TaskInput,
         request: "{}".to_owned(),
         asked_at: Wall(at),
         answer,

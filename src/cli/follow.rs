@@ -184,7 +184,7 @@ impl Printer {
             format!("  ~{}%", whole_percent(share))
         });
         let Some(progress) = &self.progress else {
-            let said = view.task.said().map_or(String::new(), |said| {
+            let said = view.task.server_message().map_or(String::new(), |said| {
                 format!("  {}", text::clean_line(said))
             });
             context.terminal.bar(&format!(
@@ -217,7 +217,7 @@ impl Printer {
         };
         let left = progress
             .total
-            .and_then(|total| self.pace.left(now, total))
+            .and_then(|total| self.pace.time_left(now, total))
             .map_or(String::new(), |left| format!("  {}", text::time_left(left)));
         let message = progress.message.as_deref().map_or(String::new(), |said| {
             format!("  {}", text::clean_line(said))

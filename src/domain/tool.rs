@@ -133,7 +133,7 @@ impl Tool {
     }
 
     /// Why the header names in the schema break the rules, so that a modern server's tool must not be offered.
-    pub fn header_fault(&self) -> Option<String> {
+    pub fn header_error(&self) -> Option<String> {
         let schema = Value::Object(self.schema());
         let mut names = Vec::new();
         header_names(&schema, true, 0, &mut names)

@@ -307,7 +307,7 @@ fn read(envelope: Envelope<'_>) -> Option<Incoming<'_>> {
             Incoming::Log {
                 level: log
                     .level
-                    .map(|text| LogLevel::read(&text.0))
+                    .map(|text| LogLevel::parse(&text.0))
                     .unwrap_or_default(),
                 logger: log
                     .logger

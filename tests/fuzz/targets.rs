@@ -122,7 +122,7 @@ pub(crate) fn shapes(data: &[u8]) {
 }
 
 fn fields(tool: &Tool, typed: &str) {
-    let _ = tool.header_fault();
+    let _ = tool.header_error();
     let _ = tool.argument_errors(&Map::new());
     let _ = (tool.check(&Map::new()), tool.hints());
     for field in tool.arguments() {

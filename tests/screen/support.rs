@@ -157,7 +157,7 @@ pub(crate) fn question(key: &str, request: &str, age: i64) -> Question {
     Question {
         earlier: Vec::new(),
         key: key.to_owned(),
-        way: QuestionSource::TaskInput,
+        source: QuestionSource::TaskInput,
         request: request.to_owned(),
         asked_at: ago(age),
         answer: None,

@@ -245,7 +245,7 @@ fn attempt(attempt: &Attempt) -> Value {
 }
 
 fn question(question: &Question, redaction: &Redaction) -> Value {
-    let way = match &question.way {
+    let way = match &question.source {
         crate::domain::QuestionSource::Request { .. } => "request",
         crate::domain::QuestionSource::Round => "round",
         crate::domain::QuestionSource::TaskInput => "task-input",

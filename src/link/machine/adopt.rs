@@ -267,7 +267,7 @@ impl Link {
         (attempt.phase, attempt.version) = (Phase::Open, Some(version));
         attempt.is_of_process = self.record.is_process();
         task.resumability.task = !attempt.is_of_process;
-        task.begin(attempt);
+        task.start_attempt(attempt);
         task.server_task_id = Some(shape.id.clone());
         task.server_task = Some(made(&shape, kind, now.wall, self.record.binds_tasks));
         debug_assert_eq!(task.status, Status::Running);

@@ -245,7 +245,7 @@ impl Link {
         // On pipes there are no headers that a schema could ask for.
         if version.era() == Era::Modern && !self.record.is_process() {
             for tool in &mut tools {
-                tool.fault = tool.fault.take().or_else(|| tool.header_fault());
+                tool.fault = tool.fault.take().or_else(|| tool.header_error());
             }
         }
         self.note_served();

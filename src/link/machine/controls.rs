@@ -122,7 +122,7 @@ impl Link {
             && active
                 .task
                 .open_question()
-                .is_some_and(|q| q.way == QuestionSource::Round);
+                .is_some_and(|q| q.source == QuestionSource::Round);
         match (&active.task.status, active.phase()) {
             (Status::InputRequired, _) if is_round => {
                 active.remark(

@@ -51,7 +51,7 @@ impl Link {
         let key = key_in(self.heard_in, raw_id.trim_matches('"'));
         let has_it = |active: &ActiveTask| {
             let mut questions = active.task.questions.iter();
-            questions.any(|question| question.key == key && question.way == way)
+            questions.any(|question| question.key == key && question.source == way)
         };
         let had = self.tasks.iter().filter(|(_, active)| has_it(active));
         let had: Vec<TaskId> = had.map(|(id, _)| id.clone()).collect();
@@ -175,7 +175,7 @@ impl Link {
             if let Some(active) = self.tasks.get_mut(id) {
                 // A new round: what it asks again was not answered to its liking.
                 active.task.questions.retain(|question| {
-                    question.key != ask.key || question.way != QuestionSource::Round
+                    question.key != ask.key || question.source != QuestionSource::Round
                 });
             }
             self.ask_person(id, ask.key, QuestionSource::Round, ask.params, Vec::new());
@@ -252,7 +252,7 @@ impl Link {
         let here = active.served.as_ref().map(|served| &served.asked_here);
         let is_it = |question: &&mut Question| {
             let is_from_before = here.is_some_and(|here| !here.contains(&question.key));
-            question.is_called(&key)
+            question.has_key(&key)
                 || question.is_open() && is_from_before && question.is_same_request(&way, &request)
         };
         let known = active.task.questions.iter_mut().find(is_it);
@@ -260,13 +260,13 @@ impl Link {
         if let Some(known) = known {
             // Asked again: by a replay, or because the answer did not arrive.
             let is_undelivered = known.answer.is_some() && !known.is_delivered;
-            if !known.is_called(&key) {
+            if !known.has_key(&key) {
                 let before = std::mem::replace(&mut known.key, key.clone());
                 known.earlier.push(before);
                 if known.earlier.len() > NAMES {
                     known.earlier.remove(0);
                 }
-                known.way = way.clone();
+                known.source = way.clone();
                 active.touch(now);
                 self.saver.urge(now.mono);
             }
@@ -313,7 +313,7 @@ impl Link {
         questions.push(Question {
             key,
             earlier: Vec::new(),
-            way,
+            source: way,
             request,
             asked_at: now.wall,
             answer,
@@ -334,7 +334,7 @@ impl Link {
         };
         let mut was_open = false;
         for question in &mut active.task.questions {
-            if question.way != QuestionSource::TaskInput {
+            if question.source != QuestionSource::TaskInput {
                 continue;
             }
             if question.is_open() {
@@ -356,7 +356,7 @@ impl Link {
         for active in self.tasks.values_mut() {
             let is_it = |question: &&mut Question| {
                 question.is_open()
-                    && matches!(&question.way, QuestionSource::Request { id, .. } if id == raw_id)
+                    && matches!(&question.source, QuestionSource::Request { id, .. } if id == raw_id)
             };
             if let Some(question) = active.task.questions.iter_mut().find(is_it) {
                 (question.answer, question.is_delivered) = (Some(Answer::Dismiss), true);
@@ -380,7 +380,7 @@ impl Link {
             ))
         })?;
         let is_it = |question: &&mut Question| {
-            question.is_open() && key.is_none_or(|key| question.is_called(key))
+            question.is_open() && key.is_none_or(|key| question.has_key(key))
         };
         let Some(question) = active.task.questions.iter_mut().find(is_it) else {
             return Err(RequestError::Usage(match key {
@@ -433,7 +433,7 @@ impl Link {
         let (mut has_round, mut has_no_room) = (false, false);
         let mut later = None;
         for question in &waiting {
-            match &question.way {
+            match &question.source {
                 QuestionSource::Round => {
                     has_round = true;
                     continue;
@@ -483,7 +483,7 @@ impl Link {
         let (Some(answer), key) = (&question.answer, &question.key) else {
             return;
         };
-        match (&question.way, server_task) {
+        match (&question.source, server_task) {
             (
                 QuestionSource::Request {
                     id: raw,
@@ -515,8 +515,9 @@ impl Link {
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        let of_round =
-            |question: &&Question| question.way == QuestionSource::Round && !question.is_delivered;
+        let of_round = |question: &&Question| {
+            question.source == QuestionSource::Round && !question.is_delivered
+        };
         if active
             .task
             .questions
@@ -551,7 +552,7 @@ impl Link {
             "{}".to_owned()
         };
         for question in &mut active.task.questions {
-            question.is_delivered |= question.way == QuestionSource::Round;
+            question.is_delivered |= question.source == QuestionSource::Round;
         }
         let number = active.attempt().map_or(1, |attempt| attempt.number + 1);
         for earlier in &mut active.task.attempts {
@@ -561,7 +562,7 @@ impl Link {
         }
         let mut attempt = new_attempt(now.wall, number, request_id, session_number);
         attempt.input = Some(input);
-        active.task.begin(attempt);
+        active.task.start_attempt(attempt);
         refresh(active);
         active.touch(now);
         self.saver.urge(now.mono);
@@ -571,7 +572,7 @@ impl Link {
     /// The server has the answer to a question.
     pub(super) fn question_delivered(&mut self, id: &TaskId, key: &str) {
         let now = self.now;
-        let is_it = |question: &&Question| question.is_called(key);
+        let is_it = |question: &&Question| question.has_key(key);
         let active = self.tasks.get(id);
         let known = active.and_then(|active| active.task.questions.iter().find(is_it));
         let Some(known) = known.cloned() else {
@@ -584,7 +585,7 @@ impl Link {
                     .task
                     .questions
                     .iter_mut()
-                    .find(|question| question.is_called(key))
+                    .find(|question| question.has_key(key))
             {
                 question.is_delivered = true;
                 active.touch(now);

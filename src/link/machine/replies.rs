@@ -86,7 +86,7 @@ impl Link {
 
     /// Whether the answer to a question goes out now; where it does, its request is taken from the budget.
     pub(super) fn turn_of(&mut self, id: &TaskId, question: &Question, policy: OnInput) -> Turn {
-        let (now, name) = (self.now, name(id, &question.key, &question.way));
+        let (now, name) = (self.now, name(id, &question.key, &question.source));
         let mut in_flight = self.in_flight.values();
         if in_flight.any(|in_flight| name_of(in_flight).is_some_and(|other| other == name)) {
             return Turn::Out;
@@ -142,7 +142,7 @@ impl Link {
 
     /// An answer has arrived.
     pub(super) fn reply_arrived(&mut self, id: &TaskId, question: &Question) {
-        let name = name(id, &question.key, &question.way);
+        let name = name(id, &question.key, &question.source);
         self.replies.tries.remove(&name);
     }
 }

@@ -192,7 +192,7 @@ impl Link {
             &self.unsaved,
         );
         let request_id = self.new_request_id();
-        active.task.begin(new_attempt(
+        active.task.start_attempt(new_attempt(
             self.now.wall,
             1,
             request_id,
@@ -510,7 +510,7 @@ impl Link {
         let number = active.attempt().map_or(1, |attempt| attempt.number + 1);
         active
             .task
-            .begin(new_attempt(now.wall, number, request_id, session_number));
+            .start_attempt(new_attempt(now.wall, number, request_id, session_number));
         active.task.status = Status::Running;
         active.touch(now);
         if let Some(old) = old {
@@ -687,12 +687,12 @@ impl Link {
         let is_round = active
             .task
             .open_question()
-            .is_some_and(|q| q.way == QuestionSource::Round);
+            .is_some_and(|q| q.source == QuestionSource::Round);
         // An answer that may not have got through: on a stream it goes out again, to a task once it is seen to ask.
         active.has_answers = active.task.questions.iter().any(|question| {
             question.answer.is_some()
                 && !question.is_delivered
-                && question.way != QuestionSource::TaskInput
+                && question.source != QuestionSource::TaskInput
         });
         self.tasks.insert(id.clone(), active);
         self.needs_advance = true;

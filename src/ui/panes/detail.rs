@@ -127,7 +127,7 @@ fn now_tab(canvas: &mut Canvas<'_>, state: &State, task_row: &TaskRow, now: Stam
 fn spark(canvas: &mut Canvas<'_>, x: u16, y: u16, task_row: &TaskRow, now: Stamp) {
     let signs = canvas.glyphs().spark;
     let columns = canvas.columns().saturating_sub(x).min(30);
-    let slices = task_row.pace.spark(now, usize::from(columns));
+    let slices = task_row.pace.sparkline(now, usize::from(columns));
     // Before the first step there was nothing to measure.
     let slices: Vec<u64> = slices.into_iter().skip_while(|slice| *slice == 0).collect();
     let most = slices.iter().copied().max().unwrap_or(0).max(1);
@@ -163,7 +163,7 @@ fn facts(state: &State, task_row: &TaskRow, now: Stamp) -> Vec<(&'static str, St
     }
     // A settled task has said what it had to say.
     if let Some(said) = task
-        .said()
+        .server_message()
         .filter(|_| task.progress.is_some() || !is_settled)
     {
         says = format!("{says}: {}", text::clean_line(said));

@@ -507,7 +507,7 @@ fn guessed(cell: &mut Canvas<'_>, task: &Task, share: f64, role: Role) -> u16 {
     let wide = wide.saturating_sub(if wide >= 26 { 16 } else { 6 }).min(20);
     let bar = stripe(cell, wide, share, role);
     let x = cell.put(bar, 0, &format!("{percent:>5}"), Role::Plain);
-    if let Some(said) = task.said() {
+    if let Some(said) = task.server_message() {
         cell.put(x + 2, 0, &text::clean_line(said), Role::Dim);
     }
     bar
@@ -584,7 +584,7 @@ fn end(
         .as_ref()
         .and_then(|progress| progress.total)
         .filter(|_| task_row.is_running())
-        .and_then(|total| task_row.pace.left(now, total));
+        .and_then(|total| task_row.pace.time_left(now, total));
     // A question has to be answered by then; how long a server keeps what runs tells nothing of when it ends.
     let until = task
         .server_task

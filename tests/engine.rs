@@ -61,7 +61,7 @@ impl Bench {
             name: ServerName::new("lab"),
             url,
             headers: Vec::new(),
-            filled: Vec::new(),
+            config_headers: Vec::new(),
             // Its streams can be resumed, and it has no tasks.
             protocol: Some("2025-06-18".to_owned()),
         };

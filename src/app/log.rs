@@ -181,7 +181,7 @@ fn lay_out(members: &[(String, &RawValue)], document: &mut Document, parts: &mut
             for (number, block) in blocks.into_iter().enumerate() {
                 let json = block.get();
                 let block = serde_json::from_str(json).unwrap_or_default();
-                let block = ContentBlock::of(&block);
+                let block = ContentBlock::parse(&block);
                 if number < PARTS {
                     document.begin_part(Some(number));
                     parts.push(Part::of(number, &block));
@@ -209,7 +209,11 @@ fn lay_out(members: &[(String, &RawValue)], document: &mut Document, parts: &mut
 
 fn lay_out_block(json: &str, block: &ContentBlock<'_>, document: &mut Document) {
     match block {
-        ContentBlock::Text { words, mime, uri } => {
+        ContentBlock::Text {
+            text: words,
+            mime,
+            uri,
+        } => {
             // Of a text that is a resource it is told which.
             if !uri.is_empty() {
                 document.push_remark(&format!("[{}]", block.message()));

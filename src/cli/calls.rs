@@ -290,7 +290,7 @@ pub(super) fn again(context: &mut Context<'_>, again: Again) -> Result<u8, Fail>
             name: old.server.clone(),
             url: None,
             headers: Vec::new(),
-            filled: Vec::new(),
+            config_headers: Vec::new(),
             protocol: None,
         });
     let base: Map<String, Value> = serde_json::from_str(&old.arguments).unwrap_or_default();

@@ -510,7 +510,7 @@ fn servers(context: &Context<'_>, checks: &mut Checks) {
             continue;
         }
         let is_new = server.url.is_some();
-        let headers = server.headers.into_iter().chain(server.filled);
+        let headers = server.headers.into_iter().chain(server.config_headers);
         let headers = headers.map(|(name, value)| (name, SecretString::from(value)));
         let mut headers: Vec<(String, SecretString)> = headers.collect();
         let standing = standing(context, &url, &headers);

@@ -87,7 +87,7 @@ pub(super) fn first_media(json: &str) -> Option<usize> {
     let blocks = value.get("content").and_then(Value::as_array)?;
     let place = blocks
         .iter()
-        .position(|block| matches!(ContentBlock::of(block), ContentBlock::Media(_)))?;
+        .position(|block| matches!(ContentBlock::parse(block), ContentBlock::Media(_)))?;
     Some(place + 1)
 }
 
@@ -108,8 +108,8 @@ pub(super) fn raw_result(json: &str) -> String {
 }
 
 fn block(block: &Value) -> String {
-    match ContentBlock::of(block) {
-        ContentBlock::Text { words, .. } => {
+    match ContentBlock::parse(block) {
+        ContentBlock::Text { text: words, .. } => {
             text::clean_block(words).trim_end_matches('\n').to_owned()
         }
         other => format!("[{}]", other.message()),

@@ -18,7 +18,7 @@ use crate::{
     app::{Filter, View},
     domain::{
         Connectivity, ContentBlock, Elicitation, HistoryEntry, HistoryEvent, LeaveImpact,
-        ProtocolVersion, Status, Task, TaskId, Wall, element, text,
+        ProtocolVersion, Status, Task, TaskId, Wall, content_element, text,
     },
     engine::barred_tasks,
     store::{DriverLock, ListFilter, Reader, StoreError},
@@ -469,10 +469,10 @@ fn block(
 ) -> Result<u8, Fail> {
     let usage = |words: String| Fail::new(code::REFUSED, words);
     let place = usize::try_from(number).unwrap_or(usize::MAX) - 1;
-    let Some(element) = element(result, place) else {
+    let Some(element) = content_element(result, place) else {
         return Err(usage(format!("{} has no block {number}", task.id)));
     };
-    let block = ContentBlock::of(&element);
+    let block = ContentBlock::parse(&element);
     let words = block.message();
     let contents = if context.global.json {
         Cow::Owned(documents::pretty(&element).into_bytes())

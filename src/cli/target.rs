@@ -135,7 +135,7 @@ impl Targets {
             name,
             url,
             headers,
-            filled,
+            config_headers: filled,
             protocol: None,
         })
     }

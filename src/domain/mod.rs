@@ -62,7 +62,7 @@ pub use request::{
     Checkpoint, Limits, NewCall, Notice, NoticeLevel, RequestError, ServerRef, SessionEvent,
     SessionRequest, SessionRequestId, SessionResponse, SignInPage,
 };
-pub use result::{ContentBlock, Media, ResourceLink, element, is_markdown_type};
+pub use result::{ContentBlock, Media, ResourceLink, content_element, is_markdown_type};
 pub use schema::{ArgumentCheck, PathSegment, ValidationError, path_label};
 pub use server_task::{ServerTask, TaskCapability, TaskKind, TaskState};
 pub use shape::{FieldContents, FieldSpec};

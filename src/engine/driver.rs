@@ -88,7 +88,7 @@ struct Linked {
     /// What was given by hand.
     headers: Vec<(String, String)>,
     /// What whoever asked has filled in from the configuration, as long as that stays as it is.
-    filled: Vec<(String, String)>,
+    config_headers: Vec<(String, String)>,
     /// What its server must not make us show; older values stay known for as long as it stays where it is.
     secrets: Secrets,
     tap: TrafficRecorder,
@@ -553,7 +553,7 @@ impl Driver<'_> {
             let headers = server.map_or(Vec::new(), |server| server.headers.clone());
             self.add_link(record, headers, now);
             if let (Some(server), Some(linked)) = (server, self.links.last_mut()) {
-                linked.filled.clone_from(&server.filled);
+                linked.config_headers.clone_from(&server.config_headers);
             }
         }
         let mut unsettled: BTreeMap<usize, Vec<(Task, Vec<EventId>)>> = BTreeMap::new();
@@ -598,7 +598,7 @@ impl Driver<'_> {
             refreshing: None,
             signing_in: None,
             headers,
-            filled: Vec::new(),
+            config_headers: Vec::new(),
             secrets: Secrets::default(),
             tap,
             held: VecDeque::new(),
@@ -713,7 +713,7 @@ impl Driver<'_> {
             {
                 if let Some(linked) = self.links.get_mut(index) {
                     linked.http = None;
-                    linked.filled.clear();
+                    linked.config_headers.clear();
                 }
                 // What waited for a credential may have it now. No ask has the number 0.
                 let what = SessionRequest::RetryNow;
@@ -764,7 +764,7 @@ impl Driver<'_> {
             if origin(&linked.link.record().url) != origin(&old_url) {
                 // They were given for the server at the old place.
                 linked.headers.clear();
-                linked.filled.clear();
+                linked.config_headers.clear();
                 linked.secrets = Secrets::default();
             }
         }
@@ -804,8 +804,8 @@ impl Driver<'_> {
                 if !server.headers.is_empty() {
                     (linked.headers, linked.http) = (server.headers, None);
                 }
-                if !server.filled.is_empty() {
-                    (linked.filled, linked.http) = (server.filled, None);
+                if !server.config_headers.is_empty() {
+                    (linked.config_headers, linked.http) = (server.config_headers, None);
                 }
                 Ok(index)
             }
@@ -816,7 +816,7 @@ impl Driver<'_> {
                 record.pinned_version = pinned;
                 self.add_link(record, server.headers, now);
                 if let Some(linked) = self.links.last_mut() {
-                    linked.filled = server.filled;
+                    linked.config_headers = server.config_headers;
                 }
                 self.apply_config(&server.name, now);
                 Ok(self.links.len() - 1)
@@ -1514,7 +1514,10 @@ impl Linked {
             let mut names = self.headers.iter().map(|(name, _)| name);
             names.any(|name| name.eq_ignore_ascii_case(filled))
         };
-        let filled = self.filled.iter().filter(|(name, _)| !is_by_hand(name));
+        let filled = self
+            .config_headers
+            .iter()
+            .filter(|(name, _)| !is_by_hand(name));
         self.headers.iter().chain(filled).cloned().collect()
     }
 

@@ -18,8 +18,8 @@ use crate::{
     app::{self, Command, Consent, Event, Findings, Reread, Saved, Setup, State, UserInput, View},
     domain::{
         ContentBlock, HistoryEntry, Key, LinkState, Mono, ServerName, ServerView, SessionEvent,
-        SessionRequest, SessionRequestId, Stamp, TaskId, TaskView, TrafficEntry, Wall, element,
-        server_url, text,
+        SessionRequest, SessionRequestId, Stamp, TaskId, TaskView, TrafficEntry, Wall,
+        content_element, server_url, text,
     },
     engine::{Clock, FailPoint, Options, PanicIn, Session, Subscription},
     store::{ListFilter, Paths, Reader, StoreError, TraceReader, create_atomically},
@@ -527,9 +527,11 @@ fn part_of(
     let result = reader
         .result(task)
         .map_err(|error| format!("could not {error}"))?;
-    let block = result.as_deref().and_then(|json| element(json, part));
+    let block = result
+        .as_deref()
+        .and_then(|json| content_element(json, part));
     let block = block.ok_or("it is not there any more")?;
-    let block = ContentBlock::of(&block);
+    let block = ContentBlock::parse(&block);
     let extension = match &block {
         ContentBlock::Media(media) => media.opens_as(),
         _ => Err("it is not opened; save it instead".to_owned()),

@@ -1985,7 +1985,7 @@ fn what_only_the_schema_is_against_goes_out_unchecked_when_asked_twice() {
     assert_eq!(started(&mut screen), [], "Enter never means it");
     let drawn = screen.draw();
     assert!(
-        drawn.contains("code must fit the pattern ^[A-Z]+$"),
+        drawn.contains("code must match the pattern ^[A-Z]+$"),
         "{drawn}"
     );
     assert!(drawn.contains("code!"), "{drawn}");

@@ -887,7 +887,7 @@ fn a_plain_call_of_the_modern_era_dies_everywhere() {
     let arguments = [&modern[..], &["call", "work", "--detach"]].concat();
     let ran = run(env.path(), &arguments);
     assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{ran:#?}");
-    assert!(ran.err.contains("leaving cancels it"), "{ran:#?}");
+    assert!(ran.err.contains("quitting cancels it"), "{ran:#?}");
     assert!(proxy.calls("tools/list") > 0);
     assert_eq!(proxy.calls("tools/call"), 0, "nothing was sent");
 
@@ -912,7 +912,7 @@ fn a_plain_call_of_the_modern_era_dies_everywhere() {
     screen.press("]]]]]");
     screen.wait_for_line(&["leaving is", "DIES: a plain call in MCP 2026-07-28"]);
     screen.press("n");
-    screen.wait_for_line(&["DIES", "leaving cancels it"]);
+    screen.wait_for_line(&["DIES", "quitting cancels it"]);
     screen.press("\x03\x03");
     screen.end();
     client.signal(Signal::KILL);
@@ -924,7 +924,7 @@ fn a_plain_call_of_the_modern_era_dies_everywhere() {
         &["--protocol", "2026-07-28", "call", "work", "--detach"],
     );
     assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{ran:#?}");
-    assert!(ran.err.contains("leaving cancels it"), "{ran:#?}");
+    assert!(ran.err.contains("quitting cancels it"), "{ran:#?}");
     assert_eq!(proxy.calls("tools/call"), 1, "nothing more was sent");
 }
 

@@ -648,7 +648,7 @@ async fn unfinished_events_of_all_servers_together_are_bounded_and_small_ones_co
     let piecewise = "x".repeat(900_000);
     let server = Server::saying(format!("{SSE}data: {piecewise}\n\n")).await;
     let mut options = HttpOptions::new(server.url());
-    let mut others = options.unread.part();
+    let mut others = options.unread.share();
     others.add(17 * DEFAULT_CAP_BYTES);
     options.cap_bytes = DEFAULT_CAP_BYTES;
     let arrivals = all(&Http::new(options).unwrap(), post("{}")).await;
@@ -665,7 +665,7 @@ async fn unfinished_events_of_all_servers_together_are_bounded_and_small_ones_co
             format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n");
         let server = Server::saying(head + &body).await;
         let unread = SharedByteCount::default();
-        let mut others = unread.part();
+        let mut others = unread.share();
         others.add(16 * DEFAULT_CAP_BYTES);
         let mut options = HttpOptions::new(server.url());
         options.unread = unread.clone();

@@ -188,7 +188,7 @@ fn contact_line(state: &State, now: Stamp, columns: usize) -> Option<String> {
         ),
         contact => {
             let since = task_row.remark_since.max(task_row.contact_since);
-            let is_needed = status.needs_a_person() || matches!(contact, Connectivity::NeedsLogin);
+            let is_needed = status.needs_decision() || matches!(contact, Connectivity::NeedsLogin);
             // What others said is cut where it has to be: its end may be what matters, and the detail pane has it all.
             return task_row
                 .view

@@ -30,7 +30,10 @@ struct Wanted {
 impl Wanted {
     fn fits(&self, entry: &TrafficEntry) -> bool {
         (self.task.is_none() || entry.task == self.task)
-            && self.text.as_ref().is_none_or(|text| entry.what.has(text))
+            && self
+                .text
+                .as_ref()
+                .is_none_or(|text| entry.what.contains(text))
     }
 }
 

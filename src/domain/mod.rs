@@ -39,7 +39,7 @@ mod view;
 pub use argument::{ArgumentKind, ArgumentSpec, Bounds, TextFormat};
 pub use base64::{base64, base64_url, decode_base64};
 pub use chord::{Chord, Key, ParseChordError};
-pub use color_depth::Colour;
+pub use color_depth::ColorDepth;
 pub use config::{
     DefaultLimits, Program, ServerConfig, ServerConfigs, Template, ThemeName, is_variable,
 };

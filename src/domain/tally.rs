@@ -1,61 +1,61 @@
-//! Bytes that many hold together, for a bound over all of them.
+//! Counts bytes that several owners hold together, to enforce a common limit.
 
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering},
 };
 
-/// The sum over all who share it.
+/// The sum of all shares.
 #[derive(Clone, Debug, Default)]
 pub struct SharedByteCount(Arc<AtomicUsize>);
 
 impl SharedByteCount {
-    /// How many bytes all hold.
+    /// The number of bytes in all shares.
     pub fn sum(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// A part in it that holds nothing yet.
-    pub fn part(&self) -> ByteShare {
+    /// A new, empty share.
+    pub fn share(&self) -> ByteShare {
         ByteShare {
-            of: self.clone(),
+            total: self.clone(),
             bytes: 0,
         }
     }
 }
 
-/// What one holds; it leaves the sum with him.
+/// The bytes of one owner; subtracted from the sum when dropped.
 #[derive(Debug, Default)]
 pub struct ByteShare {
-    of: SharedByteCount,
+    total: SharedByteCount,
     bytes: usize,
 }
 
 impl ByteShare {
-    /// The sum that it is a part of.
-    pub fn of(&self) -> &SharedByteCount {
-        &self.of
+    /// The sum it belongs to.
+    pub fn total(&self) -> &SharedByteCount {
+        &self.total
     }
 
-    /// How many bytes it holds.
+    /// The number of bytes in this share.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Holds this much more.
+    /// Adds bytes.
     pub fn add(&mut self, bytes: usize) {
         self.bytes += bytes;
-        self.of.0.fetch_add(bytes, Ordering::Relaxed);
+        self.total.0.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Holds this much less.
+    /// Subtracts bytes, at most to zero.
     pub fn remove(&mut self, bytes: usize) {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
-        self.of.0.fetch_sub(bytes, Ordering::Relaxed);
+        self.total.0.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Holds so much now.
+    /// Sets the number of bytes.
     pub fn set(&mut self, bytes: usize) {
         match bytes.checked_sub(self.bytes) {
             Some(0) => {}
@@ -76,18 +76,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sum_is_what_all_hold_and_what_is_dropped_leaves_it() {
-        let tally = SharedByteCount::default();
-        let (mut one, mut other) = (tally.part(), tally.part());
+    fn sum_covers_all_live_shares() {
+        let total = SharedByteCount::default();
+        let (mut one, mut other) = (total.share(), total.share());
         one.add(5);
         other.set(7);
         other.set(3);
         one.remove(100);
-        assert_eq!((one.bytes(), other.bytes(), tally.sum()), (0, 3, 3));
+        assert_eq!((one.bytes(), other.bytes(), total.sum()), (0, 3, 3));
         one.add(4);
         drop(other);
-        assert_eq!(one.of().sum(), 4);
+        assert_eq!(one.total().sum(), 4);
         drop(one);
-        assert_eq!(tally.sum(), 0);
+        assert_eq!(total.sum(), 0);
     }
 }

@@ -69,7 +69,7 @@ struct ServerTraffic(Arc<Source>);
 impl TrafficWriter for ServerTraffic {
     fn take(&self, entry: TrafficEntry) {
         let source = &self.0;
-        let mut part = source.waiting.part();
+        let mut part = source.waiting.share();
         part.set(entry.what.data().0.len() + HEAD_BYTES);
         let note = Note::Entry {
             of: Arc::clone(source),

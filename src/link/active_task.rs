@@ -361,7 +361,7 @@ impl ActiveTask {
             pending: Pending::sharing(&unsaved.history),
             left_out: LeftOut::default(),
             result: None,
-            result_part: unsaved.results.part(),
+            result_part: unsaved.results.share(),
             is_dirty: false,
             is_shown_stale: true,
             held: None,

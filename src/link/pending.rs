@@ -63,7 +63,7 @@ impl Pending {
     /// Counts itself in with the other tasks.
     pub(super) fn sharing(unsaved: &SharedByteCount) -> Self {
         Self {
-            part: unsaved.part(),
+            part: unsaved.share(),
             ..Self::default()
         }
     }
@@ -76,7 +76,7 @@ impl Pending {
     pub(super) fn is_full(&self, what: &HistoryEvent) -> bool {
         let more = weight(what);
         self.part.bytes().saturating_add(more) > OF_ONE
-            || self.part.of().sum().saturating_add(more) > OF_ALL
+            || self.part.total().sum().saturating_add(more) > OF_ALL
     }
 
     pub(super) fn push(&mut self, entry: HistoryEntry) {
@@ -144,7 +144,7 @@ impl Pending {
     }
 
     fn emptied(&mut self) -> Self {
-        let empty = Self::sharing(self.part.of());
+        let empty = Self::sharing(self.part.total());
         std::mem::replace(self, empty)
     }
 

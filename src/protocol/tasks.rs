@@ -114,7 +114,7 @@ impl From<Wire<'_>> for TaskObject {
     fn from(wire: Wire<'_>) -> Self {
         Self {
             id: wire.task_id,
-            state: TaskState::read(wire.status.as_deref().unwrap_or_default()),
+            state: TaskState::parse(wire.status.as_deref().unwrap_or_default()),
             message: wire
                 .status_message
                 .filter(|message| !message.is_empty())

@@ -517,7 +517,7 @@ impl Inner {
                 sse: Box::new(Sse::new(cap).guarded(self.secrets.gate(), tapped)),
                 secrets: self.secrets.clone(),
                 url,
-                held: self.unread.part(),
+                held: self.unread.share(),
             },
             Body::Json | Body::Other { .. } => Reader::Whole {
                 bytes: Box::pin(response.bytes_stream()),
@@ -527,7 +527,7 @@ impl Inner {
                 is_kept: body == Body::Json,
                 gate: self.secrets.gate(),
                 tapped,
-                held: self.unread.part(),
+                held: self.unread.share(),
             },
         };
         Opening::Body(ExchangeEvent::Opened { body, session }, Box::new(reader))
@@ -863,7 +863,7 @@ fn broken(error: &reqwest::Error) -> ExchangeEvent {
 /// Notes how much an exchange holds, and tells whether that is more than all may hold.
 pub(super) fn is_too_much(held: &mut ByteShare, bytes: usize) -> bool {
     held.set(bytes);
-    bytes > SMALL_BYTES && held.of().sum() > UNREAD_BYTES
+    bytes > SMALL_BYTES && held.total().sum() > UNREAD_BYTES
 }
 
 pub(super) fn too_much() -> ExchangeEvent {

@@ -285,7 +285,7 @@ impl Stdio {
             read: BytesMut::new(),
             looked_at: 0,
             cap: options.cap_bytes,
-            held: options.unread.part(),
+            held: options.unread.share(),
             asides: of_asides,
             present,
             over: is_over,

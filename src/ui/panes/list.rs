@@ -570,7 +570,7 @@ fn end(
         return;
     }
     if let Some(next) = labels::next_try(&task_row.view.contact)
-        && !task.status.needs_a_person()
+        && !task.status.needs_decision()
     {
         let words = match until(next, now).as_str() {
             "now" => "trying".to_owned(),

@@ -269,7 +269,7 @@ impl Bench {
         let shown = self.show(id);
         assert_eq!(shown["status"], "unknown", "{shown:#}");
         let reason = shown["reason"].as_str().unwrap();
-        assert!(reason.contains("no way back"), "{reason}");
+        assert!(reason.contains("without event ids"), "{reason}");
         assert_eq!((self.old.calls(), &shown["attempts"]), (1, &json!(1)));
     }
 }

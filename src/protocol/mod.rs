@@ -1,7 +1,7 @@
-//! The wire, without IO: JSON-RPC envelopes, MCP shapes, and what one HTTP exchange can bring.
+//! The MCP protocol without IO: JSON-RPC messages and the events of one HTTP exchange.
 //!
-//! Owns how bytes of JSON become words of the domain and back. Must not know of sockets, time or tasks. Invariant:
-//! unknown methods, fields and shapes are kept or skipped, never fatal.
+//! Converts between JSON and domain types. Must not know of sockets, time or tasks. Invariant: unknown methods, fields and
+//! values are kept or skipped, never fatal.
 
 mod challenge;
 mod decode;

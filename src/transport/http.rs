@@ -957,7 +957,7 @@ fn bearer(token: &SecretString) -> Option<HeaderValue> {
 /// What a server says of the credentials that it wants.
 pub(super) fn challenge_of(headers: &HeaderMap) -> Option<Challenge> {
     let values = headers.get_all(WWW_AUTHENTICATE);
-    Challenge::read(values.iter().filter_map(|value| value.to_str().ok()))
+    Challenge::parse(values.iter().filter_map(|value| value.to_str().ok()))
 }
 
 pub(super) fn has_userinfo(url: &Url) -> bool {

@@ -1923,7 +1923,7 @@ fn a_repeat_that_may_do_harm_is_asked_for_and_any_other_is_not() {
         ((None, None, None), None),
         (
             (None, Some(true), None),
-            Some("calls this tool destructive"),
+            Some("marks this tool as destructive"),
         ),
         ((Some(true), Some(true), None), None),
         ((None, None, Some(true)), None),

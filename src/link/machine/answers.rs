@@ -113,8 +113,8 @@ impl Link {
                 Incoming::ToolsChanged => self.has_fresh_tools = false,
                 Incoming::TaskStatus(json) => self.told_of_task(json),
                 Incoming::Acknowledged(json) => self.listening_to(json),
-                Incoming::Withdrawn(id) if is_modern => self.listening_withdrawn(id.get()),
-                Incoming::Withdrawn(id) => self.question_withdrawn(id.get()),
+                Incoming::Cancelled(id) if is_modern => self.listening_withdrawn(id.get()),
+                Incoming::Cancelled(id) => self.question_withdrawn(id.get()),
                 Incoming::Other => {}
                 Incoming::Unreadable => {
                     if let Some(active) = task.and_then(|id| self.tasks.get_mut(id)) {
@@ -320,8 +320,11 @@ impl Link {
                 }
                 self.became_task(id, kind, *shape);
             }
-            CallOutcome::InputRequired { asks, state } => self.call_asks(id, asks, state),
-            CallOutcome::Foreign(word) => {
+            CallOutcome::InputRequired {
+                input_requests,
+                state,
+            } => self.call_asks(id, input_requests, state),
+            CallOutcome::Unsupported(word) => {
                 let words = format!("the answer is of a kind that longhaul does not know: {word}");
                 self.fail(id, TaskErrorKind::Protocol, None, words);
             }

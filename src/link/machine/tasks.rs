@@ -149,7 +149,7 @@ impl Link {
         match (shape.state, kind) {
             (TaskState::Working, _) => self.input_is_over(id),
             (TaskState::InputRequired, TaskKind::Extension) => {
-                for ask in shape.asks {
+                for ask in shape.input_requests {
                     self.task_asks(id, ask);
                 }
             }

@@ -733,7 +733,7 @@ fn a_server_of_both_eras_without_tasks_is_spoken_to_with_a_handshake_and_told_wh
     assert_eq!(started["era"], "2025-11-25");
     client.prints(|event| event["event"] == "progress");
     let id = started["id"].as_str().unwrap();
-    let why = "a stream with event ids can be resumed in it";
+    let why = "a stream with event ids can be resumed";
     let shown = run(env.path(), &["show", id]);
     let line = shown.out.lines().find(|line| line.starts_with("revision"));
     let line = line.unwrap_or_else(|| panic!("{shown:#?}"));

@@ -562,7 +562,7 @@ fn a_task_of_a_program_is_lost_with_the_program_and_with_its_driver() {
     assert_eq!(watched.code, Some(5), "{watched:#?}");
     let shown = ok(run(state, &["show", &id, "--json"])).document();
     let reason = shown["reason"].as_str().unwrap();
-    assert!(reason.contains("the process of its server"), "{shown}");
+    assert!(reason.contains("the server process ended"), "{shown}");
     assert_eq!(pids(state).len(), runs, "nothing was started to look");
 }
 
@@ -727,7 +727,7 @@ fn a_call_whose_driver_was_killed_is_lost_and_its_program_ends() {
         shown["reason"]
             .as_str()
             .unwrap()
-            .contains("the process of its server"),
+            .contains("the server process ended"),
         "{shown}"
     );
 }

@@ -401,7 +401,11 @@ pub fn body(state: &State, menu: &Menu, now: Stamp) -> Vec<Told> {
             let host = text::clean_line(&page.host);
             let mut lines = vec![told(format!("A page at {host} asks you."))];
             // On lines of their own, so that a long host does not hide them.
-            lines.extend(page.beside.iter().map(|who| told(text::clean_line(who))));
+            lines.extend(
+                page.other_parties
+                    .iter()
+                    .map(|who| told(text::clean_line(who))),
+            );
             lines.push(told("longhaul waits here for its answer, 15 minutes."));
             lines
         }

@@ -86,10 +86,10 @@ fn tell(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
     let notify = state.setup.notify;
     let is_looked_at = is_looked_at(state, now);
     // What needs a person rings beside him too: he may look at another row.
-    if notify.bell.wants(occasion) && (occasion == NotifyReason::NeedsYou || !is_looked_at) {
+    if notify.bell.includes(occasion) && (occasion == NotifyReason::NeedsYou || !is_looked_at) {
         todo.push(Command::Bell);
     }
-    if notify.desktop.wants(occasion) && !is_looked_at {
+    if notify.desktop.includes(occasion) && !is_looked_at {
         todo.push(Command::Notify(match more {
             0 => words,
             more => format!("{words} (and {more} more)"),

@@ -270,7 +270,7 @@ pub(super) async fn start_all(
             let is_called = offer.goes_on.is_none();
             let call = NewCall {
                 once: Some(offer.once),
-                goes_on: offer.goes_on,
+                checkpoint: offer.goes_on,
                 limits,
                 ..NewCall::new(id, name.clone(), offer.tool, arguments)
             };

@@ -248,14 +248,14 @@ mod tests {
 
     use super::*;
 
-    fn asked(properties: &Value, required: &[&str]) -> Elicitation {
+    fn elicitation(properties: &Value, required: &[&str]) -> Elicitation {
         let params = json!({"message": "How?", "requestedSchema": {
             "type": "object", "properties": properties, "required": required}});
         Elicitation::parse(&params.to_string())
     }
 
     fn every_kind() -> Elicitation {
-        asked(
+        elicitation(
             &json!({
                 "name": {"type": "string", "title": "Your name", "minLength": 2},
                 "mail": {"type": "string", "format": "email", "default": "ada@example.org"},
@@ -272,8 +272,8 @@ mod tests {
         )
     }
 
-    fn content(asked: &Elicitation, given: &Value) -> Result<Value, Vec<String>> {
-        let content = asked.content(given.as_object().unwrap())?;
+    fn content(elicitation: &Elicitation, given: &Value) -> Result<Value, Vec<String>> {
+        let content = elicitation.content(given.as_object().unwrap())?;
         Ok(serde_json::from_str(&content.unwrap()).unwrap())
     }
 
@@ -314,7 +314,7 @@ mod tests {
             content(&every_kind(), &json!({})),
             Err(vec!["name is missing".to_owned()])
         );
-        let one = asked(&json!({"name": {"type": "string", "minLength": 1}}), &[]);
+        let one = elicitation(&json!({"name": {"type": "string", "minLength": 1}}), &[]);
         let error = "name must be text of at least 1 character".to_owned();
         assert_eq!(content(&one, &json!({"name": ""})), Err(vec![error]));
     }
@@ -322,9 +322,9 @@ mod tests {
     #[test]
     fn defaults_fail_if_a_required_field_has_none() {
         assert_eq!(every_kind().defaults(), Err(vec!["name".to_owned()]));
-        let simple = asked(&json!({"n": {"type": "integer", "default": 2}}), &["n"]);
+        let simple = elicitation(&json!({"n": {"type": "integer", "default": 2}}), &["n"]);
         assert_eq!(simple.defaults(), Ok(r#"{"n":2}"#.to_owned()));
-        let nonsense = asked(&json!({"n": {"type": "integer", "default": "two"}}), &["n"]);
+        let nonsense = elicitation(&json!({"n": {"type": "integer", "default": "two"}}), &["n"]);
         assert_eq!(nonsense.defaults(), Err(vec!["n".to_owned()]));
         let page =
             Elicitation::parse(r#"{"mode":"url","message":"m","url":"https://example.org"}"#);
@@ -450,22 +450,22 @@ mod tests {
             Elicitation::parse(&noise);
             let params = json!({"mode": mode, "url": given, "message": noise,
                 "requestedSchema": {"properties": schema, "required": given}});
-            let asked = Elicitation::parse(&params.to_string());
-            if let Some(link) = asked.url_preview() {
+            let elicitation = Elicitation::parse(&params.to_string());
+            if let Some(link) = elicitation.url_preview() {
                 prop_assert!(!link.full_url().chars().any(char::is_control));
             }
             let given = given.as_object().cloned().unwrap_or_default();
             for given in [Map::new(), given] {
-                if let Ok(Some(content)) = asked.content(&given) {
+                if let Ok(Some(content)) = elicitation.content(&given) {
                     let content: Map<String, Value> = serde_json::from_str(&content).unwrap();
                     for (key, value) in &content {
-                        let field = asked.fields().iter().find(|field| field.name == *key).unwrap();
+                        let field = elicitation.fields().iter().find(|field| field.name == *key).unwrap();
                         prop_assert_eq!(field.violation(value), None);
                     }
                 }
             }
-            prop_assert_eq!(asked.defaults().is_ok(), matches!(asked.content(&Map::new()), Ok(Some(_))));
-            for field in asked.fields() {
+            prop_assert_eq!(elicitation.defaults().is_ok(), matches!(elicitation.content(&Map::new()), Ok(Some(_))));
+            for field in elicitation.fields() {
                 let _ = (field.parse(&noise), field.label(0), field.expected());
             }
         }

@@ -61,7 +61,7 @@ impl NotifyLevel {
     ];
 
     /// Whether this level includes the reason.
-    pub fn wants(self, reason: NotifyReason) -> bool {
+    pub fn includes(self, reason: NotifyReason) -> bool {
         match self {
             Self::Off => false,
             Self::NeedsYou => reason == NotifyReason::NeedsYou,

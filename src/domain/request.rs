@@ -161,8 +161,8 @@ pub struct NewCall {
     pub origin: Option<TaskId>,
     /// The server's id of a checkpoint that another program's call made. longhaul follows it in the server's list and
     /// calls the tool only if the checkpoint has stopped moving.
-    #[serde(default)]
-    pub goes_on: Option<String>,
+    #[serde(default, rename = "goes_on")]
+    pub checkpoint: Option<String>,
     /// Refuse the call if quitting is known to end it (`--detach`).
     pub must_survive: bool,
     /// Send it even if its arguments don't match the tool's schema.
@@ -190,7 +190,7 @@ impl NewCall {
             tag: None,
             once: None,
             origin: None,
-            goes_on: None,
+            checkpoint: None,
             must_survive: false,
             is_unchecked: false,
             limits: Limits::default(),
@@ -253,8 +253,8 @@ pub struct SignInPage {
     /// Its host, for the user to check before opening it.
     pub host: String,
     /// Other parties of the sign-in than the page's host, such as "for ISSUER".
-    #[serde(default)]
-    pub beside: Vec<String>,
+    #[serde(default, rename = "beside")]
+    pub other_parties: Vec<String>,
     /// Its URL; http or https.
     pub url: String,
 }

@@ -144,24 +144,24 @@ pub enum LostReason {
 
 impl fmt::Display for LostReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let said = match self {
+        let server_text = match self {
             Self::SessionGone {
                 after_restart: true,
-                server_text: said,
+                server_text,
             } => {
                 f.write_str("the server was restarted, and the session of this call is gone")?;
-                said
+                server_text
             }
             Self::SessionGone {
                 after_restart: false,
-                server_text: said,
+                server_text,
             } => {
                 f.write_str("the server no longer knows the session of this call")?;
-                said
+                server_text
             }
-            Self::ReplayGone { server_text: said } => {
+            Self::ReplayGone { server_text } => {
                 f.write_str("the server no longer replays the stream of this call")?;
-                said
+                server_text
             }
             Self::TooMuch { cap } => {
                 return write!(
@@ -184,16 +184,16 @@ impl fmt::Display for LostReason {
                     text::clean_line(why)
                 );
             }
-            Self::TaskGone { server_text: said } => {
+            Self::TaskGone { server_text } => {
                 f.write_str("the server no longer knows its task")?;
-                said
+                server_text
             }
             Self::TaskExpired => {
                 return f.write_str("the time to live of its server task has expired");
             }
             Self::GivenUp => return f.write_str("you gave up on it"),
         };
-        match said {
+        match server_text {
             Some(text) => write!(f, " (server: {})", text::clean_line(text)),
             None => Ok(()),
         }

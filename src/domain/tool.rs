@@ -242,8 +242,11 @@ impl Tool {
                 }
                 // Python servers treat null as absent.
                 Some(value) if !value.is_null() => {
-                    if let Some(wanted) = spec.violation(value) {
-                        errors.push(ValidationError::of(&spec.name, format!("must be {wanted}")));
+                    if let Some(expected) = spec.violation(value) {
+                        errors.push(ValidationError::of_argument(
+                            &spec.name,
+                            format!("must be {expected}"),
+                        ));
                     }
                 }
                 _ => {}

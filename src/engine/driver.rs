@@ -418,7 +418,7 @@ impl Driver<'_> {
             };
             let page = SignInPage {
                 host: begun.host.clone(),
-                beside: begun.beside.clone(),
+                other_parties: begun.beside.clone(),
                 url: begun.page.to_string(),
             };
             let _ = news.send(SignInNews::Begun(number, Ok(page))).await;

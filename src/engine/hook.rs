@@ -131,7 +131,7 @@ impl Hooks {
             return;
         }
         let is_new = self.needs_login.insert(id.clone());
-        if is_new && !is_known && self.on.wants(NotifyReason::NeedsYou) {
+        if is_new && !is_known && self.on.includes(NotifyReason::NeedsYou) {
             let to_tell = self.logins_to_tell.lock();
             let mut to_tell = to_tell.unwrap_or_else(PoisonError::into_inner);
             to_tell.push(id.clone());

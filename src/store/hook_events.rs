@@ -123,7 +123,7 @@ pub(super) fn add_of(
     task: &Task,
     on: NotifyLevel,
 ) -> rusqlite::Result<bool> {
-    let Some(occasion) = task.notify_reason().filter(|it| on.wants(*it)) else {
+    let Some(occasion) = task.notify_reason().filter(|it| on.includes(*it)) else {
         return Ok(false);
     };
     if task.status.is_settled() {

@@ -88,7 +88,7 @@ pub(crate) async fn run(record: LinkRecord, tool: &str, arguments: &str, speed: 
         limits: Limits::default(),
         on_input: OnInput::Ask,
         protocol: None,
-        goes_on: None,
+        checkpoint: None,
     };
     wire.feed(Input::Ask {
         ask: 1,

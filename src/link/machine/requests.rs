@@ -184,7 +184,7 @@ impl Link {
             });
         }
         let (must_survive, is_unchecked) = (call.must_survive, call.is_unchecked);
-        let goes_on = call.goes_on.clone();
+        let goes_on = call.checkpoint.clone();
         let mut active = ActiveTask::new(
             self.now,
             Task::new(self.now.wall, call),

@@ -161,7 +161,7 @@ impl CallForm {
 
     /// Puts what was typed on a line into the fields, in place of what is there; what does not fit is said.
     pub(super) fn fill_in(&mut self) {
-        let form_fields = self
+        let shapes = self
             .tool
             .as_ref()
             .map(Tool::form_fields)

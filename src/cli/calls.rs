@@ -203,7 +203,7 @@ pub(super) fn read_pairs(
         let value = match (value, spec) {
             (Given::Json(value), _) => value,
             (Given::Text(typed), Some(spec)) => spec
-                .read(&typed)
+                .parse(&typed)
                 .map_err(|wanted| format!("{key} must be {wanted}, not {typed:?}"))?,
             (Given::Text(typed), None) => Value::String(typed),
         };

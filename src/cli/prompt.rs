@@ -284,7 +284,7 @@ mod tests {
         Prompt::new(&Question {
             key: "k".to_owned(),
             earlier: Vec::new(),
-            way: QuestionSource::Round,
+            source: QuestionSource::Round,
             request: params.to_string(),
             asked_at: Wall(0),
             answer: None,

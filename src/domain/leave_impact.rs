@@ -63,7 +63,7 @@ impl LeaveImpact {
         }
         let ended_the_call = |source: &QuestionSource| *source == QuestionSource::Round;
         if task.status == Status::InputRequired
-            && task.questions.iter().any(|q| is_asked(&q.source))
+            && task.questions.iter().any(|q| ended_the_call(&q.source))
         {
             return safe("waiting for your answer; nothing is running");
         }

@@ -115,7 +115,7 @@ impl From<RawTask<'_>> for TaskObject {
         Self {
             id: raw.task_id,
             state: TaskState::parse(raw.status.as_deref().unwrap_or_default()),
-            message: wire
+            message: raw
                 .status_message
                 .filter(|message| !message.is_empty())
                 .map(|message| {

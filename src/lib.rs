@@ -28,12 +28,13 @@
 //! | `cli` | the command line, its commands and the config file | |
 //! | `demo` | the built-in demo server, on the official SDK | |
 //!
-//! Inbound: bytes -> frame -> SSE event -> JSON-RPC message -> link state machine -> rows on disk and snapshots -> state ->
-//! screen. Outbound: key -> chord -> action -> command -> session request -> link state machine -> save -> MCP request.
+//! Inbound: bytes -> frame -> SSE event -> JSON-RPC message -> link state machine -> rows on disk and snapshots ->
+//! state -> screen. Outbound: key -> chord -> action -> command -> session request -> link state machine -> save -> MCP
+//! request.
 //!
-//! Three ordering rules make calls survive a crash. A call is sent only after its intent is saved. A result is shown only
-//! after it is saved. A cursor is saved only together with everything that the events up to it changed. The state machine
-//! names the save that each output waits for; `tests/simulation.rs` tests these rules under failures.
+//! Three ordering rules make calls survive a crash. A call is sent only after its intent is saved. A result is shown
+//! only after it is saved. A cursor is saved only together with everything that the events up to it changed. The state
+//! machine names the save that each output waits for; `tests/simulation.rs` tests these rules under failures.
 
 pub mod app;
 pub mod auth;

@@ -1,5 +1,5 @@
-//! `longhaul` runs long MCP tool calls from a terminal. Calls survive network drops, a closed laptop or a killed terminal:
-//! reopen longhaul and the call is still there, with its progress, log and result.
+//! `longhaul` runs long MCP tool calls from a terminal. Calls survive network drops, a closed laptop or a killed
+//! terminal: reopen longhaul and the call is still there, with its progress, log and result.
 //!
 //! All code is in the library crate: `longhaul::run` is the entry point, and `src/lib.rs` starts with an overview.
 

@@ -1,4 +1,5 @@
-//! One form field: its schema, parsing of typed text, and validation. Used for tool arguments and for elicitation fields.
+//! One form field: its schema, parsing of typed text, and validation. Used for tool arguments and for elicitation
+//! fields.
 
 use serde_json::{Number, Value};
 use url::Url;

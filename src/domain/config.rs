@@ -20,8 +20,8 @@ pub struct ServerConfig {
     /// variables.
     #[serde(default)]
     pub headers: Vec<(String, Template)>,
-    /// Why longhaul may not contact or start it yet, and what to do. Set for an imported server whose variables the user
-    /// hasn't allowed to go to its host, and for a program that hasn't been approved.
+    /// Why longhaul may not contact or start it yet, and what to do. Set for an imported server whose variables the
+    /// user hasn't allowed to go to its host, and for a program that hasn't been approved.
     #[serde(default)]
     pub withheld: Option<String>,
     /// The MCP revision to use; if absent, the earlier choice stays.
@@ -242,8 +242,8 @@ impl Program {
         names
     }
 
-    /// Its arguments with variables expanded. An argument that isn't a valid [`Template`], such as an inline script, stays
-    /// as written. The error is the name of the first variable without a value.
+    /// Its arguments with variables expanded. An argument that isn't a valid [`Template`], such as an inline script,
+    /// stays as written. The error is the name of the first variable without a value.
     pub fn expanded_args(
         &self,
         value_of: impl Fn(&str) -> Option<String>,

@@ -1,7 +1,8 @@
 //! Elicitation requests of a server (on screen: questions): parsing, validation of answers, and safety checks of URLs.
 //!
-//! Independent of how a request arrives and how the answer is sent. Invariants: parsing never fails, whatever the server
-//! sent; content is never sent if the server's own schema refuses it; untouched fields are sent with their defaults.
+//! Independent of how a request arrives and how the answer is sent. Invariants: parsing never fails, whatever the
+//! server sent; content is never sent if the server's own schema refuses it; untouched fields are sent with their
+//! defaults.
 //!
 //! Sources: MCP 2025-06-18, 2025-11-25 and 2026-07-28, client/elicitation.
 
@@ -81,8 +82,8 @@ impl Elicitation {
         }
     }
 
-    /// The `content` of an accepting answer, as the text of a JSON object; `None` in URL mode. Fields without a value get
-    /// their defaults; a `null` leaves the field out.
+    /// The `content` of an accepting answer, as the text of a JSON object; `None` in URL mode. Fields without a value
+    /// get their defaults; a `null` leaves the field out.
     ///
     /// # Errors
     /// One message per invalid field; not sanitized.
@@ -118,8 +119,8 @@ impl Elicitation {
         }
     }
 
-    /// The content if every field gets its default. The error lists the required fields without a default; in URL mode it
-    /// is always an (empty) error, because a page is never accepted automatically.
+    /// The content if every field gets its default. The error lists the required fields without a default; in URL mode
+    /// it is always an (empty) error, because a page is never accepted automatically.
     pub fn defaults(&self) -> Result<String, Vec<String>> {
         let missing = self
             .fields()

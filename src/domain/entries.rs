@@ -1,8 +1,8 @@
 //! A compact queue of history entries.
 //!
-//! Progress steps come by the hundred thousand, each with a short message. As a separate [`HistoryEntry`], each would need
-//! its own heap allocations, made on one thread and freed on another. This queue stores their texts in one buffer instead.
-//! Invariant: entries come out unchanged and in order.
+//! Progress steps come by the hundred thousand, each with a short message. As a separate [`HistoryEntry`], each would
+//! need its own heap allocations, made on one thread and freed on another. This queue stores their texts in one buffer
+//! instead. Invariant: entries come out unchanged and in order.
 
 use std::{collections::VecDeque, fmt};
 

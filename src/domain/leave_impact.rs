@@ -123,8 +123,8 @@ impl LeaveImpact {
         }
     }
 
-    /// The expected impact of quitting right after a call of `tool`, before anything is sent. `tools` are all tools of the
-    /// server.
+    /// The expected impact of quitting right after a call of `tool`, before anything is sent. `tools` are all tools of
+    /// the server.
     pub fn of_call(tool: &Tool, tools: &[Tool], capabilities: &ServerCapabilities) -> Self {
         if capabilities.is_process {
             return Self::Dies {

@@ -5,6 +5,7 @@
 
 mod argument;
 mod base64;
+mod byte_count;
 mod chord;
 mod color_depth;
 mod config;
@@ -12,6 +13,7 @@ mod elicitation;
 mod entries;
 mod era;
 pub mod exit;
+mod field_spec;
 mod history;
 mod ids;
 mod input;
@@ -26,11 +28,9 @@ mod result;
 mod schema;
 mod server_task;
 pub mod server_url;
-mod shape;
 mod stamp;
 mod status;
 mod surrogates;
-mod tally;
 pub mod text;
 mod tool;
 mod traffic;
@@ -38,6 +38,7 @@ mod view;
 
 pub use argument::{ArgumentKind, ArgumentSpec, Bounds, TextFormat};
 pub use base64::{base64, base64_url, decode_base64};
+pub use byte_count::{ByteShare, SharedByteCount};
 pub use chord::{Chord, Key, ParseChordError};
 pub use color_depth::ColorDepth;
 pub use config::{
@@ -46,6 +47,7 @@ pub use config::{
 pub use elicitation::{Elicitation, ElicitationMode, UrlPreview};
 pub use entries::Entries;
 pub use era::{Era, EraReason, ModernSupport, ProtocolChoice, ProtocolVersion};
+pub use field_spec::{FieldContents, FieldSpec};
 pub use history::{HistoryEntry, HistoryEvent, HistoryLine, LogLevel};
 pub use ids::{EventId, ServerName, TaskId, is_task_id_prefix};
 pub use input::{MouseAction, UserInput};
@@ -65,14 +67,12 @@ pub use request::{
 pub use result::{ContentBlock, Media, ResourceLink, content_element, is_markdown_type};
 pub use schema::{ArgumentCheck, PathSegment, ValidationError, path_label};
 pub use server_task::{ServerTask, TaskCapability, TaskKind, TaskState};
-pub use shape::{FieldContents, FieldSpec};
 pub use stamp::{Mono, Stamp, Wall};
 pub use status::{
     Connectivity, ControlKind, ControlRequest, LostReason, Resumability, Resumable, Status,
     UnknownReason,
 };
 pub use surrogates::{replace_lone_surrogates, without_lone_surrogates};
-pub use tally::{ByteShare, SharedByteCount};
 pub use tool::{CLIENT_ID, CheckpointConvention, TaskSupport, Tool};
 pub use traffic::{Direction, TrafficEntry, TrafficKind};
 pub use view::{LinkState, ServerObstacle, ServerView, TaskView};

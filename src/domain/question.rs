@@ -14,8 +14,8 @@ use super::{TaskId, Wall};
 pub struct Question {
     /// Unique within the task: the server's input key or the id of its request.
     pub key: String,
-    /// Earlier keys of the same question, oldest first: a server repeats it with a new id on each new stream of a task's
-    /// result.
+    /// Earlier keys of the same question, oldest first: a server repeats it with a new id on each new stream of a
+    /// task's result.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier: Vec<String>,
     /// How the question arrived, which decides how the answer is sent.
@@ -29,8 +29,8 @@ pub struct Question {
     pub answer: Option<Answer>,
     /// Whether the server received the answer, as far as known.
     pub is_delivered: bool,
-    /// Other tasks the question may belong to, if the server didn't say which. All of them list it under the same key, and
-    /// one answer settles it for all.
+    /// Other tasks the question may belong to, if the server didn't say which. All of them list it under the same key,
+    /// and one answer settles it for all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shared_with: Vec<TaskId>,
 }

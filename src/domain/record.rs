@@ -1,5 +1,5 @@
-//! The records of the session file: a [`Task`] per row on the screen, a [`LinkRecord`] per server, and the [`Row`]s of one
-//! transaction.
+//! The records of the session file: a [`Task`] per row on the screen, a [`LinkRecord`] per server, and the [`Row`]s of
+//! one transaction.
 
 use std::{borrow::Cow, collections::BTreeMap, fmt};
 
@@ -89,8 +89,8 @@ pub struct Task {
     pub seq: u64,
 }
 
-/// Attempts kept per task, not counting those that answer questions. A tool that is retried for days makes any number of
-/// attempts, and each save writes all that are kept.
+/// Attempts kept per task, not counting those that answer questions. A tool that is retried for days makes any number
+/// of attempts, and each save writes all that are kept.
 const ATTEMPTS_KEPT: usize = 16;
 
 impl Task {
@@ -160,8 +160,8 @@ impl Task {
         self.attempts.push(attempt);
     }
 
-    /// Why its current attempt uses its revision, if known. `server_version` and `server_why` are the revision negotiated
-    /// with the server and the reason for that.
+    /// Why its current attempt uses its revision, if known. `server_version` and `server_why` are the revision
+    /// negotiated with the server and the reason for that.
     pub fn era_why(&self, server_version: &str, server_why: &str) -> Option<String> {
         let attempt = self.attempt()?;
         let version = attempt.version?;
@@ -210,8 +210,8 @@ impl Task {
         self.status.reason().or_else(error)
     }
 
-    /// The result in one line, once there is one: the first line of its text or, if that is a JSON object, its message or
-    /// status, such as `completed 50/50`. Not sanitized.
+    /// The result in one line, once there is one: the first line of its text or, if that is a JSON object, its message
+    /// or status, such as `completed 50/50`. Not sanitized.
     pub fn result_summary(&self) -> Option<Cow<'_, str>> {
         let line = self.result_line.as_deref()?;
         let step = || match &self.progress {
@@ -251,8 +251,8 @@ pub struct TaskError {
 }
 
 impl TaskError {
-    /// The meaning of the error code, followed by the server's message; for other codes only the message. Codes are those
-    /// of JSON-RPC 2.0 and MCP 2025-11-25 and 2026-07-28.
+    /// The meaning of the error code, followed by the server's message; for other codes only the message. Codes are
+    /// those of JSON-RPC 2.0 and MCP 2025-11-25 and 2026-07-28.
     pub fn message(&self) -> String {
         let has_rpc_code = matches!(self.kind, TaskErrorKind::Protocol | TaskErrorKind::Refused);
         let meaning = match self.code.filter(|_| has_rpc_code) {
@@ -308,7 +308,7 @@ pub struct Attempt {
     /// The MCP revision it was sent with; `None` before it was sent.
     #[serde(default)]
     pub version: Option<ProtocolVersion>,
-    /// Whether it requests a server task (2025-11-25). Only then is a `task` member in the response, or in its replay, one.
+    /// Whether it requests a server task (2025-11-25). Otherwise a `task` member in the response means nothing.
     #[serde(default)]
     pub asks_for_task: bool,
     /// Whether it runs on a stdio server, whose process ends with longhaul.

@@ -1,8 +1,8 @@
-//! The content blocks of a result (CallToolResult): their descriptions, their bytes, and which of them another program may
-//! open.
+//! The content blocks of a result (CallToolResult): their descriptions, their bytes, and which of them another program
+//! may open.
 //!
-//! Must not know of files or screens. Invariant: a media type from the server is trusted only if the bytes begin with the
-//! signature of that type.
+//! Must not know of files or screens. Invariant: a media type from the server is trusted only if the bytes begin with
+//! the signature of that type.
 
 use std::borrow::Cow;
 

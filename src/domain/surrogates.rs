@@ -1,14 +1,15 @@
 //! Lone surrogates in JSON: escapes such as `\ud83d` whose other half is missing.
 //!
-//! RFC 8259 allows them, and `JSON.stringify` writes them for a text that was cut inside an emoji. A Rust string can't hold
-//! them, so serde rejects the whole message. Replacing them before decoding keeps the rest of the message.
+//! RFC 8259 allows them, and `JSON.stringify` writes them for a text that was cut inside an emoji. A Rust string can't
+//! hold them, so serde rejects the whole message. Replacing them before decoding keeps the rest of the message.
 
 use memchr::memchr;
 
 /// As long as the escape it replaces, so that no bytes move.
 const REPLACEMENT: &[u8; 6] = b"\\ufffd";
 
-/// Replaces each lone surrogate in a JSON text with U+FFFD. Pairs stay, and so does an escaped backslash before `ud83d`.
+/// Replaces each lone surrogate in a JSON text with U+FFFD. Pairs stay, and so does an escaped backslash before
+/// `ud83d`.
 ///
 /// Returns whether the text contains any escape.
 pub fn replace_lone_surrogates(json: &mut [u8]) -> bool {

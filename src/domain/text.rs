@@ -9,12 +9,12 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 const MARK: char = '\u{FFFD}';
 /// Combining marks kept per character; real scripts need at most four.
 pub const MAX_MARKS_PER_GRAPHEME: usize = 8;
-/// Variation selectors that choose between text and emoji style. Terminals disagree about the width that results, so they
-/// are dropped; nothing visible is lost.
+/// Variation selectors that choose between text and emoji style. Terminals disagree about the width that results, so
+/// they are dropped; nothing visible is lost.
 const SELECTORS: [char; 2] = ['\u{FE0E}', '\u{FE0F}'];
 
-/// Bytes kept of a server's message: more than fits a screen, and small enough even if every task, log line and error has
-/// such a message.
+/// Bytes kept of a server's message: more than fits a screen, and small enough even if every task, log line and error
+/// has such a message.
 pub const SERVER_TEXT_BYTES: usize = 16 * 1024;
 
 /// Bytes kept of a server's name, logger or title; no column shows more than a tenth of that.
@@ -141,8 +141,8 @@ pub fn cut<'t>(text: &'t str, columns: usize, ending: &str) -> Cow<'t, str> {
     Cow::Owned(out)
 }
 
-/// Cuts sanitized names to `columns` so that different names stay different. Cuts at the end or, for names that would look
-/// alike, in the middle or before the first difference; names that still look alike get a number.
+/// Cuts sanitized names to `columns` so that different names stay different. Cuts at the end or, for names that would
+/// look alike, in the middle or before the first difference; names that still look alike get a number.
 pub fn cut_distinct(names: &[&str], columns: usize, ending: &str) -> Vec<String> {
     let whole: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let mut shown: Vec<String> = names

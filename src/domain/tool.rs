@@ -209,8 +209,8 @@ impl Tool {
         is_set(self.destructive) && !is_set(self.read_only) && !is_set(self.idempotent)
     }
 
-    /// Why a repeat needs confirmation, as a phrase that continues the server's name. `None` is a tool that the server no
-    /// longer lists.
+    /// Why a repeat needs confirmation, as a phrase that continues the server's name. `None` is a tool that the server
+    /// no longer lists.
     pub fn repeat_warning(tool: Option<&Self>) -> &'static str {
         match tool.and_then(|tool| tool.destructive) {
             Some(true) => "marks this tool as destructive",

@@ -199,8 +199,8 @@ impl TrafficKind {
         text::clean_line(&self.lead()).into_owned()
     }
 
-    /// All but the headers as one sanitized line of at most `columns`. `ending` marks a cut, and the number of bytes that
-    /// weren't recorded follows.
+    /// All but the headers as one sanitized line of at most `columns`. `ending` marks a cut, and the number of bytes
+    /// that weren't recorded follows.
     pub fn line(&self, columns: usize, ending: &str) -> String {
         let (data, left_out) = self.data();
         let mut line = self.lead();

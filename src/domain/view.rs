@@ -17,8 +17,8 @@ pub struct TaskView {
     pub leaving: Option<LeaveImpact>,
     /// History up to this `seq` can be read from the session file.
     pub saved_seq: u64,
-    /// The fraction done according to progress messages, if the server sends no numbers and the config enables this. Never
-    /// saved, because it is a guess.
+    /// The fraction done according to progress messages, if the server sends no numbers and the config enables this.
+    /// Never saved, because it is a guess.
     #[serde(default)]
     pub guess: Option<f64>,
     /// Whether the last save failed, so that this state may not survive a crash.

@@ -128,7 +128,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for Token<'a> {
     }
 }
 
-/// A JSON-RPC message. Progress parameters are parsed in the same pass if the method precedes them, as all SDKs write it.
+/// A JSON-RPC message. Progress parameters are parsed in the same pass if the method precedes them, as all SDKs write
+/// it.
 #[derive(Default)]
 struct RawMessage<'a> {
     id: Option<&'a RawValue>,

@@ -150,7 +150,8 @@ pub fn listen(version: ProtocolVersion, id: &str, tasks: &[&str]) -> Method {
     request(version, id, "subscriptions/listen", params, None)
 }
 
-/// The extra parameters for retrying a call that asked for input: a JSON object with the answers and the server's state.
+/// The extra parameters for retrying a call that asked for input: a JSON object with the answers and the server's
+/// state.
 ///
 /// The state must be returned unchanged, and only if the server sent one (2026-07-28, basic/patterns/mrtr).
 pub fn retry_input(answers: &[(&str, &Answer)], state: Option<&str>) -> String {
@@ -228,8 +229,8 @@ pub fn log_notification(level: &str, logger: &str, text: &str) -> String {
     json!({"jsonrpc": "2.0", "method": "notifications/message", "params": params}).to_string()
 }
 
-/// A request in the form that `version` requires: the modern era needs client info in each request and headers that repeat
-/// parts of the body.
+/// A request in the form that `version` requires: the modern era needs client info in each request and headers that
+/// repeat parts of the body.
 fn request(
     version: ProtocolVersion,
     id: &str,

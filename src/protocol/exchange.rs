@@ -60,12 +60,12 @@ impl Method {
     }
 }
 
-/// The events of an exchange. First comes one of `Opened`, `Refused`, `NotSent`, `NoAnswer` or `Untrusted`. After `Opened`
-/// follow any number of `Event`, `Endpoint` and `Alive`, and finally `Ended`, `Broken` or `TooLarge`.
+/// The events of an exchange. First comes one of `Opened`, `Refused`, `NotSent`, `NoAnswer` or `Untrusted`. After
+/// `Opened` follow any number of `Event`, `Endpoint` and `Alive`, and finally `Ended`, `Broken` or `TooLarge`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ExchangeEvent {
-    /// The number of additional requests that were sent for redirects or for a retry with new credentials. Can precede any
-    /// first event.
+    /// The number of additional requests that were sent for redirects or for a retry with new credentials. Can precede
+    /// any first event.
     MoreRequests(u32),
     /// A successful response head (2xx).
     Opened {

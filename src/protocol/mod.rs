@@ -1,7 +1,7 @@
 //! The MCP protocol without IO: JSON-RPC messages and the events of one HTTP exchange.
 //!
-//! Converts between JSON and domain types. Must not know of sockets, time or tasks. Invariant: unknown methods, fields and
-//! values are kept or skipped, never fatal.
+//! Converts between JSON and domain types. Must not know of sockets, time or tasks. Invariant: unknown methods, fields
+//! and values are kept or skipped, never fatal.
 
 mod challenge;
 mod decode;

@@ -231,7 +231,7 @@ async fn offers_of(
         let offer = arguments.map(|arguments| Offer {
             tool: task.tool.clone(),
             arguments,
-            checkpoint: found.map(|found| found.id.clone()),
+            goes_on: found.map(|found| found.id.clone()),
             once: task.once(),
             stands: found.map_or_else(|| task.stands.clone(), checkpoints::stands),
         });

@@ -371,7 +371,7 @@ async fn a_redirect_to_another_origin_is_named_and_never_followed() {
                 panic!("{arrival:?}")
             };
             assert_eq!(refusal.status, status);
-            let said = refusal.said.unwrap();
+            let said = refusal.server_text.unwrap();
             assert!(
                 said.contains(&format!("http://{}/steal", other.addr)),
                 "{said}"
@@ -417,7 +417,7 @@ async fn a_redirect_that_loses_the_request_or_never_ends_is_not_followed() {
         let told = (hops > 0).then(|| ExchangeEvent::MoreRequests(u32::try_from(hops).unwrap()));
         assert_eq!(arrivals, Vec::from_iter(told));
         assert_eq!(refusal.status, status);
-        let said = refusal.said.unwrap();
+        let said = refusal.server_text.unwrap();
         assert!(
             said.contains("not followed") && !said.contains("hunter2"),
             "{said}"
@@ -772,7 +772,7 @@ async fn the_body_of_a_refusal_is_not_read_for_ever() {
     let ExchangeEvent::Refused(refusal) = arrival else {
         panic!("{arrival:?}")
     };
-    assert_eq!(refusal.said, Some("x".repeat(300)));
+    assert_eq!(refusal.server_text, Some("x".repeat(300)));
 }
 
 #[tokio::test]

@@ -538,7 +538,7 @@ fn check_locked(bench: &mut Bench, words: &str) {
 fn who_is_not_let_in_asks_nothing_until_a_person_has_signed_in_and_then_has_everything() {
     for refusal in refusals(&LOCKED) {
         for on in [On::Get, On::Both] {
-            let words = format!("{} on {on:?} {:?}", refusal.status, refusal.said);
+            let words = format!("{} on {on:?} {:?}", refusal.status, refusal.server_text);
             let refusal = refusal.clone();
             let (mut bench, mut lab) = through(Fault::Status { on, refusal }, 120_000);
             check_locked(&mut bench, &words);
@@ -554,7 +554,7 @@ fn who_is_not_let_in_asks_nothing_until_a_person_has_signed_in_and_then_has_ever
 #[test]
 fn a_call_that_is_not_let_in_waits_and_goes_out_once() {
     for refusal in refusals(&LOCKED) {
-        let words = format!("{} {:?}", refusal.status, refusal.said);
+        let words = format!("{} {:?}", refusal.status, refusal.server_text);
         let on = On::Post;
         let (mut bench, mut lab) = run(Fault::Status { on, refusal }, 0, 120_000);
         assert_eq!(lab.calls, 0, "{words}");

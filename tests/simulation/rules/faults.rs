@@ -578,7 +578,7 @@ fn whatever_a_call_is_answered_with_it_is_not_repeated_and_ends_in_words() {
         let task = &bench.view().task;
         match (&task.status, status) {
             // Whether it ran nobody can know: not all that stands before a server says so only when it did not.
-            (Status::Unknown(Window::HttpStatus(said)), 408 | 425 | 500 | 502 | 504) => {
+            (Status::Unknown(UnknownReason::HttpStatus(said)), 408 | 425 | 500 | 502 | 504) => {
                 assert_eq!((*said, tries), (status, 1), "{words}");
             }
             // Its session is gone, so it did not run: it goes out again in the next one.

@@ -146,7 +146,7 @@ impl std::str::FromStr for ProtocolChoice {
         match ProtocolVersion::parse(text) {
             None if text != "auto" => {
                 let versions = ProtocolVersion::ALL.map(ProtocolVersion::label).join(", ");
-                Err(format!("expected auto, {versions}"))
+                Err(format!("expected one of auto, {versions}"))
             }
             version => Ok(Self(version)),
         }

@@ -9,31 +9,32 @@
 //! domain <- protocol <- link <- engine ------+
 //! domain <- store <- engine -----------------+-> shell <- cli <- main
 //! domain <- app <- ui -----------------------+
-//! domain <- term ----------------------------+          demo (stands alone: shares nothing but the wire)
+//! domain <- term ----------------------------+          demo (standalone: shares only the protocol)
 //! ```
 //!
 //! | module | owns | pure |
 //! |---|---|---|
-//! | `domain` | shared types: task, status, contact, leave impact, progress, text, requests and responses | yes |
-//! | `protocol` | JSON-RPC and MCP shapes, and one HTTP exchange as data | yes |
-//! | `transport` | bytes to events: the frame splitter, SSE, HTTP, headers, TLS | |
-//! | `link` | the state machine of one server: eras, sessions, streams, resumption, server tasks, questions, checkpoints, backoff | yes |
-//! | `store` | the session file on SQLite, the driver's lock, quarantine | |
-//! | `auth` | sign-in: authorization servers, tokens and their expiry, the file of logins | |
-//! | `engine` | runs the state machines: journal thread, driver loop, socket, takeover, recorded traffic; the server check of `doctor` | |
-//! | `app` | the screen's state: events, update, keys, selection | yes |
-//! | `ui` | renders the state | yes |
+//! | `domain` | shared types: tasks, status, connectivity, leave impact, progress, text, session requests and responses | yes |
+//! | `protocol` | JSON-RPC and MCP messages, and one HTTP exchange as data | yes |
+//! | `transport` | turns bytes into events: frames, SSE, HTTP, headers, TLS | |
+//! | `link` | the state machine of one server: protocol eras, sessions, streams, resumption, server tasks, questions, checkpoints, backoff | yes |
+//! | `store` | the SQLite session file, the driver's lock, quarantine of damaged files | |
+//! | `auth` | sign-in: authorization servers, tokens and their expiry, saved logins | |
+//! | `engine` | runs the state machines: journal thread, driver loop, socket, handover, traffic recording; the server checks of `doctor` | |
+//! | `app` | the state of the screen: events, updates, keys, selection | yes |
+//! | `ui` | renders that state | yes |
 //! | `term` | the terminal: modes, input, signals, escape sequences | |
-//! | `shell` | the event loop that connects clock, terminal, file and engine | |
-//! | `cli` | the command line, its commands and the configuration file | |
-//! | `demo` | the embedded demo server, on the official SDK | |
+//! | `shell` | the event loop that connects the clock, the terminal, the session file and the engine | |
+//! | `cli` | the command line, its commands and the config file | |
+//! | `demo` | the built-in demo server, on the official SDK | |
 //!
-//! Inbound: bytes -> frame -> SSE event -> JSON-RPC message -> link state machine -> rows on disk and latest-value slots ->
-//! state -> screen. Outbound: key -> chord -> action -> command -> ask -> link state machine -> save -> request.
+//! Inbound: bytes -> frame -> SSE event -> JSON-RPC message -> link state machine -> rows on disk and snapshots ->
+//! state -> screen. Outbound: key -> chord -> action -> command -> session request -> link state machine -> save -> MCP
+//! request.
 //!
-//! The order of disk, network and screen is the product: a call is sent only after its intent is saved, a result is shown
-//! only after it is saved, and a cursor is saved only together with what the events up to it changed. The state machine
-//! names the save that each output waits for, and `tests/simulation.rs` attacks that.
+//! Three ordering rules make calls survive a crash. A call is sent only after its intent is saved. A result is shown
+//! only after it is saved. A cursor is saved only together with everything that the events up to it changed. The state
+//! machine names the save that each output waits for; `tests/simulation.rs` tests these rules under failures.
 
 pub mod app;
 pub mod auth;
@@ -51,6 +52,6 @@ pub mod transport;
 pub mod ui;
 
 pub use cli::run;
-/// Parsers of files written by others, for the fuzz targets.
+/// Parsers of files that other programs write, public only for the fuzz targets.
 #[doc(hidden)]
 pub use cli::{ClientState, ClientTask, Config, Imported};

@@ -1,7 +1,7 @@
-//! `longhaul`: long-running MCP tool calls from a terminal. Start one, watch it, lose the network, close the laptop, kill
-//! the terminal, come back from another one: the call is still there, with its progress, its log and its result.
+//! `longhaul` runs long MCP tool calls from a terminal. Calls survive network drops, a closed laptop or a killed
+//! terminal: reopen longhaul and the call is still there, with its progress, log and result.
 //!
-//! Everything is in the library; see `longhaul::run` for the way in and the head of the crate for the map.
+//! All code is in the library crate: `longhaul::run` is the entry point, and `src/lib.rs` starts with an overview.
 
 use std::process::ExitCode;
 

@@ -10,9 +10,10 @@ use std::{collections::VecDeque, future::Future, io, panic::AssertUnwindSafe, ti
 use futures_util::FutureExt as _;
 
 use crate::{
-    app::{self, Command, Event, Input, LeaveNote, Saved, State, View},
+    app::{self, Command, Event, LeaveNote, Saved, State, UserInput, View},
     domain::{
-        Entry, Mono, ServerName, SessionEvent, SessionRequest, SessionRequestId, Stamp, TaskId,
+        HistoryEntry, Mono, ServerName, SessionEvent, SessionRequest, SessionRequestId, Stamp,
+        TaskId,
     },
 };
 
@@ -31,7 +32,7 @@ pub trait TerminalSurface {
     /// The next thing that comes from outside. Dropping the wait loses nothing.
     fn next(&mut self) -> impl Future<Output = TerminalEvent>;
     /// Inputs that wait already.
-    fn drain(&mut self, limit: usize) -> Vec<Input>;
+    fn drain(&mut self, limit: usize) -> Vec<UserInput>;
     /// Paints a frame.
     ///
     /// A failure means that the terminal is gone; [`io::ErrorKind::NotConnected`], that a panic has given it back.
@@ -50,7 +51,11 @@ pub trait Services {
     /// Asks the engine; the answer is news.
     fn ask(&mut self, ask: SessionRequestId, what: SessionRequest);
     /// A task's history after an entry, at most the newest that the screen holds, and how many were left out.
-    fn history(&mut self, task: &TaskId, after_seq: u64) -> Result<(Vec<Entry>, u64), String>;
+    fn history(
+        &mut self,
+        task: &TaskId,
+        after_seq: u64,
+    ) -> Result<(Vec<HistoryEntry>, u64), String>;
     /// A task's result.
     fn result(&mut self, task: &TaskId) -> Result<Option<String>, String>;
     /// Reads what was recorded of the wire for a task; it is an event later.
@@ -88,7 +93,7 @@ pub trait Time {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TerminalEvent {
     /// The user did something.
-    Input(Input),
+    Input(UserInput),
     /// The terminal is gone.
     HungUp,
     /// A signal that ends the program, by its number; the exit code is 128 more.
@@ -216,7 +221,10 @@ async fn turns<S: TerminalSurface, B: Services, T: Time>(
         }
         for event in &news {
             match event {
-                Event::Session(SessionEvent::Trouble { words, exit }) => {
+                Event::Session(SessionEvent::Failed {
+                    message: words,
+                    exit,
+                }) => {
                     trouble = Some((words.clone(), *exit));
                 }
                 Event::Session(SessionEvent::Driver { .. }) => trouble = None,

@@ -74,7 +74,7 @@ fn open(url: &str, state: &Path) -> Session {
         name: ServerName::new("lab"),
         url: Some(url.to_owned()),
         headers: Vec::new(),
-        filled: Vec::new(),
+        config_headers: Vec::new(),
         protocol: Some("2025-11-25".to_owned()),
     };
     Session::open(Options {

@@ -2,7 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use crate::domain::{Complaint, ServerName, ServerView, Step, TaskId, Tool, path_text, text};
+use crate::domain::{
+    PathSegment, ServerName, ServerView, TaskId, Tool, ValidationError, path_label, text,
+};
 
 use super::{
     Field, FormField, FormRow, FormValue, Pair, State,
@@ -30,7 +32,7 @@ pub struct FormErrors {
     /// In words, one line each; clean.
     pub lines: Vec<String>,
     /// Where.
-    pub wrong: Vec<Vec<Step>>,
+    pub wrong: Vec<Vec<PathSegment>>,
     /// What would be sent all the same, where it can be read at least.
     pub arguments: Option<Map<String, Value>>,
 }
@@ -67,7 +69,7 @@ pub struct CallForm {
     /// What is wrong.
     pub complaints: Vec<String>,
     /// Where that is, as far as it can be pointed at.
-    pub wrong: Vec<Vec<Step>>,
+    pub wrong: Vec<Vec<PathSegment>>,
     /// Only the schema has something against it: the same key once more sends it unchecked.
     pub is_doubted: bool,
     /// A repeat that may do harm was agreed to.
@@ -159,7 +161,11 @@ impl CallForm {
 
     /// Puts what was typed on a line into the fields, in place of what is there; what does not fit is said.
     pub(super) fn fill_in(&mut self) {
-        let shapes = self.tool.as_ref().map(Tool::shapes).unwrap_or_default();
+        let shapes = self
+            .tool
+            .as_ref()
+            .map(Tool::form_fields)
+            .unwrap_or_default();
         let is_named = |pair: &Pair| shapes.iter().any(|shape| shape.spec.name == pair.key);
         let has_others = self.tool.is_some() && !self.typed.iter().all(is_named);
         let mut raw: Option<Map<String, Value>> = match &self.raw {
@@ -174,7 +180,7 @@ impl CallForm {
             let value = match (value, shape) {
                 (Given::Json(value), _) => Ok(value),
                 (Given::Text(words), Some(shape)) => {
-                    (shape.spec.read(&words)).map_err(|wanted| (wanted, words))
+                    (shape.spec.parse(&words)).map_err(|wanted| (wanted, words))
                 }
                 (Given::Text(words), None) => Ok(Value::String(words)),
             };
@@ -252,7 +258,7 @@ impl CallForm {
 
     /// Shows the fields of a tool, with their defaults or with what is given and nothing else.
     pub(super) fn take_tool(&mut self, tool: Tool, given: Option<&Map<String, Value>>) {
-        let shapes = tool.shapes();
+        let shapes = tool.form_fields();
         let is_simple = given.is_none_or(|given| {
             given
                 .keys()
@@ -345,10 +351,10 @@ impl CallForm {
             .as_ref()
             .map(|tool| tool.check(&arguments))
             .unwrap_or_default();
-        if checked.complaints.is_empty() {
+        if checked.errors.is_empty() {
             return Ok((arguments, checked.unusable));
         }
-        let line = |complaint: &Complaint| {
+        let line = |complaint: &ValidationError| {
             let missing = self.missing_below(&complaint.path);
             let missing = if missing.is_empty() {
                 String::new()
@@ -358,14 +364,14 @@ impl CallForm {
             text::clean_line(&format!("{complaint}{missing}")).into_owned()
         };
         Err(FormErrors {
-            lines: checked.complaints.iter().map(line).collect(),
-            wrong: checked.complaints.into_iter().map(|it| it.path).collect(),
+            lines: checked.errors.iter().map(line).collect(),
+            wrong: checked.errors.into_iter().map(|it| it.path).collect(),
             arguments: Some(arguments),
         })
     }
 
     /// What has to be there and is not, in the alternative that was chosen at a place.
-    fn missing_below(&self, path: &[Step]) -> Vec<String> {
+    fn missing_below(&self, path: &[PathSegment]) -> Vec<String> {
         let rows = self.rows();
         let is_choice = |row: &&FormRow<'_>| {
             row.path == path && matches!(row.field.value, FormValue::Variant { .. })
@@ -378,7 +384,7 @@ impl CallForm {
             is_below && row.field.spec.is_required && row.field.read() == Ok(None)
         };
         let missing = rows.iter().filter(is_missing);
-        missing.map(|row| path_text(&row.path)).collect()
+        missing.map(|row| path_label(&row.path)).collect()
     }
 
     /// What tells its draft from those of other calls.
@@ -861,7 +867,7 @@ mod tests {
 
     fn lines(form: &CallForm) -> Vec<String> {
         let rows = form.rows();
-        rows.iter().map(|row| path_text(&row.path)).collect()
+        rows.iter().map(|row| path_label(&row.path)).collect()
     }
 
     fn type_at(form: &mut CallForm, line: &str, words: &str) {
@@ -929,8 +935,8 @@ mod tests {
         );
         form.argument().unwrap().typed().unwrap().paste("");
         form.wrong = vec![vec![
-            Step::Key("to".to_owned()),
-            Step::Key("zip".to_owned()),
+            PathSegment::Key("to".to_owned()),
+            PathSegment::Key("zip".to_owned()),
         ]];
         form.at = 0;
         form.go_to_wrong();
@@ -943,7 +949,7 @@ mod tests {
         field.go_to(1, 5);
         field.paste("!");
         form.fields[0] = FormField::shaped(
-            &form.tool.clone().unwrap().shapes()[0],
+            &form.tool.clone().unwrap().form_fields()[0],
             Start::Given(&json!({"street": "x"})),
         );
         let lines = sent(&form).unwrap_err();

@@ -1,8 +1,8 @@
 //! What the tabs of the detail pane say, as lines of text.
 
 use crate::domain::{
-    Connectivity, Entry, Era, EventId, HistoryEvent, Phase, ProtocolVersion, Resumable, ServerTask,
-    ServerView, Status, Task, TaskKind, TaskOffer, TaskState, text,
+    Connectivity, Era, EventId, HistoryEntry, HistoryEvent, Phase, ProtocolVersion, Resumable,
+    ServerTask, ServerView, Status, Task, TaskCapability, TaskKind, TaskState, text,
 };
 
 use super::{Action, Document, State, Tab, state::TaskRow};
@@ -381,7 +381,7 @@ fn resume_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
 
 /// What a server offers of tasks, in words.
 pub fn task_offer(server: &ServerView) -> String {
-    let extension = TaskOffer {
+    let extension = TaskCapability {
         kind: TaskKind::Extension,
         can_list: false,
         can_cancel: true,
@@ -423,7 +423,7 @@ pub(super) fn curl(state: &State, task_row: &TaskRow) -> Option<String> {
 }
 
 /// An entry as one line of clean text, for searching and printing.
-pub(super) fn entry_text(entry: &Entry) -> String {
+pub(super) fn entry_text(entry: &HistoryEntry) -> String {
     let words = entry.message();
     let kind = match &entry.what {
         HistoryEvent::Progress { .. } | HistoryEvent::Log { .. } => words.kind,

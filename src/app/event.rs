@@ -6,8 +6,9 @@ use jiff::tz::TimeZone;
 
 use super::{Keymap, View};
 use crate::domain::{
-    Colour, Entry, Input, Notify, Overall, ServerConfigs, ServerName, ServerView, SessionEvent,
-    SessionRequest, SessionRequestId, TaskId, TaskView, ThemeName, UsualLimits, Wall, WireEntry,
+    ColorDepth, DefaultLimits, HistoryEntry, NotifyConfig, OverallProgress, ServerConfigs,
+    ServerName, ServerView, SessionEvent, SessionRequest, SessionRequestId, TaskId, TaskView,
+    ThemeName, TrafficEntry, UserInput, Wall,
 };
 
 /// What the shell knows before the first frame.
@@ -30,9 +31,9 @@ pub struct Setup {
     /// Whether nothing may be started, changed or stopped.
     pub readonly: bool,
     /// What limits a new call has.
-    pub limits: UsualLimits,
+    pub limits: DefaultLimits,
     /// What is told beside the screen.
-    pub notify: Notify,
+    pub notify: NotifyConfig,
     /// How the list can be shown, by name.
     pub views: Vec<View>,
     /// The program that opens files on this desktop, where there is one.
@@ -54,8 +55,8 @@ impl Default for Setup {
             look: Look::default(),
             takes_mouse: false,
             readonly: false,
-            limits: UsualLimits::default(),
-            notify: Notify::default(),
+            limits: DefaultLimits::default(),
+            notify: NotifyConfig::default(),
             views: Vec::new(),
             viewer: None,
             keys: Keymap::default(),
@@ -68,7 +69,7 @@ impl Default for Setup {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
     /// How many colours.
-    pub colour: Colour,
+    pub colour: ColorDepth,
     /// Which of them.
     pub theme: ThemeName,
     /// Whether only ASCII may be drawn.
@@ -80,7 +81,7 @@ pub struct Look {
 impl Default for Look {
     fn default() -> Self {
         Self {
-            colour: Colour::Ansi16,
+            colour: ColorDepth::Ansi16,
             theme: ThemeName::default(),
             ascii: false,
             motion: true,
@@ -131,7 +132,7 @@ pub struct Reread {
     /// The servers.
     pub server_configs: ServerConfigs,
     /// What limits a new call has.
-    pub limits: UsualLimits,
+    pub limits: DefaultLimits,
     /// The colours.
     pub theme: ThemeName,
     /// Whether the screen takes the mouse.
@@ -148,7 +149,7 @@ pub struct Reread {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// The user did something at the terminal.
-    Input(Input),
+    Input(UserInput),
     /// The engine has something to say.
     Session(SessionEvent),
     /// What the session file held, for the first paint.
@@ -165,7 +166,7 @@ pub enum Event {
         /// Whose.
         task: TaskId,
         /// What follows `after_seq`, in order.
-        entries: Vec<Entry>,
+        entries: Vec<HistoryEntry>,
         /// How many entries between `after_seq` and the first of these were left out.
         dropped: u64,
     },
@@ -181,7 +182,7 @@ pub enum Event {
         /// For which task.
         task: TaskId,
         /// The newest messages of it and of its server, in order.
-        entries: Vec<WireEntry>,
+        entries: Vec<TrafficEntry>,
     },
     /// Something that the shell tried worked, in words: a demo fault, a page that was opened.
     Worked(String),
@@ -219,7 +220,7 @@ pub enum Saved {
 /// Something that the shell must do.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    /// Ask the engine; it answers with one [`SessionEvent::Answer`].
+    /// Ask the engine; it answers with one [`SessionEvent::Response`].
     Ask(SessionRequestId, SessionRequest),
     /// Read a task's history from the session file; answered by [`Event::History`].
     ReadHistory {
@@ -254,7 +255,7 @@ pub enum Command {
     /// Show a notification of the desktop; it is clean.
     Notify(String),
     /// Show the overall progress in the taskbar.
-    Progress(Overall),
+    Progress(OverallProgress),
     /// Break something on the demo server: `cut 5`, `restart`, `stall`, `drop`, `duplicate`, `forget`,
     /// `polls`, `hang`.
     Break(String),

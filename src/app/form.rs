@@ -2,7 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use crate::domain::{ArgumentKind, ArgumentSpec, Chord, Shape, Step, Within, text};
+use crate::domain::{
+    ArgumentKind, ArgumentSpec, Chord, FieldContents, FieldSpec, PathSegment, text,
+};
 
 use super::Field;
 
@@ -36,7 +38,7 @@ pub enum FormValue {
         /// The items.
         fields: Vec<FormField>,
         /// What one more would be.
-        each: Box<Shape>,
+        each: Box<FieldSpec>,
     },
     /// One of several alternatives, or none.
     Variant {
@@ -69,9 +71,9 @@ fn has_null(spec: &ArgumentSpec) -> bool {
 }
 
 /// The same, in one of the alternatives too.
-fn takes_null(shape: &Shape) -> bool {
-    let in_any = |all: &[(String, Shape)]| all.iter().any(|(_, one)| takes_null(one));
-    has_null(&shape.spec) || matches!(&shape.within, Within::Variants(all) if in_any(all))
+fn takes_null(shape: &FieldSpec) -> bool {
+    let in_any = |all: &[(String, FieldSpec)]| all.iter().any(|(_, one)| takes_null(one));
+    has_null(&shape.spec) || matches!(&shape.contents, FieldContents::Variants(all) if in_any(all))
 }
 
 /// Whether a single field can show a value so that it goes back as it came.
@@ -141,7 +143,7 @@ pub(super) enum Start<'v> {
 #[derive(Clone, Debug, PartialEq)]
 pub struct FormRow<'f> {
     /// Where it is.
-    pub path: Vec<Step>,
+    pub path: Vec<PathSegment>,
     /// What it is.
     pub field: &'f FormField,
 }
@@ -153,7 +155,7 @@ pub(super) fn pretty(value: &Value) -> String {
 
 impl FormField {
     /// A field for whatever is asked for. What the form could not give back as it came is shown as JSON.
-    pub(super) fn shaped(shape: &Shape, start: Start<'_>) -> Self {
+    pub(super) fn shaped(shape: &FieldSpec, start: Start<'_>) -> Self {
         let spec = &shape.spec;
         let given = match start {
             Start::Given(value) if value.is_null() && !spec.is_required && !takes_null(shape) => {
@@ -164,8 +166,8 @@ impl FormField {
             Start::Fresh => spec.default.as_ref(),
         };
         let is_fresh = matches!(start, Start::Fresh);
-        let value = match &shape.within {
-            Within::Nothing => {
+        let value = match &shape.contents {
+            FieldContents::Single => {
                 let is_shown = given.is_none_or(|given| is_fresh || shows(&spec.kind, given));
                 if is_shown && spec.kind != ArgumentKind::Json {
                     let spec = match start {
@@ -182,7 +184,7 @@ impl FormField {
                 }
                 None
             }
-            Within::Members(members) => match given {
+            FieldContents::Members(members) => match given {
                 Some(Value::Object(object)) => {
                     let is_named = |key: &String| members.iter().any(|it| it.spec.name == *key);
                     object.keys().all(is_named).then(|| FormValue::Members {
@@ -205,7 +207,7 @@ impl FormField {
                         .collect(),
                 }),
             },
-            Within::Items(each) => match given {
+            FieldContents::Items(each) => match given {
                 Some(Value::Array(items)) if items.len() <= ITEMS => Some(FormValue::Items {
                     is_there: true,
                     fields: items
@@ -221,7 +223,7 @@ impl FormField {
                     each: each.clone(),
                 }),
             },
-            Within::Variants(variants) => {
+            FieldContents::Variants(variants) => {
                 let fields = |chosen: Option<(usize, &Value)>| {
                     let each = variants.iter().enumerate();
                     each.map(|(place, (_, variant))| match chosen {
@@ -245,9 +247,10 @@ impl FormField {
                     }),
                     Some(given) => {
                         // The first that gives the value back as it came, and not as JSON.
-                        let fits = |(_, variant): &(String, Shape)| {
+                        let fits = |(_, variant): &(String, FieldSpec)| {
                             let field = Self::shaped(variant, Start::Given(given));
-                            let is_json = field.is_json() && variant.within != Within::Nothing;
+                            let is_json =
+                                field.is_json() && variant.contents != FieldContents::Single;
                             !is_json && field.read() == Ok(Some(given.clone()))
                         };
                         variants.iter().position(fits).map(|at| FormValue::Variant {
@@ -345,7 +348,7 @@ impl FormField {
         !(matches!(self.value, FormValue::Members { .. }) && self.spec.is_required)
     }
 
-    fn add_rows<'f>(&'f self, path: &[Step], rows: &mut Vec<FormRow<'f>>) {
+    fn add_rows<'f>(&'f self, path: &[PathSegment], rows: &mut Vec<FormRow<'f>>) {
         if self.has_row() {
             rows.push(FormRow {
                 path: path.to_vec(),
@@ -355,8 +358,8 @@ impl FormField {
         for (place, part) in self.parts().iter().enumerate() {
             let mut path = path.to_vec();
             match &self.value {
-                FormValue::Members { .. } => path.push(Step::Key(part.spec.name.clone())),
-                FormValue::Items { .. } => path.push(Step::Place(place)),
+                FormValue::Members { .. } => path.push(PathSegment::Key(part.spec.name.clone())),
+                FormValue::Items { .. } => path.push(PathSegment::Index(place)),
                 _ => {}
             }
             part.add_rows(&path, rows);
@@ -367,7 +370,7 @@ impl FormField {
     pub(super) fn rows(fields: &[Self]) -> Vec<FormRow<'_>> {
         let mut rows = Vec::new();
         for field in fields {
-            field.add_rows(&[Step::Key(field.spec.name.clone())], &mut rows);
+            field.add_rows(&[PathSegment::Key(field.spec.name.clone())], &mut rows);
         }
         rows
     }
@@ -509,7 +512,9 @@ impl FormField {
                     .map(Some)
                     .map_err(|error| must_be(format!("JSON: {}", json_fault(&error))))
             }
-            (FormValue::Typed(field), _) => self.spec.read(field.text()).map(Some).map_err(must_be),
+            (FormValue::Typed(field), _) => {
+                self.spec.parse(field.text()).map(Some).map_err(must_be)
+            }
         }
     }
 

@@ -14,7 +14,7 @@ use crate::domain::{
 };
 
 use super::{
-    Command, Group, Input, Menu, Overlay, Pane, State, TaskRow,
+    Command, Group, Menu, Overlay, Pane, State, TaskRow, UserInput,
     keymap::{Action, pretty},
     select,
     state::Pending,
@@ -38,22 +38,22 @@ const DWELL: Duration = Duration::from_millis(1_500);
 const WATCHED: Duration = Duration::from_secs(3);
 
 /// Takes what the user did.
-pub(super) fn take(state: &mut State, input: Input, now: Stamp, todo: &mut Vec<Command>) {
+pub(super) fn take(state: &mut State, input: UserInput, now: Stamp, todo: &mut Vec<Command>) {
     match input {
-        Input::Key(chord) => take_key(state, chord.normal(), now, todo),
-        Input::Mouse(action, column, row) => {
+        UserInput::Key(chord) => take_key(state, chord.normalized(), now, todo),
+        UserInput::Mouse(action, column, row) => {
             mouse::take_mouse(state, action, (column, row), now, todo);
         }
-        Input::Paste(pasted) => paste(state, &pasted, now),
-        Input::Resize(columns, rows) => {
+        UserInput::Paste(pasted) => paste(state, &pasted, now),
+        UserInput::Resize(columns, rows) => {
             state.size = (columns, rows);
             select::keep_in_sight(state);
         }
-        Input::FocusGained => {
+        UserInput::FocusGained => {
             (state.has_focus, state.tells_focus) = (true, true);
             look_at_config(state, false, todo);
         }
-        Input::FocusLost => (state.has_focus, state.tells_focus) = (false, true),
+        UserInput::FocusLost => (state.has_focus, state.tells_focus) = (false, true),
     }
 }
 

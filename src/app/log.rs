@@ -6,7 +6,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::{Document, document::is_markdown};
-use crate::domain::{Block, Entry, Link, TaskId, is_markdown_type, text};
+use crate::domain::{ContentBlock, HistoryEntry, TaskId, UrlPreview, is_markdown_type, text};
 
 /// Entries of one task kept in memory; older ones stay in the session file and are counted here.
 const ENTRIES: usize = 2_000;
@@ -17,7 +17,7 @@ const RESULT_BYTES: usize = 16 << 20;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TaskLog {
     /// Oldest first.
-    pub entries: VecDeque<Entry>,
+    pub entries: VecDeque<HistoryEntry>,
     /// Older entries that are only in the session file.
     pub dropped: u64,
     /// The `saved_seq` at which the last read was asked for.
@@ -33,7 +33,7 @@ impl TaskLog {
     }
 
     /// Appends what was read and tells how many lines it added; what is held already is passed over.
-    pub(super) fn take(&mut self, entries: Vec<Entry>, dropped: u64) -> usize {
+    pub(super) fn take(&mut self, entries: Vec<HistoryEntry>, dropped: u64) -> usize {
         self.is_asked = false;
         self.dropped = self.dropped.saturating_add(dropped);
         let newest = self.newest();
@@ -61,7 +61,7 @@ pub struct Part {
     /// In clean words what it is.
     pub words: String,
     /// Where it leads, if it is a link.
-    pub link: Option<Link>,
+    pub link: Option<UrlPreview>,
     /// The ending of the file that it is saved to.
     pub extension: &'static str,
     /// Why another program may not open it.
@@ -69,14 +69,14 @@ pub struct Part {
 }
 
 impl Part {
-    fn of(number: usize, block: &Block<'_>) -> Self {
+    fn of(number: usize, block: &ContentBlock<'_>) -> Self {
         let why_not = match block {
-            Block::Media(media) => media.opens_as().err(),
-            Block::Link(_) => None,
+            ContentBlock::Media(media) => media.opens_as().err(),
+            ContentBlock::Link(_) => None,
             _ => Some("it is text; save it instead".to_owned()),
         };
         let link = match block {
-            Block::Link(link) => Some(Link::read(link.uri)),
+            ContentBlock::Link(link) => Some(UrlPreview::parse(link.uri)),
             _ => None,
         };
         Self {
@@ -181,7 +181,7 @@ fn lay_out(members: &[(String, &RawValue)], document: &mut Document, parts: &mut
             for (number, block) in blocks.into_iter().enumerate() {
                 let json = block.get();
                 let block = serde_json::from_str(json).unwrap_or_default();
-                let block = Block::of(&block);
+                let block = ContentBlock::parse(&block);
                 if number < PARTS {
                     document.begin_part(Some(number));
                     parts.push(Part::of(number, &block));
@@ -207,9 +207,13 @@ fn lay_out(members: &[(String, &RawValue)], document: &mut Document, parts: &mut
     }
 }
 
-fn lay_out_block(json: &str, block: &Block<'_>, document: &mut Document) {
+fn lay_out_block(json: &str, block: &ContentBlock<'_>, document: &mut Document) {
     match block {
-        Block::Text { words, mime, uri } => {
+        ContentBlock::Text {
+            text: words,
+            mime,
+            uri,
+        } => {
             // Of a text that is a resource it is told which.
             if !uri.is_empty() {
                 document.push_remark(&format!("[{}]", block.message()));
@@ -223,8 +227,10 @@ fn lay_out_block(json: &str, block: &Block<'_>, document: &mut Document) {
                 document.push_text(words);
             }
         }
-        Block::Media(_) | Block::Link(_) => document.push_remark(&format!("[{}]", block.message())),
-        Block::Other(_) => document.push_json(json),
+        ContentBlock::Media(_) | ContentBlock::Link(_) => {
+            document.push_remark(&format!("[{}]", block.message()))
+        }
+        ContentBlock::Other(_) => document.push_json(json),
     }
 }
 

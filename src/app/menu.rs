@@ -323,7 +323,7 @@ pub fn body(state: &State, menu: &Menu, now: Stamp) -> Vec<Told> {
         Menu::StopNow(id) => {
             let age = state
                 .task(id)
-                .and_then(|task_row| task_row.view.task.asked)
+                .and_then(|task_row| task_row.view.task.control)
                 .map_or(String::new(), |asked| {
                     format!(" {} ago", text::span(now.wall.since(asked.at)))
                 });
@@ -401,7 +401,11 @@ pub fn body(state: &State, menu: &Menu, now: Stamp) -> Vec<Told> {
             let host = text::clean_line(&page.host);
             let mut lines = vec![told(format!("A page at {host} asks you."))];
             // On lines of their own, so that a long host does not hide them.
-            lines.extend(page.beside.iter().map(|who| told(text::clean_line(who))));
+            lines.extend(
+                page.other_parties
+                    .iter()
+                    .map(|who| told(text::clean_line(who))),
+            );
             lines.push(told("longhaul waits here for its answer, 15 minutes."));
             lines
         }
@@ -663,13 +667,13 @@ fn of_part(state: &State, task: &TaskId, part: &Part) -> Vec<Item> {
         let open = item(
             'o',
             format!("open {} in the browser", link.host),
-            Act::OpenPage(link.whole()),
+            Act::OpenPage(link.full_url()),
         );
         let open = Item {
             why_not: (!link.can_open).then(|| link.warnings.first().cloned().unwrap_or_default()),
             ..open
         };
-        let copy = item('y', "copy its URI", Act::Copy(link.whole()));
+        let copy = item('y', "copy its URI", Act::Copy(link.full_url()));
         return vec![copy, open, leave];
     }
     let save = Act::SaveAs {
@@ -813,7 +817,7 @@ fn copies(state: &State, id: &TaskId) -> Vec<Item> {
     let here = state.results.get(id).filter(|_| state.tab == Tab::Result);
     let part = here.and_then(|result| result.parts.get(result.document.part_here()?));
     if let Some(link) = part.and_then(|part| part.link.as_ref()) {
-        items.push(item('u', "URI of this link", Act::Copy(link.whole())));
+        items.push(item('u', "URI of this link", Act::Copy(link.full_url())));
     }
     if !state.marks.is_empty() {
         let ids: Vec<&str> = state.marks.iter().map(TaskId::as_str).collect();

@@ -30,8 +30,8 @@ mod views;
 mod wake;
 mod wants;
 
-pub use crate::domain::Colour;
-pub use crate::domain::Input;
+pub use crate::domain::ColorDepth;
+pub use crate::domain::UserInput;
 pub use away::away_line;
 pub use call::{CallForm, FormErrors, Stage};
 pub use detail::{tab_document, tab_lines, task_offer};

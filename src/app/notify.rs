@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::domain::{
-    Mono, NoticeLevel, Occasion, Overall, Stamp, Status, TaskId, text, whole_percent,
+    Mono, NoticeLevel, NotifyReason, OverallProgress, Stamp, Status, TaskId, text, whole_percent,
 };
 
 use super::{Command, Counts, State, select::Group};
@@ -19,7 +19,7 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Telling {
     /// The most important of what waits, and its words.
-    waiting: Option<(Occasion, String)>,
+    waiting: Option<(NotifyReason, String)>,
     /// How many more wait.
     more: u64,
     /// When something was told last.
@@ -27,14 +27,14 @@ pub(super) struct Telling {
     /// The title last set.
     title: String,
     /// The overall progress last shown, and when it was looked at.
-    overall: Overall,
+    overall: OverallProgress,
     looked_at: Option<Mono>,
     /// How many ran then.
     running: usize,
 }
 
 impl Telling {
-    fn add(&mut self, occasion: Occasion, words: String) {
+    fn add(&mut self, occasion: NotifyReason, words: String) {
         if self.waiting.is_some() {
             self.more += 1;
         }
@@ -86,10 +86,10 @@ fn tell(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
     let notify = state.setup.notify;
     let is_looked_at = is_looked_at(state, now);
     // What needs a person rings beside him too: he may look at another row.
-    if notify.bell.wants(occasion) && (occasion == Occasion::NeedsYou || !is_looked_at) {
+    if notify.bell.includes(occasion) && (occasion == NotifyReason::NeedsYou || !is_looked_at) {
         todo.push(Command::Bell);
     }
-    if notify.desktop.wants(occasion) && !is_looked_at {
+    if notify.desktop.includes(occasion) && !is_looked_at {
         todo.push(Command::Notify(match more {
             0 => words,
             more => format!("{words} (and {more} more)"),
@@ -115,12 +115,12 @@ fn show_progress(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
         .filter_map(|task_row| task_row.view.task.progress.as_ref()?.ratio())
         .collect();
     let overall = if running == 0 {
-        Overall::None
+        OverallProgress::None
     } else if parts.is_empty() {
-        Overall::Busy
+        OverallProgress::Busy
     } else {
         let mean = parts.iter().sum::<f64>() / parts.len() as f64;
-        Overall::Percent(whole_percent(mean))
+        OverallProgress::Percent(whole_percent(mean))
     };
     (state.told.looked_at, state.told.running) = (Some(now.mono), running);
     if overall != std::mem::replace(&mut state.told.overall, overall) {
@@ -151,7 +151,7 @@ pub(super) fn announce(
     let needs_you = task_row.belongs() == Group::NeedsYou && group_before != Group::NeedsYou;
     let words = match &task.status {
         Status::Completed => {
-            let line = task.result_words().unwrap_or("done".into());
+            let line = task.result_summary().unwrap_or("done".into());
             format!("{id} {title} is done: {}", text::clean_line(&line))
         }
         Status::Failed => {
@@ -175,9 +175,9 @@ pub(super) fn announce(
         _ => NoticeLevel::Info,
     };
     let occasion = if needs_you {
-        Some(Occasion::NeedsYou)
+        Some(NotifyReason::NeedsYou)
     } else {
-        task.status.is_settled().then_some(Occasion::Done)
+        task.status.is_settled().then_some(NotifyReason::Done)
     };
     state.say(level, &words, now);
     if let Some(occasion) = occasion {

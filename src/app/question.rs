@@ -4,7 +4,8 @@
 use serde_json::{Map, Value};
 
 use crate::domain::{
-    Answer, ArgumentSpec, Elicitation, Link, Mono, Question, ServerTask, Stamp, Task, TaskId, text,
+    Answer, ArgumentSpec, Elicitation, Mono, Question, ServerTask, Stamp, Task, TaskId, UrlPreview,
+    text,
 };
 
 use super::{Field, FormField, State, TaskRow, menu::can_be_meant};
@@ -19,7 +20,7 @@ pub struct QuestionForm {
     /// What is asked.
     pub asked: Elicitation,
     /// The page that is to be opened, if it is one.
-    pub link: Option<Link>,
+    pub link: Option<UrlPreview>,
     /// One field each.
     pub fields: Vec<FormField>,
     /// Which place has the keys: the fields, then the buttons; none at first.
@@ -54,12 +55,12 @@ impl Button {
 
 impl QuestionForm {
     pub(super) fn new(task: &TaskId, question: &Question, answered: usize) -> Self {
-        let asked = Elicitation::read(&question.request);
+        let asked = Elicitation::parse(&question.request);
         let fields = asked.fields().iter().cloned();
         Self {
             task: task.clone(),
             key: question.key.clone(),
-            link: asked.link(),
+            link: asked.url_preview(),
             fields: fields
                 .map(|spec: ArgumentSpec| FormField::new(spec, None))
                 .collect(),
@@ -111,7 +112,7 @@ impl QuestionForm {
                     complaints.push(format!("{} is missing", field.name()));
                 }
                 Ok(value) => {
-                    let wanted = value.as_ref().and_then(|value| field.spec.complaint(value));
+                    let wanted = value.as_ref().and_then(|value| field.spec.violation(value));
                     complaints.extend(wanted.map(wrong));
                     // What was cleared is left out, its default too.
                     given.insert(field.spec.name.clone(), value.unwrap_or(Value::Null));

@@ -77,7 +77,7 @@ impl Grouping {
         match self {
             Self::Need => Title::Need(task_row.home),
             Self::Server => Title::Server(task_row.view.task.server.clone()),
-            Self::Status => Title::Status(task_row.view.task.status.row_word()),
+            Self::Status => Title::Status(task_row.view.task.status.row_label()),
         }
     }
 }
@@ -99,7 +99,7 @@ impl Title {
         match self {
             Self::Need(group) => task_row.home == *group,
             Self::Server(server) => task_row.view.task.server == *server,
-            Self::Status(word) => task_row.view.task.status.row_word() == *word,
+            Self::Status(word) => task_row.view.task.status.row_label() == *word,
         }
     }
 }
@@ -342,7 +342,7 @@ impl Term {
                     || (self.words == "done" && task.status == Status::Completed)
                     || (self.words == "asks" && task.status == Status::InputRequired)
                     || task
-                        .asked
+                        .control
                         .is_some_and(|asked| asked.what.label().starts_with(&self.words))
                     || contact.label().starts_with(&self.words)
             }

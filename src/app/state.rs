@@ -135,7 +135,7 @@ impl TaskRow {
             self.is_seen = false;
             self.settled_at = None;
         }
-        if before.task.remark != after.task.remark {
+        if before.task.notice != after.task.notice {
             self.remark_since = now.wall;
         }
         if before.task.arguments != after.task.arguments {
@@ -162,7 +162,7 @@ impl TaskRow {
         let is_asked_to_go_on = self
             .view
             .task
-            .asked
+            .control
             .is_some_and(|asked| asked.what == ControlKind::Resuming);
         self.is_running() && !is_asked_to_go_on && mark_of(&self.view.contact) == Mark::Live
     }
@@ -840,7 +840,7 @@ impl State {
             }
             None => {}
         }
-        if let Some(asked) = task_row.view.task.asked {
+        if let Some(asked) = task_row.view.task.control {
             enter(&mut ledger.asked, asked.at);
         }
         if is_in {

@@ -137,7 +137,7 @@ fn asked_line(state: &State, now: Stamp) -> Option<String> {
         .iter()
         .filter_map(|(_, id)| state.task(id))
         .filter(|task_row| !matches!(task_row.view.contact, Connectivity::Unwatched { .. }))
-        .find_map(|task_row| task_row.view.task.asked.map(|asked| (task_row, asked)))?;
+        .find_map(|task_row| task_row.view.task.control.map(|asked| (task_row, asked)))?;
     let age = now.wall.since(asked.at);
     let title = text::clean_line(task_row.view.task.title()).into_owned();
     let since = text::span(age);
@@ -188,12 +188,12 @@ fn contact_line(state: &State, now: Stamp, columns: usize) -> Option<String> {
         ),
         contact => {
             let since = task_row.remark_since.max(task_row.contact_since);
-            let is_needed = status.needs_a_person() || matches!(contact, Connectivity::NeedsLogin);
+            let is_needed = status.needs_decision() || matches!(contact, Connectivity::NeedsLogin);
             // What others said is cut where it has to be: its end may be what matters, and the detail pane has it all.
             return task_row
                 .view
                 .task
-                .remark
+                .notice
                 .as_ref()
                 .filter(|_| is_needed || now.wall.since(since) < REMARK)
                 .map(|remark| format!("{title}: {}", text::clean_line(remark)));

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::domain::{
     Connectivity, LinkState, NoticeLevel, RequestError, ServerView, SessionEvent, SessionRequest,
-    SessionRequestId, SessionResponse, Stamp, Status, TaskId, TaskView, Wall, WireEntry, text,
+    SessionRequestId, SessionResponse, Stamp, Status, TaskId, TaskView, TrafficEntry, Wall, text,
 };
 
 use super::{
@@ -246,14 +246,17 @@ fn take_news(state: &mut State, news: SessionEvent, now: Stamp, todo: &mut Vec<C
                 input::ask_tools(state, &server.name, todo);
             }
         }
-        SessionEvent::Answer { ask, outcome } => take_answer(state, ask, outcome, now, todo),
+        SessionEvent::Response {
+            request: ask,
+            outcome,
+        } => take_answer(state, ask, outcome, now, todo),
         SessionEvent::Notice(notice) => state.say(notice.level, &notice.text, now),
         SessionEvent::Driver { pid, is_us } => {
             state.driver = Some((pid, is_us));
             state.is_driverless = false;
         }
         SessionEvent::Undriven => undriven(state, now),
-        SessionEvent::Trouble { words, .. } => {
+        SessionEvent::Failed { message: words, .. } => {
             undriven(state, now);
             state.say(NoticeLevel::Error, &words, now);
         }
@@ -295,13 +298,16 @@ pub(super) fn take_task(state: &mut State, view: Arc<TaskView>, now: Stamp) {
     let mut is_renamed = false;
     let mut has_changed = false;
     if let Some(task_row) = state.tasks.get_mut(&id) {
-        let (status, asked) = (task_row.view.task.status.clone(), task_row.view.task.asked);
+        let (status, asked) = (
+            task_row.view.task.status.clone(),
+            task_row.view.task.control,
+        );
         let was_forgotten = task_row.view.task.forgotten_at.is_some();
         let old_title = task_row.view.task.title().to_owned();
         let was_restored = matches!(task_row.view.contact, Connectivity::Unwatched { .. });
         task_row.take(view, now);
         let task = &task_row.view.task;
-        has_changed = task.status != status || asked.is_some() && task.asked.is_none();
+        has_changed = task.status != status || asked.is_some() && task.control.is_none();
         if was_restored && task_row.home != task_row.belongs() && task_row.settled_at.is_some() {
             // It ended while nobody looked: there is no row under anybody's eye to keep in its place.
             task_row.settled_at = None;
@@ -450,7 +456,7 @@ fn take_answer(
             state.remark = None;
             input::open_menu(state, Menu::SignIn { server, page });
         }
-        (Pending::Drive, Err(RequestError::Costs(words))) => {
+        (Pending::Drive, Err(RequestError::WouldLoseWork(words))) => {
             input::open_menu(state, Menu::Drive(words));
         }
         (Pending::Adopt(server), Ok(SessionResponse::Adopted(tasks))) => {
@@ -464,7 +470,7 @@ fn take_answer(
             };
             state.say(NoticeLevel::Info, &words, now);
         }
-        (_, Ok(SessionResponse::Told(words))) => state.say(NoticeLevel::Info, &words, now),
+        (_, Ok(SessionResponse::Done(words))) => state.say(NoticeLevel::Info, &words, now),
         (_, Err(refused)) => {
             let words = refused.to_string();
             state.say(NoticeLevel::Error, &words, now);
@@ -516,7 +522,7 @@ fn with_call_form(state: &mut State, change: impl Fn(&State, &mut CallForm)) {
 fn take_history(
     state: &mut State,
     task: &TaskId,
-    entries: Vec<crate::domain::Entry>,
+    entries: Vec<crate::domain::HistoryEntry>,
     dropped: u64,
 ) {
     let Some(log) = state.logs.get_mut(task) else {
@@ -530,8 +536,8 @@ fn take_history(
     }
 }
 
-fn take_wire(state: &mut State, task: &TaskId, entries: &[WireEntry]) {
-    let line = |entry: &WireEntry| {
+fn take_wire(state: &mut State, task: &TaskId, entries: &[TrafficEntry]) {
+    let line = |entry: &TrafficEntry| {
         format!(
             "{}.{:03} {} {} {}",
             state.clock_seconds(entry.at),

@@ -1,7 +1,7 @@
 //! What a server wants of a person before it can be used, in words: for its own place, for the row of a task that waits
 //! for it, and for the detail of that task.
 
-use crate::domain::{Connectivity, LinkState, Obstacle, ServerView, text};
+use crate::domain::{Connectivity, LinkState, ServerObstacle, ServerView, text};
 
 use super::{State, TaskRow, keymap::Action};
 
@@ -11,14 +11,14 @@ pub fn wants(state: &State, server: &ServerView) -> Option<String> {
     let name = text::shell_word(server.name.as_str());
     let flags = &state.setup.flags;
     let words = match (&server.obstacle, &server.state) {
-        (Some(Obstacle::Approval), _) => format!(
+        (Some(ServerObstacle::Approval), _) => format!(
             "it is a stdio server that you have not approved; {key} shows what would be started, or longhaul servers approve {name}"
         ),
-        (Some(Obstacle::Consent(names)), _) => format!(
+        (Some(ServerObstacle::Consent(names)), _) => format!(
             "nobody said that {} may go there; {key} shows what would be sent, or longhaul servers consent {name}",
             names.join(", ")
         ),
-        (Some(Obstacle::Variables(names)), _) => {
+        (Some(ServerObstacle::Variables(names)), _) => {
             let (what, were, it) = match names.as_slice() {
                 [_] => ("variable", "was", "it"),
                 _ => ("variables", "were", "them"),
@@ -52,7 +52,7 @@ pub fn waits_for(state: &State, task_row: &TaskRow) -> Option<String> {
     let key = state.key(Action::SignIn);
     let server = state.server(&task_row.view.task.server)?;
     let words = match (&server.obstacle, &server.state) {
-        (Some(obstacle @ Obstacle::Variables(_)), _) => obstacle.message(),
+        (Some(obstacle @ ServerObstacle::Variables(_)), _) => obstacle.message(),
         (Some(obstacle), _) => format!("{}: {key}", obstacle.message()),
         (
             None,

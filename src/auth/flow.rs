@@ -24,7 +24,7 @@ use super::{
     token_manager::Now,
     tokens::{self, Grant, NoTokens, Tokens},
 };
-use crate::{domain::base64_url, protocol::both_scopes, transport::Fetcher};
+use crate::{domain::base64_url, protocol::merge_scopes, transport::Fetcher};
 
 /// How long a person has at the page.
 pub(super) const WITHIN: Duration = Duration::from_secs(15 * 60);
@@ -297,11 +297,11 @@ fn scope_of(found: &Found, before: Option<&Login>) -> Option<String> {
     let mut scope = found.scope.clone().unwrap_or_default();
     if let Some(wanted) = before.and_then(|login| login.wanted_scope.as_deref()) {
         let had = before.and_then(|login| login.scope.as_deref());
-        scope = both_scopes(&scope, &both_scopes(had.unwrap_or_default(), wanted));
+        scope = merge_scopes(&scope, &merge_scopes(had.unwrap_or_default(), wanted));
     }
     if found.gives_offline_access && !scope.is_empty() {
         // Without it some issuers give nothing to get the next token with.
-        scope = both_scopes(&scope, "offline_access");
+        scope = merge_scopes(&scope, "offline_access");
     }
     (!scope.is_empty()).then_some(scope)
 }

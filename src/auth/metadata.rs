@@ -7,7 +7,7 @@ use url::Url;
 
 use super::{AuthError, address, host, said};
 use crate::{
-    protocol::{Challenge, both_scopes},
+    protocol::{Challenge, merge_scopes},
     transport::{FetchError, Fetcher, Sent},
 };
 
@@ -185,7 +185,7 @@ fn complete(
     };
     let needed =
         |what: &str, given: Option<&String>| endpoint(what, given)?.ok_or_else(|| missing(what));
-    let scopes = both_scopes("", &supported.join(" "));
+    let scopes = merge_scopes("", &supported.join(" "));
     Ok(Found {
         authorization_endpoint: needed(
             "authorization endpoint",

@@ -28,7 +28,7 @@ pub use tokens::revoke;
 use url::Url;
 
 use crate::{
-    domain::{base64_url, place, text},
+    domain::{base64_url, server_url, text},
     store::StoreError,
     transport::FetchError,
 };
@@ -119,13 +119,13 @@ fn address(what: &str, given: &str, server: &Url) -> Result<Url, AuthError> {
     if !url.username().is_empty() || url.password().is_some() {
         return Err(no("there is a user name in it"));
     }
-    if place::is_unspecified(&url) {
+    if server_url::is_unspecified(&url) {
         return Err(no("it is the address of no machine"));
     }
     match (
         url.scheme(),
-        place::is_loopback(&url),
-        place::is_loopback(server),
+        server_url::is_loopback(&url),
+        server_url::is_loopback(server),
     ) {
         ("http" | "https", true, true) | ("https", false, _) => Ok(url),
         ("http" | "https", true, false) => Err(no("it leads into this machine")),

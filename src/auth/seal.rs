@@ -7,7 +7,7 @@ use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundK
 use secrecy::{ExposeSecret as _, SecretString};
 
 use super::{AuthError, random_bytes};
-use crate::domain::{base64, base64_url, read_base64};
+use crate::domain::{base64, base64_url, decode_base64};
 
 /// What is sealed here is of no use elsewhere.
 const PURPOSE: &[u8] = b"longhaul logins";
@@ -31,7 +31,7 @@ pub(super) fn seal(key: &SecretString, text: &[u8]) -> Result<Option<String>, Au
 
 /// `None` where it was not sealed so.
 pub(super) fn open(key: &SecretString, sealed: &str) -> Option<Vec<u8>> {
-    let mut bytes = read_base64(sealed)?;
+    let mut bytes = decode_base64(sealed)?;
     let (nonce, text) = bytes.split_at_mut_checked(NONCE_LEN)?;
     let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
     let opened = read_key(key)?.open_in_place(nonce, Aad::from(PURPOSE), text);
@@ -39,7 +39,7 @@ pub(super) fn open(key: &SecretString, sealed: &str) -> Option<Vec<u8>> {
 }
 
 fn read_key(key: &SecretString) -> Option<LessSafeKey> {
-    let key = read_base64(key.expose_secret())?;
+    let key = decode_base64(key.expose_secret())?;
     Some(LessSafeKey::new(
         UnboundKey::new(&CHACHA20_POLY1305, &key).ok()?,
     ))
@@ -58,7 +58,7 @@ mod tests {
         assert_eq!(open(&other, &sealed), None);
         assert_eq!(open(&"no key".to_owned().into(), &sealed), None);
         assert_eq!(open(&key, ""), None);
-        let mut bytes = read_base64(&sealed).unwrap();
+        let mut bytes = decode_base64(&sealed).unwrap();
         for place in 0..bytes.len() {
             bytes[place] ^= 1;
             assert_eq!(open(&key, &base64(&bytes)), None, "byte {place}");

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     domain::{Wall, text},
-    protocol::{Challenge, both_scopes, scopes},
+    protocol::{Challenge, merge_scopes, scopes},
     store::{Edition, Held},
     transport::{Fetcher, SignIn},
 };
@@ -295,7 +295,7 @@ impl TokenManager {
             };
             let had = login.scope.clone().unwrap_or_default();
             let is_had = scopes(wanted).all(|scope| scopes(&had).any(|had| had == scope));
-            let both = both_scopes(login.wanted_scope.as_deref().unwrap_or_default(), wanted);
+            let both = merge_scopes(login.wanted_scope.as_deref().unwrap_or_default(), wanted);
             if login.wanted_scope.as_ref() != Some(&both) {
                 login.wanted_scope = Some(both);
                 desk.write(&mut known, &held);
@@ -499,7 +499,7 @@ impl SignIn for TokenManager {
                 return self.other_than(sent).await;
             }
             let wanted = challenge
-                .filter(Challenge::wants_scope)
+                .filter(Challenge::needs_more_scope)
                 .and_then(|challenge| challenge.scope)
                 .filter(|scope| !scope.is_empty());
             match wanted {

@@ -24,8 +24,8 @@ use super::{
 };
 use crate::{
     domain::{
-        CLIENT_ID, Checkpoint, Convention, Phase, ServerRef, SessionRequest, SessionResponse,
-        TaskId, TaskView, Tool, place, text,
+        CLIENT_ID, Checkpoint, CheckpointConvention, Phase, ServerRef, SessionRequest,
+        SessionResponse, TaskId, TaskView, Tool, server_url, text,
     },
     store::Reader,
 };
@@ -152,7 +152,7 @@ fn adopt_from_file(
             offer.tool,
             Value::Object(offer.arguments.clone()),
             server.name,
-            place::shown(&url),
+            server_url::redacted(&url),
             offer.state
         );
         context.terminal.say(&text::clean_line(&message));
@@ -287,7 +287,7 @@ pub(super) fn confirm(context: &mut Context<'_>, question: &str) -> Result<bool,
 pub(super) fn require_checkpoint(
     tools: &[Tool],
     name: &str,
-    convention: &Convention,
+    convention: &CheckpointConvention,
 ) -> Result<(), Fail> {
     let tool = tools.iter().find(|tool| tool.name == name);
     match tool.map(|tool| tool.keeps_checkpoint(tools, convention)) {

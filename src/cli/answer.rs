@@ -18,7 +18,8 @@ use super::{
     target::Targets,
 };
 use crate::domain::{
-    Answer, Connectivity, Elicitation, Question, SessionRequest, Task, TaskView, Wall, Wanted, text,
+    Answer, Connectivity, Elicitation, ElicitationMode, Question, SessionRequest, Task, TaskView,
+    Wall, text,
 };
 
 /// How long to wait for the server to take the answer. After that it is sent later, as it is on disk by then.
@@ -29,14 +30,14 @@ pub(super) fn answer(context: &mut Context<'_>, args: &AnswerArgs) -> Result<u8,
     let mut reader = context.reader()?;
     let task = context.find(&mut reader, &args.id)?;
     let question = find_question(&task, args.key.as_deref())?.clone();
-    let elicitation = Elicitation::read(&question.request);
+    let elicitation = Elicitation::parse(&question.request);
     let Some(answer) = answer_from_args(context, args, &task, &elicitation)? else {
         show(context, &task, &question, &elicitation)?;
         return Ok(code::INPUT);
     };
     context.may_act()?;
-    if let (Answer::Accept { .. }, Some(link)) = (&answer, elicitation.link()) {
-        context.terminal.line(&link.whole())?;
+    if let (Answer::Accept { .. }, Some(link)) = (&answer, elicitation.url_preview()) {
+        context.terminal.line(&link.full_url())?;
         for warning in &link.warnings {
             context.terminal.say(&format!("longhaul: {warning}"));
         }
@@ -110,9 +111,11 @@ fn answer_from_args(
     }
     if args.defaults {
         let content = elicitation.defaults().map_err(|missing| {
-            let message = match elicitation.wanted {
-                Wanted::Url { .. } => "it asks you to open a page and has no defaults".to_owned(),
-                Wanted::Form { .. } => format!("no default for {}", missing.join(", ")),
+            let message = match elicitation.mode {
+                ElicitationMode::Url { .. } => {
+                    "it asks you to open a page and has no defaults".to_owned()
+                }
+                ElicitationMode::Form { .. } => format!("no default for {}", missing.join(", ")),
             };
             invalid(&[message])
         })?;
@@ -225,7 +228,7 @@ pub(super) fn questions_json(task: &Task) -> Value {
     open.map(|question| {
         json!({
             "key": question.key,
-            "message": Elicitation::read(&question.request).message,
+            "message": Elicitation::parse(&question.request).message,
             "asked_at": question.asked_at.rfc3339(),
             "shared_with": question.shared_with,
         })
@@ -288,7 +291,7 @@ pub(super) fn field_help(field: &crate::domain::ArgumentSpec) -> String {
     let clean = |text: &str| text::clean_line(text).into_owned();
     let title = field.title.iter().chain(&field.description);
     let about: Vec<String> = title.map(|text| clean(text)).collect();
-    let mut constraint = clean(&field.wanted());
+    let mut constraint = clean(&field.expected());
     if let Some(labels) = choice_labels(field) {
         constraint = format!("{constraint} ({labels})");
     }
@@ -322,15 +325,15 @@ pub(super) fn question_lines(
     let message = text::clean_block(&elicitation.message).into_owned();
     let message = message.trim_end();
     out.extend(message.lines().map(|line| format!("  {line}")));
-    match &elicitation.wanted {
-        Wanted::Form { warnings, .. } => {
+    match &elicitation.mode {
+        ElicitationMode::Form { warnings, .. } => {
             let warnings = warnings.iter();
             out.extend(warnings.map(|warning| format!("  {}", clean(warning))));
         }
-        Wanted::Url { .. } => {
-            if let Some(link) = elicitation.link() {
+        ElicitationMode::Url { .. } => {
+            if let Some(link) = elicitation.url_preview() {
                 out.push(String::new());
-                out.push(format!("  {}", link.whole()));
+                out.push(format!("  {}", link.full_url()));
                 if !link.host.is_empty() {
                     out.push(format!("  host: {}", link.host));
                 }
@@ -363,11 +366,11 @@ fn question_json(task: &Task, question: &Question, elicitation: &Elicitation) ->
                 "description": field.description,
                 "required": field.is_required,
                 "default": field.default,
-                "wanted": field.wanted(),
+                "wanted": field.expected(),
             })
         })
         .collect();
-    let link = elicitation.link();
+    let link = elicitation.url_preview();
     json!({
         "id": task.id,
         "server": task.server,
@@ -380,7 +383,7 @@ fn question_json(task: &Task, question: &Question, elicitation: &Elicitation) ->
         "message": elicitation.message,
         "mode": if link.is_some() { "url" } else { "form" },
         "fields": fields,
-        "url": link.as_ref().map(crate::domain::Link::whole),
+        "url": link.as_ref().map(crate::domain::UrlPreview::full_url),
         "warnings": link.map(|link| link.warnings),
         "request": documents::parsed(&question.request),
     })

@@ -793,7 +793,7 @@ pub(super) struct RmArgs {
     #[arg(long)]
     pub(super) undo: bool,
     /// All tasks that finished longer ago than this, e.g. 7d.
-    #[arg(long, value_name = "D", value_parser = text::read_duration, conflicts_with_all = ["ids", "undo"])]
+    #[arg(long, value_name = "D", value_parser = text::parse_duration, conflicts_with_all = ["ids", "undo"])]
     pub(super) older_than: Option<Duration>,
 }
 
@@ -801,7 +801,7 @@ pub(super) struct RmArgs {
 #[derive(Debug, Args)]
 pub(super) struct CleanArgs {
     /// Only tasks that finished longer ago than this, e.g. 7d.
-    #[arg(long, visible_alias = "older", value_name = "D", value_parser = text::read_duration)]
+    #[arg(long, visible_alias = "older", value_name = "D", value_parser = text::parse_duration)]
     pub(super) older_than: Option<Duration>,
     /// Keep the newest N finished tasks.
     #[arg(long, value_name = "N")]
@@ -811,7 +811,7 @@ pub(super) struct CleanArgs {
 /// Parses a status label; `done` is an alias of `completed`.
 fn status_label() -> impl clap::builder::TypedValueParser<Value = &'static str> {
     let completed = Status::Completed.label();
-    let values = Status::WORDS.map(|label| {
+    let values = Status::LABELS.map(|label| {
         let value = PossibleValue::new(label);
         if label == completed {
             value.alias("done")
@@ -820,7 +820,7 @@ fn status_label() -> impl clap::builder::TypedValueParser<Value = &'static str> 
         }
     });
     PossibleValuesParser::new(values).map(move |typed| {
-        let label = Status::WORDS.into_iter().find(|label| *label == typed);
+        let label = Status::LABELS.into_iter().find(|label| *label == typed);
         label.unwrap_or(completed)
     })
 }
@@ -857,7 +857,7 @@ pub(super) fn header(text: &str) -> Result<Header, String> {
 fn limit(text: &str) -> Result<Limit, String> {
     match text {
         "off" => Ok(Limit(None)),
-        _ => text::read_duration(text).map(|length| Limit(Some(length))),
+        _ => text::parse_duration(text).map(|length| Limit(Some(length))),
     }
 }
 
@@ -865,7 +865,7 @@ fn since(text: &str) -> Result<Since, String> {
     if let Some(at) = Wall::parse_rfc3339(text) {
         return Ok(Since::At(at));
     }
-    text::read_duration(text).map(Since::Ago).map_err(|_| {
+    text::parse_duration(text).map(Since::Ago).map_err(|_| {
         format!("invalid time {text:?}: use RFC 3339 (2026-11-20T06:00:00Z) or a duration (10m)")
     })
 }

@@ -203,7 +203,7 @@ pub(super) fn apply_pairs(
         let value = match (value, spec) {
             (PairValue::Json(value), _) => value,
             (PairValue::Text(typed), Some(spec)) => spec
-                .read(&typed)
+                .parse(&typed)
                 .map_err(|expected| format!("{key} must be {expected}, not {typed:?}"))?,
             (PairValue::Text(typed), None) => Value::String(typed),
         };
@@ -222,10 +222,10 @@ pub(super) fn build_arguments(
     let specs = tool.map(Tool::arguments).unwrap_or_default();
     apply_pairs(pairs, &specs, &mut base)?;
     let checked = tool.map(|tool| tool.check(&base)).unwrap_or_default();
-    if checked.complaints.is_empty() {
+    if checked.errors.is_empty() {
         return Ok((base, checked.unusable));
     }
-    let errors: Vec<String> = checked.complaints.iter().map(ToString::to_string).collect();
+    let errors: Vec<String> = checked.errors.iter().map(ToString::to_string).collect();
     let name = tool.map_or("", |tool| tool.name.as_str());
     let line = format!("{name}: {}", errors.join(", "));
     Err(text::clean_line(&line).into_owned())
@@ -290,7 +290,7 @@ pub(super) fn again(context: &mut Context<'_>, again: AgainArgs) -> Result<u8, F
             name: old.server.clone(),
             url: None,
             headers: Vec::new(),
-            filled: Vec::new(),
+            config_headers: Vec::new(),
             protocol: None,
         });
     let base: Map<String, Value> = serde_json::from_str(&old.arguments).unwrap_or_default();
@@ -448,8 +448,8 @@ async fn start_call(
         for line in changed_arguments(&before, &arguments) {
             context.terminal.remark(&line);
         }
-        if !is_confirmed && described.is_none_or(Tool::may_harm_again) {
-            let why = Tool::doubt_of_repeat(described);
+        if !is_confirmed && described.is_none_or(Tool::is_unsafe_to_repeat) {
+            let why = Tool::repeat_warning(described);
             let question =
                 text::clean_line(&format!("{} {why}; run {tool} again? y/N", server.name))
                     .into_owned();
@@ -462,7 +462,7 @@ async fn start_call(
             }
         }
     }
-    let defaults = context.config()?.default_limits().of(&server.name);
+    let defaults = context.config()?.default_limits().for_server(&server.name);
     let id = TaskId::from_bits(random_bits());
     let arguments = Value::Object(arguments).to_string();
     let new = NewCall {

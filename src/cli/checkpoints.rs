@@ -18,8 +18,8 @@ use super::{
 };
 use crate::{
     domain::{
-        Checkpoint, Convention, NewCall, Progress, ServerRef, SessionRequest, SessionResponse,
-        Task, TaskId, Tool, text,
+        Checkpoint, CheckpointConvention, NewCall, Progress, ServerRef, SessionRequest,
+        SessionResponse, Task, TaskId, Tool, text,
     },
     store::{ListFilter, Reader},
 };
@@ -173,7 +173,7 @@ fn make_offer(
     checkpoint: Checkpoint,
     args: &AdoptArgs,
     client_id: &str,
-    (tools, convention): (&[Tool], &Convention),
+    (tools, convention): (&[Tool], &CheckpointConvention),
 ) -> Result<Result<Offer, Checkpoint>, Fail> {
     let Some(tool) = checkpoint.tool.clone() else {
         return Ok(Err(checkpoint));
@@ -261,7 +261,7 @@ pub(super) async fn start_calls(
     offers: Vec<Offer>,
 ) -> Result<Vec<TaskId>, Fail> {
     let name = server.name.clone();
-    let limits = context.config()?.default_limits().of(&name);
+    let limits = context.config()?.default_limits().for_server(&name);
     let mut live = LiveSession::open(context, vec![server])?;
     let start = async {
         let (mut ids, mut called) = (Vec::new(), Vec::new());
@@ -271,7 +271,7 @@ pub(super) async fn start_calls(
             let is_called = offer.continues.is_none();
             let call = NewCall {
                 once: Some(offer.once),
-                goes_on: offer.continues,
+                checkpoint: offer.continues,
                 limits,
                 ..NewCall::new(id, name.clone(), offer.tool, arguments)
             };

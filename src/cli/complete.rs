@@ -312,7 +312,7 @@ impl Finder {
             ValueKind::Argument => self.arguments(typed)?,
             ValueKind::Field => {
                 let task = self.task()?;
-                let elicitation = Elicitation::read(&task.open_question()?.request);
+                let elicitation = Elicitation::parse(&task.open_question()?.request);
                 self.pairs(elicitation.fields(), &Map::new(), typed)
             }
             ValueKind::View => {
@@ -383,7 +383,7 @@ impl Finder {
 
     fn servers(&self) -> Vec<(String, String)> {
         let config = config();
-        let shown_url = |url: &str| crate::domain::place::shown(url).into_owned();
+        let shown_url = |url: &str| crate::domain::server_url::redacted(url).into_owned();
         let configured = config.servers.iter().map(|server| {
             let url = server.url.as_deref().map_or(String::new(), shown_url);
             (server.name.to_string(), url)
@@ -514,7 +514,7 @@ impl Finder {
             let about = spec.description.as_deref().unwrap_or_default();
             let about = about.lines().next().unwrap_or_default();
             let required = if spec.is_required { "required, " } else { "" };
-            let about = format!("{required}{}  {about}", spec.wanted());
+            let about = format!("{required}{}  {about}", spec.expected());
             (format!("{}{sign}", spec.name), about.trim_end().to_owned())
         };
         missing.iter().map(line).collect()

@@ -164,7 +164,7 @@ async fn run_action(
             if let Some(result) = check_view(action, before, &view, was_asked, is_late) {
                 return Ok(result);
             }
-            was_asked |= view.task.asked.is_some();
+            was_asked |= view.task.control.is_some();
         }
         // An unreachable server sends no events, so wake up at the time limit too.
         let next = match started
@@ -201,8 +201,8 @@ fn check_view(
 ) -> Option<ActionResult> {
     let task = &view.task;
     let id = &task.id;
-    let was_dropped = was_asked && task.asked.is_none();
-    let remark = task.remark.as_deref();
+    let was_dropped = was_asked && task.control.is_none();
+    let remark = task.notice.as_deref();
     if is_late && let Connectivity::Offline { why, .. } = &view.contact {
         let message = format!("cannot reach {} ({why}); {id} is unchanged", task.server);
         return Some(ActionResult::new(code::UNREACHABLE, message));

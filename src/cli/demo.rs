@@ -174,7 +174,7 @@ fn open(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, Fail> {
         name: server_name(&known, &running.url, name, version),
         url: Some(running.url.clone()),
         headers: Vec::new(),
-        filled: Vec::new(),
+        config_headers: Vec::new(),
         protocol: Some(version.label().to_owned()),
     };
     let servers = vec![

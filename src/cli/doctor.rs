@@ -26,8 +26,8 @@ use crate::{
     app::SMALLEST,
     auth::{AuthError, TokenState},
     domain::{
-        Colour, Convention, Desktop, Obstacle as Needs, Program, ServerConfig, ServerName,
-        ServerRef, place, text,
+        CheckpointConvention, ColorDepth, DesktopProtocol, Program, ServerConfig, ServerName,
+        ServerObstacle as Needs, ServerRef, server_url, text,
     },
     engine::{Flow, Obstacle, Probe, Recording, Stateful, probe},
     store::{DriverLock, Paths, Reader, StoreError},
@@ -205,10 +205,10 @@ fn terminal(context: &Context<'_>, checks: &mut Checks) {
     checks.ok(
         OF,
         match capabilities.colour {
-            Colour::Mono => "no colors; text and symbols show the same",
-            Colour::Ansi16 => "16 colors",
-            Colour::Ansi256 => "256 colors",
-            Colour::Truecolor => "true color",
+            ColorDepth::Mono => "no colors; text and symbols show the same",
+            ColorDepth::Ansi16 => "16 colors",
+            ColorDepth::Ansi256 => "256 colors",
+            ColorDepth::Truecolor => "true color",
         },
     );
     if capabilities.is_unicode {
@@ -231,9 +231,9 @@ fn notifications(context: &Context<'_>, known: Aside, checks: &mut Checks) {
         Err(_) => known,
     };
     let desktop = match aside.desktop {
-        Some(Desktop::Osc9) => "notifications with OSC 9",
-        Some(Desktop::Osc777) => "notifications with OSC 777",
-        Some(Desktop::Osc99) => "notifications with OSC 99",
+        Some(DesktopProtocol::Osc9) => "notifications with OSC 9",
+        Some(DesktopProtocol::Osc777) => "notifications with OSC 777",
+        Some(DesktopProtocol::Osc99) => "notifications with OSC 99",
         None => "no known way to notify",
     };
     let progress = if aside.has_progress {
@@ -506,7 +506,7 @@ fn servers(context: &Context<'_>, checks: &mut Checks) {
             }
             Err(Fail::Unread(_)) => return,
         };
-        if place::is_process(&url) {
+        if server_url::is_process(&url) {
             if !check_config_obstacle(context, &subject, &server.name, checks) {
                 let name = super::quoted(server.name.as_str());
                 checks.ok(
@@ -522,7 +522,7 @@ fn servers(context: &Context<'_>, checks: &mut Checks) {
             continue;
         }
         let is_new = server.url.is_some();
-        let headers = server.headers.into_iter().chain(server.filled);
+        let headers = server.headers.into_iter().chain(server.config_headers);
         let headers = headers.map(|(name, value)| (name, SecretString::from(value)));
         let mut headers: Vec<(String, SecretString)> = headers.collect();
         let token = token_state(context, &url, &headers);
@@ -758,7 +758,7 @@ fn token_state(context: &Context<'_>, url: &str, headers: &[(String, SecretStrin
     let has_authorization = headers
         .iter()
         .any(|(name, _)| name.trim().eq_ignore_ascii_case("authorization"));
-    let is_private = |url: &Url| !place::is_in_clear(url) || context.global.insecure_http;
+    let is_private = |url: &Url| !server_url::is_cleartext(url) || context.global.insecure_http;
     let url = Url::parse(url).ok();
     let Some(url) = url.filter(|url| !has_authorization && is_private(url)) else {
         return TokenState::None;
@@ -805,11 +805,11 @@ fn report(
     url: &str,
     probe: &Probe,
     advice: &CredentialAdvice,
-    convention: &Convention,
+    convention: &CheckpointConvention,
     checks: &mut Checks,
 ) {
     let origin = Url::parse(url).map_or_else(
-        |_| place::shown(url).into_owned(),
+        |_| server_url::redacted(url).into_owned(),
         |url| url.origin().ascii_serialization(),
     );
     let answered = match &probe.stateful {
@@ -819,7 +819,7 @@ fn report(
     };
     let tls = if url.starts_with("https:") {
         "over TLS with a valid certificate"
-    } else if Url::parse(url).is_ok_and(|url| place::is_loopback(&url)) {
+    } else if Url::parse(url).is_ok_and(|url| server_url::is_loopback(&url)) {
         "on this machine"
     } else {
         "without encryption"
@@ -841,7 +841,7 @@ fn report(
         ),
     );
     report_resumability(subject, Some(answered), probe.modern, convention, checks);
-    let is_here = Url::parse(url).is_ok_and(|url| place::is_loopback(&url));
+    let is_here = Url::parse(url).is_ok_and(|url| server_url::is_loopback(&url));
     match answered.flow {
         Flow::AtOnce(took) => checks.ok(
             subject,
@@ -912,7 +912,7 @@ fn report_resumability(
     subject: &str,
     stateful: Option<&Stateful>,
     modern: Option<bool>,
-    convention: &Convention,
+    convention: &CheckpointConvention,
     checks: &mut Checks,
 ) {
     let mut ways: Vec<String> = Vec::new();

@@ -71,7 +71,7 @@ impl From<StoreError> for Fail {
 impl From<RequestError> for Fail {
     fn from(error: RequestError) -> Self {
         let code = match error {
-            RequestError::Usage(_) | RequestError::Settled(_) | RequestError::Costs(_) => {
+            RequestError::Usage(_) | RequestError::Settled(_) | RequestError::WouldLoseWork(_) => {
                 code::REFUSED
             }
             RequestError::NeedsLogin(_) => code::NEEDS_LOGIN,

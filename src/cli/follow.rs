@@ -16,9 +16,9 @@ use super::{
 };
 use crate::{
     domain::{
-        Connectivity, Elicitation, Entry, HistoryEvent, LeaveImpact, LinkState, Mono, Pace, Phase,
-        Progress, ServerName, SessionEvent, SessionRequest, Status, Task, TaskErrorKind, TaskId,
-        TaskView, Wall, text, whole_percent,
+        Connectivity, Elicitation, HistoryEntry, HistoryEvent, LeaveImpact, LinkState, Mono, Pace,
+        Phase, Progress, ServerName, SessionEvent, SessionRequest, Status, Task, TaskErrorKind,
+        TaskId, TaskView, Wall, text, whole_percent,
     },
     store::{Lookup, Reader},
 };
@@ -105,7 +105,7 @@ impl HistoryPrinter {
         &mut self,
         context: &mut Context<'_>,
         task: &Task,
-        entry: &Entry,
+        entry: &HistoryEntry,
     ) -> Result<(), Fail> {
         let now = context.clock.now();
         match self.style {
@@ -153,7 +153,7 @@ impl HistoryPrinter {
                     }
                 }
                 let is_settled = matches!(entry.what, HistoryEvent::Settled { .. });
-                let is_debug = matches!(entry.what, HistoryEvent::Log { level, .. } if level == crate::domain::Level::Debug);
+                let is_debug = matches!(entry.what, HistoryEvent::Log { level, .. } if level == crate::domain::LogLevel::Debug);
                 if !is_settled && !is_debug {
                     let line = format::entry(&self.id, entry, now.wall);
                     context.terminal.remark(&line);
@@ -177,13 +177,13 @@ impl HistoryPrinter {
         };
         let asked = view
             .task
-            .asked
+            .control
             .map_or(String::new(), |asked| format!("  {}", asked.what.label()));
         let guess = view.guess.map_or(String::new(), |share| {
             format!("  ~{}%", whole_percent(share))
         });
         let Some(progress) = &self.progress else {
-            let message = view.task.said().map_or(String::new(), |message| {
+            let message = view.task.server_message().map_or(String::new(), |message| {
                 format!("  {}", text::clean_line(message))
             });
             context.terminal.bar(&format!(
@@ -216,8 +216,8 @@ impl HistoryPrinter {
         };
         let left = progress
             .total
-            .and_then(|total| self.pace.left(now, total))
-            .map_or(String::new(), |left| format!("  {}", text::left(left)));
+            .and_then(|total| self.pace.time_left(now, total))
+            .map_or(String::new(), |left| format!("  {}", text::time_left(left)));
         let message = progress
             .message
             .as_deref()
@@ -912,7 +912,7 @@ fn print_outcome(
         .as_ref()
         .map_or(String::new(), crate::domain::TaskError::message);
     let message = match &task.status {
-        Status::Completed => match &task.remark {
+        Status::Completed => match &task.notice {
             Some(remark) => format!("{id}: {remark}"),
             None => return Ok(()),
         },
@@ -945,7 +945,7 @@ fn print_outcome(
         Status::InputRequired => {
             let open = task.open_question();
             let asks = open.map_or(String::new(), |open| Elicitation::message_of(&open.request));
-            let asks = text::sentence(&asks);
+            let asks = text::with_period(&asks);
             let asked_for = open.and_then(|open| open.asked_for(id));
             let asked_for = asked_for.map_or(String::new(), |asked_for| format!(" ({asked_for})"));
             format!("{id} asks{asked_for}: {asks} Answer it: longhaul answer {id}{flags}")

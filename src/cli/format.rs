@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
-use crate::domain::{Block, Entry, HistoryEvent, Progress, TaskId, Wall, Words, text};
+use crate::domain::{
+    ContentBlock, HistoryEntry, HistoryEvent, HistoryLine, Progress, TaskId, Wall, text,
+};
 
 /// Local time of day, with the date unless it is the same day as `now`.
 pub(super) fn clock(at: Wall, now: Wall) -> String {
@@ -40,8 +42,8 @@ fn percent(progress: &Progress) -> String {
 }
 
 /// A history entry as one line.
-pub(super) fn entry(id: &TaskId, entry: &Entry, now: Wall) -> String {
-    let Words { kind, lead, text } = entry.message();
+pub(super) fn entry(id: &TaskId, entry: &HistoryEntry, now: Wall) -> String {
+    let HistoryLine { kind, lead, text } = entry.message();
     let lead = match &entry.what {
         HistoryEvent::Started { .. } => format!("{id},"),
         HistoryEvent::Progress { value, total, .. } => {
@@ -84,7 +86,7 @@ pub(super) fn first_media_block(json: &str) -> Option<usize> {
     let blocks = value.get("content").and_then(Value::as_array)?;
     let index = blocks
         .iter()
-        .position(|block| matches!(Block::of(block), Block::Media(_)))?;
+        .position(|block| matches!(ContentBlock::parse(block), ContentBlock::Media(_)))?;
     Some(index + 1)
 }
 
@@ -105,8 +107,10 @@ pub(super) fn raw_result(json: &str) -> String {
 }
 
 fn block(block: &Value) -> String {
-    match Block::of(block) {
-        Block::Text { words, .. } => text::clean_block(words).trim_end_matches('\n').to_owned(),
+    match ContentBlock::parse(block) {
+        ContentBlock::Text { text: words, .. } => {
+            text::clean_block(words).trim_end_matches('\n').to_owned()
+        }
         other => format!("[{}]", other.message()),
     }
 }

@@ -17,8 +17,8 @@ use super::{
 use crate::{
     app::{Filter, View},
     domain::{
-        Block, Connectivity, Elicitation, Entry, HistoryEvent, LeaveImpact, ProtocolVersion,
-        Status, Task, TaskId, Wall, element, text,
+        Connectivity, ContentBlock, Elicitation, HistoryEntry, HistoryEvent, LeaveImpact,
+        ProtocolVersion, Status, Task, TaskId, Wall, content_element, text,
     },
     engine::barred_tasks,
     store::{DriverLock, ListFilter, Reader, StoreError},
@@ -251,7 +251,7 @@ fn row(
     } else {
         task.status.label()
     };
-    let state = match (task.asked, contact) {
+    let state = match (task.control, contact) {
         (Some(asked), _) => asked.what.label().to_owned(),
         // No process watches it, so it may have changed.
         (None, Connectivity::Unwatched { .. }) => format!("{label}?"),
@@ -264,7 +264,7 @@ fn row(
         None => state,
     };
     let progress = match (&task.status, &task.progress) {
-        (Status::Completed, _) => task.result_words().unwrap_or_default().into_owned(),
+        (Status::Completed, _) => task.result_summary().unwrap_or_default().into_owned(),
         (Status::Failed | Status::Lost(_) | Status::Unknown(_), _) => {
             task.why().unwrap_or_default()
         }
@@ -328,10 +328,10 @@ pub(super) fn show(context: &mut Context<'_>, id: &str) -> Result<u8, Fail> {
             )),
         );
     }
-    put("remark", task.remark.clone());
+    put("remark", task.notice.clone());
     put(
         "asked",
-        task.asked
+        task.control
             .map(|asked| format!("{} since {}", asked.what.label(), when(asked.at))),
     );
     put(
@@ -368,7 +368,7 @@ pub(super) fn show(context: &mut Context<'_>, id: &str) -> Result<u8, Fail> {
     put("created", Some(when(task.created_at)));
     put("updated", Some(when(task.updated_at)));
     put("ended", task.settled_at.map(when));
-    put("result", task.result_words().map(Cow::into_owned));
+    put("result", task.result_summary().map(Cow::into_owned));
     put("idle limit", task.limits.idle.map(text::span));
     put("hard limit", task.limits.hard.map(text::span));
     for (key, value) in rows {
@@ -469,10 +469,10 @@ fn block(
     number: u32,
 ) -> Result<u8, Fail> {
     let index = usize::try_from(number).unwrap_or(usize::MAX) - 1;
-    let Some(element) = element(result, index) else {
+    let Some(element) = content_element(result, index) else {
         return Err(Fail::usage(format!("{} has no block {number}", task.id)));
     };
-    let block = Block::of(&element);
+    let block = ContentBlock::parse(&element);
     let summary = block.message();
     let contents = if context.global.json {
         Cow::Owned(documents::pretty(&element).into_bytes())
@@ -485,13 +485,15 @@ fn block(
         return write_out(path, &contents);
     }
     match &block {
-        Block::Media(_) if !context.global.json && context.terminal.out_columns().is_some() => {
+        ContentBlock::Media(_)
+            if !context.global.json && context.terminal.out_columns().is_some() =>
+        {
             Err(Fail::usage(format!(
                 "block {number} of {} is {summary}, which a terminal cannot show; save it with --out FILE",
                 task.id
             )))
         }
-        Block::Media(_) if !context.global.json => {
+        ContentBlock::Media(_) if !context.global.json => {
             context.terminal.data(&contents)?;
             Ok(code::OK)
         }
@@ -517,7 +519,7 @@ pub(super) fn logs(context: &mut Context<'_>, logs: &LogsArgs) -> Result<u8, Fai
     let task = context.find(&mut reader, &logs.id)?;
     let now = context.clock.now().wall;
     let since = logs.since.map(|since| since.at(now));
-    let is_recent = |entry: &Entry| since.is_none_or(|since| entry.at >= since);
+    let is_recent = |entry: &HistoryEntry| since.is_none_or(|since| entry.at >= since);
     let style = if context.global.json {
         OutputStyle::Json
     } else {

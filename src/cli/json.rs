@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use serde_json::{Map, Value, json, value::RawValue};
 
 use crate::domain::{
-    Connectivity, Entry, HistoryEvent, LeaveImpact, ProtocolVersion, Task, TaskError, TaskView,
-    Tool, Wall, text,
+    Connectivity, HistoryEntry, HistoryEvent, LeaveImpact, ProtocolVersion, Task, TaskError,
+    TaskView, Tool, Wall, text,
 };
 
 /// A document on one line. Characters that could move the cursor or reorder text are escaped as `\u`.
@@ -28,7 +28,7 @@ fn escape(json: &str) -> String {
     let mut marks = 0;
     for letter in json.chars() {
         marks = if text::is_mark(letter) { marks + 1 } else { 0 };
-        if letter == '\n' || !text::is_hostile(letter) && marks <= text::MARKS_A_GRAPHEME {
+        if letter == '\n' || !text::is_hostile(letter) && marks <= text::MAX_MARKS_PER_GRAPHEME {
             out.push(letter);
             continue;
         }
@@ -112,11 +112,11 @@ pub(super) fn task(task: &Task, extras: &TaskExtras<'_>) -> Value {
         "origin": task.origin,
         "status": task.status.label(),
         "reason": task.why(),
-        "remark": task.remark,
+        "remark": task.notice,
         "contact": extras.contact.label(),
         "contact_as_of": as_of.map(time),
-        "asked": task.asked.map(|asked| asked.what.label()),
-        "asked_at": task.asked.map(|asked| time(asked.at)),
+        "asked": task.control.map(|asked| asked.what.label()),
+        "asked_at": task.control.map(|asked| time(asked.at)),
         "leaving": extras.leaving.map(LeaveImpact::label),
         "leaving_why": extras.leaving.map(LeaveImpact::why),
         "leaving_until": until.map(time),
@@ -152,7 +152,7 @@ pub(super) fn hook_task(view: &TaskView, result: Option<&str>) -> String {
 }
 
 /// An entry of a task's history. `result` goes into the one that settles it.
-pub(super) fn event(task: &Task, entry: &Entry, result: Option<&str>) -> Value {
+pub(super) fn event(task: &Task, entry: &HistoryEntry, result: Option<&str>) -> Value {
     let mut object = Map::new();
     let mut put = |key: &str, value: Value| object.insert(key.to_owned(), value);
     let name = match &entry.what {
@@ -238,7 +238,10 @@ mod tests {
         let stacked_marks = format!("é{}", "\u{301}".repeat(100));
         let hostile = json!({"a\u{202e}": "\u{1b}]0;x\u{7}\u{7f}\u{9b}31m\u{200b}\u{e0041}é", "b": stacked_marks});
         let text = text_of(&hostile);
-        assert_eq!(text.matches('\u{301}').count(), text::MARKS_A_GRAPHEME);
+        assert_eq!(
+            text.matches('\u{301}').count(),
+            text::MAX_MARKS_PER_GRAPHEME
+        );
         assert!(
             text.chars().all(|letter| !text::is_hostile(letter)),
             "{text}"

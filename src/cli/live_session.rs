@@ -68,7 +68,7 @@ pub(super) fn join_ids(dying: &[(TaskId, String)]) -> String {
 }
 
 impl LiveSession {
-    /// Opens the session. A failure arrives as [`SessionEvent::Trouble`].
+    /// Opens the session. A failure arrives as [`SessionEvent::Failed`].
     pub(super) fn open(context: &mut Context<'_>, servers: Vec<ServerRef>) -> Result<Self, Fail> {
         let signal_error =
             |error| Fail::new(code::BUG, format!("could not listen for signals: {error}"));
@@ -142,8 +142,8 @@ impl LiveSession {
                     }
                     SessionEvent::Driver { is_us, .. } => self.is_driver = *is_us,
                     SessionEvent::Notice(notice) => print_notice(context, notice),
-                    SessionEvent::Trouble { words, exit } => {
-                        return Err(Fail::new(*exit, words.clone()));
+                    SessionEvent::Failed { message, exit } => {
+                        return Err(Fail::new(*exit, message.clone()));
                     }
                     SessionEvent::Server(view) => {
                         self.servers.insert(view.name.clone(), Arc::clone(view));
@@ -151,7 +151,7 @@ impl LiveSession {
                     SessionEvent::Undriven if context.global.readonly => {
                         context.terminal.say(NOT_DRIVEN);
                     }
-                    SessionEvent::Undriven | SessionEvent::Answer { .. } => {}
+                    SessionEvent::Undriven | SessionEvent::Response { .. } => {}
                 }
                 return Ok(LiveEvent::Session(event));
             }
@@ -213,7 +213,9 @@ impl LiveSession {
         let request_id = self.session.ask(&self.subscription, request);
         loop {
             match self.next(context).await? {
-                LiveEvent::Session(SessionEvent::Answer { ask, outcome }) if ask == request_id => {
+                LiveEvent::Session(SessionEvent::Response { request, outcome })
+                    if request == request_id =>
+                {
                     return Ok(outcome.map_err(|error| error.reworded(|it| context.with_flags(it))));
                 }
                 LiveEvent::Session(_) => {}

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     auth::{self, AuthError, SignInOptions},
-    domain::{place, text},
+    domain::{server_url, text},
     term::browser::Browser,
     transport::{Fetcher, ensure_provider},
 };
@@ -58,7 +58,7 @@ fn resolve(context: &mut Context<'_>, server: Option<&str>) -> Result<(String, U
 pub(super) fn login(context: &mut Context<'_>, args: &LoginArgs) -> Result<u8, Fail> {
     context.may_act()?;
     let (name, server) = resolve(context, args.at.as_deref())?;
-    if place::is_in_clear(&server) && !context.global.insecure_http {
+    if server_url::is_cleartext(&server) && !context.global.insecure_http {
         return Err(Fail::usage(format!(
             "refusing to send a token for {name} over plain http, where others can read it; use an https:// URL, or pass \
              --insecure-http"
@@ -100,7 +100,7 @@ pub(super) fn login(context: &mut Context<'_>, args: &LoginArgs) -> Result<u8, F
     if context.global.json {
         let document = json!({
             "server": name,
-            "url": place::shown(server.as_str()),
+            "url": server_url::redacted(server.as_str()),
             "issuer": signed.issuer,
             "resource": signed.resource,
             "scope": signed.scope,

@@ -123,7 +123,7 @@ impl Context<'_> {
     fn with_flags(&self, message: &str) -> String {
         let server_url = match self.global.server.as_slice() {
             // As typed, but never a URL that may contain a secret.
-            [text] if text.contains('/') && crate::domain::place::shown(text) == *text => {
+            [text] if text.contains('/') && crate::domain::server_url::redacted(text) == *text => {
                 Some(text)
             }
             _ => None,

@@ -55,7 +55,7 @@ impl Prompt {
     pub(super) fn new(question: &Question) -> Self {
         Self {
             id: QuestionId::of(question),
-            elicitation: Elicitation::read(&question.request),
+            elicitation: Elicitation::parse(&question.request),
             values: Map::new(),
             field_index: None,
         }
@@ -87,7 +87,7 @@ impl Prompt {
                 answer::field_help(field)
             ));
         }
-        if self.elicitation.link().is_some() {
+        if self.elicitation.url_preview().is_some() {
             lines.push(String::new());
             lines.push(
                 "  if you accept, open this page yourself; longhaul does not open it here"
@@ -189,7 +189,7 @@ fn parse_value(field: &ArgumentSpec, typed: &str) -> Result<Option<Value>, Strin
     let name = &field.name;
     if typed.is_empty() {
         return if field.is_required && field.default.is_none() {
-            Err(format!("{name} is required: {}", field.wanted()))
+            Err(format!("{name} is required: {}", field.expected()))
         } else {
             Ok(None)
         };
@@ -203,21 +203,21 @@ fn parse_value(field: &ArgumentSpec, typed: &str) -> Result<Option<Value>, Strin
         choice.map_or_else(|| typed.to_owned(), plain)
     };
     let value = match &field.kind {
-        ArgumentKind::Choice(choices) => field.read(&by_number(choices, typed)),
+        ArgumentKind::Choice(choices) => field.parse(&by_number(choices, typed)),
         ArgumentKind::Many(choices) => {
             let values = typed.split(',').map(|item| by_number(choices, item.trim()));
-            field.read(&values.collect::<Vec<_>>().join(","))
+            field.parse(&values.collect::<Vec<_>>().join(","))
         }
-        ArgumentKind::Boolean => field.read(match typed.to_ascii_lowercase().as_str() {
+        ArgumentKind::Boolean => field.parse(match typed.to_ascii_lowercase().as_str() {
             "y" => "yes",
             "n" => "no",
             _ => typed,
         }),
         ArgumentKind::Json => serde_json::from_str(typed).map_err(|_| "JSON".to_owned()),
-        ArgumentKind::Text | ArgumentKind::Number | ArgumentKind::Integer => field.read(typed),
+        ArgumentKind::Text | ArgumentKind::Number | ArgumentKind::Integer => field.parse(typed),
     };
     let value = value.map_err(invalid)?;
-    match field.complaint(&value) {
+    match field.violation(&value) {
         Some(expected) => Err(invalid(expected)),
         None => Ok(Some(value)),
     }
@@ -289,13 +289,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::domain::QuestionWay;
+    use crate::domain::QuestionSource;
 
     fn prompt(params: &Value) -> Prompt {
         Prompt::new(&Question {
             key: "k".to_owned(),
             earlier: Vec::new(),
-            way: QuestionWay::Round,
+            source: QuestionSource::Round,
             request: params.to_string(),
             asked_at: Wall(0),
             answer: None,

@@ -24,8 +24,9 @@ use super::{
 use crate::{
     app::Consent,
     domain::{
-        LeaveImpact, Limits, LinkRecord, Obstacle, Program, ProtocolVersion, ServerConfig,
-        ServerName, ServerRef, ServerView, SessionRequest, Task, Template, Tool, place, text,
+        LeaveImpact, Limits, LinkRecord, Program, ProtocolVersion, ServerConfig, ServerName,
+        ServerObstacle, ServerRef, ServerView, SessionRequest, Task, Template, Tool, server_url,
+        text,
     },
     engine::{USUAL_ENVIRONMENT, ask_driver},
     store::{DriverLock, ListFilter, Writer},
@@ -42,18 +43,18 @@ fn obstacle(server: &ServerConfig) -> Option<(&'static str, String)> {
     let obstacle = server.obstacle(|name| super::env_secret(name).is_some())?;
     let message = obstacle.message();
     Some(match &obstacle {
-        Obstacle::Approval => (
+        ServerObstacle::Approval => (
             "needs-approval",
             format!("stdio, {message}: longhaul servers approve {name}"),
         ),
-        Obstacle::Consent(variables) => (
+        ServerObstacle::Consent(variables) => (
             "needs-consent",
             format!(
                 "{message} for {}: longhaul servers consent {name}",
                 variables.join(", ")
             ),
         ),
-        Obstacle::Variables(_) => ("needs-variable", format!("{message}, not set here")),
+        ServerObstacle::Variables(_) => ("needs-variable", format!("{message}, not set here")),
     })
 }
 
@@ -62,8 +63,8 @@ fn missing_variables(server: &ServerConfig) -> Option<String> {
     let mut server = server.clone();
     server.withheld = None;
     match server.obstacle(|name| super::env_secret(name).is_some())? {
-        Obstacle::Variables(names) => Some(names.join(", ")),
-        Obstacle::Approval | Obstacle::Consent(_) => None,
+        ServerObstacle::Variables(names) => Some(names.join(", ")),
+        ServerObstacle::Approval | ServerObstacle::Consent(_) => None,
     }
 }
 
@@ -137,7 +138,7 @@ fn configured(server: &ServerConfig, links: &[LinkRecord]) -> (Vec<String>, Valu
     let document = json!({
         "name": server.name,
         "kind": "http",
-        "url": url.map(place::shown),
+        "url": url.map(server_url::redacted),
         "state": state,
         "why": note,
         "protocol": server.protocol.and_then(|it| it.0).map(ProtocolVersion::label),
@@ -146,13 +147,13 @@ fn configured(server: &ServerConfig, links: &[LinkRecord]) -> (Vec<String>, Valu
         "limits": limits(server.limits),
         "configured": true,
     });
-    let url = url.map_or(String::new(), |url| place::shown(url).into_owned());
+    let url = url.map_or(String::new(), |url| server_url::redacted(url).into_owned());
     (vec![name, url, note], document)
 }
 
 /// The table row and JSON of a server that is only in the session.
 fn session_only(link: &LinkRecord) -> (Vec<String>, Value) {
-    let (url, note) = (place::shown(&link.url), "only in this session");
+    let (url, note) = (server_url::redacted(&link.url), "only in this session");
     let document = json!({
         "name": link.name,
         "kind": "http",
@@ -379,7 +380,7 @@ fn check_name_is_free(context: &Context<'_>, name: &str) -> Result<(), Fail> {
         .find(has_name)
         .map(|it| match (&it.program, &it.url) {
             (Some(program), _) => command_line(program),
-            (None, Some(url)) => place::shown(url).into_owned(),
+            (None, Some(url)) => server_url::redacted(url).into_owned(),
             (None, None) => "without a url".to_owned(),
         });
     match found {
@@ -648,7 +649,7 @@ pub(super) fn header_destinations(
     verb: &str,
 ) -> Vec<String> {
     let host = url::Url::parse(url).map_or_else(
-        |_| place::shown(url).into_owned(),
+        |_| server_url::redacted(url).into_owned(),
         |url| url.origin().ascii_serialization(),
     );
     let line = |(header, value): &(String, Template)| {
@@ -796,7 +797,7 @@ fn impacts(success: &TestSuccess) -> Vec<(LeaveImpact, Vec<&str>)> {
 fn document(report: &TestReport) -> Value {
     let mut document = json!({
         "server": report.name,
-        "url": place::shown(&report.url),
+        "url": server_url::redacted(&report.url),
         "ok": report.outcome.is_ok(),
     });
     let more = match &report.outcome {

@@ -9,7 +9,7 @@ use super::{
     fail::Fail,
 };
 use crate::{
-    domain::{LinkRecord, ServerConfig, ServerName, ServerRef, Template, place},
+    domain::{LinkRecord, ServerConfig, ServerName, ServerRef, Template, server_url},
     store::Reader,
 };
 
@@ -49,7 +49,7 @@ fn config_headers(server: &ServerConfig) -> Vec<(String, String)> {
         Some(secret.expose_secret().to_owned())
     };
     let header = |(name, template): &(String, Template)| {
-        let value = template.fill(value_of).ok()?;
+        let value = template.expand(value_of).ok()?;
         Some((name.clone(), value))
     };
     server.headers.iter().filter_map(header).collect()
@@ -123,7 +123,7 @@ impl Targets {
         let address = url.as_deref().or_else(|| known.map(|known| &*known.url));
         let is_in_clear = address
             .and_then(|address| Url::parse(address).ok())
-            .is_some_and(|url| place::is_in_clear(&url));
+            .is_some_and(|url| server_url::is_cleartext(&url));
         let has_secrets = !headers.is_empty() || !config_headers.is_empty();
         if is_in_clear && has_secrets && !self.allows_insecure_http {
             return Err(Fail::usage(format!(
@@ -135,7 +135,7 @@ impl Targets {
             name,
             url,
             headers,
-            filled: config_headers,
+            config_headers: config_headers,
             protocol: None,
         })
     }
@@ -223,7 +223,7 @@ impl Targets {
                 if link.is_withheld {
                     format!("{} (a program, needs approval)", link.name)
                 } else {
-                    format!("{} ({})", link.name, place::shown(&link.url))
+                    format!("{} ({})", link.name, server_url::redacted(&link.url))
                 }
             })
             .collect();

@@ -12,7 +12,7 @@ use super::{
     format, json as documents,
 };
 use crate::{
-    domain::{ServerName, TaskId, Wall, WireEntry, is_task_id_prefix, text},
+    domain::{ServerName, TaskId, TrafficEntry, Wall, is_task_id_prefix, text},
     store::{Lookup, TraceReader},
 };
 
@@ -28,9 +28,12 @@ struct MessageFilter {
 }
 
 impl MessageFilter {
-    fn matches(&self, entry: &WireEntry) -> bool {
+    fn matches(&self, entry: &TrafficEntry) -> bool {
         (self.task.is_none() || entry.task == self.task)
-            && self.text.as_ref().is_none_or(|text| entry.what.has(text))
+            && self
+                .text
+                .as_ref()
+                .is_none_or(|text| entry.what.contains(text))
     }
 }
 
@@ -108,7 +111,11 @@ fn empty_message(context: &Context<'_>, trace: &TraceArgs, is_recorded: bool) ->
     )
 }
 
-fn print(context: &mut Context<'_>, trace: &TraceArgs, entries: &[WireEntry]) -> Result<(), Fail> {
+fn print(
+    context: &mut Context<'_>,
+    trace: &TraceArgs,
+    entries: &[TrafficEntry],
+) -> Result<(), Fail> {
     for entry in entries {
         if context.global.json {
             let document = serde_json::to_value(entry).unwrap_or_default();
@@ -131,7 +138,7 @@ fn print(context: &mut Context<'_>, trace: &TraceArgs, entries: &[WireEntry]) ->
 }
 
 /// `06:51:58.120 > lab 12 q7m2xk`.
-fn head(context: &Context<'_>, entry: &WireEntry) -> String {
+fn head(context: &Context<'_>, entry: &TrafficEntry) -> String {
     let task = entry.task.as_ref().map_or("-", TaskId::as_str);
     format!(
         "{} {} {} {} {task:<6}",
@@ -147,7 +154,7 @@ fn clock(at: Wall, now: Wall) -> String {
 }
 
 /// A message with its headers and its whole body; JSON is indented.
-fn full_message(context: &Context<'_>, entry: &WireEntry) -> Vec<String> {
+fn full_message(context: &Context<'_>, entry: &TrafficEntry) -> Vec<String> {
     let what = &entry.what;
     let mut shown = vec![format!("{} {}", head(context, entry), what.head())];
     let headers = what.headers().iter();

@@ -1,81 +1,81 @@
-//! One value of a form: what a schema says of it, how typed text becomes it, and what is wrong with it. Arguments of
-//! tools and fields of questions are the same to a person, so they are the same here.
+//! One form field: its schema, parsing of typed text, and validation. Used for tool arguments and for elicitation
+//! fields.
 
 use serde_json::{Number, Value};
 use url::Url;
 
 use super::Wall;
 
-/// One value that a schema asks for; every text in it is the server's and not yet sanitised.
+/// One property of a schema. All texts come from the server and are not sanitized.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ArgumentSpec {
-    /// Its key.
+    /// The property's key.
     pub name: String,
-    /// The name to show, where that is not the key.
+    /// The label to show instead of the key.
     pub title: Option<String>,
-    /// What it is for, in the server's words.
+    /// The server's description.
     pub description: Option<String>,
-    /// Whether it is refused to be without it.
+    /// Whether the schema requires a value.
     pub is_required: bool,
-    /// Its default, as JSON.
+    /// The default value from the schema.
     pub default: Option<Value>,
-    /// What it takes.
+    /// The type of value it accepts.
     pub kind: ArgumentKind,
-    /// What the choices are called, where that is not what is sent; in their order.
+    /// Display names of the choices, in the same order; empty if the values are shown.
     pub labels: Vec<String>,
-    /// What it demands beside the kind.
+    /// Limits on top of the type.
     pub bounds: Bounds,
-    /// The format that a text has, in the word of the schema.
+    /// The schema's `format` keyword, for text only.
     pub format: Option<String>,
 }
 
-/// What a value is, as far as a form of single fields can ask for it.
+/// The type of value that one form field accepts.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ArgumentKind {
-    /// Any text.
+    /// A string.
     Text,
     /// A number.
     Number,
-    /// A number without fraction.
+    /// A number without a fraction.
     Integer,
-    /// Yes or no.
+    /// True or false.
     Boolean,
-    /// One of these.
+    /// Exactly one of these values.
     Choice(Vec<Value>),
-    /// Any of these, as a list.
+    /// A list of any of these values.
     Many(Vec<Value>),
-    /// Anything else; typed as JSON.
+    /// Anything else; the user types JSON.
     Json,
 }
 
-/// What a schema demands beside the kind. Keywords that are not here, `pattern` too, are left to the server.
+/// Limits from the schema. Other keywords, including `pattern`, are left to the server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bounds {
-    /// The least number, the fewest characters, or the fewest choices.
+    /// Minimum value, length in characters, or number of choices.
     pub least: Option<f64>,
-    /// The greatest number, the most characters, or the most choices.
+    /// Maximum value, length in characters, or number of choices.
     pub most: Option<f64>,
-    /// What the text is. Only a question demands that; in a tool's schema it is a remark.
+    /// Required text format. Set only for elicitation fields; in a tool's schema, `format` is only a hint.
     pub format: Option<TextFormat>,
 }
 
-/// The formats of a text that a question may demand (MCP 2025-11-25, client/elicitation).
+/// The text formats an elicitation can require (MCP 2025-11-25, client/elicitation).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextFormat {
     /// An email address.
     Email,
     /// An absolute URI.
     Uri,
-    /// A day.
+    /// A calendar date.
     Date,
-    /// A point in time with its zone.
+    /// A time with its time zone (RFC 3339).
     DateTime,
 }
 
 impl TextFormat {
-    /// Reads the word of a schema.
-    pub(super) fn read(word: &str) -> Option<Self> {
-        match word {
+    /// Parses the schema's `format` keyword.
+    pub(super) fn parse(format: &str) -> Option<Self> {
+        match format {
             "email" => Some(Self::Email),
             "uri" => Some(Self::Uri),
             "date" => Some(Self::Date),
@@ -95,7 +95,7 @@ impl TextFormat {
 
     fn fits(self, text: &str) -> bool {
         match self {
-            // Only the server knows whether an address is real; this finds what was mistyped.
+            // Only catches typos; whether the address is real, only the server can tell.
             Self::Email => text.split_once('@').is_some_and(|(name, host)| {
                 let has_blank = text.chars().any(char::is_whitespace);
                 !name.is_empty() && !host.is_empty() && !host.contains('@') && !has_blank
@@ -107,12 +107,12 @@ impl TextFormat {
     }
 }
 
-/// Choices named in a complaint; a list of hundreds helps nobody.
-const NAMED: usize = 12;
+/// Choices listed in an error message; a list of hundreds helps nobody.
+const CHOICES_LISTED: usize = 12;
 
 impl ArgumentSpec {
-    /// Reads a member of a schema's `properties`.
-    pub(super) fn of(name: &str, property: &Value, is_required: bool) -> Self {
+    /// Parses one member of a schema's `properties`.
+    pub(super) fn from_property(name: &str, property: &Value, is_required: bool) -> Self {
         let text_of = |key: &str| property.get(key).and_then(Value::as_str);
         let (kind, labels) = kind_of(property);
         let (least, most) = match kind {
@@ -143,40 +143,45 @@ impl ArgumentSpec {
         }
     }
 
-    /// What a choice is called; not sanitised.
-    pub fn label(&self, place: usize) -> String {
+    /// The display name of the choice at `index`; not sanitized.
+    pub fn label(&self, index: usize) -> String {
         let (ArgumentKind::Choice(choices) | ArgumentKind::Many(choices)) = &self.kind else {
             return String::new();
         };
-        match (self.labels.get(place), choices.get(place)) {
+        match (self.labels.get(index), choices.get(index)) {
             (Some(label), _) => label.clone(),
-            (None, Some(choice)) => plain(choice),
+            (None, Some(choice)) => unquoted(choice),
             (None, None) => String::new(),
         }
     }
 
-    /// What typed text stands for: choices by what is sent or by their labels, several of them between commas. What can
-    /// be no such value is an error that says what is wanted.
-    pub fn read(&self, typed: &str) -> Result<Value, String> {
-        let wanted = || self.wanted();
+    /// Parses typed text. Choices match by value or by label; several are separated by commas. The error says what is
+    /// expected ([`Self::expected`]).
+    pub fn parse(&self, typed: &str) -> Result<Value, String> {
+        let expected = || self.expected();
         let number = || {
             serde_json::from_str::<Value>(typed.trim())
                 .ok()
                 .filter(Value::is_number)
         };
         match &self.kind {
-            ArgumentKind::Integer => number().and_then(|value| whole(&value)).ok_or_else(wanted),
-            ArgumentKind::Number => number().ok_or_else(wanted),
+            ArgumentKind::Integer => number()
+                .and_then(|value| whole(&value))
+                .ok_or_else(expected),
+            ArgumentKind::Number => number().ok_or_else(expected),
             ArgumentKind::Boolean => match typed.trim() {
                 "true" | "yes" | "1" => Ok(Value::Bool(true)),
                 "false" | "no" | "0" => Ok(Value::Bool(false)),
-                _ => Err(wanted()),
+                _ => Err(expected()),
             },
-            ArgumentKind::Choice(choices) => self.choice(choices, typed).ok_or_else(wanted),
+            ArgumentKind::Choice(choices) => self.find_choice(choices, typed).ok_or_else(expected),
             ArgumentKind::Many(choices) => {
-                let words = typed.split(',').map(str::trim).filter(|w| !w.is_empty());
-                words
-                    .map(|word| self.choice(choices, word).ok_or_else(wanted))
+                let parts = typed
+                    .split(',')
+                    .map(str::trim)
+                    .filter(|part| !part.is_empty());
+                parts
+                    .map(|part| self.find_choice(choices, part).ok_or_else(expected))
                     .collect::<Result<Vec<_>, _>>()
                     .map(Value::Array)
             }
@@ -184,18 +189,18 @@ impl ArgumentSpec {
         }
     }
 
-    fn choice(&self, choices: &[Value], typed: &str) -> Option<Value> {
-        let by_value = choices.iter().find(|choice| plain(choice) == typed);
+    fn find_choice(&self, choices: &[Value], typed: &str) -> Option<Value> {
+        let by_value = choices.iter().find(|choice| unquoted(choice) == typed);
         let by_label = || {
-            let place = self.labels.iter().position(|label| label == typed)?;
-            choices.get(place)
+            let index = self.labels.iter().position(|label| label == typed)?;
+            choices.get(index)
         };
         by_value.or_else(by_label).cloned()
     }
 
-    /// What is wrong with a value, as what it must be; `None` if nothing is seen to be.
-    pub fn complaint(&self, value: &Value) -> Option<String> {
-        (!self.fits(value)).then(|| self.wanted())
+    /// What the value would have to be ([`Self::expected`]); `None` if it is valid.
+    pub fn violation(&self, value: &Value) -> Option<String> {
+        (!self.fits(value)).then(|| self.expected())
     }
 
     fn fits(&self, value: &Value) -> bool {
@@ -221,14 +226,18 @@ impl ArgumentSpec {
         }
     }
 
-    /// What it must be, in words that go on after `must be`.
-    pub fn wanted(&self) -> String {
-        let named = |choices: &[Value]| {
-            let mut words: Vec<String> = choices.iter().take(NAMED).map(Value::to_string).collect();
-            if choices.len() > NAMED {
-                words.push("...".to_owned());
+    /// What a valid value is, as a phrase that continues `must be`.
+    pub fn expected(&self) -> String {
+        let listed = |choices: &[Value]| {
+            let mut texts: Vec<String> = choices
+                .iter()
+                .take(CHOICES_LISTED)
+                .map(Value::to_string)
+                .collect();
+            if choices.len() > CHOICES_LISTED {
+                texts.push("...".to_owned());
             }
-            words.join(", ")
+            texts.join(", ")
         };
         let bounds = |unit: &str| {
             let counted = |count: f64| match (unit, count.to_string()) {
@@ -244,32 +253,32 @@ impl ArgumentSpec {
                 (None, None) => String::new(),
             }
         };
-        let with = |what: &str, unit: &str| match bounds(unit) {
+        let with_bounds = |what: &str, unit: &str| match bounds(unit) {
             bounds if bounds.is_empty() => what.to_owned(),
             bounds => format!("{what} of {bounds}"),
         };
         match &self.kind {
             ArgumentKind::Text => {
-                let what = self.bounds.format.map_or("a text", TextFormat::message);
-                with(what, "character")
+                let what = self.bounds.format.map_or("text", TextFormat::message);
+                with_bounds(what, "character")
             }
-            ArgumentKind::Number => with("a number", ""),
-            ArgumentKind::Integer => with("a whole number", ""),
+            ArgumentKind::Number => with_bounds("a number", ""),
+            ArgumentKind::Integer => with_bounds("a whole number", ""),
             ArgumentKind::Boolean => "true or false".to_owned(),
-            ArgumentKind::Choice(choices) => format!("one of {}", named(choices)),
+            ArgumentKind::Choice(choices) => format!("one of {}", listed(choices)),
             ArgumentKind::Many(choices) => {
                 let count = match bounds("") {
                     count if count.is_empty() => "any".to_owned(),
                     count => count,
                 };
-                format!("{count} of {}", named(choices))
+                format!("{count} of {}", listed(choices))
             }
             ArgumentKind::Json => "JSON".to_owned(),
         }
     }
 }
 
-/// A number without its fraction, if that is nothing: `5.0` is five.
+/// The number as an integer, if it has no fraction: `5.0` becomes `5`.
 pub(super) fn whole(value: &Value) -> Option<Value> {
     if value.is_i64() || value.is_u64() {
         return Some(value.clone());
@@ -285,14 +294,14 @@ pub(super) fn whole(value: &Value) -> Option<Value> {
     Some(Value::Number(Number::from(number)))
 }
 
-/// A value without the quotes of a text.
-fn plain(value: &Value) -> String {
+/// The value as text, strings without their quotes.
+fn unquoted(value: &Value) -> String {
     value
         .as_str()
         .map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// What a property takes, and what its choices are called.
+/// The type that a property accepts, and the labels of its choices.
 fn kind_of(property: &Value) -> (ArgumentKind, Vec<String>) {
     if let Some((choices, labels)) = choices(property) {
         return (ArgumentKind::Choice(choices), labels);
@@ -300,7 +309,7 @@ fn kind_of(property: &Value) -> (ArgumentKind, Vec<String>) {
     if let Some(only) = property.get("const") {
         return (ArgumentKind::Choice(vec![only.clone()]), Vec::new());
     }
-    let simple = |word: &str| match word {
+    let simple = |name: &str| match name {
         "string" => Some(ArgumentKind::Text),
         "number" => Some(ArgumentKind::Number),
         "integer" => Some(ArgumentKind::Integer),
@@ -309,28 +318,27 @@ fn kind_of(property: &Value) -> (ArgumentKind, Vec<String>) {
     };
     // Python servers write an optional string as anyOf [string, null], others as type [string, null].
     let types: Vec<&str> = match (property.get("type"), property.get("anyOf")) {
-        (Some(Value::String(word)), _) => vec![word.as_str()],
-        (Some(Value::Array(words)), _) => words.iter().filter_map(Value::as_str).collect(),
+        (Some(Value::String(name)), _) => vec![name.as_str()],
+        (Some(Value::Array(names)), _) => names.iter().filter_map(Value::as_str).collect(),
         (_, Some(Value::Array(choices))) => choices
             .iter()
-            // An alternative that names no type is of a kind of its own.
+            // Keep alternatives without a type, so that two alternatives never look like one.
             .map(|choice| choice.get("type").and_then(Value::as_str).unwrap_or(""))
             .collect(),
         _ => Vec::new(),
     };
-    let types: Vec<&str> = types.into_iter().filter(|word| *word != "null").collect();
+    let types: Vec<&str> = types.into_iter().filter(|name| *name != "null").collect();
     match types.as_slice() {
         ["array"] => match property.get("items").and_then(choices) {
             Some((choices, labels)) => (ArgumentKind::Many(choices), labels),
             None => (ArgumentKind::Json, Vec::new()),
         },
-        [word] => (simple(word).unwrap_or(ArgumentKind::Json), Vec::new()),
+        [name] => (simple(name).unwrap_or(ArgumentKind::Json), Vec::new()),
         _ => (ArgumentKind::Json, Vec::new()),
     }
 }
 
-/// The choices that a schema leaves, and what they are called where it says so: `enum` with `enumNames`, or `oneOf` and
-/// `anyOf` with `const` and `title`.
+/// The choices of a schema and their labels: `enum` with `enumNames`, or `oneOf`/`anyOf` with `const` and `title`.
 fn choices(schema: &Value) -> Option<(Vec<Value>, Vec<String>)> {
     let list = |key: &str| schema.get(key).and_then(Value::as_array);
     if let Some(choices) = list("enum") {
@@ -351,7 +359,7 @@ fn choices(schema: &Value) -> Option<(Vec<Value>, Vec<String>)> {
             let title = one.get("title").and_then(Value::as_str);
             Some((
                 value.clone(),
-                title.map_or_else(|| plain(value), str::to_owned),
+                title.map_or_else(|| unquoted(value), str::to_owned),
             ))
         })
         .collect::<Option<Vec<_>>>()
@@ -366,22 +374,22 @@ mod tests {
     use super::*;
 
     fn spec(property: &Value) -> ArgumentSpec {
-        let mut spec = ArgumentSpec::of("x", property, false);
-        spec.bounds.format = property["format"].as_str().and_then(TextFormat::read);
+        let mut spec = ArgumentSpec::from_property("x", property, false);
+        spec.bounds.format = property["format"].as_str().and_then(TextFormat::parse);
         spec
     }
 
     #[test]
-    fn choices_are_found_in_every_form_and_read_by_value_or_label() {
+    fn parses_choices_by_value_or_label_in_every_schema_form() {
         for property in [
             json!({"type": "string", "enum": ["r", "g"], "enumNames": ["Red", "Green"]}),
             json!({"type": "string", "oneOf": [{"const": "r", "title": "Red"}, {"const": "g", "title": "Green"}]}),
         ] {
             let spec = spec(&property);
             assert_eq!(spec.label(1), "Green", "{property}");
-            assert_eq!(spec.read("g"), Ok(json!("g")));
-            assert_eq!(spec.read("Green"), Ok(json!("g")));
-            assert_eq!(spec.read("blue"), Err(r#"one of "r", "g""#.to_owned()));
+            assert_eq!(spec.parse("g"), Ok(json!("g")));
+            assert_eq!(spec.parse("Green"), Ok(json!("g")));
+            assert_eq!(spec.parse("blue"), Err(r#"one of "r", "g""#.to_owned()));
         }
         for items in [
             json!({"type": "string", "enum": ["r", "g", "b"]}),
@@ -389,18 +397,18 @@ mod tests {
         ] {
             let spec =
                 spec(&json!({"type": "array", "items": items, "minItems": 1, "maxItems": 2}));
-            assert_eq!(spec.read("g, r"), Ok(json!(["g", "r"])));
-            assert_eq!(spec.complaint(&json!(["g"])), None);
-            let wanted = r#"1 to 2 of "r", "g", "b""#;
+            assert_eq!(spec.parse("g, r"), Ok(json!(["g", "r"])));
+            assert_eq!(spec.violation(&json!(["g"])), None);
+            let expected = r#"1 to 2 of "r", "g", "b""#;
             for wrong in [json!([]), json!(["r", "g", "b"]), json!(["x"]), json!("r")] {
-                assert_eq!(spec.complaint(&wrong).as_deref(), Some(wanted), "{wrong}");
+                assert_eq!(spec.violation(&wrong).as_deref(), Some(expected), "{wrong}");
             }
         }
     }
 
     #[test]
-    fn bounds_and_formats_are_said_in_one_sentence() {
-        let wrong = |property: Value, value: Value| spec(&property).complaint(&value);
+    fn describes_bounds_and_formats_in_one_phrase() {
+        let wrong = |property: Value, value: Value| spec(&property).violation(&value);
         let text = |more: Value| {
             let mut property = json!({"type": "string"});
             for (key, value) in more.as_object().unwrap() {
@@ -408,11 +416,11 @@ mod tests {
             }
             property
         };
-        for (property, value, wanted) in [
+        for (property, value, expected) in [
             (
                 text(json!({"minLength": 3, "maxLength": 5})),
                 json!("日本"),
-                "a text of 3 to 5 characters",
+                "text of 3 to 5 characters",
             ),
             (
                 text(json!({"format": "email"})),
@@ -445,7 +453,7 @@ mod tests {
                 "a number of at most 0.5",
             ),
         ] {
-            assert_eq!(wrong(property, value).as_deref(), Some(wanted));
+            assert_eq!(wrong(property, value).as_deref(), Some(expected));
         }
         for (property, value) in [
             (
@@ -470,10 +478,10 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_number_has_no_fraction_left() {
+    fn accepts_integers_written_with_a_zero_fraction() {
         assert_eq!(whole(&json!(5.0)).unwrap().to_string(), "5");
         assert_eq!(whole(&json!(5.5)), None);
         assert_eq!(whole(&json!(1e300)), None);
-        assert_eq!(spec(&json!({"type": "integer"})).read("5.0"), Ok(json!(5)));
+        assert_eq!(spec(&json!({"type": "integer"})).parse("5.0"), Ok(json!(5)));
     }
 }

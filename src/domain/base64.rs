@@ -1,19 +1,17 @@
-//! Standard base64, for what has to pass as plain letters.
-//!
-//! Source: RFC 4648, section 4.
+//! Base64, standard and URL-safe (RFC 4648, sections 4 and 5).
 
-/// Bytes as letters, with padding.
+/// Encodes with padding.
 pub fn base64(bytes: &[u8]) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for group in bytes.chunks(3) {
-        let byte = |place: usize| u32::from(group.get(place).copied().unwrap_or(0));
+        let byte = |index: usize| u32::from(group.get(index).copied().unwrap_or(0));
         let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for place in 0..4 {
-            let letter = LETTERS.get((bits >> (18 - 6 * place) & 63) as usize);
+        for index in 0..4 {
+            let letter = LETTERS.get((bits >> (18 - 6 * index) & 63) as usize);
             match letter {
                 // A group of n bytes fills n + 1 letters.
-                Some(letter) if place <= group.len() => out.push(char::from(*letter)),
+                Some(letter) if index <= group.len() => out.push(char::from(*letter)),
                 _ => out.push('='),
             }
         }
@@ -21,9 +19,8 @@ pub fn base64(bytes: &[u8]) -> String {
     out
 }
 
-/// The bytes that letters stand for, with padding or without; `None` if they are none of this kind. Blanks and ends of
-/// lines between them are passed over.
-pub fn read_base64(text: &str) -> Option<Vec<u8>> {
+/// Decodes either alphabet, with or without padding; skips whitespace. `None` if the text isn't base64.
+pub fn decode_base64(text: &str) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len() / 4 * 3);
     let (mut bits, mut held, mut has_ended) = (0_u32, 0, false);
     for letter in text.bytes() {
@@ -49,11 +46,11 @@ pub fn read_base64(text: &str) -> Option<Vec<u8>> {
             out.push(u8::try_from(bits >> held & 0xff).ok()?);
         }
     }
-    // One letter alone is not a byte.
+    // A single leftover letter has only 6 bits: not a byte.
     (held < 6).then_some(out)
 }
 
-/// Bytes as letters that stand for themselves in a URL, without padding (RFC 4648, section 5).
+/// Encodes with the URL-safe alphabet, without padding.
 pub fn base64_url(bytes: &[u8]) -> String {
     let letter = |letter: char| match letter {
         '+' => '-',
@@ -72,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn base64_is_that_of_the_rfc() {
+    fn matches_the_rfc_test_vectors() {
         for (bytes, text) in [
             ("", ""),
             ("f", "Zg=="),
@@ -88,16 +85,16 @@ mod tests {
         assert_eq!(base64_url(&[0xfb, 0xff, 0xfe, 0xff]), "-__-_w");
     }
     #[test]
-    fn what_was_written_is_read() {
+    fn decodes_what_it_encodes() {
         let bytes: Vec<u8> = (0..=255).collect();
         for end in 0..=bytes.len() {
             let part = &bytes[..end];
-            assert_eq!(read_base64(&base64(part)).as_deref(), Some(part));
-            assert_eq!(read_base64(&base64_url(part)).as_deref(), Some(part));
+            assert_eq!(decode_base64(&base64(part)).as_deref(), Some(part));
+            assert_eq!(decode_base64(&base64_url(part)).as_deref(), Some(part));
         }
-        assert_eq!(read_base64("Zm9v\r\nYg==").as_deref(), Some(&b"foob"[..]));
+        assert_eq!(decode_base64("Zm9v\r\nYg==").as_deref(), Some(&b"foob"[..]));
         for wrong in ["Z", "Zm9vY", "Zm=9", "Zm9\u{0}", "é", "Zm9v!"] {
-            assert_eq!(read_base64(wrong), None, "{wrong}");
+            assert_eq!(decode_base64(wrong), None, "{wrong}");
         }
     }
 }

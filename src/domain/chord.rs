@@ -1,4 +1,4 @@
-//! A key press as a value, with a text form that help, footer and tests share: `j`, `G`, `ctrl-c`, `enter`.
+//! A key press as a value, with the notation of help, footer and config: `j`, `G`, `ctrl-c`, `enter`.
 
 use std::{
     fmt::{self, Write as _},
@@ -7,14 +7,14 @@ use std::{
 
 /// A key without its modifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "the names are those on the keys")]
+#[expect(missing_docs, reason = "named as on the keyboard")]
 pub enum Key {
-    /// Anything that types a character; an upper-case letter stands for itself, without shift.
+    /// A key that types a character. Uppercase letters are their own characters, without `shift`.
     Char(char),
     Enter,
     Esc,
     Tab,
-    /// Shift and tab, which terminals send as a key of its own.
+    /// Shift+Tab, which terminals send as a separate key.
     BackTab,
     Backspace,
     Delete,
@@ -26,11 +26,11 @@ pub enum Key {
     End,
     PageUp,
     PageDown,
-    /// A function key by its number.
+    /// A function key: `F(1)` is F1.
     F(u8),
 }
 
-/// Keys that are written by name; the space among them, because its text would not be seen.
+/// Keys that are written by name. Space is one of them because ` ` would be invisible.
 const NAMES: [(Key, &str); 15] = [
     (Key::Char(' '), "space"),
     (Key::Enter, "enter"),
@@ -49,7 +49,7 @@ const NAMES: [(Key, &str); 15] = [
     (Key::PageDown, "pgdn"),
 ];
 
-/// A key with what was held down beside it.
+/// A key with its modifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Chord {
     /// The key.
@@ -58,12 +58,12 @@ pub struct Chord {
     pub ctrl: bool,
     /// Whether Alt was held.
     pub alt: bool,
-    /// Whether Shift was held; never set on a character, whose case says it already.
+    /// Whether Shift was held; never set for a character, whose case already shows it.
     pub shift: bool,
 }
 
 impl Chord {
-    /// A key alone.
+    /// A key without modifiers.
     pub const fn plain(key: Key) -> Self {
         Self {
             key,
@@ -73,7 +73,7 @@ impl Chord {
         }
     }
 
-    /// A character alone.
+    /// A character without modifiers.
     pub const fn char(letter: char) -> Self {
         Self::plain(Key::Char(letter))
     }
@@ -86,10 +86,10 @@ impl Chord {
         }
     }
 
-    /// The one form of a chord that a terminal may report in several: shift goes into the letter's case, shift and
-    /// tab become [`Key::BackTab`].
+    /// Terminals report some chords in several ways; this picks one: Shift with a letter becomes the uppercase letter,
+    /// Shift+Tab becomes [`Key::BackTab`].
     #[must_use]
-    pub fn normal(self) -> Self {
+    pub fn normalized(self) -> Self {
         match self.key {
             Key::Char(letter) => {
                 let mut upper = letter.to_uppercase();
@@ -116,7 +116,7 @@ impl Chord {
         }
     }
 
-    /// The character that this chord types into a text field, if it types one.
+    /// The character that this chord types into a text field, if any.
     pub fn typed(self) -> Option<char> {
         match self.key {
             Key::Char(letter) if !self.ctrl && !self.alt => Some(letter),
@@ -141,27 +141,26 @@ impl fmt::Display for Chord {
             (_, Some((_, name))) => text.push_str(name),
             (Key::F(number), None) => write!(text, "f{number}")?,
             (Key::Char(letter), None) => text.push(letter),
-            // Every other key has a name.
+            // All other keys are in `NAMES`.
             (_, None) => {}
         }
         f.pad(&text)
     }
 }
 
-/// A text that names no chord.
+/// The text is not a chord.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} names no key; write it as j, G, ctrl-c, enter or f5")]
-pub struct NoSuchChord(pub String);
+#[error("unknown key {0:?}; write keys as j, G, ctrl-c, enter or f5")]
+pub struct ParseChordError(pub String);
 
 impl FromStr for Chord {
-    type Err = NoSuchChord;
+    type Err = ParseChordError;
 
-    fn from_str(text: &str) -> Result<Self, NoSuchChord> {
-        let no_such = || NoSuchChord(text.to_owned());
+    fn from_str(text: &str) -> Result<Self, ParseChordError> {
+        let error = || ParseChordError(text.to_owned());
         let mut chord = Self::char(' ');
         let mut rest = text;
         loop {
-            // What follows a modifier must not be empty, so that `-` itself can follow one: `ctrl--`.
             let held = [
                 (&mut chord.ctrl, "ctrl-"),
                 (&mut chord.alt, "alt-"),
@@ -182,11 +181,11 @@ impl FromStr for Chord {
                     .strip_prefix('f')
                     .and_then(|number| number.parse().ok())
                     .map(Key::F)
-                    .ok_or_else(no_such)?,
+                    .ok_or_else(error)?,
             },
-            _ => return Err(no_such()),
+            _ => return Err(error()),
         };
-        Ok(chord.normal())
+        Ok(chord.normalized())
     }
 }
 
@@ -197,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chords_read_as_people_write_them() {
+    fn parses_the_usual_spellings() {
         for (text, chord) in [
             ("j", Chord::char('j')),
             ("G", Chord::char('G')),
@@ -213,12 +212,12 @@ mod tests {
             assert_eq!(text.parse(), Ok(chord), "{text}");
         }
         for text in ["", "ctrl-", "hyper-x", "f999", "enterr"] {
-            assert_eq!(text.parse::<Chord>(), Err(NoSuchChord(text.to_owned())));
+            assert_eq!(text.parse::<Chord>(), Err(ParseChordError(text.to_owned())));
         }
     }
 
     #[test]
-    fn only_a_bare_character_types() {
+    fn only_unmodified_characters_type_text() {
         assert_eq!(Chord::char('ß').typed(), Some('ß'));
         assert_eq!(Chord::ctrl('c').typed(), None);
         assert_eq!(Chord::plain(Key::Tab).typed(), None);
@@ -234,8 +233,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_chord_survives_its_text(key in any_key(), ctrl: bool, alt: bool, shift: bool) {
-            let chord = Chord { key, ctrl, alt, shift }.normal();
+        fn every_chord_round_trips_through_its_text(key in any_key(), ctrl: bool, alt: bool, shift: bool) {
+            let chord = Chord { key, ctrl, alt, shift }.normalized();
             prop_assert_eq!(chord.to_string().parse(), Ok(chord));
         }
     }

@@ -1,46 +1,46 @@
-//! What the user's file of configuration says, as data; `assets/config.toml` documents the file.
+//! The user's config file as data; `assets/config.toml` documents the file.
 
 use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Convention, Limits, Obstacle, ProtocolChoice, ServerName};
+use super::{CheckpointConvention, Limits, ProtocolChoice, ServerName, ServerObstacle};
 
-/// What the configuration says of one server. It wins over what the session remembers, and is never saved there.
+/// One server in the config file. It overrides what the session remembers and is never saved in the session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerConfig {
     /// The user's name for it.
     pub name: ServerName,
-    /// Its endpoint, without credentials; absent where only the session knows it.
+    /// Its endpoint, without credentials; `None` if only the session knows it.
     pub url: Option<String>,
-    /// What to start, where the server is a process of ours; `url` then only names it.
+    /// The command of a stdio server; `url` is then only an identifier (`stdio:NAME`).
     #[serde(default)]
     pub program: Option<Program>,
-    /// Headers for every request to the origin of `url` and to no other, by name; their variables are filled in by
-    /// whoever connects.
+    /// Headers for every request to the origin of `url`, and to no other origin. The connecting process expands their
+    /// variables.
     #[serde(default)]
     pub headers: Vec<(String, Template)>,
-    /// Why nothing may be sent there or started yet, in words that say what to do: it came by import, and the user has
-    /// not said that its variables may go to its host, or it is a program that nobody approved.
+    /// Why longhaul may not contact or start it yet, and what to do. Set for an imported server whose variables the
+    /// user hasn't allowed to go to its host, and for a program that hasn't been approved.
     #[serde(default)]
     pub withheld: Option<String>,
-    /// The revision to speak; what was chosen before holds when absent.
+    /// The MCP revision to use; if absent, the earlier choice stays.
     pub protocol: Option<ProtocolChoice>,
-    /// Whether a percentage may be read out of its words, where it gives no numbers.
+    /// Whether to read a percentage out of progress messages that have no numbers.
     pub progress_from_text: bool,
-    /// Whether what goes over the wire with it is recorded.
+    /// Whether its traffic is recorded.
     #[serde(default)]
     pub trace: bool,
-    /// What a call there gets where nobody says otherwise.
+    /// Default limits for its calls.
     #[serde(default)]
     pub limits: Limits,
-    /// What its checkpoint tools are called.
+    /// The names of its checkpoint tools.
     #[serde(default)]
-    pub checkpoint: Convention,
+    pub checkpoint: CheckpointConvention,
 }
 
 impl ServerConfig {
-    /// A server of which nothing is said.
+    /// A server with no settings.
     pub fn new(name: ServerName) -> Self {
         Self {
             name,
@@ -52,12 +52,12 @@ impl ServerConfig {
             progress_from_text: false,
             trace: false,
             limits: Limits::default(),
-            checkpoint: Convention::default(),
+            checkpoint: CheckpointConvention::default(),
         }
     }
 
-    /// Whether the other one is the same to whoever calls it: limits are told with every call.
-    pub fn is_like(&self, other: &Self) -> bool {
+    /// Whether two entries differ at most in `limits`. A connection doesn't depend on those: they come with each call.
+    pub fn matches_except_limits(&self, other: &Self) -> bool {
         let limits = self.limits;
         *self
             == Self {
@@ -66,7 +66,7 @@ impl ServerConfig {
             }
     }
 
-    /// The names of the variables that its headers want, each once, in order.
+    /// The environment variables in its headers, in order, without duplicates.
     pub fn variables(&self) -> Vec<&str> {
         let mut names = Vec::new();
         for (_, value) in &self.headers {
@@ -79,33 +79,33 @@ impl ServerConfig {
         names
     }
 
-    /// What a person has to do before it can be used, where `is_set` knows which variables hold something.
-    pub fn obstacle(&self, is_set: impl Fn(&str) -> bool) -> Option<Obstacle> {
-        let of_headers = self.variables().into_iter().map(str::to_owned);
+    /// What the user has to do before the server can be used. `is_set` tells whether a variable has a value.
+    pub fn obstacle(&self, is_set: impl Fn(&str) -> bool) -> Option<ServerObstacle> {
+        let header_variables = self.variables().into_iter().map(str::to_owned);
         if self.withheld.is_some() {
             return Some(match self.program {
-                Some(_) => Obstacle::Approval,
-                None => Obstacle::Consent(of_headers.collect()),
+                Some(_) => ServerObstacle::Approval,
+                None => ServerObstacle::Consent(header_variables.collect()),
             });
         }
-        let of_program = self.program.iter().flat_map(Program::variables);
-        let wanted = of_headers.chain(of_program);
-        let missing: Vec<String> = wanted.filter(|name| !is_set(name)).collect();
-        (!missing.is_empty()).then_some(Obstacle::Variables(missing))
+        let program_variables = self.program.iter().flat_map(Program::variables);
+        let all = header_variables.chain(program_variables);
+        let missing: Vec<String> = all.filter(|name| !is_set(name)).collect();
+        (!missing.is_empty()).then_some(ServerObstacle::Variables(missing))
     }
 }
 
-/// The servers of one file of configuration.
+/// The servers of one config file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerConfigs {
-    /// The file, by the path that it has without links; `None` where none was read, which says nothing of any server.
+    /// The canonical path of the file; `None` if no file was read.
     pub file: Option<String>,
-    /// All of them.
+    /// All servers in the file.
     pub servers: Vec<ServerConfig>,
 }
 
-/// A text with `${VARIABLE}` in it, as the configuration writes it. What stands around the variables may be a secret too,
-/// so `Debug` shows their names only.
+/// Config text with `${VARIABLE}` placeholders. The rest of the text may be a secret too, so `Debug` shows only the
+/// variable names.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Template(String);
@@ -116,7 +116,7 @@ enum Piece<'t> {
     Variable(&'t str),
 }
 
-/// Whether this can be the name of a variable of the environment.
+/// Whether this is a valid environment variable name.
 pub fn is_variable(name: &str) -> bool {
     let mut letters = name.bytes();
     letters
@@ -126,7 +126,7 @@ pub fn is_variable(name: &str) -> bool {
 }
 
 impl Template {
-    /// Reads it. Fails, without repeating the text, where a `${` has no name of a variable and `}` after it.
+    /// Parses a template. The error never repeats the text, which may be a secret.
     pub fn parse(text: impl Into<String>) -> Result<Self, String> {
         let text = text.into();
         let is_whole = |piece: &str| {
@@ -136,11 +136,11 @@ impl Template {
         if text.split("${").skip(1).all(is_whole) {
             Ok(Self(text))
         } else {
-            Err("${ begins a variable; write it as ${NAME}".to_owned())
+            Err("invalid variable after ${; write it as ${NAME}".to_owned())
         }
     }
 
-    /// The text as it was written.
+    /// The text as written, with the variables unexpanded.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -163,16 +163,16 @@ impl Template {
         })
     }
 
-    /// The text with what the variables hold: a secret. Fails with the name of the first that holds nothing.
-    pub fn fill(&self, holds: impl Fn(&str) -> Option<String>) -> Result<String, &str> {
-        let mut filled = String::new();
+    /// Expands the variables; the result may be a secret. The error is the name of the first variable without a value.
+    pub fn expand(&self, value_of: impl Fn(&str) -> Option<String>) -> Result<String, &str> {
+        let mut expanded = String::new();
         for piece in self.pieces() {
             match piece {
-                Piece::Text(text) => filled.push_str(text),
-                Piece::Variable(name) => filled.push_str(&holds(name).ok_or(name)?),
+                Piece::Text(text) => expanded.push_str(text),
+                Piece::Variable(name) => expanded.push_str(&value_of(name).ok_or(name)?),
             }
         }
-        Ok(filled)
+        Ok(expanded)
     }
 }
 
@@ -198,20 +198,20 @@ impl From<Template> for String {
     }
 }
 
-/// What a server is started with that is a process of ours. None is started before the user approved all of it.
+/// How to start a stdio server. longhaul starts one only after the user approved the whole command.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program {
-    /// The program.
+    /// The executable.
     pub command: String,
-    /// Its arguments; `${VARIABLE}` in them is filled in.
+    /// Its arguments; `${VARIABLE}` is expanded.
     pub args: Vec<String>,
-    /// Variables that it gets beside the usual ones, by name.
+    /// Environment variables in addition to the inherited ones.
     pub env: Vec<(String, Template)>,
-    /// Where it is to work; else where longhaul was started.
+    /// Its working directory; by default, the directory in which longhaul was started.
     pub cwd: Option<String>,
 }
 
-// By hand: an argument may be a secret.
+// Written by hand: an argument may be a secret.
 impl fmt::Debug for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Program")
@@ -223,13 +223,13 @@ impl fmt::Debug for Program {
 }
 
 impl Program {
-    /// Its arguments and the values of its environment, as far as variables can stand in them.
+    /// Its arguments and environment values that are valid templates.
     fn templates(&self) -> impl Iterator<Item = Template> + '_ {
         let args = self.args.iter().filter_map(|it| Template::parse(it).ok());
         args.chain(self.env.iter().map(|(_, value)| value.clone()))
     }
 
-    /// The names of the variables of ours that it would be told of, each once, in order.
+    /// The variables of longhaul's own environment that it would receive, in order, without duplicates.
     pub fn variables(&self) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
         for template in self.templates() {
@@ -242,56 +242,56 @@ impl Program {
         names
     }
 
-    /// Its arguments as they are passed: one that is no [`Template`], as scripts are, stays as it stands. Fails with the
-    /// name of the first variable that holds nothing.
-    pub fn filled_args(
+    /// Its arguments with variables expanded. An argument that isn't a valid [`Template`], such as an inline script,
+    /// stays as written. The error is the name of the first variable without a value.
+    pub fn expanded_args(
         &self,
-        holds: impl Fn(&str) -> Option<String>,
+        value_of: impl Fn(&str) -> Option<String>,
     ) -> Result<Vec<String>, String> {
-        let fill = |arg: &String| match Template::parse(arg) {
-            Ok(template) => template.fill(&holds).map_err(str::to_owned),
+        let expand = |arg: &String| match Template::parse(arg) {
+            Ok(template) => template.expand(&value_of).map_err(str::to_owned),
             Err(_) => Ok(arg.clone()),
         };
-        self.args.iter().map(fill).collect()
+        self.args.iter().map(expand).collect()
     }
 }
 
-/// The limits that a call gets where nobody says otherwise.
+/// The limits of calls that set none themselves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct UsualLimits {
-    /// On any server.
-    pub everywhere: Limits,
-    /// What single servers have instead.
-    pub of_servers: BTreeMap<ServerName, Limits>,
+pub struct DefaultLimits {
+    /// For all servers.
+    pub global: Limits,
+    /// Overrides for single servers.
+    pub per_server: BTreeMap<ServerName, Limits>,
 }
 
-impl UsualLimits {
-    /// On this server.
-    pub fn of(&self, server: &ServerName) -> Limits {
-        let own = self.of_servers.get(server).copied().unwrap_or_default();
+impl DefaultLimits {
+    /// The limits for one server: its own, else the global ones.
+    pub fn for_server(&self, server: &ServerName) -> Limits {
+        let own = self.per_server.get(server).copied().unwrap_or_default();
         Limits {
-            idle: own.idle.or(self.everywhere.idle),
-            hard: own.hard.or(self.everywhere.hard),
+            idle: own.idle.or(self.global.idle),
+            hard: own.hard.or(self.global.hard),
         }
     }
 }
 
-/// The set of colours that the user prefers.
+/// The color theme that the user prefers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ThemeName {
-    /// For a dark background; the terminal's own colours.
+    /// For a dark background, with the terminal's own colors.
     #[default]
     Dark,
-    /// For a light one.
+    /// For a light background.
     Light,
-    /// No colour at all.
+    /// No colors.
     Mono,
-    /// Told apart by people who see few colours.
+    /// Safe for color-blind users.
     Colourblind,
 }
 
 impl ThemeName {
-    /// Every one with its word in the configuration.
+    /// All themes with their names in the config file.
     pub const ALL: [(&str, Self); 4] = [
         ("dark", Self::Dark),
         ("light", Self::Light),
@@ -305,16 +305,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_template_is_filled_and_keeps_its_secrets() {
+    fn expands_templates_without_leaking_their_text() {
         let template = Template::parse("Bearer ${LAB_TOKEN} of $5 ${A}").unwrap();
         assert_eq!(template.variables().collect::<Vec<_>>(), ["LAB_TOKEN", "A"]);
-        let holds = |name: &str| (name != "NONE").then(|| format!("<{name}>"));
+        let value_of = |name: &str| (name != "NONE").then(|| format!("<{name}>"));
         assert_eq!(
-            template.fill(holds),
+            template.expand(value_of),
             Ok("Bearer <LAB_TOKEN> of $5 <A>".to_owned())
         );
         let missing = Template::parse("${A}${NONE}").unwrap();
-        assert_eq!(missing.fill(holds), Err("NONE"));
+        assert_eq!(missing.expand(value_of), Err("NONE"));
         let literal = Template::parse("hunter2 ${A}").unwrap();
         assert_eq!(format!("{literal:?}"), r#"Template(["A"])"#);
         for wrong in [
@@ -331,22 +331,22 @@ mod tests {
     }
 
     #[test]
-    fn a_server_of_its_own_limits_has_the_others_from_everywhere() {
+    fn falls_back_to_global_limits_one_by_one() {
         let minutes = |count: u64| Some(core::time::Duration::from_secs(count * 60));
         let lab = ServerName::new("lab");
         let own = Limits {
             idle: minutes(1),
             hard: None,
         };
-        let limits = UsualLimits {
-            everywhere: Limits {
+        let limits = DefaultLimits {
+            global: Limits {
                 idle: minutes(5),
                 hard: minutes(9),
             },
-            of_servers: [(lab.clone(), own)].into(),
+            per_server: [(lab.clone(), own)].into(),
         };
-        let of_lab = limits.of(&lab);
+        let of_lab = limits.for_server(&lab);
         assert_eq!((of_lab.idle, of_lab.hard), (minutes(1), minutes(9)));
-        assert_eq!(limits.of(&ServerName::new("x")), limits.everywhere);
+        assert_eq!(limits.for_server(&ServerName::new("x")), limits.global);
     }
 }

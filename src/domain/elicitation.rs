@@ -1,7 +1,8 @@
-//! What a server asks a person, read from the parameters of `elicitation/create`, and what may be answered.
+//! Elicitation requests of a server (on screen: questions): parsing, validation of answers, and safety checks of URLs.
 //!
-//! Must not know how a question came or how its answer goes. Invariants: reading never fails, whatever the server sent;
-//! nothing is content that the server's own schema refuses; what a person did not touch goes out with its default.
+//! Independent of how a request arrives and how the answer is sent. Invariants: parsing never fails, whatever the
+//! server sent; content is never sent if the server's own schema refuses it; untouched fields are sent with their
+//! defaults.
 //!
 //! Sources: MCP 2025-06-18, 2025-11-25 and 2026-07-28, client/elicitation.
 
@@ -12,46 +13,46 @@ use url::{Position, Url};
 use super::{
     ArgumentKind, ArgumentSpec,
     argument::{TextFormat, whole},
-    place, text,
+    server_url, text,
 };
 
-/// A question as a person can be asked it.
+/// A parsed elicitation request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Elicitation {
-    /// What the server says; not yet sanitised, may be empty.
+    /// The server's message; not sanitized, may be empty.
     pub message: String,
-    /// What it wants.
-    pub wanted: Wanted,
+    /// What the server asks for.
+    pub mode: ElicitationMode,
 }
 
-/// The two modes of a question.
+/// The two elicitation modes.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Wanted {
-    /// Values; none where it only wants a yes.
+pub enum ElicitationMode {
+    /// Values to fill in; without fields, the server only wants a confirmation.
     Form {
-        /// What it asks for, in its order.
+        /// The fields, in the order of the schema.
         fields: Vec<ArgumentSpec>,
-        /// What could not be read of the schema, in words.
+        /// Problems with the schema, for the user.
         warnings: Vec<String>,
     },
-    /// That a page is opened, whose values do not pass through us.
+    /// A web page to open; longhaul never sees what the user enters there.
     Url {
-        /// The page, as sent.
+        /// The URL as sent.
         url: String,
-        /// By which the server tells later that it is done (2025-11-25 only).
+        /// Identifies the page when the server reports later that it is done (2025-11-25 only).
         elicitation_id: Option<String>,
     },
 }
 
 impl Elicitation {
-    /// Reads the parameters of `elicitation/create`, JSON; what cannot be read is asked for as text, or left out.
-    pub fn read(params: &str) -> Self {
+    /// Parses the JSON parameters of `elicitation/create`. A field of an unsupported type becomes a text field.
+    pub fn parse(params: &str) -> Self {
         let params: Value = serde_json::from_str(params).unwrap_or_default();
         let text_of = |key: &str| params.get(key).and_then(Value::as_str).map(str::to_owned);
         Self {
             message: text_of("message").unwrap_or_default(),
-            wanted: if text_of("mode").as_deref() == Some("url") {
-                Wanted::Url {
+            mode: if text_of("mode").as_deref() == Some("url") {
+                ElicitationMode::Url {
                     url: text_of("url").unwrap_or_default(),
                     elicitation_id: text_of("elicitationId"),
                 }
@@ -61,64 +62,65 @@ impl Elicitation {
         }
     }
 
-    /// The message of a question alone, as one clean line; for a row that has no place for more.
+    /// The first line of the message, sanitized; for table rows.
     pub fn message_of(params: &str) -> String {
         #[derive(Deserialize)]
-        struct Said {
+        struct Params {
             message: String,
         }
-        let said = serde_json::from_str::<Said>(params).map(|said| said.message);
-        let message = said.unwrap_or_default();
+        let message = serde_json::from_str::<Params>(params).map(|params| params.message);
+        let message = message.unwrap_or_default();
         let line = message.lines().find(|line| !line.trim().is_empty());
         text::clean_line(line.unwrap_or("asks something").trim()).into_owned()
     }
 
-    /// The fields of the form; empty where a page is to be opened.
+    /// The fields of the form; empty in URL mode.
     pub fn fields(&self) -> &[ArgumentSpec] {
-        match &self.wanted {
-            Wanted::Form { fields, .. } => fields,
-            Wanted::Url { .. } => &[],
+        match &self.mode {
+            ElicitationMode::Form { fields, .. } => fields,
+            ElicitationMode::Url { .. } => &[],
         }
     }
 
-    /// The content of an acceptance: what is given, and the defaults of what is not; the text of a JSON object, or
-    /// nothing for a page. A `null` that is given leaves the field out.
+    /// The `content` of an accepting answer, as the text of a JSON object; `None` in URL mode. Fields without a value
+    /// get their defaults; a `null` leaves the field out.
     ///
-    /// Fails with one sentence for each thing that is wrong; not sanitised.
-    pub fn content(&self, given: &Map<String, Value>) -> Result<Option<String>, Vec<String>> {
+    /// # Errors
+    /// One message per invalid field; not sanitized.
+    pub fn content(&self, values: &Map<String, Value>) -> Result<Option<String>, Vec<String>> {
         let fields = self.fields();
-        let unknown = given
+        let unknown = values
             .keys()
             .filter(|key| !fields.iter().any(|field| field.name == **key));
-        let mut complaints: Vec<String> = unknown
-            .map(|key| format!("{key} is not asked for"))
+        let mut errors: Vec<String> = unknown
+            .map(|key| format!("{key} is not a field of this question"))
             .collect();
         let mut content = Map::new();
         for field in fields {
-            let value = given.get(&field.name).or(field.default.as_ref());
+            let value = values.get(&field.name).or(field.default.as_ref());
             let Some(value) = value.filter(|value| !value.is_null()) else {
                 if field.is_required {
-                    complaints.push(format!("{} is missing", field.name));
+                    errors.push(format!("{} is missing", field.name));
                 }
                 continue;
             };
-            if let Some(wanted) = field.complaint(value) {
-                complaints.push(format!("{} must be {wanted}", field.name));
+            if let Some(expected) = field.violation(value) {
+                errors.push(format!("{} must be {expected}", field.name));
                 continue;
             }
             let is_whole = field.kind == ArgumentKind::Integer;
             let value = whole(value).filter(|_| is_whole).unwrap_or(value.clone());
             content.insert(field.name.clone(), value);
         }
-        match self.wanted {
-            _ if !complaints.is_empty() => Err(complaints),
-            Wanted::Form { .. } => Ok(Some(Value::Object(content).to_string())),
-            Wanted::Url { .. } => Ok(None),
+        match self.mode {
+            _ if !errors.is_empty() => Err(errors),
+            ElicitationMode::Form { .. } => Ok(Some(Value::Object(content).to_string())),
+            ElicitationMode::Url { .. } => Ok(None),
         }
     }
 
-    /// The content where nobody is asked: every default. Fails with the names of what has to be given and has no
-    /// default; a page has none and is never agreed to by default.
+    /// The content if every field gets its default. The error lists the required fields without a default; in URL mode
+    /// it is always an (empty) error, because a page is never accepted automatically.
     pub fn defaults(&self) -> Result<String, Vec<String>> {
         let missing = self
             .fields()
@@ -131,16 +133,16 @@ impl Elicitation {
         }
     }
 
-    /// The page that is to be opened, taken apart for the eye.
-    pub fn link(&self) -> Option<Link> {
-        match &self.wanted {
-            Wanted::Url { url, .. } => Some(Link::read(url)),
-            Wanted::Form { .. } => None,
+    /// The page to open, split for display; `None` in form mode.
+    pub fn url_preview(&self) -> Option<UrlPreview> {
+        match &self.mode {
+            ElicitationMode::Url { url, .. } => Some(UrlPreview::parse(url)),
+            ElicitationMode::Form { .. } => None,
         }
     }
 }
 
-fn form(schema: &Value) -> Wanted {
+fn form(schema: &Value) -> ElicitationMode {
     let required: Vec<&str> = schema
         .get("required")
         .and_then(Value::as_array)
@@ -152,47 +154,47 @@ fn form(schema: &Value) -> Wanted {
         .into_iter()
         .flatten()
         .map(|(name, property)| {
-            let mut field = ArgumentSpec::of(name, property, required.contains(&name.as_str()));
+            let mut field = ArgumentSpec::from_property(name, property, required.contains(&name.as_str()));
             if field.kind == ArgumentKind::Json {
                 warnings.push(format!(
-                    "{name} is of a kind that no question may ask for; what you type goes out as text"
+                    "{name} has a type that MCP doesn't allow in questions; your input is sent as text"
                 ));
                 field.kind = ArgumentKind::Text;
             }
             let text_of = |key: &str| property.get(key).and_then(Value::as_str);
             field.title = text_of("title").map(str::to_owned);
-            field.bounds.format = text_of("format").and_then(TextFormat::read);
-            // What the schema itself refuses is no default.
+            field.bounds.format = text_of("format").and_then(TextFormat::parse);
+            // Ignore a default that the schema itself refuses.
             let default = field.default.take();
-            field.default = default.filter(|default| field.complaint(default).is_none());
+            field.default = default.filter(|default| field.violation(default).is_none());
             if field.kind == ArgumentKind::Integer {
                 field.default = field.default.as_ref().and_then(whole);
             }
             field
         })
         .collect();
-    Wanted::Form { fields, warnings }
+    ElicitationMode::Form { fields, warnings }
 }
 
-/// A page that a server wants opened: its whole URL, so taken apart that the host can be told from the rest, and what
-/// is suspicious of it. All of it is clean.
+/// A URL that a server wants opened, split so that the screen can highlight the host, with security warnings. All texts
+/// are sanitized.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Link {
-    /// What stands before the host.
+pub struct UrlPreview {
+    /// The text before the host.
     pub before: String,
-    /// Where it leads.
+    /// The host.
     pub host: String,
-    /// What stands behind it.
+    /// The text after the host.
     pub after: String,
-    /// What a person should know before opening it.
+    /// What the user should know before opening it.
     pub warnings: Vec<String>,
-    /// Whether it may be opened at all: only http and https.
+    /// Whether longhaul opens it at all: only http and https.
     pub can_open: bool,
 }
 
-impl Link {
-    /// Takes a URL apart that a server sent.
-    pub fn read(sent: &str) -> Self {
+impl UrlPreview {
+    /// Splits a URL from a server and collects warnings.
+    pub fn parse(sent: &str) -> Self {
         let refused = |why: &str| Self {
             before: text::clean_line(sent).into_owned(),
             host: String::new(),
@@ -201,28 +203,28 @@ impl Link {
             can_open: false,
         };
         let Ok(url) = Url::parse(sent) else {
-            return refused("this is not a URL, so it is not opened");
+            return refused("not a valid URL, can't be opened");
         };
         let Some(host) = url.host_str() else {
-            return refused("it leads to no host, so it is not opened");
+            return refused("the URL has no host, can't be opened");
         };
         if !matches!(url.scheme(), "http" | "https") {
-            return refused("it is neither http nor https, so it is not opened");
+            return refused("not an http or https URL, can't be opened");
         }
         let mut warnings = Vec::new();
         let is_name = matches!(url.host(), Some(url::Host::Domain(_)));
         let shown = url::quirks::domain_to_unicode(host);
         if is_name && shown != host || host.split('.').any(|label| label.starts_with("xn--")) {
             warnings.push(format!(
-                "punycode for {:?}: letters can look alike",
+                "punycode for {:?}: may imitate another name",
                 text::clean_line(&shown)
             ));
         }
         if !url.username().is_empty() || url.password().is_some() {
-            warnings.push("what stands before the @ is a user name, not the host".to_owned());
+            warnings.push("the part before @ is a user name, not the host".to_owned());
         }
-        if place::is_in_clear(&url) {
-            warnings.push("http: others on the way can read and change it".to_owned());
+        if server_url::is_cleartext(&url) {
+            warnings.push("http: others on the network can read and change it".to_owned());
         }
         let part = |part: &str| text::clean_line(part).into_owned();
         Self {
@@ -234,8 +236,8 @@ impl Link {
         }
     }
 
-    /// The whole of it.
-    pub fn whole(&self) -> String {
+    /// The whole URL.
+    pub fn full_url(&self) -> String {
         format!("{}{}{}", self.before, self.host, self.after)
     }
 }
@@ -247,14 +249,14 @@ mod tests {
 
     use super::*;
 
-    fn asked(properties: &Value, required: &[&str]) -> Elicitation {
+    fn elicitation(properties: &Value, required: &[&str]) -> Elicitation {
         let params = json!({"message": "How?", "requestedSchema": {
             "type": "object", "properties": properties, "required": required}});
-        Elicitation::read(&params.to_string())
+        Elicitation::parse(&params.to_string())
     }
 
     fn every_kind() -> Elicitation {
-        asked(
+        elicitation(
             &json!({
                 "name": {"type": "string", "title": "Your name", "minLength": 2},
                 "mail": {"type": "string", "format": "email", "default": "ada@example.org"},
@@ -271,17 +273,17 @@ mod tests {
         )
     }
 
-    fn content(asked: &Elicitation, given: &Value) -> Result<Value, Vec<String>> {
-        let content = asked.content(given.as_object().unwrap())?;
+    fn content(elicitation: &Elicitation, given: &Value) -> Result<Value, Vec<String>> {
+        let content = elicitation.content(given.as_object().unwrap())?;
         Ok(serde_json::from_str(&content.unwrap()).unwrap())
     }
 
     #[test]
-    fn what_nobody_touched_goes_out_with_its_default_and_what_has_none_is_left_out() {
+    fn untouched_fields_get_their_defaults_or_are_omitted() {
         let all = json!({"name": "Ada", "mail": "ada@example.org", "count": 3, "share": 0.5, "sure": false,
             "size": "m", "colours": ["r"]});
         assert_eq!(content(&every_kind(), &json!({"name": "Ada"})), Ok(all));
-        // An integer has no fraction on the wire, and a field that was cleared is not there.
+        // An integer is sent without a fraction, and a cleared field is left out.
         let text = every_kind().content(
             json!({"name": "Ada", "count": 7.0, "mail": null})
                 .as_object()
@@ -295,13 +297,13 @@ mod tests {
     }
 
     #[test]
-    fn each_thing_that_is_wrong_is_one_sentence() {
+    fn reports_each_invalid_field_once() {
         let given = json!({"name": "A", "mail": "x", "count": 12, "sure": "yes", "size": "l", "colours": ["b"], "more": 1});
         assert_eq!(
             content(&every_kind(), &given).unwrap_err(),
             [
-                "more is not asked for",
-                "name must be a text of at least 2 characters",
+                "more is not a field of this question",
+                "name must be text of at least 2 characters",
                 "mail must be an email address",
                 "count must be a whole number of 1 to 9",
                 "sure must be true or false",
@@ -313,38 +315,41 @@ mod tests {
             content(&every_kind(), &json!({})),
             Err(vec!["name is missing".to_owned()])
         );
-        let one = asked(&json!({"name": {"type": "string", "minLength": 1}}), &[]);
-        let words = "name must be a text of at least 1 character".to_owned();
-        assert_eq!(content(&one, &json!({"name": ""})), Err(vec![words]));
+        let one = elicitation(&json!({"name": {"type": "string", "minLength": 1}}), &[]);
+        let error = "name must be text of at least 1 character".to_owned();
+        assert_eq!(content(&one, &json!({"name": ""})), Err(vec![error]));
     }
 
     #[test]
-    fn defaults_answer_only_where_nothing_else_has_to_be_given() {
+    fn defaults_fail_if_a_required_field_has_none() {
         assert_eq!(every_kind().defaults(), Err(vec!["name".to_owned()]));
-        let simple = asked(&json!({"n": {"type": "integer", "default": 2}}), &["n"]);
+        let simple = elicitation(&json!({"n": {"type": "integer", "default": 2}}), &["n"]);
         assert_eq!(simple.defaults(), Ok(r#"{"n":2}"#.to_owned()));
-        let nonsense = asked(&json!({"n": {"type": "integer", "default": "two"}}), &["n"]);
+        let nonsense = elicitation(&json!({"n": {"type": "integer", "default": "two"}}), &["n"]);
         assert_eq!(nonsense.defaults(), Err(vec!["n".to_owned()]));
-        let page = Elicitation::read(r#"{"mode":"url","message":"m","url":"https://example.org"}"#);
+        let page =
+            Elicitation::parse(r#"{"mode":"url","message":"m","url":"https://example.org"}"#);
         assert!(page.defaults().is_err());
     }
 
     #[test]
-    fn a_kind_that_nobody_knows_becomes_text_with_a_warning() {
-        let Wanted::Form { fields, warnings } = every_kind().wanted else {
+    fn unsupported_types_become_text_with_a_warning() {
+        let ElicitationMode::Form { fields, warnings } = every_kind().mode else {
             panic!("a form");
         };
         assert_eq!(fields[7].kind, ArgumentKind::Text);
         assert_eq!(warnings.len(), 1);
-        assert!(warnings[0].starts_with("odd is of a kind"), "{warnings:?}");
+        assert!(warnings[0].starts_with("odd has a type"), "{warnings:?}");
         assert_eq!(fields[0].title.as_deref(), Some("Your name"));
     }
 
     #[test]
-    fn a_page_shows_where_it_leads_and_what_is_suspicious() {
+    fn url_preview_shows_the_host_and_warnings() {
         let link = |url: &str| {
             let params = json!({"mode": "url", "message": "Open it", "url": url});
-            Elicitation::read(&params.to_string()).link().unwrap()
+            Elicitation::parse(&params.to_string())
+                .url_preview()
+                .unwrap()
         };
         let plain = link("https://Example.org:8443/pay?id=1#x");
         assert_eq!(
@@ -371,12 +376,12 @@ mod tests {
             "mailto:a@b",
         ] {
             let link = link(never);
-            assert!(!link.can_open && link.whole() == never, "{link:?}");
+            assert!(!link.can_open && link.full_url() == never, "{link:?}");
         }
     }
 
     #[test]
-    fn the_message_alone_is_one_clean_line() {
+    fn message_of_is_one_sanitized_line() {
         assert_eq!(
             Elicitation::message_of(r#"{"message":"\n Go?\u001b[2J\nmore"}"#),
             "Go?\u{fffd}[2J"
@@ -440,29 +445,29 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_that_a_server_sends_panics_and_no_content_breaks_its_schema(
+        fn no_input_panics_and_content_always_fits_the_schema(
             schema in any_json(), mode in any_json(), given in any_json(), noise in any::<String>()
         ) {
-            Elicitation::read(&noise);
+            Elicitation::parse(&noise);
             let params = json!({"mode": mode, "url": given, "message": noise,
                 "requestedSchema": {"properties": schema, "required": given}});
-            let asked = Elicitation::read(&params.to_string());
-            if let Some(link) = asked.link() {
-                prop_assert!(!link.whole().chars().any(char::is_control));
+            let elicitation = Elicitation::parse(&params.to_string());
+            if let Some(link) = elicitation.url_preview() {
+                prop_assert!(!link.full_url().chars().any(char::is_control));
             }
             let given = given.as_object().cloned().unwrap_or_default();
             for given in [Map::new(), given] {
-                if let Ok(Some(content)) = asked.content(&given) {
+                if let Ok(Some(content)) = elicitation.content(&given) {
                     let content: Map<String, Value> = serde_json::from_str(&content).unwrap();
                     for (key, value) in &content {
-                        let field = asked.fields().iter().find(|field| field.name == *key).unwrap();
-                        prop_assert_eq!(field.complaint(value), None);
+                        let field = elicitation.fields().iter().find(|field| field.name == *key).unwrap();
+                        prop_assert_eq!(field.violation(value), None);
                     }
                 }
             }
-            prop_assert_eq!(asked.defaults().is_ok(), matches!(asked.content(&Map::new()), Ok(Some(_))));
-            for field in asked.fields() {
-                let _ = (field.read(&noise), field.label(0), field.wanted());
+            prop_assert_eq!(elicitation.defaults().is_ok(), matches!(elicitation.content(&Map::new()), Ok(Some(_))));
+            for field in elicitation.fields() {
+                let _ = (field.parse(&noise), field.label(0), field.expected());
             }
         }
     }

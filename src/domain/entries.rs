@@ -1,31 +1,31 @@
-//! Entries of a history in a row, close together in memory.
+//! A compact queue of history entries.
 //!
-//! Steps come by the hundred thousand, each with a few words. As an [`Entry`] each would bring heap blocks of its own,
-//! filled by one thread and given back by another; here their texts follow one another in one block. Invariant: what comes
-//! out is what went in, in order.
+//! Progress steps come by the hundred thousand, each with a short message. As a separate [`HistoryEntry`], each would
+//! need its own heap allocations, made on one thread and freed on another. This queue stores their texts in one buffer
+//! instead. Invariant: entries come out unchanged and in order.
 
 use std::{collections::VecDeque, fmt};
 
-use super::{Entry, EventId, HistoryEvent, Wall};
+use super::{EventId, HistoryEntry, HistoryEvent, Wall};
 
-/// Bytes of texts whose entries are gone before the rest moves up.
+/// Bytes of removed texts that are tolerated before the rest is moved to the front of the buffer.
 const SLACK: usize = 16 * 1024;
 
-/// Entries of one task, oldest first.
+/// History entries of one task, oldest first.
 #[derive(Clone, Default)]
 pub struct Entries {
     slots: VecDeque<Slot>,
-    /// Event id and message of each step, without anything between them.
+    /// Event id and message of each step, without separators.
     texts: String,
-    /// Where those of the oldest begin.
+    /// Byte offset of the oldest step's texts.
     front: usize,
 }
 
 #[derive(Clone)]
 enum Slot {
     Step(Step),
-    /// What is no step, as it is.
-    Whole(Box<Entry>),
+    /// Any entry other than a progress step.
+    Whole(Box<HistoryEntry>),
 }
 
 #[derive(Clone, Copy)]
@@ -35,23 +35,23 @@ struct Step {
     value: f64,
     total: Option<f64>,
     attempt: u32,
-    /// Bytes of its event id, and behind it of its message.
+    /// Length in bytes of the event id and of the message.
     texts: [Option<u32>; 2],
 }
 
 impl Entries {
-    /// How many there are.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// Whether there is none.
+    /// Whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
 
-    /// Adds the newest.
-    pub fn push(&mut self, entry: Entry) {
+    /// Appends the newest entry.
+    pub fn push(&mut self, entry: HistoryEntry) {
         let slot = match &entry.what {
             HistoryEvent::Progress {
                 value,
@@ -59,11 +59,11 @@ impl Entries {
                 message,
             } => {
                 let id = entry.event_id.as_deref().unwrap_or_default();
-                let words = message.as_deref().unwrap_or_default();
-                // No text is that long; what reads an event has a smaller cap.
+                let text = message.as_deref().unwrap_or_default();
+                // Event texts are capped far below this when they are decoded.
                 let length = |text: &str| u32::try_from(text.len()).unwrap_or(u32::MAX);
                 self.texts.push_str(id);
-                self.texts.push_str(words);
+                self.texts.push_str(text);
                 Slot::Step(Step {
                     seq: entry.seq,
                     at: entry.at,
@@ -72,7 +72,7 @@ impl Entries {
                     attempt: entry.attempt,
                     texts: [
                         entry.event_id.as_ref().map(|_| length(id)),
-                        message.as_ref().map(|_| length(words)),
+                        message.as_ref().map(|_| length(text)),
                     ],
                 })
             }
@@ -81,8 +81,8 @@ impl Entries {
         self.slots.push_back(slot);
     }
 
-    /// Takes the oldest out.
-    pub fn pop_front(&mut self) -> Option<Entry> {
+    /// Removes the oldest entry.
+    pub fn pop_front(&mut self) -> Option<HistoryEntry> {
         let slot = self.slots.pop_front()?;
         let entry = read(&slot, &self.texts, &mut self.front);
         if self.front > SLACK && self.front * 2 > self.texts.len() {
@@ -92,26 +92,26 @@ impl Entries {
         Some(entry)
     }
 
-    /// Each, oldest first.
-    pub fn iter(&self) -> impl Iterator<Item = Entry> {
-        let mut place = self.front;
-        let read = move |slot| read(slot, &self.texts, &mut place);
+    /// All entries, oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = HistoryEntry> {
+        let mut position = self.front;
+        let read = move |slot| read(slot, &self.texts, &mut position);
         self.slots.iter().map(read)
     }
 }
 
-/// The entry of a slot; `place` is where its texts begin, and moves behind them.
-fn read(slot: &Slot, texts: &str, place: &mut usize) -> Entry {
+/// The entry in a slot. `position` is the offset of its texts and advances past them.
+fn read(slot: &Slot, texts: &str, position: &mut usize) -> HistoryEntry {
     let step = match slot {
-        Slot::Whole(entry) => return Entry::clone(entry),
+        Slot::Whole(entry) => return HistoryEntry::clone(entry),
         Slot::Step(step) => step,
     };
     let [event_id, message] = step.texts.map(|length| {
-        let start = *place;
-        *place += usize::try_from(length?).unwrap_or(usize::MAX);
-        texts.get(start..*place)
+        let start = *position;
+        *position += usize::try_from(length?).unwrap_or(usize::MAX);
+        texts.get(start..*position)
     });
-    Entry {
+    HistoryEntry {
         seq: step.seq,
         at: step.at,
         attempt: step.attempt,
@@ -124,22 +124,22 @@ fn read(slot: &Slot, texts: &str, place: &mut usize) -> Entry {
     }
 }
 
-impl Extend<Entry> for Entries {
-    fn extend<I: IntoIterator<Item = Entry>>(&mut self, entries: I) {
+impl Extend<HistoryEntry> for Entries {
+    fn extend<I: IntoIterator<Item = HistoryEntry>>(&mut self, entries: I) {
         entries.into_iter().for_each(|entry| self.push(entry));
     }
 }
 
-impl FromIterator<Entry> for Entries {
-    fn from_iter<I: IntoIterator<Item = Entry>>(entries: I) -> Self {
+impl FromIterator<HistoryEntry> for Entries {
+    fn from_iter<I: IntoIterator<Item = HistoryEntry>>(entries: I) -> Self {
         let mut all = Self::default();
         all.extend(entries);
         all
     }
 }
 
-impl From<Vec<Entry>> for Entries {
-    fn from(entries: Vec<Entry>) -> Self {
+impl From<Vec<HistoryEntry>> for Entries {
+    fn from(entries: Vec<HistoryEntry>) -> Self {
         entries.into_iter().collect()
     }
 }
@@ -160,10 +160,10 @@ impl fmt::Debug for Entries {
 mod tests {
     use super::*;
 
-    fn entry(seq: u64) -> Entry {
+    fn entry(seq: u64) -> HistoryEntry {
         let text = "ä".repeat(usize::try_from(seq % 40).unwrap());
         let is_bare = seq.is_multiple_of(3);
-        Entry {
+        HistoryEntry {
             seq,
             at: Wall(i64::try_from(seq).unwrap() * 7),
             attempt: 1 + u32::try_from(seq / 100).unwrap(),
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_out_is_what_went_in_in_order() {
+    fn entries_come_out_unchanged_and_in_order() {
         let mut kept = Entries::default();
         let mut oldest = 0;
         for seq in 0..20_000 {

@@ -1,40 +1,40 @@
-//! The revisions of MCP, and the two eras that they fall into.
+//! The revisions of MCP and the two protocol eras.
 
 use serde::{Deserialize, Serialize};
 
-/// The protocol families. What a lost connection means differs: in the modern era it cancels a plain call.
+/// The protocol families. They differ in what a lost connection means: in the modern era it cancels a plain call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Era {
-    /// Handshake, session, streams with cursors: 2025-03-26 to 2025-11-25; before those one stream for everything.
+    /// 2025-03-26 to 2025-11-25: initialization, sessions, resumable streams. Also HTTP+SSE of 2024-11-05.
     Stateful,
-    /// No handshake, no session, no resumption; long work lives in server tasks: 2026-07-28.
+    /// 2026-07-28: no initialization, sessions or resumption; long work runs as server tasks.
     Modern,
 }
 
 /// Protocol revisions, oldest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum ProtocolVersion {
-    /// HTTP+SSE: everything the server says comes on one stream, and what that stream loses is lost. A last resort, whatever
-    /// revision the server would speak on it.
+    /// HTTP+SSE: all server messages come on one stream that can't be resumed. Used as a last resort. Stands for that
+    /// transport, whatever revision the server negotiates on it.
     #[serde(rename = "2024-11-05")]
     V20241105,
-    /// The first with one HTTP endpoint.
+    /// The first with Streamable HTTP.
     #[serde(rename = "2025-03-26")]
     V20250326,
-    /// The first that wants the version header.
+    /// The first that requires the `MCP-Protocol-Version` header.
     #[serde(rename = "2025-06-18")]
     V20250618,
-    /// The first that primes its streams, and the one with experimental tasks.
+    /// The first whose streams begin with an event id; has experimental tasks.
     #[serde(rename = "2025-11-25")]
     V20251125,
-    /// The first without sessions; its tasks are an extension.
+    /// The first without sessions; tasks are an extension.
     #[serde(rename = "2026-07-28")]
     V20260728,
 }
 
 impl ProtocolVersion {
-    /// Those that can be asked for, oldest first; HTTP+SSE is none of them.
+    /// The revisions a user can select, oldest first; HTTP+SSE can't be selected.
     pub const ALL: [Self; 4] = [
         Self::V20250326,
         Self::V20250618,
@@ -42,7 +42,7 @@ impl ProtocolVersion {
         Self::V20260728,
     ];
 
-    /// The revision as it stands on the wire.
+    /// The revision as sent in messages.
     pub fn label(self) -> &'static str {
         match self {
             Self::V20241105 => "2024-11-05",
@@ -53,14 +53,14 @@ impl ProtocolVersion {
         }
     }
 
-    /// Reads a revision; `None` for one that we do not ask for.
-    pub fn read(word: &str) -> Option<Self> {
+    /// Parses a selectable revision ([`Self::ALL`]).
+    pub fn parse(text: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
-            .find(|version| version.label() == word)
+            .find(|version| version.label() == text)
     }
 
-    /// The era that it belongs to.
+    /// The era of this revision.
     pub fn era(self) -> Era {
         if self < Self::V20260728 {
             Era::Stateful
@@ -70,70 +70,70 @@ impl ProtocolVersion {
     }
 }
 
-/// What is known of a server in the modern era. It needs no session there, so it may speak the older revisions beside it.
+/// What is known about a server's support of the modern era. It may support older revisions as well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ModernSupport {
-    /// It was not asked yet.
+    /// Not asked yet.
     #[default]
     Unknown,
-    /// It does not speak it.
+    /// Not supported.
     Refused,
-    /// It speaks it.
+    /// Supported.
     Offered {
-        /// Whether it offers the tasks extension.
+        /// Whether the server offers the tasks extension.
         has_tasks: bool,
     },
 }
 
-/// Why a call is made in its era.
+/// Why a call uses its protocol era.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EraReason {
-    /// `--protocol` or the configuration asks for the revision.
+    /// `--protocol` or the config file sets the revision.
     Asked,
-    /// The server speaks one era, as far as known.
+    /// The server supports only one era, as far as known.
     OnlyOne,
-    /// Modern: the tool can be a task of the extension there.
+    /// Modern: the tool can run as a task of the extension.
     CanBeTask,
-    /// Stateful: the tool can be a core task there.
+    /// Stateful: the tool can run as a core task.
     CoreTask,
-    /// Stateful: the tool keeps a checkpoint and continues to work without its connection there.
+    /// Stateful: the tool keeps a checkpoint and continues without its connection.
     Checkpoint,
-    /// Stateful: its events carry ids there.
+    /// Stateful: the tool's events have ids.
     EventIds,
-    /// Stateful: nobody has seen yet whether its events carry ids there.
+    /// Stateful: not known yet whether the tool's events have ids.
     MayGiveIds,
-    /// Modern: its events carry no ids in the stateful era.
+    /// Modern: the tool's events have no ids in the stateful era.
     NoIds,
 }
 
 impl EraReason {
-    /// The sentence for people. `None` where what is known of the server says more ([`super::LinkRecord::era_why`]).
+    /// An explanation for the user. `None` if [`super::LinkRecord::era_why`] explains it better.
     pub fn message(self) -> Option<&'static str> {
         match self {
             Self::OnlyOne | Self::Asked => None,
             Self::CanBeTask => {
-                Some("this tool can be a task in it, and a task outlives a lost connection")
+                Some("this tool can run as a task, which survives a lost connection")
             }
-            Self::CoreTask => Some("this tool can be a task in it, and not in 2026-07-28"),
-            Self::Checkpoint => Some(
-                "this tool continues without its connection in it; in 2026-07-28 it would stop with it",
-            ),
+            Self::CoreTask => Some("this tool can run as a task, but not in 2026-07-28"),
+            Self::Checkpoint => {
+                Some("this tool continues without its connection; in 2026-07-28 it would stop")
+            }
             Self::EventIds => Some(
-                "the events of this tool carry ids in it, so its stream can be resumed; in 2026-07-28 a lost connection cancels a plain call",
+                "this tool's events have ids, so its stream can be resumed; in 2026-07-28 a lost connection cancels a plain call",
             ),
             Self::MayGiveIds => Some(
-                "a stream with event ids can be resumed in it; in 2026-07-28 a lost connection cancels a plain call",
+                "a stream with event ids can be resumed; in 2026-07-28 a lost connection cancels a plain call",
             ),
             Self::NoIds => Some(
-                "the events of this tool carry no ids in the older revisions, so nothing could be resumed there either",
+                "this tool's events have no ids in older revisions, so its stream couldn't be resumed there either",
             ),
         }
     }
 }
 
-/// What a person chooses of revisions: one, or `auto`, the one that survives a lost connection.
+/// The user's choice of a revision; `None` is `auto`: pick the one that recovers best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ProtocolChoice(pub Option<ProtocolVersion>);
@@ -141,12 +141,12 @@ pub struct ProtocolChoice(pub Option<ProtocolVersion>);
 impl std::str::FromStr for ProtocolChoice {
     type Err = String;
 
-    /// Reads the word of `--protocol` and of the configuration; fails with the words that it takes.
-    fn from_str(word: &str) -> Result<Self, String> {
-        match ProtocolVersion::read(word) {
-            None if word != "auto" => {
-                let words = ProtocolVersion::ALL.map(ProtocolVersion::label).join(", ");
-                Err(format!("it is one of auto, {words}"))
+    /// Parses the value of `--protocol` and of the config file; the error lists the valid values.
+    fn from_str(text: &str) -> Result<Self, String> {
+        match ProtocolVersion::parse(text) {
+            None if text != "auto" => {
+                let versions = ProtocolVersion::ALL.map(ProtocolVersion::label).join(", ");
+                Err(format!("expected one of auto, {versions}"))
             }
             version => Ok(Self(version)),
         }

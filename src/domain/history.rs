@@ -1,20 +1,20 @@
-//! What happened to a task, in order and exactly once: the lines of `watch`, of the log and of the export.
+//! The history of a task: every event exactly once and in order, for `watch`, the log tab and exports.
 
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
 use super::{Elicitation, EventId, Wall, text};
 
-/// One entry of a task's history. `seq` is given at the commit, rises within a task and never changes.
+/// One entry of a task's history. `seq` is assigned when the entry is saved, rises within a task and never changes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Entry {
-    /// Rising within a task from 1, without holes except where the middle was thinned.
+pub struct HistoryEntry {
+    /// Counts from 1 within a task, without gaps except where old entries were thinned out.
     pub seq: u64,
-    /// When we learned of it.
+    /// When longhaul received it.
     pub at: Wall,
-    /// The attempt that it belongs to, from 1.
+    /// The attempt it belongs to, from 1.
     pub attempt: u32,
-    /// The id of the event that brought it, where the server gave one; keeps a replay from adding it again.
+    /// The id of the SSE event that carried it, if any; keeps a replay from adding it twice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event_id: Option<EventId>,
     /// What happened.
@@ -22,21 +22,21 @@ pub struct Entry {
     pub what: HistoryEvent,
 }
 
-/// Columns that the name of a logger may take from what it says.
+/// Columns for a logger's name, so that its message still fits.
 const LOGGER_COLUMNS: usize = 24;
 
-/// An entry in clean words, in the parts that a line is made of.
+/// An entry as sanitized text, in the parts of a line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Words {
-    /// What kind of line it is: `started`, `step`, the level of a log line, `contact`, `status`, `asks`.
+pub struct HistoryLine {
+    /// The kind of line: `started`, `step`, a log level, `contact`, `status` or `asks`.
     pub kind: &'static str,
-    /// What stands before the text: the count of a step, who logs. Mostly empty.
+    /// The text before the message: the count of a step or the name of a logger. Usually empty.
     pub lead: String,
-    /// The rest; may be empty.
+    /// The message; may be empty.
     pub text: String,
 }
 
-impl Words {
+impl HistoryLine {
     fn new(kind: &'static str, text: impl Into<String>) -> Self {
         Self {
             kind,
@@ -46,51 +46,51 @@ impl Words {
     }
 }
 
-impl Entry {
-    /// What it says, without the time.
-    pub fn message(&self) -> Words {
+impl HistoryEntry {
+    /// The entry as text, without its time.
+    pub fn message(&self) -> HistoryLine {
         let clean = |text: &str| text::clean_line(text).into_owned();
         match &self.what {
             HistoryEvent::Started { era, resumability } => {
-                let again = match self.attempt {
+                let attempt = match self.attempt {
                     0 | 1 => String::new(),
-                    attempt => format!(" again, attempt {attempt}"),
+                    number => format!(" again, attempt {number}"),
                 };
-                let way = match resumability.as_str() {
-                    "task" => "way back: server task".to_owned(),
-                    "checkpoint" => "way back: checkpoint".to_owned(),
-                    "stream" => "way back: event ids".to_owned(),
+                let recovery = match resumability.as_str() {
+                    "task" => "resumable by server task".to_owned(),
+                    "checkpoint" => "resumable by checkpoint".to_owned(),
+                    "stream" => "resumable by event ids".to_owned(),
                     "none" => "not resumable yet".to_owned(),
-                    other => format!("way back: {}", clean(other)),
+                    other => format!("resumable by {}", clean(other)),
                 };
-                let text = format!("call sent{again} (MCP {}), {way}", clean(era));
-                Words::new("started", text)
+                let text = format!("call sent{attempt} (MCP {}), {recovery}", clean(era));
+                HistoryLine::new("started", text)
             }
             HistoryEvent::Progress {
                 value,
                 total,
                 message,
             } => {
-                // A log is a record: no digit is left out for want of room.
+                // The log shows exact numbers; other places abbreviate them.
                 let total = total.map_or(String::new(), |total| format!("/{}", text::exact(total)));
-                Words {
+                HistoryLine {
                     lead: format!("{}{total}", text::exact(*value)),
-                    ..Words::new("step", clean(message.as_deref().unwrap_or_default()))
+                    ..HistoryLine::new("step", clean(message.as_deref().unwrap_or_default()))
                 }
             }
             HistoryEvent::Log {
                 level,
                 logger,
                 data,
-            } => Words {
+            } => HistoryLine {
                 lead: logger.as_deref().map_or(String::new(), |logger| {
                     format!("{}:", text::truncate(&clean(logger), LOGGER_COLUMNS))
                 }),
-                ..Words::new(level.label(), clean(data))
+                ..HistoryLine::new(level.label(), clean(data))
             },
             HistoryEvent::Contact { state, why } => {
                 let (state, why) = (clean(state), clean(why));
-                // `cut: connection reset` says its state already; others are told with it.
+                // Reasons such as `cut: connection reset` already name the state.
                 let text = if why.is_empty() {
                     state
                 } else if state == "live" || why.starts_with(&state) || why.starts_with("cut") {
@@ -98,86 +98,86 @@ impl Entry {
                 } else {
                     format!("{state}: {why}")
                 };
-                Words::new("contact", text)
+                HistoryLine::new("contact", text)
             }
             HistoryEvent::Status { status, reason } | HistoryEvent::Settled { status, reason } => {
                 let reason = reason
                     .as_deref()
                     .map(|reason| format!(": {}", clean(reason)));
                 let text = format!("{}{}", clean(status), reason.unwrap_or_default());
-                Words::new("status", text)
+                HistoryLine::new("status", text)
             }
             HistoryEvent::InputRequired { request, .. } => {
-                Words::new("asks", Elicitation::message_of(request))
+                HistoryLine::new("asks", Elicitation::message_of(request))
             }
         }
     }
 }
 
-/// The kinds of history entries; the tags are the event names of `--json`.
+/// What a history entry records; the tags are the event names of `--json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum HistoryEvent {
-    /// An attempt went out.
+    /// An attempt was sent.
     Started {
-        /// Protocol revision spoken.
+        /// The protocol revision.
         era: String,
-        /// The badge: strongest way to pick it up again, as far as known then.
+        /// The best way to recover the call, as known at that time ([`super::Resumability::label`]).
         resumability: String,
     },
-    /// The server reported a step.
+    /// The server reported progress.
     Progress {
-        /// Done so far.
+        /// The amount done so far.
         value: f64,
-        /// Of how much.
+        /// The total amount, if known.
         total: Option<f64>,
-        /// The server's words.
+        /// The server's message, not sanitized.
         message: Option<CompactString>,
     },
-    /// The server said something.
+    /// The server sent a log message.
     Log {
-        /// How loud.
-        level: Level,
-        /// Which part of the server.
+        /// Its severity.
+        level: LogLevel,
+        /// The part of the server that logged it.
         logger: Option<String>,
-        /// Text, or compact JSON of anything else.
+        /// Text, or compact JSON of any other value.
         data: String,
     },
-    /// Contact ended or came back: `cut: connection reset`, `back after 2.1 s: 3 replayed`.
+    /// The connection was lost or came back: `cut: connection reset`, `back after 2.1 s: 3 replayed`.
     Contact {
-        /// The word of the new contact.
+        /// The label of the new [`Connectivity`](super::Connectivity).
         state: String,
-        /// In words.
+        /// The reason.
         why: String,
     },
-    /// The status or what we asked for changed, or longhaul has something to say about it.
+    /// The status or the requested control changed, or longhaul reports something about the task.
     Status {
-        /// The word of the status.
+        /// The label of the status.
         status: String,
-        /// In words.
+        /// The explanation, if there is one.
         reason: Option<String>,
     },
-    /// The server asks something.
+    /// The server asked a question (elicitation).
     InputRequired {
-        /// Which question.
+        /// The key of the question.
         key: String,
-        /// The request as JSON.
+        /// The parameters of the request, as JSON.
         request: String,
     },
-    /// The end. The result itself is kept apart and added on printing.
+    /// The task ended. The result is stored separately and added when printing.
     Settled {
-        /// The word of the final status.
+        /// The label of the final status.
         status: String,
-        /// Why, in words.
+        /// The reason, if there is one.
         reason: Option<String>,
     },
 }
 
-/// How loud a log line is (MCP 2025-11-25, utilities/logging), quietest first.
+/// The severity of a log message, lowest first (MCP 2025-11-25, utilities/logging).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "the words of RFC 5424 say it")]
-pub enum Level {
+#[expect(missing_docs, reason = "named as in RFC 5424")]
+pub enum LogLevel {
     Debug,
     #[default]
     Info,
@@ -189,8 +189,8 @@ pub enum Level {
     Emergency,
 }
 
-impl Level {
-    /// The word on the wire and on the screen.
+impl LogLevel {
+    /// The name in messages and on the screen.
     pub fn label(self) -> &'static str {
         match self {
             Self::Debug => "debug",
@@ -204,9 +204,9 @@ impl Level {
         }
     }
 
-    /// Reads the word; an unknown one counts as info.
-    pub fn read(word: &str) -> Self {
-        match word {
+    /// Parses the name; unknown levels count as info.
+    pub fn parse(name: &str) -> Self {
+        match name {
             "debug" => Self::Debug,
             "notice" => Self::Notice,
             "warning" => Self::Warning,

@@ -1,22 +1,22 @@
-//! Names of things. A task id is ours and short, a server name is the user's.
+//! Identifiers: task ids, which longhaul assigns, and server names, which the user chooses.
 
 use std::{cmp::Ordering, fmt};
 
 use serde::{Deserialize, Serialize};
 
-/// The id of an event of a stream (WHATWG HTML, "Server-sent events"), opaque; most take no memory of their own, of which
-/// the history keeps thousands.
+/// The opaque id of an SSE event (WHATWG HTML, "Server-sent events"). Short ids need no heap allocation, which matters
+/// because a history holds thousands of them.
 pub type EventId = compact_str::CompactString;
 
-/// Letters of a task id: lowercase base32 without `l`, `o`, `0`, `1`, which are easily mistaken for one another.
+/// Characters of a task id: without `l`, `o`, `0` and `1`, which are easily confused.
 const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 
-/// The length of a task id; 32^6 is about a billion.
+/// The length of a task id: 32^6 is about a billion ids.
 const TASK_ID_LENGTH: usize = 6;
 
-/// The short id of a task, e.g. `q7m2xk`; every command accepts a unique prefix of it.
+/// The short id of a task, such as `q7m2xk`; every command accepts a unique prefix.
 ///
-/// It is held in place: every event of a stream carries one around.
+/// Stored inline, because every stream event carries a copy.
 #[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct TaskId([u8; TASK_ID_LENGTH]);
@@ -28,7 +28,7 @@ impl TaskId {
     }
 }
 
-// As texts, by one comparison of numbers.
+// The order of the texts, by comparing single numbers.
 impl Ord for TaskId {
     fn cmp(&self, other: &Self) -> Ordering {
         self.number().cmp(&other.number())
@@ -57,20 +57,20 @@ impl TryFrom<String> for TaskId {
     type Error = &'static str;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
-        Self::parse(&text).ok_or("no id of a task")
+        Self::parse(&text).ok_or("invalid task id")
     }
 }
 
 impl TaskId {
-    /// Makes an id from random bits; the caller brings the dice, this room has none.
+    /// Makes an id from random bits.
     pub fn from_bits(bits: u64) -> Self {
-        Self(std::array::from_fn(|place| {
-            let letter = ALPHABET.get(((bits >> (place * 5)) & 31) as usize);
+        Self(std::array::from_fn(|index| {
+            let letter = ALPHABET.get(((bits >> (index * 5)) & 31) as usize);
             letter.copied().unwrap_or(b'a')
         }))
     }
 
-    /// Takes an id back from the session file or the command line.
+    /// Parses a full id.
     pub fn parse(text: &str) -> Option<Self> {
         let letters = text.as_bytes().try_into().ok()?;
         is_task_id_prefix(text).then_some(Self(letters))
@@ -97,18 +97,18 @@ impl fmt::Display for TaskId {
     }
 }
 
-/// The name under which the user knows an MCP endpoint.
+/// The user's name for an MCP server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ServerName(String);
 
 impl ServerName {
-    /// Wraps a name; the text is the user's own or made from a URL's host and port.
+    /// Wraps a name that the user chose or that was made from a URL's host and port.
     pub fn new(name: impl Into<String>) -> Self {
         Self(name.into())
     }
 
-    /// A name for a new server: `base` where that is free, else with a number behind it.
+    /// A unique name for a new server: `base`, or `base-2`, `base-3` and so on if it is taken.
     pub fn free(base: &str, is_taken: impl Fn(&str) -> bool) -> Self {
         let numbered = (2_u32..).map(|number| format!("{base}-{number}"));
         let name = std::iter::once(base.to_owned())
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_made_from_any_bits_parses_back() {
+    fn ids_round_trip_through_text() {
         for bits in [0, 1, u64::MAX, 0x1234_5678_9abc_def0] {
             let id = TaskId::from_bits(bits);
             assert_eq!(TaskId::parse(id.as_str()), Some(id));
@@ -142,14 +142,14 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_taken_gets_a_number() {
+    fn adds_a_number_to_a_taken_name() {
         let among = |taken: &[&str]| ServerName::free("lab", |name| taken.contains(&name));
         assert_eq!(among(&[]).as_str(), "lab");
         assert_eq!(among(&["lab", "lab-2"]).as_str(), "lab-3");
     }
 
     #[test]
-    fn ids_and_prefixes_refuse_what_is_not_theirs() {
+    fn rejects_invalid_ids_and_prefixes() {
         for text in ["", "Q7M2XK", "q7m2xk9", "q7-2xk"] {
             assert!(!is_task_id_prefix(text), "{text}");
         }

@@ -1,31 +1,31 @@
-//! What the user does at the terminal, as a value that the terminal's edge makes and the screen's state takes.
+//! Terminal input as values: `term` produces them, `app` consumes them.
 
 use super::Chord;
 
-/// Something the user did.
+/// One action of the user in the terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Input {
-    /// Pressed a key, or kept it pressed.
+pub enum UserInput {
+    /// A key press or repeat.
     Key(Chord),
-    /// Pasted text, with line ends as `\n`; never to be taken for keys.
+    /// Pasted text, with line ends as `\n`; never interpreted as keys.
     Paste(String),
-    /// Used the mouse at a column and a row of the terminal, from 0.
+    /// A mouse action at a column and row, both from 0.
     Mouse(MouseAction, u16, u16),
-    /// Changed the size of the terminal to so many columns and rows.
+    /// The terminal's new size in columns and rows.
     Resize(u16, u16),
-    /// Came to our window.
+    /// The terminal window got the focus.
     FocusGained,
-    /// Went to another one.
+    /// The terminal window lost the focus.
     FocusLost,
 }
 
-/// What was done with the mouse.
+/// The mouse actions that longhaul handles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MouseAction {
-    /// The left button was pressed.
+    /// The left button went down.
     Press,
-    /// The wheel was turned away from the user.
+    /// The wheel turned away from the user.
     WheelUp,
-    /// The wheel was turned towards the user.
+    /// The wheel turned toward the user.
     WheelDown,
 }

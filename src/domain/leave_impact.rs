@@ -1,43 +1,42 @@
-//! The price of leaving: what ends when this program does.
+//! Leave impact: what quitting longhaul would do to a running call.
 
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Era, EraReason, Phase, ProtocolVersion, QuestionWay, ServerCapabilities, ServerTask, Status,
+    Era, EraReason, Phase, ProtocolVersion, QuestionSource, ServerCapabilities, ServerTask, Status,
     Task, TaskKind, TaskSupport, Tool, Wall, text,
 };
 
-/// What leaving would do to a running task; the same words everywhere.
+/// What quitting would do to a task; every view and command uses the same values.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "is")]
 pub enum LeaveImpact {
     /// Nothing is lost.
     Safe {
-        /// Why.
+        /// The reason, for the user.
         why: String,
     },
-    /// The server stops it at a checkpoint, and it continues from there.
+    /// The server stops it, and it can continue from a checkpoint.
     Pauses {
-        /// Why.
+        /// The reason, for the user.
         why: String,
     },
-    /// It can most likely be picked up again.
+    /// It can probably be resumed.
     Likely {
-        /// Why only likely.
+        /// Why that isn't certain.
         why: String,
-        /// Until when, where that is known.
+        /// When it can no longer be resumed, if known.
         until: Option<Wall>,
     },
-    /// It, or its result, is gone.
+    /// The call or its result is lost.
     Dies {
-        /// Why.
+        /// The reason, for the user.
         why: String,
     },
 }
 
 impl LeaveImpact {
-    /// The price of leaving a task, as far as its record tells; `None` once it is settled, and while it is
-    /// unknown.
+    /// The impact on a task, judged by its record; `None` if the task has settled or is unknown.
     pub fn of_task(task: &Task) -> Option<Self> {
         let safe = |why: &str| {
             Some(Self::Safe {
@@ -46,64 +45,71 @@ impl LeaveImpact {
         };
         match &task.status {
             status if status.is_settled() => return None,
-            // Nothing is connected, and what became of it is for a person to decide.
+            // Not connected anyway, and the user has to decide what became of it.
             Status::Unknown(_) => return None,
-            Status::Paused => return safe("paused; the checkpoint is on the server"),
+            Status::Paused => return safe("paused; the server keeps the checkpoint"),
             _ => {}
         }
         let Some(attempt) = task.attempt() else {
-            return safe("nothing runs yet");
+            return safe("not started yet");
         };
         if attempt.is_of_process && attempt.phase != Phase::Queued {
-            return Some(Self::Dies { why: process() });
+            return Some(Self::Dies {
+                why: ENDS_WITH_PROCESS.to_owned(),
+            });
         }
         if let Some(server_task) = &task.server_task {
             return Some(Self::of_server_task(server_task));
         }
-        let is_asked = |way: &QuestionWay| *way == QuestionWay::Round;
-        if task.status == Status::InputRequired && task.questions.iter().any(|q| is_asked(&q.way)) {
-            return safe("the server waits for your answer, and nothing runs");
+        let ended_the_call = |source: &QuestionSource| *source == QuestionSource::Round;
+        if task.status == Status::InputRequired
+            && task.questions.iter().any(|q| ended_the_call(&q.source))
+        {
+            return safe("waiting for your answer; nothing is running");
         }
-        let is_taken = attempt.phase >= Phase::Open || attempt.number > 1;
+        let was_received = attempt.phase >= Phase::Open || attempt.number > 1;
         Some(match attempt.phase {
             Phase::Queued if attempt.number == 1 || !task.resumability.checkpoint => Self::Safe {
-                why: "it does not run yet; it is sent when longhaul runs again".to_owned(),
+                why: "not sent yet; longhaul sends it when you reopen it".to_owned(),
             },
-            _ if task.resumability.checkpoint && is_taken => {
-                let place = task.progress.as_ref().map_or("it".to_owned(), |progress| {
+            _ if task.resumability.checkpoint && was_received => {
+                let position = task.progress.as_ref().map_or("it".to_owned(), |progress| {
                     format!("step {}", text::amount(progress.value))
                 });
-                // A plain call of that era ends with its connection.
                 if attempt.version.map(ProtocolVersion::era) == Some(Era::Modern) {
                     Self::Pauses {
                         why: format!(
-                            "in MCP 2026-07-28 the call ends with its connection; reopening continues from {place}"
+                            "MCP 2026-07-28 ends the call with its connection; reopening continues from {position}"
                         ),
                     }
                 } else {
                     Self::Safe {
-                        why: format!("checkpoint on the server; reopening goes on from {place}"),
+                        why: format!(
+                            "checkpoint on the server; reopening continues from {position}"
+                        ),
                     }
                 }
             }
             _ if attempt.version.map(ProtocolVersion::era) == Some(Era::Modern) => Self::Dies {
-                why: modern_plain(),
+                why: MODERN_PLAIN_CALL.to_owned(),
             },
-            _ if attempt.version == Some(ProtocolVersion::V20241105) => {
-                Self::Dies { why: http_sse() }
-            }
+            _ if attempt.version == Some(ProtocolVersion::V20241105) => Self::Dies {
+                why: HTTP_SSE.to_owned(),
+            },
             _ if attempt.cursors.newest.is_some() => Self::likely(),
-            Phase::Open if task.resumability.stream == Some(false) => Self::Dies { why: no_ids() },
+            Phase::Open if task.resumability.stream == Some(false) => Self::Dies {
+                why: NO_EVENT_IDS.to_owned(),
+            },
             Phase::Open => Self::Dies {
-                why: "no event id has come yet, so it could not be resumed".to_owned(),
+                why: "no event id received yet, so it can't be resumed".to_owned(),
             },
             _ => Self::Dies {
-                why: "the server has not answered yet, so it could not be resumed".to_owned(),
+                why: "the server hasn't answered yet, so it can't be resumed".to_owned(),
             },
         })
     }
 
-    /// As seen at this time: an end that has come is none to wait for any more.
+    /// The impact at `now`: an `until` in the past becomes an explanation that the retention period has expired.
     #[must_use]
     pub fn at(self, now: Wall) -> Self {
         match self {
@@ -113,21 +119,24 @@ impl LeaveImpact {
                 why: "server task; its retention period has expired".to_owned(),
                 until: None,
             },
-            price => price,
+            other => other,
         }
     }
 
-    /// The price of leaving right after a call of `tool`, as far as it is known before anything is sent.
-    pub fn of_call(tool: &Tool, beside: &[Tool], capabilities: &ServerCapabilities) -> Self {
+    /// The expected impact of quitting right after a call of `tool`, before anything is sent. `tools` are all tools of
+    /// the server.
+    pub fn of_call(tool: &Tool, tools: &[Tool], capabilities: &ServerCapabilities) -> Self {
         if capabilities.is_process {
-            return Self::Dies { why: process() };
+            return Self::Dies {
+                why: ENDS_WITH_PROCESS.to_owned(),
+            };
         }
-        let keeps_checkpoint = tool.keeps_checkpoint(beside, &capabilities.convention);
+        let keeps_checkpoint = tool.keeps_checkpoint(tools, &capabilities.convention);
         let (era, reason) = capabilities.era_of(&tool.name, Some(tool), keeps_checkpoint);
         match era {
             Era::Modern if keeps_checkpoint && reason != EraReason::CanBeTask => {
                 return Self::Pauses {
-                    why: "in MCP 2026-07-28 the call ends with its connection; its checkpoint stays on the server"
+                    why: "MCP 2026-07-28 ends the call with its connection; the checkpoint stays on the server"
                         .to_owned(),
                 };
             }
@@ -140,32 +149,38 @@ impl LeaveImpact {
             Era::Stateful => {}
         }
         if capabilities.version == Some(ProtocolVersion::V20241105) {
-            return Self::Dies { why: http_sse() };
+            return Self::Dies {
+                why: HTTP_SSE.to_owned(),
+            };
         }
         if capabilities.tasks.is_some() && tool.task_support != TaskSupport::Forbidden {
             return Self::of_core_task(capabilities.binds_tasks, None);
         }
         match capabilities.gives_ids_of(&tool.name) {
             Some(true) => Self::likely(),
-            Some(false) => Self::Dies { why: no_ids() },
+            Some(false) => Self::Dies {
+                why: NO_EVENT_IDS.to_owned(),
+            },
             None => Self::Dies {
-                why: "not seen yet whether this server lets a stream be picked up again".to_owned(),
+                why: "not known yet whether this server can resume streams".to_owned(),
             },
         }
     }
 
     fn of_modern_call(tool: &Tool, capabilities: &ServerCapabilities) -> Self {
         match capabilities.ran_as_task.get(&tool.name) {
-            _ if !capabilities.has_extension() => Self::Dies { why: modern_plain() },
+            _ if !capabilities.has_extension() => Self::Dies {
+                why: MODERN_PLAIN_CALL.to_owned(),
+            },
             Some(true) => Self::Safe {
-                why: "the server made a task of this tool's last call".to_owned(),
+                why: "the last call of this tool ran as a server task".to_owned(),
             },
             Some(false) => Self::Dies {
-                why: "the server made no task of this tool's last call, and leaving cancels a plain one"
+                why: "the last call of this tool didn't run as a server task, and quitting cancels a plain call"
                     .to_owned(),
             },
             None => Self::Dies {
-                why: "the server decides whether this becomes a task, which would be safe; as a plain call leaving cancels it"
+                why: "safe only if the server runs it as a task; quitting cancels a plain call"
                     .to_owned(),
             },
         }
@@ -174,34 +189,34 @@ impl LeaveImpact {
     fn of_core_task(binds_tasks: Option<bool>, until: Option<Wall>) -> Self {
         if binds_tasks == Some(false) {
             return Self::Safe {
-                why: "a task on the server, which outlives the server session".to_owned(),
+                why: "server task that survives the end of its session".to_owned(),
             };
         }
         Self::Likely {
-            why: "a task on the server; it may end with the server session".to_owned(),
+            why: "server task that may end with its session".to_owned(),
             until,
         }
     }
 
-    /// The price of leaving a server task that stands.
     fn of_server_task(task: &ServerTask) -> Self {
         match task.kind {
             TaskKind::Core => Self::of_core_task(task.is_bound.or(Some(true)), task.expires_at()),
             TaskKind::Extension => Self::Safe {
-                why: "a task on the server; reopening asks for it by its id".to_owned(),
+                why: "server task; reopening finds it by its id".to_owned(),
             },
         }
     }
 
     fn likely() -> Self {
         Self::Likely {
-            why: "the server keeps the stream's events, for a time that it does not tell; idle sessions end"
-                .to_owned(),
+            why:
+                "the server keeps the events for an unspecified time, and idle sessions can expire"
+                    .to_owned(),
             until: None,
         }
     }
 
-    /// The word of the LEAVE column: only DIES shouts.
+    /// The text of the LEAVE column.
     pub fn label(&self) -> &'static str {
         match self {
             Self::Safe { .. } => "safe",
@@ -211,7 +226,7 @@ impl LeaveImpact {
         }
     }
 
-    /// The reason in words.
+    /// The reason, for the user.
     pub fn why(&self) -> &str {
         match self {
             Self::Safe { why }
@@ -221,38 +236,28 @@ impl LeaveImpact {
         }
     }
 
-    /// Whether leaving now would end it.
+    /// Whether quitting now would lose the call or its result.
     pub fn dies(&self) -> bool {
         matches!(self, Self::Dies { .. })
     }
 }
 
-fn modern_plain() -> String {
-    "a plain call in MCP 2026-07-28, and leaving cancels it".to_owned()
-}
-
-fn process() -> String {
-    "its server is a process of this longhaul, and ends with it".to_owned()
-}
-
-fn http_sse() -> String {
-    "this server speaks HTTP+SSE of 2024-11-05, which cannot be resumed".to_owned()
-}
-
-fn no_ids() -> String {
-    "this server gives its events no ids, so the result would have no way back".to_owned()
-}
+const MODERN_PLAIN_CALL: &str = "plain call in MCP 2026-07-28; quitting cancels it";
+const ENDS_WITH_PROCESS: &str =
+    "longhaul runs this server's process, which ends when longhaul quits";
+const HTTP_SSE: &str = "this server uses HTTP+SSE (2024-11-05), which can't be resumed";
+const NO_EVENT_IDS: &str = "this server's events have no ids, so the stream can't be resumed";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn an_end_that_has_come_is_not_promised() {
-        let price = LeaveImpact::of_core_task(Some(true), Some(Wall(5_000)));
-        assert_eq!(price.clone().at(Wall(4_999)), price);
-        let LeaveImpact::Likely { why, until: None } = price.at(Wall(5_000)) else {
-            panic!("it promises an end that has come");
+    fn drops_a_deadline_that_has_passed() {
+        let impact = LeaveImpact::of_core_task(Some(true), Some(Wall(5_000)));
+        assert_eq!(impact.clone().at(Wall(4_999)), impact);
+        let LeaveImpact::Likely { why, until: None } = impact.at(Wall(5_000)) else {
+            panic!("it still has a deadline");
         };
         assert!(why.contains("has expired"), "{why}");
     }

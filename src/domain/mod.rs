@@ -1,25 +1,25 @@
-//! The words of the trade: what every other room means when it says task, status, contact or price.
+//! Types that every other module shares: tasks, status, connectivity, leave impact, requests and saved records.
 //!
-//! Owns the vocabulary of the program and the records that are saved and shown. Must not know of wires, disks,
-//! terminals or clocks: everything here is a value, times come in as [`Stamp`]s. Invariant: every string that came
-//! from a server reaches a person only through [`text`], every number only through [`Progress::reported`].
+//! Everything here is a plain value: no network, disk, terminal or clock. Times are passed in as [`Stamp`]s. Invariant:
+//! server text is shown only after it went through [`text`], server numbers only after [`Progress::reported`].
 
 mod argument;
 mod base64;
+mod byte_count;
 mod chord;
-mod colour;
+mod color_depth;
 mod config;
 mod elicitation;
 mod entries;
 mod era;
 pub mod exit;
+mod field_spec;
 mod history;
 mod ids;
 mod input;
 mod leave_impact;
 mod notify;
 mod pace;
-pub mod place;
 mod progress;
 mod question;
 mod record;
@@ -27,34 +27,35 @@ mod request;
 mod result;
 mod schema;
 mod server_task;
-mod shape;
+pub mod server_url;
 mod stamp;
 mod status;
 mod surrogates;
-mod tally;
 pub mod text;
 mod tool;
+mod traffic;
 mod view;
-mod wire;
 
 pub use argument::{ArgumentKind, ArgumentSpec, Bounds, TextFormat};
-pub use base64::{base64, base64_url, read_base64};
-pub use chord::{Chord, Key, NoSuchChord};
-pub use colour::Colour;
+pub use base64::{base64, base64_url, decode_base64};
+pub use byte_count::{ByteShare, SharedByteCount};
+pub use chord::{Chord, Key, ParseChordError};
+pub use color_depth::ColorDepth;
 pub use config::{
-    Program, ServerConfig, ServerConfigs, Template, ThemeName, UsualLimits, is_variable,
+    DefaultLimits, Program, ServerConfig, ServerConfigs, Template, ThemeName, is_variable,
 };
-pub use elicitation::{Elicitation, Link, Wanted};
+pub use elicitation::{Elicitation, ElicitationMode, UrlPreview};
 pub use entries::Entries;
 pub use era::{Era, EraReason, ModernSupport, ProtocolChoice, ProtocolVersion};
-pub use history::{Entry, HistoryEvent, Level, Words};
+pub use field_spec::{FieldContents, FieldSpec};
+pub use history::{HistoryEntry, HistoryEvent, HistoryLine, LogLevel};
 pub use ids::{EventId, ServerName, TaskId, is_task_id_prefix};
-pub use input::{Input, MouseAction};
+pub use input::{MouseAction, UserInput};
 pub use leave_impact::LeaveImpact;
-pub use notify::{Desktop, Notify, Occasion, Overall, Tell};
+pub use notify::{DesktopProtocol, NotifyConfig, NotifyLevel, NotifyReason, OverallProgress};
 pub use pace::Pace;
-pub use progress::{Progress, share_in, whole_percent};
-pub use question::{Answer, OnInput, Question, QuestionWay};
+pub use progress::{Progress, fraction_in, whole_percent};
+pub use question::{Answer, OnInput, Question, QuestionSource};
 pub use record::{
     Attempt, Cursors, LinkRecord, Phase, Row, ServerCapabilities, StandaloneStream, Task,
     TaskError, TaskErrorKind,
@@ -63,16 +64,15 @@ pub use request::{
     Checkpoint, Limits, NewCall, Notice, NoticeLevel, RequestError, ServerRef, SessionEvent,
     SessionRequest, SessionRequestId, SessionResponse, SignInPage,
 };
-pub use result::{Block, Media, ResourceLink, element, is_markdown_type};
-pub use schema::{Checked, Complaint, Step, path_text};
-pub use server_task::{ServerTask, TaskKind, TaskOffer, TaskState};
-pub use shape::{Shape, Within};
+pub use result::{ContentBlock, Media, ResourceLink, content_element, is_markdown_type};
+pub use schema::{ArgumentCheck, PathSegment, ValidationError, path_label};
+pub use server_task::{ServerTask, TaskCapability, TaskKind, TaskState};
 pub use stamp::{Mono, Stamp, Wall};
 pub use status::{
-    Connectivity, ControlKind, ControlRequest, LostReason, Resumability, Resumable, Status, Window,
+    Connectivity, ControlKind, ControlRequest, LostReason, Resumability, Resumable, Status,
+    UnknownReason,
 };
 pub use surrogates::{replace_lone_surrogates, without_lone_surrogates};
-pub use tally::{Part, Tally};
-pub use tool::{CLIENT_ID, Convention, TaskSupport, Tool};
-pub use view::{LinkState, Obstacle, ServerView, TaskView};
-pub use wire::{Passed, Way, WireEntry};
+pub use tool::{CLIENT_ID, CheckpointConvention, TaskSupport, Tool};
+pub use traffic::{Direction, TrafficEntry, TrafficKind};
+pub use view::{LinkState, ServerObstacle, ServerView, TaskView};

@@ -1,18 +1,18 @@
-//! What is told beside the screen, and how: the bell, the desktop, the taskbar, the title, a command of the user.
+//! Notifications outside the screen: bell, desktop, taskbar, window title and the user's hook command.
 
 use super::{Connectivity, Status, Task, TaskView};
 
-/// Something that a person may want to hear of while he looks elsewhere.
+/// Why the user should be notified about a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Occasion {
-    /// It ended as it should.
+pub enum NotifyReason {
+    /// The task completed or was cancelled.
     Done,
-    /// It asks, wants a sign-in, or ended otherwise.
+    /// The task has a question, needs a sign-in, or ended in any other way.
     NeedsYou,
 }
 
-impl Occasion {
-    /// The word of `LONGHAUL_EVENT`, which the command of the user sees.
+impl NotifyReason {
+    /// The value of `LONGHAUL_EVENT` for the hook command.
     pub fn label(self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -22,67 +22,67 @@ impl Occasion {
 }
 
 impl TaskView {
-    /// What its picture is worth telling of; `None` while it goes on by itself.
-    pub fn occasion(&self) -> Option<Occasion> {
+    /// Why to notify the user, considering connectivity too; `None` if nothing is needed.
+    pub fn notify_reason(&self) -> Option<NotifyReason> {
         let needs_login = matches!(self.contact, Connectivity::NeedsLogin);
-        let of_task = self.task.occasion();
-        of_task.or_else(|| needs_login.then_some(Occasion::NeedsYou))
+        let of_task = self.task.notify_reason();
+        of_task.or_else(|| needs_login.then_some(NotifyReason::NeedsYou))
     }
 }
 
 impl Task {
-    /// What its status is worth telling of.
-    pub fn occasion(&self) -> Option<Occasion> {
+    /// Why to notify the user, by the status alone.
+    pub fn notify_reason(&self) -> Option<NotifyReason> {
         match &self.status {
-            Status::Completed | Status::Cancelled => Some(Occasion::Done),
-            status => status.needs_you(false).then_some(Occasion::NeedsYou),
+            Status::Completed | Status::Cancelled => Some(NotifyReason::Done),
+            status => status.needs_you(false).then_some(NotifyReason::NeedsYou),
         }
     }
 }
 
-/// Which occasions are told.
+/// Which reasons cause a notification.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Tell {
-    /// None.
+pub enum NotifyLevel {
+    /// No notifications.
     Off,
-    /// What needs a person.
+    /// Only tasks that need the user.
     NeedsYou,
-    /// What is done too.
+    /// Finished tasks too.
     #[default]
     All,
 }
 
-impl Tell {
-    /// What can be said, and what it means.
+impl NotifyLevel {
+    /// All levels with their names in the config file.
     pub const ALL: [(&str, Self); 3] = [
         ("off", Self::Off),
         ("needs-you", Self::NeedsYou),
         ("all", Self::All),
     ];
 
-    /// Whether this occasion is among them.
-    pub fn wants(self, occasion: Occasion) -> bool {
+    /// Whether this level includes the reason.
+    pub fn includes(self, reason: NotifyReason) -> bool {
         match self {
             Self::Off => false,
-            Self::NeedsYou => occasion == Occasion::NeedsYou,
+            Self::NeedsYou => reason == NotifyReason::NeedsYou,
             Self::All => true,
         }
     }
 }
 
-/// The sequence that a terminal takes a notification of the desktop by.
+/// The escape sequence for desktop notifications; terminals differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Desktop {
-    /// OSC 9, as iTerm2 has it.
+pub enum DesktopProtocol {
+    /// OSC 9, as in iTerm2.
     Osc9,
-    /// OSC 777, as rxvt-unicode has it.
+    /// OSC 777, as in rxvt-unicode.
     Osc777,
-    /// OSC 99, as kitty has it.
+    /// OSC 99, as in kitty.
     Osc99,
 }
 
-impl Desktop {
-    /// What can be said, and what it means.
+impl DesktopProtocol {
+    /// All protocols with their names in the config file.
     pub const ALL: [(&str, Self); 3] = [
         ("osc9", Self::Osc9),
         ("osc777", Self::Osc777),
@@ -90,40 +90,40 @@ impl Desktop {
     ];
 }
 
-/// The state of all work, as shown by a taskbar.
+/// The combined progress of all tasks, for the taskbar.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Overall {
-    /// Nothing runs.
+pub enum OverallProgress {
+    /// Nothing is running.
     #[default]
     None,
-    /// A part of 100.
+    /// Percent done.
     Percent(u8),
-    /// Something runs, nobody knows how far it is.
+    /// Running, without a known percentage.
     Busy,
 }
 
-/// What `[notify]` of the configuration says of the terminal.
+/// The `[notify]` section of the config file, except for the hook command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Notify {
-    /// When to ring.
-    pub bell: Tell,
-    /// When to show a notification of the desktop.
-    pub desktop: Tell,
-    /// By which sequence; by what is known of the terminal when absent.
-    pub desktop_by: Option<Desktop>,
-    /// Whether the taskbar shows the overall progress; by what is known of the terminal when absent.
+pub struct NotifyConfig {
+    /// When to ring the bell.
+    pub bell: NotifyLevel,
+    /// When to show a desktop notification.
+    pub desktop: NotifyLevel,
+    /// The escape sequence to use; detected from the terminal if absent.
+    pub desktop_by: Option<DesktopProtocol>,
+    /// Whether to show progress in the taskbar; detected from the terminal if absent.
     pub progress: Option<bool>,
-    /// Whether the title of the window is ours.
+    /// Whether to set the window title.
     pub title: bool,
-    /// Whether tmux may be asked to hand sequences on.
+    /// Whether to wrap sequences for tmux passthrough.
     pub tmux_passthrough: bool,
 }
 
-impl Default for Notify {
+impl Default for NotifyConfig {
     fn default() -> Self {
         Self {
-            bell: Tell::default(),
-            desktop: Tell::default(),
+            bell: NotifyLevel::default(),
+            desktop: NotifyLevel::default(),
             desktop_by: None,
             progress: None,
             title: true,

@@ -1,24 +1,24 @@
-//! Rate and time left, from the steps seen lately.
+//! Progress rate and time left, from recent progress steps.
 
 use std::{collections::VecDeque, time::Duration};
 
 use super::{Mono, Stamp, Wall};
 
-/// Steps remembered; enough to smooth a batch, few enough to follow a change.
+/// Steps kept: enough to smooth out bursts, few enough to follow a change.
 const SAMPLES: usize = 24;
-/// Steps needed before a rate is shown; two can be an accident.
+/// Steps needed before a rate is shown; two say too little.
 const ENOUGH: usize = 3;
 /// Steps older than this say nothing about now.
 const WINDOW: Duration = Duration::from_secs(60);
-/// A fresh task shows a rate after steps over this long, so that a call is seen to move within a second.
+/// The time span of steps that a new task needs, short enough that a call shows a rate within a second.
 const FRESH: Duration = Duration::from_millis(500);
-/// After a break in contact the steps have to span this much.
+/// The time span of steps that is needed after a lost connection.
 const AFTER_A_BREAK: Duration = Duration::from_secs(2);
-/// What arrives this soon after a break is what was missed, and says nothing about the pace.
+/// Steps that arrive this soon after reconnecting are replayed ones, which say nothing about the rate.
 const CATCHING_UP: Duration = Duration::from_secs(1);
-/// Without a step for this long, and for three times the usual distance, the last rate no longer holds.
+/// After this long without a step, and three times the usual interval, the last rate is stale.
 const SILENCE: Duration = Duration::from_secs(3);
-/// The wall running ahead of the monotonic clock by this means that the machine slept.
+/// If the wall clock advances this much more than the monotonic clock, the machine was asleep.
 const SLEPT: Duration = Duration::from_secs(5);
 
 /// The recent steps of one task.
@@ -30,13 +30,13 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Starts over: contact was gone or the task stood still, and what comes now comes in a burst.
+    /// Starts over, because the connection was lost or the task stalled: the next steps will come in a burst.
     pub fn restart(&mut self, now: Stamp) {
         self.steps.clear();
         self.restarted = Some(now.mono);
     }
 
-    /// Takes note of a step; going back, a long silence, or waking from sleep starts over.
+    /// Records a step. A lower value, a long silence or a sleep of the machine starts over.
     pub fn step(&mut self, now: Stamp, value: f64) {
         if let Some((at, last)) = self.steps.back().copied() {
             let slept = now.wall.since(self.last_wall) > now.mono.since(at).saturating_add(SLEPT);
@@ -59,17 +59,17 @@ impl Pace {
         }
     }
 
-    /// Whether the steps have stopped coming at the pace that they had.
+    /// Whether steps have stopped coming at their usual rate.
     fn is_silent(&self, now: Stamp) -> bool {
         let (Some(first), Some(last)) = (self.steps.front(), self.steps.back()) else {
             return false;
         };
         let gaps = u32::try_from(self.steps.len().saturating_sub(1)).unwrap_or(u32::MAX);
-        // A single step has no usual distance to the next.
+        // A single step has no usual interval.
         gaps > 0 && now.mono.since(last.0) > (last.0.since(first.0) / gaps * 3).max(SILENCE)
     }
 
-    /// Units a second over the recent steps; `None` before there are enough of them, or when they are stale.
+    /// Units per second over the recent steps; `None` if there are too few, or they are stale.
     pub fn rate(&self, now: Stamp) -> Option<f64> {
         let recent = || {
             self.steps
@@ -81,7 +81,7 @@ impl Pace {
             return None;
         }
         let took = last.0.since(first.0);
-        let wanted = if self.restarted.is_some() {
+        let min_span = if self.restarted.is_some() {
             AFTER_A_BREAK
         } else {
             FRESH
@@ -91,22 +91,22 @@ impl Pace {
             / u32::try_from(recent().count().saturating_sub(1))
                 .ok()?
                 .max(1);
-        if took < wanted || silence > (usual * 3).max(SILENCE) {
+        if took < min_span || silence > (usual * 3).max(SILENCE) {
             return None;
         }
         Some((last.1 - first.1) / took.as_secs_f64())
     }
 
-    /// Time left until `total` at the present rate.
-    pub fn left(&self, now: Stamp, total: f64) -> Option<Duration> {
+    /// Time left until `total` at the current rate.
+    pub fn time_left(&self, now: Stamp, total: f64) -> Option<Duration> {
         let rate = self.rate(now).filter(|rate| *rate > 0.0)?;
         let (at, value) = self.steps.back()?;
         let left = Duration::try_from_secs_f64(((total - value) / rate).max(0.0)).ok()?;
         Some(left.saturating_sub(now.mono.since(*at)))
     }
 
-    /// Steps a second in each of the last `columns` equal slices of the window, oldest first; for a sparkline.
-    pub fn spark(&self, now: Stamp, columns: usize) -> Vec<u64> {
+    /// The progress in each of `columns` equal slices of the last minute, in tenths of a unit, oldest first.
+    pub fn sparkline(&self, now: Stamp, columns: usize) -> Vec<u64> {
         let mut slices = vec![0_u64; columns];
         let slice = WINDOW.as_millis() / u128::try_from(columns.max(1)).unwrap_or(1);
         for ((_, before), (at, value)) in self.steps.iter().zip(self.steps.iter().skip(1)) {
@@ -115,7 +115,7 @@ impl Pace {
                 .ok()
                 .and_then(|age| columns.checked_sub(age + 1));
             if let Some(cell) = column.and_then(|column| slices.get_mut(column)) {
-                // The clamp of `Progress` keeps the difference within what a u64 holds.
+                // `Progress` clamps its values, so the difference fits a u64.
                 #[expect(
                     clippy::cast_possible_truncation,
                     clippy::cast_sign_loss,
@@ -141,14 +141,14 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_needs_three_steps_and_goes_stale() {
+    fn rate_needs_three_steps_and_goes_stale() {
         let mut pace = Pace::default();
         pace.step(at(0), 0.0);
         pace.step(at(1), 5.0);
         assert_eq!(pace.rate(at(1)), None);
         pace.step(at(2), 10.0);
         assert_eq!(pace.rate(at(2)), Some(5.0));
-        assert_eq!(pace.left(at(2), 50.0), Some(Duration::from_secs(8)));
+        assert_eq!(pace.time_left(at(2), 50.0), Some(Duration::from_secs(8)));
         assert_eq!(pace.rate(at(9)), None);
     }
 
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fresh_call_has_a_rate_within_a_second() {
+    fn new_call_has_a_rate_within_a_second() {
         let mut pace = Pace::default();
         for number in 0..4_u64 {
             pace.step(at_millis(number * 200), number as f64);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_in_a_burst_after_a_break_is_not_counted() {
+    fn ignores_the_burst_after_a_reconnect() {
         let mut pace = Pace::default();
         for number in 0..10_u64 {
             pace.step(at_millis(number * 200), number as f64);
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_after_a_stall_is_not_counted_even_if_contact_stood() {
+    fn ignores_the_burst_after_a_stall() {
         let mut pace = Pace::default();
         for number in 0..10_u64 {
             pace.step(at_millis(number * 200), number as f64);
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn sleep_and_going_back_start_over() {
+    fn starts_over_after_sleep_or_a_lower_value() {
         let mut pace = Pace::default();
         for second in 0..4 {
             pace.step(at(second), second as f64);

@@ -1,24 +1,24 @@
-//! The one clamp for numbers that a server sends as progress.
+//! Validation of the progress numbers that servers send, and percentages in progress messages.
 
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
-/// Numbers beyond this are taken as nonsense; 2^53 is where a float stops counting.
+/// Larger numbers are rejected: above 2^53, a float can't represent every integer.
 const LIMIT: f64 = 9_007_199_254_740_992.0;
 
-/// How far a task is, as the server reported it, made safe to compute with.
+/// Progress as reported by the server, validated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
     /// Finite and from 0 to 2^53.
     pub value: f64,
-    /// Finite, above 0 and not below `value`; absent when the server gave none or nonsense.
+    /// Finite, above 0 and not below `value`; `None` if the server sent none or an invalid one.
     pub total: Option<f64>,
-    /// The server's own words, not yet sanitised.
+    /// The server's message, not sanitized.
     pub message: Option<CompactString>,
 }
 
 impl Progress {
-    /// Takes what a server sent (MCP 2025-11-25, utilities/progress); `None` if the value is no number to show.
+    /// Validates what a server sent (MCP 2025-11-25, utilities/progress); `None` if the value is unusable.
     pub fn reported(
         value: f64,
         total: Option<f64>,
@@ -30,15 +30,15 @@ impl Progress {
         let total =
             total.filter(|total| (f64::MIN_POSITIVE..=LIMIT).contains(total) && *total >= value);
         Some(Self {
-            // A zero may come with a sign.
+            // Turns -0 into 0.
             value: value + 0.0,
             total,
             message,
         })
     }
 
-    /// Puts a copy where an older one stands, in its room: steps come by the hundred thousand.
-    pub fn copy_to(&self, slot: &mut Option<Self>) {
+    /// Clones into `slot`, reusing its allocation: steps come by the hundred thousand.
+    pub fn clone_into_slot(&self, slot: &mut Option<Self>) {
         match slot {
             Some(old) => {
                 (old.value, old.total) = (self.value, self.total);
@@ -48,132 +48,134 @@ impl Progress {
         }
     }
 
-    /// Done as a part of 1; `None` without a total. Reaching 1 is not completion, only the response is.
+    /// The fraction done, from 0 to 1; `None` without a total. A fraction of 1 doesn't mean that the task completed.
     pub fn ratio(&self) -> Option<f64> {
         self.total.map(|total| (self.value / total).clamp(0.0, 1.0))
     }
 
-    /// Done in whole percent; `None` without a total. Never 100, because only the response says that.
+    /// Percent done; `None` without a total. At most 99, because only the response means completion.
     pub fn percent(&self) -> Option<u8> {
         self.ratio().map(whole_percent)
     }
 }
 
-/// A part of 1 in whole percent. Never 100, because only the response says that.
-pub fn whole_percent(share: f64) -> u8 {
+/// A fraction as whole percent. At most 99, because only the response means completion.
+pub fn whole_percent(fraction: f64) -> u8 {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "clamped to what a percentage holds"
     )]
-    let whole = (share.clamp(0.0, 1.0) * 100.0) as u8;
+    let whole = (fraction.clamp(0.0, 1.0) * 100.0) as u8;
     whole.min(99)
 }
 
-/// Letters of a text that are looked at; a line about progress is short.
+/// Characters that are read of a message; a line about progress is short.
 const LETTERS_READ: usize = 400;
-/// Shares that differ by no more say the same, rounded in another way.
-const SAME_SHARE: f64 = 0.01;
+/// Fractions that differ by no more than this are the same value, rounded differently.
+const ROUNDING: f64 = 0.01;
 
-/// A piece of a text, and whether it follows the one before without a space.
+/// A token of a text, and whether it follows the previous one without a space.
 #[derive(Debug, PartialEq)]
-struct Piece {
-    what: What,
-    is_glued: bool,
+struct Token {
+    kind: TokenKind,
+    is_adjacent: bool,
 }
 
 #[derive(Debug, PartialEq)]
-enum What {
+enum TokenKind {
     Number(f64),
     Word(String),
     Sign(char),
 }
 
-/// The part of 1 that is done, as a text of the server's says it: `35%`, `30/50`, `step 3 of 10`, `3 out of 10`.
+/// The fraction done according to a message: `35%`, `30/50`, `step 3 of 10`, `3 out of 10`.
 ///
-/// A guess: nothing in MCP gives such words a meaning. `None` without such words, and where they contradict each other.
-pub fn share_in(text: &str) -> Option<f64> {
-    let pieces = pieces(text);
-    let mut found = (0..pieces.len()).filter_map(|at| share_at(&pieces, at));
-    let share = found.next()?;
+/// A guess, because MCP gives such text no meaning. `None` if the message has no such text, or contradictory ones.
+pub fn fraction_in(text: &str) -> Option<f64> {
+    let tokens = tokens(text);
+    let mut found = (0..tokens.len()).filter_map(|at| fraction_at(&tokens, at));
+    let fraction = found.next()?;
     found
-        .all(|other| (other - share).abs() <= SAME_SHARE)
-        .then_some(share)
+        .all(|other| (other - fraction).abs() <= ROUNDING)
+        .then_some(fraction)
 }
 
-/// The share that begins with the number at `at`.
-fn share_at(pieces: &[Piece], at: usize) -> Option<f64> {
-    let what = |ahead: usize| pieces.get(at + ahead).map(|piece| &piece.what);
-    let number = |ahead: usize| match what(ahead) {
-        Some(What::Number(number)) => Some(*number),
+/// The fraction that begins with the number at `at`.
+fn fraction_at(tokens: &[Token], at: usize) -> Option<f64> {
+    let kind = |ahead: usize| tokens.get(at + ahead).map(|token| &token.kind);
+    let number = |ahead: usize| match kind(ahead) {
+        Some(TokenKind::Number(number)) => Some(*number),
         _ => None,
     };
     let is_word =
-        |ahead: usize, word: &str| matches!(what(ahead), Some(What::Word(it)) if it == word);
+        |ahead: usize, word: &str| matches!(kind(ahead), Some(TokenKind::Word(it)) if it == word);
     let done = number(0)?;
-    let before = |back: usize| Some(&pieces.get(at.checked_sub(back)?)?.what);
+    let before = |back: usize| Some(&tokens.get(at.checked_sub(back)?)?.kind);
     // The tail of something else: a negative number, a path, a date, a version, a time of day.
     let is_tail = match before(1) {
-        Some(What::Word(_)) => true,
-        Some(What::Sign(':')) => matches!(before(2), Some(What::Number(_))),
-        Some(What::Sign(sign)) => "-\u{2212}/\\.,_".contains(*sign),
+        Some(TokenKind::Word(_)) => true,
+        Some(TokenKind::Sign(':')) => matches!(before(2), Some(TokenKind::Number(_))),
+        Some(TokenKind::Sign(sign)) => "-\u{2212}/\\.,_".contains(*sign),
         _ => false,
     };
-    if is_tail && pieces.get(at).is_some_and(|here| here.is_glued) {
+    if is_tail && tokens.get(at).is_some_and(|here| here.is_adjacent) {
         return None;
     }
-    if matches!(what(1), Some(What::Sign('%'))) || is_word(1, "percent") {
+    if matches!(kind(1), Some(TokenKind::Sign('%'))) || is_word(1, "percent") {
         return (0.0..=100.0).contains(&done).then_some(done / 100.0);
     }
-    let (total_at, total) = if matches!(what(1), Some(What::Sign('/'))) || is_word(1, "of") {
+    let (total_at, total) = if matches!(kind(1), Some(TokenKind::Sign('/'))) || is_word(1, "of") {
         (2, number(2)?)
     } else if is_word(1, "out") && is_word(2, "of") {
         (3, number(3)?)
     } else {
         return None;
     };
-    let after = pieces.get(at + total_at + 1);
-    if after.is_some_and(|after| after.is_glued && matches!(after.what, What::Sign('/' | '%'))) {
+    let after = tokens.get(at + total_at + 1);
+    if after
+        .is_some_and(|after| after.is_adjacent && matches!(after.kind, TokenKind::Sign('/' | '%')))
+    {
         return None;
     }
     Progress::reported(done, Some(total), None)?.ratio()
 }
 
-fn pieces(text: &str) -> Vec<Piece> {
+fn tokens(text: &str) -> Vec<Token> {
     let mut letters = text.chars().take(LETTERS_READ).peekable();
-    let mut pieces: Vec<Piece> = Vec::new();
-    let mut is_glued = false;
+    let mut tokens: Vec<Token> = Vec::new();
+    let mut is_adjacent = false;
     while let Some(letter) = letters.next() {
         if letter.is_whitespace() {
-            is_glued = false;
+            is_adjacent = false;
             continue;
         }
-        let what = if letter.is_ascii_digit() {
+        let kind = if letter.is_ascii_digit() {
             let mut digits = String::from(letter);
             while let Some(next) = letters.next_if(|it| it.is_ascii_digit() || ".,".contains(*it)) {
                 digits.push(next);
             }
             let whole = digits.trim_end_matches(['.', ',']);
             match number(whole) {
-                Some(number) => What::Number(number),
-                None => What::Word(digits),
+                Some(number) => TokenKind::Number(number),
+                None => TokenKind::Word(digits),
             }
         } else if letter.is_alphabetic() {
             let mut word = String::from(letter);
             while let Some(next) = letters.next_if(|it| it.is_alphanumeric()) {
                 word.push(next);
             }
-            What::Word(word.to_lowercase())
+            TokenKind::Word(word.to_lowercase())
         } else {
-            What::Sign(letter)
+            TokenKind::Sign(letter)
         };
-        pieces.push(Piece { what, is_glued });
-        is_glued = true;
+        tokens.push(Token { kind, is_adjacent });
+        is_adjacent = true;
     }
-    pieces
+    tokens
 }
 
-/// Digits with a point, a comma for it, or thousands set apart by commas; `None` for a version and the like.
+/// Parses digits with a decimal point or comma, or with commas between thousands; `None` for versions and the like.
 fn number(digits: &str) -> Option<f64> {
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
     let groups: Vec<&str> = whole.split(',').collect();
@@ -192,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nonsense_numbers_never_get_in() {
+    fn rejects_invalid_numbers() {
         let zero = Progress::reported(-0.0, None, None).map(|p| p.value.is_sign_negative());
         assert_eq!(zero, Some(false));
         for value in [f64::NAN, f64::INFINITY, -1.0, 1e308] {
@@ -207,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hundred_percent_is_never_shown_before_the_response() {
+    fn percent_stays_below_100_until_the_response() {
         let percent =
             |value, total| Progress::reported(value, Some(total), None).and_then(|p| p.percent());
         assert_eq!(percent(50.0, 50.0), Some(99));
@@ -216,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_read_out_of_the_words_that_servers_use() {
+    fn finds_the_fraction_in_common_messages() {
         let cases = [
             ("35%", 0.35),
             ("Rendering (35 %) of the scene", 0.35),
@@ -231,21 +233,21 @@ mod tests {
             ("step:3/10", 0.3),
             ("0/50", 0.0),
             ("30/50MB", 0.6),
-            // It says the same twice.
+            // The same fraction twice.
             ("30/50 records (60%)", 0.6),
             ("1/3, 33%", 1.0 / 3.0),
-            // Numbers beside it that say nothing of a share.
+            // Unrelated numbers next to it.
             ("worker 7: 20 of 40 in 3.5 s", 0.5),
         ];
-        for (text, share) in cases {
-            let found = share_in(text);
-            let is_it = found.is_some_and(|found| (found - share).abs() < 1e-9);
-            assert!(is_it, "{text}: {found:?}, not {share}");
+        for (text, fraction) in cases {
+            let found = fraction_in(text);
+            let is_it = found.is_some_and(|found| (found - fraction).abs() < 1e-9);
+            assert!(is_it, "{text}: {found:?}, not {fraction}");
         }
     }
 
     #[test]
-    fn where_words_say_no_share_or_two_there_is_none() {
+    fn finds_no_fraction_in_unclear_messages() {
         let long = format!("{} 35%", "x".repeat(LETTERS_READ));
         let huge = format!("{}%", "9".repeat(400));
         let cases = [
@@ -277,18 +279,18 @@ mod tests {
             huge.as_str(),
         ];
         for text in cases {
-            assert_eq!(share_in(text), None, "{text}");
+            assert_eq!(fraction_in(text), None, "{text}");
         }
     }
 
     #[test]
-    fn a_share_out_of_words_is_never_shown_as_all() {
-        assert_eq!(share_in("100%").map(whole_percent), Some(99));
+    fn percent_of_a_guess_stays_below_100() {
+        assert_eq!(fraction_in("100%").map(whole_percent), Some(99));
         assert_eq!(whole_percent(f64::NAN), 0);
     }
 
     #[test]
-    fn the_ratio_is_a_part_of_one() {
+    fn ratio_is_from_0_to_1() {
         let half = Progress::reported(15.0, Some(30.0), None).unwrap();
         assert_eq!(half.ratio(), Some(0.5));
         assert_eq!(Progress::reported(15.0, None, None).unwrap().ratio(), None);

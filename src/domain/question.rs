@@ -1,4 +1,4 @@
-//! Questions from a server, one shape for the three ways in which they come.
+//! Questions from a server (MCP: elicitation), independent of how they arrive.
 //!
 //! Sources: MCP 2025-11-25, client/elicitation; 2026-07-28, basic/patterns/mrtr; the tasks extension.
 
@@ -9,88 +9,90 @@ use serde_json::Value;
 
 use super::{TaskId, Wall};
 
-/// A question of a server for one task. Its text is the server's and not yet sanitised.
+/// A server's question about one task. Its texts are not sanitized.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Question {
-    /// Unique within the task: the server's input key, or the id of its request.
+    /// Unique within the task: the server's input key or the id of its request.
     pub key: String,
-    /// Other keys that it was asked under before, oldest first: a server asks anew, by another id, on each stream of a
+    /// Earlier keys of the same question, oldest first: a server repeats it with a new id on each new stream of a
     /// task's result.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier: Vec<String>,
-    /// The way it came, which is the way the answer takes.
-    pub way: QuestionWay,
-    /// The parameters of `elicitation/create`, verbatim JSON; `Elicitation::read` reads it.
+    /// How the question arrived, which decides how the answer is sent.
+    #[serde(rename = "way")]
+    pub source: QuestionSource,
+    /// The parameters of `elicitation/create`, verbatim JSON, for [`Elicitation::parse`](super::Elicitation::parse).
     pub request: String,
-    /// When it came.
+    /// When it arrived.
     pub asked_at: Wall,
-    /// What the user, or the policy of the call, chose; final once set.
+    /// The answer of the user or of the call's [`OnInput`] policy; final once set.
     pub answer: Option<Answer>,
-    /// Whether the server has the answer, as far as it showed.
+    /// Whether the server received the answer, as far as known.
     pub is_delivered: bool,
-    /// The other calls that it may be for, where the server asked it beside all of them: it is on each of them under the
-    /// same key, and one answer settles it on all.
+    /// Other tasks the question may belong to, if the server didn't say which. All of them list it under the same key,
+    /// and one answer settles it for all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shared_with: Vec<TaskId>,
 }
 
 impl Question {
-    /// Whether it waits for a person.
+    /// Whether it still needs an answer.
     pub fn is_open(&self) -> bool {
         self.answer.is_none()
     }
 
-    /// Which calls the server may have asked it for, where that is not known.
+    /// Which tasks the question may belong to, if that is unclear.
     pub fn asked_for(&self, own: &TaskId) -> Option<String> {
         let (last, more) = self.shared_with.split_last()?;
         let more = more.iter().map(|id| format!(", {id}"));
         let first = more.fold(own.to_string(), |all, id| all + &id);
-        Some(format!("asked by the server, for {first} or {last}"))
+        Some(format!("asked by the server for {first} or {last}"))
     }
 
-    /// Whether it is, or was, asked under this key.
-    pub fn is_called(&self, key: &str) -> bool {
+    /// Whether this is its current key or an earlier one.
+    pub fn has_key(&self, key: &str) -> bool {
         self.key == key || self.earlier.iter().any(|earlier| earlier == key)
     }
 
-    /// Whether a request asks the same for the same server task, whatever it calls itself.
-    pub fn is_same_request(&self, way: &QuestionWay, request: &str) -> bool {
+    /// Whether a request repeats this question for the same server task, under any key.
+    pub fn is_same_request(&self, source: &QuestionSource, request: &str) -> bool {
         let (
-            QuestionWay::Request {
-                related_task: Some(of),
+            QuestionSource::Request {
+                related_task: Some(own_task),
                 ..
             },
-            QuestionWay::Request {
-                related_task: Some(to),
+            QuestionSource::Request {
+                related_task: Some(other_task),
                 ..
             },
-        ) = (&self.way, way)
+        ) = (&self.source, source)
         else {
             return false;
         };
-        let words = |request: &str| {
+        let content = |request: &str| {
             let mut value: Value = serde_json::from_str(request).ok()?;
             value.as_object_mut()?.remove("_meta");
             Some(value)
         };
-        of == to && words(&self.request).is_some_and(|asked| words(request) == Some(asked))
+        own_task == other_task
+            && content(&self.request).is_some_and(|own| content(request) == Some(own))
     }
 }
 
-/// How a question came.
+/// How a question arrived.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum QuestionWay {
-    /// A request on a stream of the stateful era; the answer is a response with the same id.
+pub enum QuestionSource {
+    /// As a JSON-RPC request in the stateful era; the answer is the response to it.
     Request {
         /// The JSON-RPC id, raw JSON.
         id: String,
-        /// The server task that it belongs to, which the answer has to name.
+        /// The server task it belongs to, which the answer must name.
         related_task: Option<String>,
     },
-    /// The call itself came back asking; it is sent again with the answers (MRTR).
+    /// As the result of the call, which is sent again with the answers (2026-07-28, multi round-trip requests).
     Round,
-    /// A server task of the extension asks; the answer is a `tasks/update`.
+    /// From a server task of the extension; the answer is sent with `tasks/update`.
     TaskInput,
 }
 
@@ -98,19 +100,19 @@ pub enum QuestionWay {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "action")]
 pub enum Answer {
-    /// Yes, with the content of the form; in url mode without.
+    /// Accepted.
     Accept {
-        /// The text of a JSON object.
+        /// The form values as the text of a JSON object; `None` in URL mode.
         content: Option<String>,
     },
-    /// No.
+    /// Declined.
     Decline,
-    /// MCP's `cancel`: dismissed without a choice.
+    /// Dismissed without a choice, MCP's `cancel`.
     Dismiss,
 }
 
 impl Answer {
-    /// The word on the wire.
+    /// The `action` of MCP.
     pub fn action(&self) -> &'static str {
         match self {
             Self::Accept { .. } => "accept",
@@ -119,7 +121,7 @@ impl Answer {
         }
     }
 
-    /// What became of the question by it, for a person.
+    /// The outcome for the user.
     pub fn outcome(&self) -> &'static str {
         match self {
             Self::Accept { .. } => "accepted",
@@ -129,22 +131,22 @@ impl Answer {
     }
 }
 
-// Written by hand: what a person answers may be a secret.
+// Written by hand: an answer may contain a secret.
 impl fmt::Debug for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.action())
     }
 }
 
-/// What becomes of questions when nobody is asked.
+/// How a call's questions are handled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnInput {
-    /// They wait for a person.
+    /// Wait for the user.
     #[default]
     Ask,
-    /// Accepted with the defaults of the form; what has none waits for a person.
+    /// Accept with the defaults of the form; wait for the user if a required field has none.
     Defaults,
-    /// Declined.
+    /// Decline.
     Decline,
 }

@@ -1,5 +1,5 @@
-//! The records of the session file: one [`Task`] a row of the screen, one [`LinkRecord`] a server, and the [`Row`]s
-//! that one transaction writes.
+//! The records of the session file: a [`Task`] per row on the screen, a [`LinkRecord`] per server, and the [`Row`]s of
+//! one transaction.
 
 use std::{borrow::Cow, collections::BTreeMap, fmt};
 
@@ -7,17 +7,18 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
-    ControlRequest, Convention, Entries, Era, EraReason, EventId, Limits, ModernSupport, NewCall,
-    OnInput, Progress, ProtocolVersion, Question, Resumability, ServerName, ServerTask, Status,
-    TaskId, TaskKind, TaskOffer, TaskSupport, Tool, Wall, place, share_in, text,
+    CheckpointConvention, ControlRequest, Entries, Era, EraReason, EventId, Limits, ModernSupport,
+    NewCall, OnInput, Progress, ProtocolVersion, Question, Resumability, ServerName, ServerTask,
+    Status, TaskCapability, TaskId, TaskKind, TaskSupport, Tool, Wall, fraction_in, server_url,
+    text,
 };
 
-/// One tool call that the user cares about.
+/// One tool call that the user started or imported.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Task {
-    /// Ours, short, random.
+    /// The short random id that longhaul assigned.
     pub id: TaskId,
-    /// The user's name for it.
+    /// The user's name for the task.
     pub name: Option<String>,
     /// The user's note.
     pub note: Option<String>,
@@ -25,52 +26,54 @@ pub struct Task {
     pub tag: Option<String>,
     /// The key of `call --once`.
     pub once: Option<String>,
-    /// Where it runs.
+    /// The server it runs on.
     pub server: ServerName,
-    /// What runs.
+    /// The tool.
     pub tool: String,
-    /// The arguments as the user gave them: the text of a JSON object.
+    /// The arguments, as the text of a JSON object.
     pub arguments: String,
-    /// The task that this one repeats (`again`).
+    /// The task this one repeats (`again`).
     pub origin: Option<TaskId>,
-    /// What the server has shown.
+    /// The status, as far as the server has confirmed it.
     pub status: Status,
-    /// What we asked for and have no proof of yet.
-    pub asked: Option<ControlRequest>,
-    /// The ways to pick it up again.
+    /// The pause, resume or cancel that was requested and that the server hasn't confirmed yet.
+    #[serde(rename = "asked")]
+    pub control: Option<ControlRequest>,
+    /// The ways to recover it after a disconnect.
     pub resumability: Resumability,
-    /// The client id of a checkpoint tool, random per task unless the user gave one.
+    /// The client id for a checkpoint tool; random unless the user set one.
     pub client_id: Option<String>,
-    /// The server's own id of the work: that of its server task, or of the checkpoint.
+    /// The server's id of its server task or checkpoint.
     pub server_task_id: Option<String>,
-    /// MCP's own task object behind it, once the server made one.
+    /// The MCP task on the server, if the call runs as one.
     #[serde(default)]
     pub server_task: Option<ServerTask>,
-    /// What the server asked, oldest first, answered or not.
+    /// The server's questions, answered or not, oldest first.
     #[serde(default)]
     pub questions: Vec<Question>,
-    /// What becomes of questions when nobody is asked.
+    /// How its questions are handled.
     #[serde(default)]
     pub on_input: OnInput,
-    /// The revision that `--protocol` asks for in its calls.
+    /// The MCP revision that `--protocol` sets for its calls.
     #[serde(default)]
     pub protocol: Option<ProtocolVersion>,
-    /// The newest progress.
+    /// The latest progress.
     pub progress: Option<Progress>,
-    /// When something of its history was last missed for good, as far as that can be known.
+    /// When history was last lost for good, as far as known.
     #[serde(default)]
     pub gap_at: Option<Wall>,
-    /// What longhaul last had to say about it, e.g. that the server did not react.
-    pub remark: Option<String>,
-    /// Length of the result's JSON text in bytes, once there is one.
+    /// What longhaul last reported about it, e.g. that the server did not react.
+    #[serde(rename = "remark")]
+    pub notice: Option<String>,
+    /// The size of the result's JSON in bytes, once there is a result.
     pub result_bytes: Option<u64>,
-    /// The first line of the result's text, once there is one.
+    /// The first line of the result's text, once there is a result.
     pub result_line: Option<String>,
-    /// What went wrong, if something did.
+    /// The error, if it failed.
     pub error: Option<TaskError>,
-    /// Idle and hard limit.
+    /// Its time limits.
     pub limits: Limits,
-    /// When the intent was saved.
+    /// When the user's request was saved.
     pub created_at: Wall,
     /// When anything last changed.
     pub updated_at: Wall,
@@ -78,20 +81,20 @@ pub struct Task {
     pub settled_at: Option<Wall>,
     /// Whether the user has seen that it settled.
     pub is_seen: bool,
-    /// When the user forgot it; it can be brought back for seven days.
+    /// When the user removed it from the list; it can be restored for seven days.
     pub forgotten_at: Option<Wall>,
-    /// Its calls on the wire, oldest first: the first and the newest of them ([`Self::attempts_made`]).
+    /// Its attempts, oldest first: the first one and the newest ones ([`Self::attempts_made`] counts all).
     pub attempts: Vec<Attempt>,
-    /// The newest `seq` of its history.
+    /// The highest `seq` of its history.
     pub seq: u64,
 }
 
-/// Attempts of one task that are kept beside the rounds of questions, which are bounded by themselves. A tool that has to
-/// be called again day and night makes any number of them, and each save writes all that are kept.
-const ATTEMPTS: usize = 16;
+/// Attempts kept per task, not counting those that answer questions. A tool that is retried for days makes any number
+/// of attempts, and each save writes all that are kept.
+const ATTEMPTS_KEPT: usize = 16;
 
 impl Task {
-    /// A task that was just asked for.
+    /// A new task, not sent yet.
     pub fn new(now: Wall, call: NewCall) -> Self {
         Self {
             id: call.id,
@@ -104,7 +107,7 @@ impl Task {
             arguments: call.arguments,
             origin: call.origin,
             status: Status::Running,
-            asked: None,
+            control: None,
             resumability: Resumability::default(),
             client_id: None,
             server_task_id: None,
@@ -114,7 +117,7 @@ impl Task {
             protocol: call.protocol,
             progress: None,
             gap_at: None,
-            remark: None,
+            notice: None,
             result_bytes: None,
             result_line: None,
             error: None,
@@ -129,27 +132,27 @@ impl Task {
         }
     }
 
-    /// The present attempt.
+    /// The current attempt.
     pub fn attempt(&self) -> Option<&Attempt> {
         self.attempts.last()
     }
 
-    /// Whether its request has still to be sent.
+    /// Whether its request still has to be sent.
     pub fn is_queued(&self) -> bool {
         let attempt = self.attempt().filter(|_| !self.status.is_settled());
         attempt.is_some_and(|attempt| attempt.phase == Phase::Queued)
     }
 
-    /// How many there were, those that are not kept too.
+    /// The number of attempts, including those that are no longer kept.
     pub fn attempts_made(&self) -> u32 {
         self.attempt().map_or(0, |attempt| attempt.number)
     }
 
-    /// Adds the attempt that is the present one from now on.
-    pub fn begin(&mut self, attempt: Attempt) {
-        // The first says when it all began.
+    /// Adds an attempt, which becomes the current one.
+    pub fn start_attempt(&mut self, attempt: Attempt) {
+        // The first attempt is always kept: it tells when the call began.
         let mut later = self.attempts.iter().skip(1);
-        if self.attempts.len() >= ATTEMPTS
+        if self.attempts.len() >= ATTEMPTS_KEPT
             && let Some(oldest) = later.position(|attempt| attempt.input.is_none())
         {
             self.attempts.remove(oldest + 1);
@@ -157,59 +160,59 @@ impl Task {
         self.attempts.push(attempt);
     }
 
-    /// Why its present call is made in its revision, where that is known; `spoken` is what its server is known to speak,
-    /// and `why`.
-    pub fn era_why(&self, spoken: &str, why: &str) -> Option<String> {
+    /// Why its current attempt uses its revision, if known. `server_version` and `server_why` are the revision
+    /// negotiated with the server and the reason for that.
+    pub fn era_why(&self, server_version: &str, server_why: &str) -> Option<String> {
         let attempt = self.attempt()?;
         let version = attempt.version?;
-        if let Some(words) = attempt.era_reason.and_then(EraReason::message) {
-            return Some(words.to_owned());
+        if let Some(message) = attempt.era_reason.and_then(EraReason::message) {
+            return Some(message.to_owned());
         }
         if attempt.era_reason == Some(EraReason::Asked) && self.protocol == Some(version) {
             return Some("--protocol asks for it".to_owned());
         }
-        (spoken == version.label() && !why.is_empty()).then(|| why.to_owned())
+        (server_version == version.label() && !server_why.is_empty()).then(|| server_why.to_owned())
     }
 
-    /// The questions that wait for a person, oldest first.
+    /// The questions without an answer, oldest first.
     pub fn open_questions(&self) -> impl Iterator<Item = &Question> {
         self.questions.iter().filter(|question| question.is_open())
     }
 
-    /// The oldest question that waits for a person.
+    /// The oldest question without an answer.
     pub fn open_question(&self) -> Option<&Question> {
         self.open_questions().next()
     }
 
-    /// The part of 1 that the server's words say is done, where no number of its does: a guess, never to be saved.
-    pub fn share_in_words(&self) -> Option<f64> {
+    /// The fraction done according to the server's message, if it sent no numbers. A guess, so it is never saved.
+    pub fn fraction_in_message(&self) -> Option<f64> {
         let numbers = self.progress.as_ref();
         if self.status.is_settled() || numbers.is_some_and(|it| it.total.is_some()) {
             return None;
         }
-        share_in(self.said()?)
+        fraction_in(self.server_message()?)
     }
 
-    /// What the server last said of how far it is, not sanitised: with a step, else of its task.
-    pub fn said(&self) -> Option<&str> {
+    /// The server's latest progress message or, without one, its task's status message; not sanitized.
+    pub fn server_message(&self) -> Option<&str> {
         let of_step = self.progress.as_ref().and_then(|it| it.message.as_deref());
         of_step.or_else(|| self.server_task.as_ref()?.message.as_deref())
     }
 
-    /// The name to show: the user's own, else the tool's.
+    /// The name to show: the user's name for it, else the tool.
     pub fn title(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.tool)
     }
 
-    /// Why it stands as it does, in words: the status's own reason, else the error; not sanitised.
+    /// The reason for its status, else its error; not sanitized.
     pub fn why(&self) -> Option<String> {
         let error = || self.error.as_ref().map(TaskError::message);
         self.status.reason().or_else(error)
     }
 
-    /// What came of it in one line, once there is a result: the first line of its text; where that is a JSON object,
-    /// the words in it that are meant for people, e.g. `completed 50/50`. Not sanitised.
-    pub fn result_words(&self) -> Option<Cow<'_, str>> {
+    /// The result in one line, once there is one: the first line of its text or, if that is a JSON object, its message
+    /// or status, such as `completed 50/50`. Not sanitized.
+    pub fn result_summary(&self) -> Option<Cow<'_, str>> {
         let line = self.result_line.as_deref()?;
         let step = || match &self.progress {
             Some(Progress {
@@ -219,53 +222,53 @@ impl Task {
             }) => format!(" {}/{}", text::exact(*value), text::exact(*total)),
             _ => String::new(),
         };
-        // Laid out over several lines, of which this is the first.
+        // Pretty-printed JSON: the first line says nothing.
         if line.trim() == "{" {
             return Some(Cow::Owned(format!("{}{}", self.status.label(), step())));
         }
         let Ok(object) = serde_json::from_str::<Map<String, Value>>(line) else {
             return Some(Cow::Borrowed(line));
         };
-        let word = |key: &str| object.get(key).and_then(Value::as_str);
-        let words = ["message", "summary", "text"].into_iter().find_map(word);
-        let status = || word("status").map(|status| format!("{status}{}", step()));
-        Some(match words {
-            Some(words) => Cow::Owned(words.to_owned()),
+        let text_of = |key: &str| object.get(key).and_then(Value::as_str);
+        let message = ["message", "summary", "text"].into_iter().find_map(text_of);
+        let status = || text_of("status").map(|status| format!("{status}{}", step()));
+        Some(match message {
+            Some(message) => Cow::Owned(message.to_owned()),
             None => status().map_or(Cow::Borrowed(line), Cow::Owned),
         })
     }
 }
 
-/// What went wrong with a task.
+/// Why a task failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskError {
-    /// What kind of failure it is; decides the exit code.
+    /// The kind of failure; decides the exit code.
     pub kind: TaskErrorKind,
-    /// JSON-RPC code, or HTTP status for [`TaskErrorKind::RequestError`], where there is one.
+    /// The JSON-RPC error code or, for [`TaskErrorKind::Refused`], the HTTP status.
     pub code: Option<i64>,
-    /// In words, as the server gave them; not yet sanitised.
+    /// The server's message; not sanitized.
     pub message: String,
 }
 
 impl TaskError {
-    /// What it means, before what the server said of it. Codes without a meaning of their own are left to the
-    /// server's words (protocol codes of MCP 2025-11-25 and 2026-07-28; JSON-RPC 2.0).
+    /// The meaning of the error code, followed by the server's message; for other codes only the message. Codes are
+    /// those of JSON-RPC 2.0 and MCP 2025-11-25 and 2026-07-28.
     pub fn message(&self) -> String {
-        let is_answer = matches!(self.kind, TaskErrorKind::Protocol | TaskErrorKind::Refused);
-        let meaning = match self.code.filter(|_| is_answer) {
-            Some(-32700) => "the server could not read our message",
+        let has_rpc_code = matches!(self.kind, TaskErrorKind::Protocol | TaskErrorKind::Refused);
+        let meaning = match self.code.filter(|_| has_rpc_code) {
+            Some(-32700) => "the server couldn't parse the request",
             Some(-32601) => "not supported by the server",
-            Some(-32602) => "the server does not take the call as it is",
+            Some(-32602) => "the server rejected the arguments",
             Some(-32603) => "server error",
-            Some(-32020) => "our headers are out of date",
-            Some(-32021) => "the server wants something that longhaul does not offer",
-            Some(-32022) => "no common version",
-            Some(-32042) => "a page has to be visited first",
+            Some(-32020) => "the request's headers don't match its body",
+            Some(-32021) => "the server needs a capability that longhaul doesn't have",
+            Some(-32022) => "no common protocol version",
+            Some(-32042) => "you have to visit a web page first",
             _ => return self.message.clone(),
         };
         match self.message.trim() {
             "" => meaning.to_owned(),
-            said => format!("{meaning}: {said}"),
+            message => format!("{meaning}: {message}"),
         }
     }
 }
@@ -274,196 +277,196 @@ impl TaskError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TaskErrorKind {
-    /// The tool ran and said that it failed (`isError`).
+    /// The tool ran and reported an error (`isError`).
     Tool,
-    /// The server answered the call with a JSON-RPC error.
+    /// The server responded with a JSON-RPC error.
     Protocol,
     /// The call was refused before it could run.
     Refused,
-    /// The server could not be reached and nothing was sent.
+    /// The server couldn't be reached; nothing was sent.
     Unreachable,
-    /// A limit of the user's ended it.
+    /// A time limit set by the user ended it.
     TimedOut,
 }
 
-/// One `tools/call` on the wire.
+/// One `tools/call` request for a task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Attempt {
-    /// From 1.
+    /// Counts from 1.
     pub number: u32,
-    /// JSON-RPC id, `<random per process>-<n>`; a replay after our own death carries this one.
+    /// The JSON-RPC id, `<random per process>-<n>`. Saved, because a replay after a restart of longhaul refers to it.
     pub request_id: String,
-    /// Progress token; a replay after our own death carries this one.
+    /// The progress token. Saved for the same reason.
     pub token: String,
-    /// How far it got on the wire.
+    /// How far the request got.
     pub phase: Phase,
-    /// Why [`Self::version`] was chosen for it; `None` before it was sent.
+    /// Why [`Self::version`] was chosen; `None` before it was sent.
     #[serde(default)]
     pub era_reason: Option<EraReason>,
-    /// Which session of the server carries it ([`LinkRecord::session_number`]).
+    /// The MCP session that carries it ([`LinkRecord::session_number`]).
     pub session_number: u64,
-    /// The revision it was sent under; `None` before that.
+    /// The MCP revision it was sent with; `None` before it was sent.
     #[serde(default)]
     pub version: Option<ProtocolVersion>,
-    /// Whether it asks for a server task of 2025-11-25; only then is what says `task` in its answer one, in a replay too.
+    /// Whether it requests a server task (2025-11-25). Otherwise a `task` member in the response means nothing.
     #[serde(default)]
     pub asks_for_task: bool,
-    /// Whether a process of ours carries it, which ends with us.
+    /// Whether it runs on a stdio server, whose process ends with longhaul.
     #[serde(default)]
     pub is_of_process: bool,
-    /// What it carries beside the arguments: the JSON text of an object with `inputResponses` and `requestState`.
+    /// Answers to questions sent with the call: a JSON object with `inputResponses` and `requestState`.
     #[serde(default)]
     pub input: Option<String>,
-    /// What the server wants back with the answers that it asked this attempt for: opaque.
+    /// Opaque state that the server wants back with the answers to the questions of this attempt.
     #[serde(default)]
     pub request_state: Option<String>,
-    /// Whether a cancel of it went out; it counts for this attempt only.
+    /// Whether a cancel notification was sent for this attempt.
     #[serde(default)]
     pub was_cancelled: bool,
-    /// Where its stream can be picked up.
+    /// Where its stream can be resumed.
     pub cursors: Cursors,
-    /// The server's wish for the wait before a reconnect, in milliseconds.
+    /// The server's `retry` time before reconnecting, in milliseconds.
     pub retry_ms: Option<u64>,
-    /// The newest progress value of this attempt; a replayed or stale one is not above it.
+    /// The highest progress value of this attempt; lower values are replayed or stale.
     pub last_value: Option<f64>,
-    /// When its intent was saved.
+    /// When it was saved, just before sending.
     pub started_at: Wall,
     /// When it ended.
     pub ended_at: Option<Wall>,
 }
 
-/// How far an attempt got on the wire.
+/// How far an attempt got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
-    /// Nothing was sent.
+    /// Not sent.
     Queued,
-    /// The intent is saved and the request may have gone out.
+    /// Saved; the request may have been sent.
     Sent,
-    /// The server answered with a stream.
+    /// The server responded with a stream.
     Open,
-    /// A response, a refusal or a proof ended it.
+    /// A response, an error or proof of loss ended it.
     Ended,
 }
 
-/// Event ids of one stream: opaque, never compared for order.
+/// Event ids of one stream. They are opaque and have no order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cursors {
-    /// The first id seen; the oldest place to probe from.
+    /// The first id received, the earliest that can be probed.
     pub first: Option<EventId>,
     /// The newest id.
     pub newest: Option<EventId>,
-    /// The newest id that came with data; resuming starts here.
+    /// The newest id of an event with data; resumption starts here.
     pub data: Option<EventId>,
-    /// The one before it; a probe from here has to bring `data` back.
+    /// The id before `data`: a probe from here must replay `data`.
     pub before: Option<EventId>,
 }
 
-/// The stream of a bare GET, as one session of the server showed it.
+/// The standalone stream (a GET without `Last-Event-ID`) of one MCP session.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StandaloneStream {
-    /// The session that it belongs to ([`LinkRecord::session_number`]); in another one nothing of this holds.
+    /// The session it belongs to ([`LinkRecord::session_number`]); invalid for any other.
     pub session_number: u64,
-    /// Whether the server has no such stream.
+    /// Whether the server offers no such stream.
     pub is_absent: bool,
     /// Where it can be resumed.
     pub cursors: Cursors,
-    /// The server's wish for the wait before a reconnect, in milliseconds.
+    /// The server's `retry` time before reconnecting, in milliseconds.
     pub retry_ms: Option<u64>,
 }
 
-/// What is known of a server and has to outlive this process.
+/// Everything known about a server that must survive a restart.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct LinkRecord {
-    /// The user's name for it.
+    /// The user's name for the server.
     pub name: ServerName,
     /// Its endpoint, without credentials.
     pub url: String,
     /// The negotiated revision.
     pub version: Option<ProtocolVersion>,
-    /// The server's session id: a secret. Absent before the handshake and on sessionless servers.
+    /// The MCP session id, a secret; `None` before initialization and on servers without sessions.
     pub session: Option<String>,
-    /// Counts the handshakes, so that an attempt knows whether its session is the present one.
+    /// Counts initializations, so that an attempt can tell whether its session is still current.
     pub session_number: u64,
-    /// Whether a handshake stands, as far as known.
+    /// Whether the session is initialized, as far as known.
     pub is_initialized: bool,
     /// Whether the server offers `logging/setLevel`.
     pub has_logging: bool,
-    /// The server's name and version for itself; display only.
+    /// The name and version the server reports; for display only.
     pub server_info: Option<String>,
     /// Its tools, as last listed.
     pub tools: Vec<Tool>,
-    /// When they were listed.
+    /// When the tools were listed.
     pub tools_at: Option<Wall>,
-    /// Whether its streams were seen to carry event ids.
+    /// Whether its stream events have ids; `None` until seen.
     pub gives_ids: Option<bool>,
-    /// Which of its tools were seen to stream events with ids, or without.
+    /// By tool: whether its stream events had ids.
     #[serde(default)]
     pub gave_ids: BTreeMap<String, bool>,
-    /// What it offers in the modern era; [`Self::version`] is the session's where it speaks both.
+    /// Its support of the modern era. If it supports both eras, [`Self::version`] is that of the session.
     #[serde(default)]
     pub modern: ModernSupport,
-    /// It takes no handshake, or gives no session with it.
+    /// Whether it refuses initialization or assigns no session.
     #[serde(default)]
     pub refuses_session: bool,
-    /// The revision that `--protocol` asked for in the present session's handshake. Nothing else may stick to it.
+    /// The revision that `--protocol` set for the current session; no other setting may reuse it.
     #[serde(default, alias = "wish")]
     pub asked_version: Option<ProtocolVersion>,
-    /// The one revision that is spoken under this name (the demo shows its server under two).
+    /// The only revision used under this name (the demo lists its server under two names).
     #[serde(default)]
     pub pinned_version: Option<ProtocolVersion>,
-    /// Why this revision was chosen, in words.
+    /// Why this revision was chosen, for the user.
     #[serde(default)]
     pub era_why: Option<String>,
-    /// What it offers of server tasks.
+    /// Its support of server tasks.
     #[serde(default)]
-    pub tasks: Option<TaskOffer>,
-    /// Whether its core tasks end with the server session, once that was seen.
+    pub tasks: Option<TaskCapability>,
+    /// Whether its core tasks end with the MCP session; `None` until seen.
     #[serde(default)]
     pub binds_tasks: Option<bool>,
-    /// Which of its tools ran as a server task when they were last called; only where the server decides.
+    /// By tool: whether its last call ran as a server task. Only for servers that decide this themselves.
     #[serde(default)]
     pub ran_as_task: BTreeMap<String, bool>,
-    /// What its checkpoint tools are called, as the configuration last said.
+    /// The names of its checkpoint tools, as last configured.
     #[serde(default)]
-    pub convention: Convention,
-    /// The stream on which it sends what belongs to no call.
+    pub convention: CheckpointConvention,
+    /// The stream for messages that belong to no call.
     #[serde(default)]
     pub standalone: StandaloneStream,
 }
 
-/// What a call can stand on at a server, as far as seen: it decides the price of leaving before anything is sent.
+/// What a server supports for recovering calls, as far as known. Determines the expected leave impact of a new call.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServerCapabilities {
-    /// The revision spoken; `None` before the first contact.
+    /// The negotiated revision; `None` before the first connection.
     pub version: Option<ProtocolVersion>,
-    /// Whether streams carry event ids.
+    /// Whether stream events have ids; `None` until seen.
     pub gives_ids: Option<bool>,
-    /// What is offered of server tasks.
-    pub tasks: Option<TaskOffer>,
-    /// Whether core tasks end with the server session.
+    /// Support of server tasks.
+    pub tasks: Option<TaskCapability>,
+    /// Whether core tasks end with the MCP session; `None` until seen.
     pub binds_tasks: Option<bool>,
-    /// Which tools ran as a server task when they were last called.
+    /// By tool: whether its last call ran as a server task.
     pub ran_as_task: BTreeMap<String, bool>,
-    /// Which tools were seen to stream events with ids, or without.
+    /// By tool: whether its stream events had ids.
     #[serde(default)]
     pub gave_ids: BTreeMap<String, bool>,
-    /// What is offered in the modern era.
+    /// Support of the modern era.
     #[serde(default)]
     pub modern: ModernSupport,
-    /// The one revision that calls are made in, where somebody asks for one.
+    /// The revision that the user set for all calls.
     #[serde(default)]
     pub pinned: Option<ProtocolVersion>,
-    /// What its checkpoint tools are called.
+    /// The names of its checkpoint tools.
     #[serde(default)]
-    pub convention: Convention,
-    /// Whether it is a process of ours, which ends with us.
+    pub convention: CheckpointConvention,
+    /// Whether it is a stdio server, whose process ends with longhaul.
     #[serde(default)]
     pub is_process: bool,
 }
 
 impl ServerCapabilities {
-    /// The era that a tool is called in: the one that a call of it survives.
+    /// The era for calling a tool, chosen so that the call can be recovered.
     pub fn era_of(
         &self,
         name: &str,
@@ -473,25 +476,25 @@ impl ServerCapabilities {
         if let Some(version) = self.pinned {
             return (version.era(), EraReason::Asked);
         }
-        let spoken = self.version.map_or(Era::Stateful, ProtocolVersion::era);
+        let negotiated = self.version.map_or(Era::Stateful, ProtocolVersion::era);
         let ModernSupport::Offered { has_tasks } = self.modern else {
-            return (spoken, EraReason::OnlyOne);
+            return (negotiated, EraReason::OnlyOne);
         };
-        if spoken == Era::Modern || self.is_process {
-            return (spoken, EraReason::OnlyOne);
+        if negotiated == Era::Modern || self.is_process {
+            return (negotiated, EraReason::OnlyOne);
         }
         let support = tool.map_or(TaskSupport::Forbidden, |tool| tool.task_support);
         let is_task = support == TaskSupport::Required
             || support == TaskSupport::Optional && !keeps_checkpoint;
         let ran_as_task = self.ran_as_task.get(name).copied();
-        // Such a tool must not be called there at all.
-        let is_faulty = tool.is_some_and(|tool| tool.header_fault().is_some());
+        // The modern era forbids calling a tool whose header names are invalid.
+        let has_invalid_headers = tool.is_some_and(|tool| tool.header_error().is_some());
         let can_be_task = match ran_as_task {
             Some(true) => !keeps_checkpoint || is_task,
             Some(false) => false,
             None => is_task,
         };
-        if has_tasks && can_be_task && !is_faulty {
+        if has_tasks && can_be_task && !has_invalid_headers {
             return (Era::Modern, EraReason::CanBeTask);
         }
         if self.tasks.is_some() && is_task {
@@ -502,34 +505,34 @@ impl ServerCapabilities {
         }
         match self.gives_ids_of(name) {
             Some(true) => (Era::Stateful, EraReason::EventIds),
-            Some(false) if !is_faulty => (Era::Modern, EraReason::NoIds),
+            Some(false) if !has_invalid_headers => (Era::Modern, EraReason::NoIds),
             _ => (Era::Stateful, EraReason::MayGiveIds),
         }
     }
 
-    /// Whether the stream of this tool carries event ids in the stateful era, as far as seen.
+    /// Whether the stream events of this tool have ids in the stateful era; `None` until seen.
     pub fn gives_ids_of(&self, tool: &str) -> Option<bool> {
         self.gave_ids.get(tool).copied().or(self.gives_ids)
     }
 
-    /// Whether tasks of the extension are offered.
+    /// Whether the tasks extension is offered.
     pub fn has_extension(&self) -> bool {
-        let is_extension = |offer: TaskOffer| offer.kind == TaskKind::Extension;
+        let is_extension = |offer: TaskCapability| offer.kind == TaskKind::Extension;
         self.modern == (ModernSupport::Offered { has_tasks: true })
             || self.tasks.is_some_and(is_extension)
     }
 
-    /// Whether the price of a call is known before it is sent, not only feared.
-    pub fn is_known(&self, tool: &Tool, beside: &[Tool]) -> bool {
+    /// Whether the leave impact of a call is known before it is sent, rather than a worst-case guess.
+    pub fn is_known(&self, tool: &Tool, tools: &[Tool]) -> bool {
         if self.is_process {
             return true;
         }
         if self.version.is_none() {
             return false;
         }
-        let keeps_checkpoint = tool.keeps_checkpoint(beside, &self.convention);
+        let keeps_checkpoint = tool.keeps_checkpoint(tools, &self.convention);
         match self.era_of(&tool.name, Some(tool), keeps_checkpoint).0 {
-            // Where tasks are offered the server decides anew for each call; how the last one ran is a hint.
+            // With the extension the server decides for each call; how the last one ran is only a hint.
             Era::Modern => self.modern != ModernSupport::Unknown && !self.has_extension(),
             Era::Stateful => self.gives_ids_of(&tool.name).is_some(),
         }
@@ -537,7 +540,7 @@ impl ServerCapabilities {
 }
 
 impl LinkRecord {
-    /// What a call can stand on here.
+    /// What the server supports, as far as known.
     pub fn capabilities(&self) -> ServerCapabilities {
         ServerCapabilities {
             version: self.version,
@@ -553,23 +556,23 @@ impl LinkRecord {
         }
     }
 
-    /// Whether it offers tasks of the extension.
+    /// Whether it offers the tasks extension.
     pub fn has_extension(&self) -> bool {
         self.modern == (ModernSupport::Offered { has_tasks: true })
     }
 
-    /// Whether its revision is one of the stateful era.
+    /// Whether its revision belongs to the stateful era.
     pub fn is_stateful(&self) -> bool {
         self.version
             .is_none_or(|version| version.era() == Era::Stateful)
     }
 
-    /// Whether it is a process of ours: its session, its calls and their results end with it.
+    /// Whether it is a stdio server: its session, calls and results end with its process.
     pub fn is_process(&self) -> bool {
-        place::is_process(&self.url)
+        server_url::is_process(&self.url)
     }
 
-    /// Whether what it streams carries event ids, as far as seen; on HTTP+SSE and on pipes they would be of no use.
+    /// Whether its stream events have usable ids; `None` until seen. On HTTP+SSE and stdio, ids are useless.
     pub fn gives_ids(&self) -> Option<bool> {
         match self.version {
             _ if self.is_process() => Some(false),
@@ -578,7 +581,7 @@ impl LinkRecord {
         }
     }
 
-    /// A server that nothing is known of but where it is.
+    /// A record of a server that longhaul has never connected to.
     pub fn new(name: ServerName, url: impl Into<String>) -> Self {
         Self {
             name,
@@ -601,7 +604,7 @@ impl LinkRecord {
             tasks: None,
             binds_tasks: None,
             ran_as_task: BTreeMap::new(),
-            convention: Convention::default(),
+            convention: CheckpointConvention::default(),
             standalone: StandaloneStream::default(),
         }
     }
@@ -620,27 +623,27 @@ impl fmt::Debug for LinkRecord {
     }
 }
 
-/// One write to the session file. All rows of one save are one transaction.
+/// One write to the session file. All rows of a save form one transaction.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Row {
     /// Insert or replace a task.
     Task(Box<Task>),
-    /// Append to a task's history; the entries' `seq` follow one another.
+    /// Append to a task's history; the entries have consecutive `seq`.
     History {
-        /// Whose.
+        /// The task.
         task: TaskId,
-        /// What.
+        /// The entries to append.
         entries: Entries,
     },
-    /// Keep a result: the JSON text of a CallToolResult as the server sent it.
+    /// Save a result.
     Result {
-        /// Whose.
+        /// The task.
         task: TaskId,
-        /// What.
+        /// The JSON of the CallToolResult as the server sent it.
         json: String,
     },
-    /// Insert or replace what is known of a server.
+    /// Insert or replace the record of a server.
     Link(Box<LinkRecord>),
-    /// Take a task out for good, with history and result; only for an intent that never went out.
+    /// Delete a task with its history and result; only if its call was never sent.
     Erase(TaskId),
 }

@@ -1,4 +1,5 @@
-//! What a user interface asks of the engine and what it hears back: plain data, the same over a channel and a socket.
+//! Requests of clients to the engine, its responses and its events. The same types are sent over a channel within one
+//! process and as JSON over the session's socket.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,92 +10,92 @@ use super::{
     TaskView, Tool, Wall,
 };
 
-/// The number of an ask, unique within one client; its one answer carries it.
+/// The id of a request, unique within one client; the response carries it.
 pub type SessionRequestId = u64;
 
-/// Something a user wants. Every ask is answered by exactly one [`SessionEvent::Answer`].
+/// A request of a client to the engine. Each gets exactly one [`SessionEvent::Response`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SessionRequest {
-    /// Make a server known to this session, or connect to a known one; headers are used and never stored.
+    /// Add a server to the session, or connect to a known one. Headers are used but never saved.
     Server(ServerRef),
-    /// What a file of configuration says of servers, from now on; the answer does not wait for them.
+    /// Apply the servers of a config file. The response doesn't wait for them.
     Configure(ServerConfigs),
-    /// List a server's tools; asks the server unless the list is fresh.
+    /// List a server's tools; fetches the list unless it is fresh.
     Tools(ServerName),
-    /// Save the intent of a call and send it as soon as the server can be reached.
+    /// Save a new call and send it as soon as the server can be reached.
     Start(Box<NewCall>),
-    /// Pause, by the server's pause tool.
+    /// Pause a call with the server's pause tool.
     Pause(TaskId),
-    /// Go on after a pause, or retry the connection now.
+    /// Resume a paused call, or retry the connection now.
     Resume(TaskId),
-    /// Cancel.
+    /// Cancel a call.
     Cancel(TaskId),
-    /// Stop following something that is `unknown`, or whose cancel the server ignores: it becomes `lost`.
+    /// Mark a task as `lost` that is `unknown`, or whose cancellation the server ignores.
     GiveUp(TaskId),
-    /// Stop showing a task; only here, nothing is sent.
+    /// Remove a task from the list. Nothing is sent to the server.
     Forget(TaskId),
-    /// Bring a forgotten task back.
+    /// Restore a removed task.
     Unforget(TaskId),
-    /// The user has seen that it settled.
+    /// Note that the user has seen that a task settled.
     Seen(TaskId),
-    /// Change name, note or limits.
+    /// Change a task's name, note or limits.
     Edit {
-        /// Which.
+        /// The task.
         id: TaskId,
-        /// The new name; `None` takes it away.
+        /// The new name; `None` removes it.
         name: Option<String>,
-        /// The new note; `None` takes it away.
+        /// The new note; `None` removes it.
         note: Option<String>,
         /// The new limits.
         limits: Limits,
     },
-    /// Retry every server that is down, now.
+    /// Retry all unreachable servers now.
     RetryNow,
-    /// Drive in place of whoever drives; answered once the asker does. Refused where that would end something, unless
-    /// `is_forced`.
+    /// Become the driver in place of the current one; the response comes once that happened. Refused if it would end
+    /// running calls, unless `is_forced`.
     HandOver {
-        /// Whatever it ends.
+        /// Take over even if that ends running calls.
         is_forced: bool,
     },
-    /// Begin a sign-in at a server; whoever drives waits for the browser's answer.
+    /// Start to sign in to a server; the driver waits for the browser's redirect.
     SignIn(ServerName),
-    /// Record what goes over the wire with a server, or with all of them, or stop that.
+    /// Start or stop recording traffic.
     Trace {
-        /// Which server; all when absent.
+        /// The server; all servers if absent.
         server: Option<ServerName>,
-        /// Whether to record; the other way than now when absent.
+        /// Whether to record; toggles if absent.
         is_on: Option<bool>,
     },
-    /// Answer a question of the server.
+    /// Answer a server's question.
     Answer {
-        /// Which task.
+        /// The task.
         id: TaskId,
-        /// Which question; the oldest open one when absent.
+        /// The key of the question; the oldest open question if absent.
         key: Option<String>,
-        /// How.
+        /// The answer.
         answer: Answer,
     },
-    /// List what a client of a checkpoint server has there.
+    /// List a client's checkpoints on a server.
     Checkpoints {
-        /// Which server.
+        /// The server.
         server: ServerName,
-        /// Which client.
+        /// The client id whose checkpoints to list.
         client_id: String,
     },
-    /// Take tasks that a server has and we do not know into the list.
+    /// Import tasks that exist on a server but not in this session.
     Adopt {
-        /// Which server.
+        /// The server.
         server: ServerName,
-        /// The one server task of this id; everything that the server lists when absent.
+        /// The id of a single server task; all tasks that the server lists if absent.
         server_task: Option<String>,
     },
-    /// The same, in this revision and no other (`--protocol`).
+    /// Another request, with the MCP revision that `--protocol` sets.
     In(ProtocolVersion, Box<SessionRequest>),
 }
 
 impl SessionRequest {
-    /// The same in the revision that `--protocol` asks for, where it asks something of a server.
+    /// The request with the MCP revision that `--protocol` sets, if it contacts a server.
     #[must_use]
     pub fn in_version(self, version: Option<ProtocolVersion>) -> Self {
         match (self, version) {
@@ -103,27 +104,28 @@ impl SessionRequest {
                 Self::Start(call)
             }
             (
-                what @ (Self::Tools(_) | Self::Adopt { .. } | Self::Checkpoints { .. }),
+                request @ (Self::Tools(_) | Self::Adopt { .. } | Self::Checkpoints { .. }),
                 Some(version),
-            ) => Self::In(version, Box::new(what)),
-            (what, _) => what,
+            ) => Self::In(version, Box::new(request)),
+            (request, _) => request,
         }
     }
 }
 
-/// A server by name and URL, with what must be sent to it but never stored.
+/// A server by name and URL, with headers that are sent but never saved.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct ServerRef {
-    /// The name; made from the URL's host and port if the user gave only a URL.
+    /// Its name; made from the URL's host and port if the user gave only a URL.
     pub name: ServerName,
-    /// The endpoint; `None` for a server that the session knows already.
+    /// Its endpoint; `None` if the session already knows the server.
     pub url: Option<String>,
-    /// Extra headers as name and value: secrets.
+    /// Headers from the command line, as name and value. Their values are secrets.
     pub headers: Vec<(String, String)>,
-    /// Headers of the configuration whose variables hold something where this was asked, which may be elsewhere than where
-    /// it is driven: secrets too, and good until the configuration says something else.
-    pub filled: Vec<(String, String)>,
-    /// The one revision that is spoken under this name, from now on.
+    /// Headers from the config file, expanded with the variables of the requesting process: the driver may have other
+    /// variables. Their values are secrets. Valid until the config changes.
+    #[serde(rename = "filled")]
+    pub config_headers: Vec<(String, String)>,
+    /// The only MCP revision to use under this name from now on.
     pub protocol: Option<String>,
 }
 
@@ -133,51 +135,51 @@ impl std::fmt::Debug for ServerRef {
         f.debug_struct("ServerRef")
             .field("name", &self.name)
             .field("headers", &self.headers.len())
-            .field("filled", &self.filled.len())
+            .field("config_headers", &self.config_headers.len())
             .finish_non_exhaustive()
     }
 }
 
-/// A call to start.
+/// A new call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NewCall {
-    /// Chosen by the asker, so that asking twice after a lost answer starts one task.
+    /// Chosen by the client, so that repeating the request after a lost response starts only one task.
     pub id: TaskId,
-    /// Where.
+    /// The server.
     pub server: ServerName,
-    /// What.
+    /// The tool.
     pub tool: String,
-    /// The text of a JSON object.
+    /// The arguments, as the text of a JSON object.
     pub arguments: String,
-    /// The user's name for it.
+    /// The user's name for the task.
     pub name: Option<String>,
     /// The user's tag.
     pub tag: Option<String>,
-    /// With this key, return the task that used it before instead of starting another.
+    /// The key of `--once`: if a task already used it, return that one instead of starting another.
     pub once: Option<String>,
-    /// The task that this one repeats.
+    /// The task this one repeats.
     pub origin: Option<TaskId>,
-    /// The server's id of a checkpoint that somebody else's call made: it is followed by the server's list, and called
-    /// only when the checkpoint rule says so.
-    #[serde(default)]
-    pub goes_on: Option<String>,
-    /// Refuse, with nothing sent, where leaving is known beforehand to end it (`--detach`).
+    /// The server's id of a checkpoint that another program's call made. longhaul follows it in the server's list and
+    /// calls the tool only if the checkpoint has stopped moving.
+    #[serde(default, rename = "goes_on")]
+    pub checkpoint: Option<String>,
+    /// Refuse the call if quitting is known to end it (`--detach`).
     pub must_survive: bool,
-    /// Send it even if its arguments are not what the tool's schema asks for.
+    /// Send it even if its arguments don't match the tool's schema.
     #[serde(default)]
     pub is_unchecked: bool,
-    /// Idle and hard limit.
+    /// Time limits.
     pub limits: Limits,
-    /// What becomes of the server's questions when nobody is asked.
+    /// How to handle the server's questions.
     #[serde(default)]
     pub on_input: OnInput,
-    /// The revision to make it in (`--protocol`).
+    /// The MCP revision to use (`--protocol`).
     #[serde(default)]
     pub protocol: Option<ProtocolVersion>,
 }
 
 impl NewCall {
-    /// A call with nothing said about it but what is called.
+    /// A call without any options.
     pub fn new(id: TaskId, server: ServerName, tool: String, arguments: String) -> Self {
         Self {
             id,
@@ -188,7 +190,7 @@ impl NewCall {
             tag: None,
             once: None,
             origin: None,
-            goes_on: None,
+            checkpoint: None,
             must_survive: false,
             is_unchecked: false,
             limits: Limits::default(),
@@ -198,136 +200,142 @@ impl NewCall {
     }
 }
 
-/// A checkpoint as its server lists it; every text is the server's and not yet sanitised.
+/// A checkpoint as its server lists it; no text is sanitized.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Checkpoint {
-    /// The server's id of it.
+    /// The server's id of the checkpoint.
     pub id: String,
-    /// The tool that works at it.
+    /// The tool that made it.
     pub tool: Option<String>,
-    /// The server's word for how it stands.
+    /// The server's status text.
     pub status: String,
-    /// How far it is, where the list says that in numbers.
+    /// Its progress, if the list has numbers.
     pub progress: Option<Progress>,
-    /// The arguments of its call as the text of a JSON object; most lists do not show them.
+    /// The arguments of its call as the text of a JSON object; most servers don't list them.
     pub arguments: Option<String>,
-    /// Whether there is something left to go on with.
+    /// Whether it can still be continued.
     pub is_unsettled: bool,
 }
 
-/// Limits of a task, both off by default.
+/// Time limits of a task; both are off by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Cancel after this long without anything new from the server.
+    /// Cancel after this long without activity.
     pub idle: Option<Duration>,
-    /// Cancel this long after the start.
+    /// Cancel after this total duration.
     pub hard: Option<Duration>,
 }
 
-/// What an ask led to.
+/// The result of a successful request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SessionResponse {
-    /// It is under way; what comes of it shows in the task.
+    /// Accepted; the outcome will show in the task.
     Accepted,
-    /// The intent of this task is on disk (or was already, for `--once`).
+    /// The task is saved (or existed already, with `--once`).
     Started(TaskId),
     /// The tools of a server.
     Tools(Vec<Tool>),
-    /// These were taken into the list.
+    /// The tasks that were imported.
     Adopted(Vec<TaskId>),
-    /// What the server's list of checkpoints shows.
+    /// The checkpoints that the server lists.
     Checkpoints(Vec<Checkpoint>),
-    /// A sign-in waits for somebody to open its page.
+    /// The sign-in page that the user has to open.
     SignIn(SignInPage),
-    /// It is done; what came of it, in words.
-    Told(String),
+    /// Done; the text is a message for the user.
+    #[serde(rename = "told")]
+    Done(String),
 }
 
-/// The page of a sign-in.
+/// A sign-in page.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SignInPage {
-    /// Its host, to be looked at before it is opened.
+    /// Its host, for the user to check before opening it.
     pub host: String,
-    /// Who else has a part in the sign-in, where that is not who has the page, as "for ISSUER".
-    #[serde(default)]
-    pub beside: Vec<String>,
+    /// Other parties of the sign-in than the page's host, such as "for ISSUER".
+    #[serde(default, rename = "beside")]
+    pub other_parties: Vec<String>,
     /// Its URL; http or https.
     pub url: String,
 }
 
-/// Why an ask was refused, in words that say what to do next.
+/// Why a request was refused, with a message that says what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case", tag = "because", content = "words")]
 pub enum RequestError {
-    /// It cannot be done; nothing was sent.
+    /// Invalid request; nothing was sent.
     #[error("{0}")]
     Usage(String),
-    /// It has settled, maybe in this moment; nothing was sent.
+    /// The task has already settled; nothing was sent.
     #[error("{0}")]
     Settled(String),
-    /// It would end work that is under way; it is done when it is asked for again with force.
+    /// It would end running work; sending it again with `is_forced` does it anyway.
     #[error("{0}")]
-    Costs(String),
+    #[serde(rename = "costs")]
+    WouldLoseWork(String),
     /// The server wants credentials.
     #[error("{0}")]
     NeedsLogin(String),
-    /// The server cannot be reached.
+    /// The server can't be reached.
     #[error("{0}")]
     Unreachable(String),
-    /// The session file cannot be written, so nothing new is started.
+    /// The session file can't be written, so nothing new is started.
     #[error("{0}")]
     CannotSave(String),
 }
 
 impl RequestError {
-    /// The same in other words.
+    /// The same error with a changed message.
     #[must_use]
     pub fn reworded(mut self, reword: impl FnOnce(&str) -> String) -> Self {
-        let (Self::Usage(words)
-        | Self::Settled(words)
-        | Self::Costs(words)
-        | Self::NeedsLogin(words)
-        | Self::Unreachable(words)
-        | Self::CannotSave(words)) = &mut self;
-        *words = reword(words);
+        let (Self::Usage(message)
+        | Self::Settled(message)
+        | Self::WouldLoseWork(message)
+        | Self::NeedsLogin(message)
+        | Self::Unreachable(message)
+        | Self::CannotSave(message)) = &mut self;
+        *message = reword(message);
         self
     }
 }
 
-/// What the engine tells its user interfaces.
+/// What the engine reports to its clients.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SessionEvent {
-    /// The newest picture of a task.
+    /// A snapshot of a task.
     Task(Arc<TaskView>),
-    /// A task is gone for good.
+    /// A task was deleted.
     Erased(TaskId),
-    /// The newest picture of a server.
+    /// A snapshot of a server.
     Server(Arc<ServerView>),
-    /// The one answer to an ask.
-    Answer {
-        /// Which.
-        ask: SessionRequestId,
-        /// How it went.
+    /// The only response to a request.
+    #[serde(rename = "answer")]
+    Response {
+        /// The request that it belongs to.
+        #[serde(rename = "ask")]
+        request: SessionRequestId,
+        /// How the request went.
         outcome: Result<SessionResponse, RequestError>,
     },
-    /// Something that longhaul did or has to say.
+    /// A message for the user.
     Notice(Notice),
-    /// Who drives: this process, or the one with this id.
+    /// The session has a new driver.
     Driver {
         /// Its process id.
         pid: u32,
-        /// Whether it is this process.
+        /// Whether that is this process.
         is_us: bool,
     },
-    /// Whoever drove is gone, and nobody has taken over yet.
+    /// The driver is gone, and no other process has taken over yet.
     Undriven,
-    /// The session cannot be used at all, now.
-    Trouble {
-        /// In words that say what to do next.
-        words: String,
-        /// The code of [`exit`](super::exit) that a headless command ends with.
+    /// The session can't be used at the moment.
+    #[serde(rename = "trouble")]
+    Failed {
+        /// What happened and what to do next.
+        #[serde(rename = "words")]
+        message: String,
+        /// The [exit code](super::exit) for a headless command.
         exit: u8,
     },
 }
@@ -335,21 +343,21 @@ pub enum SessionEvent {
 /// A line of the messages tab.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notice {
-    /// When.
+    /// When it was made.
     pub at: Wall,
-    /// How loud.
+    /// Its severity.
     pub level: NoticeLevel,
-    /// In words; sanitised.
+    /// The message; sanitized.
     pub text: String,
 }
 
-/// How loud a [`Notice`] is.
+/// The severity of a [`Notice`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NoticeLevel {
-    /// Good to know.
+    /// For information.
     Info,
-    /// Something is not as it should be.
+    /// A problem that doesn't stop longhaul from working.
     Warning,
     /// Something failed.
     Error,

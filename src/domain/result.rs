@@ -1,8 +1,8 @@
-//! The content blocks of a result (CallToolResult): what each is, in the words of a person, and its bytes.
+//! The content blocks of a result (CallToolResult): their descriptions, their bytes, and which of them another program
+//! may open.
 //!
-//! Owns what is said of a picture, a sound, a resource or a link, and which of them may be opened by another program.
-//! Must not know of files or screens. Invariant: a type that a server names is believed only where the bytes begin as
-//! that type does.
+//! Must not know of files or screens. Invariant: a media type from the server is trusted only if the bytes begin with
+//! the signature of that type.
 
 use std::borrow::Cow;
 
@@ -11,64 +11,64 @@ use serde_json::{Value, value::RawValue};
 
 use super::{base64, text};
 
-/// Bytes looked at for the size of a picture; a camera writes this much before it.
+/// Base64 characters decoded to find the size of an image: camera metadata before it can be this long.
 const HEAD: usize = 256 * 1024;
 
-/// One block.
+/// One content block.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Block<'v> {
+pub enum ContentBlock<'v> {
     /// Text, as the server sent it.
     Text {
         /// The text.
-        words: &'v str,
-        /// Its type, where the server names one.
+        text: &'v str,
+        /// Its media type; empty if the server names none.
         mime: &'v str,
-        /// What it is the text of, where it is that of a resource.
+        /// The URI of the resource it belongs to; else empty.
         uri: &'v str,
     },
-    /// A picture, a sound or other bytes.
+    /// An image, audio or other binary data.
     Media(Media<'v>),
-    /// Something to be found elsewhere.
+    /// A link to a resource.
     Link(ResourceLink<'v>),
     /// Anything else.
     Other(&'v Value),
 }
 
-/// A picture, a sound or other bytes.
+/// An image, audio or other binary data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Media<'v> {
     /// `image`, `audio` or `resource`.
     pub kind: &'v str,
-    /// Its type as the server names it; empty if it does not.
+    /// Its media type; empty if the server names none.
     pub mime: &'v str,
-    /// What it is the content of, where it is that of a resource.
+    /// The URI of the resource it belongs to; else empty.
     pub uri: &'v str,
-    /// In Base64.
+    /// The data in base64.
     data: &'v str,
 }
 
-/// A resource that a server names.
+/// A link to a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResourceLink<'v> {
-    /// Where it is.
+    /// Its URI.
     pub uri: &'v str,
     /// Its name.
     pub name: &'v str,
-    /// Its title for people.
+    /// Its display title.
     pub title: &'v str,
-    /// Its type.
+    /// Its media type.
     pub mime: &'v str,
-    /// Its size in bytes, where the server tells it.
+    /// Its size in bytes, if the server gives it.
     pub size: Option<u64>,
 }
 
-impl<'v> Block<'v> {
-    /// Reads one element of `content`, of whatever shape (MCP 2025-11-25, server/tools).
-    pub fn of(block: &'v Value) -> Self {
+impl<'v> ContentBlock<'v> {
+    /// Parses one element of `content`; never fails (MCP 2025-11-25, server/tools).
+    pub fn parse(block: &'v Value) -> Self {
         let field = |key: &str| string_field(block, key);
         match field("type") {
             "text" => Self::Text {
-                words: field("text"),
+                text: field("text"),
                 mime: field("mimeType"),
                 uri: "",
             },
@@ -89,7 +89,7 @@ impl<'v> Block<'v> {
                 let inner = block.get("resource").unwrap_or(&Value::Null);
                 let (mime, uri) = (string_field(inner, "mimeType"), string_field(inner, "uri"));
                 match (inner.get("text"), inner.get("blob")) {
-                    (Some(Value::String(words)), _) => Self::Text { words, mime, uri },
+                    (Some(Value::String(text)), _) => Self::Text { text, mime, uri },
                     (None, Some(Value::String(data))) => Self::Media(Media {
                         kind,
                         mime,
@@ -103,18 +103,18 @@ impl<'v> Block<'v> {
         }
     }
 
-    /// In clean words what it is.
+    /// A one-line description; sanitized.
     pub fn message(&self) -> String {
         match self {
-            Self::Text { words, mime, uri } => {
+            Self::Text { text, mime, uri } => {
                 let mime = if mime.is_empty() { "text" } else { mime };
-                listed(&[uri, mime, &bytes(words.len())])
+                listed(&[uri, mime, &bytes(text.len())])
             }
             Self::Media(media) => media.message(),
             Self::Link(link) => link.message(),
             Self::Other(block) => {
                 let kind = match string_field(block, "type") {
-                    "" => "of no kind",
+                    "" => "unknown type",
                     kind => kind,
                 };
                 listed(&[kind, &bytes(block.to_string().len())])
@@ -122,32 +122,32 @@ impl<'v> Block<'v> {
         }
     }
 
-    /// Its bytes, as a file has them.
+    /// Its bytes, to be saved to a file.
     ///
     /// # Errors
-    /// There are none, or they cannot be read; in words.
+    /// A message if it has none or its data is invalid.
     pub fn contents(&self) -> Result<Cow<'v, [u8]>, String> {
         match self {
-            Self::Text { words, .. } => Ok(Cow::Borrowed(words.as_bytes())),
+            Self::Text { text, .. } => Ok(Cow::Borrowed(text.as_bytes())),
             Self::Media(media) => media.bytes().map(Cow::Owned),
-            Self::Link(_) => Err("it is a link; what it names is not in the result".to_owned()),
+            Self::Link(_) => Err("this is a link; its content is not in the result".to_owned()),
             Self::Other(block) => Ok(Cow::Owned(block.to_string().into_bytes())),
         }
     }
 
-    /// The ending of a file that it is saved to.
+    /// The file extension for saving it.
     pub fn extension(&self) -> &'static str {
         match self {
             Self::Text { mime, .. } if is_markdown_type(mime) => "md",
             Self::Text { .. } => "txt",
-            Self::Media(media) => media.form().map_or("bin", |form| form.extension),
+            Self::Media(media) => media.file_type().map_or("bin", |it| it.extension),
             Self::Link(_) | Self::Other(_) => "json",
         }
     }
 }
 
-/// One element of `content` of the JSON text of a result; only this one is taken apart.
-pub fn element(result: &str, number: usize) -> Option<Value> {
+/// The element of `content` at `index` in the JSON of a result; parses only that one.
+pub fn content_element(result: &str, index: usize) -> Option<Value> {
     #[derive(Deserialize)]
     struct Content<'j> {
         #[serde(borrow)]
@@ -155,10 +155,10 @@ pub fn element(result: &str, number: usize) -> Option<Value> {
     }
 
     let content = serde_json::from_str::<Content<'_>>(result).ok()?.content;
-    serde_json::from_str(content.get(number)?.get()).ok()
+    serde_json::from_str(content.get(index)?.get()).ok()
 }
 
-/// Whether a type is that of Markdown.
+/// Whether this is the media type of Markdown.
 pub fn is_markdown_type(mime: &str) -> bool {
     let (kind, _) = mime.split_once(';').unwrap_or((mime, ""));
     matches!(
@@ -168,7 +168,7 @@ pub fn is_markdown_type(mime: &str) -> bool {
 }
 
 impl Media<'_> {
-    /// How many bytes it has.
+    /// Its size in bytes.
     pub fn size(&self) -> u64 {
         let letters = self.data.trim_end_matches('=').len();
         u64::try_from(letters / 4 * 3 + letters % 4 * 3 / 4).unwrap_or(u64::MAX)
@@ -177,61 +177,61 @@ impl Media<'_> {
     /// Its bytes.
     ///
     /// # Errors
-    /// They are no Base64; in words.
+    /// A message if the data isn't valid base64.
     pub fn bytes(&self) -> Result<Vec<u8>, String> {
-        base64::read_base64(self.data).ok_or_else(|| "its data is no Base64".to_owned())
+        base64::decode_base64(self.data).ok_or_else(|| "its data is not valid base64".to_owned())
     }
 
-    /// Columns and rows of a picture, where its first bytes tell them.
+    /// Width and height of an image in pixels, if its first bytes contain them.
     pub fn dimensions(&self) -> Option<(u32, u32)> {
         let head = self.data.get(..HEAD.min(self.data.len()))?;
         let whole = head.len() / 4 * 4;
-        dimensions(&base64::read_base64(head.get(..whole)?)?)
+        dimensions(&base64::decode_base64(head.get(..whole)?)?)
     }
 
-    /// In clean words what it is: its type, its size, the size of its picture.
+    /// A one-line description: type, size in bytes, and image size; sanitized.
     pub fn message(&self) -> String {
-        // The type names the kind.
+        // The media type already includes the kind.
         let mime = if self.mime.is_empty() {
             self.kind
         } else {
             self.mime
         };
         let size = text::bytes(self.size());
-        let picture = self
+        let dimensions = self
             .dimensions()
-            .map_or(String::new(), |(columns, rows)| format!("{columns}x{rows}"));
-        listed(&[self.uri, mime, &size, &picture])
+            .map_or(String::new(), |(width, height)| format!("{width}x{height}"));
+        listed(&[self.uri, mime, &size, &dimensions])
     }
 
-    /// What it may be opened as.
-    fn form(&self) -> Option<&'static Form> {
+    /// Its entry in the list of types that may be opened.
+    fn file_type(&self) -> Option<&'static FileType> {
         let (kind, _) = self.mime.split_once(';').unwrap_or((self.mime, ""));
         let kind = kind.trim().to_ascii_lowercase();
-        FORMS.iter().find(|form| form.mime == kind)
+        FILE_TYPES.iter().find(|it| it.mime == kind)
     }
 
-    /// The ending of the file that another program is given: of a type that only shows or plays, and of bytes that are of
-    /// that type.
+    /// The extension of the file that is handed to another program. Only for images and audio whose bytes match their
+    /// type.
     ///
     /// # Errors
-    /// It is not given to any; in words.
+    /// A message that says why it isn't opened.
     pub fn opens_as(&self) -> Result<&'static str, String> {
-        let form = self
-            .form()
-            .ok_or("only pictures and sounds of common types are opened; save it instead")?;
+        let file_type = self
+            .file_type()
+            .ok_or("only common image and audio types can be opened; save it instead")?;
         let head = self.data.get(..64.min(self.data.len() / 4 * 4));
-        let head = head.and_then(base64::read_base64);
-        if head.is_some_and(|head| (form.begins)(&head)) {
-            Ok(form.extension)
+        let head = head.and_then(base64::decode_base64);
+        if head.is_some_and(|head| (file_type.matches)(&head)) {
+            Ok(file_type.extension)
         } else {
-            Err(format!("its bytes are not those of {}", form.mime))
+            Err(format!("its data is not {}", file_type.mime))
         }
     }
 }
 
 impl ResourceLink<'_> {
-    /// In clean words what it is: a line.
+    /// A one-line description; sanitized.
     pub fn message(&self) -> String {
         let name = if self.title.is_empty() {
             self.name
@@ -243,12 +243,12 @@ impl ResourceLink<'_> {
     }
 }
 
-/// What is there of these, behind each other.
-fn listed(words: &[&str]) -> String {
-    let clean: Vec<_> = words
+/// The sanitized non-empty parts, separated by commas.
+fn listed(parts: &[&str]) -> String {
+    let clean: Vec<_> = parts
         .iter()
-        .map(|words| text::clean_line(words.trim()))
-        .filter(|words| !words.is_empty())
+        .map(|part| text::clean_line(part.trim()))
+        .filter(|part| !part.is_empty())
         .collect();
     clean.join(", ")
 }
@@ -261,57 +261,57 @@ fn bytes(count: usize) -> String {
     text::bytes(u64::try_from(count).unwrap_or(u64::MAX))
 }
 
-/// A type that another program may be given: nothing that can hold a program or ask for a page.
-struct Form {
+/// A type that another program may open: nothing that can contain code or load a page.
+struct FileType {
     mime: &'static str,
     extension: &'static str,
-    /// Whether bytes begin as those of this type do: some programs go by them and not by the name.
-    begins: fn(&[u8]) -> bool,
+    /// Whether the first bytes are those of this type: some programs trust them rather than the extension.
+    matches: fn(&[u8]) -> bool,
 }
 
-const FORMS: &[Form] = &[
-    Form {
+const FILE_TYPES: &[FileType] = &[
+    FileType {
         mime: "image/png",
         extension: "png",
-        begins: |bytes| bytes.starts_with(b"\x89PNG\r\n\x1a\n"),
+        matches: |bytes| bytes.starts_with(b"\x89PNG\r\n\x1a\n"),
     },
-    Form {
+    FileType {
         mime: "image/jpeg",
         extension: "jpg",
-        begins: |bytes| bytes.starts_with(&[0xff, 0xd8, 0xff]),
+        matches: |bytes| bytes.starts_with(&[0xff, 0xd8, 0xff]),
     },
-    Form {
+    FileType {
         mime: "image/gif",
         extension: "gif",
-        begins: |bytes| bytes.starts_with(b"GIF87a") || bytes.starts_with(b"GIF89a"),
+        matches: |bytes| bytes.starts_with(b"GIF87a") || bytes.starts_with(b"GIF89a"),
     },
-    Form {
+    FileType {
         mime: "image/webp",
         extension: "webp",
-        begins: |bytes| is_riff(bytes, *b"WEBP"),
+        matches: |bytes| is_riff(bytes, *b"WEBP"),
     },
-    Form {
+    FileType {
         mime: "audio/wav",
         extension: "wav",
-        begins: |bytes| is_riff(bytes, *b"WAVE"),
+        matches: |bytes| is_riff(bytes, *b"WAVE"),
     },
-    Form {
+    FileType {
         mime: "audio/mpeg",
         extension: "mp3",
-        begins: |bytes| {
+        matches: |bytes| {
             bytes.starts_with(b"ID3")
                 || matches!(bytes, [0xff, second, ..] if second & 0xe0 == 0xe0)
         },
     },
-    Form {
+    FileType {
         mime: "audio/ogg",
         extension: "ogg",
-        begins: |bytes| bytes.starts_with(b"OggS"),
+        matches: |bytes| bytes.starts_with(b"OggS"),
     },
-    Form {
+    FileType {
         mime: "audio/flac",
         extension: "flac",
-        begins: |bytes| bytes.starts_with(b"fLaC"),
+        matches: |bytes| bytes.starts_with(b"fLaC"),
     },
 ];
 
@@ -319,7 +319,7 @@ fn is_riff(bytes: &[u8], kind: [u8; 4]) -> bool {
     bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(&kind)
 }
 
-/// Columns and rows of a picture by its first bytes: PNG, GIF or JPEG.
+/// Width and height of a PNG, GIF or JPEG image in pixels.
 fn dimensions(bytes: &[u8]) -> Option<(u32, u32)> {
     let four = |at: usize| Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
     let two = |at: usize| Some(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?));
@@ -327,13 +327,13 @@ fn dimensions(bytes: &[u8]) -> Option<(u32, u32)> {
         return Some((four(16)?, four(20)?));
     }
     if bytes.starts_with(b"GIF8") {
-        // Low byte first.
+        // GIF is little-endian.
         return Some((two(6)?.swap_bytes().into(), two(8)?.swap_bytes().into()));
     }
     if !bytes.starts_with(&[0xff, 0xd8]) {
         return None;
     }
-    // A row of parts, each with its length; one of them is the frame.
+    // JPEG is a list of segments with their lengths; one of them is the frame header.
     let mut at = 2;
     loop {
         match (bytes.get(at)?, bytes.get(at + 1)?) {
@@ -361,17 +361,17 @@ mod tests {
     }
 
     fn media(block: &Value) -> Media<'_> {
-        match Block::of(block) {
-            Block::Media(media) => media,
+        match ContentBlock::parse(block) {
+            ContentBlock::Media(media) => media,
             other => panic!("{other:?}"),
         }
     }
 
     #[test]
-    fn a_picture_tells_its_type_size_and_measure() {
+    fn describes_images_by_type_and_size() {
         let gif = b"GIF89a\x2c\x01\x0a\x00rest";
         let jpeg = b"\xff\xd8\xff\xe0\0\x04ab\xff\xff\xc2\0\x11\x08\0\x50\0\xa0rest";
-        for (mime, bytes, said) in [
+        for (mime, bytes, message) in [
             ("image/png", PNG, "image/png, 25 B, 640x480"),
             ("image/gif", gif, "image/gif, 14 B, 300x10"),
             ("image/jpeg", jpeg, "image/jpeg, 22 B, 160x80"),
@@ -379,10 +379,10 @@ mod tests {
             ("image/\u{1b}[2J", b"", "image/\u{fffd}[2J, 0 B"),
         ] {
             let block = image(mime, bytes);
-            assert_eq!(Block::of(&block).message(), said);
+            assert_eq!(ContentBlock::parse(&block).message(), message);
             assert_eq!(media(&block).bytes().unwrap(), bytes);
         }
-        // A part whose length leads nowhere.
+        // Invalid segment lengths and cut files.
         for bytes in [
             &b"\xff\xd8\xff\xe0\xff\xff"[..],
             b"\xff\xd8\xff\xe0\0\0",
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_shows_or_plays_is_opened_and_only_if_its_bytes_are_of_that_type() {
+    fn opens_only_images_and_audio_with_matching_bytes() {
         let opens = |mime: &str, bytes: &[u8]| media(&image(mime, bytes)).opens_as();
         assert_eq!(opens("image/png", PNG), Ok("png"));
         assert_eq!(opens("IMAGE/PNG; x=y", PNG), Ok("png"));
@@ -416,33 +416,33 @@ mod tests {
     }
 
     #[test]
-    fn other_blocks_tell_what_they_are_and_have_their_bytes() {
+    fn describes_and_returns_other_blocks() {
         let link = json!({"type": "resource_link", "uri": "https://a.example/x", "name": "x",
             "title": "The \u{202e}file", "mimeType": "text/csv", "size": 12_345});
-        let Block::Link(read) = Block::of(&link) else {
+        let ContentBlock::Link(read) = ContentBlock::parse(&link) else {
             panic!();
         };
         assert_eq!(
             read.message(),
             "link https://a.example/x, The \u{fffd}file, text/csv, 12.3 kB"
         );
-        assert!(Block::of(&link).contents().is_err());
+        assert!(ContentBlock::parse(&link).contents().is_err());
         let blob = json!({"type": "resource", "resource": {"uri": "file:///a", "blob": "AAEC", "mimeType": "a/b"}});
-        assert_eq!(Block::of(&blob).message(), "file:///a, a/b, 3 B");
-        assert_eq!(*Block::of(&blob).contents().unwrap(), [0, 1, 2]);
+        assert_eq!(ContentBlock::parse(&blob).message(), "file:///a, a/b, 3 B");
+        assert_eq!(*ContentBlock::parse(&blob).contents().unwrap(), [0, 1, 2]);
         let text = json!({"type": "resource", "resource": {"uri": "file:///a.md", "text": "# A", "mimeType": "text/markdown"}});
-        assert_eq!(Block::of(&text).extension(), "md");
-        assert_eq!(*Block::of(&text).contents().unwrap(), *b"# A");
+        assert_eq!(ContentBlock::parse(&text).extension(), "md");
+        assert_eq!(*ContentBlock::parse(&text).contents().unwrap(), *b"# A");
         let bad = json!({"type": "audio", "data": "!!!!"});
-        assert!(Block::of(&bad).contents().is_err());
+        assert!(ContentBlock::parse(&bad).contents().is_err());
         for odd in [
             json!(3),
             json!({}),
             json!({"type": "resource"}),
             json!({"type": "resource", "resource": {"text": 3}}),
         ] {
-            assert!(matches!(Block::of(&odd), Block::Other(_)));
-            assert!(Block::of(&odd).contents().is_ok());
+            assert!(matches!(ContentBlock::parse(&odd), ContentBlock::Other(_)));
+            assert!(ContentBlock::parse(&odd).contents().is_ok());
         }
     }
 }

@@ -1,105 +1,105 @@
-//! Arguments against the whole schema of a tool, before they are sent.
+//! Validates arguments against a tool's whole JSON schema before they are sent.
 //!
-//! The checking itself is the work of a crate. Here is what has to stand around it where the schema is a stranger's: it
-//! must not loop, blow up or reach out of its document, and what it finds is said in our own words. A schema that cannot
-//! be used prevents no call; it is said that nothing was checked.
+//! The `jsonschema` crate does the validation. This module protects it from untrusted schemas, which must not loop, use
+//! up time or memory, or load other documents, and it writes the error messages. Calls are still allowed if the schema
+//! is unusable; the user is told that nothing was checked.
 
 use core::fmt;
 
 use jsonschema::{
-    Draft, JsonType, PatternOptions, ValidationError, Validator,
+    Draft, JsonType, PatternOptions, ValidationError as SchemaError, Validator,
     error::{TypeKind, ValidationErrorKind as Kind},
 };
 use serde_json::{Map, Value};
 
 use super::{argument::TextFormat, text};
 
-/// A step from arguments to a value in them.
+/// One segment of a path into the arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Step {
-    /// Into an object.
+pub enum PathSegment {
+    /// A member of an object.
     Key(String),
-    /// Into a list.
-    Place(usize),
+    /// An item of a list, from 0.
+    Index(usize),
 }
 
-/// A path as people write it: `address.lines[0]`; not sanitised.
-pub fn path_text(path: &[Step]) -> String {
+/// The path as text, such as `address.lines[0]`; not sanitized.
+pub fn path_label(path: &[PathSegment]) -> String {
     let mut line = String::new();
-    for step in path {
-        match step {
-            Step::Key(key) if line.is_empty() => line.push_str(key),
-            Step::Key(key) => {
+    for segment in path {
+        match segment {
+            PathSegment::Key(key) if line.is_empty() => line.push_str(key),
+            PathSegment::Key(key) => {
                 line.push('.');
                 line.push_str(key);
             }
-            Step::Place(place) => line.extend(["[", &place.to_string(), "]"]),
+            PathSegment::Index(index) => line.extend(["[", &index.to_string(), "]"]),
         }
     }
     line
 }
 
-/// One thing that is wrong with arguments.
+/// One error in the arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Complaint {
-    /// Where; nothing for the arguments as a whole.
-    pub path: Vec<Step>,
-    /// What, in words that go on after the path.
-    pub words: String,
+pub struct ValidationError {
+    /// Where it is; empty for the arguments as a whole.
+    pub path: Vec<PathSegment>,
+    /// The error, as a phrase that continues the path: `must be a number`.
+    pub message: String,
 }
 
-impl Complaint {
-    pub(super) fn of(name: &str, words: impl Into<String>) -> Self {
+impl ValidationError {
+    pub(super) fn of_argument(name: &str, message: impl Into<String>) -> Self {
         Self {
-            path: vec![Step::Key(name.to_owned())],
-            words: words.into(),
+            path: vec![PathSegment::Key(name.to_owned())],
+            message: message.into(),
         }
     }
 }
 
-impl fmt::Display for Complaint {
+impl fmt::Display for ValidationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.path.is_empty() {
-            return write!(f, "the arguments {}", self.words);
+            return write!(f, "the arguments {}", self.message);
         }
-        write!(f, "{} {}", path_text(&self.path), self.words)
+        write!(f, "{} {}", path_label(&self.path), self.message)
     }
 }
 
-/// What came of checking arguments.
+/// The result of checking arguments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Checked {
-    /// What is wrong with them; empty where nothing is seen to be.
-    pub complaints: Vec<Complaint>,
-    /// Why the schema could not be used for all of it, so that the server is the first to look.
+pub struct ArgumentCheck {
+    /// The errors found.
+    pub errors: Vec<ValidationError>,
+    /// Why the schema couldn't be used; then only basic checks were made.
     pub unusable: Option<String>,
 }
 
-/// Steps of one check, each a part of the schema that meets a part of the arguments; an honest check takes dozens.
+/// Steps of one check, each applying a part of the schema to a part of the arguments; real checks take dozens.
 const STEPS: usize = 20_000;
-/// Deeper than this is a loop, or meant to exhaust the stack.
+/// Maximum depth; a deeper schema is a loop or an attack on the stack.
 const DEPTH: usize = 96;
-/// Parts of a schema, of whatever kind.
+/// Maximum number of JSON values in a schema.
 const PARTS: usize = 20_000;
-/// Bytes that a pattern may take once it is compiled.
+/// Maximum size of a compiled pattern in bytes.
 const PATTERN_BYTES: usize = 256 * 1024;
-/// Patterns that are compiled; with more of them none is.
+/// Maximum number of patterns; if a schema has more, none is compiled.
 const PATTERNS: usize = 64;
-/// Complaints that are said at once; more help nobody.
-const MOST: usize = 20;
-/// Choices named in a complaint.
-const NAMED: usize = 12;
+/// Maximum number of errors reported at once.
+const MAX_ERRORS: usize = 20;
+/// Choices listed in an error message.
+const CHOICES_LISTED: usize = 12;
 
-/// Checks arguments against a schema: what is wrong, or why the schema cannot be used.
-pub(super) fn check(schema: &str, arguments: &Value) -> Result<Vec<Complaint>, String> {
+/// Checks arguments against a schema. The error says why the schema is unusable.
+pub(super) fn check(schema: &str, arguments: &Value) -> Result<Vec<ValidationError>, String> {
     // Parsing bounds the depth of what follows.
-    let mut schema: Value =
-        serde_json::from_str(schema).map_err(|_| "it is not valid JSON, or too deep".to_owned())?;
+    let mut schema: Value = serde_json::from_str(schema)
+        .map_err(|_| "it is not valid JSON or nested too deeply".to_owned())?;
     let Some(root) = schema.as_object_mut() else {
-        return Err("it is no object".to_owned());
+        return Err("it is not an object".to_owned());
     };
     let draft = draft(root);
-    // References are looked up within the document, whatever it calls itself.
+    // Without an id, all references are resolved within the document.
     root.remove("$id");
     root.remove("$schema");
     let mut parts = Parts::default();
@@ -108,21 +108,21 @@ pub(super) fn check(schema: &str, arguments: &Value) -> Result<Vec<Complaint>, S
         root: &schema,
         left: STEPS,
     }
-    .meet(&schema, arguments, 0)?;
+    .visit(&schema, arguments, 0)?;
     let validator = match build(&schema, draft, parts.patterns <= PATTERNS) {
         Err(_) if parts.patterns > 0 => build(&schema, draft, false),
         other => other,
     }?;
     let mut found = Vec::new();
-    for error in validator.iter_errors(arguments).take(MOST) {
-        tell(&error, 0, &mut found);
+    for error in validator.iter_errors(arguments).take(MAX_ERRORS) {
+        describe(&error, 0, &mut found);
     }
     found.dedup();
-    found.truncate(MOST);
+    found.truncate(MAX_ERRORS);
     Ok(found)
 }
 
-/// The dialect that a schema says it is in; MCP's own where it says nothing (MCP 2025-11-25, basic, JSON Schema usage).
+/// The schema's dialect; by default 2020-12 (MCP 2025-11-25, basic, JSON Schema usage).
 fn draft(root: &Map<String, Value>) -> Draft {
     let named = root.get("$schema").and_then(Value::as_str).unwrap_or("");
     match named {
@@ -144,7 +144,7 @@ fn build(schema: &Value, draft: Draft, has_patterns: bool) -> Result<Validator, 
         without = copy;
         &without
     };
-    // The linear engine: a pattern must not be able to hold up the screen.
+    // The linear-time regex engine, so that a pattern can't block the screen.
     let patterns = PatternOptions::regex()
         .size_limit(PATTERN_BYTES)
         .dfa_size_limit(PATTERN_BYTES);
@@ -155,13 +155,13 @@ fn build(schema: &Value, draft: Draft, has_patterns: bool) -> Result<Validator, 
         .with_pattern_options(patterns)
         .build(schema)
         .map_err(|error| {
-            let words = error.to_string();
-            let words = text::clean_line(&words);
-            text::truncate(&words, 120).into_owned()
+            let message = error.to_string();
+            let message = text::clean_line(&message);
+            text::truncate(&message, 120).into_owned()
         })
 }
 
-/// Takes out what needs a pattern, and what would then refuse what the pattern allows.
+/// Removes patterns, and keywords that would then refuse values that a pattern allowed.
 fn strip_patterns(schema: &mut Value) {
     match schema {
         Value::Array(items) => items.iter_mut().for_each(strip_patterns),
@@ -187,7 +187,7 @@ fn strip_patterns(schema: &mut Value) {
     }
 }
 
-/// What a schema is made of.
+/// Counts of the values in a schema.
 #[derive(Default)]
 struct Parts {
     all: usize,
@@ -195,7 +195,7 @@ struct Parts {
 }
 
 impl Parts {
-    /// Refuses what is too large, and what the walk below could not follow as the crate does.
+    /// Refuses schemas that are too large, and features that [`Walk`] doesn't follow exactly like the crate.
     fn count(&mut self, schema: &Value, is_root: bool) -> Result<(), String> {
         self.all += 1;
         if self.all > PARTS {
@@ -211,21 +211,21 @@ impl Parts {
                         ("$ref", Value::String(to)) if to != "#" && !to.starts_with("#/") => {
                             return Err("it refers to another document".to_owned());
                         }
-                        // How an escaped reference is read is nothing to differ about with the crate.
+                        // The crate might decode it in another way than `Walk`.
                         ("$ref", Value::String(to)) if to.contains('%') => {
-                            return Err("it refers to something with an escaped name".to_owned());
+                            return Err("it has a reference with an escaped name".to_owned());
                         }
                         (
                             "$id" | "$anchor" | "$dynamicAnchor" | "$dynamicRef" | "$recursiveRef",
                             Value::String(_),
                         ) => return Err(format!("it uses {key}")),
-                        // What old dialects called `$id`; at the top it is a name and nothing else.
+                        // The old name of `$id`; harmless at the top level.
                         ("id", Value::String(_)) if !is_root => {
-                            return Err("it has documents of its own within".to_owned());
+                            return Err("it contains embedded schemas with their own id".to_owned());
                         }
                         _ => {}
                     }
-                    // Also what is data at its place: a property can have the name of a keyword, and be referred to.
+                    // Not only keywords: a property can have the name of a keyword and be the target of a reference.
                     self.count(inner, false)?;
                 }
                 Ok(())
@@ -235,14 +235,14 @@ impl Parts {
     }
 }
 
-/// Goes the way that a check takes at most, only counting: a schema can ask for more steps than there are atoms.
+/// Counts the most steps that a check can take: nested references can multiply them beyond any limit.
 struct Walk<'s> {
     root: &'s Value,
     left: usize,
 }
 
 impl Walk<'_> {
-    fn meet(&mut self, schema: &Value, value: &Value, depth: usize) -> Result<(), String> {
+    fn visit(&mut self, schema: &Value, value: &Value, depth: usize) -> Result<(), String> {
         self.left = self
             .left
             .checked_sub(1)
@@ -258,48 +258,48 @@ impl Walk<'_> {
             match (key.as_str(), inner) {
                 ("$ref", Value::String(to)) => {
                     let target = self.root.pointer(to.strip_prefix('#').unwrap_or(to));
-                    let target = target.ok_or("it refers to what it has not")?;
-                    self.meet(target, value, depth)?;
+                    let target = target.ok_or("it has a reference to a missing part")?;
+                    self.visit(target, value, depth)?;
                 }
                 ("allOf" | "anyOf" | "oneOf", Value::Array(all)) => {
                     for one in all {
-                        self.meet(one, value, depth)?;
+                        self.visit(one, value, depth)?;
                     }
                 }
-                ("not" | "if" | "then" | "else", _) => self.meet(inner, value, depth)?,
+                ("not" | "if" | "then" | "else", _) => self.visit(inner, value, depth)?,
                 ("dependentSchemas" | "dependencies", Value::Object(all)) => {
                     for one in all.values() {
-                        self.meet(one, value, depth)?;
+                        self.visit(one, value, depth)?;
                     }
                 }
                 ("properties", Value::Object(all)) => {
                     for (name, one) in all {
                         if let Some(child) = value.get(name) {
-                            self.meet(one, child, depth)?;
+                            self.visit(one, child, depth)?;
                         }
                     }
                 }
                 ("patternProperties", Value::Object(all)) => {
                     for one in all.values() {
-                        self.meet_members(one, value, depth)?;
+                        self.visit_members(one, value, depth)?;
                     }
                 }
                 ("additionalProperties" | "unevaluatedProperties", _) => {
-                    self.meet_members(inner, value, depth)?;
+                    self.visit_members(inner, value, depth)?;
                 }
                 ("propertyNames", _) => {
                     for _ in value.as_object().into_iter().flatten() {
-                        self.meet(inner, &Value::Null, depth)?;
+                        self.visit(inner, &Value::Null, depth)?;
                     }
                 }
                 ("prefixItems" | "items", Value::Array(all)) => {
                     for (one, child) in all.iter().zip(value.as_array().into_iter().flatten()) {
-                        self.meet(one, child, depth)?;
+                        self.visit(one, child, depth)?;
                     }
                 }
                 ("items" | "additionalItems" | "unevaluatedItems" | "contains", _) => {
                     for child in value.as_array().into_iter().flatten() {
-                        self.meet(inner, child, depth)?;
+                        self.visit(inner, child, depth)?;
                     }
                 }
                 _ => {}
@@ -308,64 +308,64 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn meet_members(&mut self, schema: &Value, value: &Value, depth: usize) -> Result<(), String> {
+    fn visit_members(&mut self, schema: &Value, value: &Value, depth: usize) -> Result<(), String> {
         for child in value.as_object().into_iter().flat_map(Map::values) {
-            self.meet(schema, child, depth)?;
+            self.visit(schema, child, depth)?;
         }
         Ok(())
     }
 }
 
-/// How deep alternatives are looked into for what was meant.
-const WITHIN: usize = 3;
+/// How deep nested alternatives are searched for the best error.
+const ALTERNATIVE_DEPTH: usize = 3;
 
-/// Says an error in our own words; nothing of the crate's, which quotes whole values.
-fn tell(error: &ValidationError<'_>, within: usize, found: &mut Vec<Complaint>) {
-    let path = steps(error);
-    let mut say = |path: &[Step], words: String| {
-        found.push(Complaint {
+/// Turns an error into our own messages; the crate's messages quote whole values.
+fn describe(error: &SchemaError<'_>, depth: usize, found: &mut Vec<ValidationError>) {
+    let path = path_of(error);
+    let mut report = |path: &[PathSegment], message: String| {
+        found.push(ValidationError {
             path: path.to_vec(),
-            words,
+            message,
         });
     };
-    let beneath = |name: &str| {
+    let member = |name: &str| {
         let mut path = path.clone();
-        path.push(Step::Key(name.to_owned()));
+        path.push(PathSegment::Key(name.to_owned()));
         path
     };
-    let words = match error.kind() {
+    let message = match error.kind() {
         Kind::Required { property } => {
-            return say(
-                &beneath(property.as_str().unwrap_or_default()),
+            return report(
+                &member(property.as_str().unwrap_or_default()),
                 "is missing".to_owned(),
             );
         }
         Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
-            for name in unexpected.iter().take(NAMED) {
-                let of_what = if path.is_empty() {
+            for name in unexpected.iter().take(CHOICES_LISTED) {
+                let message = if path.is_empty() {
                     "is not an argument of this tool".to_owned()
                 } else {
-                    format!("is not asked for in {}", path_text(&path))
+                    format!("is not a member of {}", path_label(&path))
                 };
-                say(&beneath(name), of_what);
+                report(&member(name), message);
             }
             return;
         }
         Kind::AnyOf { context } | Kind::OneOfNotValid { context } => {
-            return alternatives(context, &path, within, found);
+            return describe_alternatives(context, &path, depth, found);
         }
         Kind::OneOfMultipleValid { .. } => {
-            "fits more than one of its alternatives, and must fit one".to_owned()
+            "must match only one alternative, but matches several".to_owned()
         }
-        Kind::Type { kind } => format!("must be {}", kinds(kind).join(" or ")),
+        Kind::Type { kind } => format!("must be {}", type_names(kind).join(" or ")),
         Kind::Constant { expected_value } => format!("must be {}", short(expected_value)),
         Kind::Enum { options } => {
             let options = options.as_array().map(Vec::as_slice).unwrap_or_default();
-            let mut words: Vec<String> = options.iter().take(NAMED).map(short).collect();
-            if options.len() > NAMED {
-                words.push("...".to_owned());
+            let mut choices: Vec<String> = options.iter().take(CHOICES_LISTED).map(short).collect();
+            if options.len() > CHOICES_LISTED {
+                choices.push("...".to_owned());
             }
-            format!("must be one of {}", words.join(", "))
+            format!("must be one of {}", choices.join(", "))
         }
         Kind::Minimum { limit } => format!("must be at least {limit}"),
         Kind::Maximum { limit } => format!("must be at most {limit}"),
@@ -383,108 +383,111 @@ fn tell(error: &ValidationError<'_>, within: usize, found: &mut Vec<Complaint>) 
         Kind::AdditionalItems { limit } => {
             format!("must have at most {}", text::plural(*limit as u64, "item"))
         }
-        Kind::UnevaluatedItems { .. } => "has more items than are asked for".to_owned(),
+        Kind::UnevaluatedItems { .. } => "has too many items".to_owned(),
         Kind::MinProperties { limit } => {
             format!("must have at least {}", text::plural(*limit, "member"))
         }
         Kind::MaxProperties { limit } => {
             format!("must have at most {}", text::plural(*limit, "member"))
         }
-        Kind::UniqueItems => "must not have an item twice".to_owned(),
-        Kind::Contains => "lacks an item of the kind that it must have".to_owned(),
+        Kind::UniqueItems => "must not have duplicate items".to_owned(),
+        Kind::Contains => "lacks a required kind of item".to_owned(),
         Kind::Pattern { pattern } => {
-            format!("must fit the pattern {}", text::truncate(pattern, 60))
+            format!("must match the pattern {}", text::truncate(pattern, 60))
         }
-        Kind::Format { format } => match TextFormat::read(format) {
+        Kind::Format { format } => match TextFormat::parse(format) {
             Some(format) => format!("must be {}", format.message()),
             None => format!("must have the format {}", text::truncate(format, 40)),
         },
         Kind::PropertyNames { .. } => "has a member whose name is not allowed".to_owned(),
         Kind::FalseSchema => "is not allowed here".to_owned(),
-        Kind::Not { .. } => "is what it must not be".to_owned(),
-        other => format!("breaks the rule {} of the schema", other.keyword()),
+        Kind::Not { .. } => "must not have this value".to_owned(),
+        other => format!("violates {} of the schema", other.keyword()),
     };
-    say(&path, words);
+    report(&path, message);
 }
 
-/// None of the alternatives fits: the one that was nearly met says what is wrong, else the kinds that are taken do.
-fn alternatives(
-    context: &[Vec<ValidationError<'static>>],
-    path: &[Step],
-    within: usize,
-    found: &mut Vec<Complaint>,
+/// No alternative matches. If one was probably meant, reports its errors; else reports the types that are accepted.
+fn describe_alternatives(
+    context: &[Vec<SchemaError<'static>>],
+    path: &[PathSegment],
+    depth: usize,
+    found: &mut Vec<ValidationError>,
 ) {
-    let is_other = |error: &ValidationError<'_>| {
-        let is_here = steps(error).len() <= path.len() && matches!(error.kind(), Kind::Type { .. });
+    let is_wrong_type = |error: &SchemaError<'_>| {
+        let is_here =
+            path_of(error).len() <= path.len() && matches!(error.kind(), Kind::Type { .. });
         is_here || matches!(error.kind(), Kind::Constant { .. } | Kind::Enum { .. })
     };
     let mut near = context
         .iter()
-        .filter(|errors| !errors.is_empty() && !errors.iter().any(is_other));
+        .filter(|errors| !errors.is_empty() && !errors.iter().any(is_wrong_type));
     if let (Some(errors), None) = (near.next(), near.next())
-        && within < WITHIN
+        && depth < ALTERNATIVE_DEPTH
     {
-        for error in errors.iter().take(MOST) {
-            tell(error, within + 1, found);
+        for error in errors.iter().take(MAX_ERRORS) {
+            describe(error, depth + 1, found);
         }
         return;
     }
-    let mut taken = Vec::new();
+    let mut accepted = Vec::new();
     for error in context.iter().flatten() {
         match error.kind() {
-            Kind::Type { kind } if steps(error).len() == path.len() => taken.extend(kinds(kind)),
-            Kind::Constant { expected_value } if steps(error).len() == path.len() => {
-                taken.push(short(expected_value));
+            Kind::Type { kind } if path_of(error).len() == path.len() => {
+                accepted.extend(type_names(kind))
+            }
+            Kind::Constant { expected_value } if path_of(error).len() == path.len() => {
+                accepted.push(short(expected_value));
             }
             _ => {
-                taken.clear();
+                accepted.clear();
                 break;
             }
         }
     }
-    taken.dedup();
-    taken.truncate(NAMED);
-    let words = if taken.is_empty() {
+    accepted.dedup();
+    accepted.truncate(CHOICES_LISTED);
+    let message = if accepted.is_empty() {
         format!(
-            "fits none of its {}",
+            "matches none of its {}",
             text::plural(context.len() as u64, "alternative")
         )
     } else {
-        format!("must be {}", taken.join(" or "))
+        format!("must be {}", accepted.join(" or "))
     };
-    found.push(Complaint {
+    found.push(ValidationError {
         path: path.to_vec(),
-        words,
+        message,
     });
 }
 
-fn steps(error: &ValidationError<'_>) -> Vec<Step> {
+fn path_of(error: &SchemaError<'_>) -> Vec<PathSegment> {
     error
         .instance_path()
         .into_iter()
         .map(|segment| match segment {
-            jsonschema::paths::LocationSegment::Index(place) => Step::Place(place),
-            jsonschema::paths::LocationSegment::Property(key) => Step::Key(key.into_owned()),
+            jsonschema::paths::LocationSegment::Index(index) => PathSegment::Index(index),
+            jsonschema::paths::LocationSegment::Property(key) => PathSegment::Key(key.into_owned()),
         })
         .collect()
 }
 
-fn kinds(kind: &TypeKind) -> Vec<String> {
-    let word = |kind: JsonType| {
+fn type_names(kind: &TypeKind) -> Vec<String> {
+    let name = |kind: JsonType| {
         match kind {
             JsonType::Null => "null",
             JsonType::Boolean => "true or false",
             JsonType::Integer => "a whole number",
             JsonType::Number => "a number",
-            JsonType::String => "a text",
+            JsonType::String => "text",
             JsonType::Array => "a list",
             JsonType::Object => "an object",
         }
         .to_owned()
     };
     match kind {
-        TypeKind::Single(one) => vec![word(*one)],
-        TypeKind::Multiple(all) => all.iter().map(word).collect(),
+        TypeKind::Single(one) => vec![name(*one)],
+        TypeKind::Multiple(all) => all.iter().map(name).collect(),
     }
 }
 
@@ -504,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_path_and_in_our_words() {
+    fn reports_errors_with_path_and_plain_message() {
         let schema = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": "https://example.org/tool",
@@ -529,7 +532,7 @@ mod tests {
             ),
             (
                 json!({"to": {"street": "abc", "zip": 1}}),
-                "to.zip is not asked for in to",
+                "to.zip is not a member of to",
             ),
             (
                 json!({"to": {"street": "abc"}, "tags": ["a", "c"]}),
@@ -537,7 +540,7 @@ mod tests {
             ),
             (
                 json!({"to": {"street": "abc"}, "tags": ["a", "a"]}),
-                "tags must not have an item twice",
+                "tags must not have duplicate items",
             ),
             (
                 json!({"to": {"street": "abc"}, "when": "noon"}),
@@ -545,11 +548,11 @@ mod tests {
             ),
             (
                 json!({"to": {"street": "abc"}, "code": "abc"}),
-                "code must fit the pattern ^[A-Z]{2}$",
+                "code must match the pattern ^[A-Z]{2}$",
             ),
             (
                 json!({"to": {"street": "abc"}, "either": true}),
-                "either must be a text or a whole number",
+                "either must be text or a whole number",
             ),
             (
                 json!({"to": {"street": "abc"}, "either": 0}),
@@ -560,10 +563,10 @@ mod tests {
                 "shape.w is missing",
             ),
         ];
-        for (arguments, said) in wrong {
+        for (arguments, message) in wrong {
             assert_eq!(
                 lines(&schema, &arguments),
-                Ok(vec![said.to_owned()]),
+                Ok(vec![message.to_owned()]),
                 "{arguments}"
             );
         }
@@ -573,7 +576,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_that_would_loop_blow_up_or_reach_out_is_not_used_and_says_so() {
+    fn refuses_endless_huge_or_external_schemas() {
         let doubling: Map<String, Value> = (0..40)
             .map(|at| {
                 let next = json!({"$ref": format!("#/$defs/a{}", at + 1)});
@@ -607,15 +610,15 @@ mod tests {
             (json!({"anyOf": many}), "too large"),
             (json!({"$ref": "https://example.org/x"}), "another document"),
             (json!({"$ref": "file:///etc/passwd"}), "another document"),
-            (json!({"$ref": "#/nowhere"}), "what it has not"),
+            (json!({"$ref": "#/nowhere"}), "missing part"),
             (json!({"$dynamicRef": "#x"}), "$dynamicRef"),
             (json!({"type": "strange"}), "strange"),
-            (json!([]), "no object"),
+            (json!([]), "not an object"),
         ] {
             let unusable = lines(&schema, &json!({"a": 1})).unwrap_err();
             assert!(unusable.contains(why), "{why}: {unusable}");
         }
-        // Nor does compiling what no argument meets.
+        // The same schemas are fine where no argument reaches them.
         for schema in [
             json!({"$defs": doubling, "properties": {"x": {"$ref": "#/$defs/a0"}}}),
             json!({"properties": {"x": {"$ref": "#/properties/x"}}}),
@@ -623,7 +626,7 @@ mod tests {
         ] {
             assert_eq!(lines(&schema, &json!({"a": 1})), Ok(vec![]), "{schema}");
         }
-        // What nobody meets costs nothing, and a schema of trees is checked as deep as the tree is.
+        // A recursive schema is checked as deep as the arguments are.
         let tree = json!({"properties": {"left": {"$ref": "#"}, "n": {"type": "integer"}}});
         assert_eq!(
             lines(&tree, &json!({"left": {"left": {"n": "x"}}})),
@@ -632,7 +635,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_that_cannot_be_had_cheaply_is_left_to_the_server() {
+    fn skips_patterns_that_are_expensive_to_compile() {
         for pattern in [
             "(a{1000}){1000}",
             r"^(?=.*\d).{4,8}$",
@@ -649,7 +652,7 @@ mod tests {
         let long = "a".repeat(50_000) + "b";
         assert_eq!(
             lines(&hard, &json!({"x": long})).unwrap(),
-            ["x must fit the pattern ^(a+)+$"]
+            ["x must match the pattern ^(a+)+$"]
         );
         let all = json!({"patternProperties": {r"(x)\1": {}}, "additionalProperties": false});
         assert_eq!(lines(&all, &json!({"xx": 1})), Ok(vec![]));

@@ -1,4 +1,4 @@
-//! MCP's own task object, of both kinds: the strongest handle that a server can give out.
+//! MCP's task object, of both protocols. A server task is the most reliable way to recover a call.
 //!
 //! Sources: MCP 2025-11-25, basic/utilities/tasks (core); the tasks extension of 2026-07-28 (extension).
 
@@ -8,24 +8,24 @@ use serde::{Deserialize, Serialize};
 
 use super::Wall;
 
-/// Which of the two task protocols a server task belongs to; they are not wire compatible.
+/// The two task protocols of MCP, which are incompatible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TaskKind {
-    /// The experimental core feature of 2025-11-25: the client asks for a task.
+    /// The experimental core feature of 2025-11-25: the client requests a task.
     Core,
-    /// The extension of 2026-07-28: the server decides.
+    /// The extension of 2026-07-28: the server decides whether a call becomes a task.
     Extension,
 }
 
-/// What a server offers of tasks, as it declared in its handshake or on discovery.
+/// A server's support of tasks, as declared at initialization or discovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TaskOffer {
-    /// Which protocol.
+pub struct TaskCapability {
+    /// The task protocol.
     pub kind: TaskKind,
-    /// Whether `tasks/list` is there (core only).
+    /// Whether it supports `tasks/list` (core only).
     pub can_list: bool,
-    /// Whether `tasks/cancel` is there.
+    /// Whether it supports `tasks/cancel`.
     pub can_cancel: bool,
 }
 
@@ -33,22 +33,22 @@ pub struct TaskOffer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskState {
-    /// At work.
+    /// Running.
     Working,
-    /// It waits for an answer.
+    /// Waiting for an answer.
     InputRequired,
-    /// Done; the result can be had.
+    /// Finished; the result is available.
     Completed,
-    /// It ended with an error.
+    /// Ended with an error.
     Failed,
-    /// It was cancelled.
+    /// Cancelled.
     Cancelled,
 }
 
 impl TaskState {
-    /// Reads the word on the wire; an unknown one counts as working, so that the task is asked for again.
-    pub fn read(word: &str) -> Self {
-        match word {
+    /// Parses the protocol's name; an unknown state counts as working, so that the task is polled again.
+    pub fn parse(name: &str) -> Self {
+        match name {
             "input_required" => Self::InputRequired,
             "completed" => Self::Completed,
             "failed" => Self::Failed,
@@ -57,7 +57,7 @@ impl TaskState {
         }
     }
 
-    /// Whether nothing changes any more.
+    /// Whether the state is final.
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
     }
@@ -66,28 +66,28 @@ impl TaskState {
 /// A server task as its server last showed it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerTask {
-    /// The server's id of it: a capability, so it is shown only where it is asked for.
+    /// The server's id. Whoever knows it can access the task, so it is shown only on request.
     pub id: String,
-    /// Which protocol it speaks.
+    /// Its task protocol.
     pub kind: TaskKind,
     /// Its state.
     pub state: TaskState,
-    /// `statusMessage`: the server's words, not yet sanitised.
+    /// `statusMessage`, not sanitized.
     pub message: Option<String>,
-    /// When we first heard of it; its time to live is counted from here, because the server's clock is not ours.
+    /// When longhaul first saw it. Its time to live counts from here, because the server's clock may differ.
     pub since: Wall,
-    /// How long the server keeps it from its creation, in milliseconds; `None` without a limit.
+    /// How long the server keeps it after its creation, in milliseconds; `None` if unlimited.
     pub ttl_ms: Option<u64>,
-    /// The server's wish for the pace of asking, in milliseconds.
+    /// The poll interval that the server suggests, in milliseconds.
     pub poll_ms: Option<u64>,
-    /// Whether it ends with the server session that made it; `None` until that was seen.
+    /// Whether it ends with the MCP session that created it; `None` until seen.
     pub is_bound: Option<bool>,
     /// `lastUpdatedAt` as sent.
     pub updated: Option<String>,
 }
 
 impl ServerTask {
-    /// When the server may drop it.
+    /// When the server may delete it.
     pub fn expires_at(&self) -> Option<Wall> {
         self.ttl_ms
             .map(|ttl| self.since.after(Duration::from_millis(ttl)))

@@ -1,10 +1,10 @@
-//! Time as a value: elapsed time comes from the monotonic half of a [`Stamp`], what a person reads from the wall half.
+//! Times as values. A [`Stamp`] has a monotonic time, for elapsed time, and a wall-clock time, for display and storage.
 
 use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Milliseconds since an arbitrary moment of this process; never goes back, stands still while the machine sleeps.
+/// Milliseconds since an arbitrary start; never goes back, and stops while the machine sleeps.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -27,7 +27,7 @@ impl Mono {
     }
 }
 
-/// Milliseconds since 1970-01-01 UTC, the form in which times are saved; may jump.
+/// Milliseconds since 1970-01-01 UTC, as saved; may jump when the clock is set.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -53,12 +53,12 @@ impl Wall {
     pub fn rfc3339(self) -> String {
         match jiff::Timestamp::from_millisecond(self.0) {
             Ok(time) => format!("{time:.3}"),
-            // TerminalEvent the years -9999 to 9999: a clock that is broken beyond use, shown as it is.
+            // Outside the years -9999 to 9999: the clock is wrong, so show the raw value.
             Err(_) => format!("@{}ms", self.0),
         }
     }
 
-    /// Reads RFC 3339.
+    /// Parses RFC 3339.
     pub fn parse_rfc3339(text: &str) -> Option<Self> {
         text.parse::<jiff::Timestamp>()
             .ok()
@@ -66,12 +66,12 @@ impl Wall {
     }
 }
 
-/// One reading of both clocks; the shell and the engine make one a turn and pass it on.
+/// One reading of both clocks. The event loops of shell and engine take one per iteration and pass it on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamp {
-    /// For elapsed time.
+    /// Monotonic time, for elapsed time.
     pub mono: Mono,
-    /// For showing and saving.
+    /// Wall-clock time, for display and storage.
     pub wall: Wall,
 }
 
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wall_time_round_trips_through_rfc_3339() {
+    fn wall_time_round_trips_through_rfc3339() {
         let time = Wall(1_795_157_518_120);
         assert_eq!(time.rfc3339(), "2026-11-20T06:51:58.120Z");
         assert_eq!(Wall::parse_rfc3339(&time.rfc3339()), Some(time));

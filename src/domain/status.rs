@@ -1,4 +1,4 @@
-//! The three facts about a task: what the server has shown, whether we are in contact, and what we asked for.
+//! The three facts about a task: its status on the server, our connectivity, and the control requested by the user.
 
 use std::{fmt, time::Duration};
 
@@ -6,31 +6,31 @@ use serde::{Deserialize, Serialize};
 
 use super::{Stamp, Wall, text};
 
-/// What the server has shown of a task.
+/// The status of a task, as far as the server has confirmed it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "is", content = "reason")]
 pub enum Status {
-    /// The call was asked for and nothing has ended it.
+    /// Started (or about to be) and not known to have ended.
     Running,
-    /// The server waits for an answer of the user.
+    /// The server waits for the user's answer to a question.
     InputRequired,
-    /// The server's own list or answer says so, and nothing has moved since.
+    /// Paused, as confirmed by the server, without progress since.
     Paused,
-    /// The tool answered.
+    /// The tool returned a result.
     Completed,
-    /// The tool or the server answered with an error, or refused the call.
+    /// The tool or the server reported an error, or the call was refused.
     Failed,
-    /// The server stopped it because we asked.
+    /// Stopped on the user's request.
     Cancelled,
-    /// Proved out of reach.
+    /// The result is provably unreachable.
     Lost(LostReason),
-    /// Only a person can decide what became of it.
-    Unknown(Window),
+    /// Unknown outcome; the user has to decide what to do.
+    Unknown(UnknownReason),
 }
 
 impl Status {
-    /// Every word of a status, in the order of the variants.
-    pub const WORDS: [&'static str; 8] = [
+    /// The labels of all statuses, in the order of the variants.
+    pub const LABELS: [&'static str; 8] = [
         "running",
         "input-required",
         "paused",
@@ -41,7 +41,7 @@ impl Status {
         "unknown",
     ];
 
-    /// The word of the command line and of `--json`.
+    /// The name on the command line and in `--json`.
     pub fn label(&self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -55,8 +55,8 @@ impl Status {
         }
     }
 
-    /// The word of its row and of its group on the screen.
-    pub fn row_word(&self) -> &'static str {
+    /// The text of its row and group on the screen.
+    pub fn row_label(&self) -> &'static str {
         match self {
             Self::InputRequired => "asks",
             Self::Completed => "done",
@@ -64,7 +64,7 @@ impl Status {
         }
     }
 
-    /// Whether nothing more will come: absorbing.
+    /// Whether the status is final.
     pub fn is_settled(&self) -> bool {
         matches!(
             self,
@@ -72,22 +72,22 @@ impl Status {
         )
     }
 
-    /// Whether a person has to act before it can go on.
-    pub fn needs_a_person(&self) -> bool {
+    /// Whether it can't continue without the user.
+    pub fn needs_decision(&self) -> bool {
         matches!(self, Self::InputRequired | Self::Unknown(_))
     }
 
-    /// Whether it is among what needs its person: a question, a decision, or an end that was not wanted and not seen.
+    /// Whether it should have the user's attention: a question, a decision, or a failure not seen yet.
     pub fn needs_you(&self, is_seen: bool) -> bool {
-        self.needs_a_person() || matches!(self, Self::Failed | Self::Lost(_)) && !is_seen
+        self.needs_decision() || matches!(self, Self::Failed | Self::Lost(_)) && !is_seen
     }
 
-    /// Whether `watch` and `wait` have nothing to wait for.
+    /// Whether `watch` and `wait` stop waiting.
     pub fn ends_waiting(&self) -> bool {
-        self.is_settled() || self.needs_a_person()
+        self.is_settled() || self.needs_decision()
     }
 
-    /// Why, in words, where the status has a reason.
+    /// The explanation, if the status has one.
     pub fn reason(&self) -> Option<String> {
         match self {
             Self::Lost(reason) => Some(reason.to_string()),
@@ -97,73 +97,76 @@ impl Status {
     }
 }
 
-/// Why a task is provably out of reach.
+/// Why a result is provably unreachable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LostReason {
     /// The server no longer knows the session that carried the call.
     SessionGone {
-        /// Whether connections were refused just before, so that a restart is the likely cause.
+        /// Whether connections were refused just before, which suggests that the server was restarted.
         after_restart: bool,
-        /// The server's words, if it said any.
-        said: Option<String>,
+        /// The server's message, if any; not sanitized.
+        #[serde(rename = "said")]
+        server_text: Option<String>,
     },
-    /// The session is there, but the server no longer replays the stream that carries the result.
+    /// The server knows the session but no longer replays the stream that carries the result.
     ReplayGone {
-        /// The server's words, or how it showed that.
-        said: Option<String>,
+        /// The server's message or other evidence, if any; not sanitized.
+        #[serde(rename = "said")]
+        server_text: Option<String>,
     },
-    /// The server sent more at once than is taken; asked again, it would send the same.
+    /// The server sent a larger message than longhaul accepts; a retry would bring the same message.
     TooMuch {
-        /// What is taken at once, in bytes.
+        /// The limit in bytes.
         cap: u64,
     },
-    /// The connection of a plain call of the modern era ended, which cancels it.
+    /// The connection of a plain call in the modern era ended, which cancels the call.
     CancelledByDisconnect {
-        /// What ended it, in words.
+        /// Why the connection ended.
         why: String,
     },
-    /// The server was a process of ours, and it ended.
+    /// The process of a stdio server ended.
     ProcessEnded {
-        /// How, in words.
+        /// How it ended.
         why: String,
     },
-    /// The server no longer knows its own task, although its time to live was not over.
+    /// The server no longer knows its task, although its time to live hadn't expired.
     TaskGone {
-        /// The server's words, if it said any.
-        said: Option<String>,
+        /// The server's message, if any; not sanitized.
+        #[serde(rename = "said")]
+        server_text: Option<String>,
     },
-    /// The time to live of the server task is over.
+    /// The time to live of the server task expired.
     TaskExpired,
-    /// The user said so, of a task that was unknown.
+    /// The user gave up on a task with unknown outcome.
     GivenUp,
 }
 
 impl fmt::Display for LostReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let said = match self {
+        let server_text = match self {
             Self::SessionGone {
                 after_restart: true,
-                said,
+                server_text,
             } => {
-                f.write_str("the server was restarted and its session with this call is gone")?;
-                said
+                f.write_str("the server was restarted, and the session of this call is gone")?;
+                server_text
             }
             Self::SessionGone {
                 after_restart: false,
-                said,
+                server_text,
             } => {
                 f.write_str("the server no longer knows the session of this call")?;
-                said
+                server_text
             }
-            Self::ReplayGone { said } => {
+            Self::ReplayGone { server_text } => {
                 f.write_str("the server no longer replays the stream of this call")?;
-                said
+                server_text
             }
             Self::TooMuch { cap } => {
                 return write!(
                     f,
-                    "the server sent more at once than the {} that longhaul takes",
+                    "the server sent a message larger than {}, the most that longhaul accepts",
                     text::bytes(*cap)
                 );
             }
@@ -177,77 +180,75 @@ impl fmt::Display for LostReason {
             Self::ProcessEnded { why } => {
                 return write!(
                     f,
-                    "the process of its server is gone, and the result with it ({})",
+                    "the server process ended, so the result is lost ({})",
                     text::clean_line(why)
                 );
             }
-            Self::TaskGone { said } => {
+            Self::TaskGone { server_text } => {
                 f.write_str("the server no longer knows its task")?;
-                said
+                server_text
             }
             Self::TaskExpired => {
-                return f.write_str(
-                    "the server kept its task only for its time to live, which is over",
-                );
+                return f.write_str("the time to live of its server task has expired");
             }
-            Self::GivenUp => return f.write_str("given up by you"),
+            Self::GivenUp => return f.write_str("you gave up on it"),
         };
-        match said {
-            Some(said) => write!(f, " (it said: {})", text::clean_line(said)),
+        match server_text {
+            Some(text) => write!(f, " (server: {})", text::clean_line(text)),
             None => Ok(()),
         }
     }
 }
 
-/// What we cannot know about an `unknown` task, named by the window in which contact ended.
+/// Why the outcome of a task is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Window {
-    /// Our process ended, or the connection broke, after the call was to go out and before the first event id came.
+pub enum UnknownReason {
+    /// longhaul ended or the connection broke after the call may have been sent and before the first event id arrived.
     BeforeFirstId,
-    /// The stream broke on a server that gives its events no ids.
+    /// The stream broke, and the server's events have no ids.
     NoIds,
-    /// The server has no way to ask for a broken stream again (405).
+    /// The stream broke, and the server can't resume streams (405).
     NoReplay,
-    /// A server or proxy answered the call itself with this HTTP status; the tool may have run.
+    /// A server or proxy responded to the call with this HTTP status; the tool may have run.
     HttpStatus(u16),
-    /// The call went out, and the server's own list of checkpoints does not know it.
+    /// The call was sent, but the server's list of checkpoints doesn't contain it.
     NoCheckpoint,
-    /// The call went out, and contact ended before an answer; the server may have made a task whose id never came.
+    /// The connection broke before the response to the call; the server may have created a task whose id never arrived.
     BeforeTaskId,
 }
 
-impl fmt::Display for Window {
+impl fmt::Display for UnknownReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::BeforeFirstId => f.write_str(
-                "contact ended after the call was sent and before its first event id; it may or may not have run",
+                "the connection broke after the call was sent and before its first event id; it may or may not have run",
             ),
             Self::NoIds => f.write_str(
-                "the stream broke and this server gives no event ids, so its result has no way back",
+                "the stream broke, and without event ids this server can't resume it",
             ),
             Self::NoReplay => {
-                f.write_str("the stream broke and this server does not let a client ask for it again")
+                f.write_str("the stream broke, and this server can't resume streams")
             }
             Self::HttpStatus(status) => {
-                write!(f, "the call was answered with HTTP {status}; the tool may have run")
+                write!(f, "the call got HTTP {status}; the tool may have run")
             }
             Self::BeforeTaskId => f.write_str(
-                "contact ended after the call was sent and before its answer; the server may have made a task of it whose id never came",
+                "the connection broke before the response; the server may be running the call as a task whose id never arrived",
             ),
             Self::NoCheckpoint => {
-                f.write_str("the call was sent, but the server's list shows no checkpoint of it")
+                f.write_str("the call was sent, but the server doesn't list a checkpoint for it")
             }
         }
     }
 }
 
-/// Something the user asked of a running task, until there is proof or a limit.
+/// A control that the user requested, until the server confirms it or time runs out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ControlRequest {
-    /// What was asked.
+    /// The requested control.
     pub what: ControlKind,
-    /// When.
+    /// When it was requested.
     pub at: Wall,
 }
 
@@ -255,16 +256,16 @@ pub struct ControlRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ControlKind {
-    /// To pause.
+    /// Pause was requested.
     Pausing,
-    /// To go on.
+    /// Resume was requested.
     Resuming,
-    /// To stop for good.
+    /// Cancel was requested.
     Cancelling,
 }
 
 impl ControlKind {
-    /// The word of the screen and of `--json`.
+    /// The name on the screen and in `--json`.
     pub fn label(self) -> &'static str {
         match self {
             Self::Pausing => "pausing",
@@ -274,54 +275,54 @@ impl ControlKind {
     }
 }
 
-/// Silence after which a live stream is shown as quiet: longer than the 15 s keep-alive of every known server.
+/// A live stream is shown as quiet after this long without data: longer than the usual keep-alive interval of 15 s.
 const QUIET_AFTER: Duration = Duration::from_secs(20);
 
-/// Whether we are in contact with what carries a task.
+/// The state of the connection that carries a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "is")]
 pub enum Connectivity {
-    /// A stream is open or the server's list was read lately.
+    /// A stream is open, or the server was polled recently.
     Live {
-        /// When the last byte came.
+        /// When the last byte arrived.
         last_byte: Wall,
     },
-    /// Open, but nothing came for a while.
+    /// A stream is open, but nothing arrived for a while.
     Quiet {
-        /// When the last byte came.
+        /// When the last byte arrived.
         last_byte: Wall,
     },
-    /// The connection is gone and will be tried again.
+    /// The connection broke and will be retried.
     Reconnecting {
-        /// Tries so far.
+        /// Retries so far.
         attempt: u32,
-        /// When the next one is due.
+        /// When the next retry is due.
         next: Wall,
-        /// What ended the last one, in words.
+        /// Why the last one failed.
         why: String,
     },
-    /// The server cannot be reached at all; one prober asks for all its tasks.
+    /// The server can't be reached; one probe retries for all its tasks.
     Offline {
-        /// Since when.
+        /// When it became unreachable.
         since: Wall,
-        /// When the next try is due.
+        /// When the next retry is due.
         next: Wall,
-        /// Why, in words.
+        /// Why it can't be reached.
         why: String,
     },
     /// The server wants credentials.
     NeedsLogin,
-    /// Nobody drives; what is shown is as of then.
+    /// The session has no driver; the task is shown as last saved.
     Unwatched {
         /// When the record was saved.
         as_of: Wall,
     },
-    /// Nothing is open, because nothing has to be: settled, paused or waiting for a person.
+    /// No connection is needed: the task has settled, is paused or waits for the user.
     Idle,
 }
 
 impl Connectivity {
-    /// The word of the screen and of `--json`.
+    /// The name on the screen and in `--json`.
     pub fn label(&self) -> &'static str {
         match self {
             Self::Live { .. } => "live",
@@ -334,7 +335,7 @@ impl Connectivity {
         }
     }
 
-    /// The contact as it stands at `now`: live turns to quiet by the passing of time alone.
+    /// The state at `now`: live becomes quiet as time passes.
     #[must_use]
     pub fn at(&self, now: Stamp) -> Self {
         match self {
@@ -346,20 +347,20 @@ impl Connectivity {
     }
 }
 
-/// One way to pick a task up again.
+/// A way to recover a task after a disconnect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Resumable {
-    /// By asking for its server task.
+    /// Poll its server task.
     Task,
-    /// By calling the tool again with its client id.
+    /// Call the tool again with the same client id.
     Checkpoint,
-    /// By asking for its stream after the last event id.
+    /// Resume its stream after the last event id.
     Stream,
 }
 
 impl Resumable {
-    /// The word of the badge and of `--json`.
+    /// The name on the screen and in `--json`.
     pub fn label(self) -> &'static str {
         match self {
             Self::Task => "task",
@@ -369,20 +370,20 @@ impl Resumable {
     }
 }
 
-/// The ways to pick a task up again, strongest first; none is a way too.
+/// The ways to recover a task, best first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resumability {
-    /// The server made a task of its own for it.
+    /// The call runs as a server task.
     #[serde(default)]
     pub task: bool,
-    /// The tool follows the checkpoint convention.
+    /// The tool keeps a checkpoint.
     pub checkpoint: bool,
-    /// The stream's events carry ids; `None` until its first event showed it.
+    /// The stream's events have ids; `None` before the first event.
     pub stream: Option<bool>,
 }
 
 impl Resumability {
-    /// The strongest way known to be there.
+    /// The best way known to work.
     pub fn strongest(self) -> Option<Resumable> {
         if self.task {
             Some(Resumable::Task)
@@ -395,7 +396,7 @@ impl Resumability {
         }
     }
 
-    /// The word of the badge: the strongest way, or `none`.
+    /// The name of the best way, or `none`.
     pub fn label(self) -> &'static str {
         self.strongest().map_or("none", Resumable::label)
     }
@@ -406,7 +407,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_status_has_its_word_in_the_list() {
+    fn labels_are_listed_in_variant_order() {
         let all = [
             Status::Running,
             Status::InputRequired,
@@ -415,8 +416,8 @@ mod tests {
             Status::Failed,
             Status::Cancelled,
             Status::Lost(LostReason::GivenUp),
-            Status::Unknown(Window::NoIds),
+            Status::Unknown(UnknownReason::NoIds),
         ];
-        assert_eq!(all.map(|status| status.label()), Status::WORDS);
+        assert_eq!(all.map(|status| status.label()), Status::LABELS);
     }
 }

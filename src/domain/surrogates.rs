@@ -1,16 +1,17 @@
 //! Lone surrogates in JSON: escapes such as `\ud83d` whose other half is missing.
 //!
-//! RFC 8259 allows them and `JSON.stringify` writes them for a text that was cut inside an emoji, but no Rust string can
-//! hold them, so serde refuses the whole message. Replacing them before anything is decoded keeps the rest.
+//! RFC 8259 allows them, and `JSON.stringify` writes them for a text that was cut inside an emoji. A Rust string can't
+//! hold them, so serde rejects the whole message. Replacing them before decoding keeps the rest of the message.
 
 use memchr::memchr;
 
-/// `\uXXXX` takes as many bytes as what replaces it, so that nothing moves.
+/// As long as the escape it replaces, so that no bytes move.
 const REPLACEMENT: &[u8; 6] = b"\\ufffd";
 
-/// Replaces each lone surrogate in a JSON text with U+FFFD. Pairs stay, and so does an escaped backslash before `ud83d`.
+/// Replaces each lone surrogate in a JSON text with U+FFFD. Pairs stay, and so does an escaped backslash before
+/// `ud83d`.
 ///
-/// Returns true if the text holds any escape.
+/// Returns whether the text contains any escape.
 pub fn replace_lone_surrogates(json: &mut [u8]) -> bool {
     let mut at = 0;
     while let Some(found) = json.get(at..).and_then(|rest| memchr(b'\\', rest)) {
@@ -23,14 +24,14 @@ pub fn replace_lone_surrogates(json: &mut [u8]) -> bool {
                 }
                 6
             }
-            // Whatever else is escaped, its second byte begins no escape.
+            // Any other escape: skip the escaped character too, it can't start one.
             _ => 2,
         };
     }
     at > 0 || json.first() == Some(&b'\\')
 }
 
-/// [`replace_lone_surrogates`] in a text.
+/// [`replace_lone_surrogates`] for a string.
 pub fn without_lone_surrogates(json: String) -> String {
     let mut bytes = json.into_bytes();
     replace_lone_surrogates(&mut bytes);
@@ -42,7 +43,7 @@ fn is_low(unit: Option<u16>) -> bool {
     matches!(unit, Some(0xdc00..=0xdfff))
 }
 
-/// The UTF-16 code unit that an escape at this position stands for.
+/// The UTF-16 code unit of a `\uXXXX` escape at this position.
 fn code_unit(json: &[u8], at: usize) -> Option<u16> {
     let digits = json.get(at..at + 6)?.strip_prefix(b"\\u")?;
     digits.iter().try_fold(0, |unit, digit| {
@@ -83,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn says_whether_there_is_an_escape() {
+    fn returns_whether_there_is_an_escape() {
         for (json, expected) in [("\\n", true), ("a\\n", true), ("a", false), ("", false)] {
             assert_eq!(
                 replace_lone_surrogates(&mut json.as_bytes().to_vec()),
@@ -106,7 +107,7 @@ mod tests {
     proptest! {
         /// As the standard library replaces them.
         #[test]
-        fn any_code_units_read_as_utf_16_reads_them(
+        fn matches_lossy_utf16_decoding(
             units in proptest::collection::vec(prop_oneof![0xd700_u16..0xe100, 0x20_u16..0x7f], 0..12)
         ) {
             let read: String = serde_json::from_str(&replaced(&quoted(&units))).unwrap();
@@ -114,13 +115,13 @@ mod tests {
         }
 
         #[test]
-        fn what_serde_reads_stays_as_it_is(json in any::<String>()) {
+        fn leaves_valid_json_unchanged(json in any::<String>()) {
             let json = serde_json::Value::from(json).to_string();
             prop_assert_eq!(replaced(&json), json);
         }
 
         #[test]
-        fn any_bytes_do_no_harm(mut bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
+        fn keeps_the_length_of_any_bytes(mut bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
             let length = bytes.len();
             replace_lone_surrogates(&mut bytes);
             prop_assert_eq!(bytes.len(), length);

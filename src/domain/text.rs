@@ -1,26 +1,26 @@
-//! The one way from server text to a person: sanitise, cut to columns, count, and say durations.
+//! Sanitizes server text for display, cuts text to columns, and formats numbers, sizes and durations.
 
 use std::{borrow::Cow, fmt::Write as _, time::Duration};
 
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// What stands where something was removed, so that a removal is seen.
+/// Replaces removed characters, so that the removal is visible.
 const MARK: char = '\u{FFFD}';
-/// Combining marks kept on one letter; real scripts need at most four.
-pub const MARKS_A_GRAPHEME: usize = 8;
-/// One of them says whether the sign before it is drawn as text or in colours: a sign of one column or of two, as each
-/// terminal likes. Without it they agree, and nothing is hidden by its going.
+/// Combining marks kept per character; real scripts need at most four.
+pub const MAX_MARKS_PER_GRAPHEME: usize = 8;
+/// Variation selectors that choose between text and emoji style. Terminals disagree about the width that results, so
+/// they are dropped; nothing visible is lost.
 const SELECTORS: [char; 2] = ['\u{FE0E}', '\u{FE0F}'];
 
-/// Bytes kept of a text that a server writes for people: more than a screen holds, little enough that every row, log
-/// line and error of a session may be as long.
-pub const SAID_BYTES: usize = 16 * 1024;
+/// Bytes kept of a server's message: more than fits a screen, and small enough even if every task, log line and error
+/// has such a message.
+pub const SERVER_TEXT_BYTES: usize = 16 * 1024;
 
-/// Bytes kept of a name that a server gives, of a logger or a title; no column shows a tenth of it.
+/// Bytes kept of a server's name, logger or title; no column shows more than a tenth of that.
 pub const NAME_BYTES: usize = 1024;
 
-/// Whether a character could move the cursor, reorder text, hide or start a control sequence.
+/// Whether a character could move the cursor, reorder text, be invisible or start a control sequence.
 pub fn is_hostile(letter: char) -> bool {
     letter.is_control()
         || matches!(letter,
@@ -31,12 +31,12 @@ pub fn is_hostile(letter: char) -> bool {
             | '\u{E0000}'..='\u{E0FFF}')
 }
 
-/// Whether a character is drawn over the one before it.
+/// Whether a character is drawn over the previous one.
 pub fn is_mark(letter: char) -> bool {
     letter.width() == Some(0)
 }
 
-/// Keeps the first `limit` bytes of a text and says in it how much is left out.
+/// Keeps at most `limit` bytes of a text, followed by a note about how much is missing.
 pub fn bounded(text: Cow<'_, str>, limit: usize) -> Cow<'_, str> {
     if text.len() <= limit {
         return text;
@@ -45,22 +45,22 @@ pub fn bounded(text: Cow<'_, str>, limit: usize) -> Cow<'_, str> {
     let end = (0..=limit).rev().find(is_end).unwrap_or_default();
     let (kept, rest) = text.split_at_checked(end).unwrap_or_default();
     let rest = bytes(u64::try_from(rest.len()).unwrap_or(u64::MAX));
-    Cow::Owned(format!("{kept}\u{2026} ({rest} more were left out)"))
+    Cow::Owned(format!("{kept}\u{2026} ({rest} omitted)"))
 }
 
-/// Makes server text safe to show on one line: whatever ends a line becomes a space.
+/// Sanitizes server text for display on one line: line ends become spaces.
 pub fn clean_line(text: &str) -> Cow<'_, str> {
     clean(text, false)
 }
 
-/// Makes server text safe to show on several lines: line ends stay, tabs become spaces.
+/// Sanitizes server text for display on several lines: line ends stay, tabs become spaces.
 pub fn clean_block(text: &str) -> Cow<'_, str> {
     clean(text, true)
 }
 
 fn clean(text: &str, keep_lines: bool) -> Cow<'_, str> {
     let is_plain = |letter: char| {
-        // Frames and bars are our own and on every screen.
+        // Includes the box and bar characters of longhaul's own screen.
         matches!(letter, ' '..='~' | '\u{2500}'..='\u{25FF}' | '\u{2026}')
             || (keep_lines && letter == '\n')
     };
@@ -70,18 +70,18 @@ fn clean(text: &str, keep_lines: bool) -> Cow<'_, str> {
     let mut out = String::with_capacity(text.len());
     for grapheme in text.graphemes(true) {
         let (begin, mut drawn) = (out.len(), 0);
-        for (place, letter) in grapheme.chars().enumerate() {
+        for (index, letter) in grapheme.chars().enumerate() {
             match letter {
                 '\n' if keep_lines => out.push('\n'),
                 // A grapheme "\r\n" is one line end.
                 '\r' if grapheme.len() > 1 => {}
                 '\n' | '\r' if !keep_lines => out.push(' '),
                 '\t' => out.push_str(if keep_lines { "    " } else { " " }),
-                _ if place > MARKS_A_GRAPHEME => {
+                _ if index > MAX_MARKS_PER_GRAPHEME => {
                     out.push(MARK);
                     break;
                 }
-                _ if SELECTORS.contains(&letter) && place == 1 && drawn > 0 => {}
+                _ if SELECTORS.contains(&letter) && index == 1 && drawn > 0 => {}
                 _ if is_hostile(letter) => {
                     out.push(MARK);
                     drawn += 1;
@@ -90,7 +90,7 @@ fn clean(text: &str, keep_lines: bool) -> Cow<'_, str> {
                     let columns = letter.width().unwrap_or(0);
                     let end = out.len();
                     out.push(letter);
-                    // Many terminals draw the parts of a joined sign side by side, over what stands next to it.
+                    // Many terminals draw the parts of a joined emoji side by side and overwrite the next cells.
                     if drawn > 0
                         && columns > 0
                         && width(out.get(begin..).unwrap_or_default()) < drawn + columns
@@ -107,7 +107,7 @@ fn clean(text: &str, keep_lines: bool) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Columns that clean text takes on the terminal: one character of a person after the other, as cells are filled.
+/// The columns that sanitized text takes on the terminal, summed over its graphemes.
 pub fn width(text: &str) -> usize {
     if text.is_ascii() {
         return text.len();
@@ -115,12 +115,12 @@ pub fn width(text: &str) -> usize {
     text.graphemes(true).map(UnicodeWidthStr::width).sum()
 }
 
-/// Cuts clean text to `columns`, ending it with `…` where something is missing.
+/// Cuts sanitized text to `columns`, with `…` at the end if something is missing.
 pub fn truncate(text: &str, columns: usize) -> Cow<'_, str> {
     cut(text, columns, "…")
 }
 
-/// As [`truncate`], with an ending of the caller's (`~` in ASCII mode).
+/// Like [`truncate`], with a custom ending (`~` in ASCII mode).
 pub fn cut<'t>(text: &'t str, columns: usize, ending: &str) -> Cow<'t, str> {
     if width(text) <= columns {
         return Cow::Borrowed(text);
@@ -141,16 +141,20 @@ pub fn cut<'t>(text: &'t str, columns: usize, ending: &str) -> Cow<'t, str> {
     Cow::Owned(out)
 }
 
-/// Cuts clean names to `columns` so that no two that differ look the same: at the end, else in the middle, else before
-/// where they begin to differ; what is still alike gets its number.
-pub fn cut_apart(names: &[&str], columns: usize, ending: &str) -> Vec<String> {
+/// Cuts sanitized names to `columns` so that different names stay different. Cuts at the end or, for names that would
+/// look alike, in the middle or before the first difference; names that still look alike get a number.
+pub fn cut_distinct(names: &[&str], columns: usize, ending: &str) -> Vec<String> {
     let whole: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let mut shown: Vec<String> = names
         .iter()
         .map(|name| cut(name, columns, ending).into_owned())
         .collect();
-    for way in [Apart::Middle, Apart::Difference, Apart::Number] {
-        let alike = |one: usize| -> Vec<usize> {
+    for method in [
+        DistinctCut::Middle,
+        DistinctCut::Difference,
+        DistinctCut::Number,
+    ] {
+        let lookalikes = |one: usize| -> Vec<usize> {
             let is_alike = |other: &usize| {
                 shown.get(one) == shown.get(*other) && whole.get(one) != whole.get(*other)
             };
@@ -160,11 +164,11 @@ pub fn cut_apart(names: &[&str], columns: usize, ending: &str) -> Vec<String> {
             .iter()
             .enumerate()
             .map(|(one, name)| {
-                let others: Vec<&str> = alike(one)
+                let others: Vec<&str> = lookalikes(one)
                     .iter()
                     .filter_map(|it| names.get(*it).copied())
                     .collect();
-                (!others.is_empty()).then(|| way.cut((one, name), &others, columns, ending))
+                (!others.is_empty()).then(|| method.cut((one, name), &others, columns, ending))
             })
             .collect();
         for (shown, next) in shown.iter_mut().zip(next) {
@@ -176,15 +180,15 @@ pub fn cut_apart(names: &[&str], columns: usize, ending: &str) -> Vec<String> {
     shown
 }
 
-/// A way to cut names that look the same once their ends are cut off.
+/// A way to cut names that would look alike if only their ends were cut off.
 #[derive(Clone, Copy)]
-enum Apart {
+enum DistinctCut {
     Middle,
     Difference,
     Number,
 }
 
-impl Apart {
+impl DistinctCut {
     fn cut(
         self,
         (number, name): (usize, &str),
@@ -207,7 +211,7 @@ impl Apart {
                 };
                 let same = others.iter().map(same).min().unwrap_or(0);
                 let rest: String = letters.iter().skip(same).copied().collect();
-                // As much of the beginning as the rest leaves.
+                // The start gets the columns that the rest doesn't need.
                 let begin = head(room.saturating_sub(width(&rest)).max(room / 4));
                 let left = columns.saturating_sub(width(&begin) + width(ending));
                 format!("{begin}{ending}{}", cut(&rest, left, ending))
@@ -221,7 +225,7 @@ impl Apart {
     }
 }
 
-/// The end of a text in at most `columns`.
+/// The end of a text, in at most `columns`.
 fn tail(letters: &[&str], columns: usize) -> String {
     let mut used = 0;
     let fits = |letter: &&&str| {
@@ -238,7 +242,7 @@ pub fn plural(count: u64, one: &str) -> String {
     format!("{} {one}{s}", grouped(count))
 }
 
-/// A word as a POSIX shell takes it.
+/// Quotes a word for a POSIX shell if needed.
 pub fn shell_word(word: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:@=+,%".contains(letter);
     if !word.is_empty() && word.chars().all(is_plain) {
@@ -248,25 +252,25 @@ pub fn shell_word(word: &str) -> String {
     }
 }
 
-/// The one of `known` that `typed` was probably meant to be: few letters differ.
+/// The entry of `known` that `typed` is probably a typo of; `None` if none is close.
 pub fn nearest<'k>(typed: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
-    /// Longer words than this are no slips of a finger.
+    /// Words longer than this are never taken for typos.
     const LONGEST: usize = 64;
     let letters = typed.chars().count();
     if letters > LONGEST {
         return None;
     }
-    let slips = (letters / 3).clamp(1, 3);
+    let max_distance = (letters / 3).clamp(1, 3);
     known
         .into_iter()
         .filter(|word| word.chars().count() <= LONGEST)
         .map(|word| (distance(typed, word), word))
-        .filter(|(distance, _)| (1..=slips).contains(distance))
+        .filter(|(distance, _)| (1..=max_distance).contains(distance))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, word)| word)
 }
 
-/// How many letters have to be put in, taken out or changed to make one word of the other.
+/// The Levenshtein distance of two words.
 fn distance(one: &str, other: &str) -> usize {
     let mut row: Vec<usize> = (0..=other.chars().count()).collect();
     for (line, letter) in one.chars().enumerate() {
@@ -282,23 +286,23 @@ fn distance(one: &str, other: &str) -> usize {
     row.last().copied().unwrap_or_default()
 }
 
-/// Words that others follow: with a full stop where they end with nothing of the kind.
-pub fn sentence(words: &str) -> Cow<'_, str> {
-    let words = words.trim_end();
-    match words.chars().next_back() {
+/// The text with a period at the end, unless it ends with other punctuation.
+pub fn with_period(text: &str) -> Cow<'_, str> {
+    let text = text.trim_end();
+    match text.chars().next_back() {
         Some(last) if last.is_alphanumeric() || ")]\"'`".contains(last) => {
-            Cow::Owned(format!("{words}."))
+            Cow::Owned(format!("{text}."))
         }
-        _ => Cow::Borrowed(words),
+        _ => Cow::Borrowed(text),
     }
 }
 
-/// A whole number with thousands set apart: `1,320`.
+/// A whole number with thousands separators: `1,320`.
 pub fn grouped(number: impl TryInto<u64>) -> String {
     let digits = number.try_into().unwrap_or(u64::MAX).to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             out.push(',');
         }
         out.push(digit);
@@ -306,7 +310,7 @@ pub fn grouped(number: impl TryInto<u64>) -> String {
     out
 }
 
-/// A progress number with every digit, thousands set apart; fractions with at most two digits.
+/// A progress number with all digits and thousands separators; at most two decimals.
 pub fn exact(value: f64) -> String {
     if (10_000.0..=9_007_199_254_740_992.0).contains(&value) && value.fract().abs() < f64::EPSILON {
         #[expect(
@@ -322,7 +326,7 @@ pub fn exact(value: f64) -> String {
     amount(value)
 }
 
-/// A progress number: whole ones with thousands set apart, fractions with at most two digits, big ones short (`21.0k`).
+/// A progress number for display: thousands separators, at most two decimals, large numbers abbreviated (`21.0k`).
 pub fn amount(value: f64) -> String {
     if let Some((size, sign)) = [(1e15, 'P'), (1e12, 'T'), (1e9, 'G')]
         .into_iter()
@@ -330,14 +334,13 @@ pub fn amount(value: f64) -> String {
     {
         format!("{:.1}{sign}", value / size)
     } else if value.abs() < 0.005 {
-        // Written out it would be a zero with a sign.
+        // It would print as 0 or -0.
         "0".to_owned()
     } else if value >= 1e6 {
         format!("{:.1}M", value / 1e6)
     } else if value >= 10_000.0 {
         format!("{:.1}k", value / 1e3)
     } else if value >= 0.0 && value.fract().abs() < f64::EPSILON {
-        // The range is checked, so nothing is cut off.
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -352,7 +355,7 @@ pub fn amount(value: f64) -> String {
     }
 }
 
-/// How long, for a table cell: `7 s`, `2m 3s`, `51 m`, `1h12m`, `8 h`, `3 d`.
+/// A duration for a table cell: `7 s`, `2m 3s`, `51 m`, `1h12m`, `8 h`, `3 d`.
 pub fn span(duration: Duration) -> String {
     let seconds = duration.as_secs();
     let (minutes, hours) = (seconds / 60, seconds / 3600);
@@ -366,8 +369,8 @@ pub fn span(duration: Duration) -> String {
     }
 }
 
-/// Time left, rounded so that it does not flicker: `~4 s`, `~40 s`, `~3 min`, `~2 h`.
-pub fn left(duration: Duration) -> String {
+/// Time left, rounded so that it doesn't flicker: `~4 s`, `~40 s`, `~3 min`, `~2 h`.
+pub fn time_left(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {
         0..10 => format!("~{} s", seconds.max(1)),
@@ -377,31 +380,31 @@ pub fn left(duration: Duration) -> String {
     }
 }
 
-/// Reads `90s`, `10m`, `2h`, `7d`, `500ms`. A bare number is refused: who means days must not get seconds.
-pub fn read_duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("{text:?} is not a duration; write it as 90s, 10m, 2h or 7d");
+/// Parses `90s`, `10m`, `2h`, `7d` or `500ms`. A number without a unit is an error, because users may mean any unit.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    let error = || format!("invalid duration {text:?}; write it as 90s, 10m, 2h or 7d");
     let end = text
         .find(|letter: char| !letter.is_ascii_digit())
         .unwrap_or(text.len());
-    let (digits, unit) = text.split_at_checked(end).ok_or_else(wrong)?;
-    let number: u64 = digits.parse().map_err(|_| wrong())?;
+    let (digits, unit) = text.split_at_checked(end).ok_or_else(error)?;
+    let number: u64 = digits.parse().map_err(|_| error())?;
     let unit_ms = match unit.trim() {
         "ms" => 1,
         "s" => 1000,
         "m" | "min" => 60_000,
         "h" => 3_600_000,
         "d" => 86_400_000,
-        _ => return Err(wrong()),
+        _ => return Err(error()),
     };
     match number.checked_mul(unit_ms) {
-        Some(0) => Err("it must be more than nothing".to_owned()),
-        // A hundred years: what is longer overflows clocks.
+        Some(0) => Err("it must be more than zero".to_owned()),
+        // A hundred years; longer durations could overflow.
         Some(ms) if ms <= 3_155_760_000_000 => Ok(Duration::from_millis(ms)),
-        _ => Err(wrong()),
+        _ => Err(error()),
     }
 }
 
-/// A length of time as [`read_duration`] takes it, whole: `90s`, `10m`, `500ms`.
+/// A duration in the notation of [`parse_duration`], exactly: `90s`, `10m`, `500ms`.
 pub fn duration(length: Duration) -> String {
     let ms = length.as_millis();
     let units = [
@@ -433,11 +436,11 @@ mod tests {
 
     use super::*;
 
-    /// 2^53, the most that is taken for progress.
+    /// 2^53, the largest accepted progress value.
     const LARGEST: f64 = 9_007_199_254_740_992.0;
 
     #[test]
-    fn names_are_cut_so_that_they_differ() {
+    fn cut_names_stay_different() {
         for (names, columns, shown) in [
             (&["lab", "build-box"][..], 9, &["lab", "build-box"][..]),
             (
@@ -452,12 +455,12 @@ mod tests {
             ),
             (&["production", "staging"], 6, &["produ…", "stagi…"]),
         ] {
-            assert_eq!(cut_apart(names, columns, "…"), shown);
+            assert_eq!(cut_distinct(names, columns, "…"), shown);
         }
     }
 
     #[test]
-    fn a_slip_is_told_from_another_word() {
+    fn tells_typos_from_other_words() {
         let known = ["model", "dataset_name", "epochs"];
         for (typed, meant) in [
             ("modell", Some("model")),
@@ -473,17 +476,17 @@ mod tests {
     }
 
     #[test]
-    fn words_that_others_follow_end_like_a_sentence() {
-        assert_eq!(sentence("Which release"), "Which release.");
-        assert_eq!(sentence("Deploy (all)  "), "Deploy (all).");
+    fn adds_a_period_only_where_needed() {
+        assert_eq!(with_period("Which release"), "Which release.");
+        assert_eq!(with_period("Deploy (all)  "), "Deploy (all).");
         for whole in ["Roll out?", "Now!", "So it is.", "pick one:", ""] {
-            assert_eq!(sentence(whole), whole);
+            assert_eq!(with_period(whole), whole);
         }
     }
 
     #[test]
-    fn a_length_of_time_is_written_as_it_is_read() {
-        for (ms, words) in [
+    fn durations_round_trip() {
+        for (ms, text) in [
             (500, "500ms"),
             (1500, "1500ms"),
             (90_000, "90s"),
@@ -491,13 +494,13 @@ mod tests {
             (604_800_000, "7d"),
         ] {
             let length = Duration::from_millis(ms);
-            assert_eq!(duration(length), words);
-            assert_eq!(read_duration(words), Ok(length));
+            assert_eq!(duration(length), text);
+            assert_eq!(parse_duration(text), Ok(length));
         }
     }
 
     #[test]
-    fn what_could_steer_the_terminal_leaves_a_mark() {
+    fn replaces_characters_that_could_control_the_terminal() {
         for (hostile, shown) in [
             ("a\u{1b}[2Jb", "a\u{FFFD}[2Jb"),
             ("a\u{9b}2Jb", "a\u{FFFD}2Jb"),
@@ -505,11 +508,11 @@ mod tests {
             ("tag\u{E0041}", "tag\u{FFFD}"),
             ("one\r\ntwo\tx", "one two x"),
             ("zero\u{200b}width", "zero\u{FFFD}width"),
-            // Joined signs are drawn side by side by many a terminal, over their neighbours.
+            // Many terminals draw the parts of a joined emoji side by side.
             ("\u{1F469}\u{200D}\u{1F4BB}!", "\u{1F469}\u{FFFD}\u{1F4BB}!"),
             ("\u{1F44D}\u{1F3FD}!", "\u{1F44D}\u{FFFD}!"),
             ("a\u{200D}b", "a\u{FFFD}b"),
-            // One selector is how a sign is drawn, more of them are a hidden text.
+            // One selector only chooses a style; more of them could hide text.
             ("\u{26A0}\u{FE0F} hot", "\u{26A0} hot"),
             ("\u{26A0}\u{FE0F}\u{FE01} hot", "\u{26A0}\u{FFFD} hot"),
             ("x\u{FE01}\u{E0100}", "x\u{FFFD}\u{FFFD}"),
@@ -526,24 +529,24 @@ mod tests {
     }
 
     #[test]
-    fn a_tower_of_combining_marks_is_cut() {
+    fn limits_combining_marks() {
         let tower = format!("e{}", "\u{301}".repeat(10_000));
         assert!(clean_line(&tower).chars().count() < 20);
     }
 
     #[test]
-    fn what_is_kept_of_a_long_text_says_how_much_is_missing() {
+    fn bounded_text_shows_how_much_is_missing() {
         let long = "é".repeat(10_000);
         let kept = bounded(Cow::Borrowed(&long), 1001);
         assert_eq!(
             kept.strip_prefix(&"é".repeat(500)),
-            Some("… (19.0 kB more were left out)")
+            Some("… (19.0 kB omitted)")
         );
         assert_eq!(bounded(Cow::Borrowed("short"), 5), "short");
     }
 
     #[test]
-    fn text_is_cut_by_columns_not_bytes() {
+    fn cuts_by_columns_not_bytes() {
         assert_eq!(truncate("resumable_data", 8), "resumab…");
         assert_eq!(truncate("日本語テキスト", 5), "日本…");
         assert_eq!(cut("resumable", 4, "~"), "res~");
@@ -551,7 +554,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_durations_read_well() {
+    fn formats_numbers_and_durations() {
         assert_eq!(plural(1, "task"), "1 task");
         assert_eq!(plural(1320, "update"), "1,320 updates");
         assert_eq!(
@@ -574,14 +577,14 @@ mod tests {
         for (seconds, shown) in spans {
             assert_eq!(span(Duration::from_secs(seconds)), shown);
         }
-        assert_eq!(left(Duration::from_secs(170)), "~3 min");
+        assert_eq!(time_left(Duration::from_secs(170)), "~3 min");
     }
 
     #[test]
-    fn lengths_of_time_read_as_people_write_them() {
+    fn parses_durations() {
         for (text, seconds) in [("90s", 90), ("10m", 600), ("2h", 7200), ("7d", 604_800)] {
             assert_eq!(
-                read_duration(text),
+                parse_duration(text),
                 Ok(Duration::from_secs(seconds)),
                 "{text}"
             );
@@ -598,11 +601,11 @@ mod tests {
             "9999999999d",
             "é",
         ] {
-            assert!(read_duration(text).is_err(), "{text}");
+            assert!(parse_duration(text).is_err(), "{text}");
         }
     }
 
-    /// Text with what is rare in `any` text and dear to an attacker.
+    /// Text with characters that are useful for attacks and rare in `any` text.
     fn attacks() -> impl Strategy<Value = String> {
         let piece = prop_oneof![
             any::<char>(),
@@ -618,27 +621,27 @@ mod tests {
 
     proptest! {
         #[test]
-        fn different_names_look_different_and_fit(
+        fn cut_names_stay_different_and_fit(
             names in prop::collection::btree_set("[ab木]{1,14}", 1..8),
             columns in 5_usize..12,
         ) {
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            let shown = cut_apart(&names, columns, "~");
-            let mut apart = shown.clone();
-            apart.sort();
-            apart.dedup();
-            prop_assert_eq!(apart.len(), names.len(), "{:?} {:?}", names, shown);
+            let shown = cut_distinct(&names, columns, "~");
+            let mut unique = shown.clone();
+            unique.sort();
+            unique.dedup();
+            prop_assert_eq!(unique.len(), names.len(), "{:?} {:?}", names, shown);
             prop_assert!(shown.iter().all(|name| width(name) <= columns));
         }
 
         #[test]
-        fn nothing_hostile_survives_any_text(text in attacks()) {
+        fn clean_text_has_no_hostile_characters(text in attacks()) {
             prop_assert!(!clean_line(&text).chars().any(is_hostile));
             prop_assert!(!clean_block(&text).chars().any(|letter| letter != '\n' && is_hostile(letter)));
         }
 
         #[test]
-        fn no_terminal_draws_clean_text_wider_than_it_is_counted(text in attacks()) {
+        fn terminals_never_draw_clean_text_wider_than_counted(text in attacks()) {
             let clean = clean_line(&text);
             let side_by_side: usize = clean.chars().filter_map(UnicodeWidthChar::width).sum();
             prop_assert!(side_by_side <= width(&clean), "{clean:?}");
@@ -646,7 +649,7 @@ mod tests {
         }
 
         #[test]
-        fn cut_text_never_exceeds_its_columns(text in any::<String>(), columns in 0_usize..60) {
+        fn cut_text_fits_its_columns(text in any::<String>(), columns in 0_usize..60) {
             let clean = clean_line(&text);
             prop_assert!(width(&truncate(&clean, columns)) <= columns);
         }

@@ -1,32 +1,34 @@
-//! A tool as its server describes it, and what its arguments must be.
+//! A tool as its server describes it, and basic checks of its arguments.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{ArgumentKind, ArgumentSpec, Checked, Complaint, Step, schema, text};
+use super::{
+    ArgumentCheck, ArgumentKind, ArgumentSpec, PathSegment, ValidationError, schema, text,
+};
 
-/// One tool of a server; every text in it is the server's and not yet sanitised.
+/// One tool of a server; no text is sanitized.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tool {
-    /// The name to call it by.
+    /// The name to call it with.
     pub name: String,
-    /// The name to show.
+    /// The display name.
     pub title: Option<String>,
-    /// What it does.
+    /// The description.
     pub description: Option<String>,
     /// The input schema, verbatim JSON.
     pub input_schema: String,
-    /// `annotations.readOnlyHint`; a hint of the server, never trusted.
+    /// `annotations.readOnlyHint`, an untrusted hint.
     pub read_only: Option<bool>,
-    /// `annotations.destructiveHint`; a hint of the server, never trusted.
+    /// `annotations.destructiveHint`, an untrusted hint.
     pub destructive: Option<bool>,
-    /// `annotations.idempotentHint`; a hint of the server, never trusted.
+    /// `annotations.idempotentHint`, an untrusted hint.
     #[serde(default)]
     pub idempotent: Option<bool>,
-    /// `execution.taskSupport` (2025-11-25); nothing where the server offers no tasks.
+    /// `execution.taskSupport` (2025-11-25); has no effect if the server offers no tasks.
     #[serde(default)]
     pub task_support: TaskSupport,
-    /// Why it must not be offered, though its server lists it; only a modern server's tool can have such a fault.
+    /// Why the tool can't be used although the server lists it.
     #[serde(default)]
     pub fault: Option<String>,
 }
@@ -35,19 +37,19 @@ pub struct Tool {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TaskSupport {
-    /// Only plainly.
+    /// Never.
     #[default]
     Forbidden,
-    /// Either way.
+    /// As a task or as a plain call.
     Optional,
-    /// Only as a task.
+    /// Always.
     Required,
 }
 
 impl TaskSupport {
-    /// Reads the word on the wire; an unknown one counts as forbidden.
-    pub fn read(word: &str) -> Self {
-        match word {
+    /// Parses the protocol's name; unknown values count as forbidden.
+    pub fn parse(name: &str) -> Self {
+        match name {
             "optional" => Self::Optional,
             "required" => Self::Required,
             _ => Self::Forbidden,
@@ -57,31 +59,31 @@ impl TaskSupport {
 
 /// The argument that carries the client id of a checkpoint tool.
 pub const CLIENT_ID: &str = "client_id";
-/// The companion that lists a client's checkpoints.
+/// The companion tool that lists a client's checkpoints.
 const LIST_TOOL: &str = "list_session_tasks";
-/// The companion that pauses one.
+/// The companion tool that pauses a checkpoint.
 const PAUSE_TOOL: &str = "pause_task";
-/// The further companions take a client id too and are no checkpoint tools.
+/// Other companion tools, which take a client id too but keep no checkpoints.
 const COMPANIONS: [&str; 3] = [
     "get_checkpoint_stats",
     "get_session_info",
     "cleanup_checkpoints",
 ];
 
-/// What the checkpoint convention of the tutorials is called on a server; the configuration can name it otherwise.
+/// Tool and argument names of the checkpoint convention from the MCP tutorials; the config file can override them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Convention {
-    /// The argument that carries the client id of a checkpoint tool, and of the companion that lists them.
+pub struct CheckpointConvention {
+    /// The argument for the client id, of checkpoint tools and of the list tool.
     pub client_id: String,
-    /// The companion that lists a client's checkpoints.
+    /// The companion tool that lists a client's checkpoints.
     pub list: String,
-    /// The companion that pauses one.
+    /// The companion tool that pauses a checkpoint.
     pub pause: String,
-    /// Its argument.
+    /// The pause tool's argument for the checkpoint's id.
     pub task_id: String,
 }
 
-impl Default for Convention {
+impl Default for CheckpointConvention {
     fn default() -> Self {
         Self {
             client_id: CLIENT_ID.to_owned(),
@@ -93,12 +95,12 @@ impl Default for Convention {
 }
 
 impl Tool {
-    /// Whether this tool, seen in the list that it stands in, follows the checkpoint convention of the tutorials: it
-    /// takes a client id that outlives sessions, and the companion that lists its checkpoints stands beside it.
+    /// Whether this tool follows the checkpoint convention of the MCP tutorials: it takes a client id that survives
+    /// sessions, and `tools`, all tools of the server, include the companion that lists checkpoints.
     ///
-    /// Nothing of the convention is in the MCP specification.
-    pub fn keeps_checkpoint(&self, beside: &[Self], convention: &Convention) -> bool {
-        let Convention {
+    /// The convention is not part of the MCP specification.
+    pub fn keeps_checkpoint(&self, tools: &[Self], convention: &CheckpointConvention) -> bool {
+        let CheckpointConvention {
             client_id,
             list,
             pause,
@@ -109,7 +111,7 @@ impl Tool {
         self.name != *list
             && self.name != *pause
             && !COMPANIONS.contains(&self.name.as_str())
-            && beside.iter().any(|other| other.name == *list)
+            && tools.iter().any(|other| other.name == *list)
             && self.arguments().iter().any(is_client_id)
     }
 
@@ -122,29 +124,29 @@ impl Tool {
         self.fault.is_none()
     }
 
-    /// Names and plain values of the `Mcp-Param-*` headers that the schema asks for, for these arguments (MCP
-    /// 2026-07-28, transports/streamable-http, schema extension).
+    /// Names and unencoded values of the `Mcp-Param-*` headers for these arguments (MCP 2026-07-28,
+    /// transports/streamable-http, schema extension).
     pub fn header_values(&self, arguments: &Map<String, Value>) -> Vec<(String, String)> {
         let mut found = Vec::new();
         header_values(&self.schema(), arguments, 0, &mut found);
         found
     }
 
-    /// Why the header names in the schema break the rules, so that a modern server's tool must not be offered.
-    pub fn header_fault(&self) -> Option<String> {
+    /// Why the header names in the schema are invalid; the modern era forbids using such a tool.
+    pub fn header_error(&self) -> Option<String> {
         let schema = Value::Object(self.schema());
         let mut names = Vec::new();
         header_names(&schema, true, 0, &mut names)
             .err()
             .or_else(|| {
-                let is_double = |(place, name): (usize, &String)| {
-                    let others = names.iter().take(place);
+                let is_duplicate = |(index, name): (usize, &String)| {
+                    let others = names.iter().take(index);
                     others
                         .into_iter()
                         .any(|other| other.eq_ignore_ascii_case(name))
                 };
-                let double = names.iter().enumerate().find(|entry| is_double(*entry));
-                double.map(|(_, name)| format!("two of its arguments want the header {name}"))
+                let duplicate = names.iter().enumerate().find(|entry| is_duplicate(*entry));
+                duplicate.map(|(_, name)| format!("two of its arguments use the header {name}"))
             })
     }
 
@@ -162,64 +164,61 @@ impl Tool {
         properties
             .iter()
             .map(|(name, property)| {
-                ArgumentSpec::of(name, property, required.contains(&name.as_str()))
+                ArgumentSpec::from_property(name, property, required.contains(&name.as_str()))
             })
             .collect()
     }
 
-    /// What is wrong with arguments for this tool, one sentence each; empty when nothing is seen to be.
-    ///
-    /// Checks presence, the simple types, their bounds and enums; the server checks the rest.
-    pub fn complaints(&self, arguments: &Map<String, Value>) -> Vec<String> {
-        let complaints = self.plain_complaints(arguments);
-        complaints.iter().map(ToString::to_string).collect()
+    /// Basic checks of the arguments: presence, simple types, bounds and enums. One message per error.
+    pub fn argument_errors(&self, arguments: &Map<String, Value>) -> Vec<String> {
+        let errors = self.basic_errors(arguments);
+        errors.iter().map(ToString::to_string).collect()
     }
 
-    /// The same, and all else that the schema says.
-    pub fn check(&self, arguments: &Map<String, Value>) -> Checked {
-        let mut complaints = self.plain_complaints(arguments);
+    /// Basic checks and validation against the whole schema.
+    pub fn check(&self, arguments: &Map<String, Value>) -> ArgumentCheck {
+        let mut errors = self.basic_errors(arguments);
         let value = Value::Object(arguments.clone());
         match schema::check(&self.input_schema, &value) {
             Ok(found) => {
-                // What was said in the words of the form is not said again; and see above for null.
+                // Skip what the basic checks already reported, and null, which they accept on purpose.
                 let is_null = |name: &str| arguments.get(name).is_some_and(Value::is_null);
-                let is_new = |complaint: &Complaint| match complaint.path.as_slice() {
-                    [Step::Key(name)] => {
-                        !is_null(name) && !complaints.iter().any(|said| said.path == complaint.path)
+                let is_new = |error: &ValidationError| match error.path.as_slice() {
+                    [PathSegment::Key(name)] => {
+                        !is_null(name) && !errors.iter().any(|known| known.path == error.path)
                     }
                     _ => true,
                 };
-                let more: Vec<Complaint> = found.into_iter().filter(is_new).collect();
-                complaints.extend(more);
-                Checked {
-                    complaints,
+                let more: Vec<ValidationError> = found.into_iter().filter(is_new).collect();
+                errors.extend(more);
+                ArgumentCheck {
+                    errors,
                     unusable: None,
                 }
             }
-            Err(why) => Checked {
-                complaints,
+            Err(why) => ArgumentCheck {
+                errors,
                 unusable: Some(why),
             },
         }
     }
 
-    /// Whether its server marks it as a tool that destroys something each time. Only such a repeat asks first: whoever
-    /// asks for one has named what is to run again.
-    pub fn may_harm_again(&self) -> bool {
-        let is_said = |hint: Option<bool>| hint == Some(true);
-        is_said(self.destructive) && !is_said(self.read_only) && !is_said(self.idempotent)
+    /// Whether the server marks it as destructive and not idempotent, so that repeating it needs confirmation.
+    pub fn is_unsafe_to_repeat(&self) -> bool {
+        let is_set = |hint: Option<bool>| hint == Some(true);
+        is_set(self.destructive) && !is_set(self.read_only) && !is_set(self.idempotent)
     }
 
-    /// Why a repeat of it is asked for, in words that go on after the name of its server. Of a tool that nobody knows
-    /// any more its server says nothing.
-    pub fn doubt_of_repeat(tool: Option<&Self>) -> &'static str {
+    /// Why a repeat needs confirmation, as a phrase that continues the server's name. `None` is a tool that the server
+    /// no longer lists.
+    pub fn repeat_warning(tool: Option<&Self>) -> &'static str {
         match tool.and_then(|tool| tool.destructive) {
-            Some(true) => "calls this tool destructive",
-            _ => "does not say that repeating this tool is harmless",
+            Some(true) => "marks this tool as destructive",
+            _ => "doesn't mark this tool as safe to repeat",
         }
     }
 
-    /// What its server says of it, in words; nothing where it says nothing.
+    /// The server's hints about it, as labels.
     pub fn hints(&self) -> Vec<&'static str> {
         [
             (self.read_only == Some(true), "read-only"),
@@ -228,62 +227,65 @@ impl Tool {
             (self.idempotent == Some(true), "safe to repeat"),
         ]
         .into_iter()
-        .filter_map(|(is_said, words)| is_said.then_some(words))
+        .filter_map(|(is_set, label)| is_set.then_some(label))
         .collect()
     }
 
-    fn plain_complaints(&self, arguments: &Map<String, Value>) -> Vec<Complaint> {
-        let mut complaints = Vec::new();
+    fn basic_errors(&self, arguments: &Map<String, Value>) -> Vec<ValidationError> {
+        let mut errors = Vec::new();
         let schema = self.schema();
         let specs = self.arguments();
         for spec in &specs {
             match arguments.get(&spec.name) {
                 None if spec.is_required => {
-                    complaints.push(Complaint::of(&spec.name, "is missing"));
+                    errors.push(ValidationError::of_argument(&spec.name, "is missing"));
                 }
-                // Servers in Python take null for what is left out.
+                // Python servers treat null as absent.
                 Some(value) if !value.is_null() => {
-                    if let Some(wanted) = spec.complaint(value) {
-                        complaints.push(Complaint::of(&spec.name, format!("must be {wanted}")));
+                    if let Some(expected) = spec.violation(value) {
+                        errors.push(ValidationError::of_argument(
+                            &spec.name,
+                            format!("must be {expected}"),
+                        ));
                     }
                 }
                 _ => {}
             }
         }
         let Some(names) = Members::only(&schema) else {
-            return complaints;
+            return errors;
         };
         let is_unknown = |key: &&String| !names.contains(&key.as_str());
         let unknown = arguments.keys().filter(is_unknown);
-        complaints.extend(unknown.map(|key| {
+        errors.extend(unknown.map(|key| {
             let absent = names.iter().filter(|name| !arguments.contains_key(**name));
             let near = match text::nearest(key, absent.copied()) {
                 Some(near) => format!(" (did you mean {near}?)"),
                 None => String::new(),
             };
-            Complaint::of(key, format!("is not an argument of this tool{near}"))
+            ValidationError::of_argument(key, format!("is not an argument of this tool{near}"))
         }));
-        complaints
+        errors
     }
 }
 
-/// The names that a schema gives to members, in its alternatives too.
+/// The argument names that a schema lists, including those in its alternatives.
 #[derive(Default)]
 struct Members<'s> {
     names: Vec<&'s str>,
-    /// Others may stand beside them, or are named where this does not look.
+    /// Whether other names may be allowed too.
     is_open: bool,
 }
 
 impl<'s> Members<'s> {
-    /// The only names that arguments may have; `None` where the schema leaves that open, or lists none.
+    /// The only names allowed for arguments; `None` if the schema lists none or allows others.
     ///
-    /// To JSON Schema, silence about further members allows them. Few servers mean that: most ignore an argument that
-    /// they do not know, and run another job than the one that was meant.
+    /// A schema without `additionalProperties` formally allows other names. Few servers mean that: most ignore unknown
+    /// arguments and run something else than the user meant.
     fn only(schema: &'s Map<String, Value>) -> Option<Vec<&'s str>> {
         let mut found = Self::default();
         if schema.get("additionalProperties") == Some(&Value::Bool(false)) {
-            found.listed(schema);
+            found.add_properties(schema);
             return Some(found.names);
         }
         found.read(schema);
@@ -291,15 +293,15 @@ impl<'s> Members<'s> {
         is_listed.then_some(found.names)
     }
 
-    fn listed(&mut self, schema: &'s Map<String, Value>) {
+    fn add_properties(&mut self, schema: &'s Map<String, Value>) {
         let members = schema.get("properties").and_then(Value::as_object);
         let names = members.into_iter().flat_map(Map::keys);
         self.names.extend(names.map(String::as_str));
     }
 
-    /// The depth is that of the parsed text, which is bounded.
+    /// Recursion is bounded by the JSON parser's depth limit.
     fn read(&mut self, schema: &'s Map<String, Value>) {
-        self.listed(schema);
+        self.add_properties(schema);
         for (key, inner) in schema {
             match (key.as_str(), inner) {
                 ("additionalProperties" | "unevaluatedProperties", Value::Bool(false)) => {}
@@ -327,7 +329,7 @@ impl<'s> Members<'s> {
     }
 }
 
-/// Deeper than this no schema is read for header names.
+/// Maximum schema depth at which header names are read.
 const HEADER_DEPTH: usize = 32;
 
 fn header_values(
@@ -360,7 +362,7 @@ fn header_values(
     }
 }
 
-/// Collects the header names of a schema; an error names the first that breaks a rule.
+/// Collects the header names of a schema; the error describes the first invalid one.
 fn header_names(
     schema: &Value,
     is_reachable: bool,
@@ -410,19 +412,19 @@ fn checked_header(
         .as_str()
         .filter(|name| !name.is_empty() && name.chars().all(is_token))
     else {
-        return Err("one of its arguments wants a header whose name cannot be sent".to_owned());
+        return Err("one of its arguments uses an invalid header name".to_owned());
     };
     let is_simple = kind
         .and_then(Value::as_str)
         .is_some_and(|kind| matches!(kind, "string" | "integer" | "boolean"));
     if !is_simple {
         return Err(format!(
-            "the header {name} is wanted for something other than a text, a whole number or a boolean"
+            "the header {name} is for an argument that is not text, a whole number or a boolean"
         ));
     }
     if !is_reachable {
         return Err(format!(
-            "the header {name} is wanted for something that is no plain argument"
+            "the header {name} is for a value inside a list or an alternative"
         ));
     }
     Ok(name.to_owned())
@@ -430,7 +432,7 @@ fn checked_header(
 
 #[cfg(test)]
 impl Tool {
-    /// A tool of this schema, of which its server says nothing more.
+    /// A tool with this schema and no other properties.
     pub(crate) fn taking(schema: &Value) -> Self {
         Self {
             name: "t".into(),
@@ -453,7 +455,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_schema_becomes_form_fields_in_its_order() {
+    fn arguments_have_the_order_of_the_schema() {
         let tool = Tool::taking(
             &json!({"type": "object", "required": ["dataset"], "properties": {
                 "dataset": {"type": "string"},
@@ -477,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn the_checkpoint_convention_is_recognised_from_the_tool_list_alone() {
+    fn recognizes_checkpoint_tools_from_the_tool_list() {
         let named = |name: &str, property: Value| Tool {
             name: name.into(),
             ..Tool::taking(&json!({"properties": {"client_id": property}}))
@@ -491,61 +493,61 @@ mod tests {
             let list = named(LIST_TOOL, text);
             let number = named("number", json!({"type": "integer"}));
             let tools = [work.clone(), list.clone(), number.clone()];
-            let usual = Convention::default();
-            assert!(work.keeps_checkpoint(&tools, &usual));
-            assert!(!list.keeps_checkpoint(&tools, &usual));
-            assert!(!number.keeps_checkpoint(&tools, &usual));
-            assert!(!work.keeps_checkpoint(&[work.clone(), number], &usual));
-            let other = Convention {
+            let default = CheckpointConvention::default();
+            assert!(work.keeps_checkpoint(&tools, &default));
+            assert!(!list.keeps_checkpoint(&tools, &default));
+            assert!(!number.keeps_checkpoint(&tools, &default));
+            assert!(!work.keeps_checkpoint(&[work.clone(), number], &default));
+            let other = CheckpointConvention {
                 list: "jobs".to_owned(),
-                ..usual
+                ..default
             };
             assert!(!work.keeps_checkpoint(&tools, &other));
         }
     }
 
     #[test]
-    fn wrong_arguments_are_named_before_sending() {
+    fn basic_checks_name_wrong_arguments() {
         let tool = Tool::taking(
             &json!({"required": ["n"], "additionalProperties": false, "properties": {
             "n": {"type": "integer"}, "mode": {"enum": ["a"]}}}),
         );
-        let complaints = |args: Value| tool.complaints(args.as_object().unwrap());
-        assert_eq!(complaints(json!({})), ["n is missing"]);
-        assert_eq!(complaints(json!({"n": "5"})), ["n must be a whole number"]);
+        let errors = |args: Value| tool.argument_errors(args.as_object().unwrap());
+        assert_eq!(errors(json!({})), ["n is missing"]);
+        assert_eq!(errors(json!({"n": "5"})), ["n must be a whole number"]);
         assert_eq!(
-            complaints(json!({"n": 5, "mode": "b"})),
+            errors(json!({"n": 5, "mode": "b"})),
             ["mode must be one of \"a\""]
         );
         assert_eq!(
-            complaints(json!({"n": 5, "x": 1})),
+            errors(json!({"n": 5, "x": 1})),
             ["x is not an argument of this tool"]
         );
-        assert!(complaints(json!({"n": 5.0})).is_empty());
+        assert!(errors(json!({"n": 5.0})).is_empty());
     }
 
     #[test]
-    fn refuses_arguments_that_a_schema_does_not_list() {
+    fn rejects_arguments_that_the_schema_does_not_list() {
         let steps = json!({"steps": {"type": "integer"}, "name": {"type": "string"}});
-        let complaints = |schema: Value, args: Value| {
-            Tool::taking(&schema).complaints(args.as_object().unwrap())
+        let errors = |schema: Value, args: Value| {
+            Tool::taking(&schema).argument_errors(args.as_object().unwrap())
         };
         assert_eq!(
-            complaints(json!({"properties": steps}), json!({"step": 5, "zebra": 1})),
+            errors(json!({"properties": steps}), json!({"step": 5, "zebra": 1})),
             [
                 "step is not an argument of this tool (did you mean steps?)",
                 "zebra is not an argument of this tool"
             ]
         );
-        // What is given already was not meant.
+        // Never suggest an argument that is already present.
         assert_eq!(
-            complaints(json!({"properties": steps}), json!({"steps": 1, "step": 5})),
+            errors(json!({"properties": steps}), json!({"steps": 1, "step": 5})),
             ["step is not an argument of this tool"]
         );
         let either = json!({"properties": steps, "anyOf": [
             {"required": ["steps"]}, {"properties": {"until": {}}, "required": ["until"]}]});
-        assert!(complaints(either.clone(), json!({"until": 5})).is_empty());
-        assert_eq!(complaints(either, json!({"zebra": 5})).len(), 1);
+        assert!(errors(either.clone(), json!({"until": 5})).is_empty());
+        assert_eq!(errors(either, json!({"zebra": 5})).len(), 1);
         for open in [
             json!({"type": "object"}),
             json!({"type": "object", "properties": {}}),
@@ -557,14 +559,14 @@ mod tests {
             json!({"properties": steps, "oneOf": [{"additionalProperties": {}}]}),
         ] {
             assert!(
-                complaints(open.clone(), json!({"step": 5})).is_empty(),
+                errors(open.clone(), json!({"step": 5})).is_empty(),
                 "{open}"
             );
         }
     }
 
     #[test]
-    fn header_names_are_read_to_a_bounded_depth() {
+    fn reads_header_values_to_a_limited_depth() {
         let nested = |depth: usize| {
             let mut schema =
                 json!({"properties": {"x": {"type": "string", "x-mcp-header": "X-Deep"}}});

@@ -1,4 +1,4 @@
-//! What the engine publishes: the newest picture of a task or a server, never a stream of small changes.
+//! What the engine publishes: full snapshots of tasks and servers, never incremental changes.
 
 use core::time::Duration;
 
@@ -6,27 +6,27 @@ use serde::{Deserialize, Serialize};
 
 use super::{Connectivity, LeaveImpact, ServerCapabilities, ServerName, Task, Wall};
 
-/// A task as it stands now.
+/// A snapshot of a task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskView {
-    /// The record.
+    /// The saved record.
     pub task: Task,
-    /// Whether we are in contact.
+    /// The state of its connection.
     pub contact: Connectivity,
-    /// What leaving would do to it; `None` once it is settled, and while it is unknown.
+    /// What quitting would do to it; `None` if it has settled or is unknown.
     pub leaving: Option<LeaveImpact>,
-    /// The newest `seq` that is on disk; history up to it can be read from the file.
+    /// History up to this `seq` can be read from the session file.
     pub saved_seq: u64,
-    /// A part of 1 that was read out of the server's words, where it gives no numbers and the configuration asks for
-    /// it. Never saved: the server did not say it.
+    /// The fraction done according to progress messages, if the server sends no numbers and the config enables this.
+    /// Never saved, because it is a guess.
     #[serde(default)]
     pub guess: Option<f64>,
-    /// Whether the last write failed, so that what is shown may not survive.
+    /// Whether the last save failed, so that this state may not survive a crash.
     pub is_unsaved: bool,
 }
 
 impl TaskView {
-    /// A task as it was saved, while nobody is in contact with its server.
+    /// A task as it was saved, while the session has no driver.
     pub fn unwatched(task: Task, saved_at: Option<Wall>) -> Self {
         let contact = if task.status.is_settled() {
             Connectivity::Idle
@@ -46,78 +46,78 @@ impl TaskView {
     }
 }
 
-/// A server as it stands now.
+/// A snapshot of a server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ServerView {
-    /// The user's name for it.
+    /// The user's name for the server.
     pub name: ServerName,
     /// Its endpoint, without credentials.
     pub url: String,
-    /// How it stands.
+    /// The state of its connection.
     pub state: LinkState,
-    /// What a person has to do before anything is sent there, known before anybody asked it anything.
+    /// What the user has to do before longhaul contacts the server.
     #[serde(default)]
-    pub obstacle: Option<Obstacle>,
+    pub obstacle: Option<ServerObstacle>,
     /// The negotiated revision, or empty.
     pub era: String,
-    /// Why this revision, in words.
+    /// Why this revision was chosen, for the user.
     pub era_why: String,
-    /// The server's name and version for itself, not yet sanitised.
+    /// The name and version the server reports; not sanitized.
     pub server_info: Option<String>,
-    /// How many tools it listed; `None` before it was asked.
+    /// The number of its tools; `None` before they were listed.
     pub tools: Option<usize>,
-    /// What a call can stand on there, as far as seen.
+    /// What it supports for recovering calls, as far as known.
     pub capabilities: ServerCapabilities,
     /// Requests sent by this process.
     pub requests: u64,
-    /// The file of configuration that named it and does so no more: what is under way there goes on, nothing new begins.
+    /// The config file that no longer contains it. Running calls continue, but new ones aren't started.
     #[serde(default)]
     pub gone_from: Option<String>,
-    /// How long the server took to begin its newest answer to a short request; `None` before the first.
+    /// How long it took to start responding to the latest short request; `None` before the first.
     #[serde(default)]
     pub latency: Option<Duration>,
 }
 
-/// How a link stands.
+/// The state of a connection to a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "is")]
 pub enum LinkState {
-    /// Nothing is open and nothing has to be.
+    /// No connection is needed.
     Idle,
-    /// The handshake is under way.
+    /// Initializing.
     Connecting,
-    /// The last exchange went well.
+    /// The last exchange succeeded.
     Live,
-    /// It cannot be reached; one prober tries for all its tasks.
+    /// It can't be reached; one probe retries for all its tasks.
     Down {
-        /// Since when.
+        /// When it became unreachable.
         since: Wall,
-        /// Tries so far.
+        /// Retries so far.
         tries: u32,
-        /// When the next is due.
+        /// When the next retry is due.
         next: Wall,
-        /// Why, in words.
+        /// Why it can't be reached.
         why: String,
     },
-    /// It wants credentials.
+    /// It requires credentials.
     NeedsLogin {
-        /// What it said.
+        /// The server's reason.
         why: String,
-        /// Whether `longhaul login` brings them; else they are headers of the user's.
+        /// Whether `longhaul login` works for it; otherwise the user has to set headers.
         #[serde(default)]
         takes_sign_in: bool,
     },
-    /// It is a program that cannot be started yet.
+    /// A stdio server that can't be started yet.
     NotStarted {
-        /// What to do, in words.
+        /// What the user has to do.
         why: String,
-        /// Whether somebody said that it may run.
+        /// Whether the user approved its command.
         is_approved: bool,
     },
 }
 
 impl ServerView {
-    /// Whether it waits for a person's sign-in, credentials or consent.
+    /// Whether it waits for the user's sign-in, credentials or consent.
     pub fn waits_for_consent(&self) -> bool {
         self.obstacle.is_some()
             || matches!(
@@ -127,20 +127,20 @@ impl ServerView {
     }
 }
 
-/// What a person has to do before anything is sent to a server of the configuration, or started for it.
+/// What the user has to do before longhaul contacts or starts a configured server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "is", content = "of")]
-pub enum Obstacle {
-    /// Say that its program may be started.
+pub enum ServerObstacle {
+    /// Approve its command.
     Approval,
-    /// Say that these variables may go to its host.
+    /// Allow these variables to be sent to its host.
     Consent(Vec<String>),
-    /// Set these variables where the driver is started.
+    /// Set these variables in the environment of the driver.
     Variables(Vec<String>),
 }
 
-impl Obstacle {
-    /// In a word or two: `needs consent`, `needs $LAB_TOKEN`.
+impl ServerObstacle {
+    /// A short label: `needs consent`, `needs $LAB_TOKEN`.
     pub fn message(&self) -> String {
         match self {
             Self::Approval => "needs approval".to_owned(),

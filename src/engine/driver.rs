@@ -24,10 +24,11 @@ use super::{
 use crate::{
     auth::{self, AuthError, Logins, Notify, Now, SignInOptions, TokenManager},
     domain::{
-        Connectivity, EventId, LinkRecord, Mono, NewCall, Notice, NoticeLevel, Obstacle, Program,
-        ProtocolVersion, RequestError, Row, ServerConfig, ServerConfigs, ServerName, ServerRef,
-        SessionEvent, SessionRequest, SessionRequestId, SessionResponse, SignInPage, Stamp, Tally,
-        Task, TaskId, TaskView, Template, Wall, place, text,
+        Connectivity, EventId, LinkRecord, Mono, NewCall, Notice, NoticeLevel, Program,
+        ProtocolVersion, RequestError, Row, ServerConfig, ServerConfigs, ServerName,
+        ServerObstacle, ServerRef, SessionEvent, SessionRequest, SessionRequestId, SessionResponse,
+        SharedByteCount, SignInPage, Stamp, Task, TaskId, TaskView, Template, Wall, server_url,
+        text,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken, Sent, Unsaved},
     protocol::{ExchangeEvent, HttpError, Method},
@@ -87,7 +88,7 @@ struct Linked {
     /// What was given by hand.
     headers: Vec<(String, String)>,
     /// What whoever asked has filled in from the configuration, as long as that stays as it is.
-    filled: Vec<(String, String)>,
+    config_headers: Vec<(String, String)>,
     /// What its server must not make us show; older values stay known for as long as it stays where it is.
     secrets: Secrets,
     tap: TrafficRecorder,
@@ -160,7 +161,7 @@ struct Driver<'d> {
     /// How much history and results of all links wait to be saved.
     unsaved: Unsaved,
     /// How much all exchanges hold of events that have not come to their end.
-    unread: Tally,
+    unread: SharedByteCount,
     published_at: Mono,
     publish_every: Duration,
     outputs_done: u64,
@@ -230,7 +231,7 @@ pub(super) async fn drive(
         next_house: 1,
         dice: fastrand::Rng::with_seed(options.seed),
         unsaved: Unsaved::default(),
-        unread: Tally::default(),
+        unread: SharedByteCount::default(),
         published_at: now.mono,
         publish_every: PUBLISH_EVERY,
         outputs_done: 0,
@@ -386,7 +387,7 @@ impl Driver<'_> {
             return self.open.answer(self.snapshots, number, Err(refused));
         };
         let url = url::Url::parse(&linked.link.record().url).ok();
-        let is_private = |url: &url::Url| !place::is_in_clear(url) || self.insecure_http;
+        let is_private = |url: &url::Url| !server_url::is_cleartext(url) || self.insecure_http;
         let Some(url) = url.filter(is_private) else {
             let words = format!(
                 "a token for {name} would go over plain http, where it can be read on the way; use an https:// URL"
@@ -417,7 +418,7 @@ impl Driver<'_> {
             };
             let page = SignInPage {
                 host: begun.host.clone(),
-                beside: begun.beside.clone(),
+                other_parties: begun.beside.clone(),
                 url: begun.page.to_string(),
             };
             let _ = news.send(SignInNews::Begun(number, Ok(page))).await;
@@ -552,7 +553,7 @@ impl Driver<'_> {
             let headers = server.map_or(Vec::new(), |server| server.headers.clone());
             self.add_link(record, headers, now);
             if let (Some(server), Some(linked)) = (server, self.links.last_mut()) {
-                linked.filled.clone_from(&server.filled);
+                linked.config_headers.clone_from(&server.config_headers);
             }
         }
         let mut unsettled: BTreeMap<usize, Vec<(Task, Vec<EventId>)>> = BTreeMap::new();
@@ -597,7 +598,7 @@ impl Driver<'_> {
             refreshing: None,
             signing_in: None,
             headers,
-            filled: Vec::new(),
+            config_headers: Vec::new(),
             secrets: Secrets::default(),
             tap,
             held: VecDeque::new(),
@@ -652,7 +653,7 @@ impl Driver<'_> {
             self.record(index, is_on)
                 .map_err(RequestError::CannotSave)?;
         }
-        Ok(SessionResponse::Told(if is_on {
+        Ok(SessionResponse::Done(if is_on {
             format!(
                 "what goes over the wire with {name} is recorded from now on; `longhaul trace` shows it"
             )
@@ -674,7 +675,7 @@ impl Driver<'_> {
             // Its credentials would become those of what is under way.
             let is_taken = was_named && link.has_unsettled();
             let is_it = server.url.as_ref().is_none_or(is_there) && !is_taken;
-            (!is_it).then(|| place::shown(here).into_owned())
+            (!is_it).then(|| server_url::redacted(here).into_owned())
         };
         let Change {
             told,
@@ -712,7 +713,7 @@ impl Driver<'_> {
             {
                 if let Some(linked) = self.links.get_mut(index) {
                     linked.http = None;
-                    linked.filled.clear();
+                    linked.config_headers.clear();
                 }
                 // What waited for a credential may have it now. No ask has the number 0.
                 let what = SessionRequest::RetryNow;
@@ -763,7 +764,7 @@ impl Driver<'_> {
             if origin(&linked.link.record().url) != origin(&old_url) {
                 // They were given for the server at the old place.
                 linked.headers.clear();
-                linked.filled.clear();
+                linked.config_headers.clear();
                 linked.secrets = Secrets::default();
             }
         }
@@ -780,7 +781,7 @@ impl Driver<'_> {
     /// Makes a server known; a name that stands for another URL already is refused, and so is a revision that it is not
     /// spoken to in.
     fn know(&mut self, server: ServerRef, now: Stamp) -> Result<usize, RequestError> {
-        let pinned = server.protocol.as_deref().and_then(ProtocolVersion::read);
+        let pinned = server.protocol.as_deref().and_then(ProtocolVersion::parse);
         let known = self.index_of(&server.name);
         match (known, server.url) {
             (Some(index), url) => {
@@ -789,7 +790,7 @@ impl Driver<'_> {
                 };
                 let known_url = linked.link.record().url.clone();
                 if url.is_some_and(|url| url != known_url) {
-                    let known_url = place::shown(&known_url);
+                    let known_url = server_url::redacted(&known_url);
                     return Err(RequestError::Usage(format!(
                         "{} is {known_url} in this session; give the new one another name or use another --session",
                         server.name
@@ -803,8 +804,8 @@ impl Driver<'_> {
                 if !server.headers.is_empty() {
                     (linked.headers, linked.http) = (server.headers, None);
                 }
-                if !server.filled.is_empty() {
-                    (linked.filled, linked.http) = (server.filled, None);
+                if !server.config_headers.is_empty() {
+                    (linked.config_headers, linked.http) = (server.config_headers, None);
                 }
                 Ok(index)
             }
@@ -815,7 +816,7 @@ impl Driver<'_> {
                 record.pinned_version = pinned;
                 self.add_link(record, server.headers, now);
                 if let Some(linked) = self.links.last_mut() {
-                    linked.filled = server.filled;
+                    linked.config_headers = server.config_headers;
                 }
                 self.apply_config(&server.name, now);
                 Ok(self.links.len() - 1)
@@ -978,7 +979,7 @@ impl Driver<'_> {
         }
         let refused = match self.open.asker(number) {
             Some(Requester::Client(Some(pid))) => match self.price_of_leaving() {
-                Some(words) if !is_forced => RequestError::Costs(words),
+                Some(words) if !is_forced => RequestError::WouldLoseWork(words),
                 _ => {
                     self.open.pass_on(number);
                     self.heir = Some(pid);
@@ -1513,12 +1514,15 @@ impl Linked {
             let mut names = self.headers.iter().map(|(name, _)| name);
             names.any(|name| name.eq_ignore_ascii_case(filled))
         };
-        let filled = self.filled.iter().filter(|(name, _)| !is_by_hand(name));
+        let filled = self
+            .config_headers
+            .iter()
+            .filter(|(name, _)| !is_by_hand(name));
         self.headers.iter().chain(filled).cloned().collect()
     }
 
     /// What a person has to do before anything can be sent there or started.
-    fn obstacle(&self, configured: &Configured<'_>) -> Option<Obstacle> {
+    fn obstacle(&self, configured: &Configured<'_>) -> Option<ServerObstacle> {
         let record = self.link.record();
         let mut server = configured.server?.clone();
         if record.is_process() {
@@ -1540,7 +1544,7 @@ impl Linked {
     fn process(
         &mut self,
         configured: &Configured<'_>,
-        unread: &Tally,
+        unread: &SharedByteCount,
         is_start: bool,
     ) -> Result<Stdio, ExchangeEvent> {
         if let Some(stdio) = self.stdio.as_ref().filter(|_| !is_start) {
@@ -1582,7 +1586,7 @@ impl Linked {
         &mut self,
         configured: &Configured<'_>,
         sign_in: SigningIn<'_>,
-        unread: &Tally,
+        unread: &SharedByteCount,
     ) -> Result<Http, ExchangeEvent> {
         if let Some(http) = &self.http {
             return Ok(http.clone());
@@ -1609,7 +1613,8 @@ impl Linked {
             |(name, _): &(String, SecretString)| name.trim().eq_ignore_ascii_case("authorization");
         let has_own = options.headers.iter().any(is_authorized);
         let url = url::Url::parse(&record.url).ok();
-        let is_private = |url: &url::Url| !place::is_in_clear(url) || configured.insecure_http;
+        let is_private =
+            |url: &url::Url| !server_url::is_cleartext(url) || configured.insecure_http;
         self.keeper = url.filter(|url| !has_own && is_private(url)).map(|url| {
             let SigningIn {
                 logins,
@@ -1640,7 +1645,7 @@ fn refused_here() -> ExchangeEvent {
         status: 401,
         retry_after: None,
         error: None,
-        said: None,
+        server_text: None,
     }))
 }
 
@@ -1649,17 +1654,17 @@ impl Configured<'_> {
     fn process(
         &self,
         program: &Program,
-        unread: &Tally,
+        unread: &SharedByteCount,
         secrets: &Secrets,
     ) -> Result<StdioOptions, String> {
         let holds = |variable: &str| self.value(variable, secrets);
         let mut options = StdioOptions::new(program.command.clone());
-        let args = program.filled_args(holds)?;
+        let args = program.expanded_args(holds)?;
         options.args = args.into_iter().map(SecretString::from).collect();
         let usual = |name: &&str| Some(((*name).to_owned(), (self.environment)(name)?));
         options.env = USUAL_ENVIRONMENT.iter().filter_map(usual).collect();
         for (name, value) in &program.env {
-            let value = SecretString::from(value.fill(holds).map_err(str::to_owned)?);
+            let value = SecretString::from(value.expand(holds).map_err(str::to_owned)?);
             secrets.add(name, &value);
             options.env.push((name.clone(), value));
         }
@@ -1724,7 +1729,8 @@ impl Configured<'_> {
             return Err(why.clone());
         }
         let name = &record.name;
-        let is_open = url::Url::parse(&record.url).is_ok_and(|there| place::is_in_clear(&there));
+        let is_open =
+            url::Url::parse(&record.url).is_ok_and(|there| server_url::is_cleartext(&there));
         if is_open && !self.insecure_http {
             return Err(format!(
                 "the headers of {name} in the configuration would go over plain http, where they can be read on the way; \
@@ -1734,7 +1740,7 @@ impl Configured<'_> {
         let holds = |variable: &str| self.value(variable, secrets);
         wanted
             .into_iter()
-            .map(|(header, value)| match value.fill(holds) {
+            .map(|(header, value)| match value.expand(holds) {
                 Ok(value) => Ok((header.clone(), SecretString::from(value))),
                 Err(variable) => Err(format!(
                     "{name} wants the variable {variable} for its header {header}, and it is not set here; nothing was sent"

@@ -22,8 +22,8 @@ use std::{
 use super::{clock::Clock, snapshots::Snapshots};
 use crate::{
     domain::{
-        Connectivity, Mono, Notice, NoticeLevel, Occasion, SessionEvent, TaskId, TaskView, Tell,
-        text,
+        Connectivity, Mono, Notice, NoticeLevel, NotifyLevel, NotifyReason, SessionEvent, TaskId,
+        TaskView, text,
     },
     store::{HookEvent, HookEvents, Lookup, Paths, Reader, StoreError, Writer},
 };
@@ -43,7 +43,7 @@ pub struct Hook {
     /// For `sh -c`.
     pub command: String,
     /// On which occasions.
-    pub on: Tell,
+    pub on: NotifyLevel,
     /// The task as JSON, with its result.
     pub encode: fn(&TaskView, Option<&str>) -> String,
 }
@@ -51,7 +51,7 @@ pub struct Hook {
 /// The way to the thread that runs it.
 #[derive(Debug)]
 pub(super) struct Hooks {
-    on: Tell,
+    on: NotifyLevel,
     /// A sign that something may wait in the session file; one is enough.
     wake: mpsc::SyncSender<()>,
     /// Whether a save brought something to run the hook for.
@@ -126,12 +126,12 @@ impl Hooks {
     /// that the task was there before this driver, so that its first picture is no news.
     pub(super) fn look_at(&mut self, view: &TaskView, is_known: bool) {
         let id = &view.task.id;
-        if view.contact != Connectivity::NeedsLogin || view.task.occasion().is_some() {
+        if view.contact != Connectivity::NeedsLogin || view.task.notify_reason().is_some() {
             self.needs_login.remove(id);
             return;
         }
         let is_new = self.needs_login.insert(id.clone());
-        if is_new && !is_known && self.on.wants(Occasion::NeedsYou) {
+        if is_new && !is_known && self.on.includes(NotifyReason::NeedsYou) {
             let to_tell = self.logins_to_tell.lock();
             let mut to_tell = to_tell.unwrap_or_else(PoisonError::into_inner);
             to_tell.push(id.clone());
@@ -226,7 +226,7 @@ impl Runner {
                 .unwrap_or_else(PoisonError::into_inner),
         );
         for id in logins {
-            events.add(&id, &format!("sign-in {}", now.0), Occasion::NeedsYou)?;
+            events.add(&id, &format!("sign-in {}", now.0), NotifyReason::NeedsYou)?;
         }
         loop {
             self.wait_for_room();
@@ -292,7 +292,7 @@ impl Runner {
 
     fn spawn(
         &self,
-        occasion: Occasion,
+        occasion: NotifyReason,
         view: &TaskView,
         result: Option<&str>,
     ) -> std::io::Result<Child> {
@@ -395,7 +395,7 @@ mod tests {
         crate::store::write_atomically(&held, b"").unwrap();
         let hook = Hook {
             command: format!("while [ -e {} ]; do sleep 0.05; done", held.display()),
-            on: Tell::All,
+            on: NotifyLevel::All,
             encode: |_, _| String::new(),
         };
         let (paths, mut writer) = open(dir.path());
@@ -424,7 +424,7 @@ mod tests {
         std::fs::create_dir(&left).unwrap();
         let hook = Hook {
             command: format!("mktemp {}/$LONGHAUL_TASK.XXXXXX", left.display()),
-            on: Tell::All,
+            on: NotifyLevel::All,
             encode: |_, _| String::new(),
         };
         let ran = || {
@@ -445,7 +445,7 @@ mod tests {
             names
         };
         let (paths, mut writer) = open(dir.path());
-        writer.add_hook_events(Tell::All);
+        writer.add_hook_events(NotifyLevel::All);
         let rows: Vec<Row> = (1..=3).map(|it| task(it, Status::Completed)).collect();
         save(&mut writer, &rows);
         drop(writer);

@@ -11,11 +11,13 @@ use tokio::time::timeout;
 
 use super::{clock::Clock, snapshots::Snapshots, tracer::Tracer};
 use crate::{
-    domain::{Convention, ProtocolVersion, ServerName, SessionEvent, TaskOffer, Tool},
+    domain::{
+        CheckpointConvention, ProtocolVersion, ServerName, SessionEvent, TaskCapability, Tool,
+    },
     protocol::{
-        Body, ExchangeEvent, Incoming, Method, Request, decode, discovery,
-        encode::{discover, initialize, initialized, list_tools},
-        handshake, tools,
+        Body, ExchangeEvent, Incoming, Method, Request, decode,
+        encode::{discover, initialize, initialized_notification, list_tools},
+        parse_discover_result, parse_initialize_result, parse_tool_page,
     },
     store::Paths,
     transport::{Http, HttpOptions},
@@ -64,7 +66,7 @@ pub struct Stateful {
     /// Its name and version for itself, not sanitised.
     pub server_info: Option<String>,
     /// What it offers of server tasks.
-    pub tasks: Option<TaskOffer>,
+    pub tasks: Option<TaskCapability>,
     /// Its tools.
     pub tools: Vec<Tool>,
     /// Whether what it streams carries event ids; `None` where nothing was streamed.
@@ -75,7 +77,7 @@ pub struct Stateful {
 
 impl Stateful {
     /// The names of the tools that keep a checkpoint, as far as that is known without a call.
-    pub fn checkpoint_tools(&self, convention: &Convention) -> Vec<&str> {
+    pub fn checkpoint_tools(&self, convention: &CheckpointConvention) -> Vec<&str> {
         let keeps =
             |tool: &&Tool| tool.is_offered() && tool.keeps_checkpoint(&self.tools, convention);
         let tools = self.tools.iter().filter(keeps);
@@ -252,13 +254,13 @@ async fn ask(http: &Http, request: Request) -> Result<Answer, Obstacle> {
 
 async fn stateful(http: &Http) -> Result<Stateful, Obstacle> {
     let answer = ask(http, request(initialize("doctor-1", VERSION), None, None)).await?;
-    let handshake = handshake(&answer.result)
+    let handshake = parse_initialize_result(&answer.result)
         .ok_or_else(|| Obstacle::Strange("it does not answer as an MCP server".to_owned()))?;
-    let version = ProtocolVersion::read(&handshake.version);
+    let version = ProtocolVersion::parse(&handshake.version);
     let session = answer.session.as_deref();
     let of_session = |method| request(method, session, version);
     // A notification has no answer; what follows shows whether it was taken.
-    let _ = ask(http, of_session(initialized())).await;
+    let _ = ask(http, of_session(initialized_notification())).await;
     let mut all = Vec::new();
     let mut cursor = None;
     let mut has_ids = answer.was_streamed.then_some(answer.has_ids);
@@ -271,7 +273,7 @@ async fn stateful(http: &Http) -> Result<Stateful, Obstacle> {
         if answer.was_streamed {
             has_ids = Some(has_ids.unwrap_or_default() || answer.has_ids);
         }
-        let (more, next) = tools(&answer.result);
+        let (more, next) = parse_tool_page(&answer.result);
         all.extend(more);
         cursor = next;
         if cursor.is_none() {
@@ -333,5 +335,5 @@ async fn modern(http: &Http) -> Option<bool> {
     let version = ProtocolVersion::V20260728;
     let method = discover("doctor-0", version);
     let answer = ask(http, request(method, None, Some(version))).await.ok()?;
-    discovery(&answer.result).map(|found| found.has_tasks)
+    parse_discover_result(&answer.result).map(|found| found.has_tasks)
 }

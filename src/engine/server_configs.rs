@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::snapshots::ReaderId;
-use crate::domain::{ServerConfig, ServerConfigs, ServerName, place, text};
+use crate::domain::{ServerConfig, ServerConfigs, ServerName, server_url, text};
 
 /// Names that a sentence lists; more of them are counted.
 const LISTED: usize = 5;
@@ -88,7 +88,7 @@ impl KnownConfigs {
             let name = server.name.clone();
             let other = match self.listed.get(&name) {
                 Some(listed) if is_theirs(listed) => None,
-                Some(listed) if listed.server.is_like(&server) => continue,
+                Some(listed) if listed.server.matches_except_limits(&server) => continue,
                 Some(listed) => Some(format!("from {}", listed.file)),
                 None if self.own.as_ref() == Some(&file) => None,
                 None => {
@@ -158,7 +158,7 @@ impl KnownConfigs {
                     format!(
                         "`longhaul servers add {} {}` puts it back{headers}",
                         text::shell_word(name.as_str()),
-                        text::shell_word(&place::shown(url))
+                        text::shell_word(&server_url::redacted(url))
                     )
                 }
                 _ => "what was said of it there puts it back".to_owned(),

@@ -151,7 +151,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Starts the network thread; returns at once. What becomes of it comes as [`SessionEvent::Driver`] or [`SessionEvent::Trouble`].
+    /// Starts the network thread; returns at once. What becomes of it comes as [`SessionEvent::Driver`] or [`SessionEvent::Failed`].
     pub fn open(options: Options) -> Self {
         let snapshots = Arc::new(Snapshots::default());
         let (asks, incoming) = mpsc::channel(ASKS_WAITING);
@@ -164,8 +164,8 @@ impl Session {
             .spawn(move || run(options, &on_thread, &rests, incoming, leaving));
         if let Err(error) = &thread {
             let words = format!("could not start a thread: {error}");
-            snapshots.publish(SessionEvent::Trouble {
-                words,
+            snapshots.publish(SessionEvent::Failed {
+                message: words,
                 exit: exit::BUG,
             });
         }
@@ -185,7 +185,7 @@ impl Session {
         self.snapshots.subscribe()
     }
 
-    /// Asks for something; the one answer comes to `reader` as [`SessionEvent::Answer`].
+    /// Asks for something; the one answer comes to `reader` as [`SessionEvent::Response`].
     pub fn ask(&self, reader: &Subscription, what: SessionRequest) -> SessionRequestId {
         let ask = self.next_ask.fetch_add(1, Ordering::Relaxed);
         self.ask_as(reader, ask, what);
@@ -207,8 +207,8 @@ impl Session {
                 "the engine does not answer; what was asked was not done, ask again".to_owned();
             self.snapshots.tell(
                 reader.id,
-                SessionEvent::Answer {
-                    ask,
+                SessionEvent::Response {
+                    request: ask,
                     outcome: Err(RequestError::CannotSave(words)),
                 },
             );
@@ -243,8 +243,8 @@ impl Drop for LastWords<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let words = "longhaul met a bug of its own and ends; what was saved is safe".to_owned();
-            self.0.publish(SessionEvent::Trouble {
-                words,
+            self.0.publish(SessionEvent::Failed {
+                message: words,
                 exit: exit::BUG,
             });
         }
@@ -268,8 +268,8 @@ fn run(
         Ok(runtime) => runtime,
         Err(error) => {
             let words = format!("could not start the network runtime: {error}");
-            return snapshots.publish(SessionEvent::Trouble {
-                words,
+            return snapshots.publish(SessionEvent::Failed {
+                message: words,
                 exit: exit::BUG,
             });
         }
@@ -423,8 +423,8 @@ fn say_silent(paths: &Paths, snapshots: &Snapshots) {
             "the longhaul that drives this session{pid} does not answer; look at it, or end it and start again"
         )
     };
-    snapshots.publish(SessionEvent::Trouble {
-        words,
+    snapshots.publish(SessionEvent::Failed {
+        message: words,
         exit: exit::DRIVER_SILENT,
     });
 }
@@ -444,8 +444,8 @@ async fn end_in_trouble(
     mut leaving: oneshot::Receiver<()>,
     words: String,
 ) {
-    snapshots.publish(SessionEvent::Trouble {
-        words: words.clone(),
+    snapshots.publish(SessionEvent::Failed {
+        message: words.clone(),
         exit: exit::CANNOT_SAVE,
     });
     loop {
@@ -453,7 +453,7 @@ async fn end_in_trouble(
             asked = asks.recv() => match asked {
                 Some(Envelope { reader, ask, .. }) => {
                     let outcome = Err(RequestError::CannotSave(words.clone()));
-                    snapshots.tell(reader, SessionEvent::Answer { ask, outcome });
+                    snapshots.tell(reader, SessionEvent::Response { request: ask, outcome });
                 }
                 None => return,
             },
@@ -489,8 +489,8 @@ impl PendingRequests {
         if let Some(asked) = self.open.remove(&number) {
             snapshots.tell(
                 asked.reader,
-                SessionEvent::Answer {
-                    ask: asked.ask,
+                SessionEvent::Response {
+                    request: asked.ask,
                     outcome,
                 },
             );

@@ -106,13 +106,13 @@ impl Snapshots {
                     reader.tasks.remove(&id);
                 }
             }
-            SessionEvent::Driver { .. } | SessionEvent::Undriven | SessionEvent::Trouble { .. } => {
+            SessionEvent::Driver { .. } | SessionEvent::Undriven | SessionEvent::Failed { .. } => {
                 *standing = Some(news);
             }
             SessionEvent::Notice(_) if readers.is_empty() && early.len() < EVENTS_KEPT => {
                 early.push_back(news);
             }
-            SessionEvent::Answer { .. } | SessionEvent::Notice(_) => {}
+            SessionEvent::Response { .. } | SessionEvent::Notice(_) => {}
         }
     }
 

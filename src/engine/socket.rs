@@ -235,14 +235,14 @@ pub(super) async fn follow(
                     return Some(sit_out(&mut lines, snapshots, asks, leaving, open).await);
                 };
                 match news {
-                    SessionEvent::Answer { ask: OWN_SERVER, outcome: Err(refused) } => {
+                    SessionEvent::Response { request: OWN_SERVER, outcome: Err(refused) } => {
                         snapshots.publish(SessionEvent::Notice(Notice {
                             at: options.clock.now().wall,
                             level: NoticeLevel::Error,
                             text: refused.to_string(),
                         }));
                     }
-                    SessionEvent::Answer { ask, outcome } => open.answer(snapshots, ask, outcome),
+                    SessionEvent::Response { request: ask, outcome } => open.answer(snapshots, ask, outcome),
                     other => snapshots.publish(other),
                 }
             }
@@ -278,8 +278,9 @@ pub async fn ask_driver(paths: &Paths, what: SessionRequest) {
             say(&mut lines, OWN_SERVER, what).await.ok()?;
         }
         while let Some(Ok(line)) = lines.next().await {
-            if let Ok(SessionEvent::Answer {
-                ask: OWN_SERVER, ..
+            if let Ok(SessionEvent::Response {
+                request: OWN_SERVER,
+                ..
             }) = serde_json::from_str(&line)
             {
                 break;
@@ -331,8 +332,8 @@ async fn sit_out(
 ) -> Ending {
     let words =
         "the longhaul that drives this session is of another version; end it and start again";
-    snapshots.publish(SessionEvent::Trouble {
-        words: words.to_owned(),
+    snapshots.publish(SessionEvent::Failed {
+        message: words.to_owned(),
         exit: exit::DRIVER_SILENT,
     });
     loop {

@@ -17,8 +17,8 @@ use std::{
 use super::{clock::Clock, snapshots::Snapshots};
 use crate::{
     domain::{
-        Notice, NoticeLevel, Part, Passed, ServerName, SessionEvent, Tally, TaskId, Way, WireEntry,
-        text,
+        ByteShare, Direction, Notice, NoticeLevel, ServerName, SessionEvent, SharedByteCount,
+        TaskId, TrafficEntry, TrafficKind, text,
     },
     store::{Paths, StoreError, TraceWriter},
     transport::{RecordingSwitch, TrafficRecorder, TrafficWriter},
@@ -32,7 +32,7 @@ const HEAD_BYTES: usize = 512;
 /// The way to the thread.
 pub(super) struct Tracer {
     notes: Notes,
-    waiting: Tally,
+    waiting: SharedByteCount,
     /// It starts with the first recording.
     thread: Option<JoinHandle<()>>,
     paths: Paths,
@@ -47,9 +47,9 @@ type Notes = Arc<OnceLock<mpsc::Sender<Note>>>;
 enum Note {
     Entry {
         of: Arc<Source>,
-        entry: Box<WireEntry>,
+        entry: Box<TrafficEntry>,
         /// Leaves the sum once it is written.
-        _part: Part,
+        _part: ByteShare,
     },
     Close,
 }
@@ -59,7 +59,7 @@ struct Source {
     server: ServerName,
     switch: RecordingSwitch,
     notes: Notes,
-    waiting: Tally,
+    waiting: SharedByteCount,
     /// What found no room since the last that did.
     lost: AtomicU64,
 }
@@ -67,9 +67,9 @@ struct Source {
 struct ServerTraffic(Arc<Source>);
 
 impl TrafficWriter for ServerTraffic {
-    fn take(&self, entry: WireEntry) {
+    fn take(&self, entry: TrafficEntry) {
         let source = &self.0;
-        let mut part = source.waiting.part();
+        let mut part = source.waiting.share();
         part.set(entry.what.data().0.len() + HEAD_BYTES);
         let note = Note::Entry {
             of: Arc::clone(source),
@@ -97,7 +97,7 @@ impl Tracer {
     pub(super) fn new(paths: &Paths, snapshots: &Arc<Snapshots>, clock: Clock) -> Self {
         Self {
             notes: Notes::default(),
-            waiting: Tally::default(),
+            waiting: SharedByteCount::default(),
             thread: None,
             paths: paths.clone(),
             snapshots: Arc::clone(snapshots),
@@ -188,7 +188,7 @@ impl Writing {
         }
     }
 
-    fn write(&mut self, of: &Arc<Source>, entry: WireEntry) {
+    fn write(&mut self, of: &Arc<Source>, entry: TrafficEntry) {
         // It may have been stopped while this waited.
         if !of.switch.is_on() && !self.open.contains_key(&of.server) {
             return;
@@ -204,7 +204,12 @@ impl Writing {
         }
     }
 
-    fn append(&mut self, of: &Arc<Source>, lost: u64, entry: WireEntry) -> Result<(), StoreError> {
+    fn append(
+        &mut self,
+        of: &Arc<Source>,
+        lost: u64,
+        entry: TrafficEntry,
+    ) -> Result<(), StoreError> {
         let is_open = self.open.get(&of.server);
         if !is_open.is_some_and(|(_, writer)| writer.is_there()) {
             let writer = TraceWriter::open(&self.paths, &of.server)?;
@@ -215,13 +220,13 @@ impl Writing {
             return Ok(());
         };
         if lost > 0 {
-            writer.append(WireEntry {
+            writer.append(TrafficEntry {
                 at: entry.at,
-                dir: Way::Came,
+                dir: Direction::Received,
                 exchange: entry.exchange,
                 server: of.server.clone(),
                 task: None,
-                what: Passed::Lost { count: lost },
+                what: TrafficKind::Lost { count: lost },
             })?;
         }
         writer.append(entry)
@@ -234,13 +239,13 @@ impl Writing {
             let count = source.lost.swap(0, Ordering::Relaxed);
             if count > 0 {
                 // Whatever fails here fails with the next message, which says so.
-                let _ = writer.append(WireEntry {
+                let _ = writer.append(TrafficEntry {
                     at,
-                    dir: Way::Came,
+                    dir: Direction::Received,
                     exchange: 0,
                     server: source.server.clone(),
                     task: None,
-                    what: Passed::Lost { count },
+                    what: TrafficKind::Lost { count },
                 });
             }
         }
@@ -267,14 +272,14 @@ mod tests {
     use super::*;
     use crate::{domain::Wall, store::TraceReader};
 
-    fn entry(of: &ServerName, number: u64, bytes: usize) -> WireEntry {
-        WireEntry {
+    fn entry(of: &ServerName, number: u64, bytes: usize) -> TrafficEntry {
+        TrafficEntry {
             at: Wall(7),
-            dir: Way::Came,
+            dir: Direction::Received,
             exchange: number,
             server: of.clone(),
             task: None,
-            what: Passed::Line {
+            what: TrafficKind::Line {
                 data: "x".repeat(bytes),
                 left_out: 0,
             },
@@ -311,7 +316,7 @@ mod tests {
         let told: u64 = read
             .iter()
             .map(|entry| match &entry.what {
-                Passed::Lost { count } => *count,
+                TrafficKind::Lost { count } => *count,
                 _ => 1,
             })
             .sum();

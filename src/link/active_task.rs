@@ -15,9 +15,9 @@ use super::{
     server_task_poll::ServerTaskPoll,
 };
 use crate::domain::{
-    Attempt, Connectivity, ControlKind, ControlRequest, Entry, Era, EventId, HistoryEvent,
-    LeaveImpact, LostReason, Mono, Part, Phase, ProtocolVersion, SessionRequestId, Stamp, Status,
-    Task, TaskId, TaskKind, TaskView, Wall, text,
+    Attempt, ByteShare, Connectivity, ControlKind, ControlRequest, Era, EventId, HistoryEntry,
+    HistoryEvent, LeaveImpact, LostReason, Mono, Phase, ProtocolVersion, SessionRequestId, Stamp,
+    Status, Task, TaskId, TaskKind, TaskView, Wall, text,
 };
 
 /// Event ids remembered per stream, to know a duplicate; a replay longer than this starts at our own cursor anyway.
@@ -300,7 +300,7 @@ pub(super) struct SaveState {
     /// A result that no save holds yet.
     pub(super) result: Option<String>,
     /// How much memory it takes, also while a save is under way.
-    pub(super) result_part: Part,
+    pub(super) result_part: ByteShare,
     pub(super) is_dirty: bool,
     /// The save that has to be on disk before this may be shown.
     pub(super) held: Option<SaveToken>,
@@ -315,7 +315,7 @@ impl SaveState {
             pending: Pending::sharing(&unsaved.history),
             left_out: LeftOut::default(),
             result: None,
-            result_part: unsaved.results.part(),
+            result_part: unsaved.results.share(),
             is_dirty: false,
             held: None,
             is_unsaved: false,
@@ -464,7 +464,7 @@ impl ActiveTask {
             return self.left_out(now, |left_out| &mut left_out.hasty);
         }
         self.task.seq += 1;
-        self.saving.pending.push(Entry {
+        self.saving.pending.push(HistoryEntry {
             seq: self.task.seq,
             at: now.wall,
             attempt: self.attempt().map_or(1, |attempt| attempt.number),
@@ -486,7 +486,7 @@ impl ActiveTask {
             self.remark(now, words);
             return;
         }
-        self.task.remark = Some(words);
+        self.task.notice = Some(words);
         self.touch(now);
     }
 
@@ -546,7 +546,7 @@ impl ActiveTask {
     /// Notes what longhaul has to say about the task, on its row too; returns whether it is news.
     pub(super) fn remark(&mut self, now: Stamp, words: String) -> bool {
         // Each process that takes a task up finds it as the one before did.
-        if self.task.remark.as_ref() == Some(&words) {
+        if self.task.notice.as_ref() == Some(&words) {
             return false;
         }
         self.note(
@@ -557,7 +557,7 @@ impl ActiveTask {
                 reason: Some(words.clone()),
             },
         );
-        self.task.remark = Some(words);
+        self.task.notice = Some(words);
         true
     }
 
@@ -568,7 +568,7 @@ impl ActiveTask {
 
     /// Sets or ends what we asked for.
     pub(super) fn set_control(&mut self, now: Stamp, control: Option<PendingControl>) {
-        self.task.asked = control.as_ref().map(|control| match self.task.asked {
+        self.task.control = control.as_ref().map(|control| match self.task.control {
             Some(asked) if asked.what == control.what => asked,
             _ => ControlRequest {
                 what: control.what,
@@ -692,7 +692,7 @@ pub(super) fn weight(what: &HistoryEvent) -> usize {
         }
         _ => 0,
     };
-    text + size_of::<Entry>()
+    text + size_of::<HistoryEntry>()
 }
 
 /// An attempt that has not been sent.

@@ -14,7 +14,7 @@ use crate::{
     domain::{
         Connectivity, Era, LeaveImpact, LinkRecord, LinkState, ModernSupport, Mono, NewCall, Phase,
         ProtocolVersion, RequestError, Row, ServerCapabilities, ServerConfig, ServerView,
-        SessionResponse, Stamp, Task, TaskId, TaskKind, TaskView, place,
+        SessionResponse, Stamp, Task, TaskId, TaskKind, TaskView, server_url,
     },
     protocol::{Method, Request, encode},
 };
@@ -365,7 +365,10 @@ impl Link {
         let name = self.record.name.clone();
         let is_busy = |in_flight: &InFlight| !matches!(in_flight.kind, RequestKind::LegacySse);
         if self.has_unsettled() || self.in_flight.values().any(is_busy) {
-            let (old, url) = (place::shown(&self.record.url), place::shown(url));
+            let (old, url) = (
+                server_url::redacted(&self.record.url),
+                server_url::redacted(url),
+            );
             return Err(format!(
                 "{name} is in use at {old}; the {url} of the configuration holds from the next start with nothing unsettled there"
             ));
@@ -646,7 +649,7 @@ impl Link {
         };
         ServerView {
             name: self.record.name.clone(),
-            url: place::shown(&self.record.url).into_owned(),
+            url: server_url::redacted(&self.record.url).into_owned(),
             state,
             // The machine knows no variables; whoever fills them in does.
             obstacle: None,
@@ -1145,7 +1148,7 @@ impl Link {
             let mut view = active.view(self.contact(active), price);
             view.guess = view
                 .task
-                .share_in_words()
+                .fraction_in_message()
                 .filter(|_| self.config.reads_progress);
             views.push(view);
         }

@@ -8,7 +8,7 @@
 //! - a call leaves only after the save of its intent, a settled task is shown only after the save of its result;
 //! - a cursor is saved only in one transaction with everything that the events up to it changed;
 //! - a plain tool is sent at most once; a checkpoint tool again only under the checkpoint rule;
-//! - `lost` only with proof, `unknown` only in a window that [`Window`](crate::domain::Window) names.
+//! - `lost` only with proof, `unknown` only in a window that [`UnknownReason`](crate::domain::UnknownReason) names.
 
 mod active_task;
 mod checkpoint;

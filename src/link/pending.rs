@@ -4,7 +4,7 @@
 //! left out here already, so that a burst costs neither memory nor time for what the session file would drop.
 
 use super::active_task::weight;
-use crate::domain::{Entries, Entry, HistoryEvent, Part, Tally, text};
+use crate::domain::{ByteShare, Entries, HistoryEntry, HistoryEvent, SharedByteCount, text};
 
 /// Bytes of history that may wait of one task; above, steps and log lines are counted instead of kept. A quarter of a
 /// second of the fastest stream is a third of it, so it is reached only while the disk is slow or full.
@@ -27,8 +27,8 @@ const THINNED: usize = 2048;
 /// What waits to be saved, over all links that are given the same.
 #[derive(Clone, Debug, Default)]
 pub struct Unsaved {
-    pub(super) history: Tally,
-    pub(super) results: Tally,
+    pub(super) history: SharedByteCount,
+    pub(super) results: SharedByteCount,
 }
 
 impl Unsaved {
@@ -47,12 +47,12 @@ impl Unsaved {
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     /// What was thinned.
-    older: Vec<Entry>,
+    older: Vec<HistoryEntry>,
     /// Steps among it.
     older_steps: usize,
     newest: Entries,
     /// About how much memory all that takes.
-    part: Part,
+    part: ByteShare,
     /// Counts what is thinned.
     turn: u64,
     /// The number of the entry that says how many were left out, and how many that is.
@@ -61,9 +61,9 @@ pub(super) struct Pending {
 
 impl Pending {
     /// Counts itself in with the other tasks.
-    pub(super) fn sharing(unsaved: &Tally) -> Self {
+    pub(super) fn sharing(unsaved: &SharedByteCount) -> Self {
         Self {
-            part: unsaved.part(),
+            part: unsaved.share(),
             ..Self::default()
         }
     }
@@ -76,10 +76,10 @@ impl Pending {
     pub(super) fn is_full(&self, what: &HistoryEvent) -> bool {
         let more = weight(what);
         self.part.bytes().saturating_add(more) > OF_ONE
-            || self.part.of().sum().saturating_add(more) > OF_ALL
+            || self.part.total().sum().saturating_add(more) > OF_ALL
     }
 
-    pub(super) fn push(&mut self, entry: Entry) {
+    pub(super) fn push(&mut self, entry: HistoryEntry) {
         let is_long = entry.seq > STEPS_KEPT;
         self.part.add(weight(&entry.what));
         self.newest.push(entry);
@@ -98,7 +98,7 @@ impl Pending {
         }
     }
 
-    fn retire(&mut self, mut entry: Entry) {
+    fn retire(&mut self, mut entry: HistoryEntry) {
         if matches!(entry.what, HistoryEvent::Progress { .. }) {
             self.turn += 1;
             if self.turn.is_multiple_of(RATIO) {
@@ -144,7 +144,7 @@ impl Pending {
     }
 
     fn emptied(&mut self) -> Self {
-        let empty = Self::sharing(self.part.of());
+        let empty = Self::sharing(self.part.total());
         std::mem::replace(self, empty)
     }
 
@@ -171,8 +171,8 @@ mod tests {
     use super::*;
     use crate::domain::Wall;
 
-    fn step(seq: u64) -> Entry {
-        Entry {
+    fn step(seq: u64) -> HistoryEntry {
+        HistoryEntry {
             seq,
             at: Wall(0),
             attempt: 1,
@@ -200,7 +200,7 @@ mod tests {
         let (first, last) = (20_000, 220_000);
         for seq in first..=last {
             pending.push(if seq % 50_000 == 0 {
-                Entry {
+                HistoryEntry {
                     what: HistoryEvent::Status {
                         status: "running".to_owned(),
                         reason: Some("a remark".to_owned()),
@@ -212,7 +212,7 @@ mod tests {
             });
             assert!(pending.part.bytes() < 8 * 1024 * 1024);
         }
-        let kept: Vec<Entry> = pending.take().iter().collect();
+        let kept: Vec<HistoryEntry> = pending.take().iter().collect();
         assert!(kept.len() <= AT_ONCE + THINNED, "{}", kept.len());
         assert!(kept.is_sorted_by(|one, next| one.seq < next.seq));
         assert_eq!(kept.last().map(|entry| entry.seq), Some(last));
@@ -245,10 +245,10 @@ mod tests {
 
     #[test]
     fn what_waits_of_all_tasks_together_is_bounded() {
-        let all = Tally::default();
-        let line = |seq| Entry {
+        let all = SharedByteCount::default();
+        let line = |seq| HistoryEntry {
             what: HistoryEvent::Log {
-                level: crate::domain::Level::Info,
+                level: crate::domain::LogLevel::Info,
                 logger: None,
                 data: "x".repeat(100_000),
             },

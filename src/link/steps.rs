@@ -92,7 +92,7 @@ impl ActiveTask {
             if let Some(last) = self.activity.last_step {
                 self.activity.longest_step = self.activity.longest_step.max(now.mono.since(last));
             }
-            progress.copy_to(&mut self.task.progress);
+            progress.clone_into_slot(&mut self.task.progress);
             let Progress { total, message, .. } = progress;
             let step = HistoryEvent::Progress {
                 value,

@@ -1,21 +1,21 @@
-//! What a server says about the credentials that it wants: `WWW-Authenticate`.
+//! Parses the `WWW-Authenticate` header.
 //!
 //! Sources: RFC 9110, section 11.6.1; RFC 6750, section 3; RFC 9728, section 5.1.
 
-/// The challenge of the scheme `Bearer`; every text is the server's and not yet sanitised.
+/// A `Bearer` challenge; no text is sanitized.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Challenge {
-    /// Where the server describes itself as a protected resource (RFC 9728).
+    /// The URL of the protected resource metadata (RFC 9728).
     pub resource_metadata: Option<String>,
-    /// The scopes that the request needs, separated by spaces; what is no scope was left out.
+    /// The scopes that the request needs, separated by spaces; invalid scopes are removed.
     pub scope: Option<String>,
-    /// `insufficient_scope`, `invalid_token` ...
+    /// The error code, such as `insufficient_scope` or `invalid_token`.
     pub error: Option<String>,
 }
 
 impl Challenge {
-    /// Reads the values of all `WWW-Authenticate` headers; `None` if no `Bearer` is among the schemes.
-    pub fn read<'h>(values: impl IntoIterator<Item = &'h str>) -> Option<Self> {
+    /// Parses the values of all `WWW-Authenticate` headers; `None` without a `Bearer` challenge.
+    pub fn parse<'h>(values: impl IntoIterator<Item = &'h str>) -> Option<Self> {
         let mut found: Option<Self> = None;
         for value in values {
             let mut rest = value;
@@ -31,7 +31,7 @@ impl Challenge {
                     }
                     Item::Parameter(name, text) => {
                         if let Some(found) = found.as_mut().filter(|_| is_bearer) {
-                            found.note(name, text);
+                            found.set_parameter(name, text);
                         }
                     }
                 }
@@ -40,14 +40,14 @@ impl Challenge {
         found
     }
 
-    /// Whether the token is good and does not reach far enough (RFC 6750, section 3.1).
-    pub fn wants_scope(&self) -> bool {
+    /// Whether the token is valid but lacks a scope (RFC 6750, section 3.1).
+    pub fn needs_more_scope(&self) -> bool {
         self.error.as_deref() == Some("insufficient_scope")
     }
 
-    // Of a parameter that is given twice the first counts.
-    fn note(&mut self, name: &str, text: String) {
-        let place = match name.to_ascii_lowercase().as_str() {
+    /// Sets a parameter; the first one counts if it occurs twice.
+    fn set_parameter(&mut self, name: &str, text: String) {
+        let field = match name.to_ascii_lowercase().as_str() {
             "resource_metadata" => &mut self.resource_metadata,
             "error" => &mut self.error,
             "scope" => {
@@ -57,14 +57,14 @@ impl Challenge {
             }
             _ => return,
         };
-        place.get_or_insert(text);
+        field.get_or_insert(text);
     }
 }
 
-/// Longer than any list of scopes that a person would agree to.
+/// Maximum length of a list of scopes; nobody would approve more.
 const SCOPE_BYTES: usize = 4096;
 
-/// The scopes in a text; what holds other letters than RFC 6749, section 3.3, allows is none.
+/// The valid scopes in a text (RFC 6749, section 3.3).
 pub fn scopes(text: &str) -> impl Iterator<Item = &str> {
     let is_scope = |word: &&str| {
         word.bytes()
@@ -73,8 +73,8 @@ pub fn scopes(text: &str) -> impl Iterator<Item = &str> {
     text.split_ascii_whitespace().filter(is_scope)
 }
 
-/// The scopes of both texts, each once, those of `first` first.
-pub fn both_scopes(first: &str, second: &str) -> String {
+/// The scopes of both texts without duplicates, those of `first` first.
+pub fn merge_scopes(first: &str, second: &str) -> String {
     let mut all: Vec<&str> = Vec::new();
     for scope in scopes(first).chain(scopes(second)) {
         if !all.contains(&scope) {
@@ -89,13 +89,13 @@ enum Item<'t> {
     Parameter(&'t str, String),
 }
 
-/// The next scheme or parameter of a list of challenges, and what follows it.
+/// Parses the next scheme or parameter of a list of challenges; also returns the remaining text.
 fn next(text: &str) -> Option<(Item<'_>, &str)> {
     let text = text.trim_start_matches([' ', '\t', ',']);
     let end = text.find(|letter| !is_token(letter)).unwrap_or(text.len());
     let (word, rest) = text.split_at_checked(end)?;
     if word.is_empty() {
-        // Neither of both, as a token68 or something broken: on behind it.
+        // Neither: a token68 value or garbage. Skip it.
         let rest = text.trim_start_matches(|letter| letter != ',');
         return if rest.is_empty() { None } else { next(rest) };
     }
@@ -118,7 +118,7 @@ fn next(text: &str) -> Option<(Item<'_>, &str)> {
     }
 }
 
-/// A quoted text up to its closing quote, or to the end where there is none.
+/// Parses a quoted string up to its closing quote, or to the end if there is none.
 fn unquoted(text: &str) -> (String, &str) {
     let mut value = String::new();
     let mut letters = text.char_indices();
@@ -140,8 +140,8 @@ fn is_token(letter: char) -> bool {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Option<(Option<String>, Option<String>, Option<String>)> {
-        let challenge = Challenge::read([text])?;
+    fn parse(text: &str) -> Option<(Option<String>, Option<String>, Option<String>)> {
+        let challenge = Challenge::parse([text])?;
         Some((
             challenge.resource_metadata,
             challenge.scope,
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bearer_among_several_challenges_is_found() {
+    fn finds_the_bearer_challenge_among_others() {
         let url = || Some("https://h/m?a=1,b".to_owned());
         let scope = || Some("a b:c".to_owned());
         for (text, expected) in [
@@ -176,21 +176,21 @@ mod tests {
             (", ,==,\"", None),
             (r#"Bearer scope="a b:c"#, Some((None, scope(), None))),
         ] {
-            assert_eq!(read(text), expected, "{text}");
+            assert_eq!(parse(text), expected, "{text}");
         }
     }
 
     #[test]
-    fn what_is_no_scope_is_left_out_and_none_comes_twice() {
-        let (_, scope, _) = read("Bearer scope=\"a \u{1b}[2J b\u{e4} c\"").unwrap();
+    fn drops_invalid_and_duplicate_scopes() {
+        let (_, scope, _) = parse("Bearer scope=\"a \u{1b}[2J b\u{e4} c\"").unwrap();
         assert_eq!(scope.as_deref(), Some("a c"));
-        assert_eq!(both_scopes("a b", "c b  a d"), "a b c d");
+        assert_eq!(merge_scopes("a b", "c b  a d"), "a b c d");
     }
 
     #[test]
-    fn whatever_stands_there_is_read_to_its_end() {
+    fn parses_any_text_without_panic() {
         proptest::proptest!(|(text in ".{0,60}")| {
-            let _ = Challenge::read([text.as_str()]);
+            let _ = Challenge::parse([text.as_str()]);
         });
     }
 }

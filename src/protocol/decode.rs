@@ -1,4 +1,4 @@
-//! From the text of an event to what it means, borrowed from the text wherever possible.
+//! Parses the JSON-RPC messages in an event, borrowing from its text where possible.
 
 use std::{borrow::Cow, fmt};
 
@@ -10,12 +10,12 @@ use serde_json::value::RawValue;
 use smallvec::{SmallVec, smallvec};
 
 use super::RpcError;
-use crate::domain::{Level, TaskKind, TaskOffer, TaskSupport, Tool, text};
+use crate::domain::{LogLevel, TaskCapability, TaskKind, TaskSupport, Tool, text};
 
-/// Bytes of an input schema above which its tool is not offered; the largest that real servers publish are a tenth of it.
+/// Maximum bytes of an input schema; the largest known ones have a tenth of that. A tool with a larger one is unusable.
 const SCHEMA_BYTES: usize = 256 * 1024;
 
-/// A string that borrows from the text it was read from unless it holds an escape.
+/// A string that borrows from the JSON text unless it contains an escape.
 #[derive(Deserialize)]
 #[serde(transparent)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
@@ -23,57 +23,57 @@ struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 /// One JSON-RPC message from a server.
 #[derive(Debug)]
 pub enum Incoming<'a> {
-    /// The answer to one of our requests.
+    /// The response to a request of longhaul.
     Response {
-        /// The id of the request; ours are strings, so another kind of id is nobody's.
+        /// The id of the request. longhaul's ids are strings; responses with other ids are ignored.
         id: Cow<'a, str>,
         /// The raw result, or the error.
         outcome: Result<&'a RawValue, RpcError>,
     },
     /// `notifications/progress`.
     Progress {
-        /// The token of the call; ours are strings.
+        /// The progress token of the call. longhaul's tokens are strings.
         token: Cow<'a, str>,
-        /// As sent; not yet clamped.
+        /// As sent, not validated.
         value: f64,
-        /// As sent; not yet clamped.
+        /// As sent, not validated.
         total: Option<f64>,
-        /// The server's words.
+        /// The server's message, not sanitized.
         message: Option<Cow<'a, str>>,
     },
     /// `notifications/message`.
     Log {
-        /// How loud.
-        level: Level,
-        /// Which part of the server.
+        /// The severity.
+        level: LogLevel,
+        /// The part of the server that logged it.
         logger: Option<Cow<'a, str>>,
-        /// Text, or compact JSON of anything else.
+        /// Text, or the JSON of any other value.
         data: Cow<'a, str>,
     },
     /// `notifications/tools/list_changed`.
     ToolsChanged,
-    /// A request of the server; its id goes back as it came.
+    /// A request of the server.
     Request {
-        /// The raw id.
+        /// The raw JSON of its id, which the response must repeat.
         id: &'a RawValue,
-        /// What it wants.
+        /// Its method.
         method: Cow<'a, str>,
-        /// Its parameters, verbatim.
+        /// Its parameters, verbatim JSON.
         params: &'a str,
     },
-    /// `notifications/tasks/status` or `notifications/tasks`: a task object, verbatim.
+    /// `notifications/tasks/status` or `notifications/tasks`: a task object, verbatim JSON.
     TaskStatus(&'a str),
-    /// `notifications/subscriptions/acknowledged`: its parameters, verbatim.
+    /// `notifications/subscriptions/acknowledged`: its parameters, verbatim JSON.
     Acknowledged(&'a str),
-    /// `notifications/cancelled`: the server takes a request of its own back; the raw id.
-    Withdrawn(&'a RawValue),
-    /// A notification that means nothing to us.
+    /// `notifications/cancelled` with the raw id of the server's own request that it cancels.
+    Cancelled(&'a RawValue),
+    /// A notification that longhaul doesn't use.
     Other,
-    /// What should have been a message and cannot be read as one; whoever shows the stream counts it.
+    /// Not a readable message; the link counts and reports these.
     Unreadable,
 }
 
-/// A string, or something else that is skipped.
+/// A string; any other value is skipped.
 struct Token<'a>(Option<Cow<'a, str>>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Token<'a> {
@@ -128,10 +128,10 @@ impl<'de: 'a, 'a> Deserialize<'de> for Token<'a> {
     }
 }
 
-/// A JSON-RPC message. The parameters of a step are read in the same pass where the method stands before them, as all
-/// SDKs write it.
+/// A JSON-RPC message. Progress parameters are parsed in the same pass if the method precedes them, as all SDKs write
+/// it.
 #[derive(Default)]
-struct Envelope<'a> {
+struct RawMessage<'a> {
     id: Option<&'a RawValue>,
     method: Option<Text<'a>>,
     params: Option<Params<'a>>,
@@ -144,7 +144,7 @@ enum Params<'a> {
     Progress(ProgressParams<'a>),
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Envelope<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for RawMessage<'a> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(field_identifier, rename_all = "lowercase")]
@@ -160,14 +160,14 @@ impl<'de: 'a, 'a> Deserialize<'de> for Envelope<'a> {
 
         struct Object;
         impl<'de> Visitor<'de> for Object {
-            type Value = Envelope<'de>;
+            type Value = RawMessage<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a JSON-RPC message")
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                /// A key that stands twice could mean two things; the message is dropped.
+                /// A duplicate key is ambiguous, so the message is rejected.
                 fn set<'de, A: MapAccess<'de>, T: Deserialize<'de>>(
                     slot: &mut Option<T>,
                     name: &'static str,
@@ -179,7 +179,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Envelope<'a> {
                     *slot = map.next_value()?;
                     Ok(())
                 }
-                let mut read = Envelope::default();
+                let mut read = RawMessage::default();
                 while let Some(key) = map.next_key()? {
                     match key {
                         Key::Id => set(&mut read.id, "id", &mut map)?,
@@ -190,9 +190,9 @@ impl<'de: 'a, 'a> Deserialize<'de> for Envelope<'a> {
                             return Err(serde::de::Error::duplicate_field("params"));
                         }
                         Key::Params => {
-                            let is_step = read.id.is_none()
+                            let is_progress = read.id.is_none()
                                 && read.method.as_ref().is_some_and(|name| name.0 == PROGRESS);
-                            read.params = if is_step {
+                            read.params = if is_progress {
                                 Some(Params::Progress(map.next_value()?))
                             } else {
                                 map.next_value::<Option<&RawValue>>()?.map(Params::Raw)
@@ -210,7 +210,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Envelope<'a> {
     }
 }
 
-/// The hot one of the methods.
+/// The most frequent method.
 const PROGRESS: &str = "notifications/progress";
 
 #[derive(Deserialize)]
@@ -242,10 +242,10 @@ struct LogParams<'a> {
     data: Option<&'a RawValue>,
 }
 
-/// Reads the text of one event: one message, or in 2025-03-26 a batch of them.
+/// Parses the data of one event: one message, or a batch in 2025-03-26.
 ///
-/// What is not a JSON-RPC message (stored priming events come back as `{}`) brings nothing and is no error; what cannot
-/// even be read as one is told.
+/// JSON that isn't a JSON-RPC message is skipped (replayed priming events come as `{}`). Anything that can't be parsed
+/// becomes [`Incoming::Unreadable`].
 pub fn decode(data: &str) -> SmallVec<[Incoming<'_>; 1]> {
     if data.is_empty() {
         return SmallVec::new();
@@ -255,33 +255,35 @@ pub fn decode(data: &str) -> SmallVec<[Incoming<'_>; 1]> {
             return smallvec![Incoming::Unreadable];
         };
         let messages = batch.into_iter();
-        messages.filter_map(|message| one(message.get())).collect()
+        messages
+            .filter_map(|message| decode_one(message.get()))
+            .collect()
     } else {
-        one(data).into_iter().collect()
+        decode_one(data).into_iter().collect()
     }
 }
 
-fn one(data: &str) -> Option<Incoming<'_>> {
+fn decode_one(data: &str) -> Option<Incoming<'_>> {
     match serde_json::from_str(data) {
-        Ok(envelope) => read(envelope),
+        Ok(message) => interpret(message),
         Err(_) if data == "null" => None,
         Err(_) => Some(Incoming::Unreadable),
     }
 }
 
-fn read(envelope: Envelope<'_>) -> Option<Incoming<'_>> {
-    let Some(Text(method)) = envelope.method else {
-        let id = string(envelope.id?)?;
-        let outcome = match (envelope.result, envelope.error) {
+fn interpret(message: RawMessage<'_>) -> Option<Incoming<'_>> {
+    let Some(Text(method)) = message.method else {
+        let id = string(message.id?)?;
+        let outcome = match (message.result, message.error) {
             (_, Some(error)) => Err(rpc_error(error)),
             (Some(result), None) => Ok(result),
             (None, None) => return None,
         };
         return Some(Incoming::Response { id, outcome });
     };
-    let params = match (envelope.params, envelope.id) {
-        (Some(Params::Progress(step)), None) => return step_of(step),
-        // The id came last: a request of the server that is called as a notification is.
+    let params = match (message.params, message.id) {
+        (Some(Params::Progress(params)), None) => return progress(params),
+        // The id came last: this is a request with the name of a notification.
         (Some(Params::Progress(_)), Some(id)) => {
             let params = "{}";
             return Some(Incoming::Request { id, method, params });
@@ -289,8 +291,8 @@ fn read(envelope: Envelope<'_>) -> Option<Incoming<'_>> {
         (Some(Params::Raw(params)), _) => params.get(),
         (None, _) => "{}",
     };
-    if let Some(id) = envelope.id {
-        // Both go back in the answer, and nobody's are nearly as long.
+    if let Some(id) = message.id {
+        // Both are repeated in the response; real ones are much shorter.
         if id.get().len().max(method.len()) > text::NAME_BYTES {
             return Some(Incoming::Unreadable);
         }
@@ -298,7 +300,7 @@ fn read(envelope: Envelope<'_>) -> Option<Incoming<'_>> {
     }
     Some(match method.as_ref() {
         PROGRESS => {
-            return serde_json::from_str(params).map_or(Some(Incoming::Unreadable), step_of);
+            return serde_json::from_str(params).map_or(Some(Incoming::Unreadable), progress);
         }
         "notifications/message" => {
             let Ok(log) = serde_json::from_str::<LogParams<'_>>(params) else {
@@ -307,13 +309,13 @@ fn read(envelope: Envelope<'_>) -> Option<Incoming<'_>> {
             Incoming::Log {
                 level: log
                     .level
-                    .map(|text| Level::read(&text.0))
+                    .map(|text| LogLevel::parse(&text.0))
                     .unwrap_or_default(),
                 logger: log
                     .logger
                     .map(|text| text::bounded(text.0, text::NAME_BYTES)),
                 data: log.data.map_or(Cow::Borrowed(""), |data| {
-                    said(string(data).unwrap_or(Cow::Borrowed(data.get())))
+                    bounded(string(data).unwrap_or(Cow::Borrowed(data.get())))
                 }),
             }
         }
@@ -321,19 +323,19 @@ fn read(envelope: Envelope<'_>) -> Option<Incoming<'_>> {
         "notifications/tasks/status" | "notifications/tasks" => Incoming::TaskStatus(params),
         "notifications/subscriptions/acknowledged" => Incoming::Acknowledged(params),
         "notifications/cancelled" => {
-            let of: CancelledParams<'_> = serde_json::from_str(params).ok()?;
-            Incoming::Withdrawn(of.request_id)
+            let params: CancelledParams<'_> = serde_json::from_str(params).ok()?;
+            Incoming::Cancelled(params.request_id)
         }
         _ => Incoming::Other,
     })
 }
 
-/// A text that a server writes for people, as much of it as is kept.
-fn said(whole: Cow<'_, str>) -> Cow<'_, str> {
-    text::bounded(whole, text::SAID_BYTES)
+/// A message of a server, cut to [`text::SERVER_TEXT_BYTES`].
+fn bounded(whole: Cow<'_, str>) -> Cow<'_, str> {
+    text::bounded(whole, text::SERVER_TEXT_BYTES)
 }
 
-/// An error of whatever shape: an answer that says no in a strange way is an answer all the same.
+/// Parses an error of any form; a malformed error still ends the call.
 fn rpc_error(raw: &RawValue) -> RpcError {
     #[derive(Default, Deserialize)]
     struct Parts<'a> {
@@ -352,18 +354,18 @@ fn rpc_error(raw: &RawValue) -> RpcError {
         )]
         RpcError {
             code: code.unwrap_or_default() as i64,
-            message: said(string(message).unwrap_or(Cow::Borrowed(message.get()))).into_owned(),
+            message: bounded(string(message).unwrap_or(Cow::Borrowed(message.get()))).into_owned(),
             data: None,
         }
     })
 }
 
-fn step_of(step: ProgressParams<'_>) -> Option<Incoming<'_>> {
+fn progress(params: ProgressParams<'_>) -> Option<Incoming<'_>> {
     Some(Incoming::Progress {
-        token: step.progress_token.0?,
-        value: step.progress,
-        total: step.total,
-        message: step.message.map(|text| said(text.0)),
+        token: params.progress_token.0?,
+        value: params.progress,
+        total: params.total,
+        message: params.message.map(|text| bounded(text.0)),
     })
 }
 
@@ -374,21 +376,21 @@ fn string(raw: &RawValue) -> Option<Cow<'_, str>> {
         .map(|text| text.0)
 }
 
-/// What an `initialize` result says.
+/// The result of `initialize`.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Handshake {
+pub struct InitializeResult {
     /// The revision that the server chose.
     pub version: String,
     /// Whether it offers `logging/setLevel`.
     pub has_logging: bool,
-    /// What it offers of core tasks.
-    pub tasks: Option<TaskOffer>,
-    /// Its name and version for itself.
+    /// Its support of core tasks, if any.
+    pub tasks: Option<TaskCapability>,
+    /// The name and version the server reports.
     pub server_info: Option<String>,
 }
 
-/// Reads the result of `initialize` (MCP 2025-11-25, basic/lifecycle); `None` if it is none.
-pub fn handshake(result: &str) -> Option<Handshake> {
+/// Parses the result of `initialize` (MCP 2025-11-25, basic/lifecycle); `None` if it is invalid.
+pub fn parse_initialize_result(result: &str) -> Option<InitializeResult> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Initialized {
@@ -405,12 +407,12 @@ pub fn handshake(result: &str) -> Option<Handshake> {
         version: Option<String>,
     }
     let read: Initialized = serde_json::from_str(result).ok()?;
-    Some(Handshake {
-        version: name(read.protocol_version),
+    Some(InitializeResult {
+        version: bounded_name(read.protocol_version),
         has_logging: read.capabilities.contains_key("logging"),
         tasks: read.capabilities.get("tasks").and_then(core_tasks),
         server_info: read.server_info.map(|info| {
-            name(match info.version {
+            bounded_name(match info.version {
                 Some(version) => format!("{} {version}", info.name),
                 None => info.name,
             })
@@ -418,25 +420,23 @@ pub fn handshake(result: &str) -> Option<Handshake> {
     })
 }
 
-/// A name that a server gives, as much of it as is kept.
-pub(super) fn name(whole: String) -> String {
+/// A name from a server, cut to [`text::NAME_BYTES`].
+pub(super) fn bounded_name(whole: String) -> String {
     text::bounded(Cow::Owned(whole), text::NAME_BYTES).into_owned()
 }
 
-/// Core tasks of 2025-11-25; only for tool calls they mean anything to us.
-fn core_tasks(tasks: &serde_json::Value) -> Option<TaskOffer> {
+/// Support of core tasks (2025-11-25); only tasks for tool calls count.
+fn core_tasks(tasks: &serde_json::Value) -> Option<TaskCapability> {
     tasks.pointer("/requests/tools/call")?;
-    Some(TaskOffer {
+    Some(TaskCapability {
         kind: TaskKind::Core,
         can_list: tasks.get("list").is_some(),
         can_cancel: tasks.get("cancel").is_some(),
     })
 }
 
-/// Reads one page of `tools/list`: its tools, and the cursor of the next page.
-///
-/// A tool without a name is left out; the others stay.
-pub fn tools(result: &str) -> (Vec<Tool>, Option<String>) {
+/// Parses one page of `tools/list`: its tools and the cursor of the next page. Tools without a name are skipped.
+pub fn parse_tool_page(result: &str) -> (Vec<Tool>, Option<String>) {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Page<'a> {
@@ -488,17 +488,17 @@ pub fn tools(result: &str) -> (Vec<Tool>, Option<String>) {
         let fault = if shape.name.len() > text::NAME_BYTES {
             Some("its name is longer than 1 kB")
         } else if schema.len() > SCHEMA_BYTES {
-            Some("what it takes is described in more than 256 kB")
+            Some("its input schema is larger than 256 kB")
         } else {
             None
         };
         let schema = if fault.is_some() { "{}" } else { schema };
         Some(Tool {
-            name: name(shape.name),
-            title: shape.title.or(annotations.title).map(name),
+            name: bounded_name(shape.name),
+            title: shape.title.or(annotations.title).map(bounded_name),
             description: shape
                 .description
-                .map(|about| said(Cow::Owned(about)).into_owned()),
+                .map(|description| bounded(Cow::Owned(description)).into_owned()),
             input_schema: schema.to_owned(),
             read_only: annotations.read_only_hint,
             destructive: annotations.destructive_hint,
@@ -506,7 +506,7 @@ pub fn tools(result: &str) -> (Vec<Tool>, Option<String>) {
             task_support: shape
                 .execution
                 .and_then(|execution| execution.task_support)
-                .map_or(TaskSupport::Forbidden, |word| TaskSupport::read(&word)),
+                .map_or(TaskSupport::Forbidden, |name| TaskSupport::parse(&name)),
             fault: fault.map(str::to_owned),
         })
     };
@@ -516,20 +516,19 @@ pub fn tools(result: &str) -> (Vec<Tool>, Option<String>) {
     )
 }
 
-/// What a `tools/call` result says, as far as the program itself has to know.
+/// The parts of a `tools/call` result that longhaul itself needs.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct CallResult {
-    /// `isError`: the tool ran and failed.
+    /// `isError`: the tool ran and reported an error.
     pub is_error: bool,
     /// The text of the first text block.
     pub text: Option<String>,
-    /// The beginning of a result that is no object or has no list of content: its JSON is all that it says.
+    /// The start of the JSON of a result that has neither a list of content blocks nor structured content.
     pub bare: Option<String>,
 }
 
-/// Reads a CallToolResult (MCP 2025-11-25, server/tools), whatever its shape: anything that does not say that it failed
-/// is a success.
-pub fn call_result(result: &str) -> CallResult {
+/// Parses a CallToolResult of any form (MCP 2025-11-25, server/tools). Without `isError: true` it counts as success.
+pub fn parse_call_result(result: &str) -> CallResult {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Shape<'a> {
@@ -556,7 +555,7 @@ pub fn call_result(result: &str) -> CallResult {
                 .ok()
                 .and_then(|b| b.text)
         }),
-        bare: is_bare.then(|| said(Cow::Borrowed(result)).into_owned()),
+        bare: is_bare.then(|| bounded(Cow::Borrowed(result)).into_owned()),
     }
 }
 
@@ -571,7 +570,7 @@ mod tests {
     }
 
     #[test]
-    fn progress_and_logs_are_read_in_any_dress() {
+    fn parses_progress_and_logs_in_any_member_order() {
         let data = r#"{"params":{"message":"Processed 15/50","total":50,"progress":15.0,"progressToken":"a-1"},
             "method":"notifications/progress","jsonrpc":"2.0","extra":1}"#;
         assert!(
@@ -581,12 +580,12 @@ mod tests {
         let data =
             r#"{"method":"notifications/message","params":{"level":"warning","data":{"a":[1]}}}"#;
         assert!(
-            matches!(one(data), Incoming::Log { level: Level::Warning, data, .. } if data == r#"{"a":[1]}"#)
+            matches!(one(data), Incoming::Log { level: LogLevel::Warning, data, .. } if data == r#"{"a":[1]}"#)
         );
     }
 
     #[test]
-    fn what_is_no_message_brings_nothing() {
+    fn skips_json_that_is_not_a_message() {
         for data in [
             "{}",
             "",
@@ -604,7 +603,7 @@ mod tests {
     }
 
     #[test]
-    fn what_should_be_a_message_and_is_none_is_told() {
+    fn reports_unreadable_messages() {
         for data in [
             "[1]",
             "bare words",
@@ -615,10 +614,10 @@ mod tests {
             r#"{"method":"notifications/progress","params":{"progressToken":"a","progress":"5"}}"#,
             r#"{"method":"notifications/progress","params":{"progressToken":"a","progress":1,"progress":2}}"#,
         ] {
-            let told = decode(data);
-            assert!(matches!(told[..], [Incoming::Unreadable]), "{told:?}");
+            let decoded = decode(data);
+            assert!(matches!(decoded[..], [Incoming::Unreadable]), "{decoded:?}");
         }
-        // However deep it is, nothing goes down with it.
+        // No nesting depth overflows the stack.
         for (open, close) in [("[", "]"), ("{\"id\":", "}"), ("{\"params\":", "}")] {
             let (open, close) = (open.repeat(100_000), close.repeat(100_000));
             let _ = decode(&format!("{open}1{close}")).len();
@@ -628,16 +627,16 @@ mod tests {
                 Incoming::Response { outcome: Ok(_), .. }
             ));
         }
-        // Beside it, what can be read is.
-        let told = decode(r#"[7,{"id":"a","result":{}}]"#);
+        // The rest of a batch is still read.
+        let decoded = decode(r#"[7,{"id":"a","result":{}}]"#);
         assert!(matches!(
-            told[..],
+            decoded[..],
             [Incoming::Unreadable, Incoming::Response { .. }]
         ));
     }
 
     #[test]
-    fn an_error_of_any_shape_is_an_answer() {
+    fn accepts_errors_of_any_form() {
         let deep = format!("{}{}", "[".repeat(1000), "]".repeat(1000));
         for (error, code, message) in [
             ("\"no\"".to_owned(), 0, "no"),
@@ -663,9 +662,10 @@ mod tests {
     }
 
     #[test]
-    fn of_a_long_text_the_beginning_is_kept() {
+    fn cuts_long_texts() {
         let long = "x".repeat(1 << 20);
-        let kept = |text: &str| text.len() < text::SAID_BYTES + 100 && text.contains("left out");
+        let kept =
+            |text: &str| text.len() < text::SERVER_TEXT_BYTES + 100 && text.contains("omitted");
         let step = format!(
             r#"{{"method":"notifications/progress","params":{{"progressToken":"a","progress":1,"message":"{long}"}}}}"#
         );
@@ -691,12 +691,12 @@ mod tests {
         let shake = format!(
             r#"{{"protocolVersion":"{long}","capabilities":{{}},"serverInfo":{{"name":"{long}","version":"1"}}}}"#
         );
-        let shake = handshake(&shake).unwrap();
+        let shake = parse_initialize_result(&shake).unwrap();
         assert!(kept(&shake.version) && kept(shake.server_info.as_deref().unwrap()));
         let list = format!(
             r#"{{"tools":[{{"name":"a","description":"{long}"}},{{"name":"{long}"}},{{"name":"b","inputSchema":{{"x":"{long}"}}}}]}}"#
         );
-        let (tools, _) = tools(&list);
+        let (tools, _) = parse_tool_page(&list);
         assert!(kept(tools[0].description.as_deref().unwrap()));
         let offered: Vec<bool> = tools.iter().map(Tool::is_offered).collect();
         assert_eq!(offered, [true, false, false]);
@@ -704,7 +704,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_of_2025_03_26_is_read_message_by_message() {
+    fn splits_batches_into_messages() {
         let batch = r#"[{"id":"a","result":{}},{"id":"b","error":{"code":-32601,"message":"no"}}]"#;
         let ids: Vec<_> = decode(batch)
             .into_iter()
@@ -717,16 +717,16 @@ mod tests {
     }
 
     #[test]
-    fn shapes_of_the_handshake_tools_and_results_are_read() {
-        let shake = handshake(
+    fn parses_initialize_tools_and_call_results() {
+        let shake = parse_initialize_result(
             r#"{"protocolVersion":"2025-06-18","capabilities":{"logging":{}},"serverInfo":{"name":"lab","version":"1"}}"#,
         );
         assert_eq!(shake.unwrap().server_info.as_deref(), Some("lab 1"));
-        let (tools, next) = tools(
+        let (tools, next) = parse_tool_page(
             r#"{"tools":[{"name":"a","inputSchema":{"type":"object"}},{"title":"nameless"}],"nextCursor":""}"#,
         );
         assert_eq!((tools.len(), next.as_deref()), (1, Some("")));
-        let result = call_result(
+        let result = parse_call_result(
             r#"{"content":[{"type":"image"},{"type":"text","text":"hi"}],"isError":true}"#,
         );
         assert_eq!(
@@ -740,7 +740,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_of_another_shape_is_shown_as_what_it_is() {
+    fn keeps_the_json_of_unusual_results() {
         for (result, is_error, text) in [
             ("7", false, None),
             ("\"done\"", false, None),
@@ -756,23 +756,23 @@ mod tests {
                 text,
                 bare,
             };
-            assert_eq!(call_result(result), expected, "{result}");
+            assert_eq!(parse_call_result(result), expected, "{result}");
         }
         for result in [
             r#"{"content":[]}"#,
             r#"{"structuredContent":{}}"#,
             r#"{"content":[{"type":"image"}]}"#,
         ] {
-            assert_eq!(call_result(result), CallResult::default(), "{result}");
+            assert_eq!(parse_call_result(result), CallResult::default(), "{result}");
         }
-        let mixed = call_result(r#"{"content":[{"text":"a"}],"isError":"yes"}"#);
+        let mixed = parse_call_result(r#"{"content":[{"text":"a"}],"isError":"yes"}"#);
         assert_eq!((mixed.is_error, mixed.text.as_deref()), (false, Some("a")));
     }
 
     proptest! {
         #[test]
-        fn no_text_panics_the_reader(data in any::<String>()) {
-            let _ = (decode(&data).len(), handshake(&data), tools(&data), call_result(&data));
+        fn no_input_panics(data in any::<String>()) {
+            let _ = (decode(&data).len(), parse_initialize_result(&data), parse_tool_page(&data), parse_call_result(&data));
         }
     }
 }

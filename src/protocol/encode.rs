@@ -1,4 +1,4 @@
-//! From what we want to the text of a JSON-RPC message, in the dress of the revision that is spoken.
+//! Builds JSON-RPC messages in the form that each MCP revision requires.
 
 use serde_json::{Map, Value, json, value::RawValue};
 
@@ -14,23 +14,23 @@ fn client_info() -> Value {
     json!({"name": "longhaul", "version": env!("CARGO_PKG_VERSION")})
 }
 
-/// The questions that can be put to our person.
+/// The elicitation modes that longhaul supports.
 fn elicitation() -> Value {
     json!({"form": {}, "url": {}})
 }
 
-/// `initialize`; asks for `version`, declares no capability that this build cannot serve.
+/// `initialize` with `version` and the capabilities of longhaul.
 pub fn initialize(id: &str, version: ProtocolVersion) -> Method {
     let params = json!({
         "protocolVersion": version.label(),
         "capabilities": {"elicitation": elicitation()},
         "clientInfo": client_info(),
     });
-    Method::post(text_of(id, "initialize", &params))
+    Method::post(request_text(id, "initialize", &params))
 }
 
-/// `notifications/initialized`, which ends the handshake.
-pub fn initialized() -> Method {
+/// `notifications/initialized`, which completes the initialization.
+pub fn initialized_notification() -> Method {
     Method::post(json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string())
 }
 
@@ -41,15 +41,15 @@ pub fn discover(id: &str, version: ProtocolVersion) -> Method {
 
 /// `ping` of the stateful era.
 pub fn ping(id: &str) -> Method {
-    Method::post(text_of(id, "ping", &json!({})))
+    Method::post(request_text(id, "ping", &json!({})))
 }
 
-/// `tools/list`, from the page at `cursor`.
+/// `tools/list` for the page at `cursor`.
 pub fn list_tools(version: ProtocolVersion, id: &str, cursor: Option<&str>) -> Method {
     request(version, id, "tools/list", page(cursor), None)
 }
 
-/// `tasks/list` (2025-11-25), from the page at `cursor`.
+/// `tasks/list` (2025-11-25) for the page at `cursor`.
 pub fn list_tasks(version: ProtocolVersion, id: &str, cursor: Option<&str>) -> Method {
     request(version, id, "tasks/list", page(cursor), None)
 }
@@ -62,9 +62,9 @@ fn page(cursor: Option<&str>) -> Map<String, Value> {
     params
 }
 
-/// A `tools/call` to send.
+/// The parameters of a `tools/call`.
 #[derive(Clone, Copy, Debug)]
-pub struct Call<'a> {
+pub struct CallParams<'a> {
     /// JSON-RPC id.
     pub id: &'a str,
     /// Progress token.
@@ -73,16 +73,16 @@ pub struct Call<'a> {
     pub tool: &'a str,
     /// A JSON object.
     pub arguments: &'a Value,
-    /// Ask for a core task with this time to live in milliseconds (2025-11-25).
+    /// Requests a core task with this time to live in milliseconds (2025-11-25).
     pub task_ttl_ms: Option<u64>,
-    /// The JSON text of an object whose members go beside the arguments: answers of a round and its state.
+    /// The output of [`retry_input`], whose members are added next to the arguments.
     pub input: Option<&'a str>,
-    /// `Mcp-Param-*` headers that the tool's schema asks for: name and plain value.
+    /// `Mcp-Param-*` headers from the tool's schema: name and unencoded value.
     pub params: &'a [(String, String)],
 }
 
 /// `tools/call` with a progress token.
-pub fn call_tool(version: ProtocolVersion, call: &Call<'_>) -> Method {
+pub fn call_tool(version: ProtocolVersion, call: &CallParams<'_>) -> Method {
     let mut params = Map::new();
     params.insert("name".to_owned(), call.tool.into());
     params.insert("arguments".to_owned(), call.arguments.clone());
@@ -90,40 +90,40 @@ pub fn call_tool(version: ProtocolVersion, call: &Call<'_>) -> Method {
     if let Some(ttl) = call.task_ttl_ms {
         params.insert("task".to_owned(), json!({"ttl": ttl}));
     }
-    let beside: Map<String, Value> = call
+    let input: Map<String, Value> = call
         .input
         .and_then(|input| serde_json::from_str(input).ok())
         .unwrap_or_default();
-    params.extend(beside);
+    params.extend(input);
     let mut method = request(version, call.id, "tools/call", params, Some(call.tool));
     if let (Method::Post { routing, .. }, Era::Modern) = (&mut method, version.era()) {
-        let named = |(name, value): &(String, String)| {
+        let param_header = |(name, value): &(String, String)| {
             (
                 format!("Mcp-Param-{name}"),
                 header::encoded(value).into_owned(),
             )
         };
-        routing.extend(call.params.iter().map(named));
+        routing.extend(call.params.iter().map(param_header));
     }
     method
 }
 
 /// `tasks/get`.
 pub fn get_task(version: ProtocolVersion, id: &str, task: &str) -> Method {
-    request(version, id, "tasks/get", of_task(task), Some(task))
+    request(version, id, "tasks/get", task_params(task), Some(task))
 }
 
-/// `tasks/result` (2025-11-25); it is answered when the task has ended.
+/// `tasks/result` (2025-11-25); the response comes when the task has ended.
 pub fn task_result(version: ProtocolVersion, id: &str, task: &str) -> Method {
-    request(version, id, "tasks/result", of_task(task), Some(task))
+    request(version, id, "tasks/result", task_params(task), Some(task))
 }
 
 /// `tasks/cancel`.
 pub fn cancel_task(version: ProtocolVersion, id: &str, task: &str) -> Method {
-    request(version, id, "tasks/cancel", of_task(task), Some(task))
+    request(version, id, "tasks/cancel", task_params(task), Some(task))
 }
 
-/// `tasks/update` of the extension: the answer to one thing that a task asked.
+/// `tasks/update` of the extension, with the answer to one input request of a task.
 pub fn update_task(
     version: ProtocolVersion,
     id: &str,
@@ -131,18 +131,18 @@ pub fn update_task(
     key: &str,
     answer: &Answer,
 ) -> Method {
-    let mut params = of_task(task);
+    let mut params = task_params(task);
     params.insert("inputResponses".to_owned(), responses(&[(key, answer)]));
     request(version, id, "tasks/update", params, Some(task))
 }
 
-fn of_task(task: &str) -> Map<String, Value> {
+fn task_params(task: &str) -> Map<String, Value> {
     let mut params = Map::new();
     params.insert("taskId".to_owned(), task.into());
     params
 }
 
-/// `subscriptions/listen` for the changes of these tasks and of the tool list.
+/// `subscriptions/listen` for changes of these tasks and of the tool list.
 pub fn listen(version: ProtocolVersion, id: &str, tasks: &[&str]) -> Method {
     let mut params = Map::new();
     let filter = json!({"toolsListChanged": true, "taskIds": tasks});
@@ -150,10 +150,11 @@ pub fn listen(version: ProtocolVersion, id: &str, tasks: &[&str]) -> Method {
     request(version, id, "subscriptions/listen", params, None)
 }
 
-/// What a call carries when it is sent again with the answers of a round: the JSON text of an object.
+/// The extra parameters for retrying a call that asked for input: a JSON object with the answers and the server's
+/// state.
 ///
-/// The state goes back byte for byte, and only if there was one (2026-07-28, basic/patterns/mrtr).
-pub fn round(answers: &[(&str, &Answer)], state: Option<&str>) -> String {
+/// The state must be returned unchanged, and only if the server sent one (2026-07-28, basic/patterns/mrtr).
+pub fn retry_input(answers: &[(&str, &Answer)], state: Option<&str>) -> String {
     let mut input = Map::new();
     if !answers.is_empty() {
         input.insert("inputResponses".to_owned(), responses(answers));
@@ -167,12 +168,12 @@ pub fn round(answers: &[(&str, &Answer)], state: Option<&str>) -> String {
 fn responses(answers: &[(&str, &Answer)]) -> Value {
     let all = answers
         .iter()
-        .map(|(key, answer)| ((*key).to_owned(), elicited(answer)));
+        .map(|(key, answer)| ((*key).to_owned(), elicit_result(answer)));
     Value::Object(all.collect())
 }
 
 /// An ElicitResult.
-fn elicited(answer: &Answer) -> Value {
+fn elicit_result(answer: &Answer) -> Value {
     let mut result = json!({"action": answer.action()});
     if let (
         Answer::Accept {
@@ -187,9 +188,9 @@ fn elicited(answer: &Answer) -> Value {
     result
 }
 
-/// The answer to `elicitation/create` of the stateful era. `id` is raw JSON and goes back as it came.
-pub fn answer_question(id: &str, answer: &Answer, related_task: Option<&str>) -> Method {
-    let mut result = elicited(answer);
+/// The response to `elicitation/create` in the stateful era. `id` is the raw JSON of the request's id.
+pub fn elicitation_response(id: &str, answer: &Answer, related_task: Option<&str>) -> Method {
+    let mut result = elicit_result(answer);
     if let (Some(task), Some(fields)) = (related_task, result.as_object_mut()) {
         fields.insert("_meta".to_owned(), json!({RELATED_TASK: {"taskId": task}}));
     }
@@ -198,23 +199,23 @@ pub fn answer_question(id: &str, answer: &Answer, related_task: Option<&str>) ->
     ))
 }
 
-/// `notifications/cancelled` for one of our requests.
-pub fn cancelled(request_id: &str, reason: &str) -> Method {
+/// `notifications/cancelled` for a request that longhaul sent.
+pub fn cancelled_notification(request_id: &str, reason: &str) -> Method {
     let params = json!({"requestId": request_id, "reason": reason});
     let message = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
     Method::post(message.to_string())
 }
 
-/// The empty answer to a request of the server, e.g. its ping.
-pub fn answer_empty(id: &RawValue) -> Method {
+/// An empty response to a request of the server, such as `ping`.
+pub fn empty_response(id: &RawValue) -> Method {
     Method::post(format!(
         r#"{{"jsonrpc":"2.0","id":{},"result":{{}}}}"#,
         id.get()
     ))
 }
 
-/// The answer to a request of the server that this build does not serve.
-pub fn answer_unsupported(id: &RawValue, method: &str) -> Method {
+/// The error response to an unsupported request of the server.
+pub fn unsupported_response(id: &RawValue, method: &str) -> Method {
     let error = json!({"code": -32601, "message": format!("not supported: {method}")});
     Method::post(format!(
         r#"{{"jsonrpc":"2.0","id":{},"error":{error}}}"#,
@@ -222,13 +223,14 @@ pub fn answer_unsupported(id: &RawValue, method: &str) -> Method {
     ))
 }
 
-/// What a server wrote beside its messages, as one: `notifications/message`.
-pub fn log_line(level: &str, logger: &str, text: &str) -> String {
+/// Wraps other output of a server, such as a line on stderr, as `notifications/message`.
+pub fn log_notification(level: &str, logger: &str, text: &str) -> String {
     let params = json!({"level": level, "logger": logger, "data": text});
     json!({"jsonrpc": "2.0", "method": "notifications/message", "params": params}).to_string()
 }
 
-/// A request in the dress of `version`: the modern era wants who we are in each, and headers that repeat the body.
+/// A request in the form that `version` requires: the modern era needs client info in each request and headers that
+/// repeat parts of the body.
 fn request(
     version: ProtocolVersion,
     id: &str,
@@ -237,18 +239,18 @@ fn request(
     name: Option<&str>,
 ) -> Method {
     if version.era() == Era::Stateful {
-        return Method::post(text_of(id, method, &Value::Object(params)));
+        return Method::post(request_text(id, method, &Value::Object(params)));
     }
     let meta = params.entry("_meta").or_insert_with(|| json!({}));
     if let Some(meta) = meta.as_object_mut() {
-        let own = |key: &str| format!("io.modelcontextprotocol/{key}");
-        meta.insert(own("protocolVersion"), version.label().into());
-        meta.insert(own("clientInfo"), client_info());
+        let meta_key = |key: &str| format!("io.modelcontextprotocol/{key}");
+        meta.insert(meta_key("protocolVersion"), version.label().into());
+        meta.insert(meta_key("clientInfo"), client_info());
         let extensions = json!({TASKS: {}});
         let capabilities = json!({"elicitation": elicitation(), "extensions": extensions});
-        meta.insert(own("clientCapabilities"), capabilities);
+        meta.insert(meta_key("clientCapabilities"), capabilities);
         if method == "tools/call" {
-            meta.insert(own("logLevel"), "debug".into());
+            meta.insert(meta_key("logLevel"), "debug".into());
         }
     }
     let mut routing = vec![("Mcp-Method".to_owned(), method.to_owned())];
@@ -256,12 +258,12 @@ fn request(
         routing.push(("Mcp-Name".to_owned(), header::encoded(name).into_owned()));
     }
     Method::Post {
-        body: text_of(id, method, &Value::Object(params)),
+        body: request_text(id, method, &Value::Object(params)),
         routing,
     }
 }
 
-fn text_of(id: &str, method: &str, params: &Value) -> String {
+fn request_text(id: &str, method: &str, params: &Value) -> String {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
 }
 
@@ -277,14 +279,14 @@ mod tests {
     }
 
     #[test]
-    fn the_id_of_a_server_request_goes_back_as_it_came() {
+    fn responses_repeat_the_id_of_the_request_verbatim() {
         for id in ["7", "\"s-1\"", "7.0"] {
             let raw = RawValue::from_string(id.to_owned()).unwrap();
-            let Method::Post { body, .. } = answer_empty(&raw) else {
+            let Method::Post { body, .. } = empty_response(&raw) else {
                 panic!("a POST")
             };
             assert!(body.contains(&format!("\"id\":{id},")));
-            let answer = answer_question(id, &Answer::Decline, Some("t-1"));
+            let answer = elicitation_response(id, &Answer::Decline, Some("t-1"));
             let Method::Post { body, .. } = answer else {
                 panic!("a POST")
             };
@@ -295,7 +297,7 @@ mod tests {
     fn call(version: ProtocolVersion) -> (Value, Vec<(String, String)>) {
         parts(call_tool(
             version,
-            &Call {
+            &CallParams {
                 id: "p-1",
                 token: "t-1",
                 tool: "render",
@@ -308,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_carries_its_token_and_arguments() {
+    fn calls_contain_token_and_arguments() {
         let (call, routing) = call(ProtocolVersion::V20251125);
         assert_eq!(call["params"]["_meta"]["progressToken"], "t-1");
         assert_eq!(call["params"]["arguments"]["scene"], 12);
@@ -317,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_modern_call_says_who_we_are_and_repeats_itself_in_headers() {
+    fn modern_calls_have_client_info_and_routing_headers() {
         let (call, routing) = call(ProtocolVersion::V20260728);
         let meta = &call["params"]["_meta"];
         assert_eq!(
@@ -338,11 +340,11 @@ mod tests {
     }
 
     #[test]
-    fn answers_of_a_round_go_back_under_their_keys() {
+    fn retry_input_lists_answers_by_key() {
         let accept = Answer::Accept {
             content: Some(r#"{"name":"Ada"}"#.to_owned()),
         };
-        let input: Value = serde_json::from_str(&round(
+        let input: Value = serde_json::from_str(&retry_input(
             &[("who", &accept), ("why", &Answer::Dismiss)],
             Some("s"),
         ))
@@ -350,6 +352,6 @@ mod tests {
         assert_eq!(input["inputResponses"]["who"]["content"]["name"], "Ada");
         assert_eq!(input["inputResponses"]["why"], json!({"action": "cancel"}));
         assert_eq!(input["requestState"], "s");
-        assert_eq!(round(&[], None), "{}");
+        assert_eq!(retry_input(&[], None), "{}");
     }
 }

@@ -1,4 +1,4 @@
-//! One HTTP exchange with an MCP endpoint as data: what goes out, and everything that can come back.
+//! One HTTP exchange with an MCP endpoint as data: the request and all events that can follow.
 
 use core::time::Duration;
 use std::borrow::Cow;
@@ -10,17 +10,17 @@ use crate::domain::{EventId, ProtocolVersion, text};
 /// A request to the MCP endpoint (MCP 2025-11-25, basic/transports).
 #[derive(Clone, PartialEq, Eq)]
 pub struct Request {
-    /// What it does.
+    /// Its HTTP method and content.
     pub method: Method,
     /// `MCP-Session-Id`; a secret.
     pub session: Option<String>,
-    /// `MCP-Protocol-Version`, from the handshake on.
+    /// `MCP-Protocol-Version`, once a revision is negotiated.
     pub version: Option<ProtocolVersion>,
-    /// Where to, if not to the endpoint itself: what an [`ExchangeEvent::Endpoint`] named. A secret.
+    /// The URL to send it to, if not the endpoint: the target of an [`ExchangeEvent::Endpoint`], a secret.
     pub target: Option<String>,
 }
 
-// Written by hand: the session id must not reach a log, nor the target, which holds one.
+// Written by hand: neither the session id nor the target, which contains one, may reach a log.
 impl std::fmt::Debug for Request {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Request")
@@ -41,12 +41,12 @@ pub enum Method {
         /// `Mcp-Method`, `Mcp-Name` and `Mcp-Param-*` of the modern era, encoded.
         routing: Vec<(String, String)>,
     },
-    /// Ask for a stream: the rest of a broken one, or the standalone one.
+    /// Requests a stream: the rest of a broken one, or the standalone stream.
     Get {
         /// `Last-Event-ID`.
         cursor: Option<EventId>,
     },
-    /// End the session.
+    /// Ends the session.
     Delete,
 }
 
@@ -60,81 +60,81 @@ impl Method {
     }
 }
 
-/// What an exchange brings, in order: one of `Opened`, `RequestError`, `NotSent`, `NoAnswer`, `Untrusted`; after `Opened`
-/// any number of `Event`, `Endpoint` and `Alive`, then `Ended`, `Broken` or `TooLarge`, which are the last.
+/// The events of an exchange. First comes one of `Opened`, `Refused`, `NotSent`, `NoAnswer` or `Untrusted`. After
+/// `Opened` follow any number of `Event`, `Endpoint` and `Alive`, and finally `Ended`, `Broken` or `TooLarge`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ExchangeEvent {
-    /// So many requests went out beyond the first before what follows came: the hops of a redirect, or another try with
-    /// new credentials.
+    /// The number of additional requests that were sent for redirects or for a retry with new credentials. Can precede
+    /// any first event.
     MoreRequests(u32),
     /// A successful response head (2xx).
     Opened {
-        /// What kind of body follows.
+        /// The kind of body that follows.
         body: Body,
-        /// `Mcp-Session-Id` of the response; only the handshake's counts.
+        /// `Mcp-Session-Id` of the response; only relevant for `initialize`.
         session: Option<String>,
     },
-    /// One SSE event, or a JSON body as a whole.
+    /// One SSE event, or a whole JSON body.
     Event {
-        /// The event's own `id:` line (not the sticky one), without NUL.
+        /// The event's own `id:` field, not the last event id that SSE carries forward; without NUL.
         id: Option<EventId>,
-        /// The event's own `retry:` line in milliseconds.
+        /// The event's own `retry:` field in milliseconds.
         retry_ms: Option<u64>,
         /// The data; empty for an event that only carries an id or a retry.
         data: String,
     },
-    /// HTTP+SSE names the address that messages are POSTed to (MCP 2024-11-05, basic/transports).
+    /// The URL for POSTing messages, from an HTTP+SSE server (MCP 2024-11-05, basic/transports).
     Endpoint {
-        /// The address in full; else why nothing is sent there, in words.
+        /// The absolute URL, or why longhaul refuses to use it.
         target: Result<String, String>,
     },
-    /// Bytes came that are no event, e.g. a keep-alive comment.
+    /// Bytes arrived that aren't an event, such as a keep-alive comment.
     Alive,
-    /// The body ended in order.
+    /// The body ended normally.
     Ended,
     /// The connection broke inside the body.
     Broken {
-        /// Why, in words.
+        /// The reason.
         why: String,
     },
-    /// One event or body was over the cap; the connection was closed.
+    /// An event or body exceeded the size limit; the connection was closed.
     TooLarge {
-        /// The cap in bytes.
+        /// The limit in bytes.
         cap: usize,
     },
-    /// A response other than 2xx; boxed, because every event is as large as the largest of these.
+    /// A response other than 2xx; boxed to keep this enum small.
     Refused(Box<HttpError>),
-    /// Nothing reached the server: no connection was made.
+    /// No connection was made, so the server received nothing.
     NotSent {
-        /// Why, in words.
+        /// The reason.
         why: String,
-        /// Whether the machine is there and nobody listens on the port (connection refused).
+        /// Whether the machine refused the connection, so nothing listens on the port.
         is_refused: bool,
     },
-    /// The request went out, or part of it, and no response head came back.
+    /// The request was sent at least partly, but no response head arrived.
     NoAnswer {
-        /// Why, in words.
+        /// The reason.
         why: String,
     },
-    /// The server could not prove who it is (TLS); trying again will not help.
+    /// The server's TLS certificate isn't trusted; retrying won't help.
     Untrusted {
-        /// Why, in words.
+        /// The reason.
         why: String,
     },
 }
 
-/// What kind of body a 2xx response has.
+/// The kind of body of a 2xx response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
     /// `text/event-stream`.
     Stream,
     /// `application/json`.
     Json,
-    /// None, as after a notification (202).
+    /// No body, as after a notification (202).
     Empty,
-    /// Something else; it is read to its cap and dropped.
+    /// Any other type; read up to the size limit and discarded.
     Other {
-        /// Its media type in lower case, without parameters; the server's text, not yet sanitised.
+        /// Its media type in lowercase, without parameters; not sanitized.
         media: Option<String>,
     },
 }
@@ -148,13 +148,13 @@ pub struct HttpError {
     pub retry_after: Option<Duration>,
     /// A JSON-RPC error in the body.
     pub error: Option<RpcError>,
-    /// The beginning of a text body, or the error's message: the server's words, not yet sanitised.
-    pub said: Option<String>,
+    /// The start of a text body, or the error's message; not sanitized.
+    pub server_text: Option<String>,
 }
 
 impl HttpError {
-    /// Whether the same request may succeed later: the server, or a gateway in front of it, was busy (RFC 9110 15.5.9
-    /// and 15.6, RFC 6585 4, RFC 8470 5.2). 500 is not among them: many servers answer it to what they don't implement.
+    /// Whether the same request may succeed later because the server or a gateway was busy (RFC 9110 15.5.9 and 15.6,
+    /// RFC 6585 4, RFC 8470 5.2). Excludes 500, which many servers return for features they don't implement.
     pub const fn is_transient(&self) -> bool {
         matches!(self.status, 408 | 425 | 429 | 502..=504)
     }
@@ -163,19 +163,19 @@ impl HttpError {
 /// A JSON-RPC error object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RpcError {
-    /// Its code; only the codes of the specification mean something.
+    /// The error code.
     #[serde(default)]
     pub code: i64,
-    /// Its words, not yet sanitised; of a long text the beginning.
-    #[serde(default, deserialize_with = "said")]
+    /// The message, cut if it is long; not sanitized.
+    #[serde(default, deserialize_with = "bounded_text")]
     pub message: String,
-    /// What else it says.
+    /// Additional data.
     #[serde(default)]
     pub data: Option<serde_json::Value>,
 }
 
-/// A text that a server writes for people, as much of it as is kept.
-pub(super) fn said<'de, D: serde::Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+/// Deserializes a message of a server, cut to [`text::SERVER_TEXT_BYTES`].
+pub(super) fn bounded_text<'de, D: serde::Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     let whole = Cow::<'de, str>::deserialize(from)?;
-    Ok(text::bounded(whole, text::SAID_BYTES).into_owned())
+    Ok(text::bounded(whole, text::SERVER_TEXT_BYTES).into_owned())
 }

@@ -7,7 +7,7 @@ use crate::domain::base64;
 const BEGIN: &str = "=?base64?";
 const END: &str = "?=";
 
-/// The value as it goes into a header: plain where that is safe, base64 in markers where it is not.
+/// The value as sent in a header: plain if that is safe, else base64 between markers.
 pub(super) fn encoded(value: &str) -> Cow<'_, str> {
     let is_blank = |byte: Option<&u8>| byte.is_some_and(|byte| matches!(byte, b' ' | b'\t'));
     let bytes = value.as_bytes();
@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_check_vectors_of_the_specification_hold() {
+    fn matches_the_examples_of_the_specification() {
         for (value, wire) in [
             ("Hello, 世界", "=?base64?SGVsbG8sIOS4lueVjA==?="),
             (" padded ", "=?base64?IHBhZGRlZCA=?="),

@@ -1,7 +1,7 @@
-//! The wire, without IO: JSON-RPC envelopes, MCP shapes, and what one HTTP exchange can bring.
+//! The MCP protocol without IO: JSON-RPC messages and the events of one HTTP exchange.
 //!
-//! Owns how bytes of JSON become words of the domain and back. Must not know of sockets, time or tasks. Invariant:
-//! unknown methods, fields and shapes are kept or skipped, never fatal.
+//! Converts between JSON and domain types. Must not know of sockets, time or tasks. Invariant: unknown methods, fields
+//! and values are kept or skipped, never fatal.
 
 mod challenge;
 mod decode;
@@ -10,9 +10,13 @@ mod exchange;
 mod header;
 mod tasks;
 
-pub use challenge::{Challenge, both_scopes, scopes};
-pub use decode::{CallResult, Handshake, Incoming, call_result, decode, handshake, tools};
+pub use challenge::{Challenge, merge_scopes, scopes};
+pub use decode::{
+    CallResult, Incoming, InitializeResult, decode, parse_call_result, parse_initialize_result,
+    parse_tool_page,
+};
 pub use exchange::{Body, ExchangeEvent, HttpError, Method, Request, RpcError};
 pub use tasks::{
-    CallOutcome, Discovery, InputRequest, TaskShape, call_outcome, discovery, task_list, task_shape,
+    CallOutcome, DiscoverResult, InputRequest, TaskObject, classify_call_result,
+    parse_discover_result, parse_task_object, parse_task_page,
 };

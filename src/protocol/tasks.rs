@@ -1,87 +1,87 @@
-//! Shapes of the modern era and of both kinds of server tasks, read tolerantly.
+//! Parses messages of the modern era and task objects of both protocols, tolerantly.
 //!
 //! Sources: MCP 2025-11-25, basic/utilities/tasks; MCP 2026-07-28, server/discover, basic/patterns/mrtr and the tasks
-//! extension. Where their examples contradict their text, both readings are taken.
+//! extension. Where their examples contradict their text, both forms are accepted.
 
 use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
-use super::{RpcError, decode::name, encode::TASKS};
+use super::{RpcError, decode::bounded_name, encode::TASKS};
 use crate::domain::{TaskKind, TaskState, text};
 
-/// Questions read of one message, and revisions of one server: more than anybody has or answers.
-const MANY: usize = 64;
+/// Maximum number of input requests in a message and of revisions of a server; real servers have far fewer.
+const MAX_ITEMS: usize = 64;
 
-/// What `server/discover` says of a modern server.
+/// The result of `server/discover`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Discovery {
-    /// The revisions that it speaks without a handshake.
+pub struct DiscoverResult {
+    /// The modern revisions that the server supports.
     pub versions: Vec<String>,
     /// Whether it offers the tasks extension.
     pub has_tasks: bool,
-    /// Its name and version for itself.
+    /// The name and version the server reports.
     pub server_info: Option<String>,
 }
 
-/// Reads the result of `server/discover`; `None` if it is none, so the server is not modern.
-pub fn discovery(result: &str) -> Option<Discovery> {
+/// Parses the result of `server/discover`; `None` if it is invalid, so the server isn't modern.
+pub fn parse_discover_result(result: &str) -> Option<DiscoverResult> {
     let value: Value = serde_json::from_str(result).ok()?;
     let versions = value.get("supportedVersions")?.as_array()?;
     let capabilities = value.get("capabilities")?.as_object()?;
     let info = value
         .pointer("/_meta/io.modelcontextprotocol~1serverInfo")
         .or_else(|| value.get("serverInfo"));
-    let of_info = |key: &str| info?.get(key)?.as_str();
-    Some(Discovery {
+    let info_text = |key: &str| info?.get(key)?.as_str();
+    Some(DiscoverResult {
         versions: versions
             .iter()
             .filter_map(Value::as_str)
-            .take(MANY)
-            .map(|version| name(version.to_owned()))
+            .take(MAX_ITEMS)
+            .map(|version| bounded_name(version.to_owned()))
             .collect(),
         has_tasks: capabilities
             .get("extensions")
             .and_then(|extensions| extensions.get(TASKS))
             .is_some_and(|tasks| !tasks.is_null()),
-        server_info: of_info("name").map(|called| {
-            name(match of_info("version") {
-                Some(version) => format!("{called} {version}"),
-                None => called.to_owned(),
+        server_info: info_text("name").map(|name| {
+            bounded_name(match info_text("version") {
+                Some(version) => format!("{name} {version}"),
+                None => name.to_owned(),
             })
         }),
     })
 }
 
-/// One thing that a server asks while a call or a task waits.
+/// One input request of a server while a call or task waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputRequest {
-    /// The server's key for it.
+    /// The server's key for the request.
     pub key: String,
-    /// The method that it stands for; only `elicitation/create` can be answered.
+    /// Its method; longhaul supports only `elicitation/create`.
     pub method: String,
-    /// The parameters, verbatim JSON.
+    /// Its parameters, verbatim JSON.
     pub params: String,
 }
 
-/// A server task as one message shows it, of either kind.
+/// A task object of either protocol, as one message contains it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct TaskShape {
-    /// The server's id of it.
+pub struct TaskObject {
+    /// The server's id.
     pub id: String,
     /// Its state.
     pub state: TaskState,
     /// `statusMessage`.
     pub message: Option<String>,
-    /// Time to live from its creation in milliseconds; `None` without a limit, or not told.
+    /// Time to live after its creation in milliseconds; `None` if unlimited or unknown.
     pub ttl_ms: Option<u64>,
-    /// Pace of asking in milliseconds.
+    /// Suggested poll interval in milliseconds.
     pub poll_ms: Option<u64>,
     /// `lastUpdatedAt` as sent.
     pub updated: Option<String>,
-    /// What it asks, all that is outstanding (extension only).
-    pub asks: Vec<InputRequest>,
+    /// All its open input requests (extension only).
+    pub input_requests: Vec<InputRequest>,
     /// The raw CallToolResult (extension only).
     pub result: Option<String>,
     /// The error that ended it (extension only).
@@ -90,7 +90,7 @@ pub struct TaskShape {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Wire<'a> {
+struct RawTask<'a> {
     task_id: String,
     #[serde(default)]
     status: Option<String>,
@@ -110,26 +110,31 @@ struct Wire<'a> {
     error: Option<RpcError>,
 }
 
-impl From<Wire<'_>> for TaskShape {
-    fn from(wire: Wire<'_>) -> Self {
+impl From<RawTask<'_>> for TaskObject {
+    fn from(raw: RawTask<'_>) -> Self {
         Self {
-            id: wire.task_id,
-            state: TaskState::read(wire.status.as_deref().unwrap_or_default()),
-            message: wire
+            id: raw.task_id,
+            state: TaskState::parse(raw.status.as_deref().unwrap_or_default()),
+            message: raw
                 .status_message
                 .filter(|message| !message.is_empty())
-                .map(|said| text::bounded(Cow::Owned(said), text::SAID_BYTES).into_owned()),
-            ttl_ms: wire.ttl.and_then(milliseconds),
-            poll_ms: wire.poll_interval.and_then(milliseconds),
-            updated: wire.last_updated_at.map(name),
-            asks: wire.input_requests.map(asked).unwrap_or_default(),
-            result: wire.result.map(|raw| raw.get().to_owned()),
-            error: wire.error,
+                .map(|message| {
+                    text::bounded(Cow::Owned(message), text::SERVER_TEXT_BYTES).into_owned()
+                }),
+            ttl_ms: raw.ttl.and_then(milliseconds),
+            poll_ms: raw.poll_interval.and_then(milliseconds),
+            updated: raw.last_updated_at.map(bounded_name),
+            input_requests: raw
+                .input_requests
+                .map(parse_input_requests)
+                .unwrap_or_default(),
+            result: raw.result.map(|json| json.get().to_owned()),
+            error: raw.error,
         }
     }
 }
 
-/// Whole milliseconds, at most ten years: more is as good as for ever.
+/// Whole milliseconds; `None` for more than ten years, which counts as unlimited.
 fn milliseconds(number: f64) -> Option<u64> {
     const TEN_YEARS: f64 = 10.0 * 365.0 * 86_400_000.0;
     #[expect(
@@ -140,7 +145,7 @@ fn milliseconds(number: f64) -> Option<u64> {
     (0.0..=TEN_YEARS).contains(&number).then_some(number as u64)
 }
 
-fn asked(requests: &RawValue) -> Vec<InputRequest> {
+fn parse_input_requests(requests: &RawValue) -> Vec<InputRequest> {
     #[derive(Deserialize)]
     struct Request<'a> {
         #[serde(default)]
@@ -160,27 +165,27 @@ fn asked(requests: &RawValue) -> Vec<InputRequest> {
         })
     };
     let is_usable = |(key, _): &(String, Value)| key.len() <= text::NAME_BYTES;
-    let usable = requests.into_iter().filter(is_usable).take(MANY);
+    let usable = requests.into_iter().filter(is_usable).take(MAX_ITEMS);
     usable.filter_map(read).collect()
 }
 
-/// Reads a task object as `tasks/get`, `tasks/cancel` and the status notifications carry it; wrapped or not.
-pub fn task_shape(json: &str) -> Option<TaskShape> {
+/// Parses a task object from `tasks/get`, `tasks/cancel` or a status notification, with or without a `task` wrapper.
+pub fn parse_task_object(json: &str) -> Option<TaskObject> {
     #[derive(Deserialize)]
     struct Wrapped<'a> {
         #[serde(borrow)]
         task: &'a RawValue,
     }
     let inner = serde_json::from_str::<Wrapped<'_>>(json).map(|wrapped| wrapped.task.get());
-    serde_json::from_str::<Wire<'_>>(inner.unwrap_or(json))
+    serde_json::from_str::<RawTask<'_>>(inner.unwrap_or(json))
         .ok()
-        // It goes back in a header and stands on the screen; nobody's is nearly as long.
-        .filter(|wire| wire.task_id.len() <= text::NAME_BYTES)
-        .map(TaskShape::from)
+        // The id is sent in headers and shown on the screen; real ones are much shorter.
+        .filter(|raw| raw.task_id.len() <= text::NAME_BYTES)
+        .map(TaskObject::from)
 }
 
-/// Reads one page of `tasks/list` (2025-11-25).
-pub fn task_list(result: &str) -> (Vec<TaskShape>, Option<String>) {
+/// Parses one page of `tasks/list` (2025-11-25): its tasks and the cursor of the next page.
+pub fn parse_task_page(result: &str) -> (Vec<TaskObject>, Option<String>) {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Page<'a> {
@@ -192,30 +197,33 @@ pub fn task_list(result: &str) -> (Vec<TaskShape>, Option<String>) {
     let Ok(page) = serde_json::from_str::<Page<'_>>(result) else {
         return (Vec::new(), None);
     };
-    let tasks = page.tasks.iter().filter_map(|raw| task_shape(raw.get()));
+    let tasks = page
+        .tasks
+        .iter()
+        .filter_map(|raw| parse_task_object(raw.get()));
     (tasks.collect(), page.next_cursor)
 }
 
-/// What the result of a `tools/call` is, before it is read as one.
+/// The kind of a `tools/call` result.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CallOutcome {
     /// The tool's own result.
     Complete,
-    /// A server task was made of it.
-    Task(TaskKind, Box<TaskShape>),
-    /// The server asks first (MRTR).
+    /// The call runs as a server task.
+    Task(TaskKind, Box<TaskObject>),
+    /// The server needs input before it continues (multi round-trip request).
     InputRequired {
-        /// What.
-        asks: Vec<InputRequest>,
-        /// `requestState`: goes back byte for byte.
+        /// The input requests.
+        input_requests: Vec<InputRequest>,
+        /// `requestState`, to be returned unchanged.
         state: Option<String>,
     },
-    /// A `resultType` that we did not offer to understand.
-    Foreign(String),
+    /// An unsupported `resultType`.
+    Unsupported(String),
 }
 
-/// Tells the kinds of `tools/call` results apart. `asks_for_task`: whether the call asked for a core task.
-pub fn call_outcome(result: &str, asks_for_task: bool) -> CallOutcome {
+/// Determines the kind of a `tools/call` result. `asks_for_task` tells whether the call requested a core task.
+pub fn classify_call_result(result: &str, asks_for_task: bool) -> CallOutcome {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Shape<'a> {
@@ -232,21 +240,24 @@ pub fn call_outcome(result: &str, asks_for_task: bool) -> CallOutcome {
         return CallOutcome::Complete;
     };
     match shape.result_type.as_deref() {
-        Some("task") => match task_shape(result) {
+        Some("task") => match parse_task_object(result) {
             Some(task) => CallOutcome::Task(TaskKind::Extension, Box::new(task)),
-            None => CallOutcome::Foreign("task without an id".to_owned()),
+            None => CallOutcome::Unsupported("task without an id".to_owned()),
         },
         Some("input_required") => CallOutcome::InputRequired {
-            asks: shape.input_requests.map(asked).unwrap_or_default(),
+            input_requests: shape
+                .input_requests
+                .map(parse_input_requests)
+                .unwrap_or_default(),
             state: shape.request_state,
         },
         None | Some("complete") => match shape.task.filter(|_| asks_for_task) {
-            Some(raw) => task_shape(raw.get()).map_or(CallOutcome::Complete, |task| {
+            Some(raw) => parse_task_object(raw.get()).map_or(CallOutcome::Complete, |task| {
                 CallOutcome::Task(TaskKind::Core, Box::new(task))
             }),
             None => CallOutcome::Complete,
         },
-        Some(other) => CallOutcome::Foreign(other.to_owned()),
+        Some(other) => CallOutcome::Unsupported(other.to_owned()),
     }
 }
 
@@ -257,63 +268,70 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_kinds_of_tasks_are_read_from_their_create_results() {
+    fn parses_created_tasks_of_both_protocols() {
         let core = r#"{"task":{"taskId":"a:1","status":"working","ttl":3600000,"pollInterval":2000,"createdAt":"x"}}"#;
-        let CallOutcome::Task(TaskKind::Core, task) = call_outcome(core, true) else {
+        let CallOutcome::Task(TaskKind::Core, task) = classify_call_result(core, true) else {
             panic!("a core task")
         };
         assert_eq!((task.ttl_ms, task.poll_ms), (Some(3_600_000), Some(2000)));
-        assert_eq!(call_outcome(core, false), CallOutcome::Complete);
+        assert_eq!(classify_call_result(core, false), CallOutcome::Complete);
         let flat = r#"{"resultType":"task","taskId":"b","status":"working","ttlMs":null,"pollIntervalMs":500}"#;
-        let CallOutcome::Task(TaskKind::Extension, task) = call_outcome(flat, false) else {
+        let CallOutcome::Task(TaskKind::Extension, task) = classify_call_result(flat, false) else {
             panic!("a task of the extension")
         };
         assert_eq!((task.ttl_ms, task.poll_ms), (None, Some(500)));
     }
 
     #[test]
-    fn questions_keep_their_keys_order_and_parameters() {
+    fn input_requests_keep_keys_order_and_parameters() {
         let result = r#"{"resultType":"input_required","requestState":"s\u0001","inputRequests":{
             "b":{"method":"elicitation/create","params":{"message":"B?","n":1.0}},"a":{"method":"roots/list"}}}"#;
-        let CallOutcome::InputRequired { asks, state } = call_outcome(result, false) else {
+        let CallOutcome::InputRequired {
+            input_requests,
+            state,
+        } = classify_call_result(result, false)
+        else {
             panic!("a question")
         };
         assert_eq!(state.as_deref(), Some("s\u{1}"));
-        let keys: Vec<_> = asks.iter().map(|asked| asked.key.as_str()).collect();
+        let keys: Vec<_> = input_requests
+            .iter()
+            .map(|request| request.key.as_str())
+            .collect();
         assert_eq!(keys, ["b", "a"]);
-        assert_eq!(asks[0].params, r#"{"message":"B?","n":1.0}"#);
+        assert_eq!(input_requests[0].params, r#"{"message":"B?","n":1.0}"#);
     }
 
     #[test]
-    fn a_result_type_that_we_did_not_offer_is_told() {
-        let outcome = call_outcome(r#"{"resultType":"later"}"#, false);
-        assert_eq!(outcome, CallOutcome::Foreign("later".to_owned()));
-        assert_eq!(call_outcome("[]", false), CallOutcome::Complete);
+    fn reports_unsupported_result_types() {
+        let outcome = classify_call_result(r#"{"resultType":"later"}"#, false);
+        assert_eq!(outcome, CallOutcome::Unsupported("later".to_owned()));
+        assert_eq!(classify_call_result("[]", false), CallOutcome::Complete);
     }
 
     #[test]
-    fn a_modern_server_is_known_by_its_versions_and_capabilities() {
-        let found = discovery(
+    fn parses_discover_results() {
+        let found = parse_discover_result(
             r#"{"supportedVersions":["2026-07-28"],"capabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}},
             "_meta":{"io.modelcontextprotocol/serverInfo":{"name":"lab","version":"1"}}}"#,
         )
         .unwrap();
         assert!(found.has_tasks && found.server_info.as_deref() == Some("lab 1"));
-        assert_eq!(discovery("{}"), None);
+        assert_eq!(parse_discover_result("{}"), None);
     }
 
     proptest! {
         #[test]
-        fn no_text_panics_the_reader(data in any::<String>()) {
-            let _ = (discovery(&data), task_shape(&data), task_list(&data), call_outcome(&data, true));
+        fn no_input_panics(data in any::<String>()) {
+            let _ = (parse_discover_result(&data), parse_task_object(&data), parse_task_page(&data), classify_call_result(&data, true));
         }
     }
 
     #[test]
-    fn of_a_task_without_measure_only_so_much_is_kept() {
+    fn cuts_oversized_task_objects() {
         let long = "x".repeat(100_000);
         let named = |id: &str| {
-            task_shape(
+            parse_task_object(
                 &serde_json::json!({"taskId": id, "status": "working", "statusMessage": long, "lastUpdatedAt": long})
                     .to_string(),
             )
@@ -321,25 +339,33 @@ mod tests {
         assert!(named(&long).is_none());
         let updated = named("t").and_then(|task| task.updated).unwrap();
         assert!(updated.len() < text::NAME_BYTES + 100, "{}", updated.len());
-        let said = named("t").and_then(|task| task.message).unwrap();
-        assert!(said.len() < text::SAID_BYTES + 100, "{}", said.len());
+        let message = named("t").and_then(|task| task.message).unwrap();
+        assert!(
+            message.len() < text::SERVER_TEXT_BYTES + 100,
+            "{}",
+            message.len()
+        );
         let mut requests = serde_json::Map::new();
         requests.insert(long, serde_json::json!({"method": "m"}));
         for number in 0..1000 {
             requests.insert(number.to_string(), serde_json::json!({"method": "m"}));
         }
         let asking = serde_json::json!({"resultType": "input_required", "inputRequests": requests});
-        let CallOutcome::InputRequired { asks, .. } = call_outcome(&asking.to_string(), false)
+        let CallOutcome::InputRequired { input_requests, .. } =
+            classify_call_result(&asking.to_string(), false)
         else {
             panic!("a question")
         };
-        assert_eq!((asks.len(), asks[0].key.as_str()), (MANY, "0"));
+        assert_eq!(
+            (input_requests.len(), input_requests[0].key.as_str()),
+            (MAX_ITEMS, "0")
+        );
         let versions: Vec<String> = (0..1000).map(|number| number.to_string()).collect();
         let discovery = serde_json::json!({"supportedVersions": versions, "capabilities": {}});
-        assert_eq!(discovery_of(&discovery), MANY);
+        assert_eq!(discovery_of(&discovery), MAX_ITEMS);
     }
 
     fn discovery_of(json: &Value) -> usize {
-        discovery(&json.to_string()).map_or(0, |found| found.versions.len())
+        parse_discover_result(&json.to_string()).map_or(0, |found| found.versions.len())
     }
 }

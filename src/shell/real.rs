@@ -15,10 +15,11 @@ use tokio::sync::mpsc;
 
 use super::{BUG, Outcome, Services, TerminalEvent, TerminalSurface, Time, follow_up, gone, run};
 use crate::{
-    app::{self, Command, Consent, Event, Findings, Input, Reread, Saved, Setup, State, View},
+    app::{self, Command, Consent, Event, Findings, Reread, Saved, Setup, State, UserInput, View},
     domain::{
-        Block, Entry, Key, LinkState, Mono, ServerName, ServerView, SessionEvent, SessionRequest,
-        SessionRequestId, Stamp, TaskId, TaskView, Wall, WireEntry, element, place, text,
+        ContentBlock, HistoryEntry, Key, LinkState, Mono, ServerName, ServerView, SessionEvent,
+        SessionRequest, SessionRequestId, Stamp, TaskId, TaskView, TrafficEntry, Wall,
+        content_element, server_url, text,
     },
     engine::{Clock, FailPoint, Options, PanicIn, Session, Subscription},
     store::{ListFilter, Paths, Reader, StoreError, TraceReader, create_atomically},
@@ -140,7 +141,10 @@ async fn show(opening: Opening) -> io::Result<Outcome> {
     terminal.guard.report_mouse(opening.setup.takes_mouse)?;
     let mut state = State::new(opening.setup);
     let (columns, rows) = input::size(terminal.guard.tty());
-    let events = [Event::Input(Input::Resize(columns, rows)), saved(&paths)];
+    let events = [
+        Event::Input(UserInput::Resize(columns, rows)),
+        saved(&paths),
+    ];
     let mut todo = Vec::new();
     for event in events
         .into_iter()
@@ -224,7 +228,7 @@ fn saved(paths: &Paths) -> Event {
             .map(|record| ServerView {
                 capabilities: record.capabilities(),
                 name: record.name,
-                url: place::shown(&record.url).into_owned(),
+                url: server_url::redacted(&record.url).into_owned(),
                 state: LinkState::Idle,
                 obstacle: None,
                 era: record
@@ -307,7 +311,7 @@ impl Terminal {
                     }
                 },
                 input = self.inputs.next() => match input {
-                    Some(Input::Key(chord)) if chord.key == Key::Enter => break,
+                    Some(UserInput::Key(chord)) if chord.key == Key::Enter => break,
                     Some(_) => {}
                     None => return Err(io::ErrorKind::BrokenPipe.into()),
                 },
@@ -351,7 +355,7 @@ impl TerminalSurface for Terminal {
         }
     }
 
-    fn drain(&mut self, limit: usize) -> Vec<Input> {
+    fn drain(&mut self, limit: usize) -> Vec<UserInput> {
         self.inputs.drain(limit)
     }
 
@@ -484,8 +488,8 @@ impl Engine {
 
     fn event(&self, news: SessionEvent) -> Event {
         match news {
-            SessionEvent::Answer {
-                ask,
+            SessionEvent::Response {
+                request: ask,
                 outcome: Err(refused),
             } if self.opening.contains(&ask) => Event::Failed(refused.to_string()),
             news => Event::Session(news),
@@ -523,11 +527,13 @@ fn part_of(
     let result = reader
         .result(task)
         .map_err(|error| format!("could not {error}"))?;
-    let block = result.as_deref().and_then(|json| element(json, part));
+    let block = result
+        .as_deref()
+        .and_then(|json| content_element(json, part));
     let block = block.ok_or("it is not there any more")?;
-    let block = Block::of(&block);
+    let block = ContentBlock::parse(&block);
     let extension = match &block {
-        Block::Media(media) => media.opens_as(),
+        ContentBlock::Media(media) => media.opens_as(),
         _ => Err("it is not opened; save it instead".to_owned()),
     };
     Ok((block.contents()?.into_owned(), extension))
@@ -553,7 +559,11 @@ impl Services for Engine {
         self.session.ask_as(&self.subscription, ask, what);
     }
 
-    fn history(&mut self, task: &TaskId, after_seq: u64) -> Result<(Vec<Entry>, u64), String> {
+    fn history(
+        &mut self,
+        task: &TaskId,
+        after_seq: u64,
+    ) -> Result<(Vec<HistoryEntry>, u64), String> {
         let mut reader = self.reader()?;
         let mut read = || {
             // Mostly only a few are new, and reading all that the screen can hold would be in vain.
@@ -581,7 +591,7 @@ impl Services for Engine {
         let paths = self.paths.clone();
         self.behind(move || {
             let reader = TraceReader::of_servers(&paths, [&server]);
-            let is_ours = |entry: &WireEntry| entry.task.as_ref().is_none_or(|of| *of == task);
+            let is_ours = |entry: &TrafficEntry| entry.task.as_ref().is_none_or(|of| *of == task);
             let entries = reader.newest(WIRE_AT_ONCE, WIRE_BYTES, is_ours);
             let failed = entries
                 .as_ref()

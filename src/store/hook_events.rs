@@ -14,7 +14,7 @@
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Transaction, params};
 
 use super::{Paths, StoreError, schema};
-use crate::domain::{Occasion, Status, Task, TaskId, Tell};
+use crate::domain::{NotifyLevel, NotifyReason, Status, Task, TaskId};
 
 /// Nobody has claimed it.
 const WAITING: u8 = 0;
@@ -30,7 +30,7 @@ pub struct HookEvent {
     /// The task that ended or asks.
     pub task: TaskId,
     /// What the hook is told.
-    pub occasion: Occasion,
+    pub occasion: NotifyReason,
 }
 
 /// The events of a session that wait for the hook; only the process that holds the
@@ -66,9 +66,9 @@ impl HookEvents {
         .map(|found| {
             found.and_then(|(number, task, needs_you)| {
                 let occasion = if needs_you {
-                    Occasion::NeedsYou
+                    NotifyReason::NeedsYou
                 } else {
-                    Occasion::Done
+                    NotifyReason::Done
                 };
                 Some(HookEvent {
                     number,
@@ -100,7 +100,12 @@ impl HookEvents {
     }
 
     /// Adds an event that no record of the task tells, which `what` names.
-    pub fn add(&mut self, task: &TaskId, what: &str, occasion: Occasion) -> Result<(), StoreError> {
+    pub fn add(
+        &mut self,
+        task: &TaskId,
+        what: &str,
+        occasion: NotifyReason,
+    ) -> Result<(), StoreError> {
         self.ask(|connection| insert(connection, task, what, occasion).map(drop))
     }
 
@@ -116,9 +121,9 @@ impl HookEvents {
 pub(super) fn add_of(
     transaction: &Transaction<'_>,
     task: &Task,
-    on: Tell,
+    on: NotifyLevel,
 ) -> rusqlite::Result<bool> {
-    let Some(occasion) = task.occasion().filter(|it| on.wants(*it)) else {
+    let Some(occasion) = task.notify_reason().filter(|it| on.includes(*it)) else {
         return Ok(false);
     };
     if task.status.is_settled() {
@@ -151,9 +156,9 @@ fn insert(
     connection: &Connection,
     task: &TaskId,
     what: &str,
-    occasion: Occasion,
+    occasion: NotifyReason,
 ) -> rusqlite::Result<bool> {
-    let needs_you = occasion == Occasion::NeedsYou;
+    let needs_you = occasion == NotifyReason::NeedsYou;
     let added = connection
         .prepare_cached(
             "INSERT OR IGNORE INTO hook_event (task, what, needs_you, state) VALUES (?1, ?2, ?3, ?4)",

@@ -19,8 +19,8 @@ use super::{
     writer::{parse, recent_ids, signed, task_by_id, unsigned},
 };
 use crate::domain::{
-    Entry, EventId, HistoryEvent, LinkRecord, ServerName, Task, TaskId, Wall, is_task_id_prefix,
-    without_lone_surrogates,
+    EventId, HistoryEntry, HistoryEvent, LinkRecord, ServerName, Task, TaskId, Wall,
+    is_task_id_prefix, without_lone_surrogates,
 };
 
 /// A connection that only reads; works while another process writes, and before there is a file.
@@ -263,7 +263,7 @@ impl Reader {
         task: &TaskId,
         after_seq: u64,
         limit: usize,
-    ) -> Result<Vec<Entry>, StoreError> {
+    ) -> Result<Vec<HistoryEntry>, StoreError> {
         self.ask(Vec::new(), |connection| {
             let mut entries = Vec::new();
             let mut query = connection.prepare_cached(
@@ -283,7 +283,11 @@ impl Reader {
     }
 
     /// The newest `count` history entries of a task, oldest first; gaps as in [`Self::history`].
-    pub fn history_tail(&mut self, task: &TaskId, count: usize) -> Result<Vec<Entry>, StoreError> {
+    pub fn history_tail(
+        &mut self,
+        task: &TaskId,
+        count: usize,
+    ) -> Result<Vec<HistoryEntry>, StoreError> {
         self.ask(Vec::new(), |connection| {
             let mut entries = Vec::new();
             let mut query = connection.prepare_cached(
@@ -354,8 +358,8 @@ fn chunk(
     connection: &Connection,
     task: &TaskId,
     row: &Row<'_>,
-    neighbour: Option<&Entry>,
-) -> rusqlite::Result<Vec<Entry>> {
+    neighbour: Option<&HistoryEntry>,
+) -> rusqlite::Result<Vec<HistoryEntry>> {
     if let Ok(entries) = parse(row.get_ref(0)?.as_bytes()?) {
         return Ok(entries);
     }
@@ -374,7 +378,7 @@ fn chunk(
             "entries {first} to {last} of this history cannot be read: the disk has spoiled them"
         )),
     };
-    Ok(vec![Entry {
+    Ok(vec![HistoryEntry {
         seq: first,
         at,
         attempt: neighbour.map_or(1, |neighbour| neighbour.attempt),

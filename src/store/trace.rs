@@ -14,7 +14,7 @@ use super::{
     Paths, StoreError,
     paths::{check_file, open_own_file, own_directory},
 };
-use crate::domain::{ServerName, WireEntry};
+use crate::domain::{ServerName, TrafficEntry};
 
 /// The size at which a file is full.
 const FILE_BYTES: u64 = 8 << 20;
@@ -67,7 +67,7 @@ impl TraceWriter {
     ///
     /// # Errors
     /// [`StoreError::CannotWrite`], and as [`Self::open`] where a new file is begun.
-    pub fn append(&mut self, mut entry: WireEntry) -> Result<(), StoreError> {
+    pub fn append(&mut self, mut entry: TrafficEntry) -> Result<(), StoreError> {
         entry.exchange = entry.exchange.saturating_add(self.exchanges);
         let failed = |path: &Path, error: &std::io::Error| StoreError::write_io(path, error);
         let mut line = serde_json::to_vec(&entry).unwrap_or_default();
@@ -184,7 +184,7 @@ impl TraceReader {
     ///
     /// # Errors
     /// [`StoreError::RequestError`] and [`StoreError::CannotOpen`].
-    pub fn read(&mut self) -> Result<Vec<WireEntry>, StoreError> {
+    pub fn read(&mut self) -> Result<Vec<TrafficEntry>, StoreError> {
         let mut entries = Vec::new();
         for record in &mut self.records {
             record.read(&mut entries)?;
@@ -203,8 +203,8 @@ impl TraceReader {
         &self,
         count: usize,
         bytes: usize,
-        is_wanted: impl Fn(&WireEntry) -> bool,
-    ) -> Result<Vec<WireEntry>, StoreError> {
+        is_wanted: impl Fn(&TrafficEntry) -> bool,
+    ) -> Result<Vec<TrafficEntry>, StoreError> {
         let mut newest = Vec::new();
         for record in &self.records {
             let mut left = u64::try_from(bytes).unwrap_or(u64::MAX);
@@ -222,7 +222,7 @@ impl TraceReader {
             newest.append(&mut entries);
         }
         newest.retain(is_wanted);
-        newest.sort_by_key(|entry: &WireEntry| entry.at);
+        newest.sort_by_key(|entry: &TrafficEntry| entry.at);
         let surplus = newest.len().saturating_sub(count);
         newest.drain(..surplus);
         Ok(newest)
@@ -264,9 +264,9 @@ fn open(path: &Path) -> Result<Option<(File, u64)>, StoreError> {
     }
 }
 
-fn parse(lines: &[u8], entries: &mut Vec<WireEntry>) {
+fn parse(lines: &[u8], entries: &mut Vec<TrafficEntry>) {
     for line in lines.split(|byte| *byte == b'\n') {
-        entries.extend(serde_json::from_slice::<WireEntry>(line).ok());
+        entries.extend(serde_json::from_slice::<TrafficEntry>(line).ok());
     }
 }
 
@@ -280,7 +280,7 @@ impl Record {
         }
     }
 
-    fn read(&mut self, entries: &mut Vec<WireEntry>) -> Result<(), StoreError> {
+    fn read(&mut self, entries: &mut Vec<TrafficEntry>) -> Result<(), StoreError> {
         let is_first = self.file.is_none();
         // The end of what was read last, which may be the older file by now.
         self.read_on(entries)?;
@@ -298,7 +298,7 @@ impl Record {
         self.read_on(entries)
     }
 
-    fn read_on(&mut self, entries: &mut Vec<WireEntry>) -> Result<(), StoreError> {
+    fn read_on(&mut self, entries: &mut Vec<TrafficEntry>) -> Result<(), StoreError> {
         let Some((file, _)) = &mut self.file else {
             return Ok(());
         };
@@ -318,16 +318,16 @@ impl Record {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{Passed, Wall, Way};
+    use crate::domain::{Direction, TrafficKind, Wall};
 
-    fn entry(exchange: u64, data: &str) -> WireEntry {
-        WireEntry {
+    fn entry(exchange: u64, data: &str) -> TrafficEntry {
+        TrafficEntry {
             at: Wall(i64::try_from(exchange).unwrap()),
-            dir: Way::Came,
+            dir: Direction::Received,
             exchange,
             server: ServerName::new("lab"),
             task: None,
-            what: Passed::Line {
+            what: TrafficKind::Line {
                 data: data.to_owned(),
                 left_out: 0,
             },
@@ -340,7 +340,7 @@ mod tests {
         (dir, paths)
     }
 
-    fn numbers(entries: &[WireEntry]) -> Vec<u64> {
+    fn numbers(entries: &[TrafficEntry]) -> Vec<u64> {
         entries.iter().map(|entry| entry.exchange).collect()
     }
 

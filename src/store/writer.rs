@@ -30,8 +30,8 @@ use super::{
     schema,
 };
 use crate::domain::{
-    Entries, Entry, EventId, HistoryEvent, Level, LinkRecord, Row, ServerName, Task, TaskId, Tell,
-    Wall, text,
+    Entries, EventId, HistoryEntry, HistoryEvent, LinkRecord, LogLevel, NotifyLevel, Row,
+    ServerName, Task, TaskId, Wall, text,
 };
 
 /// How long a forgotten task can be brought back; the words of `rm` and of `u` say seven days.
@@ -72,7 +72,7 @@ pub struct Writer {
     identity: (u64, u64),
     durability: Option<Durability>,
     /// The occasions on which the hook is run; `None` where there is no hook.
-    hook_on: Option<Tell>,
+    hook_on: Option<NotifyLevel>,
     /// Whether a save brought something to run the hook for.
     has_hook_events: Arc<AtomicBool>,
 }
@@ -270,7 +270,7 @@ impl Writer {
     }
 
     /// Adds to [`HookEvents`](super::HookEvents) from now on, and raises this flag after a save that did.
-    pub fn add_hook_events(&mut self, on: Tell) -> Arc<AtomicBool> {
+    pub fn add_hook_events(&mut self, on: NotifyLevel) -> Arc<AtomicBool> {
         self.hook_on = Some(on);
         Arc::clone(&self.has_hook_events)
     }
@@ -447,7 +447,8 @@ pub(super) fn recent_ids(
         .prepare_cached("SELECT body FROM history WHERE task = ?1 ORDER BY first_seq DESC")?;
     let mut rows = query.query([task.id.as_str()])?;
     'chunks: while let Some(row) = rows.next()? {
-        let Ok(entries) = serde_json::from_slice::<Vec<Entry>>(row.get_ref(0)?.as_bytes()?) else {
+        let Ok(entries) = serde_json::from_slice::<Vec<HistoryEntry>>(row.get_ref(0)?.as_bytes()?)
+        else {
             *unreadable += 1;
             continue;
         };
@@ -548,7 +549,7 @@ fn erase(transaction: &Transaction<'_>, task: &str) -> rusqlite::Result<()> {
 }
 
 /// What a server can send any number of.
-fn is_step(entry: &Entry) -> bool {
+fn is_step(entry: &HistoryEntry) -> bool {
     matches!(
         entry.what,
         HistoryEvent::Progress { .. } | HistoryEvent::Log { .. }
@@ -556,8 +557,9 @@ fn is_step(entry: &Entry) -> bool {
 }
 
 /// Whether an entry goes when the middle is thinned; `offset` is its place there.
-fn goes(entry: &Entry, offset: u64) -> bool {
-    let is_loud = matches!(entry.what, HistoryEvent::Log { level, .. } if level >= Level::Warning);
+fn goes(entry: &HistoryEntry, offset: u64) -> bool {
+    let is_loud =
+        matches!(entry.what, HistoryEvent::Log { level, .. } if level >= LogLevel::Warning);
     (offset % STEPS_RATIO == STEPS_RATIO - 1) == is_loud
 }
 
@@ -570,7 +572,7 @@ fn append(transaction: &Transaction<'_>, task: &str, entries: &Entries) -> rusql
         .query_row([task], |row| row.get(0))
         .optional()?;
     let newest = newest.map_or(0, unsigned);
-    let fresh: Vec<Entry> = entries.iter().filter(|entry| entry.seq > newest).collect();
+    let fresh: Vec<HistoryEntry> = entries.iter().filter(|entry| entry.seq > newest).collect();
     let (Some(first), Some(last)) = (fresh.first(), fresh.last()) else {
         return Ok(());
     };
@@ -618,11 +620,11 @@ fn thin(transaction: &Transaction<'_>, task: &str, total: u64) -> rusqlite::Resu
     let (already, mut mark_seq): (i64, Option<i64>) = transaction
         .prepare_cached("SELECT left_out, mark_seq FROM history_size WHERE task = ?1")?
         .query_row([task], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let mut mark: Option<Entry> = match mark_seq {
+    let mut mark: Option<HistoryEntry> = match mark_seq {
         Some(seq) => transaction
             .prepare_cached("SELECT body FROM history WHERE task = ?1 AND first_seq = ?2")?
             .query_row(params![task, seq], |row| {
-                Ok(parse::<Vec<Entry>>(row.get_ref(0)?.as_bytes()?))
+                Ok(parse::<Vec<HistoryEntry>>(row.get_ref(0)?.as_bytes()?))
             })
             .optional()?
             .and_then(|entries| entries.ok()?.into_iter().next()),
@@ -643,7 +645,7 @@ fn thin(transaction: &Transaction<'_>, task: &str, total: u64) -> rusqlite::Resu
         let entries = transaction
             .prepare_cached("SELECT body FROM history WHERE task = ?1 AND first_seq = ?2")?
             .query_row(params![task, first_seq], |row| {
-                Ok(parse::<Vec<Entry>>(row.get_ref(0)?.as_bytes()?))
+                Ok(parse::<Vec<HistoryEntry>>(row.get_ref(0)?.as_bytes()?))
             })?;
         // One that a disk has spoiled stays as it is, and keeps nothing else from being saved.
         let Ok(entries) = entries else {
@@ -654,7 +656,7 @@ fn thin(transaction: &Transaction<'_>, task: &str, total: u64) -> rusqlite::Resu
             .execute(params![task, first_seq])?;
         let mut step = start;
         // What stands before the mark and what stands behind it, so that seq rises from chunk to chunk.
-        let mut kept: [Vec<Entry>; 2] = [Vec::new(), Vec::new()];
+        let mut kept: [Vec<HistoryEntry>; 2] = [Vec::new(), Vec::new()];
         for entry in entries {
             if is_step(&entry) {
                 let here = step;

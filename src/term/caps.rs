@@ -1,7 +1,7 @@
 //! What the terminal can show, decided from plain values; the environment is read once, in cli.
 
 use super::osc::Between;
-use crate::domain::{Colour, Desktop, Notify};
+use crate::domain::{ColorDepth, DesktopProtocol, NotifyConfig};
 
 /// The variables that speak about the terminal, as they were set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub enum ColorChoice {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
     /// How many colours to use.
-    pub colour: Colour,
+    pub colour: ColorDepth,
     /// Whether the locale is UTF-8; otherwise the ASCII set is used.
     pub is_unicode: bool,
     /// Whether there is a cursor to move at all; without one there is no screen, only lines.
@@ -63,7 +63,7 @@ pub struct Aside {
     /// Who stands in between.
     pub between: Between,
     /// What a notification of the desktop has to look like; `None` where none is shown.
-    pub desktop: Option<Desktop>,
+    pub desktop: Option<DesktopProtocol>,
     /// Whether the taskbar shows a progress.
     pub has_progress: bool,
 }
@@ -71,7 +71,7 @@ pub struct Aside {
 impl Aside {
     /// What the user says wins over what is known of the terminal.
     #[must_use]
-    pub fn as_wanted(self, notify: &Notify) -> Self {
+    pub fn as_wanted(self, notify: &NotifyConfig) -> Self {
         let between = match self.between {
             Between::Nobody => Between::Nobody,
             Between::Tmux { .. } => Between::Tmux {
@@ -99,29 +99,29 @@ impl Capabilities {
     }
 }
 
-fn colour(environment: &Environment, choice: ColorChoice) -> Colour {
+fn colour(environment: &Environment, choice: ColorChoice) -> ColorDepth {
     let term = environment.term.as_deref().unwrap_or_default();
     let colorterm = environment.colorterm.as_deref().unwrap_or_default();
     let has_none = ["", "dumb", "vt52", "vt100", "vt102", "vt220"].contains(&term)
         || term.ends_with("-m")
         || term.ends_with("-mono");
     let level = if has_none {
-        Colour::Mono
+        ColorDepth::Mono
     } else if ["truecolor", "24bit"].contains(&colorterm) || term.ends_with("-direct") {
-        Colour::Truecolor
+        ColorDepth::Truecolor
     } else if term.contains("256color") {
-        Colour::Ansi256
+        ColorDepth::Ansi256
     } else {
-        Colour::Ansi16
+        ColorDepth::Ansi16
     };
     let is_unwanted = environment
         .no_color
         .as_deref()
         .is_some_and(|value| !value.is_empty());
     match choice {
-        ColorChoice::Never => Colour::Mono,
-        ColorChoice::Always => level.max(Colour::Ansi16),
-        ColorChoice::Auto if is_unwanted => Colour::Mono,
+        ColorChoice::Never => ColorDepth::Mono,
+        ColorChoice::Always => level.max(ColorDepth::Ansi16),
+        ColorChoice::Auto if is_unwanted => ColorDepth::Mono,
         ColorChoice::Auto => level,
     }
 }
@@ -135,11 +135,11 @@ fn aside(environment: &Environment) -> Aside {
     let vte = environment.vte.as_deref().unwrap_or_default();
     let vte: u32 = vte.parse().unwrap_or_default();
     let desktop = if is_set(&environment.kitty) || term == "xterm-kitty" {
-        Some(Desktop::Osc99)
+        Some(DesktopProtocol::Osc99)
     } else if is_program(&["iTerm.app", "WezTerm", "ghostty"]) {
-        Some(Desktop::Osc9)
+        Some(DesktopProtocol::Osc9)
     } else if vte > 0 || ["foot", "rxvt"].iter().any(|name| term.starts_with(name)) {
-        Some(Desktop::Osc777)
+        Some(DesktopProtocol::Osc777)
     } else {
         None
     };
@@ -178,7 +178,7 @@ fn is_unicode(environment: &Environment) -> bool {
 mod tests {
     use super::*;
 
-    fn color_of(term: &str, colorterm: &str, no_color: &str, choice: ColorChoice) -> Colour {
+    fn color_of(term: &str, colorterm: &str, no_color: &str, choice: ColorChoice) -> ColorDepth {
         let environment = Environment {
             term: Some(term.into()),
             colorterm: Some(colorterm.into()),
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn colour_follows_the_terminal_unless_somebody_says_otherwise() {
         use ColorChoice::{Always, Auto, Never};
-        use Colour::{Ansi16, Ansi256, Mono, Truecolor as True};
+        use ColorDepth::{Ansi16, Ansi256, Mono, Truecolor as True};
         for (term, colorterm, no_color, choice, level) in [
             ("xterm-256color", "truecolor", "", Auto, True),
             ("xterm-256color", "", "", Auto, Ansi256),
@@ -252,12 +252,21 @@ mod tests {
             ..Environment::default()
         };
         assert_eq!(of(&term("xterm-256color")), (None, false));
-        assert_eq!(of(&term("xterm-kitty")), (Some(Desktop::Osc99), false));
-        assert_eq!(of(&term("foot-extra")), (Some(Desktop::Osc777), false));
-        assert_eq!(of(&program("iTerm.app")), (Some(Desktop::Osc9), false));
-        assert_eq!(of(&program("ghostty")), (Some(Desktop::Osc9), true));
-        assert_eq!(of(&vte("6800")), (Some(Desktop::Osc777), false));
-        assert_eq!(of(&vte("8002")), (Some(Desktop::Osc777), true));
+        assert_eq!(
+            of(&term("xterm-kitty")),
+            (Some(DesktopProtocol::Osc99), false)
+        );
+        assert_eq!(
+            of(&term("foot-extra")),
+            (Some(DesktopProtocol::Osc777), false)
+        );
+        assert_eq!(
+            of(&program("iTerm.app")),
+            (Some(DesktopProtocol::Osc9), false)
+        );
+        assert_eq!(of(&program("ghostty")), (Some(DesktopProtocol::Osc9), true));
+        assert_eq!(of(&vte("6800")), (Some(DesktopProtocol::Osc777), false));
+        assert_eq!(of(&vte("8002")), (Some(DesktopProtocol::Osc777), true));
     }
 
     #[test]
@@ -267,16 +276,16 @@ mod tests {
             ..Environment::default()
         };
         let aside = Capabilities::detect(&tmux, ColorChoice::Auto).aside;
-        assert_eq!(aside.as_wanted(&Notify::default()), aside);
-        let notify = Notify {
-            desktop_by: Some(Desktop::Osc9),
+        assert_eq!(aside.as_wanted(&NotifyConfig::default()), aside);
+        let notify = NotifyConfig {
+            desktop_by: Some(DesktopProtocol::Osc9),
             progress: Some(true),
             tmux_passthrough: true,
-            ..Notify::default()
+            ..NotifyConfig::default()
         };
         let wanted = Aside {
             between: Between::Tmux { passthrough: true },
-            desktop: Some(Desktop::Osc9),
+            desktop: Some(DesktopProtocol::Osc9),
             has_progress: true,
         };
         assert_eq!(aside.as_wanted(&notify), wanted);

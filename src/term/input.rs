@@ -18,7 +18,7 @@ use super::{
     guard::{Wait, wait_for_bytes},
     keys::Keys,
 };
-use crate::domain::Input;
+use crate::domain::UserInput;
 
 /// Inputs on their way to the shell; more wait in the terminal.
 const QUEUE: usize = 64;
@@ -29,7 +29,7 @@ const CHUNK: usize = 4096;
 #[derive(Debug)]
 pub struct InputStream {
     tty: Arc<OwnedFd>,
-    inputs: mpsc::Receiver<Input>,
+    inputs: mpsc::Receiver<UserInput>,
     resized: unix::Signal,
     /// Closed with this value, which the thread sees.
     _stop: PipeWriter,
@@ -61,19 +61,19 @@ impl InputStream {
     }
 
     /// Waits for the next input; `None` once the terminal has hung up. Dropping the wait loses nothing.
-    pub async fn next(&mut self) -> Option<Input> {
+    pub async fn next(&mut self) -> Option<UserInput> {
         tokio::select! {
             biased;
             input = self.inputs.recv() => input,
             _ = self.resized.recv() => {
                 let (columns, rows) = size(self.tty.as_fd());
-                Some(Input::Resize(columns, rows))
+                Some(UserInput::Resize(columns, rows))
             }
         }
     }
 
     /// Everything that has come by now, without waiting, at most `limit`.
-    pub fn drain(&mut self, limit: usize) -> Vec<Input> {
+    pub fn drain(&mut self, limit: usize) -> Vec<UserInput> {
         std::iter::from_fn(|| self.inputs.try_recv().ok())
             .take(limit)
             .collect()
@@ -95,7 +95,12 @@ pub fn size(tty: impl AsFd) -> (u16, u16) {
 }
 
 /// Reads until the terminal or the stream is gone.
-fn read(tty: &OwnedFd, stopped: &PipeReader, sender: &mpsc::Sender<Input>, each_time: impl Fn()) {
+fn read(
+    tty: &OwnedFd,
+    stopped: &PipeReader,
+    sender: &mpsc::Sender<UserInput>,
+    each_time: impl Fn(),
+) {
     let mut keys = Keys::default();
     let mut chunk = [0; CHUNK];
     loop {

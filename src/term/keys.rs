@@ -6,7 +6,7 @@
 
 use core::time::Duration;
 
-use crate::domain::{Chord, Input, Key, MouseAction};
+use crate::domain::{Chord, Key, MouseAction, UserInput};
 
 const ESC: u8 = 0x1b;
 const CTRL_C: u8 = 0x03;
@@ -26,7 +26,7 @@ pub struct Keys {
 
 impl Keys {
     /// Takes the bytes of one read.
-    pub fn take(&mut self, bytes: &[u8]) -> Vec<Input> {
+    pub fn take(&mut self, bytes: &[u8]) -> Vec<UserInput> {
         let mut inputs = Vec::new();
         // In the midst of a paste it is text; a user who is stuck in one presses it alone.
         if bytes == [CTRL_C] {
@@ -47,13 +47,13 @@ impl Keys {
     }
 
     /// Takes what has come for all that will come.
-    pub fn give_up(&mut self) -> Option<Input> {
+    pub fn give_up(&mut self) -> Option<UserInput> {
         if let Some(text) = self.paste.take() {
             return Some(pasted(&text));
         }
         let held = std::mem::take(&mut self.held);
         match held.as_slice() {
-            [ESC] => Some(Input::Key(Chord::plain(Key::Esc))),
+            [ESC] => Some(UserInput::Key(Chord::plain(Key::Esc))),
             [ESC, letter @ (b'[' | b'O')] => {
                 Some(key(char::from(*letter), Held { alt: true, ..NONE }))
             }
@@ -61,7 +61,7 @@ impl Keys {
         }
     }
 
-    fn push(&mut self, byte: u8, inputs: &mut Vec<Input>) {
+    fn push(&mut self, byte: u8, inputs: &mut Vec<UserInput>) {
         if let Some(text) = &mut self.paste {
             text.push(byte);
             if let Some(whole) = text.strip_suffix(PASTE_END) {
@@ -102,7 +102,7 @@ fn goes_on(held: &[u8], byte: u8) -> bool {
 enum Reading {
     Unfinished,
     /// Whole; `None` for what does not concern us.
-    Input(Option<Input>),
+    Input(Option<UserInput>),
     PasteBegins,
 }
 
@@ -145,8 +145,8 @@ fn sequence(parameters: &[u8], last: u8) -> Reading {
         return Reading::Input(None);
     };
     let input = match last {
-        b'I' if parameters.is_empty() => Some(Input::FocusGained),
-        b'O' if parameters.is_empty() => Some(Input::FocusLost),
+        b'I' if parameters.is_empty() => Some(UserInput::FocusGained),
+        b'O' if parameters.is_empty() => Some(UserInput::FocusLost),
         // A place of the cursor that somebody asked for.
         b'R' => None,
         b'~' if first == Some(200) => return Reading::PasteBegins,
@@ -160,7 +160,7 @@ fn sequence(parameters: &[u8], last: u8) -> Reading {
 }
 
 /// What the mouse did, in the words of SGR mode 1006: `button;column;row`, then `M`, or `m` for a release.
-fn mouse(report: &[u8], last: u8) -> Option<Input> {
+fn mouse(report: &[u8], last: u8) -> Option<UserInput> {
     let mut numbers = report.split(|byte| *byte == b';').map(number);
     let mut next = || numbers.next().flatten();
     let (button, column, row) = (next()?, next()?, next()?);
@@ -173,7 +173,7 @@ fn mouse(report: &[u8], last: u8) -> Option<Input> {
     };
     // The terminal counts from 1.
     let from_0 = |place: u32| u16::try_from(place.checked_sub(1)?).ok();
-    (last == b'M').then_some(Input::Mouse(action, from_0(column)?, from_0(row)?))
+    (last == b'M').then_some(UserInput::Mouse(action, from_0(column)?, from_0(row)?))
 }
 
 /// The number of a parameter, without what may follow after a colon.
@@ -182,7 +182,7 @@ fn number(parameter: &[u8]) -> Option<u32> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-fn by_letter(last: u8, held: Held) -> Option<Input> {
+fn by_letter(last: u8, held: Held) -> Option<UserInput> {
     let key = match last {
         b'A' => Key::Up,
         b'B' => Key::Down,
@@ -217,7 +217,7 @@ fn by_number(number: u32) -> Option<Key> {
 }
 
 /// A character as the terminal sends it, control characters among them.
-fn key(letter: char, held: Held) -> Input {
+fn key(letter: char, held: Held) -> UserInput {
     let ctrl = |letter| (Key::Char(letter), true);
     let (key, is_ctrl) = match letter {
         '\r' | '\n' => (Key::Enter, false),
@@ -243,7 +243,7 @@ fn shifted(letter: char, base: char, first: u32) -> char {
     char::from_u32(u32::from(letter) - first + u32::from(base)).unwrap_or(letter)
 }
 
-fn press(key: Key, held: Held) -> Input {
+fn press(key: Key, held: Held) -> UserInput {
     let Held { ctrl, alt, shift } = held;
     let chord = Chord {
         key,
@@ -251,12 +251,12 @@ fn press(key: Key, held: Held) -> Input {
         alt,
         shift,
     };
-    Input::Key(chord.normal())
+    UserInput::Key(chord.normalized())
 }
 
-fn pasted(text: &[u8]) -> Input {
+fn pasted(text: &[u8]) -> UserInput {
     let text = String::from_utf8_lossy(text);
-    Input::Paste(text.replace("\r\n", "\n").replace('\r', "\n"))
+    UserInput::Paste(text.replace("\r\n", "\n").replace('\r', "\n"))
 }
 
 /// What is held down beside a key.
@@ -292,10 +292,10 @@ mod tests {
 
     use super::*;
 
-    fn said(input: &Input) -> String {
+    fn said(input: &UserInput) -> String {
         match input {
-            Input::Key(chord) => chord.to_string(),
-            Input::Paste(text) => format!("paste {text:?}"),
+            UserInput::Key(chord) => chord.to_string(),
+            UserInput::Paste(text) => format!("paste {text:?}"),
             other => format!("{other:?}").replace(' ', ""),
         }
     }

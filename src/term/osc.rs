@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use crate::domain::{Desktop, Overall, base64, text};
+use crate::domain::{DesktopProtocol, OverallProgress, base64, text};
 
 /// The bell.
 pub const BELL: &str = "\u{7}";
@@ -62,23 +62,23 @@ pub fn page(words: &str) -> String {
 }
 
 /// The overall progress (OSC 9;4); `None` where it could not reach the terminal.
-pub fn progress(overall: Overall, between: Between) -> Option<String> {
+pub fn progress(overall: OverallProgress, between: Between) -> Option<String> {
     let (state, value) = match overall {
-        Overall::None => (0, 0),
-        Overall::Percent(percent) => (1, percent.min(100)),
-        Overall::Busy => (3, 0),
+        OverallProgress::None => (0, 0),
+        OverallProgress::Percent(percent) => (1, percent.min(100)),
+        OverallProgress::Busy => (3, 0),
     };
     through(format!("\u{1b}]9;4;{state};{value}{END}"), between)
 }
 
 /// A notification of the desktop; `None` where it could not reach the terminal.
-pub fn notify(words: &str, by: Desktop, between: Between) -> Option<String> {
+pub fn notify(words: &str, by: DesktopProtocol, between: Between) -> Option<String> {
     let words = line(words);
     let sequence = match by {
         // The name in front keeps a text that begins with `4;` from being taken for progress.
-        Desktop::Osc9 => format!("\u{1b}]9;longhaul: {words}{END}"),
-        Desktop::Osc777 => format!("\u{1b}]777;notify;longhaul;{words}{END}"),
-        Desktop::Osc99 => format!("\u{1b}]99;;longhaul: {words}{END}"),
+        DesktopProtocol::Osc9 => format!("\u{1b}]9;longhaul: {words}{END}"),
+        DesktopProtocol::Osc777 => format!("\u{1b}]777;notify;longhaul;{words}{END}"),
+        DesktopProtocol::Osc99 => format!("\u{1b}]99;;longhaul: {words}{END}"),
     };
     through(sequence, between)
 }
@@ -126,7 +126,7 @@ mod tests {
         let hostile = "a\u{1b}\\\u{7}\u{9c}\u{202e}\u{e0041}\tb";
         let clean = "a\u{fffd}\\\u{fffd}\u{fffd}\u{fffd}\u{fffd}";
         assert_eq!(
-            notify(hostile, Desktop::Osc9, Between::Nobody).unwrap(),
+            notify(hostile, DesktopProtocol::Osc9, Between::Nobody).unwrap(),
             format!("\u{1b}]9;longhaul: {clean} b\u{1b}\\")
         );
         let copied = format!("{clean}    b");
@@ -152,12 +152,12 @@ mod tests {
     fn tmux_gets_a_wrapper_only_when_that_is_allowed() {
         let tmux = |passthrough| Between::Tmux { passthrough };
         assert_eq!(
-            progress(Overall::Percent(40), Between::Nobody).unwrap(),
+            progress(OverallProgress::Percent(40), Between::Nobody).unwrap(),
             "\u{1b}]9;4;1;40\u{1b}\\"
         );
-        assert_eq!(progress(Overall::None, tmux(false)), None);
+        assert_eq!(progress(OverallProgress::None, tmux(false)), None);
         assert_eq!(
-            notify("4;1;1", Desktop::Osc9, tmux(true)).unwrap(),
+            notify("4;1;1", DesktopProtocol::Osc9, tmux(true)).unwrap(),
             "\u{1b}Ptmux;\u{1b}\u{1b}]9;longhaul: 4;1;1\u{1b}\u{1b}\\\u{1b}\\"
         );
     }
@@ -165,7 +165,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_steers_the_terminal(words in any::<String>()) {
-            let told = Desktop::ALL.map(|(_, by)| notify(&words, by, Between::Nobody));
+            let told = DesktopProtocol::ALL.map(|(_, by)| notify(&words, by, Between::Nobody));
             for sequence in told.into_iter().chain([Some(title(&words)), copy(&words).ok()]) {
                 let sequence = sequence.unwrap();
                 let inner = sequence.strip_prefix('\u{1b}').unwrap().strip_suffix("\u{1b}\\").unwrap();

@@ -21,7 +21,7 @@ use super::{
     input::size,
     osc::{Between, progress},
 };
-use crate::domain::Overall;
+use crate::domain::OverallProgress;
 
 /// Begin and end of a frame that the terminal is to show at once (synchronized update).
 const SYNC: Range<&str> = "\u{1b}[?2026h".."\u{1b}[?2026l";
@@ -31,7 +31,7 @@ const SYNC: Range<&str> = "\u{1b}[?2026h".."\u{1b}[?2026l";
 pub struct Screen {
     terminal: Terminal<Buffered>,
     frame: Rc<RefCell<Vec<u8>>>,
-    shown: Option<Overall>,
+    shown: Option<OverallProgress>,
 }
 
 impl Screen {
@@ -85,15 +85,15 @@ impl Screen {
     }
 
     /// Shows the overall progress, if it changed; leaving takes it away.
-    pub fn progress(&mut self, overall: Overall, between: Between) -> io::Result<()> {
+    pub fn progress(&mut self, overall: OverallProgress, between: Between) -> io::Result<()> {
         let before = self.shown.replace(overall);
         // A terminal that never heard of it does not need to hear that there is none.
-        if before == Some(overall) || (before.is_none() && overall == Overall::None) {
+        if before == Some(overall) || (before.is_none() && overall == OverallProgress::None) {
             return Ok(());
         }
         match progress(overall, between) {
             Some(sequence) => {
-                note_progress((overall != Overall::None).then_some(between));
+                note_progress((overall != OverallProgress::None).then_some(between));
                 self.send(&sequence)
             }
             None => Ok(()),

@@ -33,7 +33,7 @@ impl Signal {
 }
 
 /// The signals of this process, caught from the moment this is made. A change of size comes as
-/// [`Input::Resize`](crate::domain::Input::Resize).
+/// [`UserInput::Resize`](crate::domain::UserInput::Resize).
 #[derive(Debug)]
 pub struct Signals {
     interrupt: unix::Signal,

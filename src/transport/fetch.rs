@@ -22,7 +22,7 @@ use super::{
     messages,
 };
 use crate::{
-    domain::{base64, place::is_loopback},
+    domain::{base64, server_url::is_loopback},
     protocol::{Challenge, ExchangeEvent},
 };
 

@@ -29,7 +29,7 @@ use super::refusal::{self, media_type, text_of};
 use super::secrets::{Gate, Secrets};
 use super::sse::Sse;
 use super::tap::{DroppedExchange, Tapped, TrafficRecorder};
-use crate::domain::{Part, Tally, TaskId, place::is_loopback, text};
+use crate::domain::{ByteShare, SharedByteCount, TaskId, server_url::is_loopback, text};
 use crate::protocol::{Body, Challenge, ExchangeEvent, HttpError, Method, Request};
 
 /// The only limit on reaching a server: name, connection, TLS and a proxy's tunnel together.
@@ -122,7 +122,7 @@ pub struct HttpOptions {
     /// Certificates that are trusted beside those of this machine.
     pub extra_roots: Vec<CertificateDer<'static>>,
     /// What is held of events that have not come to their end; a process shares one among all its servers.
-    pub unread: Tally,
+    pub unread: SharedByteCount,
     /// What the server must not make us show; the headers and tokens above, and what comes by itself, are added.
     pub secrets: Secrets,
     /// Where what goes over the wire is told.
@@ -160,7 +160,7 @@ impl HttpOptions {
             sign_in: None,
             cap_bytes: DEFAULT_CAP_BYTES,
             extra_roots: Vec::new(),
-            unread: Tally::default(),
+            unread: SharedByteCount::default(),
             secrets: Secrets::default(),
             tap: None,
         }
@@ -256,7 +256,7 @@ struct Inner {
     sign_in: Option<Arc<dyn SignIn>>,
     cap_bytes: usize,
     extra_roots: Vec<CertificateDer<'static>>,
-    unread: Tally,
+    unread: SharedByteCount,
     secrets: Secrets,
     tap: Option<TrafficRecorder>,
     /// Built on first use: reading the machine's certificates takes longer than the first frame on the screen may.
@@ -358,7 +358,7 @@ impl Inner {
                             status: status.as_u16(),
                             retry_after: None,
                             error: None,
-                            said: Some(self.secrets.mask(&said).into_owned()),
+                            server_text: Some(self.secrets.mask(&said).into_owned()),
                         })));
                     }
                 }
@@ -383,7 +383,8 @@ impl Inner {
                     }
                     Ok(_) | Err(None) => {}
                     Err(words) => {
-                        refusal.said = words.map(|words| self.secrets.mask(&words).into_owned());
+                        refusal.server_text =
+                            words.map(|words| self.secrets.mask(&words).into_owned());
                     }
                 }
             }
@@ -418,7 +419,7 @@ impl Inner {
             status: StatusCode::UNAUTHORIZED.as_u16(),
             retry_after: None,
             error: None,
-            said: Some(format!(
+            server_text: Some(format!(
                 "not asked: the id of the last event holds {missing}, which was not given here"
             )),
         })))
@@ -516,7 +517,7 @@ impl Inner {
                 sse: Box::new(Sse::new(cap).guarded(self.secrets.gate(), tapped)),
                 secrets: self.secrets.clone(),
                 url,
-                held: self.unread.part(),
+                held: self.unread.share(),
             },
             Body::Json | Body::Other { .. } => Reader::Whole {
                 bytes: Box::pin(response.bytes_stream()),
@@ -526,7 +527,7 @@ impl Inner {
                 is_kept: body == Body::Json,
                 gate: self.secrets.gate(),
                 tapped,
-                held: self.unread.part(),
+                held: self.unread.share(),
             },
         };
         Opening::Body(ExchangeEvent::Opened { body, session }, Box::new(reader))
@@ -698,7 +699,7 @@ enum Reader {
         secrets: Secrets,
         /// Where it comes from.
         url: Url,
-        held: Part,
+        held: ByteShare,
     },
     /// A body that is one event, or that is only read to see it end.
     Whole {
@@ -709,7 +710,7 @@ enum Reader {
         is_kept: bool,
         gate: Gate,
         tapped: Option<Tapped>,
-        held: Part,
+        held: ByteShare,
     },
 }
 
@@ -860,9 +861,9 @@ fn broken(error: &reqwest::Error) -> ExchangeEvent {
 }
 
 /// Notes how much an exchange holds, and tells whether that is more than all may hold.
-pub(super) fn is_too_much(held: &mut Part, bytes: usize) -> bool {
+pub(super) fn is_too_much(held: &mut ByteShare, bytes: usize) -> bool {
     held.set(bytes);
-    bytes > SMALL_BYTES && held.of().sum() > UNREAD_BYTES
+    bytes > SMALL_BYTES && held.total().sum() > UNREAD_BYTES
 }
 
 pub(super) fn too_much() -> ExchangeEvent {
@@ -956,7 +957,7 @@ fn bearer(token: &SecretString) -> Option<HeaderValue> {
 /// What a server says of the credentials that it wants.
 pub(super) fn challenge_of(headers: &HeaderMap) -> Option<Challenge> {
     let values = headers.get_all(WWW_AUTHENTICATE);
-    Challenge::read(values.iter().filter_map(|value| value.to_str().ok()))
+    Challenge::parse(values.iter().filter_map(|value| value.to_str().ok()))
 }
 
 pub(super) fn has_userinfo(url: &Url) -> bool {

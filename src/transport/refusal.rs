@@ -36,7 +36,7 @@ pub(super) fn read(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Http
         status: status.as_u16(),
         retry_after: retry_after(headers),
         error,
-        said,
+        server_text: said,
     }
 }
 
@@ -66,8 +66,11 @@ fn error_in(body: &[u8]) -> Option<RpcError> {
     }
     Some(RpcError {
         code: code.unwrap_or_default(),
-        message: text::bounded(Cow::Borrowed(words.unwrap_or_default()), text::SAID_BYTES)
-            .into_owned(),
+        message: text::bounded(
+            Cow::Borrowed(words.unwrap_or_default()),
+            text::SERVER_TEXT_BYTES,
+        )
+        .into_owned(),
         data: error.get("data").cloned(),
     })
 }
@@ -171,7 +174,7 @@ mod tests {
     }
 
     fn said(body: &[u8]) -> Option<String> {
-        read(StatusCode::BAD_GATEWAY, &HeaderMap::new(), body).said
+        read(StatusCode::BAD_GATEWAY, &HeaderMap::new(), body).server_text
     }
 
     #[test]
@@ -179,8 +182,8 @@ mod tests {
         let long = "x".repeat(40_000);
         let body = format!(r#"{{"error":{{"code":1,"message":"{long}"}}}}"#);
         let refusal = read(StatusCode::BAD_GATEWAY, &HeaderMap::new(), body.as_bytes());
-        let (error, said) = (refusal.error.unwrap(), refusal.said.unwrap());
-        assert!(error.message.len() < text::SAID_BYTES + 100);
+        let (error, said) = (refusal.error.unwrap(), refusal.server_text.unwrap());
+        assert!(error.message.len() < text::SERVER_TEXT_BYTES + 100);
         assert!(said.len() <= SAID_CHARS);
     }
 
@@ -201,7 +204,7 @@ mod tests {
                     data: None,
                 })
             );
-            assert_eq!(refusal.said.as_deref(), Some("Session not found"));
+            assert_eq!(refusal.server_text.as_deref(), Some("Session not found"));
         }
     }
 

@@ -35,7 +35,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde::de::IgnoredAny;
 use url::{Url, form_urlencoded};
 
-use crate::domain::{read_base64, replace_lone_surrogates};
+use crate::domain::{decode_base64, replace_lone_surrogates};
 
 /// What a marker begins with.
 const MARKER: &str = "[redacted:";
@@ -503,7 +503,7 @@ fn parts(name: &str, value: &str) -> Vec<String> {
             let rest = rest.trim();
             let mut parts = vec![rest.to_owned()];
             if scheme.eq_ignore_ascii_case("basic")
-                && let Some(login) = read_base64(rest).and_then(|it| String::from_utf8(it).ok())
+                && let Some(login) = decode_base64(rest).and_then(|it| String::from_utf8(it).ok())
                 && let Some((_, password)) = login.split_once(':')
             {
                 parts.push(password.to_owned());

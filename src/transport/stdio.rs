@@ -34,8 +34,8 @@ use super::{
     tap::{DroppedExchange, Tapped, TrafficRecorder},
 };
 use crate::{
-    domain::{Part, Tally, TaskId, Way, text},
-    protocol::{Body, ExchangeEvent, Method, Request, encode::log_line},
+    domain::{ByteShare, Direction, SharedByteCount, TaskId, text},
+    protocol::{Body, ExchangeEvent, Method, Request, encode::log_notification},
 };
 
 /// How long a process may take to end by itself once its stdin is closed.
@@ -72,7 +72,7 @@ pub struct StdioOptions {
     /// The cap on one message, in bytes.
     pub cap_bytes: usize,
     /// What is held of messages that have not come to their end; a process shares one among all its servers.
-    pub unread: Tally,
+    pub unread: SharedByteCount,
     /// Where what goes over the pipes is told.
     pub tap: Option<TrafficRecorder>,
 }
@@ -87,7 +87,7 @@ impl StdioOptions {
             secrets: Secrets::default(),
             cwd: None,
             cap_bytes: DEFAULT_CAP_BYTES,
-            unread: Tally::default(),
+            unread: SharedByteCount::default(),
             tap: None,
         }
     }
@@ -207,7 +207,7 @@ impl Stdio {
         let mut line = body.replace(['\n', '\r'], " ");
         line.push('\n');
         if let Some(tapped) = &tapped {
-            tapped.line(Way::Sent, line.as_bytes());
+            tapped.line(Direction::Sent, line.as_bytes());
         }
         let line = self.inner.options.secrets.restore_json(&line).into_owned();
         let sent = present.input.send(Message { line, written }).await;
@@ -285,7 +285,7 @@ impl Stdio {
             read: BytesMut::new(),
             looked_at: 0,
             cap: options.cap_bytes,
-            held: options.unread.part(),
+            held: options.unread.share(),
             asides: of_asides,
             present,
             over: is_over,
@@ -405,7 +405,7 @@ struct Output {
     /// Bytes of `read` in which there is no line end.
     looked_at: usize,
     cap: usize,
-    held: Part,
+    held: ByteShare,
     asides: mpsc::Receiver<String>,
     present: Arc<Present>,
     over: watch::Receiver<Option<String>>,
@@ -470,12 +470,12 @@ impl Output {
         if matches!(line.first(), Some(b'{' | b'[')) {
             let message = self.gate.message(into_text(line.to_vec()));
             if let Some(tapped) = &self.tapped {
-                tapped.line(Way::Came, message.as_bytes());
+                tapped.line(Direction::Received, message.as_bytes());
             }
             return Some(event(message));
         }
         if let Some(tapped) = self.tapped.as_ref().filter(|_| !line.is_empty()) {
-            tapped.line(Way::Came, line);
+            tapped.line(Direction::Received, line);
         }
         if line.is_empty() {
             return None;
@@ -486,7 +486,7 @@ impl Output {
         let line = String::from_utf8_lossy(line);
         let line = self.gate.text(&line);
         let words = format!("no message: {line}");
-        (self.strays <= STRAYS).then(|| event(log_line("warning", "stdout", &words)))
+        (self.strays <= STRAYS).then(|| event(log_notification("warning", "stdout", &words)))
     }
 
     /// What comes once stdout has ended: what was said beside it, then why.
@@ -571,7 +571,7 @@ fn complain(line: &[u8], tail: &Tail, asides: &mpsc::Sender<String>, secrets: &S
     }
     tail.add(&line);
     // A flood of them is left out where nobody reads them.
-    let _ = asides.try_send(log_line("info", "stderr", &line));
+    let _ = asides.try_send(log_notification("info", "stderr", &line));
 }
 
 /// Everything that was started for one server. Dropping it kills what is left.

@@ -20,7 +20,7 @@ use url::Url;
 
 use super::secrets::{SEGMENT, Secrets, is_credential};
 use crate::{
-    domain::{EventId, Passed, ServerName, TaskId, Wall, Way, WireEntry},
+    domain::{Direction, EventId, ServerName, TaskId, TrafficEntry, TrafficKind, Wall},
     protocol::ExchangeEvent,
 };
 
@@ -39,7 +39,7 @@ const SHOWN: [&str; 2] = ["www-authenticate", "proxy-authenticate"];
 /// Who writes down what a [`TrafficRecorder`] tells.
 pub trait TrafficWriter: Send + Sync {
     /// Takes a message, without waiting; one that finds no room is for him to count.
-    fn take(&self, entry: WireEntry);
+    fn take(&self, entry: TrafficEntry);
 }
 
 /// Whether anybody listens; shared with whoever switches it.
@@ -260,8 +260,8 @@ impl Tapped {
             None => address(url.path()),
         };
         self.tell(
-            Way::Sent,
-            Passed::Request {
+            Direction::Sent,
+            TrafficKind::Request {
                 method: method.to_string(),
                 path: self.short(&path),
                 headers: self.headers(headers),
@@ -273,11 +273,11 @@ impl Tapped {
 
     pub(super) fn answer(&self, status: StatusCode, headers: &HeaderMap) {
         if self.is_on() {
-            let what = Passed::Answer {
+            let what = TrafficKind::Answer {
                 status: status.as_u16(),
                 headers: self.headers(headers),
             };
-            self.tell(Way::Came, what);
+            self.tell(Direction::Received, what);
         }
     }
 
@@ -298,14 +298,14 @@ impl Tapped {
         } else {
             self.told(data)
         };
-        let what = Passed::Event {
+        let what = TrafficKind::Event {
             event: event.map(|name| self.short(name)),
             id: id.map(|id| self.short(id)),
             retry: retry_ms,
             data,
             left_out,
         };
-        self.tell_of(task, Way::Came, what);
+        self.tell_of(task, Direction::Received, what);
     }
 
     /// The body of an answer.
@@ -313,23 +313,27 @@ impl Tapped {
         if self.is_on() {
             let task = self.whose(text);
             let (data, left_out) = self.told(text);
-            self.tell_of(task, Way::Came, Passed::Body { data, left_out });
+            self.tell_of(
+                task,
+                Direction::Received,
+                TrafficKind::Body { data, left_out },
+            );
         }
     }
 
     /// A line that goes to, or comes from, a program.
-    pub(super) fn line(&self, way: Way, line: &[u8]) {
+    pub(super) fn line(&self, way: Direction, line: &[u8]) {
         if !self.is_on() {
             return;
         }
         let line = String::from_utf8_lossy(line);
         let line = line.trim_end_matches(['\n', '\r']);
-        if way == Way::Sent {
+        if way == Direction::Sent {
             self.calls(line);
         }
         let task = self.whose(line);
         let (data, left_out) = self.told(line);
-        self.tell_of(task, way, Passed::Line { data, left_out });
+        self.tell_of(task, way, TrafficKind::Line { data, left_out });
     }
 
     /// The end of it, if that is what this arrival is.
@@ -345,8 +349,11 @@ impl Tapped {
             | ExchangeEvent::Untrusted { why } => why,
             ExchangeEvent::TooLarge { .. } => "it was too large",
             ExchangeEvent::Refused(refusal) => {
-                let said = refusal.said.as_deref().unwrap_or_default();
-                return self.end(Way::Came, &format!("HTTP {} {said}", refusal.status));
+                let said = refusal.server_text.as_deref().unwrap_or_default();
+                return self.end(
+                    Direction::Received,
+                    &format!("HTTP {} {said}", refusal.status),
+                );
             }
             ExchangeEvent::Opened { .. }
             | ExchangeEvent::Event { .. }
@@ -354,14 +361,14 @@ impl Tapped {
             | ExchangeEvent::MoreRequests(_)
             | ExchangeEvent::Alive => return,
         };
-        self.end(Way::Came, why);
+        self.end(Direction::Received, why);
     }
 
     /// The end of it.
-    pub(super) fn end(&self, way: Way, why: &str) {
+    pub(super) fn end(&self, way: Direction, why: &str) {
         if self.is_on() {
             let why = self.short(why.trim_end());
-            self.tell(way, Passed::End { why });
+            self.tell(way, TrafficKind::End { why });
         }
     }
 
@@ -421,13 +428,13 @@ impl Tapped {
         })
     }
 
-    fn tell(&self, way: Way, what: Passed) {
+    fn tell(&self, way: Direction, what: TrafficKind) {
         self.tell_of(self.task.clone(), way, what);
     }
 
-    fn tell_of(&self, task: Option<TaskId>, dir: Way, what: Passed) {
+    fn tell_of(&self, task: Option<TaskId>, dir: Direction, what: TrafficKind) {
         let inner = &self.tap.inner;
-        inner.scribe.take(WireEntry {
+        inner.scribe.take(TrafficEntry {
             at: (inner.now)(),
             dir,
             exchange: self.number,
@@ -469,7 +476,7 @@ impl DroppedExchange {
 impl Drop for DroppedExchange {
     fn drop(&mut self) {
         if let Some(tapped) = self.tapped.take() {
-            tapped.end(Way::Sent, "closed here");
+            tapped.end(Direction::Sent, "closed here");
         }
     }
 }
@@ -480,16 +487,16 @@ pub(super) mod tests {
 
     /// Keeps all that it is told.
     #[derive(Default)]
-    pub(in crate::transport) struct Kept(Mutex<Vec<WireEntry>>);
+    pub(in crate::transport) struct Kept(Mutex<Vec<TrafficEntry>>);
 
     impl TrafficWriter for Kept {
-        fn take(&self, entry: WireEntry) {
+        fn take(&self, entry: TrafficEntry) {
             self.0.lock().unwrap().push(entry);
         }
     }
 
     impl Kept {
-        pub(in crate::transport) fn all(&self) -> Vec<WireEntry> {
+        pub(in crate::transport) fn all(&self) -> Vec<TrafficEntry> {
             self.0.lock().unwrap().clone()
         }
     }
@@ -536,7 +543,10 @@ pub(super) mod tests {
         let task = TaskId::from_bits(5);
         let secrets = Secrets::default();
         let own = tap.exchange(Some(task.clone()), &secrets);
-        own.line(Way::Sent, b"{\"id\":\"a-1\",\"method\":\"tools/call\"}\n");
+        own.line(
+            Direction::Sent,
+            b"{\"id\":\"a-1\",\"method\":\"tools/call\"}\n",
+        );
         let shared = tap.exchange(None, &secrets);
         for message in [
             r#"{"method":"notifications/progress","params":{"progressToken":"a-1"}}"#,
@@ -544,13 +554,13 @@ pub(super) mod tests {
             r#"{"id":"a-2","result":{}}"#,
             "no message",
         ] {
-            shared.line(Way::Came, message.as_bytes());
+            shared.line(Direction::Received, message.as_bytes());
         }
         let tasks: Vec<_> = kept.all().into_iter().map(|it| it.task).collect();
         let of = || Some(task.clone());
         assert_eq!(tasks, [of(), of(), of(), None, None]);
         tap.switch().set(false);
-        shared.line(Way::Came, b"x");
+        shared.line(Direction::Received, b"x");
         assert_eq!(kept.all().len(), 5, "nobody listens");
     }
 }

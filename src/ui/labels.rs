@@ -6,7 +6,7 @@ use crate::{
     app::{State, TaskRow, until},
     domain::{
         Connectivity, ControlKind, LinkState, LostReason, Progress, ServerView, Stamp, Status,
-        Wall, Window, text, whole_percent,
+        UnknownReason, Wall, text, whole_percent,
     },
 };
 
@@ -60,7 +60,7 @@ pub(crate) fn state_of(
     let contact = task_row.view.contact.at(now);
     match &task.status {
         Status::Completed => {
-            return Shown::new(glyphs.done, task.status.row_word(), Role::Done);
+            return Shown::new(glyphs.done, task.status.row_label(), Role::Done);
         }
         Status::Failed => return Shown::new(glyphs.failed, "failed", Role::Failed),
         Status::Cancelled => return Shown::new(glyphs.cancelled, "cancelled", Role::Cancelled),
@@ -69,7 +69,7 @@ pub(crate) fn state_of(
         Status::InputRequired => {
             let asked_at = task.open_question().map(|question| question.asked_at);
             let age = coarse(now.wall.since(asked_at.unwrap_or(task.updated_at)));
-            let word = task.status.row_word();
+            let word = task.status.row_label();
             return Shown::new(glyphs.asks, format!("{word} {age}"), Role::Needs);
         }
         Status::Paused | Status::Running => {}
@@ -78,7 +78,7 @@ pub(crate) fn state_of(
         let word = format!("{}?", task.status.label());
         return Shown::new(glyphs.restored, word, Role::Waiting);
     }
-    if let Some(asked) = task.asked {
+    if let Some(asked) = task.control {
         let age = brief(now.wall.since(asked.at));
         let word = match asked.what {
             // "cancelling" leaves no room for its age in the column.
@@ -142,14 +142,14 @@ pub(crate) fn lost(reason: &LostReason) -> &'static str {
 }
 
 /// What cannot be known of a task, as short as a row of the list needs it.
-pub(crate) fn unknown(window: &Window) -> String {
+pub(crate) fn unknown(window: &UnknownReason) -> String {
     match window {
-        Window::BeforeFirstId => "may have run".to_owned(),
-        Window::NoIds => "no event ids".to_owned(),
-        Window::NoReplay => "no replay".to_owned(),
-        Window::HttpStatus(status) => format!("HTTP {status}"),
-        Window::BeforeTaskId => "may be a task".to_owned(),
-        Window::NoCheckpoint => "no checkpoint".to_owned(),
+        UnknownReason::BeforeFirstId => "may have run".to_owned(),
+        UnknownReason::NoIds => "no event ids".to_owned(),
+        UnknownReason::NoReplay => "no replay".to_owned(),
+        UnknownReason::HttpStatus(status) => format!("HTTP {status}"),
+        UnknownReason::BeforeTaskId => "may be a task".to_owned(),
+        UnknownReason::NoCheckpoint => "no checkpoint".to_owned(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use ratatui::style::{Color, Modifier, Style};
 
-use crate::app::{Colour, Look};
+use crate::app::{ColorDepth, Look};
 use crate::domain::ThemeName;
 
 /// What a piece of text means.
@@ -89,7 +89,7 @@ impl Theme {
             ThemeName::Colourblind => Some(COLOURBLIND),
         };
         Self {
-            palette: palette.filter(|_| look.colour != Colour::Mono),
+            palette: palette.filter(|_| look.colour != ColorDepth::Mono),
         }
     }
 
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn a_terminal_without_colour_has_none_in_any_theme() {
         let look = Look {
-            colour: Colour::Mono,
+            colour: ColorDepth::Mono,
             ..Look::default()
         };
         assert_eq!(Theme::of(look).palette, None);

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use longhaul::{
     ClientState, ClientTask, Config, Imported,
     domain::{
-        Chord, Convention, Elicitation, Entry, LinkRecord, Task, Tool,
-        text::{clean_block, clean_line, duration, is_hostile, read_duration, truncate, width},
+        CheckpointConvention, Chord, Elicitation, HistoryEntry, LinkRecord, Task, Tool,
+        text::{clean_block, clean_line, duration, is_hostile, parse_duration, truncate, width},
     },
     protocol::{self, ExchangeEvent, Incoming},
     term::keys::Keys,
@@ -90,7 +90,7 @@ pub(crate) fn message(data: &[u8]) {
             } => shapes(result.get().as_bytes()),
             Incoming::Request { params, .. } => questions(params),
             Incoming::TaskStatus(json) | Incoming::Acknowledged(json) => {
-                let _ = protocol::task_shape(json);
+                let _ = protocol::parse_task_object(json);
             }
             Incoming::Log { data, .. } => {
                 let _ = clean_block(&data);
@@ -103,18 +103,18 @@ pub(crate) fn message(data: &[u8]) {
 /// The result of any request.
 pub(crate) fn shapes(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    let _ = protocol::handshake(&text);
-    let _ = protocol::discovery(&text);
-    let _ = protocol::task_shape(&text);
-    let _ = protocol::task_list(&text);
-    let _ = protocol::call_result(&text);
+    let _ = protocol::parse_initialize_result(&text);
+    let _ = protocol::parse_discover_result(&text);
+    let _ = protocol::parse_task_object(&text);
+    let _ = protocol::parse_task_page(&text);
+    let _ = protocol::parse_call_result(&text);
     for asked_for_task in [false, true] {
-        let _ = protocol::call_outcome(&text, asked_for_task);
+        let _ = protocol::classify_call_result(&text, asked_for_task);
     }
-    let (tools, _) = protocol::tools(&text);
+    let (tools, _) = protocol::parse_tool_page(&text);
     for tool in &tools {
         fields(tool, "1");
-        let _ = tool.keeps_checkpoint(&tools, &Convention::default());
+        let _ = tool.keeps_checkpoint(&tools, &CheckpointConvention::default());
         for (name, value) in tool.header_values(&Map::new()) {
             assert!(!name.is_empty() && value.is_ascii(), "{name}: {value}");
         }
@@ -122,22 +122,22 @@ pub(crate) fn shapes(data: &[u8]) {
 }
 
 fn fields(tool: &Tool, typed: &str) {
-    let _ = tool.header_fault();
-    let _ = tool.complaints(&Map::new());
+    let _ = tool.header_error();
+    let _ = tool.argument_errors(&Map::new());
     let _ = (tool.check(&Map::new()), tool.hints());
     for field in tool.arguments() {
-        let _ = (field.label(0), field.wanted());
-        if let Ok(value) = field.read(typed) {
-            let _ = field.complaint(&value);
+        let _ = (field.label(0), field.expected());
+        if let Ok(value) = field.parse(typed) {
+            let _ = field.violation(&value);
         }
     }
 }
 
 fn questions(params: &str) {
-    let question = Elicitation::read(params);
-    let _ = (Elicitation::message_of(params), question.link());
+    let question = Elicitation::parse(params);
+    let _ = (Elicitation::message_of(params), question.url_preview());
     for field in question.fields() {
-        let _ = field.wanted();
+        let _ = field.expected();
     }
     if let Ok(content) = question.defaults() {
         let given = serde_json::from_str::<Map<String, Value>>(&content).unwrap_or_default();
@@ -149,7 +149,7 @@ fn questions(params: &str) {
 pub(crate) fn rows(data: &[u8]) {
     same_again::<Task>(data);
     same_again::<LinkRecord>(data);
-    same_again::<Vec<Entry>>(data);
+    same_again::<Vec<HistoryEntry>>(data);
 }
 
 fn same_again<Row: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(data: &[u8]) {
@@ -165,7 +165,7 @@ pub(crate) fn form(data: &[u8]) {
     let (schema, typed) = text.rsplit_once('\n').unwrap_or((&text, ""));
     if let Ok(schema) = serde_json::from_str::<Value>(schema) {
         let tool = json!({"tools": [{"name": "t", "inputSchema": schema}]});
-        for tool in protocol::tools(&tool.to_string()).0 {
+        for tool in protocol::parse_tool_page(&tool.to_string()).0 {
             fields(&tool, typed);
         }
         let params = json!({"message": typed, "requestedSchema": schema});
@@ -177,7 +177,7 @@ pub(crate) fn form(data: &[u8]) {
 /// Words of a server on their way to the screen.
 pub(crate) fn text(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    let _ = read_duration(&text);
+    let _ = parse_duration(&text);
     let (line, block) = (clean_line(&text), clean_block(&text));
     assert!(!line.chars().any(is_hostile), "{line:?}");
     assert!(

@@ -654,7 +654,7 @@ fn arguments_are_checked_against_the_whole_schema_and_sent_all_the_same_on_reque
     assert!(
         wrong
             .err
-            .contains("to.street must be a text; nothing was sent"),
+            .contains("to.street must be text; nothing was sent"),
         "{wrong:#?}"
     );
     assert!(

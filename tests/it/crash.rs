@@ -27,8 +27,8 @@ use futures_util::stream;
 use longhaul::{
     demo,
     domain::{
-        Entry, HistoryEvent, LinkRecord, Phase, ProtocolVersion, Row, ServerName, Status, Task,
-        Wall,
+        HistoryEntry, HistoryEvent, LinkRecord, Phase, ProtocolVersion, Row, ServerName, Status,
+        Task, Wall,
     },
     store::{DriverLock, Durability, ListFilter, Paths, Reader, Writer},
 };
@@ -248,7 +248,7 @@ fn check(bench: &Bench, state: &Path, round: &str, task: &Task, watched: &Ran) {
         .collect();
     let whole: Vec<u64> = (1..=history.len() as u64).collect();
     assert_eq!(seqs, whole, "{way:?}: each entry once: {watched:#?}");
-    let ends = |entry: &&Entry| matches!(entry.what, HistoryEvent::Settled { .. });
+    let ends = |entry: &&HistoryEntry| matches!(entry.what, HistoryEvent::Settled { .. });
     let settled = history.iter().filter(ends).count();
     let runs = bench.runs(way, tag);
     let attempt = task.attempts.first().unwrap();
@@ -296,7 +296,7 @@ fn check(bench: &Bench, state: &Path, round: &str, task: &Task, watched: &Ran) {
         assert_eq!(task.attempts.len(), 1, "started twice: {context}");
     }
     for attempt in &task.attempts {
-        let of_it: Vec<&Entry> = history
+        let of_it: Vec<&HistoryEntry> = history
             .iter()
             .filter(|entry| entry.attempt == attempt.number)
             .collect();
@@ -312,7 +312,13 @@ fn check(bench: &Bench, state: &Path, round: &str, task: &Task, watched: &Ran) {
 }
 
 /// Holds the entries of an attempt against what the server sent of it.
-fn compare(way: Way, entries: &[&Entry], sent: &[(String, Value)], is_whole: bool, context: &str) {
+fn compare(
+    way: Way,
+    entries: &[&HistoryEntry],
+    sent: &[(String, Value)],
+    is_whole: bool,
+    context: &str,
+) {
     let told: Vec<(&str, Value)> = entries
         .iter()
         .filter_map(|entry| {

@@ -26,7 +26,7 @@ use crate::support::{
 };
 use futures_util::{Stream, StreamExt as _, stream};
 use longhaul::{
-    domain::{Entry, Task, Wall},
+    domain::{HistoryEntry, Task, Wall},
     store::{ListFilter, Paths, Reader, Writer, write_atomically},
 };
 use rusqlite::Connection;
@@ -147,7 +147,7 @@ fn paths(state: &Path) -> Paths {
 }
 
 /// Tasks with their history and result.
-type Everything = Vec<(Task, Vec<Entry>, Option<String>)>;
+type Everything = Vec<(Task, Vec<HistoryEntry>, Option<String>)>;
 
 fn everything(state: &Path) -> Everything {
     let all = ListFilter {
@@ -541,7 +541,7 @@ fn a_file_cut_at_any_length_beside_its_log_is_whole_with_it_or_set_aside_with_it
         assert_eq!(!place.drive(number % 4 == 0), is_whole, "{}", place.what);
         let tasks = everything(&place.state());
         if is_whole {
-            let is_left = |one: &(Task, Vec<Entry>, Option<String>)| {
+            let is_left = |one: &(Task, Vec<HistoryEntry>, Option<String>)| {
                 tasks
                     .iter()
                     .any(|(task, _, result)| task.id == one.0.id && *result == one.2)

@@ -12,8 +12,8 @@ use longhaul::{
     auth::{Keychain, Logins},
     demo,
     domain::{
-        Entry, HistoryEvent, Limits, NewCall, ServerName, ServerRef, SessionEvent, SessionRequest,
-        SessionResponse, Status, TaskId, TaskView,
+        HistoryEntry, HistoryEvent, Limits, NewCall, ServerName, ServerRef, SessionEvent,
+        SessionRequest, SessionResponse, Status, TaskId, TaskView,
     },
     engine::{Clock, FailPoint, Options, Session, Subscription},
     store::{DriverLock, Lookup, Paths, Reader},
@@ -59,7 +59,7 @@ impl Bench {
             name: ServerName::new("lab"),
             url,
             headers: Vec::new(),
-            filled: Vec::new(),
+            config_headers: Vec::new(),
             // Its streams can be resumed, and it has no tasks.
             protocol: Some("2025-06-18".to_owned()),
         };
@@ -82,7 +82,7 @@ impl Bench {
         })
     }
 
-    fn history(&self, id: &TaskId) -> Vec<Entry> {
+    fn history(&self, id: &TaskId) -> Vec<HistoryEntry> {
         Reader::open(&self.paths)
             .unwrap()
             .history(id, 0, 100_000)
@@ -146,7 +146,7 @@ async fn step(subscription: &Subscription, id: &TaskId, value: f64) {
     .await;
 }
 
-fn steps(history: &[Entry]) -> Vec<f64> {
+fn steps(history: &[HistoryEntry]) -> Vec<f64> {
     history
         .iter()
         .filter_map(|entry| match entry.what {
@@ -177,7 +177,7 @@ async fn a_call_runs_to_its_result_and_every_step_is_on_disk_once() {
     let (id, start) = call("resumable_data_processing", FIFTY);
     session.ask(&reader, start);
     let started = until("the answer", &reader, |news| match news {
-        SessionEvent::Answer { outcome, .. } => Some(outcome.clone()),
+        SessionEvent::Response { outcome, .. } => Some(outcome.clone()),
         _ => None,
     })
     .await;
@@ -338,8 +338,8 @@ async fn two_calls_with_one_key_in_one_moment_are_one_task() {
         .collect();
     let mut started = Vec::new();
     until("both answers", &reader, |news| {
-        if let SessionEvent::Answer {
-            ask,
+        if let SessionEvent::Response {
+            request: ask,
             outcome: Ok(SessionResponse::Started(id)),
         } = news
             && asks.contains(ask)
@@ -388,14 +388,17 @@ async fn what_is_asked_of_a_settled_task_while_an_earlier_ask_is_being_saved_und
     // This one is refused at once, and shows that the others were heard.
     let last = session.ask(&reader, SessionRequest::Pause(id.clone()));
     until("the refusal", &reader, |news| match news {
-        SessionEvent::Answer { ask, .. } if *ask == last => Some(()),
+        SessionEvent::Response { request: ask, .. } if *ask == last => Some(()),
         _ => None,
     })
     .await;
     other.execute_batch("COMMIT").unwrap();
     let mut saved = 0;
     until("the answers", &reader, |news| {
-        if let SessionEvent::Answer { ask, outcome } = news
+        if let SessionEvent::Response {
+            request: ask,
+            outcome,
+        } = news
             && asks.contains(ask)
         {
             assert_eq!(outcome, &Ok(SessionResponse::Accepted));
@@ -425,15 +428,16 @@ async fn a_driver_of_another_version_is_told_of_once_and_every_ask_is_refused() 
         .await
         .unwrap();
     until("the trouble", &reader, |news| {
-        matches!(news, SessionEvent::Trouble { exit: 75, .. }).then_some(())
+        matches!(news, SessionEvent::Failed { exit: 75, .. }).then_some(())
     })
     .await;
     let asked = session.ask(&reader, SessionRequest::RetryNow);
     until("the refusal", &reader, |news| match news {
-        SessionEvent::Answer { ask, outcome } if *ask == asked => {
-            Some(outcome.clone().unwrap_err())
-        }
-        SessionEvent::Trouble { words, .. } => panic!("said again: {words}"),
+        SessionEvent::Response {
+            request: ask,
+            outcome,
+        } if *ask == asked => Some(outcome.clone().unwrap_err()),
+        SessionEvent::Failed { message: words, .. } => panic!("said again: {words}"),
         _ => None,
     })
     .await;

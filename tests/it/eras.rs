@@ -262,7 +262,7 @@ fn cell(way: Way, trouble: Trouble) {
     let link = bench.link();
     let tool = link.tools.iter().find(|tool| before["tool"] == tool.name);
     let mut capabilities = link.capabilities();
-    capabilities.pinned = way.revision().and_then(ProtocolVersion::read);
+    capabilities.pinned = way.revision().and_then(ProtocolVersion::parse);
     let next = LeaveImpact::of_call(tool.unwrap(), &link.tools, &capabilities);
     assert_eq!(
         next.label(),
@@ -729,7 +729,7 @@ fn a_server_of_both_eras_without_tasks_is_spoken_to_with_a_handshake_and_told_wh
     assert_eq!(started["era"], "2025-11-25");
     client.prints(|event| event["event"] == "progress");
     let id = started["id"].as_str().unwrap();
-    let why = "a stream with event ids can be resumed in it";
+    let why = "a stream with event ids can be resumed";
     let shown = run(env.path(), &["show", id]);
     let line = shown.out.lines().find(|line| line.starts_with("revision"));
     let line = line.unwrap_or_else(|| panic!("{shown:#?}"));
@@ -883,7 +883,7 @@ fn a_plain_call_of_the_modern_era_dies_everywhere() {
     let arguments = [&modern[..], &["call", "work", "--detach"]].concat();
     let ran = run(env.path(), &arguments);
     assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{ran:#?}");
-    assert!(ran.err.contains("leaving cancels it"), "{ran:#?}");
+    assert!(ran.err.contains("quitting cancels it"), "{ran:#?}");
     assert!(proxy.calls("tools/list") > 0);
     assert_eq!(proxy.calls("tools/call"), 0, "nothing was sent");
 
@@ -908,7 +908,7 @@ fn a_plain_call_of_the_modern_era_dies_everywhere() {
     screen.press("]]]]]");
     screen.wait_for_line(&["leaving is", "DIES: a plain call in MCP 2026-07-28"]);
     screen.press("n");
-    screen.wait_for_line(&["DIES", "leaving cancels it"]);
+    screen.wait_for_line(&["DIES", "quitting cancels it"]);
     screen.press("\x03\x03");
     screen.end();
     client.signal(Signal::KILL);
@@ -920,7 +920,7 @@ fn a_plain_call_of_the_modern_era_dies_everywhere() {
         &["--protocol", "2026-07-28", "call", "work", "--detach"],
     );
     assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{ran:#?}");
-    assert!(ran.err.contains("leaving cancels it"), "{ran:#?}");
+    assert!(ran.err.contains("quitting cancels it"), "{ran:#?}");
     assert_eq!(proxy.calls("tools/call"), 1, "nothing more was sent");
 }
 

@@ -114,7 +114,7 @@ async fn a_plain_call(end: &str) {
     let mut runs = runs.buffer_unordered(AT_ONCE);
     let (mut unknown, mut known, mut whole, mut resumed) = (0, usize::MAX, 0, 0);
     while let Some((byte, ran)) = runs.next().await {
-        if ran.task.status == Status::Unknown(Window::BeforeFirstId) {
+        if ran.task.status == Status::Unknown(UnknownReason::BeforeFirstId) {
             unknown = unknown.max(byte);
             assert_eq!((ran.calls, ran.gets), (1, 0), "{ran:#?}");
         } else {
@@ -123,7 +123,7 @@ async fn a_plain_call(end: &str) {
             whole += 1;
             resumed += usize::from(ran.gets > 0);
             // No way of cutting a chunked body looks like its end.
-            let is_cut = |entry: &&Entry| matches!(&entry.what, HistoryEvent::Contact { why, .. } if why.starts_with("cut: "));
+            let is_cut = |entry: &&HistoryEntry| matches!(&entry.what, HistoryEvent::Contact { why, .. } if why.starts_with("cut: "));
             let cuts = ran.history.iter().filter(is_cut).count();
             assert_eq!(cuts > 0, ran.gets > 0, "{end} at byte {byte}: {ran:#?}");
         }

@@ -9,7 +9,7 @@ use std::{io::Write as _, os::unix::fs::OpenOptionsExt as _, time::Duration};
 
 use crate::support::pty::{self, TestEnv, Tui};
 use longhaul::{
-    domain::{Entry, HistoryEvent, Status, Task, TaskId},
+    domain::{HistoryEntry, HistoryEvent, Status, Task, TaskId},
     store::{ListFilter, Lookup, Paths, Reader, write_atomically},
 };
 use rustix::{
@@ -43,7 +43,7 @@ fn task(env: &TestEnv, id: &str) -> Task {
     }
 }
 
-fn history(env: &TestEnv, id: &str) -> Vec<Entry> {
+fn history(env: &TestEnv, id: &str) -> Vec<HistoryEntry> {
     let id = TaskId::parse(id).unwrap();
     let mut reader = Reader::open(&paths(env)).unwrap();
     reader.history(&id, 0, 100_000).unwrap()

@@ -195,7 +195,10 @@ fn a_call_that_is_asked_ends_with_six_and_its_answer_is_checked_sent_once_and_go
         (vec!["count=12"], "count must be a whole number of 1 to 9"),
         (vec!["--accept"], "count is missing"),
         (vec!["--defaults"], "no default for count"),
-        (vec!["count=1", "more=2"], "more is not asked for"),
+        (
+            vec!["count=1", "more=2"],
+            "more is not a field of this question",
+        ),
         (vec!["count=x"], "not \"x\""),
         (
             vec!["count=1", "--key", "other"],
@@ -639,7 +642,7 @@ fn a_question_beside_two_calls_survives_a_cut_and_a_kill_and_is_answered_once() 
     expected.sort_unstable();
     assert_eq!(found, expected, "{list:#}");
     let shown = run(state, &["answer", &first]);
-    let words = format!("asked by the server, for {first} or {second}");
+    let words = format!("asked by the server for {first} or {second}");
     assert!(shown.out.contains(&words), "{shown:#?}");
     // The stream is cut between question and answer, and whoever drives is killed there.
     server.state.changed.send_modify(|cuts| *cuts += 1);

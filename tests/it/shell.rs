@@ -19,11 +19,11 @@ use std::{
 };
 
 use longhaul::{
-    app::{Command, Event, Input, Setup, State, View},
+    app::{Command, Event, Setup, State, UserInput, View},
     domain::{
-        Chord, Connectivity, Entry, HistoryEvent, Key, LeaveImpact, Level, Mono, NewCall, Progress,
-        Question, QuestionWay, ServerName, SessionEvent, SessionRequest, SessionRequestId, Stamp,
-        Status, Task, TaskId, TaskView, Wall,
+        Chord, Connectivity, HistoryEntry, HistoryEvent, Key, LeaveImpact, LogLevel, Mono, NewCall,
+        Progress, Question, QuestionSource, ServerName, SessionEvent, SessionRequest,
+        SessionRequestId, Stamp, Status, Task, TaskId, TaskView, Wall,
     },
     shell::{self, Outcome, Services, TerminalEvent, TerminalSurface, Time},
     ui,
@@ -70,7 +70,7 @@ struct World {
     commands: Vec<Command>,
     asks: Vec<SessionRequest>,
     reads: Vec<(TaskId, u64)>,
-    history: Vec<Entry>,
+    history: Vec<HistoryEntry>,
     is_file_broken: bool,
     screen: Screen,
 }
@@ -90,7 +90,7 @@ impl TerminalSurface for FakeSurface {
         .await
     }
 
-    fn drain(&mut self, limit: usize) -> Vec<Input> {
+    fn drain(&mut self, limit: usize) -> Vec<UserInput> {
         let mut world = self.0.borrow_mut();
         let mut inputs = Vec::new();
         while inputs.len() < limit
@@ -144,13 +144,17 @@ impl Services for FakeBackstage {
         self.0.borrow_mut().asks.push(what);
     }
 
-    fn history(&mut self, task: &TaskId, after_seq: u64) -> Result<(Vec<Entry>, u64), String> {
+    fn history(
+        &mut self,
+        task: &TaskId,
+        after_seq: u64,
+    ) -> Result<(Vec<HistoryEntry>, u64), String> {
         let mut world = self.0.borrow_mut();
         world.reads.push((task.clone(), after_seq));
         if world.is_file_broken {
             return Err("could not read the session: the disk is gone".to_owned());
         }
-        let is_new = |entry: &&Entry| entry.seq > after_seq;
+        let is_new = |entry: &&HistoryEntry| entry.seq > after_seq;
         Ok((world.history.iter().filter(is_new).cloned().collect(), 0))
     }
 
@@ -246,7 +250,7 @@ fn play_in(world: World, script: Vec<(u64, Line)>) -> Played {
     let mut state = State::new(Setup::default());
     let todo = longhaul::app::update(
         &mut state,
-        Event::Input(Input::Resize(120, 36)),
+        Event::Input(UserInput::Resize(120, 36)),
         stamp(BEGIN),
     );
     assert!(
@@ -298,7 +302,7 @@ fn pass_time(world: &mut World) -> bool {
 }
 
 fn chord(chord: Chord) -> Line {
-    Line::TerminalEvent(TerminalEvent::Input(Input::Key(chord)))
+    Line::TerminalEvent(TerminalEvent::Input(UserInput::Key(chord)))
 }
 
 fn key(letter: char) -> Line {
@@ -319,7 +323,7 @@ fn a_question_counts_keys_only_once_its_frame_was_drawn() {
     asking.questions = vec![Question {
         earlier: Vec::new(),
         key: "q".to_owned(),
-        way: QuestionWay::Round,
+        source: QuestionSource::Round,
         request: r#"{"message":"Go on?"}"#.to_owned(),
         asked_at: Wall(WALL),
         answer: None,
@@ -428,14 +432,14 @@ fn drives() -> Line {
     })
 }
 
-fn said(seq: u64) -> Entry {
-    Entry {
+fn said(seq: u64) -> HistoryEntry {
+    HistoryEntry {
         seq,
         at: Wall(WALL),
         attempt: 1,
         event_id: None,
         what: HistoryEvent::Log {
-            level: Level::Info,
+            level: LogLevel::Info,
             logger: None,
             data: format!("line {seq}"),
         },
@@ -663,8 +667,8 @@ fn every_end_from_outside_has_its_code_and_says_how_to_go_on() {
 #[test]
 fn a_session_that_cannot_be_used_is_said_and_is_the_exit_code() {
     let trouble = || {
-        news(SessionEvent::Trouble {
-            words: "could not write the session: read-only file system".to_owned(),
+        news(SessionEvent::Failed {
+            message: "could not write the session: read-only file system".to_owned(),
             exit: 73,
         })
     };

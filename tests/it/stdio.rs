@@ -420,7 +420,7 @@ fn price(state: &Path, id: &str) -> (String, String) {
     (word("leaving"), word("leaving_why"))
 }
 
-const ENDS_WITH_US: &str = "its server is a process of this longhaul, and ends with it";
+const ENDS_WITH_US: &str = "longhaul runs this server's process, which ends when longhaul quits";
 
 #[test]
 fn a_program_that_speaks_only_the_newest_revision_is_asked_and_called_without_a_handshake() {
@@ -558,7 +558,7 @@ fn a_task_of_a_program_is_lost_with_the_program_and_with_its_driver() {
     assert_eq!(watched.code, Some(5), "{watched:#?}");
     let shown = ok(run(state, &["show", &id, "--json"])).document();
     let reason = shown["reason"].as_str().unwrap();
-    assert!(reason.contains("the process of its server"), "{shown}");
+    assert!(reason.contains("the server process ended"), "{shown}");
     assert_eq!(pids(state).len(), runs, "nothing was started to look");
 }
 
@@ -723,7 +723,7 @@ fn a_call_whose_driver_was_killed_is_lost_and_its_program_ends() {
         shown["reason"]
             .as_str()
             .unwrap()
-            .contains("the process of its server"),
+            .contains("the server process ended"),
         "{shown}"
     );
 }

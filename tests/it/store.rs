@@ -16,10 +16,10 @@ use std::{
 
 use longhaul::{
     domain::{
-        Answer, Attempt, ControlKind, ControlRequest, Cursors, Entry, HistoryEvent, Level,
-        LinkRecord, LostReason, NewCall, Occasion, Phase, Progress, ProtocolVersion, Question,
-        QuestionWay, Resumability, Row, ServerName, Status, Task, TaskError, TaskErrorKind, TaskId,
-        Tell, Tool, Wall, Window,
+        Answer, Attempt, ControlKind, ControlRequest, Cursors, HistoryEntry, HistoryEvent,
+        LinkRecord, LogLevel, LostReason, NewCall, NotifyLevel, NotifyReason, Phase, Progress,
+        ProtocolVersion, Question, QuestionSource, Resumability, Row, ServerName, Status, Task,
+        TaskError, TaskErrorKind, TaskId, Tool, UnknownReason, Wall,
     },
     store::{
         DriverLock, Durability, HookEvents, ListFilter, Lookup, Opened, Paths, Reader, StoreError,
@@ -87,8 +87,8 @@ fn attempt(number: u32) -> Attempt {
     }
 }
 
-fn step(seq: u64, attempt: u32) -> Entry {
-    Entry {
+fn step(seq: u64, attempt: u32) -> HistoryEntry {
+    HistoryEntry {
         seq,
         at: Wall(NOW.0 + i64::try_from(seq).unwrap()),
         attempt,
@@ -101,8 +101,8 @@ fn step(seq: u64, attempt: u32) -> Entry {
     }
 }
 
-fn contact(seq: u64) -> Entry {
-    Entry {
+fn contact(seq: u64) -> HistoryEntry {
+    HistoryEntry {
         what: HistoryEvent::Contact {
             state: "live".to_owned(),
             why: String::new(),
@@ -111,8 +111,8 @@ fn contact(seq: u64) -> Entry {
     }
 }
 
-fn log(seq: u64, level: Level) -> Entry {
-    Entry {
+fn log(seq: u64, level: LogLevel) -> HistoryEntry {
+    HistoryEntry {
         what: HistoryEvent::Log {
             level,
             logger: None,
@@ -122,7 +122,7 @@ fn log(seq: u64, level: Level) -> Entry {
     }
 }
 
-fn history(number: u64, entries: Vec<Entry>) -> Row {
+fn history(number: u64, entries: Vec<HistoryEntry>) -> Row {
     Row::History {
         task: id(number),
         entries: entries.into(),
@@ -133,7 +133,7 @@ fn row(task: &Task) -> Row {
     Row::Task(Box::new(task.clone()))
 }
 
-fn seqs(entries: &[Entry]) -> Vec<u64> {
+fn seqs(entries: &[HistoryEntry]) -> Vec<u64> {
     entries.iter().map(|entry| entry.seq).collect()
 }
 
@@ -161,7 +161,7 @@ fn rich_rows() -> Vec<Row> {
     running.tag = Some("night".into());
     running.once = Some("key-1".into());
     running.status = Status::Paused;
-    running.asked = Some(ControlRequest {
+    running.control = Some(ControlRequest {
         what: ControlKind::Pausing,
         at: NOW,
     });
@@ -188,10 +188,10 @@ fn rich_rows() -> Vec<Row> {
     let mut lost = task(3);
     lost.status = Status::Lost(LostReason::SessionGone {
         after_restart: true,
-        said: Some("no such session".into()),
+        server_text: Some("no such session".into()),
     });
     let mut unknown = task(4);
-    unknown.status = Status::Unknown(Window::HttpStatus(502));
+    unknown.status = Status::Unknown(UnknownReason::HttpStatus(502));
     let mut link = LinkRecord::new(ServerName::new("lab"), "http://127.0.0.1:1/mcp");
     link.version = Some(ProtocolVersion::V20250618);
     link.session = Some("secret".into());
@@ -212,9 +212,9 @@ fn rich_rows() -> Vec<Row> {
         row(&failed),
         row(&lost),
         row(&unknown),
-        history(1, vec![step(1, 1), log(2, Level::Info), step(3, 2)]),
-        history(1, vec![step(4, 2), log(5, Level::Info)]),
-        history(2, (1..200).map(|seq| log(seq, Level::Info)).collect()),
+        history(1, vec![step(1, 1), log(2, LogLevel::Info), step(3, 2)]),
+        history(1, vec![step(4, 2), log(5, LogLevel::Info)]),
+        history(2, (1..200).map(|seq| log(seq, LogLevel::Info)).collect()),
         Row::Result {
             task: id(2),
             json: format!(
@@ -272,9 +272,9 @@ fn a_task_that_is_brought_back_knows_the_event_ids_that_a_start_would_give_it() 
     let mut opened = open(&paths);
     let steps = (1..=5).map(|seq| step(seq, 1));
     // Its server says much that has no id.
-    let chat = (6..=3000).map(|seq| Entry {
+    let chat = (6..=3000).map(|seq| HistoryEntry {
         event_id: None,
-        ..log(seq, Level::Info)
+        ..log(seq, LogLevel::Info)
     });
     let mut task = task(1);
     task.status = Status::Running;
@@ -397,7 +397,7 @@ fn an_erased_intent_leaves_nothing() {
 fn a_save_repeated_after_an_unclear_failure_doubles_nothing() {
     let (_dir, paths) = place();
     let mut opened = open(&paths);
-    let mut save = |entries: Vec<Entry>| {
+    let mut save = |entries: Vec<HistoryEntry>| {
         opened
             .writer
             .save(&[history(1, entries)], Durability::Normal, NOW)
@@ -406,8 +406,8 @@ fn a_save_repeated_after_an_unclear_failure_doubles_nothing() {
     save(vec![step(1, 1), step(2, 1)]);
     save(vec![step(1, 1), step(2, 1)]);
     // The second try may have grown in the meantime.
-    save(vec![step(1, 1), step(2, 1), log(3, Level::Info)]);
-    save(vec![log(3, Level::Info), step(4, 1)]);
+    save(vec![step(1, 1), step(2, 1), log(3, LogLevel::Info)]);
+    save(vec![log(3, LogLevel::Info), step(4, 1)]);
     let saved = Reader::open(&paths)
         .unwrap()
         .history(&id(1), 0, 99)
@@ -460,34 +460,35 @@ fn the_middle_of_a_long_history_is_thinned_and_says_so() {
     let mut opened = open(&paths);
     // Chunks of uneven size; of every hundred lines one is a warning, and a few are logs of other kinds.
     let entry = |seq: u64| match seq % 100 {
-        0 => log(seq, Level::Warning),
-        7 => log(seq, Level::Info),
+        0 => log(seq, LogLevel::Warning),
+        7 => log(seq, LogLevel::Info),
         13 if seq.is_multiple_of(1000) || seq % 1000 == 13 => contact(seq),
         _ => step(seq, 1),
     };
-    let entries: Vec<Entry> = (1..=30_000).map(entry).collect();
+    let entries: Vec<HistoryEntry> = (1..=30_000).map(entry).collect();
     save_in_chunks(&mut opened.writer, &entries);
     let saved = Reader::open(&paths)
         .unwrap()
         .history(&id(1), 0, usize::MAX)
         .unwrap();
-    let count = |entries: &[Entry], is_it: fn(&Entry) -> bool| {
+    let count = |entries: &[HistoryEntry], is_it: fn(&HistoryEntry) -> bool| {
         entries.iter().filter(|entry| is_it(entry)).count()
     };
-    let is_bulk: fn(&Entry) -> bool = |entry| {
+    let is_bulk: fn(&HistoryEntry) -> bool = |entry| {
         matches!(
             entry.what,
             HistoryEvent::Progress { .. } | HistoryEvent::Log { .. }
         )
     };
-    let is_loud: fn(&Entry) -> bool =
-        |entry| matches!(entry.what, HistoryEvent::Log { level, .. } if level >= Level::Warning);
+    let is_loud: fn(&HistoryEntry) -> bool =
+        |entry| matches!(entry.what, HistoryEvent::Log { level, .. } if level >= LogLevel::Warning);
     let kept = count(&saved, is_bulk);
     assert!((6000..=10_000).contains(&kept), "{kept}");
     assert!(saved.windows(2).all(|pair| pair[0].seq < pair[1].seq));
     assert_eq!(saved[..1000], entries[..1000]);
     assert_eq!(saved[saved.len() - 5000..], entries[25_000..]);
-    let is_contact: fn(&Entry) -> bool = |entry| matches!(entry.what, HistoryEvent::Contact { .. });
+    let is_contact: fn(&HistoryEntry) -> bool =
+        |entry| matches!(entry.what, HistoryEvent::Contact { .. });
     assert_eq!(count(&saved, is_contact), count(&entries, is_contact));
     // Of 300 warnings most are there, though three quarters of the rest of the middle are not.
     assert!(count(&saved, is_loud) > 150, "{}", count(&saved, is_loud));
@@ -511,7 +512,7 @@ fn the_middle_of_a_long_history_is_thinned_and_says_so() {
 fn a_spoiled_part_of_a_history_is_a_gap_in_it_and_keeps_nothing_from_being_saved() {
     let (_dir, paths) = place();
     let mut opened = open(&paths);
-    let entries: Vec<Entry> = (1..=9_000).map(|seq| step(seq, 1)).collect();
+    let entries: Vec<HistoryEntry> = (1..=9_000).map(|seq| step(seq, 1)).collect();
     for chunk in entries.chunks(1000) {
         let rows = [history(1, chunk.to_vec())];
         opened.writer.save(&rows, Durability::Full, NOW).unwrap();
@@ -519,13 +520,13 @@ fn a_spoiled_part_of_a_history_is_a_gap_in_it_and_keeps_nothing_from_being_saved
     let spoil = "UPDATE history SET body = CAST(x'ff' || body AS TEXT) WHERE first_seq = 3001";
     let other = Connection::open(paths.db()).unwrap();
     assert_eq!(other.execute(spoil, ()).unwrap(), 1);
-    let more: Vec<Entry> = (9_001..=12_000).map(|seq| step(seq, 1)).collect();
+    let more: Vec<HistoryEntry> = (9_001..=12_000).map(|seq| step(seq, 1)).collect();
     save_in_chunks(&mut opened.writer, &more);
     let mut reader = Reader::open(&paths).unwrap();
     let saved = reader.history(&id(1), 0, usize::MAX).unwrap();
     assert!(saved.windows(2).all(|pair| pair[0].seq < pair[1].seq));
     assert_eq!(saved[saved.len() - 3000..], more);
-    let is_gap = |entry: &&Entry| match &entry.what {
+    let is_gap = |entry: &&HistoryEntry| match &entry.what {
         HistoryEvent::Status { reason, .. } => reason.as_ref().is_some_and(|words| {
             words.starts_with("entries 3001 to 4000 of this history cannot be read")
         }),
@@ -533,7 +534,7 @@ fn a_spoiled_part_of_a_history_is_a_gap_in_it_and_keeps_nothing_from_being_saved
     };
     assert_eq!(saved.iter().filter(is_gap).count(), 1);
     // Read in pages of any size it is the same, and comes to an end.
-    let mut paged: Vec<Entry> = Vec::new();
+    let mut paged: Vec<HistoryEntry> = Vec::new();
     loop {
         let after = paged.last().map_or(0, |entry| entry.seq);
         let page = reader.history(&id(1), after, 700).unwrap();
@@ -549,10 +550,10 @@ fn a_spoiled_part_of_a_history_is_a_gap_in_it_and_keeps_nothing_from_being_saved
 
 #[test]
 fn no_flood_of_log_lines_of_any_level_fills_the_disk() {
-    for level in [Level::Debug, Level::Emergency] {
+    for level in [LogLevel::Debug, LogLevel::Emergency] {
         let (_dir, paths) = place();
         let mut opened = open(&paths);
-        let entries: Vec<Entry> = (1..=40_000).map(|seq| log(seq, level)).collect();
+        let entries: Vec<HistoryEntry> = (1..=40_000).map(|seq| log(seq, level)).collect();
         save_in_chunks(&mut opened.writer, &entries);
         let saved = Reader::open(&paths)
             .unwrap()
@@ -563,7 +564,7 @@ fn no_flood_of_log_lines_of_any_level_fills_the_disk() {
     }
 }
 
-fn save_in_chunks(writer: &mut Writer, entries: &[Entry]) {
+fn save_in_chunks(writer: &mut Writer, entries: &[HistoryEntry]) {
     let mut rest = entries;
     for size in [1, 7, 300, 2].into_iter().cycle() {
         let (chunk, after) = rest.split_at(size.min(rest.len()));
@@ -819,12 +820,12 @@ proptest! {
         json in any::<String>(),
     ) {
         let (_dir, paths) = place();
-        let entries: Vec<Entry> = (1..).zip(entries).map(|(seq, (text, event_id, value))| Entry {
+        let entries: Vec<HistoryEntry> = (1..).zip(entries).map(|(seq, (text, event_id, value))| HistoryEntry {
             event_id: event_id.map(Into::into),
             what: if seq % 2 == 0 {
                 HistoryEvent::Progress { value, total: None, message: Some(text.into()) }
             } else {
-                HistoryEvent::Log { level: Level::Error, logger: Some(text.clone()), data: text }
+                HistoryEvent::Log { level: LogLevel::Error, logger: Some(text.clone()), data: text }
             },
             ..step(seq, 1)
         }).collect();
@@ -845,9 +846,9 @@ fn any_task() -> impl Strategy<Value = Task> {
         Just(Status::InputRequired),
         Just(Status::Completed),
         Just(Status::Cancelled),
-        Just(Status::Unknown(Window::NoIds)),
+        Just(Status::Unknown(UnknownReason::NoIds)),
         prop::option::of(any::<String>())
-            .prop_map(|said| Status::Lost(LostReason::ReplayGone { said })),
+            .prop_map(|said| Status::Lost(LostReason::ReplayGone { server_text: said })),
     ];
     let value = prop::option::of((0.0..1e15_f64).prop_map(|value| value));
     (texts, status, value, any::<i64>(), any::<bool>()).prop_map(
@@ -1007,7 +1008,7 @@ fn a_session_of_each_format_opens_for_ever_fixture() {
         assert_filled(&paths, &rows);
         // What ended before there were events is no news.
         let mut writer = open(&paths).writer;
-        writer.add_hook_events(Tell::All);
+        writer.add_hook_events(NotifyLevel::All);
         writer.save(&rows, Durability::Full, NOW).unwrap();
         let mut events = HookEvents::open(&paths).unwrap();
         let mut waiting = Vec::new();
@@ -1029,12 +1030,12 @@ fn a_session_of_each_format_opens_for_ever_fixture() {
 fn each_end_and_each_question_is_one_hook_event() {
     let (_dir, paths) = place();
     let mut writer = open(&paths).writer;
-    writer.add_hook_events(Tell::All);
+    writer.add_hook_events(NotifyLevel::All);
     let mut events = HookEvents::open(&paths).unwrap();
     let question = |key: &str, at: i64, answer: Option<Answer>| Question {
         key: key.to_owned(),
         earlier: Vec::new(),
-        way: QuestionWay::TaskInput,
+        source: QuestionSource::TaskInput,
         request: "{}".to_owned(),
         asked_at: Wall(at),
         answer,
@@ -1084,7 +1085,7 @@ fn each_end_and_each_question_is_one_hook_event() {
         writer.save([&row], Durability::Normal, NOW).unwrap();
         let mut found = 0;
         while let Some(event) = events.claim().unwrap() {
-            assert_eq!(event.occasion, Occasion::NeedsYou);
+            assert_eq!(event.occasion, NotifyReason::NeedsYou);
             found += 1;
         }
         assert_eq!(found, count, "{what}");

@@ -11,7 +11,7 @@ use std::{
 };
 
 use longhaul::{
-    domain::{Chord, Input, Key},
+    domain::{Chord, Key, UserInput},
     term::{
         guard::{self, Guard},
         input::InputStream,
@@ -64,20 +64,20 @@ async fn shell(is_deaf: bool) -> i32 {
             signal = signals.next(), if !is_deaf => Some(signal),
             input = inputs.next() => match input {
                 None => return 129,
-                Some(Input::Paste(text)) => { line = format!("PASTED {text:?}"); None }
-                Some(Input::Key(chord)) if chord == Chord::char('q') => return 0,
-                Some(Input::Key(chord)) if chord == Chord::char('p') => {
+                Some(UserInput::Paste(text)) => { line = format!("PASTED {text:?}"); None }
+                Some(UserInput::Key(chord)) if chord == Chord::char('q') => return 0,
+                Some(UserInput::Key(chord)) if chord == Chord::char('p') => {
                     std::thread::spawn(|| panic!("on purpose")).join().unwrap_err();
                     None
                 }
-                Some(Input::Key(chord)) if chord == Chord::ctrl('z') => {
+                Some(UserInput::Key(chord)) if chord == Chord::ctrl('z') => {
                     let ended = signals::suspend(&guard, &mut signals).await.unwrap();
                     screen.clear().unwrap();
                     line = "BACK".into();
                     ended
                 }
-                Some(Input::Key(Chord { key: Key::Char('e'), .. })) => panic!("on purpose, here"),
-                Some(Input::Key(chord)) => { line = format!("KEY {chord}"); None }
+                Some(UserInput::Key(Chord { key: Key::Char('e'), .. })) => panic!("on purpose, here"),
+                Some(UserInput::Key(chord)) => { line = format!("KEY {chord}"); None }
                 Some(_) => None,
             },
         };

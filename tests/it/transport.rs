@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use crate::support::proxy::{FaultProxy, SeenRequest};
 use futures_util::{FutureExt, StreamExt};
-use longhaul::domain::{ProtocolVersion, Tally};
+use longhaul::domain::{ProtocolVersion, SharedByteCount};
 use longhaul::protocol::{Body, ExchangeEvent, HttpError, Method, Request, RpcError};
 use longhaul::transport::{DEFAULT_CAP_BYTES, Http, HttpOptions};
 use rustls::pki_types::pem::PemObject;
@@ -369,7 +369,7 @@ async fn a_redirect_to_another_origin_is_named_and_never_followed() {
                 panic!("{arrival:?}")
             };
             assert_eq!(refusal.status, status);
-            let said = refusal.said.unwrap();
+            let said = refusal.server_text.unwrap();
             assert!(
                 said.contains(&format!("http://{}/steal", other.addr)),
                 "{said}"
@@ -415,7 +415,7 @@ async fn a_redirect_that_loses_the_request_or_never_ends_is_not_followed() {
         let told = (hops > 0).then(|| ExchangeEvent::MoreRequests(u32::try_from(hops).unwrap()));
         assert_eq!(arrivals, Vec::from_iter(told));
         assert_eq!(refusal.status, status);
-        let said = refusal.said.unwrap();
+        let said = refusal.server_text.unwrap();
         assert!(
             said.contains("not followed") && !said.contains("hunter2"),
             "{said}"
@@ -646,7 +646,7 @@ async fn unfinished_events_of_all_servers_together_are_bounded_and_small_ones_co
     let piecewise = "x".repeat(900_000);
     let server = Server::saying(format!("{SSE}data: {piecewise}\n\n")).await;
     let mut options = HttpOptions::new(server.url());
-    let mut others = options.unread.part();
+    let mut others = options.unread.share();
     others.add(17 * DEFAULT_CAP_BYTES);
     options.cap_bytes = DEFAULT_CAP_BYTES;
     let arrivals = all(&Http::new(options).unwrap(), post("{}")).await;
@@ -662,8 +662,8 @@ async fn unfinished_events_of_all_servers_together_are_bounded_and_small_ones_co
         let head =
             format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n");
         let server = Server::saying(head + &body).await;
-        let unread = Tally::default();
-        let mut others = unread.part();
+        let unread = SharedByteCount::default();
+        let mut others = unread.share();
         others.add(16 * DEFAULT_CAP_BYTES);
         let mut options = HttpOptions::new(server.url());
         options.unread = unread.clone();
@@ -735,7 +735,7 @@ async fn a_refusal_brings_status_words_and_error() {
             status,
             retry_after: None,
             error,
-            said: said.map(str::to_owned),
+            server_text: said.map(str::to_owned),
         };
         assert_eq!(
             refusal(format!("HTTP/1.1 {answer}")).await,
@@ -770,7 +770,7 @@ async fn the_body_of_a_refusal_is_not_read_for_ever() {
     let ExchangeEvent::Refused(refusal) = arrival else {
         panic!("{arrival:?}")
     };
-    assert_eq!(refusal.said, Some("x".repeat(300)));
+    assert_eq!(refusal.server_text, Some("x".repeat(300)));
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use longhaul::{
     domain::{
         LinkRecord, ModernSupport, Mono, NewCall, ProtocolVersion, ServerName, SessionRequest,
-        Stamp, TaskId, TaskKind, TaskOffer, Wall,
+        Stamp, TaskCapability, TaskId, TaskKind, Wall,
     },
     link::{Choice, ExchangeId, Input, Link, Output},
     protocol::{Body, ExchangeEvent, Method},
@@ -50,13 +50,13 @@ pub(crate) fn modern() -> LinkRecord {
     record.version = Some(ProtocolVersion::V20260728);
     record.modern = ModernSupport::Offered { has_tasks: true };
     record.refuses_session = true;
-    record.tasks = Some(TaskOffer {
+    record.tasks = Some(TaskCapability {
         kind: TaskKind::Extension,
         can_list: false,
         can_cancel: true,
     });
     record.tools_at = Some(Wall(START));
-    record.tools = longhaul::protocol::tools(r#"{"tools":[{"name":"steps"}]}"#).0;
+    record.tools = longhaul::protocol::parse_tool_page(r#"{"tools":[{"name":"steps"}]}"#).0;
     record
 }
 

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use longhaul::domain::{
-    Entry, HistoryEvent, LinkRecord, LostReason, Phase, ProtocolVersion, Row, Status, Task,
-    TaskErrorKind, TaskId, Window,
+    HistoryEntry, HistoryEvent, LinkRecord, LostReason, Phase, ProtocolVersion, Row, Status, Task,
+    TaskErrorKind, TaskId, UnknownReason,
 };
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ type Plans = BTreeMap<TaskId, Plan>;
 #[derive(Debug, Default)]
 pub(crate) struct File {
     pub(crate) tasks: BTreeMap<TaskId, Task>,
-    pub(crate) history: BTreeMap<TaskId, BTreeMap<u64, Entry>>,
+    pub(crate) history: BTreeMap<TaskId, BTreeMap<u64, HistoryEntry>>,
     pub(crate) results: BTreeMap<TaskId, String>,
     pub(crate) link: Option<LinkRecord>,
     /// Up to which event each attempt was compared with what the server sent.
@@ -163,7 +163,7 @@ impl File {
 #[expect(clippy::float_cmp, reason = "steps are whole numbers")]
 fn compare(
     task: &Task,
-    history: &BTreeMap<u64, Entry>,
+    history: &BTreeMap<u64, HistoryEntry>,
     server: &Server,
     compared: &mut HashMap<String, u64>,
 ) -> Result<(), String> {
@@ -309,16 +309,20 @@ fn truth(
                 .stream_of(&attempt.request_id)
                 .is_some_and(|of| of.events.is_empty());
             let is_right = match window {
-                Window::BeforeFirstId => cursors.newest.is_none(),
-                Window::NoIds => cursors.newest.is_none() && (!server.style.gives_ids || is_json),
-                Window::NoReplay => {
+                UnknownReason::BeforeFirstId => cursors.newest.is_none(),
+                UnknownReason::NoIds => {
+                    cursors.newest.is_none() && (!server.style.gives_ids || is_json)
+                }
+                UnknownReason::NoReplay => {
                     server.style.on_get == OnGet::NotAllowed
                         || !server.style.has_session
                         || server.desk.is_new
                 }
-                Window::BeforeTaskId => is_modern && server.desk.manner.may_make_tasks(),
-                Window::HttpStatus(_) => false,
-                Window::NoCheckpoint => server.checkpoint_of(&plan.key).is_none_or(|c| c.rows == 0),
+                UnknownReason::BeforeTaskId => is_modern && server.desk.manner.may_make_tasks(),
+                UnknownReason::HttpStatus(_) => false,
+                UnknownReason::NoCheckpoint => {
+                    server.checkpoint_of(&plan.key).is_none_or(|c| c.rows == 0)
+                }
             };
             if !is_right {
                 return wrong("that is not its window");
@@ -358,7 +362,7 @@ fn truth(
 #[expect(clippy::float_cmp, reason = "steps are whole numbers")]
 fn all_there(
     task: &Task,
-    history: &BTreeMap<u64, Entry>,
+    history: &BTreeMap<u64, HistoryEntry>,
     server: &Server,
     fallen: &mut (u64, u64),
 ) -> Result<(), String> {

@@ -6,7 +6,7 @@ use longhaul::{
     domain::{
         Connectivity, HistoryEvent, Limits, LinkRecord, LostReason, Mono, NewCall, Phase,
         ProtocolVersion, RequestError, Row, ServerName, SessionRequest, SessionResponse, Stamp,
-        Status, Task, TaskId, TaskKind, TaskOffer, TaskView, Wall, Window,
+        Status, Task, TaskCapability, TaskId, TaskKind, TaskView, UnknownReason, Wall,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken},
     protocol::{Body, ExchangeEvent, HttpError, Method, Request},
@@ -86,7 +86,7 @@ fn refused(status: u16) -> ExchangeEvent {
         status,
         retry_after: None,
         error: None,
-        said: None,
+        server_text: None,
     }))
 }
 
@@ -138,21 +138,21 @@ impl Bench {
             {"name": "steps", "inputSchema": {"type": "object"}},
             {"name": "work", "inputSchema": {"properties": {"client_id": {"type": "string"}}}},
             {"name": "list_session_tasks", "inputSchema": {}}, {"name": "pause_task", "inputSchema": {}}]});
-        record.tools = longhaul::protocol::tools(&tools.to_string()).0;
+        record.tools = longhaul::protocol::parse_tool_page(&tools.to_string()).0;
         Self::new(record)
     }
 
     /// The same with one tool, on a server that makes core tasks of calls; `binds`: whether to its session.
     fn core(support: &str, binds: Option<bool>) -> Self {
         let mut record = Self::known().link.record().clone();
-        record.tasks = Some(TaskOffer {
+        record.tasks = Some(TaskCapability {
             kind: TaskKind::Core,
             can_list: false,
             can_cancel: true,
         });
         record.binds_tasks = binds;
         let tools = json!({"tools": [{"name": "steps", "execution": {"taskSupport": support}}]});
-        record.tools = longhaul::protocol::tools(&tools.to_string()).0;
+        record.tools = longhaul::protocol::parse_tool_page(&tools.to_string()).0;
         Self::new(record)
     }
 
@@ -692,16 +692,16 @@ fn a_pause_that_the_server_does_not_keep_ends_after_a_minute_in_words() {
         }
         bench.secs(1);
         if bench.now < 58_000 {
-            assert!(bench.view().task.asked.is_some());
+            assert!(bench.view().task.control.is_some());
         }
     }
     assert_eq!(bench.status(), &Status::Running);
-    assert!(bench.view().task.asked.is_none());
+    assert!(bench.view().task.control.is_none());
     assert!(
         bench
             .view()
             .task
-            .remark
+            .notice
             .as_deref()
             .unwrap_or_default()
             .contains("did not stop")
@@ -749,14 +749,14 @@ fn a_cancel_without_proof_ends_after_five_seconds_in_words_and_the_call_is_follo
     );
     bench.bring(cancel, ExchangeEvent::Ended);
     bench.secs(4);
-    assert!(bench.view().task.asked.is_some());
+    assert!(bench.view().task.control.is_some());
     bench.secs(2);
-    assert!(bench.view().task.asked.is_none());
+    assert!(bench.view().task.control.is_none());
     assert!(
         bench
             .view()
             .task
-            .remark
+            .notice
             .as_deref()
             .unwrap_or_default()
             .contains("did not react")
@@ -784,7 +784,7 @@ fn a_call_whose_cancel_is_ignored_can_be_given_up_and_keeps_its_session() {
         "it may react yet"
     );
     bench.secs(6);
-    let remark = bench.view().task.remark.clone().unwrap_or_default();
+    let remark = bench.view().task.notice.clone().unwrap_or_default();
     assert!(remark.contains("D stops following"), "{remark}");
     bench.ask(SessionRequest::GiveUp(id()));
     assert_eq!(bench.status(), &Status::Lost(LostReason::GivenUp));
@@ -1013,7 +1013,7 @@ fn retry_after_and_the_retry_of_the_stream_are_minimums() {
             status: 503,
             retry_after: Some(Duration::from_secs(90)),
             error: None,
-            said: None,
+            server_text: None,
         })),
     );
     bench.secs(89);
@@ -1194,7 +1194,7 @@ fn a_cancel_that_was_ignored_is_still_known_after_our_own_death() {
     let mut next = Bench::known();
     next.feed(Input::Restored(vec![(bench.saved(), vec!["a".into()])]));
     next.secs(1);
-    let remark = next.view().task.remark.clone().unwrap_or_default();
+    let remark = next.view().task.notice.clone().unwrap_or_default();
     assert!(remark.contains("did not react"), "{remark}");
     assert_eq!(next.count("notifications/cancelled"), 0, "it was told");
     next.ask(SessionRequest::GiveUp(id()));
@@ -1237,7 +1237,10 @@ fn a_kill_between_the_intent_and_the_first_id_leaves_the_decision_to_a_person() 
     bench.start("steps", Limits::default());
     let mut next = Bench::known();
     next.feed(Input::Restored(vec![(bench.saved(), Vec::new())]));
-    assert_eq!(next.status(), &Status::Unknown(Window::BeforeFirstId));
+    assert_eq!(
+        next.status(),
+        &Status::Unknown(UnknownReason::BeforeFirstId)
+    );
     next.secs(100);
     assert!(next.sent.is_empty());
 }
@@ -1319,7 +1322,7 @@ fn a_call_that_met_a_closed_door_was_never_run() {
     bench.bring(call, refused(401));
     bench.ask(SessionRequest::Cancel(id()));
     assert_eq!(bench.status(), &Status::Cancelled);
-    let remark = bench.view().task.remark.as_deref();
+    let remark = bench.view().task.notice.as_deref();
     assert_eq!(remark, Some("it was never run"), "it was sent, and refused");
 }
 

@@ -342,7 +342,7 @@ impl Server {
             status,
             retry_after: retry_after.map(std::time::Duration::from_secs),
             error: None,
-            said: Some(said.to_owned()),
+            server_text: Some(said.to_owned()),
         };
         self.send(conn, ExchangeEvent::Refused(Box::new(refusal)));
     }

@@ -433,7 +433,7 @@ impl Server {
         let refusal = HttpError {
             status,
             retry_after: None,
-            said: Some(error.message.clone()),
+            server_text: Some(error.message.clone()),
             error: Some(error),
         };
         self.send(conn, ExchangeEvent::Refused(Box::new(refusal)));

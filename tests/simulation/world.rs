@@ -8,8 +8,8 @@ use std::{
 use longhaul::{
     domain::{
         Answer, HistoryEvent, LeaveImpact, Limits, LinkRecord, LostReason, Mono, NewCall, Phase,
-        Row, ServerName, SessionRequest, SessionRequestId, Stamp, Status, TaskId, TaskView, Wall,
-        Window,
+        Row, ServerName, SessionRequest, SessionRequestId, Stamp, Status, TaskId, TaskView,
+        UnknownReason, Wall,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken},
     protocol::{ExchangeEvent, Request},
@@ -420,7 +420,7 @@ impl World {
                 task.forgotten_at.is_some()
                     || task.status.is_settled()
                     || self.is_ignored(task)
-                    || (task.asked.is_none()
+                    || (task.control.is_none()
                         && matches!(task.status, Status::Paused | Status::Unknown(_)))
             })
             && self.asks.values().all(|count| *count == 1)
@@ -429,7 +429,7 @@ impl World {
     /// Whether a task waits for an answer that never comes.
     fn is_ignored(&self, task: &longhaul::domain::Task) -> bool {
         task.status == Status::InputRequired
-            && task.asked.is_none()
+            && task.control.is_none()
             && self.plans.get(&task.id).is_some_and(|plan| plan.is_ignored)
     }
 
@@ -753,7 +753,9 @@ impl World {
         let is_same = task.attempts.last().map_or(0, |attempt| attempt.number) == *attempt;
         let is_by_leaving = match &task.status {
             Status::Lost(LostReason::CancelledByDisconnect { why }) => why.contains("nobody"),
-            Status::Unknown(window) => matches!(window, Window::BeforeTaskId | Window::NoIds),
+            Status::Unknown(window) => {
+                matches!(window, UnknownReason::BeforeTaskId | UnknownReason::NoIds)
+            }
             _ => false,
         };
         (is_same && is_by_leaving && word != "DIES")
@@ -1426,7 +1428,7 @@ fn brief(row: &Row) -> String {
             "task {} {:?} asked {:?} seq {} attempt {:?}",
             task.id,
             task.status,
-            task.asked.map(|a| a.what),
+            task.control.map(|a| a.what),
             task.seq,
             task.attempts.last().map(|a| (
                 a.number,

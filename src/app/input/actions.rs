@@ -646,7 +646,7 @@ pub(super) fn pause(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
     // A second time, while it is pausing and still moves: offer to stop it.
     if let [id] = tasks.as_slice()
         && let Some(task_row) = state.task(id)
-        && let Some(asked) = task_row.view.task.asked
+        && let Some(asked) = task_row.view.task.control
         && asked.what == ControlKind::Pausing
     {
         let age = text::span(now.wall.since(asked.at));
@@ -745,7 +745,7 @@ fn passed_over(state: &State) -> String {
     let why = if statuses.iter().all(|status| status.is_settled()) {
         format!("{have} ended")
     } else {
-        let mut words: Vec<&str> = statuses.iter().map(|status| status.row_word()).collect();
+        let mut words: Vec<&str> = statuses.iter().map(|status| status.row_label()).collect();
         words.sort_unstable();
         words.dedup();
         words.join(", ")

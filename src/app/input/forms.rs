@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::domain::{
-    Chord, Limits, NewCall, NoticeLevel, SessionRequest, Stamp, Step, TaskId, Tool, text,
+    Chord, Limits, NewCall, NoticeLevel, PathSegment, SessionRequest, Stamp, TaskId, Tool, text,
 };
 
 use super::{
@@ -20,7 +20,7 @@ use super::{
 pub(super) fn read_limit(typed: &str) -> Result<Option<Duration>, String> {
     match typed.trim() {
         "" | "off" => Ok(None),
-        typed => text::read_duration(typed).map(Some),
+        typed => text::parse_duration(typed).map(Some),
     }
 }
 
@@ -342,7 +342,12 @@ pub(super) fn fill(state: &mut State, field: &mut FormField, action: Option<Acti
 }
 
 /// Says what is wrong, goes to where it is, and offers to send it all the same where only the schema is against it.
-fn refuse(state: &mut State, form: &mut CallForm, lines: Vec<String>, wrong: Vec<Vec<Step>>) {
+fn refuse(
+    state: &mut State,
+    form: &mut CallForm,
+    lines: Vec<String>,
+    wrong: Vec<Vec<PathSegment>>,
+) {
     form.is_doubted = !wrong.is_empty();
     (form.complaints, form.wrong) = (lines, wrong);
     if form.is_doubted {
@@ -374,12 +379,12 @@ pub(super) fn send(
     };
     if form.origin.is_some()
         && !form.is_agreed
-        && form.tool.as_ref().is_some_and(Tool::may_harm_again)
+        && form.tool.as_ref().is_some_and(Tool::is_unsafe_to_repeat)
     {
         let menu = Menu::Repeat {
             server,
             tool: form.tool_name.clone(),
-            doubt: Tool::doubt_of_repeat(form.tool.as_ref()),
+            doubt: Tool::repeat_warning(form.tool.as_ref()),
             is_unchecked,
         };
         return open_menu(state, menu);
@@ -393,7 +398,7 @@ pub(super) fn send(
     }
     let id = new_id(state);
     let name = form.name.text().trim();
-    let limits = state.setup.limits.of(&server);
+    let limits = state.setup.limits.for_server(&server);
     let arguments = serde_json::Value::Object(arguments).to_string();
     let call = NewCall {
         name: (!name.is_empty()).then(|| name.to_owned()),

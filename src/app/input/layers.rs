@@ -591,7 +591,7 @@ pub(super) fn add_url(state: &mut State, url: &str, todo: &mut Vec<Command>) -> 
         name: name.clone(),
         url: Some(url.to_owned()),
         headers: Vec::new(),
-        filled: Vec::new(),
+        config_headers: Vec::new(),
         protocol: None,
     };
     ask(

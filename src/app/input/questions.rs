@@ -60,7 +60,7 @@ pub(super) fn question_key(
         Some(Action::OpenPage) => open_page(state, &mut form, is_opening, todo),
         Some(Action::CopyPage) => {
             if let Some(link) = &form.link {
-                todo.push(Command::Copy(link.whole()));
+                todo.push(Command::Copy(link.full_url()));
                 state.say(NoticeLevel::Info, "sent to the terminal's clipboard", now);
             }
         }
@@ -103,7 +103,7 @@ fn open_page(
         return state.answer(why);
     }
     if is_opening {
-        todo.push(Command::OpenPage(link.whole()));
+        todo.push(Command::OpenPage(link.full_url()));
         state.answer("your browser was asked to open it; Accept tells the server that you agreed");
     } else {
         let words = format!("o once more opens {} in your browser", link.host);

@@ -30,8 +30,8 @@ pub(super) use self::{
     server::{header as template_of, is_name, url_of, with_scheme},
 };
 use crate::domain::{
-    Convention, Limits, Notify, ServerConfig, ServerConfigs, ServerName, Tell, ThemeName,
-    UsualLimits, text,
+    CheckpointConvention, DefaultLimits, Limits, NotifyConfig, NotifyLevel, ServerConfig,
+    ServerConfigs, ServerName, ThemeName, text,
 };
 use crate::{
     app::{Keymap, View},
@@ -58,10 +58,10 @@ pub struct Config {
     /// Saved views of the task list, in order of their names.
     pub(super) views: Vec<View>,
     pub(super) keys: Keymap,
-    pub(super) notify: Notify,
+    pub(super) notify: NotifyConfig,
     /// The shell command to run on the events in `hook_on`.
     pub(super) hook: Option<String>,
-    pub(super) hook_on: Tell,
+    pub(super) hook_on: NotifyLevel,
     /// The ignored settings, each as `FILE:LINE: why`.
     pub notices: Vec<String>,
 }
@@ -109,7 +109,7 @@ impl Config {
     }
 
     /// The names of a server's checkpoint tools and their arguments.
-    pub(super) fn convention(&self, server: &ServerName) -> Convention {
+    pub(super) fn convention(&self, server: &ServerName) -> CheckpointConvention {
         let own = self.servers.iter().find(|it| it.name == *server);
         own.map(|it| it.checkpoint.clone()).unwrap_or_default()
     }
@@ -139,11 +139,11 @@ impl Config {
     }
 
     /// The limits of calls that set none of their own.
-    pub(super) fn default_limits(&self) -> UsualLimits {
+    pub(super) fn default_limits(&self) -> DefaultLimits {
         let own = |server: &ServerConfig| (server.name.clone(), server.limits);
-        UsualLimits {
-            everywhere: self.defaults.limits,
-            of_servers: self
+        DefaultLimits {
+            global: self.defaults.limits,
+            per_server: self
                 .servers
                 .iter()
                 .map(own)
@@ -297,7 +297,7 @@ impl Parser<'_> {
     }
 
     fn limit(&mut self, key: &str, value: &Spanned<DeValue<'_>>, limit: &mut Option<Duration>) {
-        *limit = self.text(key, value, text::read_duration).or(*limit);
+        *limit = self.text(key, value, text::parse_duration).or(*limit);
     }
 }
 
@@ -400,7 +400,7 @@ name = "pink"
             lab.protocol,
             Some(ProtocolChoice(Some(ProtocolVersion::V20250618)))
         );
-        let limits = config.default_limits().of(&lab.name);
+        let limits = config.default_limits().for_server(&lab.name);
         let minutes = |count: u64| Some(Duration::from_secs(count * 60));
         assert_eq!((limits.idle, limits.hard), (minutes(10), minutes(60)));
         let mut programs = config.servers.iter().filter_map(|it| it.program.as_ref());

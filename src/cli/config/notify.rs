@@ -3,7 +3,7 @@
 use toml::{Spanned, de::DeValue};
 
 use super::Parser;
-use crate::domain::{Desktop, Tell};
+use crate::domain::{DesktopProtocol, NotifyLevel};
 
 /// The keys of `[notify]`.
 const KEYS: &str = "bell, desktop, desktop_by, progress, title, tmux_passthrough, hook, hook_on";
@@ -17,10 +17,10 @@ impl Parser<'_> {
         for (key, value) in table {
             let name = key.get_ref().as_ref();
             match name {
-                "bell" => self.one_of(name, value, &Tell::ALL, &mut notify.bell),
-                "desktop" => self.one_of(name, value, &Tell::ALL, &mut notify.desktop),
+                "bell" => self.one_of(name, value, &NotifyLevel::ALL, &mut notify.bell),
+                "desktop" => self.one_of(name, value, &NotifyLevel::ALL, &mut notify.desktop),
                 "desktop_by" => {
-                    let known = Desktop::ALL.map(|(name, by)| (name, Some(by)));
+                    let known = DesktopProtocol::ALL.map(|(name, by)| (name, Some(by)));
                     self.one_of(name, value, &known, &mut notify.desktop_by);
                 }
                 "progress" => notify.progress = self.boolean(name, value),
@@ -37,7 +37,7 @@ impl Parser<'_> {
                 }
                 "hook_on" => {
                     let mut on = self.config.hook_on;
-                    self.one_of(name, value, &Tell::ALL, &mut on);
+                    self.one_of(name, value, &NotifyLevel::ALL, &mut on);
                     self.config.hook_on = on;
                 }
                 other => {

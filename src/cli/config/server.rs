@@ -9,7 +9,10 @@ use url::Url;
 use super::{Parser, consent};
 use crate::{
     cli::args,
-    domain::{Convention, Program, ServerConfig, ServerName, Template, is_variable, place, text},
+    domain::{
+        CheckpointConvention, Program, ServerConfig, ServerName, Template, is_variable, server_url,
+        text,
+    },
 };
 
 /// The keys of a server.
@@ -25,7 +28,7 @@ pub(in crate::cli) fn with_scheme(text: &str) -> Option<Result<String, String>> 
     }
     let http = format!("http://{text}");
     let url = Url::parse(&http).ok().filter(Url::has_host)?;
-    Some(if place::is_loopback(&url) {
+    Some(if server_url::is_loopback(&url) {
         Ok(http)
     } else {
         Err(format!(
@@ -177,7 +180,7 @@ impl Parser<'_> {
                     crate::cli::quoted(server.name.as_str())
                 ));
             }
-            server.url = Some(place::of_process(server.name.as_str()));
+            server.url = Some(server_url::for_process(server.name.as_str()));
             server.program = Some(program);
             return self.config.servers.push(server);
         }
@@ -205,7 +208,7 @@ impl Parser<'_> {
         self.config.servers.push(server);
     }
 
-    fn checkpoint(&mut self, value: &Spanned<DeValue<'_>>, convention: &mut Convention) {
+    fn checkpoint(&mut self, value: &Spanned<DeValue<'_>>, convention: &mut CheckpointConvention) {
         let Some(table) = value.get_ref().as_table() else {
             let why = "checkpoint must be a table: checkpoint = { list = \"NAME\" }";
             return self.notice(value.span().start, why);

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::domain::{Entry, HistoryEvent, Task, Wall, text};
+use crate::domain::{HistoryEntry, HistoryEvent, Task, Wall, text};
 
 /// The most history entries on a page, half from the beginning and half from the end.
 const MAX_ENTRIES: usize = 2_000;
@@ -36,7 +36,7 @@ svg text{fill:currentColor}\
 .mark{stroke:currentColor;stroke-dasharray:2 3}";
 
 /// Renders the page. `task` and `entries` are used only for times and numbers, never for text.
-pub(super) fn page(export: &Value, task: &Task, entries: &[Entry]) -> String {
+pub(super) fn page(export: &Value, task: &Task, entries: &[HistoryEntry]) -> String {
     let of_task = |key: &str| export.pointer(&format!("/task/{key}"));
     let title = of_task("tool").map(display).unwrap_or_default();
     let title = format!("{title} ({})", task.id);
@@ -182,7 +182,7 @@ struct Span {
 }
 
 /// The states of the connection from the creation of the task to its end, without gaps.
-fn spans(task: &Task, entries: &[Entry]) -> Vec<Span> {
+fn spans(task: &Task, entries: &[HistoryEntry]) -> Vec<Span> {
     let newest = entries.last().map_or(task.updated_at, |entry| entry.at);
     let end = task.settled_at.unwrap_or(newest).max(task.created_at);
     let mut all: Vec<Span> = Vec::new();
@@ -214,7 +214,7 @@ fn spans(task: &Task, entries: &[Entry]) -> Vec<Span> {
     all
 }
 
-fn timeline(out: &mut String, task: &Task, entries: &[Entry]) {
+fn timeline(out: &mut String, task: &Task, entries: &[HistoryEntry]) {
     let spans = spans(task, entries);
     let (Some(first), Some(last)) = (spans.first(), spans.last()) else {
         return;
@@ -281,8 +281,8 @@ fn timeline(out: &mut String, task: &Task, entries: &[Entry]) {
 }
 
 /// Draws progress as a curve, scaled to the largest value or total.
-fn curve(out: &mut String, entries: &[Entry], x: impl Fn(Wall) -> f64) {
-    let step = |entry: &Entry| match entry.what {
+fn curve(out: &mut String, entries: &[HistoryEntry], x: impl Fn(Wall) -> f64) {
+    let step = |entry: &HistoryEntry| match entry.what {
         HistoryEvent::Progress { value, total, .. } => Some((entry.at, value, total)),
         _ => None,
     };

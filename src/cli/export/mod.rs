@@ -25,8 +25,8 @@ use crate::{
     app::Saved,
     auth::Logins,
     domain::{
-        Attempt, Entry, HistoryEvent, LinkRecord, ProtocolVersion, Question, ServerConfig, Task,
-        TaskId, Wall,
+        Attempt, HistoryEntry, HistoryEvent, LinkRecord, ProtocolVersion, Question, ServerConfig,
+        Task, TaskId, Wall,
     },
     store::{Lookup, Paths, Reader},
 };
@@ -142,8 +142,8 @@ pub(super) fn for_screen(
     export().map_err(Fail::into_words)
 }
 
-fn history(reader: &mut Reader, task: &Task) -> Result<Vec<Entry>, Fail> {
-    let mut all: Vec<Entry> = Vec::new();
+fn history(reader: &mut Reader, task: &Task) -> Result<Vec<HistoryEntry>, Fail> {
+    let mut all: Vec<HistoryEntry> = Vec::new();
     loop {
         let after = all.last().map_or(0, |entry| entry.seq);
         let more = reader.history(&task.id, after, CHUNK)?;
@@ -176,8 +176,8 @@ fn task_json(task: &Task, result: Option<&str>, redaction: &Redaction) -> Value 
         "arguments": redaction.json(Some(&task.arguments)),
         "status": task.status.label(),
         "reason": content(task.status.reason().as_deref()),
-        "asked": task.asked.map(|asked| asked.what.label()),
-        "remark": content(task.remark.as_deref()),
+        "asked": task.control.map(|asked| asked.what.label()),
+        "remark": content(task.notice.as_deref()),
         "resumability": task.resumability,
         "era": version.map(ProtocolVersion::label),
         "attempts": task.attempts_made(),
@@ -246,10 +246,10 @@ fn attempt(attempt: &Attempt) -> Value {
 }
 
 fn question(question: &Question, redaction: &Redaction) -> Value {
-    let way = match &question.way {
-        crate::domain::QuestionWay::Request { .. } => "request",
-        crate::domain::QuestionWay::Round => "round",
-        crate::domain::QuestionWay::TaskInput => "task-input",
+    let way = match &question.source {
+        crate::domain::QuestionSource::Request { .. } => "request",
+        crate::domain::QuestionSource::Round => "round",
+        crate::domain::QuestionSource::TaskInput => "task-input",
     };
     json!({
         "way": way,
@@ -261,7 +261,7 @@ fn question(question: &Question, redaction: &Redaction) -> Value {
     })
 }
 
-fn history_entry(entry: &Entry, redaction: &Redaction) -> Value {
+fn history_entry(entry: &HistoryEntry, redaction: &Redaction) -> Value {
     let mut object = Map::new();
     let mut put = |key: &str, value: Value| object.insert(key.to_owned(), value);
     put("seq", json!(entry.seq));

@@ -12,7 +12,7 @@ use crate::{
     cli::config::{
         Endpoint, is_name, is_secret, is_secret_name, looks_like_token, template_of, url_of,
     },
-    domain::{Program, Template, is_variable, place, text},
+    domain::{Program, Template, is_variable, server_url, text},
 };
 
 /// Variables that editors fill in themselves, although they look like environment variables.
@@ -233,7 +233,7 @@ impl<'e> EntryReader<'e> {
         }
         headers.sort_by(|(one, _), (other, _)| one.cmp(other));
         headers.dedup_by(|(one, _), (other, _)| one.eq_ignore_ascii_case(other));
-        if !headers.is_empty() && place::is_in_clear(&url) {
+        if !headers.is_empty() && server_url::is_cleartext(&url) {
             self.notes.push(
                 "plain http to another machine: headers are sent only with --insecure-http"
                     .to_owned(),
@@ -434,7 +434,7 @@ fn parse_url(text: &str) -> Result<Url, String> {
     if text.contains('$') || text.contains("{{") {
         return Err(format!(
             "its url {} contains a variable, and longhaul expands none in a url; add the server with its full url",
-            place::shown(text)
+            server_url::redacted(text)
         ));
     }
     let has_password = |url: Url| !url.username().is_empty() || url.password().is_some();
@@ -448,7 +448,7 @@ fn parse_url(text: &str) -> Result<Url, String> {
     if url.query_pairs().any(is_key) {
         return Err(format!(
             "its url {} seems to contain a key, and keys are never copied; add the server yourself if it is not a key",
-            place::shown(text)
+            server_url::redacted(text)
         ));
     }
     Ok(url)

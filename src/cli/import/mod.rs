@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     app::Findings,
-    domain::{Program, ServerConfigs, ServerName, Template, place, text},
+    domain::{Program, ServerConfigs, ServerName, Template, server_url, text},
     store::{Paths, Reader},
 };
 
@@ -424,7 +424,7 @@ impl EntryReport {
             Some(known) if *known != self.name => format!("{} as {known}", self.name),
             _ => self.name.clone(),
         };
-        let location = self.location.as_deref().map(place::shown);
+        let location = self.location.as_deref().map(server_url::redacted);
         let location = location.into_iter().map(std::borrow::Cow::into_owned);
         let needs = self.needs.iter().filter(|_| shows_needs);
         let parts: Vec<String> = location
@@ -452,7 +452,7 @@ fn print(context: &mut Context<'_>, reports: &[EntryReport]) -> Result<(), Fail>
                     "known_as": report.known_as,
                     "outcome": report.outcome.key(),
                     "kind": report.kind,
-                    "place": report.location.as_deref().map(place::shown),
+                    "place": report.location.as_deref().map(server_url::redacted),
                     "variables": report.variables,
                     "consent": report.has_consent,
                     "words": report.notes.iter().chain(&report.needs).collect::<Vec<_>>(),

@@ -12,14 +12,14 @@ use super::{
 use crate::{
     domain::{
         Era, NewCall, Phase, ProtocolVersion, RequestError, SessionRequestId, SessionResponse,
-        Status, Task, TaskId, TaskKind, TaskOffer, text,
+        Status, Task, TaskCapability, TaskId, TaskKind, text,
     },
     link::{
         active_task::{ActiveTask, new_attempt},
         checkpoint,
         server_task_poll::ServerTaskPoll,
     },
-    protocol::{self, RpcError, TaskShape, encode},
+    protocol::{self, RpcError, TaskObject, encode},
 };
 
 /// Tasks taken over at one asking: each is a row, a record on disk and polled from then on.
@@ -57,7 +57,7 @@ impl Link {
         outcome: Result<&str, RpcError>,
     ) {
         let name = &self.record.name;
-        let outcome = match outcome.map(protocol::call_result) {
+        let outcome = match outcome.map(protocol::parse_call_result) {
             Ok(answer) if !answer.is_error => {
                 let list = checkpoint::read_list(answer.text.as_deref().unwrap_or_default());
                 let list = list.into_iter().map(checkpoint::Listed::shown).collect();
@@ -82,7 +82,7 @@ impl Link {
         asked: Option<ProtocolVersion>,
     ) {
         let name = self.record.name.clone();
-        let is_core = |offer: &TaskOffer| offer.kind == TaskKind::Core;
+        let is_core = |offer: &TaskCapability| offer.kind == TaskKind::Core;
         let era = asked
             .or(self.config.choice.version)
             .map(ProtocolVersion::era);
@@ -182,7 +182,7 @@ impl Link {
                 return self.answer(ask, Err(RequestError::Usage(words)));
             }
         };
-        let (tasks, next) = protocol::task_list(result);
+        let (tasks, next) = protocol::parse_task_page(result);
         for shape in tasks {
             // Those that are known leave room for the others, so that asking again brings the rest.
             let is_known = self.index.knows_server_task(&shape.id);
@@ -214,7 +214,7 @@ impl Link {
         outcome: Result<&str, RpcError>,
     ) {
         let name = self.record.name.clone();
-        match outcome.map(protocol::task_shape) {
+        match outcome.map(protocol::parse_task_object) {
             Ok(Some(shape)) => {
                 let id = self.take_in(shape, kind);
                 self.adopted(ask, vec![id]);
@@ -250,7 +250,7 @@ impl Link {
     }
 
     /// Makes a task of ours of a server task.
-    fn take_in(&mut self, shape: TaskShape, kind: TaskKind) -> TaskId {
+    fn take_in(&mut self, shape: TaskObject, kind: TaskKind) -> TaskId {
         let (now, version) = (self.now, self.version_of_tasks(kind));
         let id = TaskId::from_bits(self.rng.u64(..));
         let call = NewCall::new(
@@ -266,7 +266,7 @@ impl Link {
         (attempt.phase, attempt.version) = (Phase::Open, Some(version));
         attempt.is_of_process = self.record.is_process();
         task.resumability.task = !attempt.is_of_process;
-        task.begin(attempt);
+        task.start_attempt(attempt);
         task.server_task_id = Some(shape.id.clone());
         task.server_task = Some(made(&shape, kind, now.wall, self.record.binds_tasks));
         debug_assert_eq!(task.status, Status::Running);

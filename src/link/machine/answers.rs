@@ -107,16 +107,16 @@ impl Link {
                 }
                 Incoming::Request { id, method, .. } => {
                     let answer = match method.as_ref() {
-                        "ping" => encode::answer_empty(id),
-                        _ => encode::answer_unsupported(id, &method),
+                        "ping" => encode::empty_response(id),
+                        _ => encode::unsupported_response(id, &method),
                     };
                     self.reply(answer);
                 }
                 Incoming::ToolsChanged => self.session.has_fresh_tools = false,
                 Incoming::TaskStatus(json) => self.told_of_task(json),
                 Incoming::Acknowledged(json) => self.listening_to(json),
-                Incoming::Withdrawn(id) if is_modern => self.listening_withdrawn(id.get()),
-                Incoming::Withdrawn(id) => self.question_withdrawn(id.get()),
+                Incoming::Cancelled(id) if is_modern => self.listening_withdrawn(id.get()),
+                Incoming::Cancelled(id) => self.question_withdrawn(id.get()),
                 Incoming::Other => {}
                 Incoming::Unreadable => {
                     if let Some(active) = task.and_then(|id| self.tasks.get_mut(id)) {
@@ -308,7 +308,7 @@ impl Link {
         let asks_for_task = active
             .attempt()
             .is_some_and(|attempt| attempt.asks_for_task);
-        match protocol::call_outcome(result, asks_for_task) {
+        match protocol::classify_call_result(result, asks_for_task) {
             CallOutcome::Complete => {
                 if active.is_modern() {
                     self.ran_as_task(id, false);
@@ -322,8 +322,11 @@ impl Link {
                 }
                 self.became_task(id, kind, *shape);
             }
-            CallOutcome::InputRequired { asks, state } => self.call_asks(id, asks, state),
-            CallOutcome::Foreign(word) => {
+            CallOutcome::InputRequired {
+                input_requests,
+                state,
+            } => self.call_asks(id, input_requests, state),
+            CallOutcome::Unsupported(word) => {
                 let words = format!("the answer is of a kind that longhaul does not know: {word}");
                 self.fail(id, TaskErrorKind::Protocol, None, words);
             }
@@ -343,7 +346,7 @@ impl Link {
             .control
             .as_ref()
             .is_some_and(|control| control.what == ControlKind::Cancelling);
-        let answer = protocol::call_result(result);
+        let answer = protocol::parse_call_result(result);
         let said = active
             .task
             .resumability
@@ -407,7 +410,7 @@ impl Link {
         end_attempts(active, now);
         active.task.status = Status::Paused;
         active.set_control(now, None);
-        active.task.remark = None;
+        active.task.notice = None;
         active.note(
             now,
             None,
@@ -507,7 +510,7 @@ pub(super) fn as_refusal(error: RpcError) -> protocol::HttpError {
     protocol::HttpError {
         status: 400,
         retry_after: None,
-        said: Some(error.message.clone()),
+        server_text: Some(error.message.clone()),
         error: Some(error),
     }
 }

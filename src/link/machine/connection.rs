@@ -11,7 +11,7 @@ use super::{
 use crate::{
     domain::{
         Era, LostReason, Phase, ProtocolVersion, RequestError, SessionRequestId, SessionResponse,
-        Status, TaskErrorKind, TaskId, Tool, place, text,
+        Status, TaskErrorKind, TaskId, Tool, server_url, text,
     },
     link::{
         Output,
@@ -106,10 +106,10 @@ impl Link {
 
     /// The result of `initialize` (MCP 2025-11-25, basic/lifecycle).
     pub(super) fn shook_hands(&mut self, session: Option<String>, result: &str) {
-        let Some(shake) = protocol::handshake(result) else {
+        let Some(shake) = protocol::parse_initialize_result(result) else {
             return self.not_mcp("its answer to initialize is not one".to_owned());
         };
-        let read = ProtocolVersion::read(&shake.version);
+        let read = ProtocolVersion::parse(&shake.version);
         let is_wire = self.wire.is_some() && shake.version == ProtocolVersion::V20241105.label();
         let read = read.filter(|version| version.era() == Era::Stateful);
         let Some(version) = read.or(is_wire.then_some(ProtocolVersion::V20241105)) else {
@@ -150,7 +150,12 @@ impl Link {
         self.record.tools_at = None;
         self.session.has_fresh_tools = false;
         self.record_changed();
-        self.send(RequestKind::Announce, encode::initialized(), None, None);
+        self.send(
+            RequestKind::Announce,
+            encode::initialized_notification(),
+            None,
+            None,
+        );
         self.connection = ConnectionState::Announcing;
         self.era_is_settled();
     }
@@ -210,7 +215,7 @@ impl Link {
         mut cursors: Vec<String>,
         result: &str,
     ) {
-        let (tools, next) = protocol::tools(result);
+        let (tools, next) = protocol::parse_tool_page(result);
         so_far.extend(tools);
         let is_whole = cut_tools(&mut so_far);
         match next {
@@ -243,7 +248,7 @@ impl Link {
         // On pipes there are no headers that a schema could ask for.
         if version.era() == Era::Modern && !self.record.is_process() {
             for tool in &mut tools {
-                tool.fault = tool.fault.take().or_else(|| tool.header_fault());
+                tool.fault = tool.fault.take().or_else(|| tool.header_error());
             }
         }
         self.note_served();
@@ -299,17 +304,17 @@ impl Link {
     }
 
     fn out_of_reach(&self, why: &str) -> String {
-        let (name, url) = (&self.record.name, place::shown(&self.record.url));
+        let (name, url) = (&self.record.name, server_url::redacted(&self.record.url));
         format!("could not reach {name} at {url} ({why})")
     }
 
     /// Somebody answered, who is no MCP server or wants something else.
     fn no_handshake(&self, refusal: &HttpError, why: &str) -> String {
-        let (name, url) = (&self.record.name, place::shown(&self.record.url));
+        let (name, url) = (&self.record.name, server_url::redacted(&self.record.url));
         match refusal.status {
             300..=399 => format!(
                 "{name} at {url} leads elsewhere: {}",
-                text::clean_line(refusal.said.as_deref().unwrap_or(why))
+                text::clean_line(refusal.server_text.as_deref().unwrap_or(why))
             ),
             200..=299 => format!(
                 "{name} answered at {url}, but not as an MCP server ({why}); is the URL right?"
@@ -433,7 +438,7 @@ impl Link {
                     status: 400,
                     retry_after: None,
                     error: None,
-                    said: said.map(str::to_owned),
+                    server_text: said.map(str::to_owned),
                 };
                 self.requeue(&id, &refusal);
                 continue;
@@ -459,7 +464,7 @@ impl Link {
             let after_restart = self.reachability.was_refused_lately(self.now, last_byte);
             let reason = LostReason::SessionGone {
                 after_restart,
-                said: said.map(str::to_owned),
+                server_text: said.map(str::to_owned),
             };
             if matches!(active.stream, StreamState::Open { .. }) {
                 // No finished result is lost: what is on its way on an open stream may still come.
@@ -498,7 +503,7 @@ impl Link {
             _ if !matches!(in_flight.kind, RequestKind::Handshake { .. })
                 && Self::disproves_era(in_flight.is_modern, &refusal) =>
             {
-                self.renegotiate(in_flight, refusal.said.as_deref());
+                self.renegotiate(in_flight, refusal.server_text.as_deref());
                 self.in_flight_lost(in_flight, &refusal);
             }
             _ if self.wants_new_wire(in_flight, &refusal) => {
@@ -514,7 +519,7 @@ impl Link {
                     && !self.is_of_no_session(in_flight) =>
             {
                 if in_flight.session_number == self.record.session_number {
-                    self.doubt_session(refusal.said.as_deref());
+                    self.doubt_session(refusal.server_text.as_deref());
                 }
                 self.in_flight_lost(in_flight, &refusal);
             }
@@ -634,7 +639,7 @@ impl Link {
             }
             RequestKind::ListTools { .. } => match refusal {
                 Some(refusal) if refusal.status < 500 => {
-                    let message = refusal.said.unwrap_or(why);
+                    let message = refusal.server_text.unwrap_or(why);
                     self.tools_refused(&RpcError {
                         code: i64::from(refusal.status),
                         message,
@@ -664,7 +669,12 @@ impl Link {
                 self.look_failed(id, refusal.and_then(|refusal| refusal.retry_after));
             }
             RequestKind::Pause(id) if refusal.is_some() => {
-                self.control_refused(id, &refusal.and_then(|refusal| refusal.said).unwrap_or(why));
+                self.control_refused(
+                    id,
+                    &refusal
+                        .and_then(|refusal| refusal.server_text)
+                        .unwrap_or(why),
+                );
             }
             // A server that refuses the cancel has heard it; the limit says that it did not react.
             RequestKind::Cancel(_) if refusal.is_some() => {}

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::{ConnectionState, Link, RequestKind, earliest, streams::BY_CHECKPOINT};
 use crate::{
     domain::{
-        ControlKind, Mono, Phase, Progress, QuestionWay, RequestError, SessionResponse, Status,
-        TaskErrorKind, TaskId, Window, text,
+        ControlKind, Mono, Phase, Progress, QuestionSource, RequestError, SessionResponse, Status,
+        TaskErrorKind, TaskId, UnknownReason, text,
     },
     link::{
         active_task::{PendingControl, StreamState},
@@ -43,7 +43,7 @@ impl Link {
             ControlKind::Resuming => RESUME_WITHIN,
         };
         if let Some(active) = self.tasks.get_mut(id) {
-            active.task.remark = None;
+            active.task.notice = None;
             let until = now.mono.after(within);
             active.set_control(
                 now,
@@ -122,7 +122,7 @@ impl Link {
             && active
                 .task
                 .open_question()
-                .is_some_and(|q| q.way == QuestionWay::Round);
+                .is_some_and(|q| q.source == QuestionSource::Round);
         match (&active.task.status, active.phase()) {
             (Status::InputRequired, _) if is_round => {
                 active.remark(
@@ -184,7 +184,7 @@ impl Link {
             active.remark(now, words);
         }
         if let Some(request_id) = request_id.filter(|_| is_process) {
-            let method = encode::cancelled(&request_id, "cancelled by the user");
+            let method = encode::cancelled_notification(&request_id, "cancelled by the user");
             self.send(RequestKind::Cancel(id.clone()), method, None, None);
         }
         self.conclude(id, Status::Cancelled, None);
@@ -324,7 +324,7 @@ impl Link {
                 None,
             );
         } else if is_ours {
-            let method = encode::cancelled(&request_id, "cancelled by the user");
+            let method = encode::cancelled_notification(&request_id, "cancelled by the user");
             self.send(RequestKind::Cancel(id.clone()), method, None, None);
         }
     }
@@ -368,7 +368,7 @@ impl Link {
 
     /// The pause tool answered; only standing still is proof.
     pub(super) fn pause_answered(&mut self, id: &TaskId, result: &str) {
-        let answer = protocol::call_result(result);
+        let answer = protocol::parse_call_result(result);
         if answer.is_error {
             return self.control_refused(id, answer.text.as_deref().unwrap_or("no"));
         }
@@ -459,7 +459,7 @@ impl Link {
 
     pub(super) fn call_companion(&mut self, kind: RequestKind, tool: &str, arguments: &Value) {
         let request_id = self.in_flight.new_request_id();
-        let call = encode::Call {
+        let call = encode::CallParams {
             id: &request_id,
             token: &request_id,
             tool,
@@ -490,7 +490,7 @@ impl Link {
     /// The list was read: the checkpoint rule decides.
     pub(super) fn looked(&mut self, id: &TaskId, result: &str) {
         let now = self.now;
-        let answer = protocol::call_result(result);
+        let answer = protocol::parse_call_result(result);
         if answer.is_error {
             return self.look_failed(id, None);
         }
@@ -638,7 +638,9 @@ impl Link {
             (Verdict::Stopped | Verdict::CallAgain | Verdict::Restarted | Verdict::Finished, _) => {
                 self.call_again(id);
             }
-            (Verdict::Missing, _) => self.conclude(id, Status::Unknown(Window::NoCheckpoint), None),
+            (Verdict::Missing, _) => {
+                self.conclude(id, Status::Unknown(UnknownReason::NoCheckpoint), None)
+            }
         }
     }
 
@@ -718,7 +720,7 @@ impl Link {
         } else if is_modern && !self.record.is_process() {
             "its connection was closed, which cancels it"
         } else if let Some(request_id) = request_id.filter(|_| can_send) {
-            let method = encode::cancelled(&request_id, "timed out");
+            let method = encode::cancelled_notification(&request_id, "timed out");
             self.send(RequestKind::Cancel(id.clone()), method, None, None);
             "the call was cancelled"
         } else {

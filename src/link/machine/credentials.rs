@@ -51,7 +51,7 @@ impl Credentials {
     }
 
     fn reason(&self, name: &ServerName, refusal: &HttpError) -> String {
-        let said = refusal.said.as_deref();
+        let said = refusal.server_text.as_deref();
         let said = said.map(|said| format!(": {said}")).unwrap_or_default();
         match refusal.status {
             401 if self.from_sign_in => format!("{name} wants a sign-in (HTTP 401{said})"),

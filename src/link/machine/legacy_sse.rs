@@ -96,7 +96,7 @@ impl Link {
                     status: 300,
                     retry_after: None,
                     error: None,
-                    said: None,
+                    server_text: None,
                 };
                 self.handshake_failed(why, Some(&refusal));
             }

@@ -12,13 +12,13 @@ use super::{ConnectionState, InFlight, Link, RequestKind};
 use crate::{
     domain::{
         Era, LinkRecord, LostReason, ModernSupport, Phase, ProtocolVersion, RequestError, Status,
-        TaskErrorKind, TaskId, TaskKind, TaskOffer, text,
+        TaskCapability, TaskErrorKind, TaskId, TaskKind, text,
     },
     link::{
         Choice,
         active_task::{ActiveTask, StreamState},
     },
-    protocol::{self, Discovery, HttpError, RpcError, encode},
+    protocol::{self, DiscoverResult, HttpError, RpcError, encode},
 };
 
 /// Codes of the modern era that prove it; everything else may come from a server of another one.
@@ -57,7 +57,7 @@ pub(super) struct Negotiation {
     /// The step follows from what was found out in an earlier process, and so does the reason for it.
     pub(super) is_remembered: bool,
     /// A modern server without tasks: second best, if it takes no handshake.
-    second_best: Option<Discovery>,
+    second_best: Option<DiscoverResult>,
     /// What `initialize` was refused with while nothing else has worked: the words for it if nothing does.
     pub(super) no_handshake: Option<HttpError>,
     /// The revision to ask for after one was refused (-32022); a second refusal is final.
@@ -160,7 +160,7 @@ impl Link {
 
     /// The server answered `server/discover`.
     pub(super) fn discovered(&mut self, result: &str) {
-        let Some(found) = protocol::discovery(result) else {
+        let Some(found) = protocol::parse_discover_result(result) else {
             return self.is_not_modern("it answered server/discover with something else");
         };
         let wanted = MODERN.label();
@@ -209,7 +209,7 @@ impl Link {
     /// The server refused `server/discover` or answered it with an error.
     pub(super) fn discover_refused(&mut self, refusal: &HttpError) {
         let error = refusal.error.as_ref();
-        let said = refusal.said.clone().unwrap_or_default();
+        let said = refusal.server_text.clone().unwrap_or_default();
         match (refusal.status, error.map(|error| error.code)) {
             (401 | 403, _) => {
                 self.connection = ConnectionState::Disconnected;
@@ -260,7 +260,7 @@ impl Link {
     }
 
     fn no_version_of(&mut self, versions: &[String]) {
-        let read = |word: &String| ProtocolVersion::read(word);
+        let read = |word: &String| ProtocolVersion::parse(word);
         let is_stateful = |version: ProtocolVersion| version.era() == Era::Stateful;
         if self.has_session() {
             self.record.modern = ModernSupport::Refused;
@@ -304,7 +304,7 @@ impl Link {
             status: 400,
             retry_after: None,
             error: None,
-            said: None,
+            server_text: None,
         };
         self.handshake_failed(why, Some(&refusal));
     }
@@ -352,7 +352,7 @@ impl Link {
             status: 200,
             retry_after: None,
             error: None,
-            said: None,
+            server_text: None,
         };
         self.handshake_failed(why, Some(&refusal));
     }
@@ -466,8 +466,8 @@ impl Link {
         true
     }
 
-    fn open_modern(&mut self, found: Discovery) {
-        let offer = TaskOffer {
+    fn open_modern(&mut self, found: DiscoverResult) {
+        let offer = TaskCapability {
             kind: TaskKind::Extension,
             can_list: false,
             can_cancel: true,
@@ -547,7 +547,9 @@ impl Link {
                 TaskKind::Extension => self.record.has_extension(),
             };
             let gone = match &active.task.server_task {
-                Some(task) if !is_spoken(task.kind) => LostReason::TaskGone { said: now_speaks() },
+                Some(task) if !is_spoken(task.kind) => LostReason::TaskGone {
+                    server_text: now_speaks(),
+                },
                 Some(_) => continue,
                 None => {
                     let is_out = matches!(active.stream, StreamState::Waiting { .. });
@@ -556,7 +558,7 @@ impl Link {
                     }
                     LostReason::SessionGone {
                         after_restart: false,
-                        said: now_speaks(),
+                        server_text: now_speaks(),
                     }
                 }
             };
@@ -782,5 +784,5 @@ pub(super) fn refuses_what_it_speaks(refusal: &HttpError) -> bool {
 fn supported_by(refusal: &HttpError) -> impl Iterator<Item = ProtocolVersion> {
     supported(refusal)
         .into_iter()
-        .filter_map(|word| ProtocolVersion::read(&word))
+        .filter_map(|word| ProtocolVersion::parse(&word))
 }

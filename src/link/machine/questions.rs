@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     domain::{
-        Answer, Elicitation, HistoryEvent, OnInput, Phase, Question, QuestionWay, RequestError,
+        Answer, Elicitation, HistoryEvent, OnInput, Phase, Question, QuestionSource, RequestError,
         SessionResponse, Status, TaskErrorKind, TaskId,
     },
     link::active_task::{ActiveTask, StreamState, new_attempt},
@@ -43,7 +43,7 @@ impl Link {
             .pointer("/_meta/io.modelcontextprotocol~1related-task/taskId")
             .and_then(|id| id.as_str());
         let of_related = related.and_then(|id| self.index.of_server_task(id));
-        let way = QuestionWay::Request {
+        let way = QuestionSource::Request {
             id: raw_id.to_owned(),
             related_task: related.map(str::to_owned),
         };
@@ -51,7 +51,7 @@ impl Link {
         let key = key_in(self.reading.session_number, raw_id.trim_matches('"'));
         let has_it = |active: &ActiveTask| {
             let mut questions = active.task.questions.iter();
-            questions.any(|question| question.key == key && question.way == way)
+            questions.any(|question| question.key == key && question.source == way)
         };
         let had = self.tasks.iter().filter(|(_, active)| has_it(active));
         let had: Vec<TaskId> = had.map(|(id, _)| id.clone()).collect();
@@ -81,7 +81,11 @@ impl Link {
                 }
             }
             // Nobody can be shown what it is about, or nobody is shown so much.
-            return self.reply(encode::answer_question(raw_id, &Answer::Decline, related));
+            return self.reply(encode::elicitation_response(
+                raw_id,
+                &Answer::Decline,
+                related,
+            ));
         }
         for id in &whose {
             let others = whose.iter().filter(|other| *other != id);
@@ -112,10 +116,16 @@ impl Link {
     /// A server task of the extension asks.
     pub(super) fn task_asks(&mut self, id: &TaskId, ask: InputRequest) {
         if ask.method == ELICIT {
-            self.ask_person(id, ask.key, QuestionWay::TaskInput, ask.params, Vec::new());
+            self.ask_person(
+                id,
+                ask.key,
+                QuestionSource::TaskInput,
+                ask.params,
+                Vec::new(),
+            );
         } else if let Some(active) = self.tasks.get_mut(id) {
             let words = format!("it asks for {}, which longhaul does not offer", ask.method);
-            if active.task.remark.as_ref() != Some(&words) {
+            if active.task.notice.as_ref() != Some(&words) {
                 active.remark(self.now, words);
             }
         }
@@ -165,10 +175,10 @@ impl Link {
             if let Some(active) = self.tasks.get_mut(id) {
                 // A new round: what it asks again was not answered to its liking.
                 active.task.questions.retain(|question| {
-                    question.key != ask.key || question.way != QuestionWay::Round
+                    question.key != ask.key || question.source != QuestionSource::Round
                 });
             }
-            self.ask_person(id, ask.key, QuestionWay::Round, ask.params, Vec::new());
+            self.ask_person(id, ask.key, QuestionSource::Round, ask.params, Vec::new());
         }
     }
 
@@ -188,7 +198,13 @@ impl Link {
             if let Some(active) = self.tasks.get_mut(id) {
                 active.task.questions.retain(|question| question.key != key);
             }
-            self.ask_person(id, key, QuestionWay::Round, params.to_string(), Vec::new());
+            self.ask_person(
+                id,
+                key,
+                QuestionSource::Round,
+                params.to_string(),
+                Vec::new(),
+            );
         }
         true
     }
@@ -216,7 +232,7 @@ impl Link {
         &mut self,
         id: &TaskId,
         key: String,
-        way: QuestionWay,
+        way: QuestionSource,
         mut request: String,
         shared_with: Vec<TaskId>,
     ) {
@@ -236,7 +252,7 @@ impl Link {
         let here = active.served.as_ref().map(|served| &served.asked_here);
         let is_it = |question: &&mut Question| {
             let is_from_before = here.is_some_and(|here| !here.contains(&question.key));
-            question.is_called(&key)
+            question.has_key(&key)
                 || question.is_open() && is_from_before && question.is_same_request(&way, &request)
         };
         let known = active.task.questions.iter_mut().find(is_it);
@@ -244,13 +260,13 @@ impl Link {
         if let Some(known) = known {
             // Asked again: by a replay, or because the answer did not arrive.
             let is_undelivered = known.answer.is_some() && !known.is_delivered;
-            if !known.is_called(&key) {
+            if !known.has_key(&key) {
                 let before = std::mem::replace(&mut known.key, key.clone());
                 known.earlier.push(before);
                 if known.earlier.len() > NAMES {
                     known.earlier.remove(0);
                 }
-                known.way = way.clone();
+                known.source = way.clone();
                 active.touch(now);
                 self.saver.urge(now.mono);
             }
@@ -297,7 +313,7 @@ impl Link {
         questions.push(Question {
             key,
             earlier: Vec::new(),
-            way,
+            source: way,
             request,
             asked_at: now.wall,
             answer,
@@ -318,7 +334,7 @@ impl Link {
         };
         let mut was_open = false;
         for question in &mut active.task.questions {
-            if question.way != QuestionWay::TaskInput {
+            if question.source != QuestionSource::TaskInput {
                 continue;
             }
             if question.is_open() {
@@ -340,7 +356,7 @@ impl Link {
         for active in self.tasks.values_mut() {
             let is_it = |question: &&mut Question| {
                 question.is_open()
-                    && matches!(&question.way, QuestionWay::Request { id, .. } if id == raw_id)
+                    && matches!(&question.source, QuestionSource::Request { id, .. } if id == raw_id)
             };
             if let Some(question) = active.task.questions.iter_mut().find(is_it) {
                 (question.answer, question.is_delivered) = (Some(Answer::Dismiss), true);
@@ -364,7 +380,7 @@ impl Link {
             ))
         })?;
         let is_it = |question: &&mut Question| {
-            question.is_open() && key.is_none_or(|key| question.is_called(key))
+            question.is_open() && key.is_none_or(|key| question.has_key(key))
         };
         let Some(question) = active.task.questions.iter_mut().find(is_it) else {
             return Err(RequestError::Usage(match key {
@@ -417,17 +433,17 @@ impl Link {
         let (mut has_round, mut has_no_room) = (false, false);
         let mut later = None;
         for question in &waiting {
-            match &question.way {
-                QuestionWay::Round => {
+            match &question.source {
+                QuestionSource::Round => {
                     has_round = true;
                     continue;
                 }
                 // Its session is gone, and with it whoever waited for the answer.
-                QuestionWay::Request { .. } if !question.key.starts_with(&here) => {
+                QuestionSource::Request { .. } if !question.key.starts_with(&here) => {
                     self.question_delivered(id, &question.key);
                     continue;
                 }
-                QuestionWay::Request { .. } | QuestionWay::TaskInput => {}
+                QuestionSource::Request { .. } | QuestionSource::TaskInput => {}
             }
             match self.turn_of(id, question, policy) {
                 Turn::Now => self.send_answer(id, question),
@@ -448,8 +464,8 @@ impl Link {
             }
             if has_no_room {
                 active.remark(now, WAITS.to_owned());
-            } else if active.task.remark.as_deref() == Some(WAITS) {
-                active.task.remark = None;
+            } else if active.task.notice.as_deref() == Some(WAITS) {
+                active.task.notice = None;
                 active.touch(now);
             }
         }
@@ -467,20 +483,20 @@ impl Link {
         let (Some(answer), key) = (&question.answer, &question.key) else {
             return;
         };
-        match (&question.way, server_task) {
+        match (&question.source, server_task) {
             (
-                QuestionWay::Request {
+                QuestionSource::Request {
                     id: raw,
                     related_task,
                 },
                 _,
             ) => {
-                let method = encode::answer_question(raw, answer, related_task.as_deref());
+                let method = encode::elicitation_response(raw, answer, related_task.as_deref());
                 let kind = RequestKind::Reply(Some((id.clone(), key.clone())));
                 self.note_answered(key);
                 self.send(kind, method, None, Some(token));
             }
-            (QuestionWay::TaskInput, Some(server_task)) => {
+            (QuestionSource::TaskInput, Some(server_task)) => {
                 // One at a time: a refusal then says which.
                 let request_id = self.in_flight.new_request_id();
                 let method = encode::update_task(version, &request_id, &server_task, key, answer);
@@ -499,8 +515,9 @@ impl Link {
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        let of_round =
-            |question: &&Question| question.way == QuestionWay::Round && !question.is_delivered;
+        let of_round = |question: &&Question| {
+            question.source == QuestionSource::Round && !question.is_delivered
+        };
         if active
             .task
             .questions
@@ -530,12 +547,12 @@ impl Link {
             return self.conclude(id, Status::Cancelled, None);
         }
         let input = if is_modern {
-            encode::round(&answers, state.as_deref())
+            encode::retry_input(&answers, state.as_deref())
         } else {
             "{}".to_owned()
         };
         for question in &mut active.task.questions {
-            question.is_delivered |= question.way == QuestionWay::Round;
+            question.is_delivered |= question.source == QuestionSource::Round;
         }
         let number = active.attempt().map_or(1, |attempt| attempt.number + 1);
         for earlier in &mut active.task.attempts {
@@ -545,7 +562,7 @@ impl Link {
         }
         let mut attempt = new_attempt(now.wall, number, request_id, session_number);
         attempt.input = Some(input);
-        active.task.begin(attempt);
+        active.task.start_attempt(attempt);
         refresh(active);
         active.touch(now);
         self.saver.urge(now.mono);
@@ -555,7 +572,7 @@ impl Link {
     /// The server has the answer to a question.
     pub(super) fn question_delivered(&mut self, id: &TaskId, key: &str) {
         let now = self.now;
-        let is_it = |question: &&Question| question.is_called(key);
+        let is_it = |question: &&Question| question.has_key(key);
         let active = self.tasks.get(id);
         let known = active.and_then(|active| active.task.questions.iter().find(is_it));
         let Some(known) = known.cloned() else {
@@ -568,7 +585,7 @@ impl Link {
                     .task
                     .questions
                     .iter_mut()
-                    .find(|question| question.is_called(key))
+                    .find(|question| question.has_key(key))
             {
                 question.is_delivered = true;
                 active.touch(now);
@@ -651,7 +668,7 @@ fn key_in(session_number: u64, request_id: &str) -> String {
 
 /// Accepted as the server itself proposes; `None` where it proposes nothing, or wants a page to be visited.
 fn defaults(request: &str) -> Option<Answer> {
-    let content = Elicitation::read(request).defaults().ok()?;
+    let content = Elicitation::parse(request).defaults().ok()?;
     Some(Answer::Accept {
         content: Some(content),
     })

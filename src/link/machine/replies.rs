@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::{InFlight, Link, RequestKind};
 use crate::{
-    domain::{Mono, OnInput, Question, QuestionWay, TaskId},
+    domain::{Mono, OnInput, Question, QuestionSource, TaskId},
     link::{
         active_task::RecentIds,
         reachability::{doubled, jittered},
@@ -57,17 +57,17 @@ pub(super) enum Turn {
 
 /// What an answer is known by among those of a link: a request by its key, which is unique within it, an input of a
 /// server task with its task.
-fn name(id: &TaskId, key: &str, way: &QuestionWay) -> String {
+fn name(id: &TaskId, key: &str, way: &QuestionSource) -> String {
     match way {
-        QuestionWay::Request { .. } => key.to_owned(),
-        QuestionWay::Round | QuestionWay::TaskInput => format!("{id} {key}"),
+        QuestionSource::Request { .. } => key.to_owned(),
+        QuestionSource::Round | QuestionSource::TaskInput => format!("{id} {key}"),
     }
 }
 
 fn name_of(in_flight: &InFlight) -> Option<String> {
     match &in_flight.kind {
         RequestKind::Reply(Some((_, key))) => Some(key.clone()),
-        RequestKind::Update(id, key) => Some(name(id, key, &QuestionWay::TaskInput)),
+        RequestKind::Update(id, key) => Some(name(id, key, &QuestionSource::TaskInput)),
         _ => None,
     }
 }
@@ -86,7 +86,7 @@ impl Link {
 
     /// Whether the answer to a question goes out now; where it does, its request is taken from the budget.
     pub(super) fn turn_of(&mut self, id: &TaskId, question: &Question, policy: OnInput) -> Turn {
-        let (now, name) = (self.now, name(id, &question.key, &question.way));
+        let (now, name) = (self.now, name(id, &question.key, &question.source));
         let mut in_flight = self.in_flight.values();
         if in_flight.any(|in_flight| name_of(in_flight).is_some_and(|other| other == name)) {
             return Turn::Out;
@@ -142,7 +142,7 @@ impl Link {
 
     /// An answer has arrived.
     pub(super) fn reply_arrived(&mut self, id: &TaskId, question: &Question) {
-        let name = name(id, &question.key, &question.way);
+        let name = name(id, &question.key, &question.source);
         self.replies.tries.remove(&name);
     }
 }

@@ -11,8 +11,9 @@ use super::{
 use crate::{
     domain::{
         ControlKind, Era, EventId, HistoryEvent, LeaveImpact, LostReason, NewCall, Phase,
-        QuestionWay, RequestError, SessionRequest, SessionRequestId, SessionResponse, Stamp,
-        Status, Task, TaskErrorKind, TaskId, TaskKind, TaskSupport, Tool, Wall, Window, text,
+        QuestionSource, RequestError, SessionRequest, SessionRequestId, SessionResponse, Stamp,
+        Status, Task, TaskErrorKind, TaskId, TaskKind, TaskSupport, Tool, UnknownReason, Wall,
+        text,
     },
     link::{
         Output,
@@ -187,7 +188,7 @@ impl Link {
             });
         }
         let (must_survive, is_unchecked) = (call.must_survive, call.is_unchecked);
-        let goes_on = call.goes_on.clone();
+        let goes_on = call.checkpoint.clone();
         let mut active = ActiveTask::new(
             self.now,
             Task::new(self.now.wall, call),
@@ -195,7 +196,7 @@ impl Link {
             &self.saver.unsaved,
         );
         let request_id = self.in_flight.new_request_id();
-        active.task.begin(new_attempt(
+        active.task.start_attempt(new_attempt(
             self.now.wall,
             1,
             request_id,
@@ -348,7 +349,7 @@ impl Link {
         let arguments = Value::Object(arguments);
         let method = encode::call_tool(
             version,
-            &encode::Call {
+            &encode::CallParams {
                 id: &request_id,
                 token: &token_of_call,
                 tool: &active.task.tool,
@@ -453,7 +454,7 @@ impl Link {
         let arguments = serde_json::from_str(&active.task.arguments).unwrap_or_default();
         let is_first = active.phase() == Phase::Queued && active.task.attempts_made() == 1;
         let complaints = if is_first && !active.is_unchecked {
-            tool.complaints(&arguments)
+            tool.argument_errors(&arguments)
         } else {
             Vec::new()
         };
@@ -513,7 +514,7 @@ impl Link {
         let number = active.attempt().map_or(1, |attempt| attempt.number + 1);
         active
             .task
-            .begin(new_attempt(now.wall, number, request_id, session_number));
+            .start_attempt(new_attempt(now.wall, number, request_id, session_number));
         active.task.status = Status::Running;
         active.touch(now);
         if let Some(old) = old {
@@ -550,7 +551,11 @@ impl Link {
     }
 
     /// "Look for it on the server": by the strongest handle that an `unknown` task has.
-    fn look_for(&mut self, id: &TaskId, window: &Window) -> Result<SessionResponse, RequestError> {
+    fn look_for(
+        &mut self,
+        id: &TaskId,
+        window: &UnknownReason,
+    ) -> Result<SessionResponse, RequestError> {
         let now = self.now;
         let name = self.record.name.clone();
         let version = self.session_version();
@@ -658,7 +663,7 @@ impl Link {
         active.limits_from = now.mono.after(HEAR_FIRST);
         // A cancel that is not proved is asked for again: its user must not find the work going on. Any other wish
         // is asked again by the user, if he still has it.
-        let asked = active.task.asked.take();
+        let asked = active.task.control.take();
         let was_cancelling = asked.is_some_and(|asked| asked.what == ControlKind::Cancelling);
         if asked.is_some() {
             active.touch(now);
@@ -687,12 +692,12 @@ impl Link {
         let is_round = active
             .task
             .open_question()
-            .is_some_and(|q| q.way == QuestionWay::Round);
+            .is_some_and(|q| q.source == QuestionSource::Round);
         // An answer that may not have got through: on a stream it goes out again, to a task once it is seen to ask.
         active.has_answers = active.task.questions.iter().any(|question| {
             question.answer.is_some()
                 && !question.is_delivered
-                && question.way != QuestionWay::TaskInput
+                && question.source != QuestionSource::TaskInput
         });
         self.tasks.insert(id.clone(), active);
         self.needs_advance = true;
@@ -731,7 +736,7 @@ impl Link {
         } else if phase == Phase::Open && has_cursor {
             let reason = LostReason::SessionGone {
                 after_restart: false,
-                said: None,
+                server_text: None,
             };
             self.out_of_stream(&id, Status::Lost(reason), false);
         } else if phase == Phase::Ended && is_checkpoint {
@@ -741,7 +746,7 @@ impl Link {
             let window = if phase == Phase::Open {
                 self.window_without_id(&id)
             } else {
-                Window::BeforeFirstId
+                UnknownReason::BeforeFirstId
             };
             self.out_of_stream(&id, Status::Unknown(window), false);
         }

@@ -133,9 +133,9 @@ impl Link {
         }
         self.ask_later(id);
         if self.is_stream_refused_for_long(id) {
-            return self.refused_for_long(id, refusal.said.clone());
+            return self.refused_for_long(id, refusal.server_text.clone());
         }
-        self.doubt_session(refusal.said.as_deref());
+        self.doubt_session(refusal.server_text.as_deref());
     }
 
     /// The session lives, so it was the cursor that was refused with a 400. Returns whether that is proof: another replica

@@ -303,13 +303,13 @@ impl Link {
         }
         self.return_to_kept(id);
         if is_replay_refused && is_resumed && !is_probe && self.is_stream_refused_for_long(id) {
-            self.refused_for_long(id, refusal.said.clone());
+            self.refused_for_long(id, refusal.server_text.clone());
             return true;
         }
         match refusal.status {
             401 | 403 => self.auth_refused(refusal),
             400 | 404 | 410 if self.record.session.is_some() => {
-                self.doubt_session(refusal.said.as_deref());
+                self.doubt_session(refusal.server_text.as_deref());
             }
             _ => {}
         }

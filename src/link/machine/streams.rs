@@ -5,8 +5,8 @@ use core::time::Duration;
 use super::{InFlight, Link, RequestKind, negotiation::refuses_what_it_speaks};
 use crate::{
     domain::{
-        Era, EventId, LostReason, Phase, ProtocolVersion, Status, TaskErrorKind, TaskId, Window,
-        text,
+        Era, EventId, LostReason, Phase, ProtocolVersion, Status, TaskErrorKind, TaskId,
+        UnknownReason, text,
     },
     link::{
         ExchangeId,
@@ -329,7 +329,7 @@ impl Link {
                 if let Some(words) = no_message(body) {
                     active.remark(now, words);
                 }
-                self.out_of_stream(id, Status::Unknown(Window::HttpStatus(200)), false);
+                self.out_of_stream(id, Status::Unknown(UnknownReason::HttpStatus(200)), false);
             }
             StreamState::Asking { is_probe, .. } if is_stream => {
                 active.stream = StreamState::Open {
@@ -348,7 +348,7 @@ impl Link {
             StreamState::Asking { .. } => {
                 active.stream = StreamState::None;
                 self.close(exchange);
-                self.out_of_stream(id, Status::Unknown(Window::NoReplay), false);
+                self.out_of_stream(id, Status::Unknown(UnknownReason::NoReplay), false);
             }
             _ => {}
         }
@@ -577,15 +577,15 @@ impl Link {
     }
 
     /// Why a stream of which no id is known cannot be asked for again.
-    pub(super) fn window_without_id(&self, id: &TaskId) -> Window {
+    pub(super) fn window_without_id(&self, id: &TaskId) -> UnknownReason {
         let stream = self
             .tasks
             .get(id)
             .and_then(|active| active.task.resumability.stream);
         if stream.or(self.record.gives_ids()) == Some(false) {
-            Window::NoIds
+            UnknownReason::NoIds
         } else {
-            Window::BeforeFirstId
+            UnknownReason::BeforeFirstId
         }
     }
 
@@ -620,7 +620,11 @@ impl Link {
             return;
         }
         let said = Some("it no longer brings back what it has sent before".to_owned());
-        self.out_of_stream(id, Status::Lost(LostReason::ReplayGone { said }), false);
+        self.out_of_stream(
+            id,
+            Status::Lost(LostReason::ReplayGone { server_text: said }),
+            false,
+        );
     }
 
     /// Sets the time of the next resume: soon, then doubling; never before the server's `retry`.
@@ -730,7 +734,7 @@ impl Link {
                 let end = if self.record.is_process() {
                     self.end_without_id(id, why)
                 } else {
-                    Status::Unknown(Window::BeforeFirstId)
+                    Status::Unknown(UnknownReason::BeforeFirstId)
                 };
                 self.out_of_stream(id, end, false);
             }
@@ -767,7 +771,7 @@ impl Link {
             return self.end_without_id(id, why);
         }
         if self.may_be_task(id) {
-            return Status::Unknown(Window::BeforeTaskId);
+            return Status::Unknown(UnknownReason::BeforeTaskId);
         }
         Status::Lost(LostReason::CancelledByDisconnect {
             why: why.to_owned(),
@@ -789,7 +793,7 @@ impl Link {
             }
             _ if is_disproved => {
                 self.requeue(id, refusal);
-                self.renegotiate(in_flight, refusal.said.as_deref());
+                self.renegotiate(in_flight, refusal.server_text.as_deref());
             }
             400 | 404 => {
                 let error = refusal.error.clone().unwrap_or_default();
@@ -806,7 +810,7 @@ impl Link {
                 let end = self.end_of_modern_call(id, &format!("HTTP {}", refusal.status));
                 let end = match end {
                     Status::Unknown(_) => end,
-                    _ => Status::Unknown(Window::HttpStatus(refusal.status)),
+                    _ => Status::Unknown(UnknownReason::HttpStatus(refusal.status)),
                 };
                 self.out_of_stream(id, end, false);
             }
@@ -833,7 +837,7 @@ impl Link {
         let is_probe = matches!(line, StreamState::Asking { is_probe: true, .. });
         let is_call = matches!(line, StreamState::Calling(_));
         active.recovery.probe.stop_dropping();
-        let said = refusal.said.clone();
+        let said = refusal.server_text.clone();
         match refusal.status {
             401 | 403 => {
                 if is_call {
@@ -848,7 +852,7 @@ impl Link {
             400 | 404 | 410 if is_of_another => {
                 let reason = LostReason::SessionGone {
                     after_restart: false,
-                    said,
+                    server_text: said,
                 };
                 self.out_of_stream(id, Status::Lost(reason), false);
             }
@@ -882,7 +886,11 @@ impl Link {
                 429 | 503 => self.refused_call(id, refusal),
                 status => {
                     active.went_out(now);
-                    self.out_of_stream(id, Status::Unknown(Window::HttpStatus(status)), false);
+                    self.out_of_stream(
+                        id,
+                        Status::Unknown(UnknownReason::HttpStatus(status)),
+                        false,
+                    );
                 }
             },
             300..=399 | 409 if is_call => self.refused_call(id, refusal),
@@ -895,13 +903,13 @@ impl Link {
                     && active.task.resumability.checkpoint
                 {
                     let said = Some(format!("HTTP {}", refusal.status));
-                    let reason = LostReason::ReplayGone { said };
+                    let reason = LostReason::ReplayGone { server_text: said };
                     return self.out_of_stream(id, Status::Lost(reason), false);
                 }
                 self.ask_later(id);
             }
             _ if is_call => self.refused_call(id, refusal),
-            _ => self.out_of_stream(id, Status::Unknown(Window::NoReplay), false),
+            _ => self.out_of_stream(id, Status::Unknown(UnknownReason::NoReplay), false),
         }
     }
 
@@ -925,7 +933,7 @@ impl Link {
             active.went_out(now);
         }
         let said = refusal
-            .said
+            .server_text
             .as_deref()
             .map(|said| format!(": {said}"))
             .unwrap_or_default();
@@ -963,7 +971,11 @@ impl Link {
 
     /// The server refuses to bring a stream back.
     pub(super) fn refused_for_long(&mut self, id: &TaskId, said: Option<String>) {
-        self.out_of_stream(id, Status::Lost(LostReason::ReplayGone { said }), false);
+        self.out_of_stream(
+            id,
+            Status::Lost(LostReason::ReplayGone { server_text: said }),
+            false,
+        );
     }
 
     /// The ping that was to verify a session failed; the stream is asked for again later.
@@ -986,7 +998,7 @@ impl Link {
         let now = self.now;
         let is_session_gone = matches!(end, Status::Lost(LostReason::SessionGone { .. }));
         let end = if is_session_gone && self.may_be_unnamed_task(id) {
-            Status::Unknown(Window::BeforeTaskId)
+            Status::Unknown(UnknownReason::BeforeTaskId)
         } else {
             end
         };
@@ -1063,7 +1075,7 @@ impl Link {
         if is_of_another {
             let reason = LostReason::SessionGone {
                 after_restart: false,
-                said: None,
+                server_text: None,
             };
             return self.out_of_stream(id, Status::Lost(reason), false);
         }

@@ -20,7 +20,7 @@ use crate::{
         reachability::{doubled, jittered},
         server_task_poll::ServerTaskPoll,
     },
-    protocol::{self, HttpError, RpcError, TaskShape, encode},
+    protocol::{self, HttpError, RpcError, TaskObject, encode},
 };
 
 /// How long we ask a server to keep a core task: a day, so that a weekend's sleep is told from a lunch break.
@@ -53,7 +53,7 @@ pub(super) struct Listening {
 
 impl Link {
     /// The server made a task of a call: from here on it is asked for by its id.
-    pub(super) fn became_task(&mut self, id: &TaskId, kind: TaskKind, shape: TaskShape) {
+    pub(super) fn became_task(&mut self, id: &TaskId, kind: TaskKind, shape: TaskObject) {
         let (now, token) = (self.now, self.saver.next_token());
         let is_bound = self.record.binds_tasks;
         let Some(active) = self.tasks.get_mut(id) else {
@@ -101,7 +101,7 @@ impl Link {
     }
 
     /// A message shows a server task as it stands.
-    pub(super) fn showed(&mut self, id: &TaskId, shape: TaskShape) {
+    pub(super) fn showed(&mut self, id: &TaskId, shape: TaskObject) {
         let now = self.now;
         let Some(active) = self.tasks.get_mut(id) else {
             return;
@@ -149,7 +149,7 @@ impl Link {
         match (shape.state, kind) {
             (TaskState::Working, _) => self.input_is_over(id),
             (TaskState::InputRequired, TaskKind::Extension) => {
-                for ask in shape.asks {
+                for ask in shape.input_requests {
                     self.task_asks(id, ask);
                 }
             }
@@ -180,7 +180,7 @@ impl Link {
 
     /// `notifications/tasks` or `notifications/tasks/status`; never relied on, always welcome.
     pub(super) fn told_of_task(&mut self, json: &str) {
-        let Some(shape) = protocol::task_shape(json) else {
+        let Some(shape) = protocol::parse_task_object(json) else {
             return;
         };
         if let Some(id) = self.index.of_server_task(&shape.id).cloned() {
@@ -282,7 +282,7 @@ impl Link {
 
     /// A poll was answered.
     pub(super) fn polled(&mut self, id: &TaskId, outcome: Result<&str, RpcError>) {
-        match outcome.map(protocol::task_shape) {
+        match outcome.map(protocol::parse_task_object) {
             Ok(Some(shape)) => {
                 self.heard_of(id);
                 if let Some(active) = self.tasks.get_mut(id)
@@ -412,11 +412,11 @@ impl Link {
         } else if is_bound {
             LostReason::SessionGone {
                 after_restart: false,
-                said: Some(error.message.clone()),
+                server_text: Some(error.message.clone()),
             }
         } else {
             LostReason::TaskGone {
-                said: Some(error.message.clone()).filter(|said| !said.is_empty()),
+                server_text: Some(error.message.clone()).filter(|said| !said.is_empty()),
             }
         };
         if is_bound {
@@ -522,7 +522,7 @@ impl Link {
     pub(super) fn task_cancel_answered(&mut self, id: &TaskId, outcome: Result<&str, &RpcError>) {
         if let Ok(result) = outcome {
             self.cancel_taken(id);
-            if let Some(shape) = protocol::task_shape(result) {
+            if let Some(shape) = protocol::parse_task_object(result) {
                 self.showed(id, shape);
             }
         }
@@ -605,7 +605,7 @@ impl Link {
         let request_id = in_flight.and_then(|in_flight| in_flight.request_id.clone());
         self.close(on);
         if let Some(request_id) = request_id.filter(|_| self.record.is_process()) {
-            let method = encode::cancelled(&request_id, "requested again");
+            let method = encode::cancelled_notification(&request_id, "requested again");
             self.send(RequestKind::Reply(None), method, None, None);
         }
     }
@@ -722,7 +722,7 @@ impl Link {
 
 /// A server task that was just heard of; what else `shape` shows of it is told by [`Link::showed`].
 pub(super) fn made(
-    shape: &TaskShape,
+    shape: &TaskObject,
     kind: TaskKind,
     now: Wall,
     is_bound: Option<bool>,

@@ -2,7 +2,7 @@
 
 use crate::{
     app::{CallForm, FormField, FormRow, FormValue, Stage, State},
-    domain::{LeaveImpact, Stamp, Tool, path_text, text},
+    domain::{LeaveImpact, Stamp, Tool, path_label, text},
 };
 
 use super::{
@@ -208,7 +208,7 @@ fn arguments(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
             part.put(0, 0, "It takes no arguments.", Role::Dim);
         } else {
             let all = form.rows();
-            let names: Vec<String> = all.iter().map(|row| path_text(&row.path)).collect();
+            let names: Vec<String> = all.iter().map(|row| path_label(&row.path)).collect();
             let label = label_columns(names.iter().map(String::as_str));
             let lines = |place: usize, row: &FormRow<'_>| lines_of(row.field, place == form.at);
             let room = usize::from(fields_rows);

@@ -2,7 +2,7 @@
 
 use crate::{
     app::{Button, FormField, FormValue, QuestionForm, State, place_of, waits},
-    domain::{Link, Stamp, Wanted, text},
+    domain::{ElicitationMode, Stamp, UrlPreview, text},
 };
 
 use super::{
@@ -103,7 +103,7 @@ fn message_lines(form: &QuestionForm, room: usize) -> Vec<String> {
     if lines.is_empty() {
         lines.push("(no message)".to_owned());
     }
-    if let Wanted::Form { warnings, .. } = &form.asked.wanted {
+    if let ElicitationMode::Form { warnings, .. } = &form.asked.mode {
         let warnings = warnings.iter().map(|warning| text::clean_line(warning));
         lines.extend(warnings.flat_map(|warning| wrap(&warning, room)));
     }
@@ -111,7 +111,7 @@ fn message_lines(form: &QuestionForm, room: usize) -> Vec<String> {
 }
 
 /// The whole URL cut into rows, its host told from the rest, then what is suspicious of it.
-fn page_lines(link: &Link, room: usize) -> Vec<Vec<(String, Role)>> {
+fn page_lines(link: &UrlPreview, room: usize) -> Vec<Vec<(String, Role)>> {
     let mut url = Vec::new();
     let mut row: Vec<(String, Role)> = Vec::new();
     let mut used = 0;
@@ -230,7 +230,7 @@ fn said(form: &QuestionForm, room: usize) -> (Vec<String>, Role) {
             let about = field.spec.description.as_deref();
             let about = about.map_or(String::new(), |about| format!("; {about}"));
             let what = match &field.value {
-                FormValue::Typed(_) => field.spec.wanted(),
+                FormValue::Typed(_) => field.spec.expected(),
                 FormValue::Many { .. } => {
                     let all = takes(field);
                     format!("{all}; arrows to move, Space to select")

@@ -6,8 +6,8 @@ use crate::{
         waits, wants,
     },
     domain::{
-        Connectivity, Elicitation, Entry, HistoryEvent, LeaveImpact, Level, Stamp, Wall, Words,
-        text,
+        Connectivity, Elicitation, HistoryEntry, HistoryEvent, HistoryLine, LeaveImpact, LogLevel,
+        Stamp, Wall, text,
     },
 };
 
@@ -127,7 +127,7 @@ fn now_tab(canvas: &mut Canvas<'_>, state: &State, task_row: &TaskRow, now: Stam
 fn spark(canvas: &mut Canvas<'_>, x: u16, y: u16, task_row: &TaskRow, now: Stamp) {
     let signs = canvas.glyphs().spark;
     let columns = canvas.columns().saturating_sub(x).min(30);
-    let slices = task_row.pace.spark(now, usize::from(columns));
+    let slices = task_row.pace.sparkline(now, usize::from(columns));
     // Before the first step there was nothing to measure.
     let slices: Vec<u64> = slices.into_iter().skip_while(|slice| *slice == 0).collect();
     let most = slices.iter().copied().max().unwrap_or(0).max(1);
@@ -163,7 +163,7 @@ fn facts(state: &State, task_row: &TaskRow, now: Stamp) -> Vec<(&'static str, St
     }
     // A settled task has said what it had to say.
     if let Some(said) = task
-        .said()
+        .server_message()
         .filter(|_| task.progress.is_some() || !is_settled)
     {
         says = format!("{says}: {}", text::clean_line(said));
@@ -174,7 +174,7 @@ fn facts(state: &State, task_row: &TaskRow, now: Stamp) -> Vec<(&'static str, St
     }
     // What has ended asks nobody any more.
     for question in task.open_questions().filter(|_| !is_settled) {
-        let asked = Elicitation::read(&question.request);
+        let asked = Elicitation::parse(&question.request);
         let message = text::clean_line(asked.message.trim()).into_owned();
         let waits = waits(state, task, &question.key, now);
         facts.push((
@@ -190,7 +190,7 @@ fn facts(state: &State, task_row: &TaskRow, now: Stamp) -> Vec<(&'static str, St
             Role::Failed,
         ));
     }
-    if let Some(line) = task.result_words() {
+    if let Some(line) = task.result_summary() {
         let size = task
             .result_bytes
             .map_or(String::new(), |size| format!(" ({})", text::bytes(size)));
@@ -219,7 +219,7 @@ fn facts(state: &State, task_row: &TaskRow, now: Stamp) -> Vec<(&'static str, St
     }
     let (contact, role) = contact(state, task_row, now);
     facts.push(("contact", contact, role));
-    let asked = task.asked.map_or("nothing".to_owned(), |asked| {
+    let asked = task.control.map_or("nothing".to_owned(), |asked| {
         format!(
             "{}, {} ago",
             asked.what.label(),
@@ -245,7 +245,7 @@ fn facts(state: &State, task_row: &TaskRow, now: Stamp) -> Vec<(&'static str, St
             price_role(price),
         ));
     }
-    if let Some(remark) = &task.remark {
+    if let Some(remark) = &task.notice {
         facts.push(("longhaul", text::clean_line(remark).into_owned(), Role::Cut));
     }
     if let Some(note) = &task.note {
@@ -412,7 +412,7 @@ fn newest_lines(canvas: &mut Canvas<'_>, state: &State, task_row: &TaskRow, log:
     let Some(log) = log.filter(|log| !log.entries.is_empty()) else {
         return nothing_yet(canvas, task_row);
     };
-    let is_step = |entry: &Entry| matches!(entry.what, HistoryEvent::Progress { .. });
+    let is_step = |entry: &HistoryEntry| matches!(entry.what, HistoryEvent::Progress { .. });
     let recent = || log.entries.iter().rev().take(200);
     let has_words = recent().any(|entry| matches!(entry.what, HistoryEvent::Log { .. }));
     let line = canvas.glyphs().line;
@@ -434,7 +434,7 @@ fn full_page(
     columns: usize,
     line: &str,
 ) -> usize {
-    let height = |entry: &Entry| {
+    let height = |entry: &HistoryEntry| {
         if !state.is_wrapping || matches!(entry.what, HistoryEvent::Contact { .. }) {
             return 1;
         }
@@ -573,7 +573,7 @@ fn text_tab(canvas: &mut Canvas<'_>, state: &State, task_row: &TaskRow) {
 }
 
 /// One entry in pieces, and how far its further lines are indented.
-fn entry_pieces(state: &State, entry: &Entry, line: &str) -> (Vec<(String, Role)>, usize) {
+fn entry_pieces(state: &State, entry: &HistoryEntry, line: &str) -> (Vec<(String, Role)>, usize) {
     let time = if state.has_times {
         format!("{} ", state.clock_seconds(entry.at))
     } else {
@@ -581,7 +581,7 @@ fn entry_pieces(state: &State, entry: &Entry, line: &str) -> (Vec<(String, Role)
     };
     let indent = time.len();
     let mut pieces = vec![(time, Role::Dim)];
-    let Words { kind, lead, text } = entry.message();
+    let HistoryLine { kind, lead, text } = entry.message();
     match &entry.what {
         HistoryEvent::Started { .. } | HistoryEvent::Status { .. } => {
             pieces.push((text, Role::Strong));
@@ -595,15 +595,15 @@ fn entry_pieces(state: &State, entry: &Entry, line: &str) -> (Vec<(String, Role)
         }
         HistoryEvent::Log { level, .. } => {
             let role = match level {
-                Level::Debug => Role::Dim,
-                Level::Info | Level::Notice => Role::Plain,
-                Level::Warning => Role::Cut,
+                LogLevel::Debug => Role::Dim,
+                LogLevel::Info | LogLevel::Notice => Role::Plain,
+                LogLevel::Warning => Role::Cut,
                 _ => Role::Failed,
             };
             let word = match level {
-                Level::Warning => "warn",
-                Level::Critical => "crit",
-                Level::Emergency => "emerg",
+                LogLevel::Warning => "warn",
+                LogLevel::Critical => "crit",
+                LogLevel::Emergency => "emerg",
                 _ => kind,
             };
             let of_word = if role == Role::Plain { Role::Dim } else { role };

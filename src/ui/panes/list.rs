@@ -180,7 +180,7 @@ fn server_names(state: &State, column: Column, more: &str) -> BTreeMap<String, S
         return BTreeMap::new();
     }
     let clean: Vec<&str> = clean.iter().map(AsRef::as_ref).collect();
-    let shown = text::cut_apart(&clean, room, more);
+    let shown = text::cut_distinct(&clean, room, more);
     names.map(str::to_owned).zip(shown).collect()
 }
 
@@ -339,7 +339,7 @@ fn progress(
     }
     match &task.status {
         Status::Completed => {
-            let line = task.result_words().unwrap_or("done".into());
+            let line = task.result_summary().unwrap_or("done".into());
             cell.put(0, 0, &text::clean_line(&line), Role::Plain);
         }
         Status::Failed => {
@@ -434,7 +434,7 @@ fn bar(cell: &mut Canvas<'_>, state: &State, task_row: &TaskRow, now: Stamp) -> 
             .as_ref()
             .and_then(|it| it.message.as_deref());
         let words = task
-            .remark
+            .notice
             .as_deref()
             .or(of_task)
             .unwrap_or("no progress yet");
@@ -507,7 +507,7 @@ fn guessed(cell: &mut Canvas<'_>, task: &Task, share: f64, role: Role) -> u16 {
     let wide = wide.saturating_sub(if wide >= 26 { 16 } else { 6 }).min(20);
     let bar = stripe(cell, wide, share, role);
     let x = cell.put(bar, 0, &format!("{percent:>5}"), Role::Plain);
-    if let Some(said) = task.said() {
+    if let Some(said) = task.server_message() {
         cell.put(x + 2, 0, &text::clean_line(said), Role::Dim);
     }
     bar
@@ -570,7 +570,7 @@ fn end(
         return;
     }
     if let Some(next) = labels::next_try(&task_row.view.contact)
-        && !task.status.needs_a_person()
+        && !task.status.needs_decision()
     {
         let words = match until(next, now).as_str() {
             "now" => "trying".to_owned(),
@@ -584,7 +584,7 @@ fn end(
         .as_ref()
         .and_then(|progress| progress.total)
         .filter(|_| task_row.is_running())
-        .and_then(|total| task_row.pace.left(now, total));
+        .and_then(|total| task_row.pace.time_left(now, total));
     // A question has to be answered by then; how long a server keeps what runs tells nothing of when it ends.
     let until = task
         .server_task
@@ -592,7 +592,7 @@ fn end(
         .filter(|_| task.status == Status::InputRequired)
         .and_then(ServerTask::expires_at);
     match (left, until) {
-        (Some(left), _) => put(canvas, y, column, &text::left(left), Role::Plain),
+        (Some(left), _) => put(canvas, y, column, &text::time_left(left), Role::Plain),
         (None, Some(at)) => {
             let at = state.clock_short(at, now);
             // An hour of one digit, so that it is not taken for the time at which something ended.

@@ -2,7 +2,7 @@
 
 use crate::{
     app::{Action, State, tools_shown},
-    domain::{ArgumentKind, LinkState, Obstacle, ServerName, Tool, text},
+    domain::{ArgumentKind, LinkState, ServerName, ServerObstacle, Tool, text},
 };
 
 use super::{
@@ -20,7 +20,7 @@ pub(in crate::ui) fn no_tools(state: &State, server: &ServerName, why: &str) -> 
     };
     let key = state.key(Action::SignIn);
     let help = match (&server.obstacle, &server.state) {
-        (Some(Obstacle::Variables(_)), _) => "says what to set",
+        (Some(ServerObstacle::Variables(_)), _) => "says what to set",
         (Some(_), _) => "sees to it",
         (
             None,

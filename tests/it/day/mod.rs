@@ -20,10 +20,10 @@ use std::{
 
 use crate::support::alone::ran_alone;
 use longhaul::{
-    app::{Command, Event, Input as Key, Setup, State, update},
+    app::{Command, Event, Setup, State, UserInput as Key, update},
     domain::{
-        Entry, HistoryEvent, LinkRecord, Mono, NewCall, ProtocolVersion, Row, ServerName,
-        SessionEvent, SessionRequest, Stamp, Status, TaskId, TaskKind, TaskOffer, Wall,
+        HistoryEntry, HistoryEvent, LinkRecord, Mono, NewCall, ProtocolVersion, Row, ServerName,
+        SessionEvent, SessionRequest, Stamp, Status, TaskCapability, TaskId, TaskKind, Wall,
     },
     link::{Choice, ExchangeId, Input, Link, Output},
     protocol::ExchangeEvent,
@@ -100,7 +100,7 @@ struct Held {
 }
 
 /// The step that an entry of a history tells.
-fn step(entry: &Entry) -> Option<f64> {
+fn step(entry: &HistoryEntry) -> Option<f64> {
     match entry.what {
         HistoryEvent::Progress { value, .. } => Some(value),
         _ => None,
@@ -134,7 +134,7 @@ fn record(name: &str) -> LinkRecord {
     } else {
         ProtocolVersion::V20251125
     });
-    record.tasks = Some(TaskOffer {
+    record.tasks = Some(TaskCapability {
         kind: if is_modern {
             TaskKind::Extension
         } else {
@@ -145,7 +145,7 @@ fn record(name: &str) -> LinkRecord {
     });
     record.binds_tasks = (!is_modern).then_some(false);
     record.tools_at = Some(Wall(START));
-    record.tools = longhaul::protocol::tools(&tools(is_modern).to_string()).0;
+    record.tools = longhaul::protocol::parse_tool_page(&tools(is_modern).to_string()).0;
     record
 }
 

@@ -170,7 +170,7 @@ impl Server {
             status,
             retry_after: None,
             error: None,
-            said: None,
+            server_text: None,
         };
         self.send(exchange, ExchangeEvent::Refused(Box::new(refusal)));
     }

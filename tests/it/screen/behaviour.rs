@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use longhaul::{
     app::{
-        Command, Consent, Event, Focus, Group, Grouping, Input, KeyOverride, Keymap, LeaveNote,
-        Leaving, Line, Mark, Menu, Overlay, Pane, Reread, Setup, SortKey, State, Tab, Title, View,
-        next_wake, update,
+        Command, Consent, Event, Focus, Group, Grouping, KeyOverride, Keymap, LeaveNote, Leaving,
+        Line, Mark, Menu, Overlay, Pane, Reread, Setup, SortKey, State, Tab, Title, UserInput,
+        View, next_wake, update,
     },
     domain::{
-        Chord, Connectivity, ControlKind, HistoryEvent, LeaveImpact, Level, Mono, NewCall, Notice,
-        NoticeLevel, Notify, Overall, Progress, ServerConfigs, ServerName, SessionEvent,
-        SessionRequest, SessionResponse, Status, TaskView, Tell, Wall,
+        Chord, Connectivity, ControlKind, HistoryEvent, LeaveImpact, LogLevel, Mono, NewCall,
+        Notice, NoticeLevel, NotifyConfig, NotifyLevel, OverallProgress, Progress, ServerConfigs,
+        ServerName, SessionEvent, SessionRequest, SessionResponse, Status, TaskView, Wall,
     },
 };
 
@@ -214,7 +214,7 @@ fn the_list_is_grouped_by_need_by_server_or_by_status() {
                     assert!(match title.unwrap() {
                         Title::Need(group) => task_row.home == *group,
                         Title::Server(server) => task.server == *server,
-                        Title::Status(word) => task.status.row_word() == *word,
+                        Title::Status(word) => task.status.row_label() == *word,
                     });
                     left -= 1;
                 }
@@ -672,8 +672,8 @@ fn a_call_is_checked_priced_and_started_once() {
         _ => None,
     });
     let started = call.id.clone();
-    screen.event(Event::Session(SessionEvent::Answer {
-        ask: ask.unwrap(),
+    screen.event(Event::Session(SessionEvent::Response {
+        request: ask.unwrap(),
         outcome: Ok(SessionResponse::Started(started.clone())),
     }));
     assert!(screen.state.overlays.is_empty());
@@ -699,8 +699,8 @@ fn a_typed_url_becomes_a_server_and_its_tools_are_asked() {
         panic!("{all:?}");
     };
     assert_eq!(server.name.as_str(), "127.0.0.1:9000");
-    screen.event(Event::Session(SessionEvent::Answer {
-        ask: 1,
+    screen.event(Event::Session(SessionEvent::Response {
+        request: 1,
         outcome: Ok(SessionResponse::Accepted),
     }));
     assert_eq!(
@@ -748,13 +748,13 @@ fn history_is_asked_once_for_each_time_more_is_on_disk() {
 fn a_history_read_twice_is_held_once_and_bounded() {
     let mut screen = Screen::new(WIDE, colour());
     news(&mut screen, morning().remove(3));
-    let entry = |seq: u64| longhaul::domain::Entry {
+    let entry = |seq: u64| longhaul::domain::HistoryEntry {
         seq,
         at: Wall(NOW),
         attempt: 1,
         event_id: None,
         what: HistoryEvent::Log {
-            level: Level::Info,
+            level: LogLevel::Info,
             logger: None,
             data: "x".to_owned(),
         },
@@ -862,9 +862,9 @@ fn the_screen_wakes_only_for_what_changes() {
     let moving = morning().remove(6);
     news(&mut screen, moving);
     assert!(wait(&screen).unwrap() <= 250);
-    screen.event(Event::Input(Input::FocusLost));
+    screen.event(Event::Input(UserInput::FocusLost));
     assert_eq!(wait(&screen), Some(1_000));
-    screen.event(Event::Input(Input::FocusGained));
+    screen.event(Event::Input(UserInput::FocusGained));
     screen.state.setup.look.motion = false;
     assert_eq!(wait(&screen), Some(1_000));
     screen.keys("Z");
@@ -1265,7 +1265,7 @@ fn notified(screen: &Screen) -> Vec<&str> {
 #[test]
 fn what_ends_while_nobody_looks_is_told_together() {
     let mut screen = Screen::morning(WIDE, colour());
-    screen.event(Event::Input(Input::FocusLost));
+    screen.event(Event::Input(UserInput::FocusLost));
     screen.wait(5_000);
     screen.todo.clear();
     let running: Vec<TaskView> = morning()
@@ -1300,7 +1300,7 @@ fn what_ends_while_nobody_looks_is_told_together() {
 #[test]
 fn who_looks_is_not_told_what_he_sees() {
     let mut screen = Screen::morning(WIDE, colour());
-    screen.event(Event::Input(Input::FocusGained));
+    screen.event(Event::Input(UserInput::FocusGained));
     screen.todo.clear();
     let mut view = morning().remove(3);
     view.task.status = Status::Completed;
@@ -1326,12 +1326,12 @@ fn a_terminal_that_never_speaks_of_its_focus_counts_as_left_a_minute_after_the_l
 #[test]
 fn what_is_switched_off_is_not_told() {
     let mut screen = Screen::morning(WIDE, colour());
-    screen.event(Event::Input(Input::FocusLost));
-    screen.state.setup.notify = Notify {
-        bell: Tell::NeedsYou,
-        desktop: Tell::Off,
+    screen.event(Event::Input(UserInput::FocusLost));
+    screen.state.setup.notify = NotifyConfig {
+        bell: NotifyLevel::NeedsYou,
+        desktop: NotifyLevel::Off,
         title: false,
-        ..Notify::default()
+        ..NotifyConfig::default()
     };
     screen.todo.clear();
     let mut view = morning().remove(3);
@@ -1355,7 +1355,7 @@ fn what_is_switched_off_is_not_told() {
 #[test]
 fn the_taskbar_shows_the_mean_of_what_runs_at_a_gentle_pace() {
     let mut screen = Screen::new(WIDE, colour());
-    let shown = |screen: &Screen| -> Vec<Overall> {
+    let shown = |screen: &Screen| -> Vec<OverallProgress> {
         let overall = |command: &Command| match command {
             Command::Progress(overall) => Some(*overall),
             _ => None,
@@ -1368,7 +1368,7 @@ fn the_taskbar_shows_the_mean_of_what_runs_at_a_gentle_pace() {
         .unwrap();
     view.task.progress = None;
     screen.news(view.clone());
-    assert_eq!(shown(&screen), [Overall::Busy]);
+    assert_eq!(shown(&screen), [OverallProgress::Busy]);
     let at = |value| {
         Some(Progress {
             value,
@@ -1382,10 +1382,13 @@ fn the_taskbar_shows_the_mean_of_what_runs_at_a_gentle_pace() {
     }
     assert_eq!(shown(&screen).len(), 1);
     screen.wait(1_000);
-    assert_eq!(shown(&screen), [Overall::Busy, Overall::Percent(30)]);
+    assert_eq!(
+        shown(&screen),
+        [OverallProgress::Busy, OverallProgress::Percent(30)]
+    );
     view.task.status = Status::Completed;
     screen.news(view);
-    assert_eq!(shown(&screen).last(), Some(&Overall::None));
+    assert_eq!(shown(&screen).last(), Some(&OverallProgress::None));
 }
 
 #[test]
@@ -1457,8 +1460,8 @@ fn a_refusal_is_said_aloud() {
     let Some(Command::Ask(ask, _)) = screen.todo.first().cloned() else {
         panic!();
     };
-    screen.event(Event::Session(SessionEvent::Answer {
-        ask,
+    screen.event(Event::Session(SessionEvent::Response {
+        request: ask,
         outcome: Err(longhaul::domain::RequestError::Usage(
             "Not paused: lab has no pause tool; the call keeps running".to_owned(),
         )),
@@ -1481,8 +1484,8 @@ fn the_answer_to_a_key_goes_by_itself_or_gives_way_to_the_refusal() {
         panic!();
     };
     let words = "Not paused: lab has no pause tool; the call keeps running";
-    screen.event(Event::Session(SessionEvent::Answer {
-        ask,
+    screen.event(Event::Session(SessionEvent::Response {
+        request: ask,
         outcome: Err(longhaul::domain::RequestError::Usage(words.to_owned())),
     }));
     assert_eq!(answer(&screen), words);
@@ -1497,13 +1500,13 @@ fn the_strip_of_the_demo_comes_back_after_every_remark() {
     news(&mut screen, view.clone());
     assert!(screen.draw().contains("try 2 in 4 s (r now)"));
     view.contact = Connectivity::Live { last_byte: ago(0) };
-    view.task.remark = Some("back after 2.1 s".to_owned());
+    view.task.notice = Some("back after 2.1 s".to_owned());
     news(&mut screen, view.clone());
     assert!(screen.draw().contains("render_movie: back after 2.1 s"));
     screen.wait(6_000);
     assert!(!screen.draw().contains("render_movie: back after"));
     assert!(screen.draw().contains("try: b c cuts the network"));
-    view.task.remark = Some("the server said no".to_owned());
+    view.task.notice = Some("the server said no".to_owned());
     news(&mut screen, view.clone());
     assert!(screen.draw().contains("render_movie: the server said no"));
     news(&mut screen, settled(view, Status::Failed, 0));
@@ -1547,7 +1550,7 @@ fn steps_that_come_in_a_burst_after_a_break_make_no_rate() {
 #[test]
 fn an_unknown_task_has_no_price() {
     let mut unknown = morning().remove(6);
-    unknown.task.status = Status::Unknown(longhaul::domain::Window::NoIds);
+    unknown.task.status = Status::Unknown(longhaul::domain::UnknownReason::NoIds);
     assert_eq!(LeaveImpact::of_task(&unknown.task), None);
     // An older driver may still say so.
     let mut screen = Screen::new(WIDE, colour());
@@ -1690,7 +1693,7 @@ fn the_footer_of_the_edit_dialog_says_save() {
 fn what_now_greys_what_cannot_be_done_and_says_why() {
     let mut screen = Screen::new(WIDE, colour());
     let mut unknown = morning().remove(6);
-    unknown.task.status = Status::Unknown(longhaul::domain::Window::NoIds);
+    unknown.task.status = Status::Unknown(longhaul::domain::UnknownReason::NoIds);
     unknown.task.attempts[0].cursors = longhaul::domain::Cursors::default();
     news(&mut screen, unknown.clone());
     screen.keys("enter").wait(500);
@@ -1727,8 +1730,8 @@ fn a_long_refusal_can_be_read_to_its_end_among_the_messages() {
         panic!();
     };
     let words = "Not paused: this server has no tool that pauses a run, so the work goes on; cancel it with x, or leave and come back";
-    screen.event(Event::Session(SessionEvent::Answer {
-        ask,
+    screen.event(Event::Session(SessionEvent::Response {
+        request: ask,
         outcome: Err(longhaul::domain::RequestError::Usage(words.to_owned())),
     }));
     screen.wait(60_000).keys("4");
@@ -1754,7 +1757,7 @@ fn asked_words_are_those_of_the_screen() {
     ] {
         let mut screen = Screen::morning(WIDE, colour());
         let mut view = morning().remove(5);
-        view.task.asked = Some(longhaul::domain::ControlRequest {
+        view.task.control = Some(longhaul::domain::ControlRequest {
             what,
             at: ago(8_000),
         });
@@ -1885,7 +1888,11 @@ fn suspend_and_redraw_work_under_any_layer() {
 fn events_after_the_end_do_nothing() {
     let mut state = State::new(Setup::default());
     let now = at(0);
-    let quit = update(&mut state, Event::Input(Input::Key(Chord::char('q'))), now);
+    let quit = update(
+        &mut state,
+        Event::Input(UserInput::Key(Chord::char('q'))),
+        now,
+    );
     assert!(matches!(quit.as_slice(), [.., Command::Quit(_)]));
     assert_eq!(update(&mut state, Event::Tick, now), []);
     assert_eq!(next_wake(&state, now), None);
@@ -1916,7 +1923,7 @@ fn a_repeat_that_may_do_harm_is_asked_for_and_any_other_is_not() {
         ((None, None, None), None),
         (
             (None, Some(true), None),
-            Some("calls this tool destructive"),
+            Some("marks this tool as destructive"),
         ),
         ((Some(true), Some(true), None), None),
         ((None, None, Some(true)), None),
@@ -1978,7 +1985,7 @@ fn what_only_the_schema_is_against_goes_out_unchecked_when_asked_twice() {
     assert_eq!(started(&mut screen), [], "Enter never means it");
     let drawn = screen.draw();
     assert!(
-        drawn.contains("code must fit the pattern ^[A-Z]+$"),
+        drawn.contains("code must match the pattern ^[A-Z]+$"),
         "{drawn}"
     );
     assert!(drawn.contains("code!"), "{drawn}");
@@ -2239,7 +2246,7 @@ fn where_not_all_servers_fit_those_that_want_something_come_first() {
     for name in ["one", "two", "three", "four", "five", "six", "seven"] {
         let mut view = server(name, longhaul::domain::LinkState::Live);
         if name == "seven" {
-            view.obstacle = Some(longhaul::domain::Obstacle::Approval);
+            view.obstacle = Some(longhaul::domain::ServerObstacle::Approval);
         }
         screen.event(Event::Session(SessionEvent::Server(Arc::new(view))));
     }
@@ -2382,8 +2389,8 @@ fn a_new_task_opens_on_its_present() {
         Command::Ask(ask, SessionRequest::Start(_)) => Some(*ask),
         _ => None,
     });
-    screen.event(Event::Session(SessionEvent::Answer {
-        ask: ask.unwrap(),
+    screen.event(Event::Session(SessionEvent::Response {
+        request: ask.unwrap(),
         outcome: Ok(SessionResponse::Started(id("zzzzzz"))),
     }));
     assert_eq!(screen.state.tab, Tab::Now);
@@ -2514,7 +2521,7 @@ fn the_configuration_is_looked_at_with_the_focus_and_the_servers_and_read_by_com
     let look = |anyway| Command::LookAtConfig { anyway };
     let mut screen = Screen::morning(WIDE, colour());
     screen.todo.clear();
-    screen.event(Event::Input(Input::FocusGained));
+    screen.event(Event::Input(UserInput::FocusGained));
     screen.keys("3");
     screen.keys(":").type_in("reload").keys("enter");
     let looks = |screen: &Screen| -> Vec<Command> {
@@ -2540,7 +2547,7 @@ fn the_configuration_is_looked_at_with_the_focus_and_the_servers_and_read_by_com
     screen.todo.clear();
     // Where nothing follows from it nobody looks.
     screen.state.setup.readonly = true;
-    screen.event(Event::Input(Input::FocusGained));
+    screen.event(Event::Input(UserInput::FocusGained));
     screen.keys(":").type_in("reload").keys("enter");
     assert_eq!(looks(&screen), []);
 }
@@ -2585,13 +2592,13 @@ fn an_answer_goes_once_the_task_has_changed_as_it_says() {
     screen.keys("p");
     assert_eq!(answer(&screen), "asked: pause q7m2xk");
     let mut view = morning().remove(3);
-    view.task.asked = Some(longhaul::domain::ControlRequest {
+    view.task.control = Some(longhaul::domain::ControlRequest {
         what: longhaul::domain::ControlKind::Pausing,
         at: screen.now.wall,
     });
     screen.news(view.clone());
     assert_eq!(answer(&screen), "asked: pause q7m2xk");
-    (view.task.asked, view.task.status) = (None, Status::Paused);
+    (view.task.control, view.task.status) = (None, Status::Paused);
     screen.news(view);
     assert_eq!(screen.state.remark, None);
     assert!(!screen.draw().contains("asked: pause"), "{}", screen.draw());

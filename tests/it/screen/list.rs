@@ -90,7 +90,7 @@ fn at_40_columns_progress_goes_before_state_words() {
     let mut screen = Screen::morning((40, 16), colour());
     screen.keys("esc").wait(8_000);
     let mut paused = morning().remove(5);
-    (paused.task.asked, paused.task.status) = (None, Status::Paused);
+    (paused.task.control, paused.task.status) = (None, Status::Paused);
     screen.news(paused);
     let lines = lines(&screen);
     let row = |words: &str| {

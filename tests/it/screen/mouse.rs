@@ -1,7 +1,7 @@
 //! The mouse hits what is drawn under it, at every size.
 
 use longhaul::{
-    app::{Event, Focus, Input, Overlay, Pane, Tab},
+    app::{Event, Focus, Overlay, Pane, Tab, UserInput},
     domain::{MouseAction, SessionRequest},
 };
 
@@ -10,7 +10,7 @@ use super::support::*;
 const SIZES: [(u16, u16); 4] = [(200, 50), WIDE, USUAL, SMALL];
 
 fn mouse(screen: &mut Screen, action: MouseAction, (column, row): (u16, u16)) {
-    screen.event(Event::Input(Input::Mouse(action, column, row)));
+    screen.event(Event::Input(UserInput::Mouse(action, column, row)));
 }
 
 fn lines(screen: &Screen) -> Vec<String> {

@@ -9,7 +9,7 @@ use longhaul::{
     domain::{
         Connectivity, ControlKind, ControlRequest, LeaveImpact, LinkState, LostReason, Notice,
         NoticeLevel, Phase, RequestError, ServerName, SessionEvent, SessionRequest, Status,
-        TaskView, Wall, Window,
+        TaskView, UnknownReason, Wall,
     },
 };
 
@@ -190,7 +190,7 @@ const SCENES: &[Scene] = &[
     ("dialog_what_now_unknown", |size, look| {
         let mut screen = Screen::morning(size, look);
         let mut unknown = morning().remove(3);
-        unknown.task.status = Status::Unknown(Window::BeforeFirstId);
+        unknown.task.status = Status::Unknown(UnknownReason::BeforeFirstId);
         unknown.contact = Connectivity::Idle;
         unknown.leaving = None;
         screen.keys("esc").wait(2_000);
@@ -334,8 +334,8 @@ const SCENES: &[Scene] = &[
             panic!("{:?}", screen.todo);
         };
         assert_eq!(call.origin, Some(id("q7m2xk")));
-        screen.event(Event::Session(SessionEvent::Answer {
-            ask,
+        screen.event(Event::Session(SessionEvent::Response {
+            request: ask,
             outcome: Err(RequestError::CannotSave(
                 "could not write the session: no space left on device".to_owned(),
             )),
@@ -505,9 +505,9 @@ fn every_state(size: (u16, u16), look: Look) -> Screen {
     };
     let mut views = Vec::new();
     for (name, window) in [
-        ("aaaaa2", Window::BeforeFirstId),
-        ("aaaaa3", Window::NoIds),
-        ("aaaaa4", Window::HttpStatus(502)),
+        ("aaaaa2", UnknownReason::BeforeFirstId),
+        ("aaaaa3", UnknownReason::NoIds),
+        ("aaaaa4", UnknownReason::HttpStatus(502)),
     ] {
         let mut view = named(name, "unknown one");
         view.task.status = Status::Unknown(window);
@@ -517,7 +517,7 @@ fn every_state(size: (u16, u16), look: Look) -> Screen {
     }
     let mut view = named("aaaaa5", "lost without a restart");
     view.task.status = Status::Lost(LostReason::ReplayGone {
-        said: Some("no such event in the store, it was cleaned at midnight".to_owned()),
+        server_text: Some("no such event in the store, it was cleaned at midnight".to_owned()),
     });
     views.push(settled(view.clone(), view.task.status.clone(), 3 * HOUR));
     let mut view = named("bbbbb2", "sign in first");
@@ -543,7 +543,7 @@ fn every_state(size: (u16, u16), look: Look) -> Screen {
         ("bbbbb7", ControlKind::Cancelling),
     ] {
         let mut view = named(name, "asked for something");
-        view.task.asked = Some(ControlRequest {
+        view.task.control = Some(ControlRequest {
             what,
             at: ago(3 * SECOND),
         });

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use longhaul::{
-    app::{Colour, Event, Input, Look, keymap},
+    app::{ColorDepth, Event, Look, UserInput, keymap},
     domain::{
-        Chord, Connectivity, Entry, HistoryEvent, Key, Level, LinkState, LostReason, Notice,
-        NoticeLevel, SessionEvent, SessionResponse, Status, TaskId, Wall, Window,
+        Chord, Connectivity, HistoryEntry, HistoryEvent, Key, LinkState, LogLevel, LostReason,
+        Notice, NoticeLevel, SessionEvent, SessionResponse, Status, TaskId, UnknownReason, Wall,
     },
 };
 use proptest::prelude::*;
@@ -84,7 +84,7 @@ fn view(number: u64, status: u8, contact: u8, text: &str) -> longhaul::domain::T
     let mut view = morning().remove(usize::try_from(number).unwrap() % 9);
     view.task.id = name_of(number);
     text.clone_into(&mut view.task.tool);
-    view.task.remark = Some(text.to_owned());
+    view.task.notice = Some(text.to_owned());
     view.task.arguments = serde_json::json!({ text: text, "n": number }).to_string();
     view.task.forgotten_at = (status == 17).then_some(Wall(NOW));
     view.is_unsaved = status == 18;
@@ -95,7 +95,7 @@ fn view(number: u64, status: u8, contact: u8, text: &str) -> longhaul::domain::T
         3 => Status::Failed,
         4 => Status::Cancelled,
         5 => Status::Lost(LostReason::GivenUp),
-        6 => Status::Unknown(Window::NoIds),
+        6 => Status::Unknown(UnknownReason::NoIds),
         _ => Status::Running,
     };
     view.task.settled_at = view.task.status.is_settled().then_some(Wall(NOW));
@@ -125,11 +125,11 @@ fn view(number: u64, status: u8, contact: u8, text: &str) -> longhaul::domain::T
 
 fn take(screen: &mut Screen, step: &Step) {
     let event = match step {
-        Step::Key(chord) => Event::Input(Input::Key(*chord)),
-        Step::Paste(text) => Event::Input(Input::Paste(text.clone())),
+        Step::Key(chord) => Event::Input(UserInput::Key(*chord)),
+        Step::Paste(text) => Event::Input(UserInput::Paste(text.clone())),
         Step::Resize(columns, rows) => {
             screen.size = (*columns, *rows);
-            Event::Input(Input::Resize(*columns, *rows))
+            Event::Input(UserInput::Resize(*columns, *rows))
         }
         Step::Task {
             number,
@@ -169,8 +169,8 @@ fn take(screen: &mut Screen, step: &Step) {
                 }
                 _ => None,
             });
-            Event::Session(SessionEvent::Answer {
-                ask: ask.unwrap_or(0),
+            Event::Session(SessionEvent::Response {
+                request: ask.unwrap_or(0),
                 outcome: Ok(SessionResponse::Tools(tools())),
             })
         }
@@ -182,7 +182,7 @@ fn take(screen: &mut Screen, step: &Step) {
         Step::History(number, text) => Event::History {
             task: name_of(*number),
             entries: (1..60)
-                .map(|seq| Entry {
+                .map(|seq| HistoryEntry {
                     seq,
                     at: Wall(NOW),
                     attempt: 1,
@@ -198,7 +198,7 @@ fn take(screen: &mut Screen, step: &Step) {
                             message: Some(text.as_str().into()),
                         },
                         _ => HistoryEvent::Log {
-                            level: Level::Error,
+                            level: LogLevel::Error,
                             logger: None,
                             data: text.clone(),
                         },
@@ -217,7 +217,7 @@ fn take(screen: &mut Screen, step: &Step) {
             let task = name_of(*number);
             let mut entries = recorded(text, task.as_str());
             for entry in &mut entries {
-                if let longhaul::domain::Passed::Event { data, .. } = &mut entry.what {
+                if let longhaul::domain::TrafficKind::Event { data, .. } = &mut entry.what {
                     data.clone_from(text);
                 }
             }
@@ -252,7 +252,7 @@ proptest! {
         rows in 0_u16..=120,
         is_ascii: bool,
     ) {
-        let look = Look { colour: Colour::Mono, ascii: is_ascii, ..Look::default() };
+        let look = Look { colour: ColorDepth::Mono, ascii: is_ascii, ..Look::default() };
         let mut screen = Screen::new((columns, rows), look);
         screen.state.setup.is_demo = is_ascii;
         for step in &steps {
@@ -345,7 +345,7 @@ fn at_every_size(screen: &mut Screen) {
     for columns in (0..=300).step_by(13).chain(0..12) {
         for rows in (0..=90).step_by(7).chain(0..12) {
             screen.size = (columns, rows);
-            screen.event(Event::Input(Input::Resize(columns, rows)));
+            screen.event(Event::Input(UserInput::Resize(columns, rows)));
             screen.draw_text();
         }
     }

@@ -173,7 +173,10 @@ fn declining_and_dismissing_are_buttons_of_their_own() {
 
 fn outcome(screen: &mut Screen, outcome: Result<SessionResponse, RequestError>) {
     let (ask, _, _) = answers(screen).pop().unwrap();
-    screen.event(Event::Session(SessionEvent::Answer { ask, outcome }));
+    screen.event(Event::Session(SessionEvent::Response {
+        request: ask,
+        outcome,
+    }));
 }
 
 #[test]
@@ -290,7 +293,10 @@ fn tasks_are_taken_over_from_the_server_under_the_cursor_or_by_name() {
     let (ask, server) = adopts(&screen);
     assert_eq!(server, "lab");
     let outcome = Ok(SessionResponse::Adopted(vec![id("aaaaaa"), id("aaaaab")]));
-    screen.event(Event::Session(SessionEvent::Answer { ask, outcome }));
+    screen.event(Event::Session(SessionEvent::Response {
+        request: ask,
+        outcome,
+    }));
     assert!(has_toast(&screen, "2 tasks of lab imported"));
     screen.todo.clear();
     screen.keys(":").type_in("adopt ci").keys("enter");

@@ -281,7 +281,7 @@ fn what_is_no_picture_is_not_opened_whatever_it_says_of_itself() {
     let mut screen = with_parts("j j j s");
     screen.read().keys("o");
     assert!(
-        answer(&screen).contains("its bytes are not those of image/png"),
+        answer(&screen).contains("its data is not image/png"),
         "{}",
         answer(&screen)
     );

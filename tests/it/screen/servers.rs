@@ -5,26 +5,26 @@ use std::sync::Arc;
 use longhaul::{
     app::{Command, Consent, Event, Findings, Menu, Overlay, Pane, Tab},
     domain::{
-        Connectivity, LinkState, Obstacle, Phase, ServerName, ServerView, SessionEvent,
+        Connectivity, LinkState, Phase, ServerName, ServerObstacle, ServerView, SessionEvent,
         SessionRequest,
     },
 };
 
 use super::support::*;
 
-fn lab(obstacle: Option<Obstacle>, state: LinkState) -> ServerView {
+fn lab(obstacle: Option<ServerObstacle>, state: LinkState) -> ServerView {
     ServerView {
         obstacle,
         ..server("lab", state)
     }
 }
 
-fn consent() -> Obstacle {
-    Obstacle::Consent(vec!["LAB_TOKEN".to_owned()])
+fn consent() -> ServerObstacle {
+    ServerObstacle::Consent(vec!["LAB_TOKEN".to_owned()])
 }
 
-fn variable() -> Obstacle {
-    Obstacle::Variables(vec!["LAB_TOKEN".to_owned()])
+fn variable() -> ServerObstacle {
+    ServerObstacle::Variables(vec!["LAB_TOKEN".to_owned()])
 }
 
 fn knows(screen: &mut Screen, view: ServerView) {
@@ -40,7 +40,7 @@ fn a_server_says_what_it_needs_before_anybody_asks_it_something() {
             "or longhaul servers consent lab",
         ),
         (
-            Obstacle::Approval,
+            ServerObstacle::Approval,
             "lab needs approval",
             "or longhaul servers approve lab",
         ),
@@ -156,7 +156,7 @@ fn what_a_server_wants_is_told_whole_and_is_no_success() {
 fn a_long_word_of_a_server_leaves_the_column_beside_it_alone() {
     let mut screen = Screen::new(USUAL, colour());
     knows(&mut screen, server("ci", LinkState::Live));
-    let long = Obstacle::Variables(vec!["workspaceFolderOfTheEditor".to_owned()]);
+    let long = ServerObstacle::Variables(vec!["workspaceFolderOfTheEditor".to_owned()]);
     knows(&mut screen, lab(Some(long), LinkState::Idle));
     screen.keys("n");
     let drawn = screen.draw();

@@ -4,13 +4,14 @@
 use std::{fmt::Write as _, sync::Arc, time::Duration};
 
 use longhaul::{
-    app::{Colour, Command, Event, Input, Look, Setup, State, update},
+    app::{ColorDepth, Command, Event, Look, Setup, State, UserInput, update},
     domain::{
-        Attempt, Chord, Connectivity, ControlKind, ControlRequest, Cursors, Entry, HistoryEvent,
-        LeaveImpact, Level, LinkState, LostReason, Mono, NewCall, Passed, Phase, Progress,
-        Question, QuestionWay, RequestError, Resumability, ServerName, ServerTask, ServerView,
-        SessionEvent, SessionRequest, SessionResponse, Stamp, Status, Task, TaskError,
-        TaskErrorKind, TaskId, TaskKind, TaskState, TaskView, Tool, Wall, Way, WireEntry,
+        Attempt, Chord, Connectivity, ControlKind, ControlRequest, Cursors, Direction,
+        HistoryEntry, HistoryEvent, LeaveImpact, LinkState, LogLevel, LostReason, Mono, NewCall,
+        Phase, Progress, Question, QuestionSource, RequestError, Resumability, ServerName,
+        ServerTask, ServerView, SessionEvent, SessionRequest, SessionResponse, Stamp, Status, Task,
+        TaskError, TaskErrorKind, TaskId, TaskKind, TaskState, TaskView, Tool, TrafficEntry,
+        TrafficKind, Wall,
     },
     ui,
 };
@@ -111,34 +112,38 @@ pub(crate) fn progress(value: f64, total: Option<f64>, message: Option<&str>) ->
 }
 
 /// What was recorded of a call, with a hostile line.
-pub(crate) fn recorded(server: &str, task: &str) -> Vec<WireEntry> {
+pub(crate) fn recorded(server: &str, task: &str) -> Vec<TrafficEntry> {
     let passed = [
-        Passed::Request {
+        TrafficKind::Request {
             method: "POST".to_owned(),
             path: "/mcp".to_owned(),
             headers: Vec::new(),
             data: r#"{"jsonrpc":"2.0","id":"k3f9-1","method":"tools/call"}"#.to_owned(),
             left_out: 0,
         },
-        Passed::Answer {
+        TrafficKind::Answer {
             status: 200,
             headers: vec![("content-type".to_owned(), "text/event-stream".to_owned())],
         },
-        Passed::Event {
+        TrafficKind::Event {
             event: None,
             id: Some("s1_30".to_owned()),
             retry: None,
             data: "{\"method\":\"notifications/progress\"}\u{1b}[2J\u{202e}".to_owned(),
             left_out: 2_500,
         },
-        Passed::Lost { count: 3 },
-        Passed::End {
+        TrafficKind::Lost { count: 3 },
+        TrafficKind::End {
             why: "connection reset by peer".to_owned(),
         },
     ];
-    let entry = |(place, what): (i64, Passed)| WireEntry {
+    let entry = |(place, what): (i64, TrafficKind)| TrafficEntry {
         at: ago(7 * SECOND - 120 * place),
-        dir: if place == 0 { Way::Sent } else { Way::Came },
+        dir: if place == 0 {
+            Direction::Sent
+        } else {
+            Direction::Received
+        },
         exchange: 12,
         server: ServerName::new(server),
         task: Some(id(task)),
@@ -152,7 +157,7 @@ pub(crate) fn question(key: &str, request: &str, age: i64) -> Question {
     Question {
         earlier: Vec::new(),
         key: key.to_owned(),
-        way: QuestionWay::TaskInput,
+        source: QuestionSource::TaskInput,
         request: request.to_owned(),
         asked_at: ago(age),
         answer: None,
@@ -227,7 +232,7 @@ pub(crate) fn morning() -> Vec<TaskView> {
         lost,
         Status::Lost(LostReason::SessionGone {
             after_restart: true,
-            said: None,
+            server_text: None,
         }),
         9 * HOUR,
     );
@@ -267,7 +272,7 @@ pub(crate) fn morning() -> Vec<TaskView> {
     );
     pausing.task.progress = progress(2100.0, Some(4600.0), None);
     pausing.task.resumability.checkpoint = true;
-    pausing.task.asked = Some(ControlRequest {
+    pausing.task.control = Some(ControlRequest {
         what: ControlKind::Pausing,
         at: ago(8 * SECOND),
     });
@@ -375,8 +380,8 @@ pub(crate) fn tools() -> Vec<Tool> {
     ]
 }
 
-pub(crate) fn history() -> Vec<Entry> {
-    let entry = |seq: u64, ago_s: i64, what: HistoryEvent| Entry {
+pub(crate) fn history() -> Vec<HistoryEntry> {
+    let entry = |seq: u64, ago_s: i64, what: HistoryEvent| HistoryEntry {
         seq,
         at: ago(ago_s * SECOND),
         attempt: 1,
@@ -384,7 +389,7 @@ pub(crate) fn history() -> Vec<Entry> {
         what,
     };
     let log = |data: &str| HistoryEvent::Log {
-        level: Level::Info,
+        level: LogLevel::Info,
         logger: None,
         data: data.to_owned(),
     };
@@ -430,7 +435,7 @@ pub(crate) fn history() -> Vec<Entry> {
             12,
             1,
             HistoryEvent::Log {
-                level: Level::Warning,
+                level: LogLevel::Warning,
                 logger: Some("disk".to_owned()),
                 data: "nearly full: a long line that goes on and on until it has to be cut or wrapped somewhere, which is what w is for".to_owned(),
             },
@@ -439,7 +444,7 @@ pub(crate) fn history() -> Vec<Entry> {
             13,
             1,
             HistoryEvent::Log {
-                level: Level::Debug,
+                level: LogLevel::Debug,
                 logger: None,
                 data: "\u{1b}[31mhostile\u{7} bytes".to_owned(),
             },
@@ -468,7 +473,7 @@ impl Screen {
             size,
             todo: Vec::new(),
         };
-        screen.event(Event::Input(Input::Resize(size.0, size.1)));
+        screen.event(Event::Input(UserInput::Resize(size.0, size.1)));
         screen
     }
 
@@ -523,13 +528,13 @@ impl Screen {
     pub(crate) fn keys(&mut self, keys: &str) -> &mut Self {
         for key in keys.split_whitespace() {
             let chord: Chord = key.parse().unwrap();
-            self.event(Event::Input(Input::Key(chord)));
+            self.event(Event::Input(UserInput::Key(chord)));
         }
         self
     }
 
     pub(crate) fn type_in(&mut self, words: &str) -> &mut Self {
-        self.event(Event::Input(Input::Paste(words.to_owned())));
+        self.event(Event::Input(UserInput::Paste(words.to_owned())));
         self
     }
 
@@ -567,9 +572,9 @@ impl Screen {
             panic!("{:?}", self.todo);
         };
         let words = "process 4711 goes on driving, because this would end with it: pd6xw8 (it has no way back)";
-        self.event(Event::Session(SessionEvent::Answer {
-            ask: *ask,
-            outcome: Err(RequestError::Costs(words.to_owned())),
+        self.event(Event::Session(SessionEvent::Response {
+            request: *ask,
+            outcome: Err(RequestError::WouldLoseWork(words.to_owned())),
         }));
         self
     }
@@ -618,8 +623,8 @@ impl Screen {
             Command::Ask(ask, SessionRequest::Tools(_)) => Some(*ask),
             _ => None,
         });
-        self.event(Event::Session(SessionEvent::Answer {
-            ask: ask.unwrap(),
+        self.event(Event::Session(SessionEvent::Response {
+            request: ask.unwrap(),
             outcome,
         }));
         self
@@ -715,14 +720,14 @@ pub(crate) fn colour() -> Look {
 
 pub(crate) fn mono() -> Look {
     Look {
-        colour: Colour::Mono,
+        colour: ColorDepth::Mono,
         ..Look::default()
     }
 }
 
 pub(crate) fn ascii() -> Look {
     Look {
-        colour: Colour::Mono,
+        colour: ColorDepth::Mono,
         ascii: true,
         motion: false,
         ..Look::default()

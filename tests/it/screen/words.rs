@@ -168,7 +168,7 @@ fn a_group_is_called_as_its_rows_are() {
         "{drawn}"
     );
     for (status, word) in [(Status::Completed, "done"), (Status::InputRequired, "asks")] {
-        assert_eq!(status.row_word(), word);
+        assert_eq!(status.row_label(), word);
     }
 }
 

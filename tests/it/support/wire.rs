@@ -14,8 +14,8 @@ use futures_util::{
 };
 use longhaul::{
     domain::{
-        Entry, HistoryEvent, Limits, LinkRecord, Mono, NewCall, OnInput, ProtocolVersion, Row,
-        ServerName, SessionRequest, Stamp, Task, TaskId, Wall,
+        HistoryEntry, HistoryEvent, Limits, LinkRecord, Mono, NewCall, OnInput, ProtocolVersion,
+        Row, ServerName, SessionRequest, Stamp, Task, TaskId, Wall,
     },
     link::{Choice, ExchangeId, Input, Link, Output},
     protocol::{ExchangeEvent, Method},
@@ -30,7 +30,7 @@ const START: i64 = 1_700_000_000_000;
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) task: Task,
-    pub(crate) history: Vec<Entry>,
+    pub(crate) history: Vec<HistoryEntry>,
     pub(crate) result: Option<String>,
     /// How many GETs with an event id went out.
     pub(crate) gets: usize,
@@ -88,7 +88,7 @@ pub(crate) async fn run(record: LinkRecord, tool: &str, arguments: &str, speed: 
         limits: Limits::default(),
         on_input: OnInput::Ask,
         protocol: None,
-        goes_on: None,
+        checkpoint: None,
     };
     wire.feed(Input::Ask {
         ask: 1,
@@ -116,7 +116,7 @@ struct Wire {
     exchanges: SelectAll<BoxStream<'static, (ExchangeId, ExchangeEvent)>>,
     open: std::collections::BTreeMap<ExchangeId, AbortHandle>,
     task: Option<Task>,
-    history: Vec<Entry>,
+    history: Vec<HistoryEntry>,
     result: Option<String>,
     gets: usize,
     posts: Vec<String>,

@@ -1,6 +1,6 @@
 //! What a server can make us keep, send and show: each bound is met by more than it allows.
 
-use longhaul::domain::{Answer, OnInput, Row, SessionResponse, TaskKind, TaskOffer};
+use longhaul::domain::{Answer, OnInput, Row, SessionResponse, TaskCapability, TaskKind};
 
 use super::*;
 use crate::simulation::crowd;
@@ -8,7 +8,7 @@ use crate::simulation::crowd;
 /// A server of the stateful era whose tasks can be listed.
 fn lister() -> Bench {
     let mut record = Bench::known().link.record().clone();
-    record.tasks = Some(TaskOffer {
+    record.tasks = Some(TaskCapability {
         kind: TaskKind::Core,
         can_list: true,
         can_cancel: true,
@@ -158,7 +158,7 @@ fn a_question_that_is_a_book_is_declined_and_counted() {
     bench.secs(1);
     assert_eq!(replies(&bench), 1);
     assert_eq!(bench.saved().questions.len(), 0);
-    let remark = bench.saved().remark.unwrap();
+    let remark = bench.saved().notice.unwrap();
     assert!(remark.contains("1 question"), "{remark}");
 }
 
@@ -238,7 +238,7 @@ fn while_the_disk_stands_still_a_flood_is_counted_instead_of_kept() {
         .sum();
     // Of 96 MB a third.
     assert!((1_500..2_500).contains(&kept), "{kept} lines");
-    let remark = bench.saved().remark.unwrap();
+    let remark = bench.saved().notice.unwrap();
     assert!(
         remark.contains("came faster than could be saved"),
         "{remark}"
@@ -476,7 +476,7 @@ fn answers_that_find_no_room_wait_and_the_row_says_so() {
         })
         .collect();
     assert_eq!(keys.len(), 32, "no more than that");
-    let remark = bench.view().task.remark.clone().unwrap();
+    let remark = bench.view().task.notice.clone().unwrap();
     assert!(
         remark.contains("oldest first") || remark.contains("left out"),
         "{remark}"

@@ -100,7 +100,7 @@ fn refusal(status: u16, retry_after: Option<u64>, said: Option<&str>) -> HttpErr
         status,
         retry_after: retry_after.map(Duration::from_secs),
         error,
-        said: said.map(str::to_owned),
+        server_text: said.map(str::to_owned),
     }
 }
 
@@ -412,7 +412,7 @@ fn steps(bench: &Bench) -> Vec<f64> {
         Row::History { entries, .. } => Some(entries.iter()),
         _ => None,
     });
-    let value = |entry: longhaul::domain::Entry| match entry.what {
+    let value = |entry: longhaul::domain::HistoryEntry| match entry.what {
         HistoryEvent::Progress { value, .. } => Some(value),
         _ => None,
     };
@@ -538,7 +538,7 @@ fn check_locked(bench: &mut Bench, words: &str) {
 fn who_is_not_let_in_asks_nothing_until_a_person_has_signed_in_and_then_has_everything() {
     for refusal in refusals(&LOCKED) {
         for on in [On::Get, On::Both] {
-            let words = format!("{} on {on:?} {:?}", refusal.status, refusal.said);
+            let words = format!("{} on {on:?} {:?}", refusal.status, refusal.server_text);
             let refusal = refusal.clone();
             let (mut bench, mut lab) = through(Fault::Status { on, refusal }, 120_000);
             check_locked(&mut bench, &words);
@@ -554,7 +554,7 @@ fn who_is_not_let_in_asks_nothing_until_a_person_has_signed_in_and_then_has_ever
 #[test]
 fn a_call_that_is_not_let_in_waits_and_goes_out_once() {
     for refusal in refusals(&LOCKED) {
-        let words = format!("{} {:?}", refusal.status, refusal.said);
+        let words = format!("{} {:?}", refusal.status, refusal.server_text);
         let on = On::Post;
         let (mut bench, mut lab) = run(Fault::Status { on, refusal }, 0, 120_000);
         assert_eq!(lab.calls, 0, "{words}");
@@ -578,7 +578,7 @@ fn whatever_a_call_is_answered_with_it_is_not_repeated_and_ends_in_words() {
         let task = &bench.view().task;
         match (&task.status, status) {
             // Whether it ran nobody can know: not all that stands before a server says so only when it did not.
-            (Status::Unknown(Window::HttpStatus(said)), 408 | 425 | 500 | 502 | 504) => {
+            (Status::Unknown(UnknownReason::HttpStatus(said)), 408 | 425 | 500 | 502 | 504) => {
                 assert_eq!((*said, tries), (status, 1), "{words}");
             }
             // Its session is gone, so it did not run: it goes out again in the next one.

@@ -1,6 +1,6 @@
 //! Rules of the eras, of server tasks and of questions.
 
-use longhaul::domain::{Answer, OnInput, TaskKind, TaskOffer};
+use longhaul::domain::{Answer, OnInput, TaskCapability, TaskKind};
 
 use super::*;
 use crate::simulation::crowd;
@@ -31,7 +31,7 @@ fn error(status: u16, code: i64, data: Option<Value>) -> ExchangeEvent {
             message: "no".to_owned(),
             data,
         }),
-        said: None,
+        server_text: None,
     }))
 }
 
@@ -220,8 +220,9 @@ fn looks_that_fail_are_no_cut_while_the_server_tells_of_the_task() {
             }
             bench.secs(1);
         }
-        let is_cut =
-            |entry: &longhaul::domain::Entry| matches!(entry.what, HistoryEvent::Contact { .. });
+        let is_cut = |entry: &longhaul::domain::HistoryEntry| {
+            matches!(entry.what, HistoryEvent::Contact { .. })
+        };
         let lines = bench.rows.iter().map(|row| match row {
             Row::History { entries, .. } => entries.iter().filter(is_cut).count(),
             _ => 0,
@@ -267,10 +268,10 @@ fn the_cancel_of_a_task_is_watched_for_thirty_seconds() {
     bench.ask(SessionRequest::Cancel(id()));
     bench.answer("tasks/cancel", &json!({"resultType": "complete"}));
     looks(&mut bench, 28, Some(1000));
-    assert!(bench.view().task.asked.is_some());
+    assert!(bench.view().task.control.is_some());
     looks(&mut bench, 4, Some(1000));
-    assert!(bench.view().task.asked.is_none());
-    let remark = bench.view().task.remark.clone().unwrap_or_default();
+    assert!(bench.view().task.control.is_none());
+    let remark = bench.view().task.notice.clone().unwrap_or_default();
     assert!(remark.contains("did not react"), "{remark}");
     assert_eq!(bench.status(), &Status::Running);
 }
@@ -606,7 +607,7 @@ fn the_state_of_a_round_goes_back_byte_for_byte_with_the_answer() {
 fn the_other_way_of_calling_is_tried_once() {
     let mut bench = Bench::known();
     let mut record = bench.link.record().clone();
-    record.tasks = Some(TaskOffer {
+    record.tasks = Some(TaskCapability {
         kind: TaskKind::Core,
         can_list: false,
         can_cancel: true,

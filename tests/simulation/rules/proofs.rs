@@ -156,7 +156,7 @@ fn refused_for_a_while(bench: &mut Bench, method: &str, wait: u64) -> Vec<u64> {
                     status: 503,
                     retry_after: None,
                     error: None,
-                    said: None,
+                    server_text: None,
                 };
                 refusal.retry_after = Some(Duration::from_secs(wait));
                 bench.bring(exchange, ExchangeEvent::Refused(Box::new(refusal)));
@@ -224,7 +224,7 @@ fn a_gateway_that_names_a_time_in_an_outage_holds_every_stream_off() {
         status: 502,
         retry_after: Some(Duration::from_secs(200)),
         error: None,
-        said: None,
+        server_text: None,
     };
     bench.bring(prober, ExchangeEvent::Refused(Box::new(refusal)));
     bench.secs(190);

@@ -1,6 +1,6 @@
 //! The seam of a resumed stream: what falls between the replay and what is live is read a second time, and no more.
 
-use longhaul::domain::Entry;
+use longhaul::domain::HistoryEntry;
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn log_line(words: &str) -> Value {
     json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": words}})
 }
 
-fn history(bench: &Bench) -> Vec<Entry> {
+fn history(bench: &Bench) -> Vec<HistoryEntry> {
     bench
         .rows
         .iter()
@@ -55,7 +55,7 @@ fn being_back_counts_from_the_cut_on_also_while_nobody_watched() {
     next.bring(get, opened());
     next.step(get, "b", &token, 2);
     next.secs(1);
-    let is_unwatched = |entry: &&Entry| matches!(&entry.what, HistoryEvent::Contact { state, .. } if state == "unwatched");
+    let is_unwatched = |entry: &&HistoryEntry| matches!(&entry.what, HistoryEvent::Contact { state, .. } if state == "unwatched");
     let entries = history(&next);
     let unwatched = entries.iter().find(is_unwatched).unwrap();
     assert_eq!(unwatched.at, bench.saved().updated_at, "when it began");

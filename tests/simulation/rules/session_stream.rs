@@ -357,7 +357,7 @@ fn a_question_beside_two_calls_is_on_both_and_answered_once() {
         assert_eq!(task.status, Status::InputRequired);
         assert_eq!(task.questions[0].shared_with, std::slice::from_ref(with));
         let words = task.questions[0].asked_for(of).unwrap();
-        assert_eq!(words, format!("asked by the server, for {of} or {with}"));
+        assert_eq!(words, format!("asked by the server for {of} or {with}"));
     }
     // A replay asks nobody again, whoever runs by then.
     bench.start_as(TaskId::from_bits(9), "steps", Limits::default());

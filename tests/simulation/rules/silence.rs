@@ -138,7 +138,7 @@ fn a_look_at_the_list_that_fails_says_nothing_and_the_next_waits_as_long_as_it_i
                     status,
                     retry_after,
                     error: None,
-                    said: None,
+                    server_text: None,
                 };
                 bench.bring(exchange, ExchangeEvent::Refused(Box::new(refusal)));
             }

@@ -1,44 +1,44 @@
-//! What a form asks for where an argument is more than one value: the members of an object, the items of a list, one of
-//! several alternatives. What fits none of these is typed as JSON.
+//! Form fields for nested arguments: members of an object, items of a list, or alternatives. Anything else is typed as
+//! JSON.
 
 use serde_json::{Map, Value};
 
 use super::{ArgumentKind, ArgumentSpec, Tool};
 
-/// One thing that a form asks for; every text in it is the server's and not yet sanitised.
+/// One field of a form, possibly with nested fields; no text is sanitized.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Shape {
-    /// Its name, its words and, where it is a single value, its kind.
+pub struct FieldSpec {
+    /// Its name, labels and type.
     pub spec: ArgumentSpec,
-    /// What it is made of.
-    pub within: Within,
+    /// Its nested fields, if any.
+    pub contents: FieldContents,
 }
 
-/// What a thing in a form is made of.
+/// The nested fields of a [`FieldSpec`].
 #[derive(Clone, Debug, PartialEq)]
-pub enum Within {
-    /// A single value.
-    Nothing,
+pub enum FieldContents {
+    /// None: a single value.
+    Single,
     /// An object with these members.
-    Members(Vec<Shape>),
-    /// A list of such items; an item has no name.
-    Items(Box<Shape>),
-    /// One of these, by what they are called.
-    Variants(Vec<(String, Shape)>),
+    Members(Vec<FieldSpec>),
+    /// A list; each item is such a field, without a name.
+    Items(Box<FieldSpec>),
+    /// One of these alternatives, with their labels.
+    Variants(Vec<(String, FieldSpec)>),
 }
 
-/// Deeper than this is typed as JSON.
+/// Fields nested deeper than this are typed as JSON.
 const DEPTH: usize = 5;
-/// Fields of one form at most; what is more is typed as JSON. A schema that refers to itself ends here too.
+/// Maximum fields of one form; the rest is typed as JSON. Also ends a schema that refers to itself.
 const FIELDS: usize = 200;
-/// Alternatives that one can choose between.
+/// Maximum number of alternatives to choose from.
 const VARIANTS: usize = 12;
-/// References that lead to references.
+/// Maximum length of a chain of references.
 const HOPS: usize = 8;
 
 impl Tool {
-    /// What a form asks for, in the order of the schema.
-    pub fn shapes(&self) -> Vec<Shape> {
+    /// The fields of a call form, in the order of the schema.
+    pub fn form_fields(&self) -> Vec<FieldSpec> {
         let root: Value = serde_json::from_str(&self.input_schema).unwrap_or_default();
         let mut reader = Reader {
             root: &root,
@@ -54,7 +54,7 @@ struct Reader<'s> {
 }
 
 impl Reader<'_> {
-    fn members(&mut self, schema: &Value, depth: usize) -> Vec<Shape> {
+    fn members(&mut self, schema: &Value, depth: usize) -> Vec<FieldSpec> {
         let list = |key: &str| schema.get(key).and_then(Value::as_array);
         let required: Vec<&str> = list("required")
             .map(|names| names.iter().filter_map(Value::as_str).collect())
@@ -65,57 +65,57 @@ impl Reader<'_> {
             .into_iter()
             .flatten()
             .map(|(name, property)| {
-                self.shape(name, property, required.contains(&name.as_str()), depth)
+                self.field(name, property, required.contains(&name.as_str()), depth)
             })
             .collect()
     }
 
-    fn shape(&mut self, name: &str, schema: &Value, is_required: bool, depth: usize) -> Shape {
-        // Following references costs as much as what they lead to.
+    fn field(&mut self, name: &str, schema: &Value, is_required: bool, depth: usize) -> FieldSpec {
+        // Resolving a reference clones its target, so this stops with the budget.
         let schema = if self.left > 0 {
-            self.plain(schema)
+            self.resolve(schema)
         } else {
             schema.clone()
         };
-        let spec = ArgumentSpec::of(name, &schema, is_required);
+        let spec = ArgumentSpec::from_property(name, &schema, is_required);
         self.left = self.left.saturating_sub(1);
-        let within = if spec.kind == ArgumentKind::Json && depth > 0 && self.left > 0 {
-            self.within(&spec, &schema, depth - 1)
+        let contents = if spec.kind == ArgumentKind::Json && depth > 0 && self.left > 0 {
+            self.contents(&spec, &schema, depth - 1)
         } else {
-            Within::Nothing
+            FieldContents::Single
         };
-        Shape { spec, within }
+        FieldSpec { spec, contents }
     }
 
-    fn within(&mut self, spec: &ArgumentSpec, schema: &Value, depth: usize) -> Within {
+    fn contents(&mut self, spec: &ArgumentSpec, schema: &Value, depth: usize) -> FieldContents {
         let list = |key: &str| schema.get(key).and_then(Value::as_array);
         let variants = list("oneOf").or_else(|| list("anyOf"));
         let properties = schema.get("properties").and_then(Value::as_object);
         match (variants, properties, schema.get("items")) {
             (Some(variants), None, None) if (2..=VARIANTS).contains(&variants.len()) => {
-                let shapes = variants.iter().enumerate().map(|(place, variant)| {
-                    let title = self.plain(variant);
+                let fields = variants.iter().enumerate().map(|(index, variant)| {
+                    let title = self.resolve(variant);
                     let title = title.get("title").and_then(Value::as_str);
-                    let number = || format!("{} of {}", place + 1, variants.len());
+                    let number = || format!("{} of {}", index + 1, variants.len());
                     let label = title.map_or_else(number, str::to_owned);
-                    (label, self.shape(&spec.name, variant, true, depth))
+                    (label, self.field(&spec.name, variant, true, depth))
                 });
-                Within::Variants(shapes.collect())
+                FieldContents::Variants(fields.collect())
             }
             (None, Some(properties), None)
                 if !properties.is_empty() && properties.len() <= self.left =>
             {
-                Within::Members(self.members(schema, depth))
+                FieldContents::Members(self.members(schema, depth))
             }
             (None, None, Some(items @ Value::Object(_))) => {
-                Within::Items(Box::new(self.shape("", items, true, depth)))
+                FieldContents::Items(Box::new(self.field("", items, true, depth)))
             }
-            _ => Within::Nothing,
+            _ => FieldContents::Single,
         }
     }
 
-    /// The schema that a reference, or the only alternative beside null, stands for, with what is said beside it.
-    fn plain(&self, schema: &Value) -> Value {
+    /// Replaces a reference, or an only alternative besides null, by its target, merged with the keywords next to it.
+    fn resolve(&self, schema: &Value) -> Value {
         let mut schema = schema.clone();
         for _ in 0..HOPS {
             let Some(members) = schema.as_object() else {
@@ -144,8 +144,8 @@ impl Reader<'_> {
                 break;
             };
             let mut merged: Map<String, Value> = target.clone();
-            let beside = members.iter().filter(|(name, _)| *name != key);
-            merged.extend(beside.map(|(name, value)| (name.clone(), value.clone())));
+            let siblings = members.iter().filter(|(name, _)| *name != key);
+            merged.extend(siblings.map(|(name, value)| (name.clone(), value.clone())));
             schema = Value::Object(merged);
         }
         schema
@@ -158,14 +158,14 @@ mod tests {
 
     use super::*;
 
-    fn shapes(schema: &Value) -> Vec<Shape> {
+    fn fields(schema: &Value) -> Vec<FieldSpec> {
         let tool = Tool::taking(schema);
-        tool.shapes()
+        tool.form_fields()
     }
 
     #[test]
-    fn objects_lists_and_alternatives_are_found_behind_references_too() {
-        let shapes = shapes(&json!({
+    fn finds_nested_fields_behind_references() {
+        let fields = fields(&json!({
         "$defs": {"Mode": {"enum": ["a", "b"]}, "To": {"type": "object", "properties": {"street": {"type": "string"}}}},
         "properties": {
             "mode": {"$ref": "#/$defs/Mode", "default": "b"},
@@ -175,51 +175,51 @@ mod tests {
             "free": {"type": "object"},
         }}));
         assert_eq!(
-            shapes[0].spec.kind,
+            fields[0].spec.kind,
             ArgumentKind::Choice(vec![json!("a"), json!("b")])
         );
-        assert_eq!(shapes[0].spec.default, Some(json!("b")));
-        let Within::Members(members) = &shapes[1].within else {
-            panic!("{shapes:?}");
+        assert_eq!(fields[0].spec.default, Some(json!("b")));
+        let FieldContents::Members(members) = &fields[1].contents else {
+            panic!("{fields:?}");
         };
         assert_eq!(members[0].spec.name, "street");
         assert!(
-            matches!(&shapes[2].within, Within::Items(each) if each.spec.kind == ArgumentKind::Text)
+            matches!(&fields[2].contents, FieldContents::Items(each) if each.spec.kind == ArgumentKind::Text)
         );
-        let Within::Variants(variants) = &shapes[3].within else {
-            panic!("{shapes:?}");
+        let FieldContents::Variants(variants) = &fields[3].contents else {
+            panic!("{fields:?}");
         };
         let titles: Vec<&str> = variants.iter().map(|it| it.0.as_str()).collect();
         assert_eq!(titles, ["By name", "2 of 2"]);
-        assert_eq!(shapes[4].within, Within::Nothing);
+        assert_eq!(fields[4].contents, FieldContents::Single);
     }
 
     #[test]
-    fn a_schema_that_refers_to_itself_makes_no_endless_form() {
-        fn count(shapes: &[Shape]) -> usize {
-            let within = |shape: &Shape| match &shape.within {
-                Within::Nothing => 0,
-                Within::Members(all) => count(all),
-                Within::Variants(all) => all
+    fn recursive_schemas_make_finite_forms() {
+        fn count(fields: &[FieldSpec]) -> usize {
+            let nested = |field: &FieldSpec| match &field.contents {
+                FieldContents::Single => 0,
+                FieldContents::Members(all) => count(all),
+                FieldContents::Variants(all) => all
                     .iter()
                     .map(|it| count(std::slice::from_ref(&it.1)))
                     .sum(),
-                Within::Items(each) => count(std::slice::from_ref(each)),
+                FieldContents::Items(each) => count(std::slice::from_ref(each)),
             };
-            shapes.iter().map(|shape| 1 + within(shape)).sum()
+            fields.iter().map(|field| 1 + nested(field)).sum()
         }
         let mut wide: Map<String, Value> = Map::new();
         for at in 0..20 {
             wide.insert(format!("m{at}"), json!({"$ref": "#"}));
         }
-        let found = shapes(&json!({"properties": wide}));
+        let found = fields(&json!({"properties": wide}));
         assert!(
             (20..=FIELDS + 400).contains(&count(&found)),
             "{}",
             count(&found)
         );
         assert_eq!(
-            count(&shapes(
+            count(&fields(
                 &json!({"properties": {"x": {"$ref": "#/properties/x"}}})
             )),
             1

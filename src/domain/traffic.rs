@@ -1,4 +1,4 @@
-//! What went over the wire, as it is recorded: a message each, without what must stay secret.
+//! Recorded traffic with servers, without secrets.
 
 use std::borrow::Cow;
 
@@ -6,52 +6,52 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 use super::{ServerName, TaskId, Wall, text};
 
-/// One recorded message; a line of the file, where scripts rely on the names of its members.
+/// One recorded message: a line of the JSONL file. Scripts rely on the member names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WireEntry {
-    /// When.
+pub struct TrafficEntry {
+    /// When it was sent or received.
     #[serde(serialize_with = "write_time", deserialize_with = "read_time")]
     pub at: Wall,
-    /// Which way.
-    pub dir: Way,
-    /// Of which exchange: a number that rises within a server's record.
+    /// Sent or received.
+    pub dir: Direction,
+    /// The number of its exchange, which rises within a server's record.
     pub exchange: u64,
-    /// With whom.
+    /// The server.
     pub server: ServerName,
-    /// For which task, where that is known.
+    /// The task it belongs to, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskId>,
-    /// What it was.
+    /// The message.
     #[serde(flatten)]
-    pub what: Passed,
+    pub what: TrafficKind,
 }
 
-/// Which way a message went.
+/// The direction of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Way {
-    /// From us.
+pub enum Direction {
+    /// From longhaul to the server.
     #[serde(rename = ">")]
     Sent,
-    /// To us.
+    /// From the server to longhaul.
     #[serde(rename = "<")]
-    Came,
+    Received,
 }
 
-impl Way {
-    /// Its sign.
+impl Direction {
+    /// `>` for sent, `<` for received.
     pub fn sign(self) -> &'static str {
         match self {
             Self::Sent => ">",
-            Self::Came => "<",
+            Self::Received => "<",
         }
     }
 }
 
-/// What passed. Where a text was cut, `left_out` says how many bytes of it are missing.
+/// The kind and content of a message. If a text was cut, `left_out` is the number of missing bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Passed {
-    /// A request over HTTP.
+pub enum TrafficKind {
+    /// An HTTP request.
     Request {
         /// GET, POST or DELETE.
         method: String,
@@ -62,58 +62,58 @@ pub enum Passed {
         /// Its body.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         data: String,
-        /// What is missing of that.
-        #[serde(default, skip_serializing_if = "is_nothing")]
+        /// Missing bytes of the text.
+        #[serde(default, skip_serializing_if = "is_zero")]
         left_out: u64,
     },
-    /// The head of an answer over HTTP.
+    /// The head of an HTTP response.
     Answer {
-        /// The status.
+        /// The HTTP status.
         status: u16,
         /// Names and values, in order.
         headers: Vec<(String, String)>,
     },
-    /// An event of a stream.
+    /// An SSE event.
     Event {
-        /// Its type, where that is not `message`.
+        /// Its type, unless that is `message`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         event: Option<String>,
         /// Its own id.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         id: Option<String>,
-        /// After how many milliseconds the server wants to be asked again.
+        /// Its `retry` time in milliseconds.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry: Option<u64>,
         /// Its data.
         data: String,
-        /// What is missing of that.
-        #[serde(default, skip_serializing_if = "is_nothing")]
+        /// Missing bytes of the text.
+        #[serde(default, skip_serializing_if = "is_zero")]
         left_out: u64,
     },
-    /// The body of an answer that is no stream.
+    /// The body of a response that isn't a stream.
     Body {
         /// Its text.
         data: String,
-        /// What is missing of that.
-        #[serde(default, skip_serializing_if = "is_nothing")]
+        /// Missing bytes of the text.
+        #[serde(default, skip_serializing_if = "is_zero")]
         left_out: u64,
     },
-    /// A line on the stdin or stdout of a program.
+    /// A line on stdin or stdout of a stdio server.
     Line {
         /// The line.
         data: String,
-        /// What is missing of that.
-        #[serde(default, skip_serializing_if = "is_nothing")]
+        /// Missing bytes of the text.
+        #[serde(default, skip_serializing_if = "is_zero")]
         left_out: u64,
     },
     /// The end of an exchange.
     End {
-        /// Why it came.
+        /// Why it ended.
         why: String,
     },
-    /// Messages that were not recorded, because the disk was slower than they came.
+    /// Messages that weren't recorded, because the disk was too slow.
     Lost {
-        /// How many.
+        /// The number of messages.
         count: u64,
     },
 }
@@ -122,7 +122,7 @@ pub enum Passed {
     clippy::trivially_copy_pass_by_ref,
     reason = "serde passes a reference"
 )]
-fn is_nothing(count: &u64) -> bool {
+fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
@@ -136,11 +136,11 @@ fn write_time<S: Serializer>(at: &Wall, to: S) -> Result<S::Ok, S::Error> {
 
 fn read_time<'de, D: Deserializer<'de>>(from: D) -> Result<Wall, D::Error> {
     let text = Cow::<'de, str>::deserialize(from)?;
-    Wall::parse_rfc3339(&text).ok_or_else(|| D::Error::custom("no time"))
+    Wall::parse_rfc3339(&text).ok_or_else(|| D::Error::custom("invalid time"))
 }
 
-impl Passed {
-    /// Its body, and how many bytes of that are missing; empty where it has none.
+impl TrafficKind {
+    /// Its body, empty if it has none, and the number of missing bytes.
     pub fn data(&self) -> (&str, u64) {
         match self {
             Self::Request { data, left_out, .. }
@@ -159,7 +159,7 @@ impl Passed {
         }
     }
 
-    /// What stands before the body, not cleaned.
+    /// The text before the body; not sanitized.
     fn lead(&self) -> String {
         match self {
             Self::Request { method, path, .. } => format!("{method} {path}"),
@@ -188,25 +188,25 @@ impl Passed {
             Self::Line { .. } => "line".to_owned(),
             Self::End { why } => format!("end: {why}"),
             Self::Lost { count } => format!(
-                "{} not recorded: they came faster than the disk takes them",
+                "{} not recorded (disk too slow)",
                 text::plural(*count, "message")
             ),
         }
     }
 
-    /// What stands before the body, for people.
+    /// The text before the body; sanitized.
     pub fn head(&self) -> String {
         text::clean_line(&self.lead()).into_owned()
     }
 
-    /// All of it but the headers on one line, for people; `ending` stands where it is cut to `columns`, and how much was not
-    /// recorded at all is said behind that.
+    /// All but the headers as one sanitized line of at most `columns`. `ending` marks a cut, and the number of bytes
+    /// that weren't recorded follows.
     pub fn line(&self, columns: usize, ending: &str) -> String {
         let (data, left_out) = self.data();
         let mut line = self.lead();
         if !data.is_empty() {
             line.push_str("  ");
-            // A letter takes a byte or more, and marks take no column: what is behind this is out of sight.
+            // Combining marks take no column, so take a few characters per column; the rest can't be visible.
             line.extend(data.chars().take(columns.saturating_mul(4)));
         }
         let missing = match left_out {
@@ -218,9 +218,9 @@ impl Passed {
         format!("{}{missing}", text::cut(&line, room, ending))
     }
 
-    /// Whether it has a text in it, anywhere, without regard to case; `wanted` is in lowercase.
-    pub fn has(&self, wanted: &str) -> bool {
-        let is_in = |text: &str| text.to_lowercase().contains(wanted);
+    /// Whether it contains a text anywhere, ignoring case. `needle` must be lowercase.
+    pub fn contains(&self, needle: &str) -> bool {
+        let is_in = |text: &str| text.to_lowercase().contains(needle);
         is_in(&self.lead())
             || is_in(self.data().0)
             || self
@@ -234,10 +234,10 @@ impl Passed {
 mod tests {
     use super::*;
 
-    fn entry(what: Passed) -> WireEntry {
-        WireEntry {
+    fn entry(what: TrafficKind) -> TrafficEntry {
+        TrafficEntry {
             at: Wall(1_795_000_000_123),
-            dir: Way::Came,
+            dir: Direction::Received,
             exchange: 3,
             server: ServerName::new("lab"),
             task: Some(TaskId::from_bits(1)),
@@ -246,35 +246,35 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_the_file_comes_back_as_it_was() {
+    fn round_trips_through_json() {
         let headers = vec![("accept".to_owned(), "a, b".to_owned())];
         for what in [
-            Passed::Request {
+            TrafficKind::Request {
                 method: "POST".to_owned(),
                 path: "/mcp".to_owned(),
                 headers: headers.clone(),
                 data: "{\"a\":1}".to_owned(),
                 left_out: 7,
             },
-            Passed::Answer {
+            TrafficKind::Answer {
                 status: 200,
                 headers,
             },
-            Passed::Event {
+            TrafficKind::Event {
                 event: Some("endpoint".to_owned()),
                 id: None,
                 retry: Some(500),
                 data: "x\ny".to_owned(),
                 left_out: 0,
             },
-            Passed::Lost { count: 9 },
+            TrafficKind::Lost { count: 9 },
         ] {
             let entry = entry(what);
             let line = serde_json::to_string(&entry).unwrap();
             assert!(!line.contains('\n'), "{line}");
-            assert_eq!(serde_json::from_str::<WireEntry>(&line).unwrap(), entry);
+            assert_eq!(serde_json::from_str::<TrafficEntry>(&line).unwrap(), entry);
         }
-        let line = serde_json::to_string(&entry(Passed::End {
+        let line = serde_json::to_string(&entry(TrafficKind::End {
             why: "x".to_owned(),
         }))
         .unwrap();
@@ -289,8 +289,8 @@ mod tests {
     }
 
     #[test]
-    fn a_line_for_people_is_clean_and_cut_and_says_what_is_missing() {
-        let what = Passed::Event {
+    fn line_is_sanitized_and_shows_what_is_missing() {
+        let what = TrafficKind::Event {
             event: None,
             id: Some("7\u{1b}[2J".to_owned()),
             retry: None,
@@ -302,6 +302,6 @@ mod tests {
         assert!(line.starts_with("event id 7\u{fffd}[2J  one two"), "{line}");
         assert!(line.ends_with("~ (and 2.0 kB)"), "{line}");
         assert!(!line.contains(text::is_hostile), "{line:?}");
-        assert!(what.has("two") && what.has("id 7") && !what.has("three"));
+        assert!(what.contains("two") && what.contains("id 7") && !what.contains("three"));
     }
 }

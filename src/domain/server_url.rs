@@ -1,4 +1,4 @@
-//! Where a server is: what of its address may be seen, and whether that is this machine.
+//! Server URLs: what may be shown of them, and whether they point to this machine.
 
 use std::{
     borrow::Cow,
@@ -7,28 +7,28 @@ use std::{
 
 use url::{Host, Url};
 
-/// What the address of a server begins with that is spoken to over pipes.
+/// The scheme of stdio servers, whose URL is only an identifier.
 const PROCESS: &str = "stdio:";
 
-/// The address of a server for people: what follows a `?` or `#` may be a key, and is not shown.
-pub fn shown(url: &str) -> Cow<'_, str> {
+/// The URL for display, without query and fragment, which may contain a key.
+pub fn redacted(url: &str) -> Cow<'_, str> {
     match url.split_once(['?', '#']) {
-        Some((place, _)) => Cow::Owned(format!("{place}?…")),
+        Some((base, _)) => Cow::Owned(format!("{base}?…")),
         None => Cow::Borrowed(url),
     }
 }
 
-/// The address of a server that is a process of ours, by its name; where its program is, the configuration alone says.
-pub fn of_process(name: &str) -> String {
+/// The URL of a stdio server. It contains only the name; the command is in the config file.
+pub fn for_process(name: &str) -> String {
     format!("{PROCESS}{name}")
 }
 
-/// Whether this is the address of a server that is a process of ours.
+/// Whether this is the URL of a stdio server.
 pub fn is_process(url: &str) -> bool {
     url.starts_with(PROCESS)
 }
 
-/// Whether the host is this machine: no proxy stands before it, and nobody reads what goes there.
+/// Whether the host is this machine: proxies don't apply, and nobody else can read the traffic.
 pub fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => {
@@ -46,12 +46,12 @@ pub fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// Whether what goes there can be read on the way: plain http to another machine. No secret goes there without a word.
-pub fn is_in_clear(url: &Url) -> bool {
+/// Whether others on the network can read the traffic: plain http to another machine. Secrets need consent.
+pub fn is_cleartext(url: &Url) -> bool {
     url.scheme() == "http" && !is_loopback(url)
 }
 
-/// Whether it is the address of no machine (`0.0.0.0`, `[::]`), by which some systems reach themselves.
+/// Whether the host is an unspecified address (`0.0.0.0`, `[::]`), which some systems treat as localhost.
 pub fn is_unspecified(url: &Url) -> bool {
     match url.host() {
         Some(Host::Ipv4(address)) => address.is_unspecified(),
@@ -65,18 +65,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_be_a_key_is_not_shown() {
+    fn redacts_query_and_fragment() {
         for (url, expected) in [
             ("http://h/mcp", "http://h/mcp"),
             ("http://h/mcp?key=hunter2", "http://h/mcp?…"),
             ("http://h/mcp#hunter2?hunter2", "http://h/mcp?…"),
         ] {
-            assert_eq!(shown(url), expected);
+            assert_eq!(redacted(url), expected);
         }
     }
 
     #[test]
-    fn this_machine_is_known_by_all_its_names() {
+    fn recognizes_every_form_of_localhost() {
         for (url, expected) in [
             ("http://localhost:1/", true),
             ("http://LOCALHOST./", true),
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn only_plain_http_to_another_machine_is_in_the_clear() {
+    fn only_http_to_other_machines_is_cleartext() {
         for (url, expected) in [
             ("http://lab.example/mcp", true),
             ("http://10.0.0.1/", true),
@@ -100,12 +100,12 @@ mod tests {
             ("https://lab.example/mcp", false),
             ("stdio:lab", false),
         ] {
-            assert_eq!(is_in_clear(&Url::parse(url).unwrap()), expected, "{url}");
+            assert_eq!(is_cleartext(&Url::parse(url).unwrap()), expected, "{url}");
         }
     }
 
     #[test]
-    fn the_address_of_no_machine_is_known() {
+    fn recognizes_unspecified_addresses() {
         for (url, is_it) in [
             ("https://0.0.0.0:1/x", true),
             ("https://[::]/", true),

@@ -60,7 +60,7 @@ pub(super) fn catalogue() -> Vec<Card> {
         ),
         (
             "pause_task",
-            "SessionRequest a task to pause at the end of its batch",
+            "Asks a task to pause at the end of its batch",
             Support::Never,
             json!({"task_id": text()}),
             &["task_id"],

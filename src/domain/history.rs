@@ -57,11 +57,11 @@ impl HistoryEntry {
                     number => format!(" again, attempt {number}"),
                 };
                 let recovery = match resumability.as_str() {
-                    "task" => "resumable by server task".to_owned(),
-                    "checkpoint" => "resumable by checkpoint".to_owned(),
-                    "stream" => "resumable by event ids".to_owned(),
+                    "task" => "resumes by server task".to_owned(),
+                    "checkpoint" => "resumes by checkpoint".to_owned(),
+                    "stream" => "resumes by event ids".to_owned(),
                     "none" => "not resumable yet".to_owned(),
-                    other => format!("resumable by {}", clean(other)),
+                    other => format!("resumes by {}", clean(other)),
                 };
                 let text = format!("call sent{attempt} (MCP {}), {recovery}", clean(era));
                 HistoryLine::new("started", text)

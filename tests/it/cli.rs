@@ -1094,11 +1094,9 @@ fn what_another_client_left_by_checkpoint_is_followed_first_and_then_gone_on_wit
     let hint = format!("--client-id c-9 {theirs} KEY=VALUE");
     assert!(short.err.contains(&hint), "{short:#?}");
     let missing = adopt(&["t-0", "--yes"]);
-    assert!(
-        missing
-            .err
-            .contains(&format!("lists no t-0 for that client; it lists {theirs}"))
-    );
+    assert!(missing.err.contains(&format!(
+        "has no task t-0 for that client; it lists {theirs}"
+    )));
     let wrong = adopt(&[&theirs, "total_records=40", "--yes"]);
     assert!(wrong.err.contains("dataset_name"), "{wrong:#?}");
     let whole = [&[theirs.as_str()], &work[..]].concat();

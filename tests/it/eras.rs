@@ -697,7 +697,7 @@ fn detaching_from_a_checkpoint_tool_that_stops_says_that_it_pauses() {
     let ran = run(dir.path(), &arguments);
     assert_eq!(ran.code, Some(0), "{ran:#?}");
     let id = ran.out.trim();
-    let words = format!("{id} pauses until longhaul runs again: in MCP 2026-07-28");
+    let words = format!("{id} pauses until longhaul runs again: MCP 2026-07-28");
     assert!(ran.err.contains(&words), "{ran:#?}");
     let shown = run(dir.path(), &["ls"]).out;
     assert!(shown.trim_end().ends_with("pauses"), "{shown}");
@@ -799,7 +799,7 @@ fn a_plain_tool_and_a_task_tool_of_one_server_survive_a_kill_each_in_its_era() {
     assert_eq!((asked("server/discover"), asked("initialize")), (1, 1));
 
     let shown = run(&state, &["show", &task]).out;
-    let why = "2026-07-28: this tool can be a task in it";
+    let why = "2026-07-28: this tool can run as a task";
     assert!(shown.contains(why), "{shown}");
 }
 
@@ -906,7 +906,7 @@ fn a_plain_call_of_the_modern_era_dies_everywhere() {
     let mut screen = env.open(&["attach", id], (120, 36));
     screen.wait_for_line(&[id, "work", "DIES"]);
     screen.press("]]]]]");
-    screen.wait_for_line(&["leaving is", "DIES: a plain call in MCP 2026-07-28"]);
+    screen.wait_for_line(&["leaving is", "DIES: plain call in MCP 2026-07-28"]);
     screen.press("n");
     screen.wait_for_line(&["DIES", "quitting cancels it"]);
     screen.press("\x03\x03");

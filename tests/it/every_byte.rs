@@ -13,7 +13,7 @@ use crate::support::{
     wire::{self, Ran},
 };
 use futures_util::{StreamExt as _, stream};
-use longhaul::domain::{Entry, HistoryEvent, LinkRecord, Status, Window};
+use longhaul::domain::{HistoryEntry, HistoryEvent, LinkRecord, Status, UnknownReason};
 use serde_json::json;
 use tokio::sync::{Mutex, MutexGuard};
 

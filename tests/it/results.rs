@@ -87,7 +87,7 @@ fn a_part_of_a_result_is_named_and_saved_byte_for_byte() {
     assert_eq!(ran.document()["uri"], "https://a.example/x");
     refused(
         &run(state, &["result", &id, "--block", "3"]),
-        "it is a link",
+        "this is a link",
     );
     refused(
         &run(state, &["result", &id, "--block", "9"]),

@@ -198,7 +198,7 @@ fn keeps_a_server_of_the_session_whose_tasks_are_unsettled() {
         state,
         &["servers", "remove", &server.addr().to_string(), "--yes"],
     );
-    refused(&kept, "has 1 unsettled task in session default");
+    refused(&kept, "has 1 unfinished task in session default");
 }
 
 #[test]
@@ -337,7 +337,7 @@ fn of_several_servers_the_usual_one_is_called_where_none_is_named() {
         config(state),
         format!("{two}[defaults]\nserver = \"gone\"\n"),
     );
-    refused(&run(state, &["tools"]), "no server gone is known");
+    refused(&run(state, &["tools"]), "unknown server gone");
 }
 
 #[test]
@@ -357,7 +357,10 @@ fn what_stands_in_the_way_of_one_server_hides_no_other() {
     let tested = ran(&["servers", "test"]);
     assert_eq!(tested.code, Some(2), "{tested:#?}");
     assert!(tested.out.contains("good: answers in"), "{tested:#?}");
-    assert!(tested.out.contains("loud: -H, "), "{tested:#?}");
+    assert!(
+        tested.out.contains("loud: refusing to send headers"),
+        "{tested:#?}"
+    );
     let looked = ran(&["doctor"]);
     assert!(looked.out.contains("plain http"), "{looked:#?}");
     assert!(looked.out.contains("127.0.0.1"), "{looked:#?}");
@@ -510,7 +513,7 @@ fn a_server_with_unsettled_tasks_is_not_removed_in_passing() {
     ];
     let id = ok(run(state, &movie)).out;
     let kept = run(state, &["servers", "remove", "lab"]);
-    refused(&kept, "1 unsettled task in session default");
+    refused(&kept, "1 unfinished task in session default");
     assert!(written(state).contains("[servers.lab]"));
     ok(run(state, &["servers", "remove", "lab", "--yes"]));
     // The session knows the way.

@@ -361,7 +361,7 @@ fn a_call_is_cancelled() {
         shown["leaving_why"]
             .as_str()
             .unwrap()
-            .contains("a process of this longhaul"),
+            .contains("longhaul runs this server's process"),
         "{shown}"
     );
     ok(run(state, &["cancel", &id]));

@@ -317,7 +317,10 @@ fn a_record_is_searched_and_shown_harmlessly_and_a_long_body_is_cut() {
 
     let unknown = run(state.path(), &["trace", "nobody"]);
     assert_eq!(unknown.code, Some(2), "{unknown:#?}");
-    assert!(unknown.err.contains("nobody is no server"), "{unknown:#?}");
+    assert!(
+        unknown.err.contains("no server or task nobody"),
+        "{unknown:#?}"
+    );
 
     ok(run(state.path(), &["sessions", "rm", "default"]));
     assert_eq!(

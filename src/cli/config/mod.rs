@@ -353,7 +353,7 @@ three = 3
         let begins = [
             "config.toml:1: unknown table or key \"colour\"",
             "config.toml:4: unknown key \"protocl\"",
-            "config.toml:5: protocol is ignored: it is one of auto, 2025-03-26",
+            "config.toml:5: protocol is ignored: expected one of auto, 2025-03-26",
             "config.toml:6: progress_from_text must be true or false",
             "config.toml:8: bad is ignored: it must begin with http",
             "config.toml:11: secret is ignored: it contains a password",

@@ -257,7 +257,7 @@ fn a_page_is_opened_only_after_a_second_word_and_only_over_http() {
     let file = "file:///etc/passwd";
     let mut screen = asked(&[r#"{"mode":"url","message":"m","url":"file:///etc/passwd"}"#]);
     screen.keys("o o o");
-    assert!(opened(&screen).is_empty() && remark(&screen).contains("not opened"));
+    assert!(opened(&screen).is_empty() && remark(&screen).contains("can't be opened"));
     screen.keys("y");
     assert!(screen.todo.contains(&Command::Copy(file.to_owned())));
 }

@@ -278,7 +278,7 @@ impl ServerHandler for Server {
                 "The same as a task, where the client knows tasks",
                 steps,
             ),
-            Tool::new("ask_name", "SessionRequest for a name, and greet", nothing.clone()),
+            Tool::new("ask_name", "Ask for a name, and greet", nothing.clone()),
             Tool::new(
                 "ask_task",
                 "The same as a task, where the client knows tasks",

@@ -110,7 +110,7 @@ fn answer_from_args(
         return Ok(Some(Answer::Dismiss));
     }
     if args.defaults {
-        let content = elicitation.defaults().map_err(|missing| {
+        let accepted = elicitation.defaults().map_err(|missing| {
             let message = match elicitation.mode {
                 ElicitationMode::Url { .. } => {
                     "it asks you to open a page and has no defaults".to_owned()
@@ -120,7 +120,7 @@ fn answer_from_args(
             invalid(&[message])
         })?;
         return Ok(Some(Answer::Accept {
-            content: Some(content),
+            content: Some(accepted),
         }));
     }
     if !args.accept && args.pairs.is_empty() {
@@ -133,10 +133,10 @@ fn answer_from_args(
         .collect::<Result<_, _>>()?;
     let mut values = Map::new();
     apply_pairs(pairs, elicitation.fields(), &mut values).map_err(|error| invalid(&[error]))?;
-    let content = elicitation
+    let accepted = elicitation
         .content(&values)
         .map_err(|errors| invalid(&errors))?;
-    Ok(Some(Answer::Accept { content }))
+    Ok(Some(Answer::Accept { content: accepted }))
 }
 
 /// Sends the answer, and waits until the server has it or cannot be reached.

@@ -135,7 +135,7 @@ impl Targets {
             name,
             url,
             headers,
-            config_headers: config_headers,
+            config_headers,
             protocol: None,
         })
     }

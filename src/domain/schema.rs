@@ -434,7 +434,7 @@ fn describe_alternatives(
     for error in context.iter().flatten() {
         match error.kind() {
             Kind::Type { kind } if path_of(error).len() == path.len() => {
-                accepted.extend(type_names(kind))
+                accepted.extend(type_names(kind));
             }
             Kind::Constant { expected_value } if path_of(error).len() == path.len() => {
                 accepted.push(short(expected_value));

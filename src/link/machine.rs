@@ -147,10 +147,6 @@ struct Reading {
 
 /// The machine of one server's link. Feed it with [`Link::handle`], carry out what [`Link::take_outputs`] holds.
 #[derive(Debug)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "marks of what has to be done next, each apart from the others"
-)]
 pub struct Link {
     record: LinkRecord,
     rng: fastrand::Rng,

@@ -40,7 +40,7 @@ impl Paths {
     /// Finds the files of `session` and makes their directory (0700) if it is not there.
     ///
     /// Without `state_dir` they live under the system's state directory. Fails with
-    /// [`StoreError::BadName`], [`StoreError::NoHome`], [`StoreError::RequestError`] and [`StoreError::CannotOpen`].
+    /// [`StoreError::BadName`], [`StoreError::NoHome`], [`StoreError::Refused`] and [`StoreError::CannotOpen`].
     pub fn resolve(state_dir: Option<PathBuf>, session: &str) -> Result<Self, StoreError> {
         if !is_session_name(session) {
             return Err(StoreError::BadName(session.to_owned()));
@@ -115,7 +115,7 @@ impl Paths {
 
     /// Opens the log file to write at its end.
     ///
-    /// Fails with [`StoreError::RequestError`] and [`StoreError::CannotOpen`].
+    /// Fails with [`StoreError::Refused`] and [`StoreError::CannotOpen`].
     pub fn open_log(&self) -> Result<fs::File, StoreError> {
         open_own(&self.log(), OpenOptions::new().append(true))
     }

@@ -52,7 +52,7 @@ impl PrivateFile {
     /// Its content, `None` where there is no file; one that others may read is closed to them.
     ///
     /// # Errors
-    /// [`StoreError::RequestError`], [`StoreError::CannotRead`], and [`StoreError::Damaged`] where it is far too long.
+    /// [`StoreError::Refused`], [`StoreError::CannotRead`], and [`StoreError::Damaged`] where it is far too long.
     pub fn read(&self) -> Result<Option<Vec<u8>>, StoreError> {
         let Some(found) = check_file(&self.path)? else {
             return Ok(None);
@@ -88,7 +88,7 @@ impl PrivateFile {
     /// Takes the lock if nobody holds it.
     ///
     /// # Errors
-    /// [`StoreError::RequestError`] and [`StoreError::CannotOpen`].
+    /// [`StoreError::Refused`] and [`StoreError::CannotOpen`].
     pub fn try_hold(&self) -> Result<Option<Held>, StoreError> {
         let path = self.path.with_extension("lock");
         let file = open_own_file(&path)?;

@@ -63,7 +63,7 @@ impl Reader {
     /// Opens the session for reading.
     ///
     /// Where there is no file yet the session is empty, and the next question looks again. Fails with
-    /// [`StoreError::RequestError`], [`StoreError::CannotRead`] and [`StoreError::Damaged`], as every question does; one
+    /// [`StoreError::Refused`], [`StoreError::CannotRead`] and [`StoreError::Damaged`], as every question does; one
     /// about a single record with [`StoreError::NotUnderstood`] too.
     pub fn open(paths: &Paths) -> Result<Self, StoreError> {
         let mut reader = Self {

@@ -42,7 +42,7 @@ impl TraceWriter {
     /// Opens the record, mode 0600, or begins one.
     ///
     /// # Errors
-    /// [`StoreError::RequestError`] and [`StoreError::CannotOpen`].
+    /// [`StoreError::Refused`] and [`StoreError::CannotOpen`].
     pub fn open(paths: &Paths, server: &ServerName) -> Result<Self, StoreError> {
         Self::limited(paths, server, FILE_BYTES)
     }
@@ -183,7 +183,7 @@ impl TraceReader {
     /// What was recorded since the last time, in order.
     ///
     /// # Errors
-    /// [`StoreError::RequestError`] and [`StoreError::CannotOpen`].
+    /// [`StoreError::Refused`] and [`StoreError::CannotOpen`].
     pub fn read(&mut self) -> Result<Vec<TrafficEntry>, StoreError> {
         let mut entries = Vec::new();
         for record in &mut self.records {

@@ -127,7 +127,7 @@ impl Writer {
     ///
     /// The caller holds the driver's lock. A damaged file is set aside whole, which a remark tells, and a new one
     /// takes its place; of one that has lost only the end of its log a copy is set aside, and it goes on. `now` names that file and decides which forgotten tasks are purged. Fails with
-    /// [`StoreError::RequestError`], [`StoreError::CannotOpen`], [`StoreError::Newer`] and [`StoreError::NoWal`].
+    /// [`StoreError::Refused`], [`StoreError::CannotOpen`], [`StoreError::Newer`] and [`StoreError::NoWal`].
     pub fn open(paths: &Paths, now: Wall) -> Result<Opened, StoreError> {
         let db = paths.db();
         let mut remarks = Vec::new();

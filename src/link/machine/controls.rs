@@ -639,7 +639,7 @@ impl Link {
                 self.call_again(id);
             }
             (Verdict::Missing, _) => {
-                self.conclude(id, Status::Unknown(UnknownReason::NoCheckpoint), None)
+                self.conclude(id, Status::Unknown(UnknownReason::NoCheckpoint), None);
             }
         }
     }

@@ -293,7 +293,7 @@ impl Link {
     pub(super) fn standalone_ended(&mut self, refusal: Option<&HttpError>) {
         let now = self.now.mono;
         self.needs_advance = true;
-        let is_over = |exchange: &ExchangeId| !self.in_flight.get(*exchange).is_some();
+        let is_over = |exchange: &ExchangeId| self.in_flight.get(*exchange).is_none();
         if self.standalone.kept.as_ref().is_some_and(is_over) {
             self.standalone.kept = None;
             return;

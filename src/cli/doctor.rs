@@ -31,7 +31,7 @@ use crate::{
     },
     engine::{Flow, Obstacle, Probe, Recording, Stateful, probe},
     store::{DriverLock, Paths, Reader, StoreError},
-    term::{caps::Aside, osc::Between},
+    term::{caps::NotificationSupport, osc::Multiplexer},
 };
 
 /// Below this a session may not be saved for long.
@@ -216,14 +216,14 @@ fn terminal(context: &Context<'_>, checks: &mut Checks) {
             "set LANG to e.g. C.UTF-8",
         );
     }
-    aside(context, able.aside, checks);
+    aside(context, able.notifications, checks);
 }
 
 /// What reaches the user beside the picture.
-fn aside(context: &Context<'_>, known: Aside, checks: &mut Checks) {
+fn aside(context: &Context<'_>, known: NotificationSupport, checks: &mut Checks) {
     const OF: &str = "terminal";
     let aside = match &context.config {
-        Ok(config) => known.as_wanted(&config.notify),
+        Ok(config) => known.with_overrides(&config.notify),
         Err(_) => known,
     };
     let desktop = match aside.desktop {
@@ -238,7 +238,7 @@ fn aside(context: &Context<'_>, known: Aside, checks: &mut Checks) {
         "no progress in the taskbar as far as is known of it"
     };
     checks.ok(OF, format!("{desktop}, {progress}; copies go by OSC 52"));
-    if aside.between == (Between::Tmux { passthrough: false }) {
+    if aside.multiplexer == (Multiplexer::Tmux { passthrough: false }) {
         checks.warning(
             OF,
             "tmux stands between: it keeps notifications and progress to itself unless it may pass them on",
@@ -285,7 +285,7 @@ fn logins(context: &Context<'_>, checks: &mut Checks) {
         Ok(book) if book.logins.is_empty() => {}
         Ok(book) => {
             let count = u64::try_from(book.logins.len()).unwrap_or(u64::MAX);
-            let kept = match logins.is_sealed() {
+            let kept = match logins.check_sealed() {
                 Ok(()) => "sealed with a key of the keychain".to_owned(),
                 Err(why) => format!("in a file that only you can read (mode 0600): {why}"),
             };
@@ -515,11 +515,11 @@ fn servers(context: &Context<'_>, checks: &mut Checks) {
         let mut headers: Vec<(String, SecretString)> = headers.collect();
         let standing = standing(context, &url, &headers);
         let wants = Wants::of(context, &server.name, is_new, &headers, &standing);
-        if let TokenState::Good(token) = &standing {
+        if let TokenState::Valid(token) = &standing {
             let value = format!("Bearer {}", token.expose_secret());
             headers.push(("Authorization".to_owned(), value.into()));
         }
-        let is_over = matches!(standing, TokenState::Over);
+        let is_over = matches!(standing, TokenState::Expired);
         let recording = recording(context, &server.name, &of, checks);
         let probed = block_on(async { Ok(probe(&url, headers, recording).await) });
         let unrecorded = probed.as_ref().ok();
@@ -702,7 +702,7 @@ impl Wants {
         let config = context.config.as_ref().ok();
         let server = config.and_then(|config| config.servers.iter().find(|it| it.name == *name));
         let variables = server.map(ServerConfig::variables).unwrap_or_default();
-        let (words, next) = if matches!(standing, TokenState::Good(_)) {
+        let (words, next) = if matches!(standing, TokenState::Valid(_)) {
             (
                 "refused the token of its sign-in".to_owned(),
                 format!("sign in again with {login}"),
@@ -748,13 +748,13 @@ fn standing(context: &Context<'_>, url: &str, headers: &[(String, SecretString)]
     let is_private = |url: &Url| !place::is_in_clear(url) || context.global.insecure_http;
     let url = Url::parse(url).ok();
     let Some(url) = url.filter(|url| !has_own && is_private(url)) else {
-        return TokenState::None;
+        return TokenState::SignedOut;
     };
     // A file that cannot be read has a line of its own.
     context
         .logins
-        .standing(&url, context.clock.now().wall)
-        .unwrap_or(TokenState::None)
+        .token_state(&url, context.clock.now().wall)
+        .unwrap_or(TokenState::SignedOut)
 }
 
 /// A server, what goes to the engine of it, and its URL.

@@ -22,7 +22,7 @@ use crate::{
         SessionEvent, SessionRequest, SessionResponse, TaskId, TaskView, text,
     },
     engine::{Options, Session, Subscription},
-    term::{patient::end_writes_on_signals, signals::Others},
+    term::{interruptible::end_writes_on_signals, signals::OtherSignals},
 };
 
 /// How long a driver stays silent about what keeps it.
@@ -56,7 +56,7 @@ pub(super) struct Live {
     was_warned: bool,
     interrupt: Signal,
     ends: [Signal; 3],
-    others: Others,
+    others: OtherSignals,
 }
 
 /// Ids in a sentence.
@@ -77,7 +77,7 @@ impl Live {
             listen(SignalKind::hangup())?,
             listen(SignalKind::quit())?,
         ];
-        let others = Others::catch().map_err(deaf)?;
+        let others = OtherSignals::catch().map_err(deaf)?;
         let config = config::server_configs(context.config()?.servers.clone());
         let hook = context.config()?.hook();
         // Once is enough, also where a command opens the session twice.

@@ -24,10 +24,10 @@ impl From<AuthError> for Fail {
     fn from(error: AuthError) -> Self {
         let code = match &error {
             AuthError::Unreachable { .. } => code::UNREACHABLE,
-            AuthError::NotAsked(_) | AuthError::Usage(_) | AuthError::Machine(_) => code::REFUSED,
-            AuthError::Distrusted(_) | AuthError::Denied(_) => code::NEEDS_LOGIN,
-            AuthError::Late => code::TIMED_OUT,
-            AuthError::Store(_) | AuthError::Damaged { .. } | AuthError::Logins(_) => {
+            AuthError::NotRequired(_) | AuthError::Usage(_) | AuthError::System(_) => code::REFUSED,
+            AuthError::Untrusted(_) | AuthError::Denied(_) => code::NEEDS_LOGIN,
+            AuthError::TimedOut => code::TIMED_OUT,
+            AuthError::Store(_) | AuthError::Damaged { .. } | AuthError::LoginFile(_) => {
                 code::CANNOT_SAVE
             }
         };
@@ -89,7 +89,7 @@ pub(super) fn login(context: &mut Context<'_>, login: &Login) -> Result<u8, Fail
             Arc::new(move || clock.now().wall),
         )
         .await?;
-        if let Some(remark) = &begun.remark {
+        if let Some(remark) = &begun.notice {
             let line = format!("longhaul: {}", text::clean_line(remark));
             context.terminal.say(&line);
         }
@@ -119,7 +119,7 @@ pub(super) fn login(context: &mut Context<'_>, login: &Login) -> Result<u8, Fail
         "signed in to {name} by {}{until}; its tasks resume automatically",
         text::clean_line(&signed.issuer)
     ));
-    let kept = match logins.is_sealed() {
+    let kept = match logins.check_sealed() {
         Ok(()) => "sealed with a key that the keychain of this desktop keeps".to_owned(),
         Err(why) => format!(
             "which only you can read (mode 0600): {}",
@@ -135,9 +135,9 @@ pub(super) fn login(context: &mut Context<'_>, login: &Login) -> Result<u8, Fail
 }
 
 /// Shows where to, then opens the browser, where there is one.
-fn show(context: &mut Context<'_>, name: &str, begun: &auth::Begun, login: &Login) {
+fn show(context: &mut Context<'_>, name: &str, begun: &auth::PendingSignIn, login: &Login) {
     let mut who = vec![begun.host.clone()];
-    who.extend(begun.beside.iter().cloned());
+    who.extend(begun.other_parties.iter().cloned());
     let line = format!("to sign in to {name}: a page at {}", who.join(", "));
     context.terminal.say(&text::clean_line(&line));
     let variable = |name: &str| std::env::var_os(name)?.into_string().ok();

@@ -238,7 +238,7 @@ pub(super) fn show(
             keys: config.keys,
             seed: dice(),
         },
-        aside: able.aside.as_wanted(&config.notify),
+        notifications: able.notifications.with_overrides(&config.notify),
         attach,
         drives: extra.drives,
         demo_dir: extra.is_demo.then(|| context.paths.demo_dir()),

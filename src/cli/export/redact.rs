@@ -12,7 +12,7 @@ use crate::{
         variable,
     },
     domain::{LinkRecord, Program, Task},
-    transport::parts_of,
+    transport::searchable_forms,
 };
 
 /// What stands where something was taken out.
@@ -78,7 +78,7 @@ impl Redaction {
             let of_program = server.program.iter().flat_map(Program::variables);
             let names = of_headers.chain(of_program);
             let values = names.filter_map(|name: String| variable(&name));
-            secrets.extend(values.flat_map(|value| parts_of(value.expose_secret())));
+            secrets.extend(values.flat_map(|value| searchable_forms(value.expose_secret())));
             secrets.extend(server.url.as_deref().map(of_url).unwrap_or_default());
         }
         let logins = by.logins.read().unwrap_or_default();
@@ -88,7 +88,7 @@ impl Redaction {
             secrets.extend(texts.map(|token| token.0.expose_secret().to_owned()));
         }
         let given = by.given.iter();
-        secrets.extend(given.flat_map(|value| parts_of(value.expose_secret())));
+        secrets.extend(given.flat_map(|value| searchable_forms(value.expose_secret())));
         secrets.retain(|secret| secret.len() >= SHORTEST);
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         secrets.dedup();

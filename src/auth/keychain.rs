@@ -54,8 +54,8 @@ struct Lookup {
 impl Lookup {
     /// Whether to ask again: the last answer was not a key, and is old enough.
     fn is_stale(&self) -> bool {
-        let is_open = matches!(self.answer, Some(Ok(Some(_))) | None);
-        !is_open && self.asked_at.elapsed() >= RETRY_AFTER
+        let is_found_or_pending = matches!(self.answer, Some(Ok(Some(_))) | None);
+        !is_found_or_pending && self.asked_at.elapsed() >= RETRY_AFTER
     }
 }
 
@@ -194,7 +194,7 @@ impl Keychain {
     fn wait(&self, lookups: MutexGuard<'_, BTreeMap<String, Lookup>>, name: &str) -> KeyResult {
         let asked_at = lookups.get(name).map_or_else(now, |lookup| lookup.asked_at);
         let left = self.timeout.saturating_sub(asked_at.elapsed());
-        let is_open = |lookups: &mut BTreeMap<String, Lookup>| {
+        let is_pending = |lookups: &mut BTreeMap<String, Lookup>| {
             lookups
                 .get(name)
                 .is_some_and(|lookup| lookup.answer.is_none())
@@ -202,7 +202,7 @@ impl Keychain {
         let waited = self
             .inner
             .answered
-            .wait_timeout_while(lookups, left, is_open);
+            .wait_timeout_while(lookups, left, is_pending);
         let (lookups, _) = waited.unwrap_or_else(PoisonError::into_inner);
         let answer = lookups.get(name).and_then(|lookup| lookup.answer.clone());
         answer.unwrap_or_else(|| Err("no response from the keychain; it may be locked".to_owned()))

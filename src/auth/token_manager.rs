@@ -230,7 +230,7 @@ impl TokenManager {
                     tracing::warn!(%error, "could not read the logins");
                     if cache.login.is_none() && !std::mem::replace(&mut cache.has_warned, true) {
                         (refresher.notify)(format!(
-                            "continuing without a login: {error}; `longhaul login` signs in again"
+                            "continuing without a login: {error}; the login file is kept until the next `longhaul login`"
                         ));
                     }
                     None

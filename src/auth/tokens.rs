@@ -342,14 +342,17 @@ mod tests {
             "canary-refresh%2Fq%2B2%3D&client_secret=canary-secret%2Fz%2B9%3D",
         ] {
             let body = format!(r#"{{"error":"x{shown}","error_description":"{shown}"}}"#);
-            let TokenError::Denied(words) = refreshed(400, &body).await.unwrap_err() else {
+            let TokenError::Denied(message) = refreshed(400, &body).await.unwrap_err() else {
                 panic!("{shown}");
             };
-            assert!(words.contains('…') && !words.contains("canary"), "{words}");
+            assert!(
+                message.contains('…') && !message.contains("canary"),
+                "{message}"
+            );
             let issuer = FakeIssuer::new(move |_| (400, body.clone()));
             let login = login_at(&issuer.url);
-            let words = revoke(&Fetcher::default(), &login).await.unwrap_err();
-            assert!(!words.to_string().contains("canary"), "{words}");
+            let error = revoke(&Fetcher::default(), &login).await.unwrap_err();
+            assert!(!error.to_string().contains("canary"), "{error}");
         }
     }
 }

@@ -619,13 +619,13 @@ mod tests {
 
     #[test]
     fn masks_each_part_of_a_value() {
-        for (name, value, said) in [
+        for (name, value, text) in [
             ("Authorization", "Bearer sk-canary", "sk-canary"),
             ("Authorization", "Basic YW5uOmNhbmFyeQ==", "canary"),
             ("Cookie", "a=1; sid=canary", "canary"),
             ("DATABASE_URL", "postgres://ann:canary@h/db", "canary"),
         ] {
-            let masked = secrets(&[(name, value)]).mask(said).into_owned();
+            let masked = secrets(&[(name, value)]).mask(text).into_owned();
             assert!(!masked.contains("canary"), "{name}: {masked}");
         }
     }

@@ -7,6 +7,6 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     longhaul::term::guard::install_panic_hook();
-    let mut out = longhaul::term::patient::Patient::new(std::io::stdout().lock());
+    let mut out = longhaul::term::interruptible::InterruptibleWriter::new(std::io::stdout().lock());
     longhaul::run(std::env::args_os(), &mut out)
 }

@@ -1,7 +1,8 @@
-//! One sign-in: the page to open, the browser's way back to this machine, and the code for tokens.
+//! One sign-in with the authorization code flow: the page to open, the browser's redirect to localhost, and the exchange of
+//! the code for tokens.
 //!
-//! Invariants: an answer without our state changes nothing; issuer before code and before any text of the answer; the
-//! code is used once, with the verifier that only this process knows.
+//! Invariants: a callback without our `state` is ignored; the issuer is checked before the code or any text of the callback
+//! is used; the code is used once, with a verifier that only this process knows.
 //!
 //! Sources: RFC 6749, section 4.1; RFC 7636; RFC 8252, section 7.3; RFC 9207.
 
@@ -17,29 +18,32 @@ use tokio::{
 use url::Url;
 
 use super::{
-    AuthError, host,
+    AuthError, excerpt, host,
     logins::{Login, Logins, OwnClient},
-    metadata::{Found, discover},
-    random, registration, said,
+    metadata::{AuthServer, discover},
+    random_text, registration,
     token_manager::Now,
-    tokens::{self, Grant, NoTokens, Tokens},
+    tokens::{self, Grant, TokenError, Tokens},
 };
 use crate::{domain::base64_url, protocol::merge_scopes, transport::Fetcher};
 
-/// How long a person has at the page.
-pub(super) const WITHIN: Duration = Duration::from_secs(15 * 60);
-/// The page that the browser comes back to.
+/// How long the user has to sign in.
+pub(super) const SIGN_IN_TIMEOUT: Duration = Duration::from_secs(15 * 60);
+/// The path of the redirect URI.
 const CALLBACK: &str = "/callback";
-/// Connections of browsers at a time; they open some that they never use.
-const CONNECTIONS: usize = 32;
-/// How long the request of one of them may take, and our page back, and how much it may send.
-const REQUEST_WITHIN: Duration = Duration::from_secs(3);
-const REQUEST_BYTES: usize = 32 * 1024;
+/// Concurrent connections; browsers open some that they never use.
+const MAX_CONNECTIONS: usize = 32;
+/// How long a browser may take to send its request, and to read our page.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
+const MAX_REQUEST_BYTES: usize = 32 * 1024;
 
-/// The system may refuse a connection for a while, as when it has no files left.
-const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
-/// What we say to an authorization endpoint; said twice, it could be read in two ways (RFC 6749, section 3.1).
-const OURS: [&str; 8] = [
+/// The page for a request that is not the expected callback.
+const UNEXPECTED: &str = "This is not the response that longhaul is waiting for.";
+/// How long to wait after a failed accept, for example when the process has run out of file descriptors.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
+/// Parameters that we add to the authorization URL. It must not contain them already: a repeated parameter is ambiguous
+/// (RFC 6749, section 3.1).
+const OUR_PARAMETERS: [&str; 8] = [
     "response_type",
     "client_id",
     "redirect_uri",
@@ -50,30 +54,30 @@ const OURS: [&str; 8] = [
     "scope",
 ];
 
-/// How somebody wants to sign in.
+/// The user's choice of a client registration; by default longhaul registers itself.
 #[derive(Clone, Debug, Default)]
 pub struct SignInOptions {
-    /// An id that is registered by hand.
+    /// The id of a client that was registered manually.
     pub client_id: Option<String>,
-    /// Its secret.
+    /// The secret of that client.
     pub client_secret: Option<SecretString>,
-    /// Where a document about this client is.
+    /// The URL of a client metadata document, which then is the client id.
     pub client_metadata_url: Option<String>,
 }
 
-/// A sign-in that waits for a browser.
-pub struct Begun {
+/// A sign-in that waits for the browser.
+pub struct PendingSignIn {
     /// The page to open.
     pub page: Url,
-    /// The host of that page, for the person to look at before.
+    /// The host of that page, for the user to check first.
     pub host: String,
-    /// Who else has a part in it, where that is not who has the page; fit to be shown.
-    pub beside: Vec<String>,
-    /// What a person should hear of, as that a damaged file was set aside.
-    pub remark: Option<String>,
+    /// Other hosts that take part, such as a different token endpoint; safe to display.
+    pub other_parties: Vec<String>,
+    /// A message for the user, such as that a damaged login file was renamed.
+    pub notice: Option<String>,
     key: String,
     scope: Option<String>,
-    found: Found,
+    auth_server: AuthServer,
     client: OwnClient,
     redirect_uri: String,
     state: String,
@@ -84,65 +88,67 @@ pub struct Begun {
     now: Now,
 }
 
-impl fmt::Debug for Begun {
+impl fmt::Debug for PendingSignIn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Begun")
+        f.debug_struct("PendingSignIn")
             .field("host", &self.host)
             .finish_non_exhaustive()
     }
 }
 
-/// Finds out where and how to sign in at the MCP endpoint `server`, and waits on this machine for the browser's answer.
+/// Discovers how to sign in to the MCP endpoint `server`, and starts to listen on localhost for the browser.
 ///
 /// # Errors
-/// Every [`AuthError`] but [`AuthError::Late`].
+/// Any [`AuthError`] except [`AuthError::TimedOut`].
 pub async fn begin(
     server: &Url,
-    wish: &SignInOptions,
+    options: &SignInOptions,
     logins: Logins,
     fetcher: Arc<Fetcher>,
     now: Now,
-) -> Result<Begun, AuthError> {
-    let key = key_of(server);
-    let (before, remark) = {
-        let held = logins.hold().await?;
-        logins.key_to_read().await;
-        let (book, remark) = logins.read_held(&held)?;
-        (book.logins.get(&key).cloned(), remark)
+) -> Result<PendingSignIn, AuthError> {
+    let key = login_key(server);
+    let (previous, notice) = {
+        let lock = logins.lock().await?;
+        logins.prefetch_read_key().await;
+        let (login_file, notice) = logins.read_locked(&lock)?;
+        (login_file.logins.get(&key).cloned(), notice)
     };
-    let found = discover(&fetcher, server).await?;
-    let mut own_query = found.authorization_endpoint.query_pairs();
-    if let Some((name, _)) = own_query.find(|(name, _)| OURS.contains(&&**name)) {
-        return Err(AuthError::Distrusted(format!(
-            "the authorization endpoint of {} has a {name} of its own, which is for longhaul to say; nothing was sent to it",
-            said(&found.issuer)
+    let auth_server = discover(&fetcher, server).await?;
+    let mut query = auth_server.authorization_endpoint.query_pairs();
+    if let Some((name, _)) = query.find(|(name, _)| OUR_PARAMETERS.contains(&&**name)) {
+        return Err(AuthError::Untrusted(format!(
+            "the authorization URL of {} already contains the parameter {name}, which only longhaul may set; nothing was \
+             sent there",
+            excerpt(&auth_server.issuer)
         )));
     }
-    if let Some(login) = &before
-        && login.issuer != found.issuer
-        && wish.client_secret.is_some()
+    if let Some(login) = &previous
+        && login.issuer != auth_server.issuer
+        && options.client_secret.is_some()
     {
         return Err(AuthError::Usage(format!(
-            "the last sign-in at {} was by {}, and now it names {} as its authorization server; the client secret was not \
-             sent there. If that is right, `longhaul logout` first lets the new one in",
+            "the authorization server of {} has changed from {} to {}, so the client secret was not sent. If this change is \
+             expected, run `longhaul logout` first",
             host(server),
-            said(&login.issuer),
-            said(&found.issuer)
+            excerpt(&login.issuer),
+            excerpt(&auth_server.issuer)
         )));
     }
-    let before = before.filter(|login| login.issuer == found.issuer);
-    let own = own_client(before.as_ref(), wish).await;
-    let (listener, client, redirect_uri) = if let Some(own) = own {
-        own
+    let previous = previous.filter(|login| login.issuer == auth_server.issuer);
+    let reusable = reusable_client(previous.as_ref(), options).await;
+    let (listener, client, redirect_uri) = if let Some(reusable) = reusable {
+        reusable
     } else {
         let (listener, redirect_uri) = listen(0).await?;
-        let client = registration::client(&fetcher, &found, wish, &redirect_uri).await?;
+        let client =
+            registration::choose_client(&fetcher, &auth_server, options, &redirect_uri).await?;
         (listener, client, redirect_uri)
     };
-    let scope = scope_of(&found, before.as_ref());
-    let (state, verifier) = (random()?, SecretString::from(random()?));
+    let scope = scope_of(&auth_server, previous.as_ref());
+    let (state, verifier) = (random_text()?, SecretString::from(random_text()?));
     let challenge = base64_url(digest(&SHA256, verifier.expose_secret().as_bytes()).as_ref());
-    let mut page = found.authorization_endpoint.clone();
+    let mut page = auth_server.authorization_endpoint.clone();
     page.set_fragment(None);
     page.query_pairs_mut()
         .append_pair("response_type", "code")
@@ -151,16 +157,16 @@ pub async fn begin(
         .append_pair("code_challenge", &challenge)
         .append_pair("code_challenge_method", "S256")
         .append_pair("state", &state)
-        .append_pair("resource", &found.resource)
+        .append_pair("resource", &auth_server.resource)
         .extend_pairs(scope.as_ref().map(|scope| ("scope", scope)));
-    Ok(Begun {
+    Ok(PendingSignIn {
         host: host(&page),
-        beside: beside(&found.issuer, &page, &found.token_endpoint),
+        other_parties: other_parties(&auth_server.issuer, &page, &auth_server.token_endpoint),
         page,
-        remark,
+        notice,
         key,
         scope,
-        found,
+        auth_server,
         client,
         redirect_uri,
         state,
@@ -172,43 +178,46 @@ pub async fn begin(
     })
 }
 
-impl Begun {
-    /// Waits until the person has agreed in the browser, gets the tokens and keeps them.
+impl PendingSignIn {
+    /// Waits for the user to approve in the browser, then gets the tokens and saves them.
     ///
     /// # Errors
-    /// [`AuthError::Late`], [`AuthError::Denied`], [`AuthError::Distrusted`], [`AuthError::Unreachable`], and
-    /// [`AuthError::Store`] if the tokens cannot be kept.
+    /// [`AuthError::TimedOut`], [`AuthError::Denied`], [`AuthError::Untrusted`], [`AuthError::Unreachable`], and
+    /// [`AuthError::Store`] if the tokens can't be saved.
     pub async fn finish(self) -> Result<Login, AuthError> {
-        let expected = Expected {
+        let expected = ExpectedCallback {
             state: &self.state,
-            issuer: &self.found.issuer,
-            names_itself: self.found.names_itself,
+            issuer: &self.auth_server.issuer,
+            sends_iss: self.auth_server.sends_iss,
         };
-        let code = tokio::time::timeout(WITHIN, answer(&self.listener, &expected))
-            .await
-            .map_err(|_| AuthError::Late)??;
+        let code = tokio::time::timeout(
+            SIGN_IN_TIMEOUT,
+            wait_for_callback(&self.listener, &expected),
+        )
+        .await
+        .map_err(|_| AuthError::TimedOut)??;
         let grant = Grant::Code {
             code: &code,
             verifier: &self.verifier,
             redirect_uri: &self.redirect_uri,
         };
-        let tokens = tokens::ask(
+        let tokens = tokens::request_tokens(
             &self.fetcher,
-            &self.found.token_endpoint,
+            &self.auth_server.token_endpoint,
             &self.client,
-            &self.found.resource,
+            &self.auth_server.resource,
             grant,
             (self.now)(),
         )
         .await
         .map_err(|error| match error {
-            NoTokens::Later(why) => AuthError::Unreachable {
-                who: host(&self.found.token_endpoint),
+            TokenError::Transient(why) => AuthError::Unreachable {
+                host: host(&self.auth_server.token_endpoint),
                 why,
             },
-            NoTokens::No(why) | NoTokens::Never(why) => AuthError::Denied(format!(
-                "{} gave no token ({why}); sign in again",
-                said(&self.found.issuer)
+            TokenError::Denied(why) | TokenError::Revoked(why) => AuthError::Denied(format!(
+                "{} did not issue a token ({why}); sign in again",
+                excerpt(&self.auth_server.issuer)
             )),
         })?;
         let Tokens {
@@ -220,69 +229,69 @@ impl Begun {
         } = tokens;
         let login = Login {
             signed_in_at: (self.now)(),
-            issuer: self.found.issuer,
-            resource: self.found.resource,
-            token_endpoint: self.found.token_endpoint,
-            revocation_endpoint: self.found.revocation_endpoint,
+            issuer: self.auth_server.issuer,
+            resource: self.auth_server.resource,
+            token_endpoint: self.auth_server.token_endpoint,
+            revocation_endpoint: self.auth_server.revocation_endpoint,
             client: self.client,
             access: Some(access),
             refresh,
             refresh_at,
             expires_at,
-            // What was granted; where nothing is said, what was asked for (RFC 6749, section 5.1).
+            // Without a scope in the response, what was requested is granted (RFC 6749, section 5.1).
             scope: scope.or(self.scope),
             wanted_scope: None,
         };
-        let held = self.logins.hold().await?;
-        self.logins.key_to_read().await;
-        self.logins.key_to_write().await;
-        let (mut book, _) = self.logins.read_held(&held)?;
-        book.logins.insert(self.key, login.clone());
-        self.logins.write(&held, &book)?;
+        let lock = self.logins.lock().await?;
+        self.logins.prefetch_read_key().await;
+        self.logins.prefetch_write_key().await;
+        let (mut login_file, _) = self.logins.read_locked(&lock)?;
+        login_file.logins.insert(self.key, login.clone());
+        self.logins.write(&lock, &login_file)?;
         Ok(login)
     }
 }
 
-/// Who has a part in a sign-in at `page` without being of its origin.
-fn beside(issuer: &str, page: &Url, token_endpoint: &Url) -> Vec<String> {
-    let mut beside = Vec::new();
+/// The issuer and the token endpoint, if their origin differs from that of `page`.
+fn other_parties(issuer: &str, page: &Url, token_endpoint: &Url) -> Vec<String> {
+    let mut other_parties = Vec::new();
     if !Url::parse(issuer).is_ok_and(|issuer| issuer.origin() == page.origin()) {
-        beside.push(format!("for {}", said(issuer)));
+        other_parties.push(format!("for {}", excerpt(issuer)));
     }
     if token_endpoint.origin() != page.origin() {
-        beside.push(format!("with tokens from {}", host(token_endpoint)));
+        other_parties.push(format!("with tokens from {}", host(token_endpoint)));
     }
-    beside
+    other_parties
 }
 
-/// What a login of the MCP endpoint `server` is filed under.
-pub(super) fn key_of(server: &Url) -> String {
+/// The key of the MCP endpoint `server` in the login file: its URL without fragment.
+pub(super) fn login_key(server: &Url) -> String {
     let mut url = server.clone();
     url.set_fragment(None);
     url.to_string()
 }
 
-/// The registration of the last sign-in there, if it is ours and its address on this machine is free.
-async fn own_client(
-    before: Option<&Login>,
-    wish: &SignInOptions,
+/// The registration of the previous sign-in, if longhaul made it and the port of its redirect URI is free.
+async fn reusable_client(
+    previous: Option<&Login>,
+    options: &SignInOptions,
 ) -> Option<(TcpListener, OwnClient, String)> {
-    if wish.client_id.is_some() || wish.client_metadata_url.is_some() {
+    if options.client_id.is_some() || options.client_metadata_url.is_some() {
         return None;
     }
-    // Where the issuer took nothing of it any more, it may not know that client either.
-    let before = before.filter(|login| login.access.is_some())?;
-    let client = before.client.clone();
+    // An issuer that rejected the grant may have forgotten the client too.
+    let previous = previous.filter(|login| login.access.is_some())?;
+    let client = previous.client.clone();
     let registered = Url::parse(client.registered_for.as_deref()?).ok()?;
     let (listener, redirect_uri) = listen(registered.port()?).await.ok()?;
     Some((listener, client, redirect_uri))
 }
 
-/// Listens on this machine, and says what a browser calls that place.
+/// Listens on localhost; `port` 0 picks a free one. Also returns the redirect URI.
 async fn listen(port: u16) -> Result<(TcpListener, String), AuthError> {
     let failed = |error: std::io::Error| {
-        AuthError::Machine(format!(
-            "could not listen on 127.0.0.1 for the browser's answer: {error}"
+        AuthError::System(format!(
+            "could not listen on 127.0.0.1 for the browser: {error}"
         ))
     };
     let listener = TcpListener::bind(("127.0.0.1", port))
@@ -292,80 +301,81 @@ async fn listen(port: u16) -> Result<(TcpListener, String), AuthError> {
     Ok((listener, format!("http://{address}{CALLBACK}")))
 }
 
-/// What the server asks for now, with what it had or wanted before, so that a new token never reaches less far.
-fn scope_of(found: &Found, before: Option<&Login>) -> Option<String> {
-    let mut scope = found.scope.clone().unwrap_or_default();
-    if let Some(wanted) = before.and_then(|login| login.wanted_scope.as_deref()) {
-        let had = before.and_then(|login| login.scope.as_deref());
+/// The scopes to request: what the server asks for now, plus what it had or wanted before, so that a new token never has
+/// fewer.
+fn scope_of(auth_server: &AuthServer, previous: Option<&Login>) -> Option<String> {
+    let mut scope = auth_server.scope.clone().unwrap_or_default();
+    if let Some(wanted) = previous.and_then(|login| login.wanted_scope.as_deref()) {
+        let had = previous.and_then(|login| login.scope.as_deref());
         scope = merge_scopes(&scope, &merge_scopes(had.unwrap_or_default(), wanted));
     }
-    if found.gives_offline_access && !scope.is_empty() {
-        // Without it some issuers give nothing to get the next token with.
+    if auth_server.supports_offline_access && !scope.is_empty() {
+        // Some issuers give a refresh token only with this scope.
         scope = merge_scopes(&scope, "offline_access");
     }
     (!scope.is_empty()).then_some(scope)
 }
 
-/// What the one true answer looks like.
-struct Expected<'e> {
+/// What a genuine callback must contain.
+struct ExpectedCallback<'e> {
     state: &'e str,
     issuer: &'e str,
-    names_itself: bool,
+    sends_iss: bool,
 }
 
-/// What a request to this machine means.
-enum Verdict {
-    /// Somebody else, or a guess: the sign-in goes on.
-    Strange(&'static str),
-    /// The answer.
-    Answer(Result<SecretString, AuthError>),
+/// What a request to the redirect URI is.
+enum Callback {
+    /// Not the callback, or a forged one; keep waiting. Holds the text of the page to answer with.
+    Unrelated(&'static str),
+    /// The callback: the code, or why there is none.
+    Outcome(Result<SecretString, AuthError>),
 }
 
-/// Waits for the answer; every other request gets a page that says so.
-async fn answer(
+/// Waits for the callback; any other request gets an error page.
+async fn wait_for_callback(
     listener: &TcpListener,
-    expected: &Expected<'_>,
+    expected: &ExpectedCallback<'_>,
 ) -> Result<SecretString, AuthError> {
     let mut connections = FuturesUnordered::new();
     loop {
         tokio::select! {
-            accepted = listener.accept(), if connections.len() < CONNECTIONS => {
+            accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => {
                 match accepted {
-                    Ok((stream, _)) => connections.push(serve(stream, expected)),
-                    Err(_) => tokio::time::sleep(ACCEPT_AGAIN).await, // sleep: it fails for want of file handles
+                    Ok((stream, _)) => connections.push(handle_connection(stream, expected)),
+                    Err(_) => tokio::time::sleep(ACCEPT_RETRY_DELAY).await, // sleep: out of file descriptors
                 }
             }
-            Some(served) = connections.next() => {
-                if let Some(answer) = served {
-                    return answer;
+            Some(outcome) = connections.next() => {
+                if let Some(outcome) = outcome {
+                    return outcome;
                 }
             }
         }
     }
 }
 
-/// Reads one request and answers it with a page; `Some` if it is the answer.
-async fn serve(
+/// Reads one request and responds with a page; `Some` if it was the callback.
+async fn handle_connection(
     mut stream: TcpStream,
-    expected: &Expected<'_>,
+    expected: &ExpectedCallback<'_>,
 ) -> Option<Result<SecretString, AuthError>> {
-    let head = tokio::time::timeout(REQUEST_WITHIN, head_of(&mut stream));
+    let head = tokio::time::timeout(REQUEST_TIMEOUT, read_head(&mut stream));
     let head = head.await.ok()??;
-    let (status, words, answer) = match judge(&head, expected) {
-        Verdict::Strange(words) => ("400 Bad Request", words, None),
-        Verdict::Answer(Ok(code)) => (
+    let (status, message, outcome) = match parse_callback(&head, expected) {
+        Callback::Unrelated(message) => ("400 Bad Request", message, None),
+        Callback::Outcome(Ok(code)) => (
             "200 OK",
-            "Signed in. You may close this page and go back to the terminal.",
+            "Signed in. You can close this page and return to the terminal.",
             Some(Ok(code)),
         ),
-        Verdict::Answer(Err(error)) => (
+        Callback::Outcome(Err(error)) => (
             "400 Bad Request",
-            "Not signed in. The terminal says why; you may close this page.",
+            "Not signed in. See the terminal for the reason. You can close this page.",
             Some(Err(error)),
         ),
     };
     let page = format!(
-        "<!doctype html><html lang=en><meta charset=utf-8><title>longhaul</title><p>{words}</p></html>"
+        "<!doctype html><html lang=en><meta charset=utf-8><title>longhaul</title><p>{message}</p></html>"
     );
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {}\r\n\
@@ -373,81 +383,83 @@ async fn serve(
          Connection: close\r\n\r\n",
         page.len()
     );
-    let shown = async {
+    let response = async {
         stream.write_all(head.as_bytes()).await?;
         stream.write_all(page.as_bytes()).await?;
         stream.shutdown().await
     };
-    // A browser that is gone or reads nothing has its answer in the terminal.
-    let _ = tokio::time::timeout(REQUEST_WITHIN, shown).await;
-    answer
+    // If the browser does not read the page, the terminal still shows the outcome.
+    let _ = tokio::time::timeout(REQUEST_TIMEOUT, response).await;
+    outcome
 }
 
-/// Reads one request up to the end of its head.
-async fn head_of(stream: &mut TcpStream) -> Option<Vec<u8>> {
+/// Reads one request up to the end of its head; `None` if it is too large or cut off.
+async fn read_head(stream: &mut TcpStream) -> Option<Vec<u8>> {
     let mut head = Vec::new();
     while !head.windows(4).any(|end| end == b"\r\n\r\n") {
         let mut part = [0; 2048];
         let count = stream.read(&mut part).await.ok()?;
         head.extend_from_slice(part.get(..count)?);
-        if count == 0 || head.len() > REQUEST_BYTES {
+        if count == 0 || head.len() > MAX_REQUEST_BYTES {
             return None;
         }
     }
     Some(head)
 }
 
-fn judge(head: &[u8], expected: &Expected<'_>) -> Verdict {
+fn parse_callback(head: &[u8], expected: &ExpectedCallback<'_>) -> Callback {
     let line = head.split(|byte| *byte == b'\r').next().unwrap_or_default();
     let line = String::from_utf8_lossy(line);
-    let mut words = line.split(' ');
-    let (method, target) = (words.next(), words.next().unwrap_or_default());
+    let mut parts = line.split(' ');
+    let (method, target) = (parts.next(), parts.next().unwrap_or_default());
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     if method != Some("GET") || path != CALLBACK {
-        return Verdict::Strange("There is nothing here.");
+        return Callback::Unrelated("Not found.");
     }
     let mut fields: BTreeMap<String, String> = BTreeMap::new();
     for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
-        // Said twice, it could be read in two ways (RFC 6749, section 3.1).
+        // A repeated parameter is ambiguous (RFC 6749, section 3.1).
         if fields
             .insert(name.into_owned(), value.into_owned())
             .is_some()
         {
-            return Verdict::Strange("This is not the answer that longhaul waits for.");
+            return Callback::Unrelated(UNEXPECTED);
         }
     }
     if fields.get("state").map(String::as_str) != Some(expected.state) {
-        return Verdict::Strange("This is not the answer that longhaul waits for.");
+        return Callback::Unrelated(UNEXPECTED);
     }
-    let distrusted = |what: &str| {
-        Verdict::Answer(Err(AuthError::Distrusted(format!(
-            "the answer in the browser {what} {}; its code was not used",
-            said(expected.issuer)
+    let untrusted = |what: &str| {
+        Callback::Outcome(Err(AuthError::Untrusted(format!(
+            "the response in the browser {what} {}; its code was not used",
+            excerpt(expected.issuer)
         ))))
     };
     match fields.get("iss") {
         Some(issuer) if issuer != expected.issuer => {
-            return distrusted("came from another authorization server than");
+            return untrusted("came from another authorization server, not");
         }
-        None if expected.names_itself => {
-            return distrusted(
-                "does not say where it comes from, which it always does if it is from",
-            );
+        None if expected.sends_iss => {
+            return untrusted("does not name its issuer, as it always would from");
         }
         _ => {}
     }
     if let Some(error) = fields.get("error") {
-        let words = fields.get("error_description").map_or("", String::as_str);
-        let words = if words.is_empty() { error } else { words };
-        return Verdict::Answer(Err(AuthError::Denied(format!(
-            "{} did not agree ({})",
-            said(expected.issuer),
-            said(words)
+        let description = fields.get("error_description").map_or("", String::as_str);
+        let reason = if description.is_empty() {
+            error
+        } else {
+            description
+        };
+        return Callback::Outcome(Err(AuthError::Denied(format!(
+            "{} denied the sign-in ({})",
+            excerpt(expected.issuer),
+            excerpt(reason)
         ))));
     }
     match fields.remove("code") {
-        Some(code) if !code.is_empty() => Verdict::Answer(Ok(code.into())),
-        _ => Verdict::Strange("This is not the answer that longhaul waits for."),
+        Some(code) if !code.is_empty() => Callback::Outcome(Ok(code.into())),
+        _ => Callback::Unrelated(UNEXPECTED),
     }
 }
 
@@ -455,56 +467,59 @@ fn judge(head: &[u8], expected: &Expected<'_>) -> Verdict {
 mod tests {
     use super::*;
 
-    fn judged(target: &str, names_itself: bool) -> String {
-        let expected = Expected {
+    fn outcome_of(target: &str, sends_iss: bool) -> String {
+        let expected = ExpectedCallback {
             state: "s",
             issuer: "https://a",
-            names_itself,
+            sends_iss,
         };
         let head = format!("GET {target} HTTP/1.1\r\nHost: x\r\n\r\n");
-        match judge(head.as_bytes(), &expected) {
-            Verdict::Strange(_) => "strange".to_owned(),
-            Verdict::Answer(Ok(code)) => code.expose_secret().to_owned(),
-            Verdict::Answer(Err(error)) => error.to_string(),
+        match parse_callback(head.as_bytes(), &expected) {
+            Callback::Unrelated(_) => "unrelated".to_owned(),
+            Callback::Outcome(Ok(code)) => code.expose_secret().to_owned(),
+            Callback::Outcome(Err(error)) => error.to_string(),
         }
     }
 
     #[test]
-    fn only_the_answer_with_our_state_and_from_our_issuer_counts() {
-        for (target, names_itself, expected) in [
+    fn accepts_only_a_callback_with_our_state_and_issuer() {
+        for (target, sends_iss, expected) in [
             ("/callback?code=c&state=s", false, "c"),
             ("/callback?code=c&state=s&iss=https%3A%2F%2Fa", true, "c"),
-            ("/callback?code=c&state=t", false, "strange"),
-            ("/callback?code=c", false, "strange"),
-            ("/callback?code=c&state=s&state=s", false, "strange"),
-            ("/callback?code=c&code=d&state=s", false, "strange"),
-            ("/callback?state=s", false, "strange"),
-            ("/favicon.ico?code=c&state=s", false, "strange"),
-            ("/callback?error=access_denied", false, "strange"),
+            ("/callback?code=c&state=t", false, "unrelated"),
+            ("/callback?code=c", false, "unrelated"),
+            ("/callback?code=c&state=s&state=s", false, "unrelated"),
+            ("/callback?code=c&code=d&state=s", false, "unrelated"),
+            ("/callback?state=s", false, "unrelated"),
+            ("/favicon.ico?code=c&state=s", false, "unrelated"),
+            ("/callback?error=access_denied", false, "unrelated"),
         ] {
-            assert_eq!(judged(target, names_itself), expected, "{target}");
+            assert_eq!(outcome_of(target, sends_iss), expected, "{target}");
         }
-        let words = judged(
+        let message = outcome_of(
             "/callback?error=access_denied&error_description=a%1B[2J&state=s",
             false,
         );
         assert!(
-            words.contains("did not agree") && !words.contains('\u{1b}'),
-            "{words}"
+            message.contains("denied the sign-in") && !message.contains('\u{1b}'),
+            "{message}"
         );
-        // Letter for letter, and before anything else that the answer says.
+        // The exact issuer string is checked before anything else in the callback.
         for iss in ["https%3A%2F%2Fa%2F", "https%3A%2F%2FA", "x"] {
             let target = format!("/callback?code=c&error=canary&state=s&iss={iss}");
-            let words = judged(&target, false);
-            assert!(words.contains("another authorization server"), "{words}");
-            assert!(!words.contains("canary"), "{words}");
+            let message = outcome_of(&target, false);
+            assert!(
+                message.contains("another authorization server"),
+                "{message}"
+            );
+            assert!(!message.contains("canary"), "{message}");
         }
-        let words = judged("/callback?code=c&state=s", true);
-        assert!(words.contains("does not say where"), "{words}");
+        let message = outcome_of("/callback?code=c&state=s", true);
+        assert!(message.contains("does not name its issuer"), "{message}");
     }
 
     #[test]
-    fn whoever_has_a_part_without_having_the_page_is_named() {
+    fn names_other_hosts_that_take_part() {
         let url = |text: &str| Url::parse(text).unwrap();
         for (issuer, tokens, expected) in [
             ("https://a/tenant", "https://a/token", ""),
@@ -519,16 +534,16 @@ mod tests {
                 "for https://e, with tokens from e",
             ),
         ] {
-            let beside = beside(issuer, &url("https://a/page"), &url(tokens));
-            assert_eq!(beside.join(", "), expected, "{issuer}");
+            let other_parties = other_parties(issuer, &url("https://a/page"), &url(tokens));
+            assert_eq!(other_parties.join(", "), expected, "{issuer}");
         }
     }
 
     #[test]
-    fn whatever_comes_from_a_browser_is_no_reason_to_fall_over() {
+    fn any_request_bytes_are_handled() {
         proptest::proptest!(|(head in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..80))| {
-            let expected = Expected { state: "s", issuer: "i", names_itself: true };
-            let _ = judge(&head, &expected);
+            let expected = ExpectedCallback { state: "s", issuer: "i", sends_iss: true };
+            let _ = parse_callback(&head, &expected);
         });
     }
 }

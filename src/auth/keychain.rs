@@ -1,7 +1,7 @@
-//! Keys in the keychain of the desktop, which seal files of logins: Keychain on macOS, the Secret Service elsewhere.
+//! Encryption keys in the desktop's keychain: Keychain on macOS, the Secret Service elsewhere.
 //!
-//! Must not know what is sealed. Invariants: a keychain that first asks its person holds nobody up for long, and that only
-//! once; a key is made under a name of its own, so that none is ever replaced; a key is in no debug text.
+//! Must not know what the keys encrypt. Invariants: a keychain that prompts the user first delays nobody for long, and only
+//! once; every key gets a name of its own, so that none is ever replaced; no key appears in debug output.
 
 use std::{
     collections::BTreeMap,
@@ -18,188 +18,204 @@ use apple_native_keyring_store::keychain::Store;
 #[cfg(not(target_os = "macos"))]
 use dbus_secret_service_keyring_store::Store;
 
-/// What keys are filed under there, beside their names.
+/// The service name of our entries in the keychain.
 const SERVICE: &str = "longhaul";
-/// How long somebody waits for an answer. It may still come, and is there for who asks next.
-const WITHIN: Duration = Duration::from_secs(2);
-/// When one that had no key is asked for it anew: somebody may have unlocked it. Often would be one dialog after another.
-const ASKED_ANEW_AFTER: Duration = Duration::from_secs(30);
+/// How long a caller waits for the keychain. A later answer is cached for the next caller.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+/// When to ask again for a key that was not found, because the user may have unlocked the keychain. Asking more often could
+/// open one dialog after another.
+const RETRY_AFTER: Duration = Duration::from_secs(30);
 
-/// The keychain, or why there is none. Copies are handles to the same one, which is asked once for a key that it has.
+/// The keychain, or why there is none. Clones share a cache of the keys.
 #[derive(Clone)]
 pub struct Keychain {
     inner: Arc<Inner>,
     /// How long this handle waits for an answer.
-    within: Duration,
+    timeout: Duration,
 }
 
 struct Inner {
-    /// Why there is none.
-    none: Option<String>,
-    known: Mutex<BTreeMap<String, Known>>,
-    /// The one key that this process makes, with its name.
-    own: OnceLock<(String, SecretString)>,
+    /// Why there is no keychain.
+    unavailable: Option<String>,
+    /// By key name.
+    lookups: Mutex<BTreeMap<String, Lookup>>,
+    /// Name and value of the one key that this process creates.
+    new_key: OnceLock<(String, SecretString)>,
     answered: Condvar,
 }
 
-/// What is known of a key.
 #[derive(Clone, Debug)]
-struct Known {
-    answer: Option<Answer>,
+struct Lookup {
+    /// `None` while the keychain has not answered.
+    answer: Option<KeyResult>,
     asked_at: Instant,
 }
 
-impl Known {
-    /// Whether it may be asked once more: it has said something else than the key, and that a while ago.
+impl Lookup {
+    /// Whether to ask again: the last answer was not a key, and is old enough.
     fn is_stale(&self) -> bool {
-        let is_open = matches!(self.answer, Some(Ok(Some(_))) | None);
-        !is_open && self.asked_at.elapsed() >= ASKED_ANEW_AFTER
+        let is_found_or_pending = matches!(self.answer, Some(Ok(Some(_))) | None);
+        !is_found_or_pending && self.asked_at.elapsed() >= RETRY_AFTER
     }
 }
 
-/// The key, if the keychain has it, or in words why it could not be asked.
-type Answer = Result<Option<SecretString>, String>;
+/// The key, `None` if the keychain does not have it, or an error message.
+type KeyResult = Result<Option<SecretString>, String>;
 
 impl fmt::Debug for Keychain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Keychain").field(&self.inner.none).finish()
+        f.debug_tuple("Keychain")
+            .field(&self.inner.unavailable)
+            .finish()
     }
 }
 
 impl Keychain {
-    /// That of the desktop.
-    pub fn of_desktop() -> Self {
+    /// The desktop's keychain.
+    pub fn desktop() -> Self {
         Self::new(None)
     }
 
-    /// None, for this reason in words.
+    /// No keychain, with the reason.
     pub fn none(why: impl Into<String>) -> Self {
         Self::new(Some(why.into()))
     }
 
-    fn new(none: Option<String>) -> Self {
+    fn new(unavailable: Option<String>) -> Self {
         let inner = Inner {
-            none,
-            known: Mutex::default(),
-            own: OnceLock::new(),
+            unavailable,
+            lookups: Mutex::default(),
+            new_key: OnceLock::new(),
             answered: Condvar::new(),
         };
         Self {
             inner: Arc::new(inner),
-            within: WITHIN,
+            timeout: ANSWER_TIMEOUT,
         }
     }
 
-    /// The same, for one who waits for no answer and takes what is there.
-    pub(super) fn at_once(&self) -> Self {
+    /// A handle that never waits and returns only cached keys.
+    pub(super) fn without_waiting(&self) -> Self {
         Self {
             inner: Arc::clone(&self.inner),
-            within: Duration::ZERO,
+            timeout: Duration::ZERO,
         }
     }
 
-    /// The same, for one who can wait.
-    pub(super) fn in_time(&self) -> Self {
+    /// A handle that waits for an answer.
+    pub(super) fn with_waiting(&self) -> Self {
         Self {
             inner: Arc::clone(&self.inner),
-            within: WITHIN,
+            timeout: ANSWER_TIMEOUT,
         }
     }
 
-    /// One that answers so when it is asked for the key of this name.
+    /// A keychain with a fixed answer for one key.
     #[cfg(test)]
-    pub(super) fn answering(name: &str, answer: Answer) -> Self {
-        Self::asking(name, move || answer)
+    pub(super) fn with_answer(name: &str, answer: KeyResult) -> Self {
+        Self::with_lookup(name, move || answer)
     }
 
-    /// One that is being asked for the key of this name.
+    /// A keychain with a running lookup of one key.
     #[cfg(test)]
-    pub(super) fn asking(name: &str, answer: impl FnOnce() -> Answer + Send + 'static) -> Self {
+    pub(super) fn with_lookup(
+        name: &str,
+        answer: impl FnOnce() -> KeyResult + Send + 'static,
+    ) -> Self {
         let keychain = Self::new(None);
-        keychain.ask(&mut keychain.known(), name, move |_| answer());
+        keychain.start_lookup(&mut keychain.lookups(), name, move |_| answer());
         keychain
     }
 
     /// The key of this name, if there is one.
     ///
     /// # Errors
-    /// In words, why the keychain cannot be asked.
-    pub(super) fn key(&self, name: &str) -> Answer {
-        self.no()?;
-        let mut known = self.known();
-        if known.get(name).is_none_or(Known::is_stale) {
-            self.ask(&mut known, name, look_up);
+    /// Why the keychain can't be used, as a message.
+    pub(super) fn key(&self, name: &str) -> KeyResult {
+        self.check_available()?;
+        let mut lookups = self.lookups();
+        if lookups.get(name).is_none_or(Lookup::is_stale) {
+            self.start_lookup(&mut lookups, name, fetch_key);
         }
-        self.wait(known, name)
+        self.wait(lookups, name)
     }
 
-    /// Makes this key the one of this new name; gives those that it was asked to make first, which are the only ones: it
-    /// may take them once it is unlocked, and each further one would be one more that opens nothing.
+    /// Stores a new key, and returns its name and value.
+    ///
+    /// Each process creates only one key; later calls return the first. A locked keychain may store it later, and a second
+    /// key would be of no use.
     ///
     /// # Errors
-    /// As [`Self::key`].
-    pub(super) fn make(
+    /// As for [`Self::key`].
+    pub(super) fn create_key(
         &self,
         name: String,
         key: SecretString,
     ) -> Result<(String, SecretString), String> {
-        self.no()?;
-        let mut known = self.known();
-        let (name, key) = self.inner.own.get_or_init(|| (name, key)).clone();
-        if known.get(&name).is_none_or(Known::is_stale) {
+        self.check_available()?;
+        let mut lookups = self.lookups();
+        let (name, key) = self.inner.new_key.get_or_init(|| (name, key)).clone();
+        if lookups.get(&name).is_none_or(Lookup::is_stale) {
             let key = key.clone();
-            self.ask(&mut known, &name, move |name| keep(name, &key).map(Some));
+            self.start_lookup(&mut lookups, &name, move |name| {
+                store_key(name, &key).map(Some)
+            });
         }
-        self.wait(known, &name)?;
+        self.wait(lookups, &name)?;
         Ok((name, key))
     }
 
-    /// Asks on a thread of its own, for the keychain may ask its person first.
-    fn ask(
+    /// Runs `lookup` on its own thread, because the keychain may prompt the user first.
+    fn start_lookup(
         &self,
-        known: &mut BTreeMap<String, Known>,
+        lookups: &mut BTreeMap<String, Lookup>,
         name: &str,
-        ask: impl FnOnce(&str) -> Answer + Send + 'static,
+        lookup: impl FnOnce(&str) -> KeyResult + Send + 'static,
     ) {
-        let asked = Known {
+        let pending = Lookup {
             answer: None,
             asked_at: now(),
         };
-        known.insert(name.to_owned(), asked);
+        lookups.insert(name.to_owned(), pending);
         let (keychain, name) = (self.clone(), name.to_owned());
-        let asking = move || {
-            let answer = ask(&name);
-            if let Some(known) = keychain.known().get_mut(&name) {
-                known.answer = Some(answer);
+        let run = move || {
+            let answer = lookup(&name);
+            if let Some(pending) = keychain.lookups().get_mut(&name) {
+                pending.answer = Some(answer);
             }
             keychain.inner.answered.notify_all();
         };
         let thread = std::thread::Builder::new().name("keychain".to_owned());
-        // Without a thread it has not answered, which is said.
-        let _ = thread.spawn(asking);
+        // If the thread can't start, the lookup reports that there was no answer.
+        let _ = thread.spawn(run);
     }
 
-    /// Waits for the answer, as long as it was asked for a short time ago.
-    fn wait(&self, known: MutexGuard<'_, BTreeMap<String, Known>>, name: &str) -> Answer {
-        let asked_at = known.get(name).map_or_else(now, |known| known.asked_at);
-        let left = self.within.saturating_sub(asked_at.elapsed());
-        let is_open = |known: &mut BTreeMap<String, Known>| {
-            known.get(name).is_some_and(|known| known.answer.is_none())
+    /// Waits for the answer, for what is left of this handle's timeout since the lookup started.
+    fn wait(&self, lookups: MutexGuard<'_, BTreeMap<String, Lookup>>, name: &str) -> KeyResult {
+        let asked_at = lookups.get(name).map_or_else(now, |lookup| lookup.asked_at);
+        let left = self.timeout.saturating_sub(asked_at.elapsed());
+        let is_pending = |lookups: &mut BTreeMap<String, Lookup>| {
+            lookups
+                .get(name)
+                .is_some_and(|lookup| lookup.answer.is_none())
         };
-        let waited = self.inner.answered.wait_timeout_while(known, left, is_open);
-        let (known, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        let answer = known.get(name).and_then(|known| known.answer.clone());
-        answer.unwrap_or_else(|| Err("it has not answered; it may be locked".to_owned()))
+        let waited = self
+            .inner
+            .answered
+            .wait_timeout_while(lookups, left, is_pending);
+        let (lookups, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let answer = lookups.get(name).and_then(|lookup| lookup.answer.clone());
+        answer.unwrap_or_else(|| Err("no response from the keychain; it may be locked".to_owned()))
     }
 
-    fn no(&self) -> Result<(), String> {
-        self.inner.none.clone().map_or(Ok(()), Err)
+    fn check_available(&self) -> Result<(), String> {
+        self.inner.unavailable.clone().map_or(Ok(()), Err)
     }
 
-    fn known(&self) -> MutexGuard<'_, BTreeMap<String, Known>> {
-        // Nothing in there is ever half done.
+    fn lookups(&self) -> MutexGuard<'_, BTreeMap<String, Lookup>> {
+        // Every update is complete before anything can panic, so a poisoned lock is safe to use.
         self.inner
-            .known
+            .lookups
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
@@ -207,7 +223,7 @@ impl Keychain {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "it bounds a wait for another program, and decides nothing of a task"
+    reason = "bounds a wait for another program, and has no effect on tasks"
 )]
 fn now() -> Instant {
     Instant::now()
@@ -217,30 +233,30 @@ fn entry(name: &str) -> Result<Entry, Error> {
     Store::new()?.build(SERVICE, name, None)
 }
 
-fn look_up(name: &str) -> Answer {
+fn fetch_key(name: &str) -> KeyResult {
     match entry(name).and_then(|entry| entry.get_password()) {
         Ok(key) => Ok(Some(key.into())),
         Err(Error::NoEntry) => Ok(None),
-        Err(error) => Err(message(&error)),
+        Err(error) => Err(error_message(&error)),
     }
 }
 
-fn keep(name: &str, key: &SecretString) -> Result<SecretString, String> {
+fn store_key(name: &str, key: &SecretString) -> Result<SecretString, String> {
     let kept = entry(name).and_then(|entry| {
         entry.set_password(key.expose_secret())?;
         entry.get_password()
     });
     kept.map(SecretString::from)
-        .map_err(|error| message(&error))
+        .map_err(|error| error_message(&error))
 }
 
-/// What a keychain says of itself, without what it holds.
-fn message(error: &Error) -> String {
+/// A message without any part of the key.
+fn error_message(error: &Error) -> String {
     match error {
-        Error::PlatformFailure(why) => format!("it cannot be used ({why})"),
-        Error::NoStorageAccess(why) => format!("it is locked or out of reach ({why})"),
-        Error::Ambiguous(_) => "it has more than one key of this name".to_owned(),
-        _ => "what it has of this name is no key".to_owned(),
+        Error::PlatformFailure(why) => format!("the keychain failed ({why})"),
+        Error::NoStorageAccess(why) => format!("the keychain is locked or unavailable ({why})"),
+        Error::Ambiguous(_) => "the keychain has more than one key of this name".to_owned(),
+        _ => "the keychain's entry of this name is not a key".to_owned(),
     }
 }
 
@@ -251,18 +267,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_that_does_not_answer_is_waited_for_once() {
-        let keychain = Keychain::of_desktop();
+    fn waits_only_once_for_an_unresponsive_keychain() {
+        let keychain = Keychain::desktop();
         let (answer, late) = mpsc::channel();
         let asking = move |_: &str| late.recv().unwrap_or(Ok(None));
-        keychain.ask(&mut keychain.known(), "a", asking);
-        assert!(keychain.key("a").unwrap_err().contains("not answered"));
-        let begin = now();
+        keychain.start_lookup(&mut keychain.lookups(), "a", asking);
+        assert!(keychain.key("a").unwrap_err().contains("no response"));
+        let start = now();
         for _ in 0..1000 {
             keychain.key("a").unwrap_err();
         }
-        assert!(begin.elapsed() < WITHIN, "each of them waited");
-        // What comes late is there for the next.
+        assert!(start.elapsed() < ANSWER_TIMEOUT, "each of them waited");
+        // A late answer is cached for the next caller.
         answer.send(Ok(Some("key".to_owned().into()))).unwrap();
         while keychain.key("a").is_err() {
             std::thread::yield_now();
@@ -271,21 +287,21 @@ mod tests {
     }
 
     #[test]
-    fn a_locked_one_is_offered_one_key_and_that_once() {
+    fn offers_a_locked_keychain_only_one_key() {
         let key = |text: &str| SecretString::from(text.to_owned());
-        let keychain = Keychain::answering("first", Err("it is locked".to_owned()));
-        let own = ("first".to_owned(), key("key"));
-        keychain.inner.own.set(own).unwrap();
+        let keychain = Keychain::with_answer("first", Err("it is locked".to_owned()));
+        let new_key = ("first".to_owned(), key("key"));
+        keychain.inner.new_key.set(new_key).unwrap();
         for _ in 0..3 {
-            let made = keychain.make("next".to_owned(), key("another"));
+            let made = keychain.create_key("next".to_owned(), key("another"));
             assert!(made.unwrap_err().contains("locked"));
         }
-        assert_eq!(keychain.known().len(), 1);
-        // Its person unlocks it while it is asked.
-        keychain.ask(&mut keychain.known(), "first", move |_| {
+        assert_eq!(keychain.lookups().len(), 1);
+        // The user unlocks it during a lookup.
+        keychain.start_lookup(&mut keychain.lookups(), "first", move |_| {
             Ok(Some(key("key")))
         });
-        let made = keychain.make("next".to_owned(), key("another"));
+        let made = keychain.create_key("next".to_owned(), key("another"));
         let (name, made) = made.unwrap();
         assert_eq!((name.as_str(), made.expose_secret()), ("first", "key"));
     }

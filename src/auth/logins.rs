@@ -1,4 +1,4 @@
-//! The file of logins: which server, whose tokens, and what it takes to get new ones. All sessions share it.
+//! The login file: for each server its tokens and what is needed to refresh them. All sessions share it.
 
 use std::{collections::BTreeMap, fmt, path::Path, time::Duration};
 
@@ -6,23 +6,24 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use url::Url;
 
-use super::{AuthError, flow::key_of, keychain::Keychain, seal};
+use super::{AuthError, flow::login_key, keychain::Keychain, sealing};
 use crate::{
     domain::Wall,
     store::{Edition, Held, PrivateFile, StoreError},
 };
 
-/// The format that this program writes, where there is no keychain ...
-const VERSION: u32 = 1;
-/// ... and where there is one.
-const SEALED: u32 = 2;
-/// No key has this name; whoever asks for it learns whether there is a keychain.
-const NO_NAME: &str = "none";
-/// How often a held lock is tried again, and for how long: whoever holds it is talking to an authorization server.
-const TRY_EVERY: Duration = Duration::from_millis(20);
-const TRY_FOR: Duration = Duration::from_secs(90);
+/// The file format without a keychain.
+const PLAIN_FORMAT: u32 = 1;
+/// The file format if a keychain holds the key.
+const SEALED_FORMAT: u32 = 2;
+/// No key has this name; looking it up shows whether there is a keychain.
+const MISSING_KEY_NAME: &str = "none";
+/// How often to retry a lock that another process holds.
+const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(20);
+/// How long to retry: the other process may be waiting for an authorization server.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// A secret that is written to this file and to no debug text.
+/// A secret that is written to the login file, but never to debug output.
 #[derive(Clone)]
 pub struct Secret(pub SecretString);
 
@@ -56,15 +57,15 @@ impl<'de> Deserialize<'de> for Secret {
     }
 }
 
-/// How a client proves who it is at the token endpoint (RFC 6749, section 2.3.1).
+/// How a client authenticates at the token endpoint (RFC 6749, section 2.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClientAuth {
-    /// It cannot: its id is all there is.
+    /// It doesn't: a public client has only an id.
     None,
-    /// Its secret in a header.
+    /// With its secret in `Authorization: Basic`.
     ClientSecretBasic,
-    /// Its secret in the form.
+    /// With its secret in the form body.
     ClientSecretPost,
 }
 
@@ -78,106 +79,106 @@ impl ClientAuth {
     }
 }
 
-/// What we are called at an issuer.
+/// longhaul's client registration at an issuer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OwnClient {
     /// `client_id`.
     pub id: String,
     /// `client_secret`.
     pub secret: Option<Secret>,
-    /// How it is shown.
+    /// How the client authenticates.
     pub auth: ClientAuth,
-    /// The one address that the issuer sends a browser back to, if we registered there ourselves.
+    /// The registered redirect URI, if longhaul registered itself.
     pub registered_for: Option<String>,
 }
 
-/// A login at one server.
+/// The login for one server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Login {
-    /// When somebody signed in; a refresh leaves it as it is, so another one is another sign-in.
-    #[serde(default = "long_ago")]
+    /// When the user signed in. A refresh doesn't change it, so a new value means a new sign-in.
+    #[serde(default = "epoch")]
     pub signed_in_at: Wall,
-    /// Who made the tokens, letter for letter; they are of no use and no business to anybody else.
+    /// Who issued the tokens, as the exact string. Nobody else may see them.
     pub issuer: String,
-    /// What they were asked for.
+    /// The resource that the tokens are for (RFC 8707).
     pub resource: String,
-    /// Where new ones come from.
+    /// Where to refresh the tokens.
     pub token_endpoint: Url,
-    /// Where they are given back.
+    /// Where to revoke the tokens.
     pub revocation_endpoint: Option<Url>,
-    /// What we are called there.
+    /// The client registration that the tokens were issued to.
     pub client: OwnClient,
-    /// The token for the server; `None` once the issuer takes nothing of it any more.
+    /// The access token; `None` once the issuer has declared the grant invalid.
     pub access: Option<Secret>,
-    /// What the next one is got with, where the issuer gives such a thing.
+    /// The refresh token, if the issuer gave one.
     pub refresh: Option<Secret>,
-    /// When the next one is due, a while before the end.
+    /// When to refresh, a while before the token expires.
     pub refresh_at: Option<Wall>,
-    /// The end of the token, where it is told.
+    /// When the access token expires, if the issuer said so.
     pub expires_at: Option<Wall>,
-    /// The scopes that were asked for.
+    /// The granted scopes, space-separated.
     pub scope: Option<String>,
-    /// The scopes that the server asked for on top, since.
+    /// Scopes that the server has asked for since the sign-in.
     #[serde(default)]
     pub wanted_scope: Option<String>,
 }
 
 impl Login {
-    /// Whether a new token is due.
+    /// Whether it is time to refresh the token.
     pub fn is_due(&self, now: Wall) -> bool {
         self.refresh_at.is_some_and(|at| at <= now)
     }
 }
 
-fn long_ago() -> Wall {
+fn epoch() -> Wall {
     Wall(0)
 }
 
-/// How a sign-in stands without anything being asked of anybody.
+/// The state of a server's token according to the login file.
 #[derive(Debug)]
 pub enum TokenState {
-    /// Nobody is signed in.
-    None,
-    /// Its token is over, and a new one can be had.
-    Over,
-    /// Its token.
-    Good(SecretString),
+    /// There is no token, or an expired one that can't be refreshed.
+    SignedOut,
+    /// The token has expired and can be refreshed.
+    Expired,
+    /// The token.
+    Valid(SecretString),
 }
 
-/// What the file says, by the URL of the server.
+/// The contents of the login file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoginFile {
     version: u32,
-    /// The logins.
+    /// Logins by server URL.
     pub logins: BTreeMap<String, Login>,
 }
 
 impl Default for LoginFile {
     fn default() -> Self {
         Self {
-            version: VERSION,
+            version: PLAIN_FORMAT,
             logins: BTreeMap::new(),
         }
     }
 }
 
-/// The part of the file that every version of it has.
+/// The field that every version of the file has.
 #[derive(Deserialize)]
-struct Format {
+struct FormatVersion {
     version: u32,
 }
 
-/// The file where a keychain has its key: a [`LoginFile`], sealed.
+/// The file if a keychain holds the key: an encrypted [`LoginFile`].
 #[derive(Serialize, Deserialize)]
 struct Sealed {
     version: u32,
-    /// The name of the key. It stands here and not in the keychain alone, so that a file that is moved finds its own.
+    /// The name of the key in the keychain, so that a file that was moved finds its own.
     key: String,
-    /// Sealed.
-    book: String,
+    #[serde(rename = "book")]
+    ciphertext: String,
 }
 
-/// The file, and the keychain that has its key.
+/// The login file on disk, and the keychain that may hold its key.
 #[derive(Clone, Debug)]
 pub struct Logins {
     file: PrivateFile,
@@ -185,7 +186,7 @@ pub struct Logins {
 }
 
 impl Logins {
-    /// The file at `path`, whether it is there or not.
+    /// The file at `path`, which need not exist.
     pub fn new(path: &Path, keychain: Keychain) -> Self {
         Self {
             file: PrivateFile::new(path.to_owned()),
@@ -193,75 +194,76 @@ impl Logins {
         }
     }
 
-    /// Whether the file is sealed with a key of the keychain; `Err` says in words why not.
+    /// Checks that the file is encrypted with a key in the keychain.
     ///
     /// # Errors
-    /// In words.
-    pub fn is_sealed(&self) -> Result<(), String> {
+    /// Why it is not, as a message.
+    pub fn check_sealed(&self) -> Result<(), String> {
         match self.key_name() {
             Some(name) => self.keychain.key(&name).map(|_| ()),
             None => Err(self
                 .keychain
-                .key(NO_NAME)
+                .key(MISSING_KEY_NAME)
                 .err()
                 .unwrap_or_else(|| "it was written without a keychain".to_owned())),
         }
     }
 
-    /// The name of the key that the file is sealed with.
+    /// The name of the key that the file is encrypted with.
     fn key_name(&self) -> Option<String> {
         let bytes = self.file.read().ok()??;
         let sealed: Sealed = serde_json::from_slice(&bytes).ok()?;
         Some(sealed.key)
     }
 
-    /// The key of the file with its name, else a new one; `None` where there is no keychain to have it.
+    /// Name and value of the file's key, or of a new one; `None` without a keychain.
     fn own_key(&self) -> Result<Option<(String, SecretString)>, AuthError> {
         if let Some(name) = self.key_name()
             && let Ok(Some(key)) = self.keychain.key(&name)
         {
             return Ok(Some((name, key)));
         }
-        let made = self.keychain.make(super::random()?, seal::new_key()?);
+        let made = self
+            .keychain
+            .create_key(super::random_text()?, sealing::new_key()?);
         Ok(made.ok())
     }
 
-    /// The same file, for one who must not be held up: where the keychain has not answered, nothing can be read.
-    pub(super) fn at_once(&self) -> Self {
+    /// A handle that never waits: until the keychain has answered, an encrypted file can't be read.
+    pub(super) fn without_waiting(&self) -> Self {
         Self {
             file: self.file.clone(),
-            keychain: self.keychain.at_once(),
+            keychain: self.keychain.without_waiting(),
         }
     }
 
-    /// Waits, beside everything else, until the keychain had its time to say what the file is to be read with; it is
-    /// there for whoever reads next.
-    pub(super) async fn key_to_read(&self) {
-        self.beside(|logins| {
+    /// Asks the keychain for the key to read the file, without blocking the runtime. The key is cached for the next read.
+    pub(super) async fn prefetch_read_key(&self) {
+        self.in_background(|logins| {
             if let Some(name) = logins.key_name() {
-                // Said to whoever reads.
+                // The read reports an error.
                 let _ = logins.keychain.key(&name);
             }
         })
         .await;
     }
 
-    /// The same for what it is to be written with.
-    pub(super) async fn key_to_write(&self) {
-        // Without one the file is written as it is where there is no keychain.
-        self.beside(|logins| drop(logins.own_key())).await;
+    /// As [`Self::prefetch_read_key`], for the key to write the file.
+    pub(super) async fn prefetch_write_key(&self) {
+        // Without a key the file is written unencrypted.
+        self.in_background(|logins| drop(logins.own_key())).await;
     }
 
-    async fn beside(&self, work: impl FnOnce(&Self) + Send + 'static) {
+    async fn in_background(&self, work: impl FnOnce(&Self) + Send + 'static) {
         let logins = Self {
             file: self.file.clone(),
-            keychain: self.keychain.in_time(),
+            keychain: self.keychain.with_waiting(),
         };
-        // A panic there was reported by the panic hook.
+        // The panic hook has reported a panic.
         let _ = tokio::task::spawn_blocking(move || work(&logins)).await;
     }
 
-    /// Where it is.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         self.file.path()
     }
@@ -270,39 +272,39 @@ impl Logins {
         self.file.edition()
     }
 
-    /// The right to change it, if nobody has it.
-    pub(super) fn try_hold(&self) -> Result<Option<Held>, AuthError> {
+    /// Locks the file for changes; `None` if it is locked already.
+    pub(super) fn try_lock(&self) -> Result<Option<Held>, AuthError> {
         Ok(self.file.try_hold()?)
     }
 
-    /// Waits for the right to change it.
+    /// Waits until the file can be locked for changes.
     ///
     /// # Errors
-    /// [`AuthError::Store`], and [`AuthError::Logins`] if nobody lets go of it.
-    pub async fn hold(&self) -> Result<Held, AuthError> {
+    /// [`AuthError::Store`], and [`AuthError::LoginFile`] if it stays locked.
+    pub async fn lock(&self) -> Result<Held, AuthError> {
         let waiting = async {
             loop {
-                if let Some(held) = self.try_hold()? {
-                    return Ok(held);
+                if let Some(lock) = self.try_lock()? {
+                    return Ok(lock);
                 }
-                tokio::time::sleep(TRY_EVERY).await; // sleep: a lock of files tells nobody when it is free
+                tokio::time::sleep(LOCK_RETRY_INTERVAL).await; // sleep: a file lock does not notify when it is free
             }
         };
-        tokio::time::timeout(TRY_FOR, waiting)
+        tokio::time::timeout(LOCK_TIMEOUT, waiting)
             .await
             .unwrap_or_else(|_| {
-                Err(AuthError::Logins(format!(
-                    "another longhaul keeps {} locked; end it and try again",
+                Err(AuthError::LoginFile(format!(
+                    "another longhaul process has locked {}; end that process and try again",
                     self.path().with_extension("lock").display()
                 )))
             })
     }
 
-    /// What it says now.
+    /// Reads the file; empty if it does not exist.
     ///
     /// # Errors
-    /// [`AuthError::Store`], [`AuthError::Damaged`] where it is no file of logins, and [`AuthError::Logins`] where a newer
-    /// program wrote it.
+    /// [`AuthError::Store`]; [`AuthError::Damaged`] if it is not a login file; [`AuthError::LoginFile`] if a newer longhaul
+    /// wrote it or its key can't be used.
     pub fn read(&self) -> Result<LoginFile, AuthError> {
         let damaged = |why: String| AuthError::Damaged {
             path: self.path().to_owned(),
@@ -314,34 +316,34 @@ impl Logins {
             Err(StoreError::Damaged { why, .. }) => return Err(damaged(why)),
             Err(error) => return Err(error.into()),
         };
-        let format: Result<Format, _> = serde_json::from_slice(&bytes);
-        // The parser's own words may repeat a part of the text.
+        let format: Result<FormatVersion, _> = serde_json::from_slice(&bytes);
+        // Not the parser's message, which may quote part of the text.
         let garbled = |error: serde_json::Error| {
             damaged(format!("line {}, column {}", error.line(), error.column()))
         };
         match format.ok().map(|format| format.version) {
-            Some(version) if version > SEALED => Err(AuthError::Logins(format!(
-                "could not read {}: a newer longhaul wrote it (format {version}, this one reads {SEALED}); update longhaul",
+            Some(version) if version > SEALED_FORMAT => Err(AuthError::LoginFile(format!(
+                "could not read {}: a newer longhaul wrote it (format {version}; this version reads up to {SEALED_FORMAT}); update longhaul",
                 self.path().display(),
             ))),
-            Some(SEALED) => {
-                let Sealed { key, book, .. } = serde_json::from_slice(&bytes).map_err(garbled)?;
-                // Whatever is wrong with the key, the file may be as good as ever: it is not for us to set it aside.
-                let shut = |why: String| {
-                    AuthError::Logins(format!(
-                        "could not open {}: its key is in a keychain, and {why}; unlock that, or move the file away and sign \
-                         in again",
+            Some(SEALED_FORMAT) => {
+                let Sealed {
+                    key, ciphertext, ..
+                } = serde_json::from_slice(&bytes).map_err(garbled)?;
+                // Not `Damaged`: with the right key the file may be fine, so it must not be set aside.
+                let no_key = |why: String| {
+                    AuthError::LoginFile(format!(
+                        "could not decrypt {} with the key from the keychain: {why}; unlock the keychain, or move the file \
+                         away and sign in again",
                         self.path().display()
                     ))
                 };
-                let found = self.keychain.key(&key).map_err(shut)?;
+                let found = self.keychain.key(&key).map_err(no_key)?;
                 let Some(found) = found else {
-                    return Err(shut("this one does not have it".to_owned()));
+                    return Err(no_key("this keychain does not have it".to_owned()));
                 };
-                let Some(bytes) = seal::open(&found, &book) else {
-                    return Err(shut(
-                        "what this one has of that name does not open it".to_owned(),
-                    ));
+                let Some(bytes) = sealing::open(&found, &ciphertext) else {
+                    return Err(no_key("the key does not match".to_owned()));
                 };
                 serde_json::from_slice(&bytes).map_err(garbled)
             }
@@ -349,74 +351,77 @@ impl Logins {
         }
     }
 
-    /// The token for the MCP endpoint `server` as it stands there: nothing is refreshed. `Over` where only a new one
-    /// would be good.
+    /// The state of the token for the MCP endpoint `server`, without refreshing it.
     ///
     /// # Errors
-    /// Those of [`Self::read`].
-    pub fn standing(&self, server: &Url, now: Wall) -> Result<TokenState, AuthError> {
-        let login = self.read()?.logins.remove(&key_of(server));
+    /// As for [`Self::read`].
+    pub fn token_state(&self, server: &Url, now: Wall) -> Result<TokenState, AuthError> {
+        let login = self.read()?.logins.remove(&login_key(server));
         Ok(match login {
             Some(login) if login.expires_at.is_some_and(|end| end <= now) => match login.refresh {
-                Some(_) => TokenState::Over,
-                None => TokenState::None,
+                Some(_) => TokenState::Expired,
+                None => TokenState::SignedOut,
             },
             Some(login) => login
                 .access
-                .map_or(TokenState::None, |access| TokenState::Good(access.0)),
-            None => TokenState::None,
+                .map_or(TokenState::SignedOut, |access| TokenState::Valid(access.0)),
+            None => TokenState::SignedOut,
         })
     }
 
-    /// What it says now, for whoever is about to change it; a damaged one is set aside whole, which the remark says.
+    /// Reads the file in order to change it. A damaged file is renamed, and the returned notice says so.
     ///
     /// # Errors
-    /// [`AuthError::Store`] and [`AuthError::Logins`].
-    pub fn read_held(&self, held: &Held) -> Result<(LoginFile, Option<String>), AuthError> {
+    /// [`AuthError::Store`] and [`AuthError::LoginFile`].
+    pub fn read_locked(&self, lock: &Held) -> Result<(LoginFile, Option<String>), AuthError> {
         match self.read() {
             Err(AuthError::Damaged { path, why }) => {
-                let aside = self.file.set_aside(held)?;
-                let remark = format!(
-                    "{} is damaged ({why}) and was set aside whole as {}; its logins are to be made again with `longhaul login`",
+                let aside = self.file.set_aside(lock)?;
+                let notice = format!(
+                    "{} is damaged ({why}) and was renamed to {}; sign in again with `longhaul login`",
                     path.display(),
                     aside.display()
                 );
-                Ok((LoginFile::default(), Some(remark)))
+                Ok((LoginFile::default(), Some(notice)))
             }
             other => Ok((other?, None)),
         }
     }
 
-    /// Takes the login of the MCP endpoint `server` out of the file; the remark is that of [`Self::read_held`].
+    /// Removes the login for the MCP endpoint `server`; the notice is that of [`Self::read_locked`].
     ///
     /// # Errors
-    /// [`AuthError::Store`] and [`AuthError::Logins`].
+    /// [`AuthError::Store`] and [`AuthError::LoginFile`].
     pub async fn remove(&self, server: &Url) -> Result<(Option<Login>, Option<String>), AuthError> {
-        let held = self.hold().await?;
-        let (mut book, remark) = self.read_held(&held)?;
-        let login = book.logins.remove(&key_of(server));
+        let lock = self.lock().await?;
+        let (mut login_file, notice) = self.read_locked(&lock)?;
+        let login = login_file.logins.remove(&login_key(server));
         if login.is_some() {
-            self.write(&held, &book)?;
+            self.write(&lock, &login_file)?;
         }
-        Ok((login, remark))
+        Ok((login, notice))
     }
 
-    /// Writes it whole: sealed, where there is a keychain to keep the key, else for its owner's eyes only.
+    /// Writes the whole file: encrypted if there is a keychain for the key, else readable by its owner only.
     ///
     /// # Errors
-    /// [`AuthError::Store`], and [`AuthError::Machine`] where there are no random numbers.
-    pub fn write(&self, held: &Held, book: &LoginFile) -> Result<(), AuthError> {
-        // Made of text and numbers, so this cannot fail; if it did, nothing would be written.
-        let unwritten = |error| AuthError::Logins(format!("could not write the logins: {error}"));
-        let mut bytes = serde_json::to_vec_pretty(book).map_err(unwritten)?;
+    /// [`AuthError::Store`], and [`AuthError::Machine`] if the system has no random numbers.
+    pub fn write(&self, lock: &Held, login_file: &LoginFile) -> Result<(), AuthError> {
+        // Can't fail for text and numbers.
+        let not_written =
+            |error| AuthError::LoginFile(format!("could not write the logins: {error}"));
+        let mut bytes = serde_json::to_vec_pretty(login_file).map_err(not_written)?;
         if let Some((name, key)) = self.own_key()?
-            && let Some(book) = seal::seal(&key, &bytes)?
+            && let Some(ciphertext) = sealing::seal(&key, &bytes)?
         {
-            let (version, key) = (SEALED, name);
-            let sealed = Sealed { version, key, book };
-            bytes = serde_json::to_vec_pretty(&sealed).map_err(unwritten)?;
+            let sealed = Sealed {
+                version: SEALED_FORMAT,
+                key: name,
+                ciphertext,
+            };
+            bytes = serde_json::to_vec_pretty(&sealed).map_err(not_written)?;
         }
-        Ok(self.file.write(held, &bytes)?)
+        Ok(self.file.write(lock, &bytes)?)
     }
 }
 
@@ -425,21 +430,22 @@ mod tests {
     use super::*;
     use crate::auth::tests::login_at;
 
-    fn book() -> LoginFile {
+    fn login_file() -> LoginFile {
         let issuer = Url::parse("https://issuer/token").unwrap();
-        let mut book = LoginFile::default();
-        book.logins
+        let mut login_file = LoginFile::default();
+        login_file
+            .logins
             .insert("https://h/mcp".to_owned(), login_at(&issuer));
-        book
+        login_file
     }
 
-    async fn keep(logins: &Logins) {
-        let held = logins.hold().await.unwrap();
-        logins.write(&held, &book()).unwrap();
+    async fn save(logins: &Logins) {
+        let lock = logins.lock().await.unwrap();
+        logins.write(&lock, &login_file()).unwrap();
     }
 
     fn key() -> SecretString {
-        seal::new_key().unwrap()
+        sealing::new_key().unwrap()
     }
 
     fn text(path: &Path) -> String {
@@ -447,55 +453,51 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_keychain_seals_the_file_and_no_other_key_opens_it() {
+    async fn only_the_key_in_the_keychain_decrypts_the_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("logins.json");
-        let plain = Logins::new(&path, Keychain::none("there is none"));
-        keep(&plain).await;
+        let plain = Logins::new(&path, Keychain::none("a test"));
+        save(&plain).await;
         assert!(text(&path).contains("canary-access"), "the plain file");
         let (name, key) = ("mine", key());
-        let at = |answer| Logins::new(&path, Keychain::answering(name, answer));
+        let at = |answer| Logins::new(&path, Keychain::with_answer(name, answer));
         let good = at(Ok(Some(key.clone())));
-        assert_eq!(
-            good.read().unwrap(),
-            book(),
-            "from before there was a keychain"
-        );
-        // The key is the one that the file names.
-        let bytes = serde_json::to_vec(&book()).unwrap();
-        let sealed = seal::seal(&key, &bytes).unwrap().unwrap();
+        assert_eq!(good.read().unwrap(), login_file(), "reads a plain file too");
+        // The key has the name that the file says.
+        let bytes = serde_json::to_vec(&login_file()).unwrap();
+        let sealed = sealing::seal(&key, &bytes).unwrap().unwrap();
         let whole = serde_json::json!({"version": 2, "key": name, "book": sealed}).to_string();
         crate::store::write_atomically(&path, whole.as_bytes()).unwrap();
-        assert_eq!(good.read().unwrap(), book());
-        keep(&good).await;
+        assert_eq!(good.read().unwrap(), login_file());
+        save(&good).await;
         let sealed = text(&path);
         assert!(sealed.contains(name), "{sealed}");
         for secret in ["canary", "issuer", "https"] {
             assert!(!sealed.contains(secret), "{secret} in {sealed}");
         }
-        assert_eq!(good.read().unwrap(), book());
-        // Locked, another one, or a key lost: none of it says that the file is bad, so it stays as it is.
+        assert_eq!(good.read().unwrap(), login_file());
+        // A locked keychain, a missing key or a wrong key doesn't mean that the file is damaged, so it is kept.
         for answer in [
             Err("it is locked".to_owned()),
             Ok(None),
             Ok(Some(self::key())),
         ] {
-            let shut = at(answer);
-            let held = shut.hold().await.unwrap();
-            let error = shut.read_held(&held).unwrap_err();
-            let words = error.to_string();
-            assert!(matches!(error, AuthError::Logins(_)), "{words}");
-            assert!(words.contains("move the file away"), "{words}");
+            let locked = at(answer);
+            let lock = locked.lock().await.unwrap();
+            let error = locked.read_locked(&lock).unwrap_err();
+            let message = error.to_string();
+            assert!(matches!(error, AuthError::LoginFile(_)), "{message}");
+            assert!(message.contains("sign in again"), "{message}");
             assert_eq!(text(&path), sealed);
         }
     }
 
     #[test]
-    fn a_file_of_a_newer_program_is_left_alone() {
+    fn does_not_read_a_file_from_a_newer_version() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("logins.json");
         crate::store::write_atomically(&path, br#"{"version":3,"x":1}"#).unwrap();
-        let error = Logins::new(&path, Keychain::none("there is none"))
+        let error = Logins::new(&path, Keychain::none("a test"))
             .read()
             .unwrap_err();
         assert!(

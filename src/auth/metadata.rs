@@ -1,20 +1,20 @@
-//! Where a server's tokens come from: its own metadata, then that of its authorization server.
+//! Discovers a server's authorization server: fetches the server's resource metadata, then the issuer's metadata.
 //!
 //! Sources: RFC 9728; RFC 8414; OpenID Connect Discovery 1.0, section 4; MCP 2026-07-28, basic/authorization.
 
 use serde::{Deserialize, de::DeserializeOwned};
 use url::Url;
 
-use super::{AuthError, address, host, said};
+use super::{AuthError, check_url, excerpt, host};
 use crate::{
     protocol::{Challenge, merge_scopes},
-    transport::{FetchError, Fetcher, Sent},
+    transport::{FetchError, FetchRequest, Fetcher},
 };
 
-/// Harmless where it is let in, and whoever wants credentials says so before reading it.
+/// Harmless if the server accepts it; a server that requires credentials rejects it before reading the body.
 const PROBE: &str = r#"{"jsonrpc":"2.0","id":"sign-in","method":"ping"}"#;
 
-/// What a server says of itself as a protected resource (RFC 9728, section 2).
+/// Protected resource metadata (RFC 9728, section 2).
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct ResourceMetadata {
@@ -23,7 +23,7 @@ struct ResourceMetadata {
     scopes_supported: Vec<String>,
 }
 
-/// What an authorization server says of itself (RFC 8414, section 2).
+/// Authorization server metadata (RFC 8414, section 2).
 #[derive(Debug, Deserialize)]
 struct IssuerMetadata {
     issuer: String,
@@ -42,221 +42,224 @@ struct IssuerMetadata {
     client_id_metadata_document_supported: bool,
 }
 
-/// Everything that a sign-in needs to know of the other side.
+/// An authorization server, checked and ready for a sign-in.
 #[derive(Debug)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "what an authorization server says of itself are facts of their own"
+    reason = "independent capabilities of the authorization server"
 )]
-pub(super) struct Found {
-    /// The issuer, letter for letter.
+pub(super) struct AuthServer {
+    /// The issuer, as the exact string.
     pub(super) issuer: String,
-    /// What the token is asked for (RFC 8707), letter for letter.
+    /// The resource to request a token for (RFC 8707), as the exact string.
     pub(super) resource: String,
-    /// The scopes that the server asks for; none if it does not say.
+    /// The scopes that the server asks for; `None` if it does not say.
     pub(super) scope: Option<String>,
     pub(super) authorization_endpoint: Url,
     pub(super) token_endpoint: Url,
     pub(super) registration_endpoint: Option<Url>,
     pub(super) revocation_endpoint: Option<Url>,
-    /// How a client may prove who it is at the token endpoint; `None` if nothing is said.
+    /// Client authentication methods of the token endpoint; `None` if it does not say.
     pub(super) auth_methods: Option<Vec<String>>,
-    pub(super) gives_offline_access: bool,
-    /// Whether every answer names its issuer (RFC 9207).
-    pub(super) names_itself: bool,
-    pub(super) reads_client_documents: bool,
-    /// Whether it has metadata; else the endpoints are those that MCP 2025-03-26 assumes.
-    pub(super) is_described: bool,
+    pub(super) supports_offline_access: bool,
+    /// Whether every authorization response contains `iss` (RFC 9207).
+    pub(super) sends_iss: bool,
+    pub(super) supports_client_metadata_url: bool,
+    /// Whether it has metadata; if not, the endpoints are the defaults of MCP 2025-03-26.
+    pub(super) has_metadata: bool,
 }
 
 /// Finds the authorization server of the MCP endpoint `server`.
-pub(super) async fn discover(fetcher: &Fetcher, server: &Url) -> Result<Found, AuthError> {
+pub(super) async fn discover(fetcher: &Fetcher, server: &Url) -> Result<AuthServer, AuthError> {
     let (status, challenge) = fetcher
         .probe(server, PROBE.to_owned())
         .await
-        .map_err(|error| AuthError::of_fetch(server, error))?;
+        .map_err(|error| AuthError::from_fetch(server, error))?;
     let challenge = challenge.unwrap_or_default();
-    let Some(of_resource) = resource_metadata(fetcher, server, &challenge).await? else {
+    let Some(resource_metadata) = fetch_resource_metadata(fetcher, server, &challenge).await?
+    else {
         if status != 401 {
-            return Err(AuthError::NotAsked(format!(
-                "{} does not ask for a sign-in (HTTP {status}, and no metadata says otherwise)",
+            return Err(AuthError::NotRequired(format!(
+                "{} does not require a sign-in (HTTP {status}, no metadata found)",
                 host(server)
             )));
         }
-        return own_issuer(fetcher, server, challenge.scope).await;
+        return fallback_issuer(fetcher, server, challenge.scope).await;
     };
-    let resource = match &of_resource.resource {
+    let resource = match &resource_metadata.resource {
         Some(resource) if covers(resource, server.as_str()) => resource.clone(),
         Some(resource) => {
-            return Err(AuthError::Distrusted(format!(
-                "the metadata of {} is of another resource ({}); signing in there would give it a token for that",
+            return Err(AuthError::Untrusted(format!(
+                "the metadata of {} describes another resource ({}); a sign-in would give this server a token for that one",
                 host(server),
-                said(resource)
+                excerpt(resource)
             )));
         }
         None => {
-            return Err(AuthError::Distrusted(format!(
-                "the metadata of {} names no resource, so nobody knows whether they are its own; nothing was sent to its \
+            return Err(AuthError::Untrusted(format!(
+                "the metadata of {} does not name its resource, so it can't be verified; nothing was sent to its \
                  authorization server",
                 host(server)
             )));
         }
     };
-    let Some(issuer) = of_resource.authorization_servers.into_iter().next() else {
-        return Err(AuthError::Distrusted(format!(
-            "the metadata of {} names no authorization server",
+    let Some(issuer) = resource_metadata.authorization_servers.into_iter().next() else {
+        return Err(AuthError::Untrusted(format!(
+            "the metadata of {} does not name an authorization server",
             host(server)
         )));
     };
-    let found = issuer_metadata(fetcher, server, std::slice::from_ref(&issuer)).await?;
-    let found = found.ok_or_else(|| undescribed(&issuer))?;
-    complete(
+    let found = fetch_issuer_metadata(fetcher, server, std::slice::from_ref(&issuer)).await?;
+    let found = found.ok_or_else(|| no_metadata_error(&issuer))?;
+    checked(
         server,
         found,
         resource,
         challenge.scope,
-        &of_resource.scopes_supported,
+        &resource_metadata.scopes_supported,
     )
 }
 
-/// Servers of 2025-03-26 are their own authorization server, at the root of their origin, and need not describe it: then
-/// `/authorize`, `/token` and `/register` are there (MCP 2025-03-26, basic/authorization, "Fallbacks for Servers without
-/// Metadata Discovery").
+/// The authorization server of a server without resource metadata.
 ///
-/// The revision of a server is not known before the sign-in, as it refuses the handshake too. That it demands a token and
-/// names no metadata anywhere is the evidence: later revisions require a resource document, and a server of such a
-/// revision that lacks it has no other way to be signed in to. Metadata that are there and wrong, or that cannot be had
-/// just now, are no reason for the fallback. Everything stays at the origin that the user named, and PKCE is used as
-/// always; without metadata nobody can promise it, and that revision requires it.
-async fn own_issuer(
+/// A server of 2025-03-26 is its own authorization server, at the root of its origin, and need not have metadata. The
+/// endpoints are then `/authorize`, `/token` and `/register` (MCP 2025-03-26, basic/authorization, "Fallbacks for Servers
+/// without Metadata Discovery").
+///
+/// The server's revision is not known before the sign-in, because it rejects the handshake too. Instead we rely on it
+/// requiring a token and having no metadata anywhere: later revisions require a resource document, and a server of such a
+/// revision without one could not be signed in to at all. Wrong metadata, or metadata that is temporarily unavailable,
+/// never leads to the fallback. Everything stays at the origin that the user named. PKCE is always used: without metadata
+/// the server can't announce it, but that revision requires it.
+async fn fallback_issuer(
     fetcher: &Fetcher,
     server: &Url,
     challenged: Option<String>,
-) -> Result<Found, AuthError> {
+) -> Result<AuthServer, AuthError> {
     let origin = server.origin().ascii_serialization();
     let issuers = [origin.clone(), format!("{origin}/")];
-    if let Some(found) = issuer_metadata(fetcher, server, &issuers).await? {
-        return complete(server, found, canonical(server), challenged, &[]);
+    if let Some(found) = fetch_issuer_metadata(fetcher, server, &issuers).await? {
+        return checked(server, found, canonical_resource(server), challenged, &[]);
     }
-    let endpoint = |path: &str| address("address to sign in", at(server, path).as_str(), server);
-    Ok(Found {
+    let endpoint = |path: &str| check_url("sign-in URL", with_path(server, path).as_str(), server);
+    Ok(AuthServer {
         authorization_endpoint: endpoint("/authorize")?,
         token_endpoint: endpoint("/token")?,
         registration_endpoint: Some(endpoint("/register")?),
         revocation_endpoint: None,
         scope: challenged.filter(|scope| !scope.is_empty()),
         auth_methods: None,
-        gives_offline_access: false,
-        names_itself: false,
-        reads_client_documents: false,
-        is_described: false,
+        supports_offline_access: false,
+        sends_iss: false,
+        supports_client_metadata_url: false,
+        has_metadata: false,
         issuer: origin,
-        resource: canonical(server),
+        resource: canonical_resource(server),
     })
 }
 
-fn complete(
+/// Checks an issuer's metadata: PKCE support, required endpoints, and every URL.
+fn checked(
     server: &Url,
     found: IssuerMetadata,
     resource: String,
     challenged: Option<String>,
     supported: &[String],
-) -> Result<Found, AuthError> {
+) -> Result<AuthServer, AuthError> {
     let issuer = found.issuer;
     if !found
         .code_challenge_methods_supported
         .iter()
         .any(|method| method == "S256")
     {
-        return Err(AuthError::Distrusted(format!(
-            "the authorization server {} does not say that it supports PKCE with S256, without which an answer could be \
-             stolen on its way; nothing was sent to it",
-            said(&issuer)
+        return Err(AuthError::Untrusted(format!(
+            "the authorization server {} does not support PKCE with S256, without which the authorization code could be \
+             stolen; nothing was sent to it",
+            excerpt(&issuer)
         )));
     }
     let missing = |what: &str| {
-        AuthError::Distrusted(format!(
-            "the metadata of the authorization server {} names no {what}",
-            said(&issuer)
+        AuthError::Untrusted(format!(
+            "the metadata of the authorization server {} has no {what}",
+            excerpt(&issuer)
         ))
     };
     let endpoint = |what: &str, given: Option<&String>| {
-        given.map(|given| address(what, given, server)).transpose()
+        given
+            .map(|given| check_url(what, given, server))
+            .transpose()
     };
     let needed =
         |what: &str, given: Option<&String>| endpoint(what, given)?.ok_or_else(|| missing(what));
     let scopes = merge_scopes("", &supported.join(" "));
-    Ok(Found {
+    Ok(AuthServer {
         authorization_endpoint: needed(
             "authorization endpoint",
             found.authorization_endpoint.as_ref(),
         )?,
-        token_endpoint: needed("address for tokens", found.token_endpoint.as_ref())?,
+        token_endpoint: needed("token endpoint", found.token_endpoint.as_ref())?,
         registration_endpoint: endpoint(
-            "address for registrations",
+            "registration endpoint",
             found.registration_endpoint.as_ref(),
         )?,
-        revocation_endpoint: endpoint(
-            "address for revocations",
-            found.revocation_endpoint.as_ref(),
-        )?,
+        revocation_endpoint: endpoint("revocation endpoint", found.revocation_endpoint.as_ref())?,
         scope: challenged
             .or(Some(scopes))
             .filter(|scope| !scope.is_empty()),
         auth_methods: found.token_endpoint_auth_methods_supported,
-        gives_offline_access: found
+        supports_offline_access: found
             .scopes_supported
             .iter()
             .any(|it| it == "offline_access"),
-        names_itself: found.authorization_response_iss_parameter_supported,
-        reads_client_documents: found.client_id_metadata_document_supported,
-        is_described: true,
+        sends_iss: found.authorization_response_iss_parameter_supported,
+        supports_client_metadata_url: found.client_id_metadata_document_supported,
+        has_metadata: true,
         issuer,
         resource,
     })
 }
 
-/// The server's metadata as a protected resource, where the challenge or a well-known place has it.
-async fn resource_metadata(
+/// The server's resource metadata, from the URL in the challenge or a well-known URL.
+async fn fetch_resource_metadata(
     fetcher: &Fetcher,
     server: &Url,
     challenge: &Challenge,
 ) -> Result<Option<ResourceMetadata>, AuthError> {
     if let Some(given) = &challenge.resource_metadata {
-        let url = address("address of its metadata", given, server)?;
-        return match document(fetcher, &url).await? {
+        let url = check_url("metadata URL", given, server)?;
+        return match fetch_json(fetcher, &url).await? {
             Some(found) => Ok(Some(found)),
-            None => Err(AuthError::Distrusted(format!(
-                "{} has no metadata where it says that they are",
+            None => Err(AuthError::Untrusted(format!(
+                "{} has no metadata at the URL that it names",
                 host(server)
             ))),
         };
     }
     let root = "/.well-known/oauth-protected-resource";
     let of_path = format!("{root}{}", server.path().trim_end_matches('/'));
-    let mut places = vec![of_path.as_str()];
+    let mut paths = vec![of_path.as_str()];
     if of_path != root {
-        places.push(root);
+        paths.push(root);
     }
-    for path in places {
-        if let Some(found) = document(fetcher, &at(server, path)).await? {
+    for path in paths {
+        if let Some(found) = fetch_json(fetcher, &with_path(server, path)).await? {
             return Ok(Some(found));
         }
     }
     Ok(None)
 }
 
-/// What to say where an authorization server has no metadata and nothing shows that there is one.
-pub(super) fn undescribed(issuer: &str) -> AuthError {
-    AuthError::Distrusted(format!(
-        "no metadata found of the authorization server {}; without them nobody knows whether it can be trusted. Use a \
-         token of yours with --bearer-env",
-        said(issuer)
+/// The error for an authorization server without metadata.
+pub(super) fn no_metadata_error(issuer: &str) -> AuthError {
+    AuthError::Untrusted(format!(
+        "the authorization server {} has no metadata, so it can't be verified. If you have a token, pass it with \
+         --bearer-env",
+        excerpt(issuer)
     ))
 }
 
-/// The metadata of the authorization server that is called by one of `issuers`, which mean the same place, if it has any.
-async fn issuer_metadata(
+/// The metadata of an authorization server, `None` if it has none. `issuers` are equivalent spellings of its issuer.
+async fn fetch_issuer_metadata(
     fetcher: &Fetcher,
     server: &Url,
     issuers: &[String],
@@ -264,18 +267,18 @@ async fn issuer_metadata(
     let Some(issuer) = issuers.first() else {
         return Ok(None);
     };
-    let url = address("authorization server", issuer, server)?;
+    let url = check_url("authorization server", issuer, server)?;
     let path = url.path().trim_end_matches('/');
-    let mut places = vec![
+    let mut paths = vec![
         format!("/.well-known/oauth-authorization-server{path}"),
         format!("/.well-known/openid-configuration{path}"),
     ];
     if !path.is_empty() {
-        places.push(format!("{path}/.well-known/openid-configuration"));
+        paths.push(format!("{path}/.well-known/openid-configuration"));
     }
     let mut other = None;
-    for path in places {
-        let found: Option<IssuerMetadata> = document(fetcher, &at(&url, &path)).await?;
+    for path in paths {
+        let found: Option<IssuerMetadata> = fetch_json(fetcher, &with_path(&url, &path)).await?;
         match found {
             Some(found) if issuers.contains(&found.issuer) => return Ok(Some(found)),
             Some(found) => other = other.or(Some(found.issuer)),
@@ -284,42 +287,42 @@ async fn issuer_metadata(
     }
     match other {
         None => Ok(None),
-        Some(other) => Err(AuthError::Distrusted(format!(
-            "the authorization server {} says that it is {}, which is another one letter for letter; nothing was sent to it",
-            said(issuer),
-            said(&other)
+        Some(other) => Err(AuthError::Untrusted(format!(
+            "the authorization server {} identifies itself as {}, which must be exactly the same; nothing was sent to it",
+            excerpt(issuer),
+            excerpt(&other)
         ))),
     }
 }
 
-/// A JSON document, `None` if there is none at this place.
-async fn document<T: DeserializeOwned>(
+/// A JSON document; `None` if there is none at this URL.
+async fn fetch_json<T: DeserializeOwned>(
     fetcher: &Fetcher,
     url: &Url,
 ) -> Result<Option<T>, AuthError> {
-    let answer = match fetcher.fetch(url, Sent::Nothing).await {
-        Ok(answer) => answer,
-        Err(FetchError::Refused(why)) => {
-            return Err(AuthError::Distrusted(format!(
-                "the metadata of {} cannot be had: {}",
+    let response = match fetcher.fetch(url, FetchRequest::Get).await {
+        Ok(response) => response,
+        Err(FetchError::Permanent(why)) => {
+            return Err(AuthError::Untrusted(format!(
+                "could not get the metadata of {}: {}",
                 host(url),
-                said(&why)
+                excerpt(&why)
             )));
         }
-        Err(error) => return Err(AuthError::of_fetch(url, error)),
+        Err(error) => return Err(AuthError::from_fetch(url, error)),
     };
-    match answer.status {
+    match response.status {
         500.. => Err(AuthError::Unreachable {
-            who: host(url),
-            why: format!("HTTP {}", answer.status),
+            host: host(url),
+            why: format!("HTTP {}", response.status),
         }),
-        // Some answer every path with a page; that is no document either.
-        200..=299 => Ok(serde_json::from_slice(&answer.body.0).ok()),
+        // Some servers answer every path with an HTML page, which counts as no document.
+        200..=299 => Ok(serde_json::from_slice(&response.body.0).ok()),
         _ => Ok(None),
     }
 }
 
-fn at(url: &Url, path: &str) -> Url {
+fn with_path(url: &Url, path: &str) -> Url {
     let mut url = url.clone();
     url.set_path(path);
     url.set_query(None);
@@ -327,9 +330,9 @@ fn at(url: &Url, path: &str) -> Url {
     url
 }
 
-/// The server's own name as a resource: without what follows a `?` or `#`, which may be a key and is not for the issuer,
-/// and without a slash that a URL library put behind it.
-fn canonical(server: &Url) -> String {
+/// The server's resource identifier: its URL without query and fragment, which may contain a key that the issuer must not
+/// see, and without the trailing slash that the URL library adds.
+fn canonical_resource(server: &Url) -> String {
     let mut url = server.clone();
     url.set_query(None);
     url.set_fragment(None);
@@ -340,13 +343,13 @@ fn canonical(server: &Url) -> String {
     }
 }
 
-/// Whether a token for `resource` is one for the endpoint: the same letters, or the beginning of them up to the end of a
-/// segment, as for metadata at the root of an origin.
+/// Whether a token for `resource` is valid for the endpoint: the same string, or a prefix that ends at a path segment, as
+/// in metadata at the root of an origin.
 fn covers(resource: &str, server: &str) -> bool {
     let Some(rest) = server.strip_prefix(resource.trim_end_matches('/')) else {
         return false;
     };
-    // Down to the host and no further: what ends before it covers every host.
+    // The prefix must include the host, or it would cover every host.
     let has_host = Url::parse(resource).is_ok_and(|url| url.has_host() && url.fragment().is_none());
     has_host && (rest.is_empty() || rest.starts_with(['/', '?']))
 }
@@ -356,7 +359,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_resource_is_compared_as_the_string_it_came_as() {
+    fn compares_resources_as_exact_strings() {
         let server = "https://h/p/mcp";
         for (resource, expected) in [
             ("https://h/p/mcp", true),
@@ -379,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn no_slash_is_added_to_the_name_of_a_resource() {
+    fn adds_no_slash_to_a_resource() {
         for (url, expected) in [
             ("https://h", "https://h"),
             ("https://h/mcp#x", "https://h/mcp"),
@@ -387,7 +390,7 @@ mod tests {
             ("https://h/?key=1", "https://h"),
             ("https://h/mcp?key=1", "https://h/mcp"),
         ] {
-            assert_eq!(canonical(&Url::parse(url).unwrap()), expected);
+            assert_eq!(canonical_resource(&Url::parse(url).unwrap()), expected);
         }
     }
 }

@@ -1,28 +1,28 @@
-//! Sign-in: finds a server's authorization server, gets tokens from it by way of a browser, keeps them and their time.
+//! Sign-in: finds a server's authorization server, gets tokens through the browser, stores and refreshes them.
 //!
-//! Owns OAuth 2.1 as MCP 2026-07-28, basic/authorization, wants it (RFC 6749, 7009, 7636, 8414, 8707, 9207, 9728) and the
-//! file of logins. Must not know of MCP messages, tasks or screens, and opens no browser. Invariants: a token goes to the
-//! server that it was made for and to its issuer, and nowhere else; issuer and resource are compared as the strings they
-//! came as; no secret is in a debug text, an error or a log.
+//! Owns OAuth 2.1 as required by MCP 2026-07-28, basic/authorization (RFC 6749, 7009, 7636, 8414, 8707, 9207, 9728), and
+//! the login file. Must not know about MCP messages, tasks or screens, and opens no browser. Invariants: a token is sent
+//! only to the server that it was issued for and to its issuer; issuer and resource are compared as exact strings; no
+//! secret appears in debug output, an error or a log.
 //!
-//! This is not rmcp's `auth`: that accepts a server whose metadata is silent on PKCE, writes the authorization code to its
-//! log, takes apart and rebuilds issuers, and keeps its tokens behind no lock that a second process would see. With the
-//! discovery, the checks and the keeping done here, one URL and three form posts would be left to it or to the `oauth2`
-//! crate, which brings further crates for time, dice and digests.
+//! Why not rmcp's `auth`: it accepts a server whose metadata does not mention PKCE, logs the authorization code, parses and
+//! rebuilds issuers, and has no lock on its tokens that a second process would see. With discovery, checks and storage done
+//! here, only one URL and three form posts would remain for it or for the `oauth2` crate, which adds dependencies for time,
+//! random numbers and digests.
 
 mod flow;
 mod keychain;
 mod logins;
 mod metadata;
 mod registration;
-mod seal;
+mod sealing;
 mod token_manager;
 mod tokens;
 
-pub use flow::{Begun, SignInOptions, begin};
+pub use flow::{PendingSignIn, SignInOptions, begin};
 pub use keychain::Keychain;
 pub use logins::{ClientAuth, Login, LoginFile, Logins, OwnClient, TokenState};
-pub use token_manager::{Notify, Now, TokenManager};
+pub use token_manager::{NoticeSink, Now, TokenManager};
 pub use tokens::revoke;
 
 use url::Url;
@@ -33,65 +33,65 @@ use crate::{
     transport::FetchError,
 };
 
-/// Why there is no sign-in, in words that say what to do next.
+/// Why a sign-in failed. The message says what to do next.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthError {
-    /// Nobody answered; it can be tried again.
-    #[error("could not reach {who} ({why}); try again")]
+    /// No response; a retry may succeed.
+    #[error("could not reach {host} ({why}); try again")]
     Unreachable {
-        /// Host of who was asked.
-        who: String,
-        /// Why.
+        /// The host, with its port if that is not the default.
+        host: String,
+        /// The network error.
         why: String,
     },
-    /// The server does not ask for a sign-in.
+    /// The server does not require a sign-in.
     #[error("{0}")]
-    NotAsked(String),
-    /// What a server says of itself does not hold, or is not enough; nothing was sent to its authorization server.
+    NotRequired(String),
+    /// The server's metadata or responses are wrong or insufficient, so the sign-in was not attempted or not completed.
     #[error("{0}")]
-    Distrusted(String),
-    /// What the user gave is not enough, or wrong.
+    Untrusted(String),
+    /// The user's options are missing something or are wrong.
     #[error("{0}")]
     Usage(String),
-    /// The authorization server, or the person at it, said no.
+    /// The authorization server, or the user there, denied the request.
     #[error("{0}")]
     Denied(String),
-    /// Nobody came back from the browser in time.
+    /// The browser did not come back in time.
     #[error(
-        "nobody signed in within {}; run it again when you are there",
-        text::duration(flow::WITHIN)
+        "no sign-in within {}; run the command again when you're ready",
+        text::duration(flow::SIGN_IN_TIMEOUT)
     )]
-    Late,
-    /// The file of logins cannot be used.
+    TimedOut,
+    /// The login file can't be read, written or locked.
     #[error("could not {0}")]
     Store(#[from] StoreError),
-    /// What stands at its place is no file of logins, or not all of one.
+    /// The login file is incomplete or has another format.
     #[error("{} is damaged ({why})", path.display())]
     Damaged {
-        /// Where.
+        /// The login file.
         path: std::path::PathBuf,
-        /// Where in it.
+        /// The position of the error, without any of the text.
         why: String,
     },
-    /// The file of logins cannot be used, for a reason of its own.
+    /// The login file can't be used for another reason, such as a locked keychain.
     #[error("{0}")]
-    Logins(String),
-    /// The operating system refuses something that every machine has.
+    LoginFile(String),
+    /// The operating system failed to provide random numbers or a local port.
     #[error("{0}")]
-    Machine(String),
+    System(String),
 }
 
 impl AuthError {
-    fn of_fetch(url: &Url, error: FetchError) -> Self {
-        let who = host(url);
+    fn from_fetch(url: &Url, error: FetchError) -> Self {
+        let host = host(url);
         match error {
-            FetchError::NoAnswer(why) => Self::Unreachable { who, why },
-            FetchError::Refused(why) => Self::Distrusted(format!("{who}: {why}")),
+            FetchError::Transient(why) => Self::Unreachable { host, why },
+            FetchError::Permanent(why) => Self::Untrusted(format!("{host}: {why}")),
         }
     }
 }
 
-/// The host of a URL for people, with its port where that is not the usual one.
+/// The host of a URL for people, with its port if that is not the default.
 fn host(url: &Url) -> String {
     let name = url.host_str().unwrap_or("?");
     match url.port() {
@@ -100,27 +100,27 @@ fn host(url: &Url) -> String {
     }
 }
 
-/// The beginning of a server's text, fit to be shown.
-fn said(words: &str) -> String {
-    let line = text::clean_line(words).into_owned();
+/// The start of a server's text on one line, with control characters replaced.
+fn excerpt(server_text: &str) -> String {
+    let line = text::clean_line(server_text).into_owned();
     text::truncate(line.trim(), 200).into_owned()
 }
 
-/// Reads an address that a server gives: https, or this machine where the server itself is on it.
-fn address(what: &str, given: &str, server: &Url) -> Result<Url, AuthError> {
-    let no = |why: &str| {
-        AuthError::Distrusted(format!(
-            "{} gives an {what} that is not used, because {why}: {}",
+/// Parses a URL that a server sent. It must be https, or on localhost if the server is too; `what` names it in the error.
+fn check_url(what: &str, given: &str, server: &Url) -> Result<Url, AuthError> {
+    let rejected = |why: &str| {
+        AuthError::Untrusted(format!(
+            "cannot use the {what} that {} names ({}): {why}",
             host(server),
-            said(given)
+            excerpt(given)
         ))
     };
-    let url = Url::parse(given).map_err(|_| no("it cannot be read"))?;
+    let url = Url::parse(given).map_err(|_| rejected("it is not a valid URL"))?;
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(no("there is a user name in it"));
+        return Err(rejected("it contains a user name"));
     }
     if server_url::is_unspecified(&url) {
-        return Err(no("it is the address of no machine"));
+        return Err(rejected("it is not the address of a host"));
     }
     match (
         url.scheme(),
@@ -128,24 +128,24 @@ fn address(what: &str, given: &str, server: &Url) -> Result<Url, AuthError> {
         server_url::is_loopback(server),
     ) {
         ("http" | "https", true, true) | ("https", false, _) => Ok(url),
-        ("http" | "https", true, false) => Err(no("it leads into this machine")),
-        ("http", ..) => Err(no("what goes over plain http can be read on the way")),
-        _ => Err(no("it is neither http nor https")),
+        ("http" | "https", true, false) => Err(rejected("it points to this computer")),
+        ("http", ..) => Err(rejected("plain http can be read by anyone on the way")),
+        _ => Err(rejected("it is neither http nor https")),
     }
 }
 
-/// 256 random bits of the operating system as letters for a URL.
-fn random() -> Result<String, AuthError> {
+/// 256 random bits in URL-safe base64.
+fn random_text() -> Result<String, AuthError> {
     Ok(base64_url(&random_bytes::<32>()?))
 }
 
-/// Random bytes of the operating system.
+/// Random bytes from the operating system.
 fn random_bytes<const COUNT: usize>() -> Result<[u8; COUNT], AuthError> {
     let mut bytes = [0; COUNT];
     rustls::crypto::ring::default_provider()
         .secure_random
         .fill(&mut bytes)
-        .map_err(|_| AuthError::Machine("the system gives no random numbers".to_owned()))?;
+        .map_err(|_| AuthError::System("the system has no random numbers".to_owned()))?;
     Ok(bytes)
 }
 
@@ -162,18 +162,18 @@ mod tests {
 
     use super::*;
 
-    /// A token endpoint on this machine, which answers each request by its number, from 1.
-    pub(super) struct Issuer {
+    /// A token endpoint on localhost; its responses depend on the number of the request, from 1.
+    pub(super) struct FakeIssuer {
         pub(super) url: Url,
-        asked: Arc<AtomicUsize>,
+        request_count: Arc<AtomicUsize>,
     }
 
-    impl Issuer {
-        pub(super) fn new(answer: impl Fn(usize) -> (u16, String) + Send + 'static) -> Self {
+    impl FakeIssuer {
+        pub(super) fn new(respond: impl Fn(usize) -> (u16, String) + Send + 'static) -> Self {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let url = format!("http://{}/token", listener.local_addr().unwrap());
-            let asked = Arc::new(AtomicUsize::new(0));
-            let count = Arc::clone(&asked);
+            let request_count = Arc::new(AtomicUsize::new(0));
+            let count = Arc::clone(&request_count);
             std::thread::spawn(move || {
                 for stream in listener.incoming() {
                     let mut stream = stream.unwrap();
@@ -185,7 +185,7 @@ mod tests {
                         assert_ne!(length, 0, "{request}");
                         request.push_str(&String::from_utf8_lossy(&part[..length]));
                     }
-                    let (status, body) = answer(number);
+                    let (status, body) = respond(number);
                     let length = body.len();
                     let head = format!(
                         "HTTP/1.1 {status} x\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
@@ -195,16 +195,16 @@ mod tests {
             });
             Self {
                 url: Url::parse(&url).unwrap(),
-                asked,
+                request_count,
             }
         }
 
-        pub(super) fn asked(&self) -> usize {
-            self.asked.load(Ordering::SeqCst)
+        pub(super) fn request_count(&self) -> usize {
+            self.request_count.load(Ordering::SeqCst)
         }
     }
 
-    /// A login with tokens of no told end from `issuer`.
+    /// A login with tokens from `issuer` that have no known expiry.
     pub(super) fn login_at(issuer: &Url) -> Login {
         let secret = |text: &str| Some(logins::Secret(text.to_owned().into()));
         Login {
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_of_a_server_leads_neither_into_this_machine_nor_over_plain_http() {
+    fn rejects_server_urls_to_localhost_and_over_plain_http() {
         let near = Url::parse("http://127.0.0.1:1/mcp").unwrap();
         let far = Url::parse("https://h/mcp").unwrap();
         for (given, from_near, from_far) in [
@@ -243,11 +243,15 @@ mod tests {
             ("/x", false, false),
         ] {
             assert_eq!(
-                address("address", given, &near).is_ok(),
+                check_url("address", given, &near).is_ok(),
                 from_near,
                 "{given}"
             );
-            assert_eq!(address("address", given, &far).is_ok(), from_far, "{given}");
+            assert_eq!(
+                check_url("address", given, &far).is_ok(),
+                from_far,
+                "{given}"
+            );
         }
     }
 }

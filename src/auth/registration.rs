@@ -1,4 +1,4 @@
-//! What we are called at an issuer: an id that the user has, the address of a document about us, or one that we register.
+//! Chooses the client id for an issuer: one from the user, the URL of a client metadata document, or a new registration.
 //!
 //! Sources: MCP 2026-07-28, basic/authorization; RFC 7591; draft-ietf-oauth-client-id-metadata-document.
 
@@ -7,19 +7,18 @@ use serde_json::json;
 use url::Url;
 
 use super::{
-    AuthError,
+    AuthError, excerpt,
     flow::SignInOptions,
     host,
     logins::{ClientAuth, OwnClient, Secret},
-    metadata::{Found, undescribed},
-    said,
-    tokens::refusal_in,
+    metadata::{AuthServer, no_metadata_error},
+    tokens::oauth_error_in,
 };
-use crate::transport::{Fetcher, Sent};
+use crate::transport::{FetchRequest, Fetcher};
 
-/// The answer to a registration (RFC 7591, section 3.2.1).
+/// The response to a registration (RFC 7591, section 3.2.1).
 #[derive(Deserialize)]
-struct Registered {
+struct RegistrationResponse {
     client_id: String,
     #[serde(default)]
     client_secret: Option<Secret>,
@@ -27,37 +26,37 @@ struct Registered {
     token_endpoint_auth_method: Option<String>,
 }
 
-/// The id to sign in with, in the order of the specification.
-pub(super) async fn client(
+/// The client to sign in with, in the specification's order of preference.
+pub(super) async fn choose_client(
     fetcher: &Fetcher,
-    found: &Found,
-    wish: &SignInOptions,
+    auth_server: &AuthServer,
+    options: &SignInOptions,
     redirect_uri: &str,
 ) -> Result<OwnClient, AuthError> {
-    let methods = found.auth_methods.as_deref();
-    if let Some(id) = &wish.client_id {
-        let secret = wish.client_secret.clone().map(Secret);
+    let methods = auth_server.auth_methods.as_deref();
+    if let Some(id) = &options.client_id {
+        let secret = options.client_secret.clone().map(Secret);
         return Ok(OwnClient {
             id: id.clone(),
             auth: match &secret {
-                Some(_) => with_secret(methods),
+                Some(_) => secret_method(methods),
                 None => ClientAuth::None,
             },
             secret,
             registered_for: None,
         });
     }
-    if let Some(url) = wish.client_metadata_url.as_deref() {
-        let is_fit = Url::parse(url).is_ok_and(|url| {
+    if let Some(url) = options.client_metadata_url.as_deref() {
+        let is_valid = Url::parse(url).is_ok_and(|url| {
             url.scheme() == "https" && url.path() != "/" && url.fragment().is_none()
         });
-        if !is_fit {
+        if !is_valid {
             return Err(AuthError::Usage(
-                "--client-metadata-url takes an https:// URL with a path, where a document describes this client"
+                "--client-metadata-url must be an https:// URL with a path, which serves the client's metadata document"
                     .to_owned(),
             ));
         }
-        if found.reads_client_documents {
+        if auth_server.supports_client_metadata_url {
             return Ok(OwnClient {
                 id: url.to_owned(),
                 secret: None,
@@ -66,33 +65,33 @@ pub(super) async fn client(
             });
         }
     }
-    let Some(endpoint) = &found.registration_endpoint else {
+    let Some(endpoint) = &auth_server.registration_endpoint else {
         return Err(AuthError::Usage(format!(
-            "{} lets no client register itself; register longhaul there by hand, with http://127.0.0.1/callback as its \
-             redirect address, and give its id with --client-id{}",
-            said(&found.issuer),
-            if found.reads_client_documents {
-                ", or a document about it with --client-metadata-url"
+            "{} does not support dynamic client registration. Register longhaul there manually, with \
+             http://127.0.0.1/callback as the redirect URI, and pass its id with --client-id{}",
+            excerpt(&auth_server.issuer),
+            if auth_server.supports_client_metadata_url {
+                ", or pass a client metadata document with --client-metadata-url"
             } else {
                 ""
             }
         )));
     };
-    register(fetcher, endpoint, found, redirect_uri).await
+    register(fetcher, endpoint, auth_server, redirect_uri).await
 }
 
 async fn register(
     fetcher: &Fetcher,
     endpoint: &Url,
-    found: &Found,
+    auth_server: &AuthServer,
     redirect_uri: &str,
 ) -> Result<OwnClient, AuthError> {
-    let methods = found.auth_methods.as_deref();
+    let methods = auth_server.auth_methods.as_deref();
     let is_public = methods.is_none_or(|methods| methods.iter().any(|it| it == "none"));
     let auth = if is_public {
         ClientAuth::None
     } else {
-        with_secret(methods)
+        secret_method(methods)
     };
     let body = json!({
         "client_name": "longhaul",
@@ -102,37 +101,40 @@ async fn register(
         "response_types": ["code"],
         "token_endpoint_auth_method": auth.label(),
     });
-    let answer = fetcher
-        .fetch(endpoint, Sent::Json(body.to_string()))
+    let response = fetcher
+        .fetch(endpoint, FetchRequest::Json(body.to_string()))
         .await
-        .map_err(|error| AuthError::of_fetch(endpoint, error))?;
-    let refused = |why: String| {
+        .map_err(|error| AuthError::from_fetch(endpoint, error))?;
+    let rejected = |why: String| {
         AuthError::Denied(format!(
-            "{} refused to register longhaul ({why}); an id that you have there goes with --client-id",
+            "{} refused to register longhaul ({why}); if you have a client id there, pass it with --client-id",
             host(endpoint)
         ))
     };
-    if !found.is_described && matches!(answer.status, 404 | 405) {
-        return Err(undescribed(&found.issuer));
+    if !auth_server.has_metadata && matches!(response.status, 404 | 405) {
+        return Err(no_metadata_error(&auth_server.issuer));
     }
-    if !(200..300).contains(&answer.status) {
-        let (_, why) = refusal_in(&answer, &[]);
-        return Err(refused(why));
+    if !(200..300).contains(&response.status) {
+        let (_, why) = oauth_error_in(&response, &[]);
+        return Err(rejected(why));
     }
-    let registered: Registered = serde_json::from_slice(&answer.body.0)
-        .map_err(|_| refused("its answer is not a registration".to_owned()))?;
+    let registered: RegistrationResponse = serde_json::from_slice(&response.body.0)
+        .map_err(|_| rejected("the response is not a registration".to_owned()))?;
     let auth = match registered.token_endpoint_auth_method.as_deref() {
         Some("client_secret_post") => ClientAuth::ClientSecretPost,
         Some("client_secret_basic") => ClientAuth::ClientSecretBasic,
         Some("none") => ClientAuth::None,
-        Some(other) => return Err(refused(format!("it wants {}", said(other)))),
+        Some(other) => {
+            let why = format!("unsupported authentication method {}", excerpt(other));
+            return Err(rejected(why));
+        }
         None if registered.client_secret.is_some() && auth == ClientAuth::None => {
             ClientAuth::ClientSecretBasic
         }
         None => auth,
     };
     if auth != ClientAuth::None && registered.client_secret.is_none() {
-        return Err(refused("it gave no secret".to_owned()));
+        return Err(rejected("it issued no client secret".to_owned()));
     }
     Ok(OwnClient {
         id: registered.client_id,
@@ -144,9 +146,9 @@ async fn register(
     })
 }
 
-/// How a secret is shown: in the header unless only the form will do, as RFC 8414, section 2, has it by default.
-fn with_secret(methods: Option<&[String]>) -> ClientAuth {
-    let has = |word: &str| methods.is_some_and(|methods| methods.iter().any(|it| it == word));
+/// How to send a client secret: in the header (the default of RFC 8414, section 2) unless only the form is supported.
+fn secret_method(methods: Option<&[String]>) -> ClientAuth {
+    let has = |method: &str| methods.is_some_and(|methods| methods.iter().any(|it| it == method));
     if has("client_secret_post") && !has("client_secret_basic") {
         ClientAuth::ClientSecretPost
     } else {

@@ -1,6 +1,7 @@
-//! The token of one server for as long as longhaul runs: from the file, refreshed in time, once for all who need it.
+//! Manages the token of one server while longhaul runs: reads it from the login file and refreshes it in time, once for all
+//! requests that need it.
 //!
-//! Invariant: a refresh token is shown to its issuer by one process at a time, which read it after it took the lock.
+//! Invariant: only one process at a time uses a refresh token, and it reads the token after it has locked the file.
 
 use std::{
     fmt,
@@ -18,9 +19,9 @@ use url::Url;
 
 use super::{
     AuthError,
-    flow::key_of,
+    flow::login_key,
     logins::{Login, Logins, Secret},
-    tokens::{self, Grant, NoTokens, Tokens},
+    tokens::{self, Grant, TokenError, Tokens},
 };
 use crate::{
     domain::{Wall, text},
@@ -29,66 +30,65 @@ use crate::{
     transport::{Fetcher, SignIn},
 };
 
-/// The clock.
+/// Returns the current time.
 pub type Now = Arc<dyn Fn() -> Wall + Send + Sync>;
 
-/// Where words for a person go.
-pub type Notify = Arc<dyn Fn(String) + Send + Sync>;
+/// Shows a message to the user.
+pub type NoticeSink = Arc<dyn Fn(String) + Send + Sync>;
 
-/// After a refresh that came to nothing, or to a token that is refused too, there is no other one for so long.
-const NEXT_TRY: Duration = Duration::from_secs(30);
+/// The minimum time between refreshes after one failed, or got a token that was rejected too.
+const RETRY_DELAY: Duration = Duration::from_secs(30);
 
-/// How long a request whose token is still good waits for the next one: an issuer that is slow holds up nothing.
-const COURTESY: Duration = Duration::from_secs(1);
+/// How long a request with a valid token waits for a refresh, so that a slow issuer delays nothing.
+const REFRESH_WAIT: Duration = Duration::from_secs(1);
 
-/// What is said of a refresh that broke off.
-const ENDED: &str =
-    "the job that asks for a new token ended early; `longhaul login` signs in again";
+const REFRESH_ABORTED: &str = "the token refresh was aborted; sign in again with `longhaul login`";
 
-/// A refresh under way, for all who wait for it.
+/// A running refresh, shared by all who wait for it.
 type Refresh = Shared<BoxFuture<'static, Result<(), String>>>;
 
-/// Keeps the token of one server.
+/// Provides the token of one server.
 pub struct TokenManager {
-    desk: Arc<Refresher>,
+    refresher: Arc<Refresher>,
 }
 
-/// What a refresh needs that goes on when nobody waits for it any more.
+/// What a refresh needs; shared, because a refresh continues even if nobody waits for it anymore.
 struct Refresher {
+    /// The server's key in the login file.
     key: String,
-    /// What a person calls the server.
+    /// The server's name, for messages.
     name: String,
     logins: Logins,
     fetcher: Arc<Fetcher>,
     now: Now,
-    remark: Notify,
-    /// Held for a look at the file, never for an answer of the issuer or of the keychain.
-    known: Mutex<Known>,
+    notify: NoticeSink,
+    /// Locked while reading or writing the file, never while waiting for the issuer or the keychain.
+    cache: Mutex<TokenCache>,
 }
 
 #[derive(Default)]
-struct Known {
-    /// The file that was read last.
-    edition: Option<Edition>,
-    /// What it says.
-    on_file: Option<Login>,
-    /// What is used: that, or newer tokens that could not be written yet.
+struct TokenCache {
+    /// The version of the file that was read last.
+    file_version: Option<Edition>,
+    /// The login in that version.
+    saved_login: Option<Login>,
+    /// The login in use: the saved one, or newer tokens that could not be saved yet.
     login: Option<Login>,
-    /// The one refresh of this process, also when it has ended.
+    /// The latest refresh of this process, running or finished.
     refresh: Option<Refresh>,
-    /// The last refresh that came to nothing, and why, for as long as that is the last word.
+    /// When the latest refresh failed, and why; cleared by a success or a new login.
     failed: Option<(Wall, String)>,
-    /// When this process got the token.
+    /// When this process last refreshed the token.
     refreshed_at: Option<Wall>,
-    /// The file as it was when the server was last spoken to.
-    spoken_of: Option<Edition>,
-    /// The sign-in that was known then.
-    spoken_as: Option<Wall>,
-    /// Whether it was said that no login is used.
-    is_told: bool,
+    /// The version of the file when the last request was sent.
+    file_at_last_request: Option<Edition>,
+    /// The time of the sign-in that the last request used.
+    sign_in_at_last_request: Option<Wall>,
+    /// Whether the user was warned that the login file can't be read.
+    has_warned: bool,
 }
 
-impl Known {
+impl TokenCache {
     fn access(&self) -> Option<&Secret> {
         self.login.as_ref()?.access.as_ref()
     }
@@ -98,61 +98,61 @@ impl Known {
         login.is_some_and(|login| login.is_due(now) && login.refresh.is_some())
     }
 
-    fn is_over(&self, now: Wall) -> bool {
+    fn has_expired(&self, now: Wall) -> bool {
         let login = self.login.as_ref();
         login.is_some_and(|login| login.expires_at.is_some_and(|end| end <= now))
     }
 
-    /// Notes what goes out.
-    fn spoken(&mut self) -> Option<SecretString> {
-        self.spoken_of = self.edition;
-        self.spoken_as = self.login.as_ref().map(|login| login.signed_in_at);
+    /// The token for a request, noted as sent.
+    fn mark_sent(&mut self) -> Option<SecretString> {
+        self.file_at_last_request = self.file_version;
+        self.sign_in_at_last_request = self.login.as_ref().map(|login| login.signed_in_at);
         self.access().map(|access| access.0.clone())
     }
 }
 
-/// Whether less than [`NEXT_TRY`] went by; a clock that was set back makes nobody wait longer.
+/// Whether less than [`RETRY_DELAY`] has passed. If the clock was set back, it counts as passed.
 fn is_recent(at: Wall, now: Wall) -> bool {
-    at <= now && now.since(at) < NEXT_TRY
+    at <= now && now.since(at) < RETRY_DELAY
 }
 
 impl fmt::Debug for TokenManager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TokenManager")
-            .field("name", &self.desk.name)
+            .field("name", &self.refresher.name)
             .finish_non_exhaustive()
     }
 }
 
 impl TokenManager {
-    /// A manager of the token for the MCP endpoint `server`, which a person calls `name` and hears in a remark if no login
-    /// is used because the file cannot be read.
+    /// Manages the token for the MCP endpoint `server`, called `name` in messages. `notify` shows a warning if the login
+    /// file can't be read.
     pub fn new(
         server: &Url,
         name: &str,
         logins: &Logins,
         fetcher: Arc<Fetcher>,
         now: Now,
-        remark: Notify,
+        notify: NoticeSink,
     ) -> Self {
         Self {
-            desk: Arc::new(Refresher {
-                key: key_of(server),
+            refresher: Arc::new(Refresher {
+                key: login_key(server),
                 name: name.to_owned(),
-                logins: logins.at_once(),
+                logins: logins.without_waiting(),
                 fetcher,
                 now,
-                remark,
-                known: Mutex::default(),
+                notify,
+                cache: Mutex::default(),
             }),
         }
     }
 
-    /// When a new token is due, if one can be had.
+    /// When the token should be refreshed next; `None` if it can't be.
     pub fn due(&self) -> Option<Wall> {
-        let known = self.desk.known();
-        let next_try = known.failed.as_ref().map(|(at, _)| at.after(NEXT_TRY));
-        let login = known
+        let cache = self.refresher.cache();
+        let next_try = cache.failed.as_ref().map(|(at, _)| at.after(RETRY_DELAY));
+        let login = cache
             .login
             .as_ref()
             .filter(|login| login.refresh.is_some())?;
@@ -160,77 +160,77 @@ impl TokenManager {
         Some(next_try.map_or(at, |next| at.max(next)))
     }
 
-    /// Gets a new token if one is due, and waits for the end of that; what came of it shows with the next request.
+    /// Refreshes the token if that is due, and waits until it is done. The next request reports a failure.
     pub async fn renew(&self) {
-        self.desk.ready().await;
+        self.refresher.prefetch_keys().await;
         let refresh = {
-            let mut known = self.desk.known();
-            let now = (self.desk.now)();
-            match self.desk.reread(&mut known) {
-                Ok(()) => known
+            let mut cache = self.refresher.cache();
+            let now = (self.refresher.now)();
+            match self.refresher.reread(&mut cache) {
+                Ok(()) => cache
                     .is_due(now)
-                    .then(|| self.desk.refresh(&mut known, None)),
+                    .then(|| self.refresher.refresh(&mut cache, None)),
                 Err(error) => {
-                    // It stays due, and is not to be tried without a pause.
-                    known.failed = Some((now, error.to_string()));
+                    // The refresh stays due, so without this it would be retried in a busy loop.
+                    cache.failed = Some((now, error.to_string()));
                     None
                 }
             }
         };
         if let Some(refresh) = refresh {
-            // Noted where the next request looks.
+            // `failed` holds the error.
             let _ = refresh.await;
         }
     }
 
-    /// Waits for a refresh that is under way: ended before its answer is kept, it would end the sign-in where the issuer
-    /// takes each refresh token once.
-    pub async fn settle(&self) {
-        let refresh = self.desk.known().refresh.clone();
+    /// Waits for a running refresh. Exiting before its response is saved would end the sign-in if the issuer accepts each
+    /// refresh token only once.
+    pub async fn wait_for_refresh(&self) {
+        let refresh = self.refresher.cache().refresh.clone();
         if let Some(refresh) = refresh {
-            // Noted where the next request looks.
+            // `failed` holds the error.
             let _ = refresh.await;
         }
     }
 
-    /// Whether somebody has signed in since the last request. A new token alone is no news: with that, two processes whose
-    /// tokens are all refused would wake each other without end.
-    pub fn has_news(&self) -> bool {
-        let edition = self.desk.logins.edition();
-        if self.desk.known().spoken_of == Some(edition) {
+    /// Whether the user has signed in since the last request. A refreshed token doesn't count, or two processes whose
+    /// tokens are rejected would wake each other forever.
+    pub fn has_new_sign_in(&self) -> bool {
+        let file_version = self.refresher.logins.edition();
+        if self.refresher.cache().file_at_last_request == Some(file_version) {
             return false;
         }
-        let Ok(book) = self.desk.logins.read() else {
+        let Ok(login_file) = self.refresher.logins.read() else {
             return false;
         };
-        let login = book.logins.get(&self.desk.key);
+        let login = login_file.logins.get(&self.refresher.key);
         let signed_in_at = login
             .filter(|login| login.access.is_some())
             .map(|login| login.signed_in_at);
-        let mut known = self.desk.known();
-        known.spoken_of = Some(edition);
-        signed_in_at.is_some() && signed_in_at != known.spoken_as
+        let mut cache = self.refresher.cache();
+        cache.file_at_last_request = Some(file_version);
+        signed_in_at.is_some() && signed_in_at != cache.sign_in_at_last_request
     }
 
-    async fn current(&self) -> Result<Option<SecretString>, String> {
-        let desk = &self.desk;
-        desk.ready().await;
+    async fn current_token(&self) -> Result<Option<SecretString>, String> {
+        let refresher = &self.refresher;
+        refresher.prefetch_keys().await;
         let refresh = {
-            let mut known = desk.known();
-            match desk.reread(&mut known) {
+            let mut cache = refresher.cache();
+            match refresher.reread(&mut cache) {
                 Ok(()) => {
-                    desk.save(&mut known);
-                    known
-                        .is_due((desk.now)())
-                        .then(|| desk.refresh(&mut known, None))
+                    refresher.save(&mut cache);
+                    cache
+                        .is_due((refresher.now)())
+                        .then(|| refresher.refresh(&mut cache, None))
                 }
                 Err(error) => {
-                    // What was read before may be as good as ever. Where it is not, the server will say that it wants a
-                    // sign-in, and that one sets a damaged file aside, in words.
-                    tracing::warn!(%error, "the logins could not be read");
-                    if known.login.is_none() && !std::mem::replace(&mut known.is_told, true) {
-                        (desk.remark)(format!(
-                            "no login is used: {error}; it stays as it is until the next `longhaul login`"
+                    // The cached login may still be valid. If not, the server asks for a sign-in, which renames a damaged
+                    // file and says so.
+                    tracing::warn!(%error, "could not read the logins");
+                    if cache.login.is_none() && !std::mem::replace(&mut cache.has_warned, true) {
+                        (refresher.notify)(format!(
+                            "continuing without a login: {error}; the login file is kept until the next `longhaul login`"
                         ));
                     }
                     None
@@ -238,59 +238,63 @@ impl TokenManager {
             }
         };
         if let Some(refresh) = refresh {
-            if desk.known().is_over((desk.now)()) {
+            if refresher.cache().has_expired((refresher.now)()) {
                 refresh.await?;
-            } else if let Ok(Err(why)) = tokio::time::timeout(COURTESY, refresh).await {
-                tracing::warn!(%why, "the token was not refreshed");
+            } else if let Ok(Err(why)) = tokio::time::timeout(REFRESH_WAIT, refresh).await {
+                tracing::warn!(%why, "could not refresh the token");
             }
         }
-        Ok(desk.known().spoken())
+        Ok(refresher.cache().mark_sent())
     }
 
-    async fn other_than(
+    /// A token other than the rejected one: the one in the file, or a refreshed one. `Err` is a message for the user, if
+    /// there is more to say than the server did.
+    async fn replacement_for(
         &self,
         sent: Option<&SecretString>,
     ) -> Result<SecretString, Option<String>> {
-        let desk = &self.desk;
+        let refresher = &self.refresher;
         let sent = sent.cloned().map(Secret);
-        desk.ready().await;
+        refresher.prefetch_keys().await;
         let refresh = {
-            let mut known = desk.known();
-            desk.reread(&mut known)
+            let mut cache = refresher.cache();
+            refresher
+                .reread(&mut cache)
                 .map_err(|error| Some(error.to_string()))?;
-            let is_other = known.access() != sent.as_ref();
-            let now = (desk.now)();
+            let is_other = cache.access() != sent.as_ref();
+            let now = (refresher.now)();
             if is_other || sent.is_none() {
                 None
-            } else if !known.is_over(now) && known.refreshed_at.is_some_and(|at| is_recent(at, now))
+            } else if !cache.has_expired(now)
+                && cache.refreshed_at.is_some_and(|at| is_recent(at, now))
             {
-                // Refused as soon as it came: another one fares no better.
+                // Rejected right after a refresh: another refresh would not help.
                 return Err(None);
             } else {
-                Some(desk.refresh(&mut known, sent.clone()))
+                Some(refresher.refresh(&mut cache, sent.clone()))
             }
         };
         if let Some(refresh) = refresh {
             refresh.await.map_err(Some)?;
         }
-        let mut known = desk.known();
-        let token = known.spoken();
+        let mut cache = refresher.cache();
+        let token = cache.mark_sent();
         token
-            .filter(|_| known.access() != sent.as_ref())
+            .filter(|_| cache.access() != sent.as_ref())
             .ok_or(None)
     }
 
-    /// Notes for the next sign-in that the server wants more than the token is good for.
-    async fn step_up(&self, wanted: &str) -> String {
-        let desk = &self.desk;
+    /// Saves the missing scope for the next sign-in, and returns a message for the user.
+    async fn note_missing_scope(&self, wanted: &str) -> String {
+        let refresher = &self.refresher;
         let shown = text::clean_line(wanted).into_owned();
         let noted = async {
-            let held = desk.logins.hold().await?;
-            desk.ready().await;
-            desk.logins.key_to_write().await;
-            let mut known = desk.known();
-            desk.reread(&mut known)?;
-            let Some(login) = known.login.as_mut() else {
+            let lock = refresher.logins.lock().await?;
+            refresher.prefetch_keys().await;
+            refresher.logins.prefetch_write_key().await;
+            let mut cache = refresher.cache();
+            refresher.reread(&mut cache)?;
+            let Some(login) = cache.login.as_mut() else {
                 return Ok(false);
             };
             let had = login.scope.clone().unwrap_or_default();
@@ -298,101 +302,105 @@ impl TokenManager {
             let both = merge_scopes(login.wanted_scope.as_deref().unwrap_or_default(), wanted);
             if login.wanted_scope.as_ref() != Some(&both) {
                 login.wanted_scope = Some(both);
-                desk.write(&mut known, &held);
+                refresher.write(&mut cache, &lock);
             }
             Ok::<_, AuthError>(is_had)
         };
         match noted.await {
             Ok(true) => format!(
-                "it asks for the scope {shown}, which this sign-in was given already; ask whoever runs it"
+                "the server asks for the scope {shown}, which this sign-in already has; contact its operator"
             ),
-            Ok(false) => format!("it wants the scope {shown} too, which another sign-in asks for"),
+            Ok(false) => {
+                format!("the server also requires the scope {shown}; sign in again to request it")
+            }
             Err(error) => error.to_string(),
         }
     }
 }
 
 impl Refresher {
-    fn known(&self) -> MutexGuard<'_, Known> {
-        // Nothing in there is ever half done.
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn cache(&self) -> MutexGuard<'_, TokenCache> {
+        // Every update is complete before anything can panic, so a poisoned lock is safe to use.
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the keychain, with nothing held, so that nobody does who looks at the file next.
-    async fn ready(&self) {
-        let (is_other, is_unsaved) = {
-            let known = self.known();
-            let is_other = known.edition != Some(self.logins.edition());
-            (is_other, known.login != known.on_file)
+    /// Waits for the keychain without holding a lock, so that later file access doesn't have to.
+    async fn prefetch_keys(&self) {
+        let (is_changed, is_unsaved) = {
+            let cache = self.cache();
+            let is_changed = cache.file_version != Some(self.logins.edition());
+            (is_changed, cache.login != cache.saved_login)
         };
-        if is_other {
-            self.logins.key_to_read().await;
+        if is_changed {
+            self.logins.prefetch_read_key().await;
         }
         if is_unsaved {
-            self.logins.key_to_write().await;
+            self.logins.prefetch_write_key().await;
         }
     }
 
-    /// Reads the file if it is another one than before.
-    fn reread(&self, known: &mut Known) -> Result<(), AuthError> {
-        let edition = self.logins.edition();
-        if known.edition == Some(edition) {
+    /// Reads the file if it has changed.
+    fn reread(&self, cache: &mut TokenCache) -> Result<(), AuthError> {
+        let file_version = self.logins.edition();
+        if cache.file_version == Some(file_version) {
             return Ok(());
         }
-        let on_file = self.logins.read()?.logins.remove(&self.key);
-        if on_file != known.on_file {
-            if on_file != known.login {
-                // What came of the old one says nothing of this one.
-                (known.failed, known.refreshed_at) = (None, None);
-                known.login.clone_from(&on_file);
+        let saved_login = self.logins.read()?.logins.remove(&self.key);
+        if saved_login != cache.saved_login {
+            if saved_login != cache.login {
+                // A new login: earlier failures and refreshes don't apply to it.
+                (cache.failed, cache.refreshed_at) = (None, None);
+                cache.login.clone_from(&saved_login);
             }
-            known.on_file = on_file;
+            cache.saved_login = saved_login;
         }
-        known.edition = Some(edition);
+        cache.file_version = Some(file_version);
         Ok(())
     }
 
-    /// Gets a new token, unless another process just did, or nothing came of it a moment ago. `refused` is a token that
-    /// the server does not take. It goes on to its end, whoever waits for it.
-    fn refresh(self: &Arc<Self>, known: &mut Known, refused: Option<Secret>) -> Refresh {
-        let is_under_way = |refresh: &&Refresh| refresh.peek().is_none();
-        if let Some(refresh) = known.refresh.as_ref().filter(is_under_way) {
+    /// Refreshes the token, unless a refresh is running or failed recently. `rejected` is a token that the server rejected.
+    ///
+    /// The refresh runs to its end even if the returned future is dropped.
+    fn refresh(self: &Arc<Self>, cache: &mut TokenCache, rejected: Option<Secret>) -> Refresh {
+        let is_running = |refresh: &&Refresh| refresh.peek().is_none();
+        if let Some(refresh) = cache.refresh.as_ref().filter(is_running) {
             return refresh.clone();
         }
-        let failed = known.failed.as_ref();
+        let failed = cache.failed.as_ref();
         if let Some((_, why)) = failed.filter(|(at, _)| is_recent(*at, (self.now)())) {
             return future::ready(Err(why.clone())).boxed().shared();
         }
-        let desk = Arc::clone(self);
+        let refresher = Arc::clone(self);
         let job = tokio::spawn(async move {
-            let done = desk.ask_anew(refused.as_ref()).await;
-            desk.known().failed = done.clone().err().map(|why| ((desk.now)(), why));
-            done
+            let outcome = refresher.request_token(rejected.as_ref()).await;
+            refresher.cache().failed = outcome.clone().err().map(|why| ((refresher.now)(), why));
+            outcome
         });
-        let ended = |ended: Result<_, _>| ended.unwrap_or_else(|_| Err(ENDED.to_owned()));
-        let refresh = job.map(ended).boxed().shared();
-        known.refresh = Some(refresh.clone());
+        let flatten =
+            |joined: Result<_, _>| joined.unwrap_or_else(|_| Err(REFRESH_ABORTED.to_owned()));
+        let refresh = job.map(flatten).boxed().shared();
+        cache.refresh = Some(refresh.clone());
         refresh
     }
 
-    async fn ask_anew(&self, refused: Option<&Secret>) -> Result<(), String> {
-        let held = self
+    async fn request_token(&self, rejected: Option<&Secret>) -> Result<(), String> {
+        let lock = self
             .logins
-            .hold()
+            .lock()
             .await
             .map_err(|error| error.to_string())?;
-        self.ready().await;
-        // Before the issuer is asked: what it gives is to be kept even if longhaul ends at that moment.
-        self.logins.key_to_write().await;
+        self.prefetch_keys().await;
+        // Before the request, so that nothing delays saving the response.
+        self.logins.prefetch_write_key().await;
         let (mut login, refresh) = {
-            let mut known = self.known();
-            // After the lock: whoever held it may have spent the refresh token.
-            self.reread(&mut known).map_err(|error| error.to_string())?;
-            let is_wanted = match refused {
-                Some(refused) => known.access() == Some(refused),
-                None => known.is_due((self.now)()),
+            let mut cache = self.cache();
+            // After locking: another process may have used the refresh token.
+            self.reread(&mut cache).map_err(|error| error.to_string())?;
+            let is_wanted = match rejected {
+                Some(rejected) => cache.access() == Some(rejected),
+                None => cache.is_due((self.now)()),
             };
-            let login = known.login.clone().filter(|_| is_wanted);
+            let login = cache.login.clone().filter(|_| is_wanted);
             let Some((login, refresh)) = login.and_then(|login| {
                 let refresh = login.refresh.clone()?;
                 Some((login, refresh))
@@ -401,17 +409,17 @@ impl Refresher {
             };
             (login, refresh)
         };
-        let asked = tokens::ask(
+        let response = tokens::request_tokens(
             &self.fetcher,
             &login.token_endpoint,
             &login.client,
             &login.resource,
             Grant::Refresh(&refresh),
             (self.now)(),
-        );
-        let asked = asked.await;
-        let mut known = self.known();
-        match asked {
+        )
+        .await;
+        let mut cache = self.cache();
+        match response {
             Ok(Tokens {
                 access,
                 refresh,
@@ -420,75 +428,75 @@ impl Refresher {
                 scope,
             }) => {
                 login.access = Some(access);
-                // Without a new one the old one stays good (RFC 6749, section 6).
+                // Without a new refresh token the old one stays valid (RFC 6749, section 6).
                 login.refresh = refresh.or(login.refresh.take());
                 (login.refresh_at, login.expires_at) = (refresh_at, expires_at);
                 login.scope = scope.or(login.scope.take());
-                known.refreshed_at = Some((self.now)());
-                tracing::info!(server = %self.name, "the token was refreshed");
+                cache.refreshed_at = Some((self.now)());
+                tracing::info!(server = %self.name, "refreshed the token");
             }
-            Err(NoTokens::Later(why) | NoTokens::No(why)) => {
+            Err(TokenError::Transient(why) | TokenError::Denied(why)) => {
                 return Err(format!(
                     "the token for {} has expired, and {} did not issue a new one: {why}",
                     self.name,
                     super::host(&login.token_endpoint)
                 ));
             }
-            Err(NoTokens::Never(why)) => {
+            Err(TokenError::Revoked(why)) => {
                 tracing::warn!(server = %self.name, %why, "the sign-in has expired");
                 (login.access, login.refresh) = (None, None);
                 (login.refresh_at, login.expires_at) = (None, None);
             }
         }
-        known.login = Some(login);
-        self.write(&mut known, &held);
+        cache.login = Some(login);
+        self.write(&mut cache, &lock);
         Ok(())
     }
 
-    /// Writes what could not be written before, unless somebody else is at the file: the next request tries again.
-    fn save(&self, known: &mut Known) {
-        if known.login != known.on_file
-            && let Ok(Some(held)) = self.logins.try_hold()
-            && self.reread(known).is_ok()
-            && known.login != known.on_file
+    /// Saves tokens that could not be saved before. If the file is locked, the next request tries again.
+    fn save(&self, cache: &mut TokenCache) {
+        if cache.login != cache.saved_login
+            && let Ok(Some(lock)) = self.logins.try_lock()
+            && self.reread(cache).is_ok()
+            && cache.login != cache.saved_login
         {
-            self.write(known, &held);
+            self.write(cache, &lock);
         }
     }
 
-    /// Writes the login; if that fails it is good for as long as this process lives, and tried again.
-    fn write(&self, known: &mut Known, held: &Held) {
-        let written = self.logins.read().and_then(|mut book| {
-            if let Some(login) = &known.login {
-                book.logins.insert(self.key.clone(), login.clone());
+    /// Saves the login. If that fails, this process continues to use it, and tries again later.
+    fn write(&self, cache: &mut TokenCache, lock: &Held) {
+        let written = self.logins.read().and_then(|mut login_file| {
+            if let Some(login) = &cache.login {
+                login_file.logins.insert(self.key.clone(), login.clone());
             }
-            self.logins.write(held, &book)
+            self.logins.write(lock, &login_file)
         });
         match written {
             Ok(()) => {
-                known.on_file.clone_from(&known.login);
-                known.edition = Some(self.logins.edition());
+                cache.saved_login.clone_from(&cache.login);
+                cache.file_version = Some(self.logins.edition());
             }
-            Err(error) => tracing::warn!(%error, "the new token was not kept"),
+            Err(error) => tracing::warn!(%error, "could not save the new token"),
         }
     }
 }
 
 impl SignIn for TokenManager {
     fn token(&self) -> BoxFuture<'_, Result<Option<SecretString>, String>> {
-        Box::pin(self.current())
+        Box::pin(self.current_token())
     }
 
-    fn private(&self) -> Vec<SecretString> {
-        let known = self.desk.known();
-        let login = known.login.as_ref();
+    fn private_secrets(&self) -> Vec<SecretString> {
+        let cache = self.refresher.cache();
+        let login = cache.login.as_ref();
         let secrets = login
             .into_iter()
             .flat_map(|it| [&it.refresh, &it.client.secret]);
         secrets.flatten().map(|secret| secret.0.clone()).collect()
     }
 
-    fn refused<'s>(
+    fn on_rejected<'s>(
         &'s self,
         sent: Option<&'s SecretString>,
         status: StatusCode,
@@ -496,14 +504,14 @@ impl SignIn for TokenManager {
     ) -> BoxFuture<'s, Result<SecretString, Option<String>>> {
         Box::pin(async move {
             if status == StatusCode::UNAUTHORIZED {
-                return self.other_than(sent).await;
+                return self.replacement_for(sent).await;
             }
             let wanted = challenge
                 .filter(Challenge::needs_more_scope)
                 .and_then(|challenge| challenge.scope)
                 .filter(|scope| !scope.is_empty());
             match wanted {
-                Some(wanted) if sent.is_some() => Err(Some(self.step_up(&wanted).await)),
+                Some(wanted) if sent.is_some() => Err(Some(self.note_missing_scope(&wanted).await)),
                 _ => Err(None),
             }
         })
@@ -514,24 +522,24 @@ impl SignIn for TokenManager {
 mod tests {
     use super::*;
     use crate::auth::{
-        Keychain, seal,
-        tests::{Issuer, login_at},
+        Keychain, sealing,
+        tests::{FakeIssuer, login_at},
     };
     use std::sync::atomic::{AtomicI64, Ordering};
 
-    struct Refresher {
+    struct LoginFixture {
         dir: std::path::PathBuf,
         clock: Arc<AtomicI64>,
         server: Url,
     }
 
-    impl Drop for Refresher {
+    impl Drop for LoginFixture {
         fn drop(&mut self) {
             let _ = std::fs::remove_dir_all(&self.dir);
         }
     }
 
-    impl Refresher {
+    impl LoginFixture {
         fn new(name: &str) -> Self {
             let dir = std::env::temp_dir().join(format!("longhaul-{}-{name}", std::process::id()));
             std::fs::create_dir_all(&dir).unwrap();
@@ -552,15 +560,15 @@ mod tests {
 
         async fn write_for(&self, server: &Url, login: Login) {
             let logins = self.logins();
-            let held = logins.hold().await.unwrap();
-            let mut book = logins.read().unwrap();
-            book.logins.insert(key_of(server), login);
-            logins.write(&held, &book).unwrap();
+            let lock = logins.lock().await.unwrap();
+            let mut login_file = logins.read().unwrap();
+            login_file.logins.insert(login_key(server), login);
+            logins.write(&lock, &login_file).unwrap();
         }
 
-        fn on_file(&self) -> Login {
-            let mut book = self.logins().read().unwrap();
-            book.logins.remove(&key_of(&self.server)).unwrap()
+        fn saved_login(&self) -> Login {
+            let mut login_file = self.logins().read().unwrap();
+            login_file.logins.remove(&login_key(&self.server)).unwrap()
         }
 
         fn manager(&self) -> TokenManager {
@@ -581,167 +589,167 @@ mod tests {
         }
     }
 
-    async fn refused(
+    async fn reject(
         manager: &TokenManager,
         sent: &SecretString,
     ) -> Result<SecretString, Option<String>> {
         let status = StatusCode::UNAUTHORIZED;
-        manager.refused(Some(sent), status, None).await
+        manager.on_rejected(Some(sent), status, None).await
     }
 
     #[tokio::test]
-    async fn an_issuer_that_is_down_is_asked_again_after_a_while_and_not_at_once() {
-        let issuer = Issuer::new(|_| (503, String::new()));
-        let desk = Refresher::new("down");
+    async fn retries_an_issuer_that_is_down_only_after_a_delay() {
+        let issuer = FakeIssuer::new(|_| (503, String::new()));
+        let fixture = LoginFixture::new("down");
         let mut login = login_at(&issuer.url);
         (login.refresh_at, login.expires_at) = (Some(Wall(0)), Some(Wall(1)));
-        desk.write(login).await;
-        let manager = desk.manager();
+        fixture.write(login).await;
+        let manager = fixture.manager();
         for _ in 0..3 {
             assert!(manager.token().await.unwrap_err().contains("has expired"));
-            assert_eq!(manager.due(), Some(Wall(1_000_000).after(NEXT_TRY)));
+            assert_eq!(manager.due(), Some(Wall(1_000_000).after(RETRY_DELAY)));
         }
-        assert_eq!(issuer.asked(), 1);
-        desk.pass(NEXT_TRY);
+        assert_eq!(issuer.request_count(), 1);
+        fixture.pass(RETRY_DELAY);
         assert!(manager.token().await.is_err());
-        assert_eq!(issuer.asked(), 2);
-        // One that was signed in for since is another matter.
-        desk.write(login_at(&issuer.url)).await;
+        assert_eq!(issuer.request_count(), 2);
+        // A new sign-in makes up for the failure.
+        fixture.write(login_at(&issuer.url)).await;
         assert!(manager.token().await.unwrap().is_some());
     }
 
     #[tokio::test]
-    async fn a_token_that_is_refused_as_it_comes_is_not_replaced_and_no_news_for_another_process() {
-        let issuer = Issuer::new(|number| {
+    async fn does_not_refresh_a_new_token_that_is_rejected() {
+        let issuer = FakeIssuer::new(|number| {
             let answer = format!(r#"{{"access_token":"new-{number}","expires_in":10}}"#);
             (200, answer)
         });
-        let desk = Refresher::new("news");
-        desk.write(login_at(&issuer.url)).await;
-        let (one, two) = (desk.manager(), desk.manager());
+        let fixture = LoginFixture::new("news");
+        fixture.write(login_at(&issuer.url)).await;
+        let (one, two) = (fixture.manager(), fixture.manager());
         let old = one.token().await.unwrap().unwrap();
         assert!(two.token().await.unwrap().is_some());
-        let new = refused(&one, &old).await.unwrap();
-        assert!(refused(&one, &new).await.unwrap_err().is_none());
-        assert_eq!(issuer.asked(), 1);
-        assert!(!two.has_news());
-        // Its time being over is a reason of its own.
-        desk.pass(Duration::from_secs(10));
-        assert!(refused(&one, &new).await.is_ok());
-        assert_eq!(issuer.asked(), 2);
+        let new = reject(&one, &old).await.unwrap();
+        assert!(reject(&one, &new).await.unwrap_err().is_none());
+        assert_eq!(issuer.request_count(), 1);
+        assert!(!two.has_new_sign_in());
+        // After it expires it is refreshed.
+        fixture.pass(Duration::from_secs(10));
+        assert!(reject(&one, &new).await.is_ok());
+        assert_eq!(issuer.request_count(), 2);
         let mut login = login_at(&issuer.url);
         login.signed_in_at = Wall(2);
-        desk.write(login).await;
-        assert!(one.has_news() && two.has_news());
+        fixture.write(login).await;
+        assert!(one.has_new_sign_in() && two.has_new_sign_in());
     }
 
     const NEW: &str = r#"{"access_token":"new","refresh_token":"next","expires_in":9000}"#;
 
-    /// An issuer that says when it is asked, and answers when it is told to.
+    /// An issuer that reports each request, and responds when released.
     fn slow_issuer() -> (
-        Issuer,
+        FakeIssuer,
         tokio::sync::mpsc::Receiver<()>,
         std::sync::mpsc::Sender<()>,
     ) {
-        let (tell, asked) = tokio::sync::mpsc::channel(9);
+        let (sender, requests) = tokio::sync::mpsc::channel(9);
         let (release, released) = std::sync::mpsc::channel();
-        let issuer = Issuer::new(move |_| {
-            tell.blocking_send(()).unwrap();
+        let issuer = FakeIssuer::new(move |_| {
+            sender.blocking_send(()).unwrap();
             released.recv().unwrap();
             (200, NEW.to_owned())
         });
-        (issuer, asked, release)
+        (issuer, requests, release)
     }
 
     #[tokio::test]
-    async fn a_slow_issuer_holds_up_no_request_whose_token_is_still_good() {
-        let (issuer, mut asked, release) = slow_issuer();
-        let desk = Refresher::new("slow");
+    async fn a_slow_refresh_does_not_delay_a_valid_token() {
+        let (issuer, mut requests, release) = slow_issuer();
+        let fixture = LoginFixture::new("slow");
         let mut login = login_at(&issuer.url);
         (login.refresh_at, login.expires_at) = (Some(Wall(0)), Some(Wall(2_000_000)));
-        desk.write(login.clone()).await;
-        let manager = desk.manager();
+        fixture.write(login.clone()).await;
+        let manager = fixture.manager();
         let (one, two) = tokio::join!(manager.token(), manager.token());
         for token in [one, two] {
             assert_eq!(token.unwrap().map(Secret), login.access);
         }
-        asked.recv().await.unwrap();
+        requests.recv().await.unwrap();
         release.send(()).unwrap();
-        manager.settle().await;
+        manager.wait_for_refresh().await;
         let token = manager.token().await.unwrap().unwrap();
         assert_eq!(Secret(token).text(), "new");
-        assert_eq!(issuer.asked(), 1);
+        assert_eq!(issuer.request_count(), 1);
     }
 
     #[tokio::test]
-    async fn a_refresh_goes_on_to_its_end_when_the_request_that_began_it_is_given_up() {
-        let (issuer, mut asked, release) = slow_issuer();
-        let desk = Refresher::new("given-up");
+    async fn a_refresh_continues_after_its_request_is_dropped() {
+        let (issuer, mut requests, release) = slow_issuer();
+        let fixture = LoginFixture::new("given-up");
         let mut login = login_at(&issuer.url);
         (login.refresh_at, login.expires_at) = (Some(Wall(0)), Some(Wall(1)));
-        desk.write(login).await;
-        let manager = desk.manager();
+        fixture.write(login).await;
+        let manager = fixture.manager();
         tokio::select! {
-            token = manager.token() => panic!("{token:?} before it was given"),
-            it = asked.recv() => it.unwrap(),
+            token = manager.token() => panic!("{token:?} before the issuer responded"),
+            it = requests.recv() => it.unwrap(),
         }
         drop(manager);
         release.send(()).unwrap();
-        // Another one waits until the lock is free, and finds what came of it.
-        let token = desk.manager().token().await.unwrap().unwrap();
+        // Another manager waits for the lock, then finds the new token.
+        let token = fixture.manager().token().await.unwrap().unwrap();
         assert_eq!(Secret(token).text(), "new");
-        assert_eq!(desk.on_file().refresh.unwrap().text(), "next");
-        assert_eq!(issuer.asked(), 1);
+        assert_eq!(fixture.saved_login().refresh.unwrap().text(), "next");
+        assert_eq!(issuer.request_count(), 1);
     }
 
     #[tokio::test]
-    async fn a_file_that_cannot_be_read_any_more_takes_no_token_away_and_is_not_read_without_a_pause()
-     {
-        let issuer = Issuer::new(|_| (200, NEW.to_owned()));
-        let desk = Refresher::new("sealed");
+    async fn keeps_its_token_while_the_file_is_unreadable() {
+        let issuer = FakeIssuer::new(|_| (200, NEW.to_owned()));
+        let fixture = LoginFixture::new("sealed");
         let mut login = login_at(&issuer.url);
         (login.refresh_at, login.expires_at) = (Some(Wall(1_000_001)), Some(Wall(2_000_000)));
-        desk.write(login.clone()).await;
-        let manager = desk.manager();
+        fixture.write(login.clone()).await;
+        let manager = fixture.manager();
         assert!(manager.token().await.unwrap().is_some());
-        // Another terminal has a keychain, and sealed it.
-        let path = desk.dir.join("logins.json");
+        // Another process with a keychain encrypts the file.
+        let path = fixture.dir.join("logins.json");
         let sealed = br#"{"version":2,"key":"theirs","book":"x"}"#;
         crate::store::write_atomically(&path, sealed).unwrap();
-        desk.pass(Duration::from_millis(1));
+        fixture.pass(Duration::from_millis(1));
         manager.renew().await;
-        assert_eq!(manager.due(), Some(Wall(1_000_001).after(NEXT_TRY)));
+        assert_eq!(manager.due(), Some(Wall(1_000_001).after(RETRY_DELAY)));
         assert_eq!(manager.token().await.unwrap().map(Secret), login.access);
-        // Whoever can read it again has a new one as soon as it is due.
+        // Once the file is readable again, the token is refreshed when due.
         std::fs::remove_file(&path).unwrap();
-        desk.write(login).await;
-        desk.pass(NEXT_TRY);
+        fixture.write(login).await;
+        fixture.pass(RETRY_DELAY);
         manager.renew().await;
         assert_eq!(
             Secret(manager.token().await.unwrap().unwrap()).text(),
             "new"
         );
-        assert_eq!(issuer.asked(), 1);
+        assert_eq!(issuer.request_count(), 1);
     }
 
     #[tokio::test]
-    async fn a_keychain_that_takes_its_time_holds_up_nothing_else() {
-        let issuer = Issuer::new(|_| (200, NEW.to_owned()));
-        let desk = Refresher::new("keychain");
-        let (login, path) = (login_at(&issuer.url), desk.dir.join("logins.json"));
-        desk.write(login.clone()).await;
-        let key = seal::new_key().unwrap();
-        let book = seal::seal(&key, &std::fs::read(&path).unwrap()).unwrap();
-        let sealed = serde_json::json!({"version": 2, "key": "mine", "book": book}).to_string();
+    async fn a_slow_keychain_blocks_nothing_else() {
+        let issuer = FakeIssuer::new(|_| (200, NEW.to_owned()));
+        let fixture = LoginFixture::new("keychain");
+        let (login, path) = (login_at(&issuer.url), fixture.dir.join("logins.json"));
+        fixture.write(login.clone()).await;
+        let key = sealing::new_key().unwrap();
+        let login_file = sealing::seal(&key, &std::fs::read(&path).unwrap()).unwrap();
+        let sealed =
+            serde_json::json!({"version": 2, "key": "mine", "book": login_file}).to_string();
         crate::store::write_atomically(&path, sealed.as_bytes()).unwrap();
         let (answer, late) = std::sync::mpsc::channel();
-        let keychain = Keychain::asking("mine", move || late.recv().unwrap());
-        let manager = desk.manager_of(&Logins::new(&path, keychain));
+        let keychain = Keychain::with_lookup("mine", move || late.recv().unwrap());
+        let manager = fixture.manager_of(&Logins::new(&path, keychain));
         let mut token = std::pin::pin!(manager.token());
         tokio::select! {
             biased;
             token = &mut token => panic!("{token:?} before the key was there"),
-            () = tokio::task::yield_now() => assert!(!manager.has_news()),
+            () = tokio::task::yield_now() => assert!(!manager.has_new_sign_in()),
         }
         answer.send(Ok(Some(key))).unwrap();
         let mut token = token.await.unwrap();
@@ -752,25 +760,25 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn new_tokens_that_could_not_be_written_outlive_what_another_process_writes() {
-        let desk = Refresher::new("unsaved");
-        let (dir, away) = (desk.dir.clone(), desk.dir.with_extension("away"));
+    async fn unsaved_tokens_survive_a_write_by_another_process() {
+        let fixture = LoginFixture::new("unsaved");
+        let (dir, away) = (fixture.dir.clone(), fixture.dir.with_extension("away"));
         let (from, to) = (dir.clone(), away.clone());
-        let issuer = Issuer::new(move |_| {
+        let issuer = FakeIssuer::new(move |_| {
             std::fs::rename(&from, &to).unwrap();
             (200, NEW.to_owned())
         });
         let mut login = login_at(&issuer.url);
         (login.refresh_at, login.expires_at) = (Some(Wall(0)), Some(Wall(1)));
-        desk.write(login.clone()).await;
-        let manager = desk.manager();
+        fixture.write(login.clone()).await;
+        let manager = fixture.manager();
         manager.renew().await;
         std::fs::rename(&away, &dir).unwrap();
         let other = Url::parse("https://other/mcp").unwrap();
-        desk.write_for(&other, login).await;
+        fixture.write_for(&other, login).await;
         let token = manager.token().await.unwrap().unwrap();
         assert_eq!(Secret(token).text(), "new");
-        assert_eq!(desk.on_file().refresh.unwrap().text(), "next");
-        assert_eq!(issuer.asked(), 1);
+        assert_eq!(fixture.saved_login().refresh.unwrap().text(), "next");
+        assert_eq!(issuer.request_count(), 1);
     }
 }

@@ -1,4 +1,4 @@
-//! The token endpoint: a code or a refresh token for tokens, and their revocation.
+//! The token endpoint: exchanges a code or a refresh token for tokens, and revokes them.
 //!
 //! Sources: RFC 6749, sections 4.1.3, 5 and 6; RFC 7009; RFC 7636, section 4.5; RFC 8707.
 
@@ -10,23 +10,22 @@ use serde_json::Value;
 use url::{Url, form_urlencoded};
 
 use super::{
-    AuthError, host,
+    AuthError, excerpt, host,
     logins::{ClientAuth, Login, OwnClient, Secret},
-    said,
 };
 use crate::{
     domain::Wall,
-    transport::{FetchError, Fetched, Fetcher, Sent},
+    transport::{FetchError, FetchRequest, FetchResponse, Fetcher},
 };
 
-/// A new token is asked for so long before the end of the old one, or at three quarters of a short life.
-const EARLY: Duration = Duration::from_secs(60);
-/// And no sooner than this after the old one came: the server's refusal brings one that is needed sooner.
-const SOONEST: Duration = Duration::from_secs(30);
-/// A token that claims to last longer is looked at again after this.
-const LONGEST: u64 = 10 * 365 * 24 * 3600;
+/// A token is refreshed this long before it expires, or after three quarters of a short lifetime.
+const REFRESH_MARGIN: Duration = Duration::from_secs(60);
+/// The earliest refresh after a token was issued. If the server rejects the token sooner, that triggers a refresh too.
+const MIN_REFRESH_DELAY: Duration = Duration::from_secs(30);
+/// Longer lifetimes are cut to this.
+const MAX_LIFETIME_SECS: u64 = 10 * 365 * 24 * 3600;
 
-/// What a token endpoint gives.
+/// The tokens that an issuer gave, with times computed from their lifetime.
 #[derive(Debug)]
 pub(super) struct Tokens {
     pub(super) access: Secret,
@@ -36,23 +35,23 @@ pub(super) struct Tokens {
     pub(super) scope: Option<String>,
 }
 
-/// Why it gives none.
+/// Why there are no tokens, as a message.
 #[derive(Debug)]
-pub(super) enum NoTokens {
-    /// It may, later; in words.
-    Later(String),
-    /// It says no to what was asked, which is no word on the worth of what was shown; in words.
-    No(String),
-    /// The issuer itself says that what was shown to it is worth nothing any more; in words.
-    Never(String),
+pub(super) enum TokenError {
+    /// A retry may succeed.
+    Transient(String),
+    /// The issuer denied this request, but the grant may still be valid.
+    Denied(String),
+    /// The issuer itself says that the grant or the client is no longer valid.
+    Revoked(String),
 }
 
 #[derive(Deserialize)]
-struct Given {
+struct TokenResponse {
     access_token: Secret,
     #[serde(default)]
     refresh_token: Option<Secret>,
-    // Of any shape: the tokens before them are not lost for what one of these is.
+    // Any JSON value: the tokens must not be lost because one of these is malformed.
     #[serde(default)]
     token_type: Value,
     #[serde(default)]
@@ -61,9 +60,9 @@ struct Given {
     scope: Value,
 }
 
-/// What is shown for tokens.
+/// What is exchanged for tokens.
 pub(super) enum Grant<'g> {
-    /// The code from the browser.
+    /// The authorization code from the browser.
     Code {
         code: &'g SecretString,
         verifier: &'g SecretString,
@@ -73,15 +72,15 @@ pub(super) enum Grant<'g> {
     Refresh(&'g Secret),
 }
 
-/// Asks for tokens, for `resource` alone.
-pub(super) async fn ask(
+/// Requests tokens that are valid for `resource` only.
+pub(super) async fn request_tokens(
     fetcher: &Fetcher,
     endpoint: &Url,
     client: &OwnClient,
     resource: &str,
     grant: Grant<'_>,
     now: Wall,
-) -> Result<Tokens, NoTokens> {
+) -> Result<Tokens, TokenError> {
     use secrecy::ExposeSecret as _;
     let mut fields = match &grant {
         Grant::Code {
@@ -101,67 +100,71 @@ pub(super) async fn ask(
     };
     fields.push(("resource", resource));
     let is_secret = |name: &str| matches!(name, "code" | "code_verifier" | "refresh_token");
-    let shown: Vec<String> = fields
+    let sent_secrets: Vec<String> = fields
         .iter()
         .filter(|(name, _)| is_secret(name))
         .map(|(_, value)| (*value).to_owned())
         .chain(client.secret.iter().map(|secret| secret.text().to_owned()))
         .collect();
-    let answer = post(fetcher, endpoint, client, fields)
-        .await
-        .map_err(|(FetchError::NoAnswer(why) | FetchError::Refused(why))| NoTokens::Later(why))?;
-    if !(200..300).contains(&answer.status) {
-        let (error, words) = refusal_in(&answer, &shown);
-        // A page of somebody on the way is no word of the issuer's, and a login is not thrown away for it.
-        return Err(match (answer.status, error.as_deref()) {
+    let response = post(fetcher, endpoint, client, fields).await.map_err(
+        |(FetchError::Transient(why) | FetchError::Permanent(why))| TokenError::Transient(why),
+    )?;
+    if !(200..300).contains(&response.status) {
+        let (error, message) = oauth_error_in(&response, &sent_secrets);
+        // Only the issuer's own error ends a login, not the page of a proxy.
+        return Err(match (response.status, error.as_deref()) {
             (400 | 401, Some("invalid_grant" | "invalid_client" | "unauthorized_client")) => {
-                NoTokens::Never(words)
+                TokenError::Revoked(message)
             }
-            (408 | 425 | 429, _) => NoTokens::Later(words),
-            (400..=499, Some(_)) => NoTokens::No(words),
-            _ => NoTokens::Later(words),
+            (408 | 425 | 429, _) => TokenError::Transient(message),
+            (400..=499, Some(_)) => TokenError::Denied(message),
+            _ => TokenError::Transient(message),
         });
     }
-    let given: Given = serde_json::from_slice(&answer.body.0)
-        .map_err(|_| NoTokens::Later("its answer holds no token".to_owned()))?;
-    if let Some(kind) = given.token_type.as_str()
+    let tokens: TokenResponse = serde_json::from_slice(&response.body.0)
+        .map_err(|_| TokenError::Transient("the response contains no token".to_owned()))?;
+    if let Some(kind) = tokens.token_type.as_str()
         && !kind.eq_ignore_ascii_case("bearer")
     {
-        let kind = said(kind);
-        return Err(NoTokens::Later(format!(
-            "it gives tokens of the kind {kind}"
+        let kind = excerpt(kind);
+        return Err(TokenError::Transient(format!(
+            "unsupported token type {kind}"
         )));
     }
     let is_sendable = |secret: &Secret| {
         let text = secret.text();
         !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic())
     };
-    if !is_sendable(&given.access_token) {
-        let why = "its token holds letters that no header may carry";
-        return Err(NoTokens::Later(why.to_owned()));
+    if !is_sendable(&tokens.access_token) {
+        let why = "the token has characters that a header can't carry";
+        return Err(TokenError::Transient(why.to_owned()));
     }
-    // No token is over as it comes: who says so says nothing.
-    let life = seconds(&given.expires_in).filter(|seconds| *seconds > 0);
-    let life = life.map(|seconds| Duration::from_secs(seconds.min(LONGEST)));
-    let refresh_in = |life: Duration| life.saturating_sub(EARLY.min(life / 4)).max(SOONEST);
+    // A lifetime of 0 is treated as unknown.
+    let lifetime = seconds_from(&tokens.expires_in).filter(|seconds| *seconds > 0);
+    let lifetime = lifetime.map(|seconds| Duration::from_secs(seconds.min(MAX_LIFETIME_SECS)));
+    let refresh_in = |lifetime: Duration| {
+        lifetime
+            .saturating_sub(REFRESH_MARGIN.min(lifetime / 4))
+            .max(MIN_REFRESH_DELAY)
+    };
     Ok(Tokens {
-        access: given.access_token,
-        refresh: given.refresh_token.filter(is_sendable),
-        refresh_at: life.map(|life| now.after(refresh_in(life))),
-        expires_at: life.map(|life| now.after(life)),
-        scope: scope_in(&given.scope),
+        access: tokens.access_token,
+        refresh: tokens.refresh_token.filter(is_sendable),
+        refresh_at: lifetime.map(|lifetime| now.after(refresh_in(lifetime))),
+        expires_at: lifetime.map(|lifetime| now.after(lifetime)),
+        scope: scopes_from(&tokens.scope),
     })
 }
 
-/// Gives the tokens of a login back (RFC 7009); nobody can use them after that.
+/// Revokes the tokens of a login (RFC 7009). Does nothing and returns false if the issuer has no revocation endpoint.
 ///
 /// # Errors
-/// [`AuthError::Unreachable`] and [`AuthError::Denied`]; without an address for it nothing is done, which is no error.
+/// [`AuthError::Unreachable`] and [`AuthError::Denied`].
 pub async fn revoke(fetcher: &Fetcher, login: &Login) -> Result<bool, AuthError> {
     let Some(endpoint) = &login.revocation_endpoint else {
         return Ok(false);
     };
-    // The refresh token first: with it gone, most issuers take the rest back too.
+    // The refresh token first: most issuers then revoke the access token too.
     let tokens = [
         (&login.refresh, "refresh_token"),
         (&login.access, "access_token"),
@@ -175,24 +178,24 @@ pub async fn revoke(fetcher: &Fetcher, login: &Login) -> Result<bool, AuthError>
     for (token, kind) in tokens {
         let Some(token) = token else { continue };
         let fields = vec![("token", token.text()), ("token_type_hint", kind)];
-        let answer = post(fetcher, endpoint, &login.client, fields)
+        let response = post(fetcher, endpoint, &login.client, fields)
             .await
-            .map_err(|error| AuthError::of_fetch(endpoint, error))?;
-        if !(200..300).contains(&answer.status) {
-            let (_, why) = refusal_in(&answer, &secrets);
+            .map_err(|error| AuthError::from_fetch(endpoint, error))?;
+        if !(200..300).contains(&response.status) {
+            let (_, why) = oauth_error_in(&response, &secrets);
             return Err(AuthError::Denied(format!("{}: {why}", host(endpoint))));
         }
     }
     Ok(true)
 }
 
-/// Posts a form as the client that we are there.
+/// Posts a form with the client's credentials.
 async fn post(
     fetcher: &Fetcher,
     endpoint: &Url,
     client: &OwnClient,
     mut fields: Vec<(&str, &str)>,
-) -> Result<Fetched, FetchError> {
+) -> Result<FetchResponse, FetchError> {
     let mut basic = None;
     match (client.auth, &client.secret) {
         (ClientAuth::ClientSecretBasic, Some(secret)) => {
@@ -204,40 +207,45 @@ async fn post(
         }
         _ => fields.push(("client_id", &client.id)),
     }
-    fetcher.fetch(endpoint, Sent::Form(&fields, basic)).await
+    fetcher
+        .fetch(endpoint, FetchRequest::Form(&fields, basic))
+        .await
 }
 
-/// The error of a refusal and what it says of it (RFC 6749, section 5.2), as one line, without `secrets`: it may give
-/// back what it was shown.
-pub(super) fn refusal_in(answer: &Fetched, secrets: &[String]) -> (Option<String>, String) {
+/// The error code of an error response (RFC 6749, section 5.2), and a message of one line. The message has `secrets`
+/// redacted, because the issuer may echo what it was sent.
+pub(super) fn oauth_error_in(
+    response: &FetchResponse,
+    secrets: &[String],
+) -> (Option<String>, String) {
     #[derive(Default, Deserialize)]
     #[serde(default)]
     struct OAuthError {
         error: Option<String>,
         error_description: Option<String>,
     }
-    let refusal: OAuthError = serde_json::from_slice(&answer.body.0).unwrap_or_default();
-    // Only now, as JSON has more than one way to write a letter.
-    let told = |words: &str| said(&masked(words, secrets));
-    let words = match (&refusal.error, &refusal.error_description) {
-        (Some(error), Some(words)) => format!("{}: {}", told(error), told(words)),
-        (Some(error), None) => told(error),
-        _ => format!("HTTP {}", answer.status),
+    let parsed: OAuthError = serde_json::from_slice(&response.body.0).unwrap_or_default();
+    // After parsing, because JSON can escape any letter.
+    let clean = |text: &str| excerpt(&redacted(text, secrets));
+    let message = match (&parsed.error, &parsed.error_description) {
+        (Some(error), Some(description)) => format!("{}: {}", clean(error), clean(description)),
+        (Some(error), None) => clean(error),
+        _ => format!("HTTP {}", response.status),
     };
-    (refusal.error, words)
+    (parsed.error, message)
 }
 
-/// A text without `secrets`, as they are and as they went out in a form.
-fn masked(words: &str, secrets: &[String]) -> String {
+/// A text without `secrets`, plain or form-encoded.
+fn redacted(text: &str, secrets: &[String]) -> String {
     let secrets = secrets.iter().filter(|secret| !secret.is_empty());
-    secrets.fold(words.to_owned(), |words, secret| {
+    secrets.fold(text.to_owned(), |text, secret| {
         let encoded: String = form_urlencoded::byte_serialize(secret.as_bytes()).collect();
-        words.replace(&encoded, "…").replace(secret, "…")
+        text.replace(&encoded, "…").replace(secret, "…")
     })
 }
 
-/// Scopes, which some issuers give as a list.
-fn scope_in(value: &Value) -> Option<String> {
+/// Scopes, which some issuers send as a list.
+fn scopes_from(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
         Value::Array(scopes) => {
@@ -248,8 +256,8 @@ fn scope_in(value: &Value) -> Option<String> {
     }
 }
 
-/// A number of seconds, which some issuers write as a text.
-fn seconds(value: &Value) -> Option<u64> {
+/// A number of seconds, which some issuers send as a string.
+fn seconds_from(value: &Value) -> Option<u64> {
     match value {
         Value::Number(number) => number.as_u64(),
         Value::String(text) => text.trim().parse().ok(),
@@ -260,51 +268,51 @@ fn seconds(value: &Value) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::auth::tests::{Issuer, login_at};
+    use crate::auth::tests::{FakeIssuer, login_at};
 
-    async fn refreshed(status: u16, body: &str) -> Result<Tokens, NoTokens> {
+    async fn refreshed(status: u16, body: &str) -> Result<Tokens, TokenError> {
         crate::transport::ensure_provider();
         let body = body.to_owned();
-        let issuer = Issuer::new(move |_| (status, body.clone()));
+        let issuer = FakeIssuer::new(move |_| (status, body.clone()));
         let login = login_at(&issuer.url);
         let grant = Grant::Refresh(login.refresh.as_ref().unwrap());
         let (client, resource) = (&login.client, &login.resource);
         let fetcher = Fetcher::default();
-        ask(&fetcher, &issuer.url, client, resource, grant, Wall(0)).await
+        request_tokens(&fetcher, &issuer.url, client, resource, grant, Wall(0)).await
     }
 
     #[tokio::test]
-    async fn only_the_issuers_own_word_on_what_it_was_shown_ends_a_login() {
+    async fn only_the_issuer_can_revoke_a_login() {
         for (status, error, expected) in [
-            (400, "invalid_grant", "never"),
-            (401, "invalid_client", "never"),
-            (400, "unauthorized_client", "never"),
-            (400, "invalid_request", "no"),
-            (403, "invalid_grant", "no"),
-            (404, "not_found", "no"),
-            (429, "invalid_grant", "later"),
-            (503, "invalid_grant", "later"),
+            (400, "invalid_grant", "revoked"),
+            (401, "invalid_client", "revoked"),
+            (400, "unauthorized_client", "revoked"),
+            (400, "invalid_request", "denied"),
+            (403, "invalid_grant", "denied"),
+            (404, "not_found", "denied"),
+            (429, "invalid_grant", "transient"),
+            (503, "invalid_grant", "transient"),
         ] {
-            let answer = refreshed(status, &format!(r#"{{"error":"{error}"}}"#)).await;
-            let kind = match answer.unwrap_err() {
-                NoTokens::Never(_) => "never",
-                NoTokens::No(_) => "no",
-                NoTokens::Later(_) => "later",
+            let response = refreshed(status, &format!(r#"{{"error":"{error}"}}"#)).await;
+            let kind = match response.unwrap_err() {
+                TokenError::Revoked(_) => "revoked",
+                TokenError::Denied(_) => "denied",
+                TokenError::Transient(_) => "transient",
             };
             assert_eq!(kind, expected, "{status} {error}");
         }
     }
 
     #[tokio::test]
-    async fn new_tokens_are_not_lost_for_what_comes_with_them() {
+    async fn accepts_tokens_with_malformed_optional_fields() {
         for more in [
             "",
             r#","token_type":null,"scope":["a","b"],"expires_in":{}"#,
             r#","token_type":"BEARER","scope":7,"expires_in":"0""#,
             r#","expires_in":0"#,
         ] {
-            let answer = refreshed(200, &format!(r#"{{"access_token":"t"{more}}}"#)).await;
-            let tokens = answer.unwrap();
+            let response = refreshed(200, &format!(r#"{{"access_token":"t"{more}}}"#)).await;
+            let tokens = response.unwrap();
             assert_eq!(tokens.access.text(), "t");
             assert_eq!(
                 (tokens.refresh_at, tokens.expires_at),
@@ -316,7 +324,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_token_is_due_as_soon_as_it_comes() {
+    async fn schedules_the_refresh_before_the_token_expires() {
         for (life, due) in [(1, 30), (40, 30), (80, 60), (3600, 3540)] {
             let body =
                 format!(r#"{{"access_token":"t","token_type":"bearer","expires_in":{life}}}"#);
@@ -327,21 +335,24 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_an_issuer_gives_back_is_masked_however_it_writes_it() {
+    async fn redacts_secrets_that_an_issuer_echoes() {
         for shown in [
             "canary-refresh/q+2= canary-secret/z+9=",
             r"canary-refresh\/q\u002b2= \u0063anary-secret/z+9=",
             "canary-refresh%2Fq%2B2%3D&client_secret=canary-secret%2Fz%2B9%3D",
         ] {
             let body = format!(r#"{{"error":"x{shown}","error_description":"{shown}"}}"#);
-            let NoTokens::No(words) = refreshed(400, &body).await.unwrap_err() else {
+            let TokenError::Denied(message) = refreshed(400, &body).await.unwrap_err() else {
                 panic!("{shown}");
             };
-            assert!(words.contains('…') && !words.contains("canary"), "{words}");
-            let issuer = Issuer::new(move |_| (400, body.clone()));
+            assert!(
+                message.contains('…') && !message.contains("canary"),
+                "{message}"
+            );
+            let issuer = FakeIssuer::new(move |_| (400, body.clone()));
             let login = login_at(&issuer.url);
-            let words = revoke(&Fetcher::default(), &login).await.unwrap_err();
-            assert!(!words.to_string().contains("canary"), "{words}");
+            let error = revoke(&Fetcher::default(), &login).await.unwrap_err();
+            assert!(!error.to_string().contains("canary"), "{error}");
         }
     }
 }

@@ -31,7 +31,7 @@ use crate::{
     },
     engine::{Flow, Obstacle, Probe, Recording, Stateful, probe},
     store::{DriverLock, Paths, Reader, StoreError},
-    term::{caps::Aside, osc::Between},
+    term::{caps::NotificationSupport, osc::Multiplexer},
 };
 
 /// With less free space than this, a session may soon fail to save.
@@ -220,14 +220,14 @@ fn terminal(context: &Context<'_>, checks: &mut Checks) {
             "set LANG, e.g. to C.UTF-8",
         );
     }
-    notifications(context, capabilities.aside, checks);
+    notifications(context, capabilities.notifications, checks);
 }
 
 /// How the terminal can reach the user outside the screen.
-fn notifications(context: &Context<'_>, known: Aside, checks: &mut Checks) {
+fn notifications(context: &Context<'_>, known: NotificationSupport, checks: &mut Checks) {
     const OF: &str = "terminal";
     let aside = match &context.config {
-        Ok(config) => known.as_wanted(&config.notify),
+        Ok(config) => known.with_overrides(&config.notify),
         Err(_) => known,
     };
     let desktop = match aside.desktop {
@@ -242,7 +242,7 @@ fn notifications(context: &Context<'_>, known: Aside, checks: &mut Checks) {
         "no known taskbar progress"
     };
     checks.ok(OF, format!("{desktop}, {progress}; copying with OSC 52"));
-    if aside.between == (Between::Tmux { passthrough: false }) {
+    if aside.multiplexer == (Multiplexer::Tmux { passthrough: false }) {
         checks.warning(
             OF,
             "tmux blocks notifications and progress unless passthrough is allowed",
@@ -289,7 +289,7 @@ fn logins(context: &Context<'_>, checks: &mut Checks) {
         Ok(file) if file.logins.is_empty() => {}
         Ok(file) => {
             let count = u64::try_from(file.logins.len()).unwrap_or(u64::MAX);
-            let protection = match logins.is_sealed() {
+            let protection = match logins.check_sealed() {
                 Ok(()) => "encrypted with a key from the keychain".to_owned(),
                 Err(why) => format!("not encrypted, readable only by you (mode 0600): {why}"),
             };
@@ -527,11 +527,11 @@ fn servers(context: &Context<'_>, checks: &mut Checks) {
         let mut headers: Vec<(String, SecretString)> = headers.collect();
         let token = token_state(context, &url, &headers);
         let advice = CredentialAdvice::of(context, &server.name, is_new, &headers, &token);
-        if let TokenState::Good(secret) = &token {
+        if let TokenState::Valid(secret) = &token {
             let value = format!("Bearer {}", secret.expose_secret());
             headers.push(("Authorization".to_owned(), value.into()));
         }
-        let has_expired = matches!(token, TokenState::Over);
+        let has_expired = matches!(token, TokenState::Expired);
         let recording = recording(context, &server.name, &subject, checks);
         let probed = block_on(async { Ok(probe(&url, headers, recording).await) });
         let probe = probed.as_ref().ok();
@@ -721,7 +721,7 @@ impl CredentialAdvice {
         let config = context.config.as_ref().ok();
         let server = config.and_then(|config| config.servers.iter().find(|it| it.name == *name));
         let variables = server.map(ServerConfig::variables).unwrap_or_default();
-        let (message, next) = if matches!(token, TokenState::Good(_)) {
+        let (message, next) = if matches!(token, TokenState::Valid(_)) {
             (
                 "refused the saved sign-in".to_owned(),
                 format!("sign in again with {login}"),
@@ -761,13 +761,13 @@ fn token_state(context: &Context<'_>, url: &str, headers: &[(String, SecretStrin
     let is_private = |url: &Url| !server_url::is_cleartext(url) || context.global.insecure_http;
     let url = Url::parse(url).ok();
     let Some(url) = url.filter(|url| !has_authorization && is_private(url)) else {
-        return TokenState::None;
+        return TokenState::SignedOut;
     };
     // An unreadable file is reported by its own check.
     context
         .logins
-        .standing(&url, context.clock.now().wall)
-        .unwrap_or(TokenState::None)
+        .token_state(&url, context.clock.now().wall)
+        .unwrap_or(TokenState::SignedOut)
 }
 
 /// A server, its reference for the engine, and its URL.

@@ -22,7 +22,7 @@ use crate::{
         SessionEvent, SessionRequest, SessionResponse, TaskId, TaskView, text,
     },
     engine::{Options, Session, Subscription},
-    term::{patient::end_writes_on_signals, signals::Others},
+    term::{interruptible::end_writes_on_signals, signals::OtherSignals},
 };
 
 /// How long a driver waits before it says why it does not exit yet.
@@ -58,7 +58,7 @@ pub(super) struct LiveSession {
     has_warned: bool,
     interrupt: Signal,
     terminations: [Signal; 3],
-    other_signals: Others,
+    other_signals: OtherSignals,
 }
 
 /// The ids, separated by commas.
@@ -80,7 +80,7 @@ impl LiveSession {
             listen(SignalKind::hangup())?,
             listen(SignalKind::quit())?,
         ];
-        let other_signals = Others::catch().map_err(signal_error)?;
+        let other_signals = OtherSignals::catch().map_err(signal_error)?;
         let config = config::server_configs(context.config()?.servers.clone());
         let hook = context.config()?.hook();
         // Taken, so that a command that opens the session twice prints them once.

@@ -24,10 +24,10 @@ impl From<AuthError> for Fail {
     fn from(error: AuthError) -> Self {
         let code = match &error {
             AuthError::Unreachable { .. } => code::UNREACHABLE,
-            AuthError::NotAsked(_) | AuthError::Usage(_) | AuthError::Machine(_) => code::REFUSED,
-            AuthError::Distrusted(_) | AuthError::Denied(_) => code::NEEDS_LOGIN,
-            AuthError::Late => code::TIMED_OUT,
-            AuthError::Store(_) | AuthError::Damaged { .. } | AuthError::Logins(_) => {
+            AuthError::NotRequired(_) | AuthError::Usage(_) | AuthError::System(_) => code::REFUSED,
+            AuthError::Untrusted(_) | AuthError::Denied(_) => code::NEEDS_LOGIN,
+            AuthError::TimedOut => code::TIMED_OUT,
+            AuthError::Store(_) | AuthError::Damaged { .. } | AuthError::LoginFile(_) => {
                 code::CANNOT_SAVE
             }
         };
@@ -89,7 +89,7 @@ pub(super) fn login(context: &mut Context<'_>, args: &LoginArgs) -> Result<u8, F
             Arc::new(move || clock.now().wall),
         )
         .await?;
-        if let Some(notice) = &begun.remark {
+        if let Some(notice) = &begun.notice {
             let line = format!("longhaul: {}", text::clean_line(notice));
             context.terminal.say(&line);
         }
@@ -119,7 +119,7 @@ pub(super) fn login(context: &mut Context<'_>, args: &LoginArgs) -> Result<u8, F
         "signed in to {name} by {}{until}; waiting tasks resume",
         text::clean_line(&signed.issuer)
     ));
-    let protection = match logins.is_sealed() {
+    let protection = match logins.check_sealed() {
         Ok(()) => "encrypted with a key from the desktop keychain".to_owned(),
         Err(why) => format!(
             "not encrypted, readable only by you (mode 0600): {}",
@@ -135,9 +135,14 @@ pub(super) fn login(context: &mut Context<'_>, args: &LoginArgs) -> Result<u8, F
 }
 
 /// Prints the hosts and the URL of the sign-in page, and opens it in a browser if there is one.
-fn open_browser(context: &mut Context<'_>, name: &str, begun: &auth::Begun, args: &LoginArgs) {
+fn open_browser(
+    context: &mut Context<'_>,
+    name: &str,
+    begun: &auth::PendingSignIn,
+    args: &LoginArgs,
+) {
     let mut hosts = vec![begun.host.clone()];
-    hosts.extend(begun.beside.iter().cloned());
+    hosts.extend(begun.other_parties.iter().cloned());
     let line = format!("sign in to {name} at {}", hosts.join(", "));
     context.terminal.say(&text::clean_line(&line));
     let env_var = |name: &str| std::env::var_os(name)?.into_string().ok();

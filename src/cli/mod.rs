@@ -62,7 +62,7 @@ use crate::{
     engine::Clock,
     shell::real::FileMark,
     store::{DriverLock, Lookup, Paths, Reader, StoreError, Writer, survive_file_size_limit},
-    term::{guard, patient::Patient},
+    term::{guard, interruptible::InterruptibleWriter},
 };
 
 /// Shared state of a command: global options, session paths, output and configuration.
@@ -248,7 +248,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, out: &mut dyn Write) -> Exi
             return ExitCode::from(if is_error { code::REFUSED } else { code::OK });
         }
     };
-    let mut err = Patient::new(std::io::stderr());
+    let mut err = InterruptibleWriter::new(std::io::stderr());
     let mut terminal = Terminal::new(out, &mut err, cli.global.quiet, cli.global.ascii);
     guard::install_panic_hook();
     // If this fails, a write beyond the limit ends the process, which is the default.
@@ -269,7 +269,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, out: &mut dyn Write) -> Exi
         }
     };
     // A background thread panicked.
-    if guard::is_over() {
+    if guard::has_panicked() {
         return ExitCode::from(code::BUG);
     }
     code
@@ -295,7 +295,7 @@ fn keychain(defaults: Option<&config::Defaults>) -> Keychain {
     if !cfg!(target_os = "macos") && !bus() {
         return Keychain::none("no keychain, because there is no D-Bus session");
     }
-    Keychain::of_desktop()
+    Keychain::desktop()
 }
 
 fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, Fail> {

@@ -239,7 +239,7 @@ pub(super) fn show(
             keys: config.keys,
             seed: random_bits(),
         },
-        aside: able.aside.as_wanted(&config.notify),
+        notifications: able.notifications.with_overrides(&config.notify),
         attach,
         drives: options.drives,
         demo_dir: options.is_demo.then(|| context.paths.demo_dir()),

@@ -22,7 +22,7 @@ use super::{
     tracer::Tracer,
 };
 use crate::{
-    auth::{self, AuthError, Logins, Notify, Now, SignInOptions, TokenManager},
+    auth::{self, AuthError, Logins, NoticeSink, Now, SignInOptions, TokenManager},
     domain::{
         Connectivity, EventId, LinkRecord, Mono, NewCall, Notice, NoticeLevel, Program,
         ProtocolVersion, RequestError, Row, ServerConfig, ServerConfigs, ServerName,
@@ -418,7 +418,7 @@ impl Driver<'_> {
             };
             let page = SignInPage {
                 host: begun.host.clone(),
-                other_parties: begun.beside.clone(),
+                other_parties: begun.other_parties.clone(),
                 url: begun.page.to_string(),
             };
             let _ = news.send(SignInNews::Begun(number, Ok(page))).await;
@@ -480,7 +480,7 @@ impl Driver<'_> {
         self.looked_at = now.mono;
         let has_news = |linked: &Linked| {
             let keeper = linked.keeper.as_ref().filter(|_| linked.link.is_barred());
-            keeper.is_some_and(|keeper| keeper.has_news())
+            keeper.is_some_and(|keeper| keeper.has_new_sign_in())
         };
         for index in 0..self.links.len() {
             if self.links.get(index).is_some_and(has_news) {
@@ -1418,7 +1418,8 @@ impl Driver<'_> {
             it.links.iter().all(is_at_rest) && it.house.is_empty()
         })
         .await;
-        let settled = futures_util::future::join_all(keepers.iter().map(|it| it.settle()));
+        let settled =
+            futures_util::future::join_all(keepers.iter().map(|it| it.wait_for_refresh()));
         let (ended, settled) = tokio::join!(
             tokio::time::timeout_at(until, ended),
             tokio::time::timeout_at(until, settled)
@@ -1487,7 +1488,7 @@ struct SigningIn<'s> {
     logins: &'s Logins,
     fetcher: &'s Arc<Fetcher>,
     now: Now,
-    remark: Notify,
+    remark: NoticeSink,
 }
 
 impl Linked {
@@ -1575,10 +1576,10 @@ impl Linked {
                 return Err(refused_here());
             }
         };
-        options.tap = Some(self.tap.clone());
+        options.traffic = Some(self.tap.clone());
         // What ran before has ended, or is ended by the start of the new one.
         let older = self.stdio.take();
-        Ok(self.stdio.insert(Stdio::following(older, options)).clone())
+        Ok(self.stdio.insert(Stdio::replacing(older, options)).clone())
     }
 
     /// The client for its server, made where there is none yet; `Err` is what the machine hears instead of an answer.
@@ -1605,10 +1606,10 @@ impl Linked {
         let given = given.into_iter();
         let given = given.map(|(name, value)| (name, SecretString::from(value)));
         let mut options = HttpOptions::new(record.url.clone());
-        options.unread = unread.clone();
+        options.buffered = unread.clone();
         options.headers = given.chain(more).collect();
         options.secrets = self.secrets.clone();
-        options.tap = Some(self.tap.clone());
+        options.traffic = Some(self.tap.clone());
         let is_authorized =
             |(name, _): &(String, SecretString)| name.trim().eq_ignore_ascii_case("authorization");
         let has_own = options.headers.iter().any(is_authorized);
@@ -1669,7 +1670,7 @@ impl Configured<'_> {
             options.env.push((name.clone(), value));
         }
         options.cwd.clone_from(&program.cwd);
-        options.unread = unread.clone();
+        options.buffered = unread.clone();
         options.secrets = secrets.clone();
         Ok(options)
     }
@@ -1751,7 +1752,7 @@ impl Configured<'_> {
 }
 
 /// Says a warning to whoever reads.
-fn remark(snapshots: &Arc<Snapshots>, clock: Clock) -> Notify {
+fn remark(snapshots: &Arc<Snapshots>, clock: Clock) -> NoticeSink {
     let snapshots = Arc::clone(snapshots);
     Arc::new(move |text| {
         snapshots.publish(SessionEvent::Notice(Notice {

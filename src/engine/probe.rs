@@ -128,7 +128,7 @@ pub async fn probe(
         let mut tracer = Tracer::new(to.paths, &snapshots, to.clock);
         let tap = tracer.tap(to.server);
         unrecorded = tracer.record(&tap, []).err();
-        options.tap = Some(tap);
+        options.traffic = Some(tap);
         tracer
     });
     let (stateful, modern) = match Http::new(options) {

@@ -137,7 +137,7 @@ impl Tracer {
             // Nobody has set it: there was no thread.
             let _ = self.notes.set(notes);
         }
-        tap.knows(calls);
+        tap.add_calls(calls);
         tap.switch().set(true);
         Ok(())
     }

@@ -25,7 +25,7 @@ use crate::{
     store::{ListFilter, Paths, Reader, StoreError, TraceReader, create_atomically},
     term::{
         browser::Browser,
-        caps::Aside,
+        caps::NotificationSupport,
         guard::{self, Guard},
         input::{self, InputStream},
         osc,
@@ -97,7 +97,7 @@ pub struct Opening {
     /// What the screen has to know.
     pub setup: Setup,
     /// What reaches the user beside the picture.
-    pub aside: Aside,
+    pub notifications: NotificationSupport,
     /// The task to stand on.
     pub attach: Option<TaskId>,
     /// Whether to drive, whoever does.
@@ -135,7 +135,7 @@ pub fn open(opening: Opening) -> io::Result<Outcome> {
 
 async fn show(opening: Opening) -> io::Result<Outcome> {
     let fuse = opening.engine.fuse.clone();
-    let mut terminal = Terminal::take(fuse.clone(), opening.aside)?;
+    let mut terminal = Terminal::take(fuse.clone(), opening.notifications)?;
     let clock = opening.engine.clock;
     let paths = opening.engine.paths.clone();
     terminal.guard.report_mouse(opening.setup.takes_mouse)?;
@@ -182,7 +182,7 @@ async fn show(opening: Opening) -> io::Result<Outcome> {
     let mut signals = terminal.give_back();
     if outcome.exit == BUG {
         // The thread that panicked may still be at its report; without it the code would say nothing.
-        let _ = tokio::time::timeout(REPORT_WITHIN, guard::over()).await;
+        let _ = tokio::time::timeout(REPORT_WITHIN, guard::panicked()).await;
     }
     let closing = tokio::task::spawn_blocking(move || engine.session.close());
     tokio::select! {
@@ -191,7 +191,7 @@ async fn show(opening: Opening) -> io::Result<Outcome> {
         // Impatience; what is not saved by now is as after a kill, which costs nothing but the next start.
         () = ending(&mut signals) => {}
     }
-    if guard::is_over() {
+    if guard::has_panicked() {
         outcome.exit = BUG;
     }
     Ok(outcome)
@@ -203,7 +203,7 @@ async fn ending(signals: &mut Signals) {
         match signals.next().await {
             // If it does not work, the user waits a moment for the end.
             Signal::Stop => drop(signals::stop_group()),
-            signal if signal.ends() => return,
+            signal if signal.is_fatal() => return,
             _ => {}
         }
     }
@@ -257,13 +257,13 @@ struct Terminal {
     inputs: InputStream,
     signals: Signals,
     pending: Option<Signal>,
-    aside: Aside,
+    notifications: NotificationSupport,
     // Last, so that the terminal is given back after everything that paints on it is gone.
     guard: Guard,
 }
 
 impl Terminal {
-    fn take(fuse: FailPoint, aside: Aside) -> io::Result<Self> {
+    fn take(fuse: FailPoint, notifications: NotificationSupport) -> io::Result<Self> {
         // Before the terminal is taken: a signal in between would leave it painted.
         let signals = Signals::catch()?;
         let guard = Guard::enter(io::stdout())?;
@@ -276,7 +276,7 @@ impl Terminal {
             inputs,
             signals,
             pending: None,
-            aside,
+            notifications,
             guard,
         })
     }
@@ -294,7 +294,7 @@ impl Terminal {
         loop {
             tokio::select! {
                 biased;
-                () = guard::over() => return Err(io::ErrorKind::NotConnected.into()),
+                () = guard::panicked() => return Err(io::ErrorKind::NotConnected.into()),
                 signal = self.signals.next() => match signal {
                     Signal::Continue => {}
                     Signal::Stop => {
@@ -329,7 +329,7 @@ impl TerminalSurface for Terminal {
         } else {
             tokio::select! {
                 biased;
-                () = guard::over() => return TerminalEvent::Panic,
+                () = guard::panicked() => return TerminalEvent::Panic,
                 signal = self.signals.next() => signal,
                 input = self.inputs.next() => {
                     return input.map_or(TerminalEvent::HungUp, TerminalEvent::Input);
@@ -390,16 +390,19 @@ impl TerminalSurface for Terminal {
             Command::SetTitle(title) => self.screen.send(&osc::title(&title))?,
             Command::Bell => self.screen.send(osc::BELL)?,
             Command::Notify(words) => {
-                let Aside {
-                    desktop, between, ..
-                } = self.aside;
-                let sequence = desktop.and_then(|by| osc::notify(&words, by, between));
+                let NotificationSupport {
+                    desktop,
+                    multiplexer,
+                    ..
+                } = self.notifications;
+                let sequence = desktop.and_then(|by| osc::notify(&words, by, multiplexer));
                 if let Some(sequence) = sequence {
                     self.screen.send(&sequence)?;
                 }
             }
-            Command::Progress(overall) if self.aside.has_progress => {
-                self.screen.progress(overall, self.aside.between)?;
+            Command::Progress(overall) if self.notifications.has_progress => {
+                self.screen
+                    .progress(overall, self.notifications.multiplexer)?;
             }
             Command::Progress(_)
             | Command::Ask(..)

@@ -1,16 +1,16 @@
-//! What the terminal can show, decided from plain values; the environment is read once, in cli.
+//! Detects what the terminal can show from environment variables, which `cli` reads once.
 
-use super::osc::Between;
+use super::osc::Multiplexer;
 use crate::domain::{ColorDepth, DesktopProtocol, NotifyConfig};
 
-/// The variables that speak about the terminal, as they were set.
+/// The environment variables that describe the terminal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment {
     /// `TERM`.
     pub term: Option<String>,
     /// `COLORTERM`.
     pub colorterm: Option<String>,
-    /// `NO_COLOR`; set and not empty means no colour (no-color.org).
+    /// `NO_COLOR`; any non-empty value means no color (no-color.org).
     pub no_color: Option<String>,
     /// `LC_ALL`.
     pub lc_all: Option<String>,
@@ -32,54 +32,54 @@ pub struct Environment {
     pub vte: Option<String>,
 }
 
-/// The user's word on colour (`--color`).
+/// The value of `--color`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ColorChoice {
-    /// By the environment.
+    /// Depends on the environment.
     #[default]
     Auto,
-    /// Even against `NO_COLOR`.
+    /// Overrides `NO_COLOR`.
     Always,
-    /// None.
+    /// No color.
     Never,
 }
 
 /// What the terminal can show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    /// How many colours to use.
+    /// How many colors to use.
     pub colour: ColorDepth,
-    /// Whether the locale is UTF-8; otherwise the ASCII set is used.
+    /// Whether the locale is UTF-8; if not, only ASCII is drawn.
     pub is_unicode: bool,
-    /// Whether there is a cursor to move at all; without one there is no screen, only lines.
+    /// Whether the cursor can be moved; if not, there is no screen, only lines.
     pub has_cursor: bool,
-    /// What takes messages beside the picture.
-    pub aside: Aside,
+    /// Support for desktop notifications and taskbar progress.
+    pub notifications: NotificationSupport,
 }
 
-/// The ways on which something reaches the user beside the picture.
+/// Whether and how the terminal passes on notifications and progress to the desktop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Aside {
-    /// Who stands in between.
-    pub between: Between,
-    /// What a notification of the desktop has to look like; `None` where none is shown.
+pub struct NotificationSupport {
+    /// The multiplexer between us and the terminal.
+    pub multiplexer: Multiplexer,
+    /// The escape sequence for desktop notifications; `None` if the terminal has none.
     pub desktop: Option<DesktopProtocol>,
-    /// Whether the taskbar shows a progress.
+    /// Whether the terminal shows progress in the taskbar.
     pub has_progress: bool,
 }
 
-impl Aside {
-    /// What the user says wins over what is known of the terminal.
+impl NotificationSupport {
+    /// The detected support with the user's settings applied.
     #[must_use]
-    pub fn as_wanted(self, notify: &NotifyConfig) -> Self {
-        let between = match self.between {
-            Between::Nobody => Between::Nobody,
-            Between::Tmux { .. } => Between::Tmux {
+    pub fn with_overrides(self, notify: &NotifyConfig) -> Self {
+        let multiplexer = match self.multiplexer {
+            Multiplexer::None => Multiplexer::None,
+            Multiplexer::Tmux { .. } => Multiplexer::Tmux {
                 passthrough: notify.tmux_passthrough,
             },
         };
         Self {
-            between,
+            multiplexer,
             desktop: notify.desktop_by.or(self.desktop),
             has_progress: notify.progress.unwrap_or(self.has_progress),
         }
@@ -87,14 +87,14 @@ impl Aside {
 }
 
 impl Capabilities {
-    /// Decides from the environment and the user's choice, which wins.
+    /// Detects the capabilities; the user's `choice` takes precedence.
     pub fn detect(environment: &Environment, choice: ColorChoice) -> Self {
         let is_set = |variable: &Option<String>| variable.as_deref().is_some_and(|v| !v.is_empty());
         Self {
             colour: colour(environment, choice),
             is_unicode: is_unicode(environment),
             has_cursor: is_set(&environment.term) && environment.term.as_deref() != Some("dumb"),
-            aside: aside(environment),
+            notifications: notifications(environment),
         }
     }
 }
@@ -102,10 +102,10 @@ impl Capabilities {
 fn colour(environment: &Environment, choice: ColorChoice) -> ColorDepth {
     let term = environment.term.as_deref().unwrap_or_default();
     let colorterm = environment.colorterm.as_deref().unwrap_or_default();
-    let has_none = ["", "dumb", "vt52", "vt100", "vt102", "vt220"].contains(&term)
+    let is_monochrome = ["", "dumb", "vt52", "vt100", "vt102", "vt220"].contains(&term)
         || term.ends_with("-m")
         || term.ends_with("-mono");
-    let level = if has_none {
+    let level = if is_monochrome {
         ColorDepth::Mono
     } else if ["truecolor", "24bit"].contains(&colorterm) || term.ends_with("-direct") {
         ColorDepth::Truecolor
@@ -114,20 +114,20 @@ fn colour(environment: &Environment, choice: ColorChoice) -> ColorDepth {
     } else {
         ColorDepth::Ansi16
     };
-    let is_unwanted = environment
+    let is_disabled = environment
         .no_color
         .as_deref()
         .is_some_and(|value| !value.is_empty());
     match choice {
         ColorChoice::Never => ColorDepth::Mono,
         ColorChoice::Always => level.max(ColorDepth::Ansi16),
-        ColorChoice::Auto if is_unwanted => ColorDepth::Mono,
+        ColorChoice::Auto if is_disabled => ColorDepth::Mono,
         ColorChoice::Auto => level,
     }
 }
 
-/// A terminal that is not known gets neither: what it does not understand it may show as a message.
-fn aside(environment: &Environment) -> Aside {
+/// Unknown terminals get neither, because they may print sequences that they don't understand.
+fn notifications(environment: &Environment) -> NotificationSupport {
     let is_set = |variable: &Option<String>| variable.as_deref().is_some_and(|v| !v.is_empty());
     let term = environment.term.as_deref().unwrap_or_default();
     let program = environment.term_program.as_deref().unwrap_or_default();
@@ -143,11 +143,11 @@ fn aside(environment: &Environment) -> Aside {
     } else {
         None
     };
-    Aside {
-        between: if is_set(&environment.tmux) {
-            Between::Tmux { passthrough: false }
+    NotificationSupport {
+        multiplexer: if is_set(&environment.tmux) {
+            Multiplexer::Tmux { passthrough: false }
         } else {
-            Between::Nobody
+            Multiplexer::None
         },
         desktop,
         // VTE since 0.80.
@@ -158,7 +158,7 @@ fn aside(environment: &Environment) -> Aside {
     }
 }
 
-/// The first of the three that is set and not empty decides, as in the C library.
+/// The first non-empty one of the three variables decides, as in the C library.
 fn is_unicode(environment: &Environment) -> bool {
     [
         &environment.lc_all,
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn colour_follows_the_terminal_unless_somebody_says_otherwise() {
+    fn color_depends_on_terminal_and_choice() {
         use ColorChoice::{Always, Auto, Never};
         use ColorDepth::{Ansi16, Ansi256, Mono, Truecolor as True};
         for (term, colorterm, no_color, choice, level) in [
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn the_locale_says_whether_boxes_can_be_drawn() {
+    fn unicode_depends_on_the_locale() {
         let unicode = |all: &str, ctype: &str, lang: &str| {
             let text = |value: &str| Some(value.to_owned());
             let environment = Environment {
@@ -233,11 +233,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_aside_goes_the_way_that_the_terminal_knows() {
+    fn detects_notification_support() {
         let text = |value: &str| Some(value.to_owned());
         let of = |environment: &Environment| {
-            let aside = Capabilities::detect(environment, ColorChoice::Auto).aside;
-            (aside.desktop, aside.has_progress)
+            let notifications = Capabilities::detect(environment, ColorChoice::Auto).notifications;
+            (notifications.desktop, notifications.has_progress)
         };
         let program = |name: &str| Environment {
             term_program: text(name),
@@ -270,25 +270,28 @@ mod tests {
     }
 
     #[test]
-    fn the_users_word_on_what_is_told_aside_wins() {
+    fn user_settings_override_notification_support() {
         let tmux = Environment {
             tmux: Some("/tmp/tmux".to_owned()),
             ..Environment::default()
         };
-        let aside = Capabilities::detect(&tmux, ColorChoice::Auto).aside;
-        assert_eq!(aside.as_wanted(&NotifyConfig::default()), aside);
+        let notifications = Capabilities::detect(&tmux, ColorChoice::Auto).notifications;
+        assert_eq!(
+            notifications.with_overrides(&NotifyConfig::default()),
+            notifications
+        );
         let notify = NotifyConfig {
             desktop_by: Some(DesktopProtocol::Osc9),
             progress: Some(true),
             tmux_passthrough: true,
             ..NotifyConfig::default()
         };
-        let wanted = Aside {
-            between: Between::Tmux { passthrough: true },
+        let wanted = NotificationSupport {
+            multiplexer: Multiplexer::Tmux { passthrough: true },
             desktop: Some(DesktopProtocol::Osc9),
             has_progress: true,
         };
-        assert_eq!(aside.as_wanted(&notify), wanted);
+        assert_eq!(notifications.with_overrides(&notify), wanted);
     }
 
     #[test]

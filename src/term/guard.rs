@@ -1,6 +1,6 @@
-//! Taking the terminal and giving it back: once, whole, and from wherever the program ends.
+//! Takes over the terminal and restores it exactly once, wherever the program ends.
 //!
-//! What has to be undone is kept in statics, because a panic hook and a signal have nothing else to reach it by.
+//! The state to restore is in statics, because a panic hook can't reach anything else.
 
 use std::{
     backtrace::{Backtrace, BacktraceStatus},
@@ -23,58 +23,58 @@ use rustix::{
 use tokio::sync::Notify;
 
 use super::{
-    osc::Between,
-    patient::{end_writes_on_signals, is_signalled},
+    interruptible::{end_writes_on_signals, is_signalled},
+    osc::Multiplexer,
 };
 use crate::domain::text;
 
-/// Save the title, alternate screen, hide the cursor, bracketed paste, focus events.
+/// Saves the title, enters the alternate screen, hides the cursor, enables bracketed paste and focus events.
 const ENTER: &str = "\u{1b}[22;2t\u{1b}[?1049h\u{1b}[?25l\u{1b}[?2004h\u{1b}[?1004h";
-/// End a frame that may be half written; then the reverse of [`ENTER`], with plain attributes in between.
+/// Ends a frame that may be half written, then reverses [`ENTER`] and resets attributes.
 const LEAVE: &str =
     "\u{1b}[?2026l\u{1b}[?1004l\u{1b}[?2004l\u{1b}[0m\u{1b}[?25h\u{1b}[?1049l\u{1b}[23;2t";
-/// Reports of presses and the wheel, in numbers of any size (SGR); only where the user wants it, because the terminal then
-/// no longer marks text.
+/// Reports button presses and the wheel, in SGR encoding. Only if the user wants it, because the terminal then no longer
+/// selects text.
 const MOUSE: &str = "\u{1b}[?1000h\u{1b}[?1006h";
 const NO_MOUSE: &str = "\u{1b}[?1006l\u{1b}[?1000l";
-/// Takes the overall progress off the taskbar: nothing, by itself, or through tmux. Sent only if one was shown, in the same
-/// way: elsewhere it would pop up as a message.
+/// Clears the taskbar progress: none was shown, directly, or through tmux. Sent only if it was set in the same way, because
+/// a terminal that doesn't know the sequence may show it as a notification.
 const CLEAR_PROGRESS: [&str; 3] = [
     "",
     "\u{1b}]9;4;0;0\u{1b}\\",
     "\u{1b}Ptmux;\u{1b}\u{1b}]9;4;0;0\u{1b}\u{1b}\\\u{1b}\\",
 ];
 
-/// How long leaving waits for a frame that is being written, or for a terminal that takes no bytes, in milliseconds.
-const PATIENCE_MS: u64 = 100;
+/// How long leaving waits for a frame that is being written, or for a blocked terminal.
+const LEAVE_TIMEOUT_MS: u64 = 100;
 
-/// How long others may take to read what was typed for them, before we look again.
-const LET_OTHERS_READ: Timespec = Timespec {
+/// How often to check, in the background, whether we are in the foreground again.
+const BACKGROUND_POLL: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 50_000_000,
 };
 
-/// The terminal as it was found.
-struct Found {
+/// The terminal and its original modes.
+struct SavedTerminal {
     tty: Arc<OwnedFd>,
     writer: Arc<OwnedFd>,
     modes: Termios,
 }
 
-/// Set with every enter. Held only to look or to put, never while writing.
-static FOUND: Mutex<Option<Found>> = Mutex::new(None);
-/// Whether the terminal is ours at the moment; whoever turns it off gives the terminal back.
-static IS_OURS: AtomicBool = AtomicBool::new(false);
-/// Held while a frame is written.
-static PEN: Mutex<()> = Mutex::new(());
-/// Whether the terminal reports the mouse while it is ours.
+/// Set by each [`enter`]. Locked only to read or replace it, never while writing.
+static SAVED: Mutex<Option<SavedTerminal>> = Mutex::new(None);
+/// Whether the terminal is taken over. Whoever sets it to false restores the terminal.
+static IS_TAKEN: AtomicBool = AtomicBool::new(false);
+/// Locked while a frame is written.
+static WRITE_LOCK: Mutex<()> = Mutex::new(());
+/// Whether to report the mouse while the terminal is taken over.
 static HAS_MOUSE: AtomicBool = AtomicBool::new(false);
-/// A place in [`CLEAR_PROGRESS`].
+/// An index into [`CLEAR_PROGRESS`].
 static PROGRESS_SHOWN: AtomicUsize = AtomicUsize::new(0);
-static IS_OVER: AtomicBool = AtomicBool::new(false);
-static OVER: Notify = Notify::const_new();
+static HAS_PANICKED: AtomicBool = AtomicBool::new(false);
+static PANICKED: Notify = Notify::const_new();
 
-/// Holds the terminal; dropping it gives the terminal back.
+/// Holds the terminal; dropping it restores the terminal.
 #[derive(Debug)]
 pub struct Guard {
     tty: Arc<OwnedFd>,
@@ -82,9 +82,9 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Takes the terminal behind `out`: raw mode, alternate screen, no cursor, bracketed paste, focus events.
+    /// Takes over the terminal behind `out`: raw mode, alternate screen, no cursor, bracketed paste, focus events.
     ///
-    /// Fails if `out` is no terminal, or if the terminal is taken already. After a failure it is as before.
+    /// Fails if `out` is not a terminal, or if the terminal is already taken. After a failure the terminal is unchanged.
     pub fn enter(out: impl AsFd) -> io::Result<Self> {
         end_writes_on_signals()?;
         let tty = Arc::new(out.as_fd().try_clone_to_owned()?);
@@ -93,22 +93,22 @@ impl Guard {
         Ok(Self { tty, writer })
     }
 
-    /// Takes the terminal again after [`leave`], or after something else may have changed its modes.
+    /// Takes over the terminal again after [`leave`], or after another program may have changed its modes.
     ///
-    /// The screen has to be cleared and painted anew.
+    /// The caller must clear and redraw the screen.
     pub fn reenter(&self) -> io::Result<()> {
         leave();
         enter(&self.tty, &self.writer)
     }
 
-    /// Gives the terminal back for a while; nothing can be painted until [`Guard::reenter`].
+    /// Restores the terminal; nothing can be drawn until [`Guard::reenter`].
     pub fn leave(&self) {
         leave();
     }
 
-    /// Lets the terminal report the mouse from now on, or no longer; it holds whenever the terminal is taken again.
+    /// Turns mouse reports on or off. The setting survives [`Guard::reenter`].
     pub fn report_mouse(&self, is_on: bool) -> io::Result<()> {
-        // Before the bytes, so that whoever leaves in between takes back what may have been sent.
+        // Set before writing, so that a concurrent leave turns off what may have been turned on.
         let was_on = HAS_MOUSE.swap(is_on, Ordering::SeqCst);
         match (was_on, is_on) {
             (false, true) => write_frame(MOUSE.as_bytes()),
@@ -117,7 +117,7 @@ impl Guard {
         }
     }
 
-    /// The terminal.
+    /// The terminal's file descriptor.
     pub fn tty(&self) -> Arc<OwnedFd> {
         Arc::clone(&self.tty)
     }
@@ -129,13 +129,13 @@ impl Drop for Guard {
     }
 }
 
-/// A panic elsewhere must not keep the terminal from being given back.
+/// Ignores poisoning: a panic elsewhere must not prevent restoring the terminal.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The terminal, opened once more so that a write does not hold us up while nobody reads there; what we were started with
-/// may be shared, and others would be surprised.
+/// Opens the terminal a second time in non-blocking mode. The descriptor that we inherited may be shared with other
+/// programs, which don't expect that mode.
 fn open_writer(tty: &Arc<OwnedFd>) -> Arc<OwnedFd> {
     let flags = OFlags::WRONLY | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let opened = rustix::termios::ttyname(tty, Vec::new())
@@ -144,23 +144,23 @@ fn open_writer(tty: &Arc<OwnedFd>) -> Arc<OwnedFd> {
 }
 
 fn enter(tty: &Arc<OwnedFd>, writer: &Arc<OwnedFd>) -> io::Result<()> {
-    if IS_OURS.load(Ordering::SeqCst) {
+    if IS_TAKEN.load(Ordering::SeqCst) {
         return Err(io::Error::new(
             io::ErrorKind::AlreadyExists,
-            "the terminal is taken already",
+            "the terminal is already in use",
         ));
     }
-    // Read anew each time: while we were suspended the user may have changed them.
+    // Read each time, because the user may have changed them while we were suspended.
     let modes = retry(|| tcgetattr(tty.as_fd()))?;
     let mut raw = modes.clone();
     raw.make_raw();
-    *lock(&FOUND) = Some(Found {
+    *lock(&SAVED) = Some(SavedTerminal {
         tty: Arc::clone(tty),
         writer: Arc::clone(writer),
         modes,
     });
-    // From here on a panic gives back what was found.
-    IS_OURS.store(true, Ordering::SeqCst);
+    // From here on a panic restores the terminal.
+    IS_TAKEN.store(true, Ordering::SeqCst);
     let taken = retry(|| tcsetattr(tty.as_fd(), OptionalActions::Now, &raw))
         .map_err(io::Error::from)
         .and_then(|()| write_frame(ENTER.as_bytes()))
@@ -174,30 +174,32 @@ fn enter(tty: &Arc<OwnedFd>, writer: &Arc<OwnedFd>) -> io::Result<()> {
     taken
 }
 
-/// Gives the terminal back if it is ours; may be called from any thread, any number of times.
+/// Restores the terminal if it is taken over. May be called from any thread, any number of times.
 ///
-/// A terminal that has hung up takes nothing back, and that is no error here.
+/// Errors are ignored: a terminal that has hung up can't be restored.
 pub fn leave() {
-    if !IS_OURS.swap(false, Ordering::SeqCst) {
+    if !IS_TAKEN.swap(false, Ordering::SeqCst) {
         return;
     }
-    // Let a frame end that another thread writes. If it is stuck, or is ours, go on without it.
+    // Wait for a frame that another thread is writing. Give up if it is stuck, or if this thread is the one writing.
     let mut waited = 0;
-    let pen = loop {
-        match PEN.try_lock() {
-            Ok(pen) => break Some(pen),
-            Err(std::sync::TryLockError::Poisoned(pen)) => break Some(pen.into_inner()),
-            Err(std::sync::TryLockError::WouldBlock) if waited >= PATIENCE_MS => break None,
+    let write_lock = loop {
+        match WRITE_LOCK.try_lock() {
+            Ok(write_lock) => break Some(write_lock),
+            Err(std::sync::TryLockError::Poisoned(write_lock)) => {
+                break Some(write_lock.into_inner());
+            }
+            Err(std::sync::TryLockError::WouldBlock) if waited >= LEAVE_TIMEOUT_MS => break None,
             Err(std::sync::TryLockError::WouldBlock) => {
                 std::thread::park_timeout(Duration::from_millis(1));
                 waited += 1;
             }
         }
     };
-    let Some(found) = lock(&FOUND).take() else {
+    let Some(saved) = lock(&SAVED).take() else {
         return;
     };
-    let tty = found.tty.as_fd();
+    let tty = saved.tty.as_fd();
     let mut bytes = String::new();
     let shown = PROGRESS_SHOWN.swap(0, Ordering::SeqCst);
     bytes.push_str(CLEAR_PROGRESS.get(shown).unwrap_or(&""));
@@ -205,46 +207,46 @@ pub fn leave() {
         bytes.push_str(NO_MOUSE);
     }
     bytes.push_str(LEAVE);
-    // Nobody can be told of a failure, and the modes are put back whatever became of the bytes.
-    if takes_bytes(tty, Duration::from_millis(PATIENCE_MS)) {
-        let _ = write_all(&found.writer, bytes.as_bytes());
+    // A failure can't be reported, and the modes are restored regardless.
+    if wait_writable(tty, Duration::from_millis(LEAVE_TIMEOUT_MS)) {
+        let _ = write_all(&saved.writer, bytes.as_bytes());
     }
-    // In the background the modes are those of whoever is in front, and setting them would stop us here for good.
+    // In the background the modes belong to the foreground program, and setting them would stop this process.
     if is_foreground(tty) {
-        let _ = retry(|| tcsetattr(tty, OptionalActions::Now, &found.modes));
+        let _ = retry(|| tcsetattr(tty, OptionalActions::Now, &saved.modes));
     }
-    drop(pen);
+    drop(write_lock);
 }
 
-/// Writes bytes to the terminal while it is ours, in as few writes as the terminal allows.
+/// Writes bytes to the terminal, in as few writes as it allows.
 ///
-/// Fails if the terminal was given back, or is gone: then the loop is over.
+/// Fails if the terminal was restored or has hung up; the screen loop then ends.
 pub(super) fn write_frame(bytes: &[u8]) -> io::Result<()> {
-    let pen = lock(&PEN);
-    if !IS_OURS.load(Ordering::SeqCst) {
+    let write_lock = lock(&WRITE_LOCK);
+    if !IS_TAKEN.load(Ordering::SeqCst) {
         return Err(io::Error::new(
             io::ErrorKind::NotConnected,
-            "the terminal was given back",
+            "the terminal was released",
         ));
     }
-    let found = lock(&FOUND);
-    let Some(writer) = found.as_ref().map(|found| Arc::clone(&found.writer)) else {
+    let saved = lock(&SAVED);
+    let Some(writer) = saved.as_ref().map(|saved| Arc::clone(&saved.writer)) else {
         return Err(io::ErrorKind::NotConnected.into());
     };
-    drop(found);
+    drop(saved);
     let written = write_all(&writer, bytes);
-    drop(pen);
+    drop(write_lock);
     written
 }
 
-/// Notes whether the taskbar shows a progress, and who stood in between, so that leaving takes it away.
-pub(super) fn note_progress(shown: Option<Between>) {
-    let place = match shown {
+/// Remembers whether and how taskbar progress is shown, so that leaving clears it.
+pub(super) fn note_progress(shown: Option<Multiplexer>) {
+    let index = match shown {
         None => 0,
-        Some(Between::Nobody) => 1,
-        Some(Between::Tmux { .. }) => 2,
+        Some(Multiplexer::None) => 1,
+        Some(Multiplexer::Tmux { .. }) => 2,
     };
-    PROGRESS_SHOWN.store(place, Ordering::SeqCst);
+    PROGRESS_SHOWN.store(index, Ordering::SeqCst);
 }
 
 fn write_all(tty: impl AsFd, mut bytes: &[u8]) -> io::Result<()> {
@@ -253,10 +255,10 @@ fn write_all(tty: impl AsFd, mut bytes: &[u8]) -> io::Result<()> {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
             Err(Errno::INTR) => {}
-            // Nobody reads there now.
+            // The terminal is blocked and we are about to exit.
             Err(Errno::AGAIN) if is_signalled() => return Err(io::ErrorKind::TimedOut.into()),
             Err(Errno::AGAIN) => {
-                takes_bytes(&tty, Duration::from_millis(PATIENCE_MS));
+                wait_writable(&tty, Duration::from_millis(LEAVE_TIMEOUT_MS));
             }
             Err(error) => return Err(error.into()),
         }
@@ -264,67 +266,69 @@ fn write_all(tty: impl AsFd, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until the terminal takes bytes; false if it does not in time, or has hung up.
-fn takes_bytes(tty: impl AsFd, wait: Duration) -> bool {
+/// Waits until the terminal accepts bytes; false after the timeout or a hang-up.
+fn wait_writable(tty: impl AsFd, wait: Duration) -> bool {
     let wait = Timespec::try_from(wait).unwrap_or_default();
     let mut fds = [PollFd::new(&tty, PollFlags::OUT)];
     let ready = retry(|| poll(&mut fds, Some(&wait)));
     let [tty] = fds;
-    ready.is_ok() && tty.revents().contains(PollFlags::OUT) && !is_end(tty.revents())
+    ready.is_ok() && tty.revents().contains(PollFlags::OUT) && !is_hangup(tty.revents())
 }
 
-/// Whether the terminal listens to our process group; where it cannot say, the next call on it will.
+/// Whether our process group is in the foreground of the terminal. True if unknown; the next call on the terminal fails then.
 pub(super) fn is_foreground(tty: impl AsFd) -> bool {
     !tcgetpgrp(tty).is_ok_and(|group| group != rustix::process::getpgrp())
 }
 
-/// Whether poll says that nothing will ever come again.
-fn is_end(events: PollFlags) -> bool {
+fn is_hangup(events: PollFlags) -> bool {
     events.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)
 }
 
-/// How a wait for bytes ended.
+/// The result of [`wait_for_bytes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wait {
-    /// There is something for us to read.
-    Bytes,
-    /// Nothing came in time.
-    Late,
-    /// Nothing will come any more, or nobody wants it.
-    End,
+pub(super) enum Readiness {
+    /// There are bytes to read.
+    Ready,
+    TimedOut,
+    /// The terminal has hung up, or `stop` was closed.
+    Closed,
 }
 
-/// Waits until there is something for us to read, the time is over, the terminal hangs up, or `stop` is closed at its
-/// other end.
-pub(super) fn wait_for_bytes(tty: impl AsFd, stop: impl AsFd, patience: Option<Duration>) -> Wait {
+/// Waits for input while we are in the foreground, until `timeout` passes, the terminal hangs up, or the other end of the
+/// pipe `stop` is closed.
+pub(super) fn wait_for_bytes(
+    tty: impl AsFd,
+    stop: impl AsFd,
+    timeout: Option<Duration>,
+) -> Readiness {
     let tty = tty.as_fd();
-    let patience = patience.map(|time| Timespec::try_from(time).unwrap_or_default());
+    let timeout = timeout.map(|time| Timespec::try_from(time).unwrap_or_default());
     loop {
         let mut fds = [
             PollFd::new(&tty, PollFlags::IN),
             PollFd::new(&stop, PollFlags::empty()),
         ];
-        let asked = retry(|| poll(&mut fds, patience.as_ref()));
+        let result = retry(|| poll(&mut fds, timeout.as_ref()));
         let [of_tty, of_stop] = fds.map(|fd| fd.revents());
-        // After a hang-up the terminal is readable without end, and there is nothing in it.
-        if asked.is_err() || is_end(of_tty) || is_end(of_stop) {
-            return Wait::End;
+        // After a hang-up the terminal is always readable, but has no data.
+        if result.is_err() || is_hangup(of_tty) || is_hangup(of_stop) {
+            return Readiness::Closed;
         }
         if of_tty.is_empty() {
-            return Wait::Late;
+            return Readiness::TimedOut;
         }
         if is_foreground(tty) {
-            return Wait::Bytes;
+            return Readiness::Ready;
         }
-        // Typed for whoever is in front; reading it would stop us.
+        // The input is for the foreground program, and reading it would stop this process.
         let _ = poll(
             &mut [PollFd::new(&stop, PollFlags::empty())],
-            Some(&LET_OTHERS_READ),
+            Some(&BACKGROUND_POLL),
         );
     }
 }
 
-/// Signals, SIGCONT among them, interrupt calls that are simply to be made again.
+/// Retries a call that a signal such as SIGCONT interrupts.
 fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
     loop {
         match call() {
@@ -334,10 +338,10 @@ fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Resu
     }
 }
 
-/// Makes every panic, in whatever thread, give the terminal back first, then report, then end the loop.
+/// Makes a panic in any thread restore the terminal, print a report and end the screen loop.
 ///
-/// To be called once, at the start. The report is our own: a panic may quote what a server sent, which the one of the
-/// standard library would hand to the terminal as it is.
+/// Call it once, at startup. The report is sanitized: a panic message may quote what a server sent, and the standard
+/// library's hook would write it to the terminal unchanged.
 pub fn install_panic_hook() {
     std::panic::set_hook(Box::new(move |panic| {
         leave();
@@ -348,24 +352,24 @@ pub fn install_panic_hook() {
             // Writing to a string cannot fail.
             let _ = write!(report, "\n{trace}");
         }
-        // A terminal that is gone has nobody to tell.
+        // Nothing more can be done if stderr is gone.
         let _ = writeln!(io::stderr().lock(), "{}", text::clean_block(&report));
-        IS_OVER.store(true, Ordering::SeqCst);
-        OVER.notify_waiters();
+        HAS_PANICKED.store(true, Ordering::SeqCst);
+        PANICKED.notify_waiters();
     }));
 }
 
-/// Whether a panic ended the program; the shell saves what it can and leaves with code 70.
-pub fn is_over() -> bool {
-    IS_OVER.load(Ordering::SeqCst)
+/// Whether any thread has panicked; the shell then saves what it can and exits with code 70.
+pub fn has_panicked() -> bool {
+    HAS_PANICKED.load(Ordering::SeqCst)
 }
 
-/// Waits for [`is_over`].
-pub async fn over() {
+/// Waits until [`has_panicked`] is true.
+pub async fn panicked() {
     loop {
-        // Before looking, so that a panic in between is not missed.
-        let notified = OVER.notified();
-        if is_over() {
+        // Created before the check, so that a panic in between is not missed.
+        let notified = PANICKED.notified();
+        if has_panicked() {
             return;
         }
         notified.await;

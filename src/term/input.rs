@@ -1,6 +1,4 @@
-//! What the user does at the terminal, as values of ours.
-//!
-//! Read in a thread of its own; what the bytes mean is said by `keys`.
+//! Reads the terminal's input on a thread of its own; `keys` decodes the bytes.
 
 use std::{
     io::{self, IsTerminal as _, PipeReader, PipeWriter},
@@ -15,35 +13,35 @@ use tokio::{
 };
 
 use super::{
-    guard::{Wait, wait_for_bytes},
-    keys::Keys,
+    guard::{Readiness, wait_for_bytes},
+    keys::KeyDecoder,
 };
 use crate::domain::UserInput;
 
-/// Inputs on their way to the shell; more wait in the terminal.
-const QUEUE: usize = 64;
-/// Bytes read at once; a terminal gives no more.
-const CHUNK: usize = 4096;
+/// Inputs queued for the shell; further ones wait in the terminal.
+const QUEUED_INPUTS: usize = 64;
+/// Bytes read at once, which is as much as a terminal buffers.
+const READ_BYTES: usize = 4096;
 
-/// The inputs of one terminal. Dropping it ends its thread.
+/// The inputs of a terminal. Dropping it ends its thread.
 #[derive(Debug)]
 pub struct InputStream {
     tty: Arc<OwnedFd>,
     inputs: mpsc::Receiver<UserInput>,
     resized: unix::Signal,
-    /// Closed with this value, which the thread sees.
+    /// Dropping it ends the thread, which polls the other end.
     _stop: PipeWriter,
 }
 
 impl InputStream {
-    /// Starts to read the terminal; has to be called within a runtime, and once at a time. The thread calls `each_time`
-    /// before it reads.
+    /// Starts to read the terminal. Requires a tokio runtime; only one may exist at a time. The thread calls `each_time`
+    /// after each wait, before it reads.
     pub fn open(tty: Arc<OwnedFd>, each_time: impl Fn() + Send + 'static) -> io::Result<Self> {
         let (stopped, stop) = io::pipe()?;
-        let (sender, inputs) = mpsc::channel(QUEUE);
+        let (sender, inputs) = mpsc::channel(QUEUED_INPUTS);
         let resized = unix::signal(SignalKind::window_change())?;
         let stdin = io::stdin();
-        // The terminal of the picture may have been opened for writing only.
+        // The output terminal may have been opened for writing only.
         let keyboard = if stdin.is_terminal() {
             stdin.as_fd().try_clone_to_owned()?
         } else {
@@ -60,7 +58,7 @@ impl InputStream {
         })
     }
 
-    /// Waits for the next input; `None` once the terminal has hung up. Dropping the wait loses nothing.
+    /// The next input; `None` once the terminal has hung up. Cancel safe.
     pub async fn next(&mut self) -> Option<UserInput> {
         tokio::select! {
             biased;
@@ -72,7 +70,7 @@ impl InputStream {
         }
     }
 
-    /// Everything that has come by now, without waiting, at most `limit`.
+    /// All inputs received so far, at most `limit`, without waiting.
     pub fn drain(&mut self, limit: usize) -> Vec<UserInput> {
         std::iter::from_fn(|| self.inputs.try_recv().ok())
             .take(limit)
@@ -80,45 +78,45 @@ impl InputStream {
     }
 }
 
-/// The largest part of a terminal that is drawn on, in columns and rows. Any program can set a terminal to 65,535 x 65,535,
-/// and a picture of that takes hundreds of gigabytes.
-const LARGEST: (u16, u16) = (1000, 500);
+/// The largest area that is drawn, in columns and rows. Any program can set a terminal's size to 65,535 x 65,535, and a
+/// frame of that size would take hundreds of gigabytes.
+const MAX_SIZE: (u16, u16) = (1000, 500);
 
-/// Columns and rows of a terminal, as far as they are drawn on; 80 by 24 where it does not say.
+/// Columns and rows of a terminal, limited to [`MAX_SIZE`]; 80 by 24 if unknown.
 pub fn size(tty: impl AsFd) -> (u16, u16) {
     match rustix::termios::tcgetwinsize(tty) {
         Ok(size) if size.ws_col > 0 && size.ws_row > 0 => {
-            (size.ws_col.min(LARGEST.0), size.ws_row.min(LARGEST.1))
+            (size.ws_col.min(MAX_SIZE.0), size.ws_row.min(MAX_SIZE.1))
         }
         _ => (80, 24),
     }
 }
 
-/// Reads until the terminal or the stream is gone.
+/// Reads until the terminal hangs up or the stream is dropped.
 fn read(
     tty: &OwnedFd,
     stopped: &PipeReader,
     sender: &mpsc::Sender<UserInput>,
     each_time: impl Fn(),
 ) {
-    let mut keys = Keys::default();
-    let mut chunk = [0; CHUNK];
+    let mut keys = KeyDecoder::default();
+    let mut chunk = [0; READ_BYTES];
     loop {
-        let waited = wait_for_bytes(tty, stopped, keys.patience());
+        let readiness = wait_for_bytes(tty, stopped, keys.timeout());
         each_time();
-        let inputs = match waited {
-            Wait::Bytes => match rustix::io::read(tty, &mut chunk) {
-                // An end of file is Ctrl-D while the terminal is lent out; a hang-up is told by the wait.
+        let inputs = match readiness {
+            Readiness::Ready => match rustix::io::read(tty, &mut chunk) {
+                // 0 bytes are Ctrl-D while the terminal is not raw; a hang-up is detected by the wait.
                 Ok(count) => keys.take(chunk.get(..count).unwrap_or_default()),
-                // Another program of this terminal may have read it, or switched it to non-blocking.
+                // Another program on this terminal may have read the input, or set it to non-blocking.
                 Err(Errno::INTR | Errno::AGAIN) => Vec::new(),
                 Err(error) => {
                     tracing::warn!(%error, "could not read the terminal");
                     return;
                 }
             },
-            Wait::Late => keys.give_up().into_iter().collect(),
-            Wait::End => return,
+            Readiness::TimedOut => keys.flush().into_iter().collect(),
+            Readiness::Closed => return,
         };
         for input in inputs {
             if sender.blocking_send(input).is_err() {

@@ -1,8 +1,8 @@
-//! Bytes of the keyboard to inputs: a value that knows no terminal and no clock.
+//! Decodes the bytes of the keyboard into inputs. Uses neither a terminal nor a clock.
 //!
-//! Ours and not the library's, because that one waits without end for the rest of a half-sent sequence, and a Ctrl-C is
-//! to it one more byte of it. Invariant: a Ctrl-C that comes alone is always heard at once, and pasted text never
-//! becomes keys unless its end was lost.
+//! Not crossterm's decoder, because that one waits forever for the rest of an incomplete sequence, and takes Ctrl-C for
+//! another byte of it. Invariant: a Ctrl-C that arrives alone always works at once, and pasted text never becomes keys
+//! unless its end was lost.
 
 use core::time::Duration;
 
@@ -12,25 +12,26 @@ const ESC: u8 = 0x1b;
 const CTRL_C: u8 = 0x03;
 const PASTE_END: &[u8] = b"\x1b[201~";
 
-/// The bytes of one key come together; a person who presses Esc notices no more than this.
-const FOR_A_KEY: Duration = Duration::from_millis(50);
-/// A stalled network may hold up a paste, and what comes after we gave it up would be taken for keys.
-const FOR_A_PASTE: Duration = Duration::from_secs(5);
+/// How long to wait for the rest of a key's bytes: they arrive together, and a longer delay after Esc would be noticeable.
+const KEY_TIMEOUT: Duration = Duration::from_millis(50);
+/// How long to wait for the rest of a paste. Long, because a stalled network may delay it, and what arrives after the
+/// timeout would be taken for keys.
+const PASTE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What has come so far and is no whole input yet.
+/// Decodes input incrementally, and keeps the bytes of an incomplete one.
 #[derive(Debug, Default)]
-pub struct Keys {
-    held: Vec<u8>,
+pub struct KeyDecoder {
+    pending: Vec<u8>,
     paste: Option<Vec<u8>>,
 }
 
-impl Keys {
-    /// Takes the bytes of one read.
+impl KeyDecoder {
+    /// Decodes the bytes of one read.
     pub fn take(&mut self, bytes: &[u8]) -> Vec<UserInput> {
         let mut inputs = Vec::new();
-        // In the midst of a paste it is text; a user who is stuck in one presses it alone.
+        // Among other bytes of a paste, Ctrl-C is text. Alone, it gets a user out of a paste that never ends.
         if bytes == [CTRL_C] {
-            inputs.extend(self.give_up());
+            inputs.extend(self.flush());
         }
         for byte in bytes {
             self.push(*byte, &mut inputs);
@@ -38,24 +39,24 @@ impl Keys {
         inputs
     }
 
-    /// How long to wait for the rest before [`Keys::give_up`].
-    pub fn patience(&self) -> Option<Duration> {
+    /// How long to wait for more bytes before calling [`KeyDecoder::flush`]; `None` if nothing is pending.
+    pub fn timeout(&self) -> Option<Duration> {
         match &self.paste {
-            Some(_) => Some(FOR_A_PASTE),
-            None => (!self.held.is_empty()).then_some(FOR_A_KEY),
+            Some(_) => Some(PASTE_TIMEOUT),
+            None => (!self.pending.is_empty()).then_some(KEY_TIMEOUT),
         }
     }
 
-    /// Takes what has come for all that will come.
-    pub fn give_up(&mut self) -> Option<UserInput> {
+    /// Decodes the pending bytes as complete, after the timeout.
+    pub fn flush(&mut self) -> Option<UserInput> {
         if let Some(text) = self.paste.take() {
             return Some(pasted(&text));
         }
-        let held = std::mem::take(&mut self.held);
-        match held.as_slice() {
+        let pending = std::mem::take(&mut self.pending);
+        match pending.as_slice() {
             [ESC] => Some(UserInput::Key(Chord::plain(Key::Esc))),
             [ESC, letter @ (b'[' | b'O')] => {
-                Some(key(char::from(*letter), Held { alt: true, ..NONE }))
+                Some(key(char::from(*letter), Modifiers { alt: true, ..NONE }))
             }
             _ => None,
         }
@@ -70,101 +71,106 @@ impl Keys {
             }
             return;
         }
-        if !goes_on(&self.held, byte) {
-            inputs.extend(self.give_up());
+        if !continues(&self.pending, byte) {
+            inputs.extend(self.flush());
         }
-        self.held.push(byte);
-        let input = match read(&self.held) {
-            Reading::Unfinished => return,
-            Reading::Input(input) => input,
-            Reading::PasteBegins => {
+        self.pending.push(byte);
+        let input = match decode(&self.pending) {
+            Decoded::Unfinished => return,
+            Decoded::UserInput(input) => input,
+            Decoded::PasteBegins => {
                 self.paste = Some(Vec::new());
                 None
             }
         };
-        self.held.clear();
+        self.pending.clear();
         inputs.extend(input);
     }
 }
 
-/// Whether a byte can be the next one of what is held.
-fn goes_on(held: &[u8], byte: u8) -> bool {
-    match held {
+/// Whether a byte can continue the pending ones.
+fn continues(pending: &[u8], byte: u8) -> bool {
+    match pending {
         [] => true,
         [ESC] => byte != ESC && byte != CTRL_C,
         [ESC, b'[' | b'O', ..] => (0x20..0x7f).contains(&byte),
-        // The bytes of one character.
+        // A UTF-8 continuation byte.
         _ => byte & 0xc0 == 0x80,
     }
 }
 
-/// What held bytes are.
-enum Reading {
+/// The meaning of the pending bytes.
+enum Decoded {
     Unfinished,
-    /// Whole; `None` for what does not concern us.
-    Input(Option<UserInput>),
+    /// Complete; `None` if it is to be ignored.
+    UserInput(Option<UserInput>),
     PasteBegins,
 }
 
-fn read(held: &[u8]) -> Reading {
-    match held {
-        [ESC] | [ESC, b'[' | b'O'] | [ESC, b'[', b'['] => Reading::Unfinished,
-        [ESC, b'O', last] => Reading::Input(by_letter(*last, NONE)),
+fn decode(pending: &[u8]) -> Decoded {
+    match pending {
+        [ESC] | [ESC, b'[' | b'O'] | [ESC, b'[', b'['] => Decoded::Unfinished,
+        [ESC, b'O', last] => Decoded::UserInput(key_by_final_byte(*last, NONE)),
         // The Linux console.
         [ESC, b'[', b'[', last @ b'A'..=b'E'] => {
-            Reading::Input(Some(press(Key::F(last - b'A' + 1), NONE)))
+            Decoded::UserInput(Some(press(Key::F(last - b'A' + 1), NONE)))
         }
         [ESC, b'[', parameters @ .., last @ 0x40..0x7f] => sequence(parameters, *last),
-        [ESC, b'[', ..] => Reading::Unfinished,
-        [ESC, rest @ ..] => letter(rest, Held { alt: true, ..NONE }),
-        _ => letter(held, NONE),
+        [ESC, b'[', ..] => Decoded::Unfinished,
+        [ESC, rest @ ..] => letter(rest, Modifiers { alt: true, ..NONE }),
+        _ => letter(pending, NONE),
     }
 }
 
 /// One character in UTF-8.
-fn letter(bytes: &[u8], held: Held) -> Reading {
+fn letter(bytes: &[u8], modifiers: Modifiers) -> Decoded {
     match std::str::from_utf8(bytes) {
-        Ok(text) => Reading::Input(text.chars().next().map(|letter| key(letter, held))),
-        Err(error) if error.error_len().is_none() => Reading::Unfinished,
-        Err(_) => Reading::Input(None),
+        Ok(text) => Decoded::UserInput(text.chars().next().map(|letter| key(letter, modifiers))),
+        Err(error) if error.error_len().is_none() => Decoded::Unfinished,
+        Err(_) => Decoded::UserInput(None),
     }
 }
 
 /// `ESC [ parameters last`.
-fn sequence(parameters: &[u8], last: u8) -> Reading {
+fn sequence(parameters: &[u8], last: u8) -> Decoded {
     if let [b'<', report @ ..] = parameters {
-        return Reading::Input(mouse(report, last));
+        return Decoded::UserInput(mouse(report, last));
     }
-    // Answers to questions of somebody else begin so.
+    // Responses to terminal queries that another program sent.
     if matches!(parameters.first(), Some(b'<'..=b'?')) {
-        return Reading::Input(None);
+        return Decoded::UserInput(None);
     }
     let numbers: Vec<Option<u32>> = parameters.split(|byte| *byte == b';').map(number).collect();
     let first = numbers.first().copied().flatten();
-    let Some(held) = numbers.get(1).map_or(Some(NONE), |bits| Held::of(*bits)) else {
-        return Reading::Input(None);
+    let modifiers = numbers
+        .get(1)
+        .map_or(Some(NONE), |bits| Modifiers::from_parameter(*bits));
+    let Some(modifiers) = modifiers else {
+        return Decoded::UserInput(None);
     };
     let input = match last {
         b'I' if parameters.is_empty() => Some(UserInput::FocusGained),
         b'O' if parameters.is_empty() => Some(UserInput::FocusLost),
-        // A place of the cursor that somebody asked for.
+        // A cursor position report that another program requested.
         b'R' => None,
-        b'~' if first == Some(200) => return Reading::PasteBegins,
-        b'~' => first.and_then(by_number).map(|key| press(key, held)),
+        b'~' if first == Some(200) => return Decoded::PasteBegins,
+        b'~' => first
+            .and_then(key_by_number)
+            .map(|key| press(key, modifiers)),
         b'u' => first
             .and_then(char::from_u32)
-            .map(|letter| key(letter, held)),
-        _ => by_letter(last, held),
+            .map(|letter| key(letter, modifiers)),
+        _ => key_by_final_byte(last, modifiers),
     };
-    Reading::Input(input)
+    Decoded::UserInput(input)
 }
 
-/// What the mouse did, in the words of SGR mode 1006: `button;column;row`, then `M`, or `m` for a release.
+/// A mouse report in SGR mode 1006: `button;column;row`, then `M` for a press or `m` for a release.
 fn mouse(report: &[u8], last: u8) -> Option<UserInput> {
     let mut numbers = report.split(|byte| *byte == b';').map(number);
     let mut next = || numbers.next().flatten();
     let (button, column, row) = (next()?, next()?, next()?);
-    // Keys that are held down do not change what is meant.
+    // Modifier keys are ignored.
     let action = match button & !(4 | 8 | 16) {
         0 => MouseAction::Press,
         64 => MouseAction::WheelUp,
@@ -172,17 +178,21 @@ fn mouse(report: &[u8], last: u8) -> Option<UserInput> {
         _ => return None,
     };
     // The terminal counts from 1.
-    let from_0 = |place: u32| u16::try_from(place.checked_sub(1)?).ok();
-    (last == b'M').then_some(UserInput::Mouse(action, from_0(column)?, from_0(row)?))
+    let zero_based = |position: u32| u16::try_from(position.checked_sub(1)?).ok();
+    (last == b'M').then_some(UserInput::Mouse(
+        action,
+        zero_based(column)?,
+        zero_based(row)?,
+    ))
 }
 
-/// The number of a parameter, without what may follow after a colon.
+/// The number of a parameter, without any sub-parameters after a colon.
 fn number(parameter: &[u8]) -> Option<u32> {
     let digits = parameter.split(|byte| *byte == b':').next()?;
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-fn by_letter(last: u8, held: Held) -> Option<UserInput> {
+fn key_by_final_byte(last: u8, modifiers: Modifiers) -> Option<UserInput> {
     let key = match last {
         b'A' => Key::Up,
         b'B' => Key::Down,
@@ -195,11 +205,11 @@ fn by_letter(last: u8, held: Held) -> Option<UserInput> {
         b'Z' => Key::BackTab,
         _ => return None,
     };
-    Some(press(key, held))
+    Some(press(key, modifiers))
 }
 
-fn by_number(number: u32) -> Option<Key> {
-    // The numbers leave gaps, where a keyboard of long ago had its gaps.
+fn key_by_number(number: u32) -> Option<Key> {
+    // The numbering has gaps where the VT220 keyboard had gaps.
     let function = |base: u32| u8::try_from(number - base).ok().map(Key::F);
     match number {
         1 | 7 => Some(Key::Home),
@@ -216,8 +226,8 @@ fn by_number(number: u32) -> Option<Key> {
     }
 }
 
-/// A character as the terminal sends it, control characters among them.
-fn key(letter: char, held: Held) -> UserInput {
+/// A key press from a character, which may be a control character.
+fn key(letter: char, modifiers: Modifiers) -> UserInput {
     let ctrl = |letter| (Key::Char(letter), true);
     let (key, is_ctrl) = match letter {
         '\r' | '\n' => (Key::Enter, false),
@@ -231,20 +241,20 @@ fn key(letter: char, held: Held) -> UserInput {
     };
     press(
         key,
-        Held {
-            ctrl: held.ctrl || is_ctrl,
-            ..held
+        Modifiers {
+            ctrl: modifiers.ctrl || is_ctrl,
+            ..modifiers
         },
     )
 }
 
-/// The character that stands as far after `base` as `letter` after `first`.
+/// The character at the same distance from `base` as `letter` from `first`.
 fn shifted(letter: char, base: char, first: u32) -> char {
     char::from_u32(u32::from(letter) - first + u32::from(base)).unwrap_or(letter)
 }
 
-fn press(key: Key, held: Held) -> UserInput {
-    let Held { ctrl, alt, shift } = held;
+fn press(key: Key, modifiers: Modifiers) -> UserInput {
+    let Modifiers { ctrl, alt, shift } = modifiers;
     let chord = Chord {
         key,
         ctrl,
@@ -259,26 +269,26 @@ fn pasted(text: &[u8]) -> UserInput {
     UserInput::Paste(text.replace("\r\n", "\n").replace('\r', "\n"))
 }
 
-/// What is held down beside a key.
+/// Modifier keys that are held down.
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct Modifiers {
     ctrl: bool,
     alt: bool,
     shift: bool,
 }
 
-const NONE: Held = Held {
+const NONE: Modifiers = Modifiers {
     ctrl: false,
     alt: false,
     shift: false,
 };
 
-impl Held {
-    /// From the bits of a sequence, which are sent one too high; `None` with Super or Hyper, which are not for us.
-    fn of(bits: Option<u32>) -> Option<Self> {
+impl Modifiers {
+    /// Decodes a modifier parameter, which is the bits plus one; `None` with Super or Hyper, which we ignore.
+    fn from_parameter(bits: Option<u32>) -> Option<Self> {
         let bits = bits.unwrap_or(1).saturating_sub(1);
-        let (shift, alt, ctrl, foreign, meta) = (1, 2, 4, 8 | 16, 32);
-        (bits & foreign == 0).then_some(Self {
+        let (shift, alt, ctrl, unsupported, meta) = (1, 2, 4, 8 | 16, 32);
+        (bits & unsupported == 0).then_some(Self {
             ctrl: bits & ctrl != 0,
             alt: bits & (alt | meta) != 0,
             shift: bits & shift != 0,
@@ -292,7 +302,7 @@ mod tests {
 
     use super::*;
 
-    fn said(input: &UserInput) -> String {
+    fn describe(input: &UserInput) -> String {
         match input {
             UserInput::Key(chord) => chord.to_string(),
             UserInput::Paste(text) => format!("paste {text:?}"),
@@ -300,14 +310,14 @@ mod tests {
         }
     }
 
-    /// What comes of the bytes of each read.
-    fn read_all(keys: &mut Keys, reads: &[&str]) -> Vec<String> {
+    /// The inputs decoded from several reads.
+    fn read_all(keys: &mut KeyDecoder, reads: &[&str]) -> Vec<String> {
         let inputs = reads.iter().flat_map(|read| keys.take(read.as_bytes()));
-        inputs.map(|input| said(&input)).collect()
+        inputs.map(|input| describe(&input)).collect()
     }
 
     #[test]
-    fn every_key_has_its_bytes() {
+    fn decodes_every_key() {
         for (bytes, inputs) in [
             ("jG 木", "j G space 木"),
             (
@@ -338,21 +348,24 @@ mod tests {
                 "\u{1b}[<0;1;1M\u{1b}[<0;1;1m\u{1b}[<64;80;24M\u{1b}[<69;300;2Mj",
                 "Mouse(Press,0,0) Mouse(WheelUp,79,23) Mouse(WheelDown,299,1) j",
             ),
-            // Not for us: other buttons, a drag, the wheel to the side, no place at all.
+            // Ignored: other buttons, a drag, the horizontal wheel, missing or invalid positions.
             (
                 "\u{1b}[<2;1;1M\u{1b}[<32;1;1M\u{1b}[<66;1;1M\u{1b}[<0;0;1M\u{1b}[<0;1M\u{1b}[<0;99999;1Mq",
                 "q",
             ),
-            // Not for us: Insert, Super, an answer, a place of the cursor.
+            // Ignored: Insert, Super, a query response, a cursor position.
             ("\u{1b}[2~\u{1b}[1;9A\u{1b}[?62;1c\u{1b}[3;4Rq", "q"),
         ] {
-            assert_eq!(read_all(&mut Keys::default(), &[bytes]).join(" "), inputs);
+            assert_eq!(
+                read_all(&mut KeyDecoder::default(), &[bytes]).join(" "),
+                inputs
+            );
         }
     }
 
     #[test]
-    fn a_ctrl_c_is_heard_at_once_after_whatever_was_begun() {
-        for begun in [
+    fn ctrl_c_works_at_once_after_an_incomplete_sequence() {
+        for start in [
             "",
             "\u{1b}[",
             "\u{1b}[1",
@@ -360,18 +373,18 @@ mod tests {
             "\u{1b}O",
             "\u{1b}[[",
         ] {
-            let heard = read_all(&mut Keys::default(), &[begun, "\u{3}", "j"]);
+            let inputs = read_all(&mut KeyDecoder::default(), &[start, "\u{3}", "j"]);
             assert!(
-                heard.ends_with(&["ctrl-c".into(), "j".into()]),
-                "{begun:?}: {heard:?}"
+                inputs.ends_with(&["ctrl-c".into(), "j".into()]),
+                "{start:?}: {inputs:?}"
             );
         }
         assert_eq!(
-            read_all(&mut Keys::default(), &["\u{1b}", "\u{3}"]),
+            read_all(&mut KeyDecoder::default(), &["\u{1b}", "\u{3}"]),
             ["esc", "ctrl-c"]
         );
         assert_eq!(
-            read_all(&mut Keys::default(), &["\u{1b}[200~ab", "\u{3}", "j"]),
+            read_all(&mut KeyDecoder::default(), &["\u{1b}[200~ab", "\u{3}", "j"]),
             ["paste \"ab\"", "ctrl-c", "j"]
         );
     }
@@ -380,7 +393,7 @@ mod tests {
     fn pasted_text_stays_text() {
         assert_eq!(
             read_all(
-                &mut Keys::default(),
+                &mut KeyDecoder::default(),
                 &["\u{1b}[200~q\r\nx\u{3}\ry", "\u{1b}[A\n\u{1b}[20", "1~q"]
             ),
             ["paste \"q\\nx\\u{3}\\ny\\u{1b}[A\\n\"", "q"]
@@ -388,43 +401,46 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_unfinished_is_given_up() {
-        for (begun, comes) in [
+    fn flushes_an_incomplete_sequence() {
+        for (start, expected) in [
             ("\u{1b}", Some("esc")),
             ("\u{1b}[", Some("alt-[")),
             ("\u{1b}[1;", None),
             ("\u{1b}[200~ab", Some("paste \"ab\"")),
         ] {
-            let mut keys = Keys::default();
-            assert_eq!(keys.patience(), None);
-            keys.take(begun.as_bytes());
-            assert!(keys.patience().is_some());
-            assert_eq!(keys.give_up().map(|input| said(&input)).as_deref(), comes);
-            assert_eq!(keys.patience(), None);
+            let mut keys = KeyDecoder::default();
+            assert_eq!(keys.timeout(), None);
+            keys.take(start.as_bytes());
+            assert!(keys.timeout().is_some());
+            assert_eq!(
+                keys.flush().map(|input| describe(&input)).as_deref(),
+                expected
+            );
+            assert_eq!(keys.timeout(), None);
             assert_eq!(read_all(&mut keys, &["j"]), ["j"]);
         }
-        // The first byte of two, and then another key.
-        let mut keys = Keys::default();
+        // The first of two bytes, then another key.
+        let mut keys = KeyDecoder::default();
         keys.take(&[0xc3]);
         assert_eq!(read_all(&mut keys, &["j"]), ["j"]);
     }
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_the_same_however_they_are_cut(
+        fn decodes_the_same_in_any_chunking(
             bytes in prop::collection::vec(
                 prop_oneof![Just(ESC), Just(b'['), Just(b'1'), Just(b';'), Just(b'~'), any::<u8>()],
                 0..60,
             ),
             at in 0_usize..60,
         ) {
-            // Alone it means more than in a heap.
+            // A lone Ctrl-C is special.
             prop_assume!(!bytes.contains(&CTRL_C));
             let (one, two) = bytes.split_at(at.min(bytes.len()));
-            let mut keys = Keys::default();
+            let mut keys = KeyDecoder::default();
             let mut cut = keys.take(one);
             cut.extend(keys.take(two));
-            prop_assert_eq!(cut, Keys::default().take(&bytes));
+            prop_assert_eq!(cut, KeyDecoder::default().take(&bytes));
         }
     }
 }

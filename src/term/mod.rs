@@ -1,16 +1,16 @@
-//! The terminal edge: takes the terminal, gives it back, and turns its bytes into values of ours and back.
+//! Terminal IO: takes over and restores the terminal, decodes its input and writes frames.
 //!
-//! Owns raw mode, escape sequences, signals and the one write a frame. Must not know of tasks, sessions or widgets
-//! beyond the frame it hands out. Invariant: whatever ends the program, the terminal is given back once, with the
-//! modes it had; nothing is painted afterwards.
+//! Owns raw mode, escape sequences, signals and the single write per frame. Must not know about tasks, sessions or widgets.
+//! Invariant: however the program ends, the terminal is restored once, with its original modes, and nothing is drawn after
+//! that.
 
 pub mod browser;
 pub mod caps;
 pub mod guard;
 pub mod input;
+pub mod interruptible;
 pub mod keys;
 pub mod osc;
-pub mod patient;
 pub mod screen;
 pub mod signals;
 pub mod viewer;

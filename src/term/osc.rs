@@ -1,7 +1,7 @@
-//! What is said to the terminal beside the picture: title, clipboard, overall progress, bell and notification.
+//! Escape sequences other than the frame: title, clipboard, taskbar progress, bell and desktop notifications.
 //!
-//! Every function gives the bytes back, [`Screen::send`](super::screen::Screen::send) writes them. Text in them may
-//! come from a server, so it is sanitised here whatever was done before.
+//! Every function returns the bytes, and [`Screen::send`](super::screen::Screen::send) writes them. Their text may come
+//! from a server, so it is always sanitized here.
 
 use std::fmt::Write as _;
 
@@ -10,89 +10,102 @@ use crate::domain::{DesktopProtocol, OverallProgress, base64, text};
 /// The bell.
 pub const BELL: &str = "\u{7}";
 
-/// What can be copied at once, in bytes; several terminals drop a sequence of more than 100,000 bytes in silence.
+/// The most bytes that can be copied at once; several terminals silently drop a sequence of more than 100,000 bytes.
 pub const COPY_LIMIT: usize = 74_000;
 
-/// Columns of a title or notification.
-const LINE_LIMIT: usize = 120;
-/// Ends a string sequence; the older ending, BEL, would ring where the sequence is not understood.
-const END: &str = "\u{1b}\\";
+/// The longest title or notification.
+const MAX_COLUMNS: usize = 120;
+/// Ends an OSC sequence. The older terminator, BEL, would ring in terminals that don't understand the sequence.
+const STRING_TERMINATOR: &str = "\u{1b}\\";
 
-/// Who stands between us and the terminal.
+/// A terminal multiplexer between us and the terminal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Between {
-    /// Nobody that we know of.
+pub enum Multiplexer {
+    /// None that we know of.
     #[default]
-    Nobody,
-    /// tmux. It keeps to itself what it does not know, unless its `allow-passthrough` is on.
+    None,
+    /// tmux. It drops sequences that it doesn't know unless its `allow-passthrough` is on.
     Tmux {
-        /// Whether the user said that passthrough may be used.
+        /// Whether the user allows passthrough.
         passthrough: bool,
     },
 }
 
-/// A text was too long for the clipboard sequence.
+/// A text is too long for the clipboard sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{bytes} bytes are more than terminals take from a program ({COPY_LIMIT})")]
+#[error("{bytes} bytes exceed what terminals accept ({COPY_LIMIT} bytes)")]
 pub struct TooLong {
-    /// Its length.
+    /// The length of the text in bytes.
     pub bytes: usize,
 }
 
-/// The window title (OSC 2); what was there comes back when the guard leaves.
-pub fn title(words: &str) -> String {
-    format!("\u{1b}]2;{}{END}", line(words))
+/// The window title (OSC 2); the guard restores the previous one when it leaves.
+pub fn title(message: &str) -> String {
+    format!("\u{1b}]2;{}{STRING_TERMINATOR}", single_line(message))
 }
 
-/// Puts text into the clipboard (OSC 52). Whether the terminal did it cannot be known.
+/// Copies text to the clipboard (OSC 52). The terminal does not report whether it did.
 ///
-/// tmux understands this one itself (`set-clipboard`), so it is never wrapped.
-pub fn copy(words: &str) -> Result<String, TooLong> {
-    // What is pasted into a shell is obeyed by it as by a terminal.
-    let words = text::clean_block(words);
-    if words.len() > COPY_LIMIT {
-        return Err(TooLong { bytes: words.len() });
+/// tmux handles this sequence itself (`set-clipboard`), so it is never wrapped.
+pub fn copy(content: &str) -> Result<String, TooLong> {
+    // Sanitized, because a shell acts on control characters in pasted text.
+    let content = text::clean_block(content);
+    if content.len() > COPY_LIMIT {
+        return Err(TooLong {
+            bytes: content.len(),
+        });
     }
-    Ok(format!("\u{1b}]52;c;{}{END}", base64(words.as_bytes())))
+    Ok(format!(
+        "\u{1b}]52;c;{}{STRING_TERMINATOR}",
+        base64(content.as_bytes())
+    ))
 }
 
-/// Text for the plain terminal, where the mouse can take it.
-pub fn page(words: &str) -> String {
-    format!("{}\n\n(Enter goes back)\n", text::clean_block(words))
+/// Text for the plain terminal, where the mouse can select it.
+pub fn page(content: &str) -> String {
+    format!(
+        "{}\n\n(press Enter to return)\n",
+        text::clean_block(content)
+    )
 }
 
-/// The overall progress (OSC 9;4); `None` where it could not reach the terminal.
-pub fn progress(overall: OverallProgress, between: Between) -> Option<String> {
+/// The overall progress (OSC 9;4); `None` if a multiplexer would drop it.
+pub fn progress(overall: OverallProgress, multiplexer: Multiplexer) -> Option<String> {
     let (state, value) = match overall {
         OverallProgress::None => (0, 0),
         OverallProgress::Percent(percent) => (1, percent.min(100)),
         OverallProgress::Busy => (3, 0),
     };
-    through(format!("\u{1b}]9;4;{state};{value}{END}"), between)
+    wrap_for(
+        format!("\u{1b}]9;4;{state};{value}{STRING_TERMINATOR}"),
+        multiplexer,
+    )
 }
 
-/// A notification of the desktop; `None` where it could not reach the terminal.
-pub fn notify(words: &str, by: DesktopProtocol, between: Between) -> Option<String> {
-    let words = line(words);
+/// A desktop notification; `None` if a multiplexer would drop it.
+pub fn notify(message: &str, by: DesktopProtocol, multiplexer: Multiplexer) -> Option<String> {
+    let message = single_line(message);
     let sequence = match by {
-        // The name in front keeps a text that begins with `4;` from being taken for progress.
-        DesktopProtocol::Osc9 => format!("\u{1b}]9;longhaul: {words}{END}"),
-        DesktopProtocol::Osc777 => format!("\u{1b}]777;notify;longhaul;{words}{END}"),
-        DesktopProtocol::Osc99 => format!("\u{1b}]99;;longhaul: {words}{END}"),
+        // The name comes first so that a message that starts with `4;` isn't taken for progress.
+        DesktopProtocol::Osc9 => format!("\u{1b}]9;longhaul: {message}{STRING_TERMINATOR}"),
+        DesktopProtocol::Osc777 => {
+            format!("\u{1b}]777;notify;longhaul;{message}{STRING_TERMINATOR}")
+        }
+        DesktopProtocol::Osc99 => format!("\u{1b}]99;;longhaul: {message}{STRING_TERMINATOR}"),
     };
-    through(sequence, between)
+    wrap_for(sequence, multiplexer)
 }
 
-fn line(words: &str) -> String {
-    text::truncate(&text::clean_line(words), LINE_LIMIT).into_owned()
+fn single_line(message: &str) -> String {
+    text::truncate(&text::clean_line(message), MAX_COLUMNS).into_owned()
 }
 
-/// Wraps a sequence so that tmux hands it on (tmux(1), `allow-passthrough`).
-fn through(sequence: String, between: Between) -> Option<String> {
-    match between {
-        Between::Nobody => Some(sequence),
-        Between::Tmux { passthrough: false } => None,
-        Between::Tmux { passthrough: true } => {
+/// Wraps a sequence so that tmux passes it on (tmux(1), `allow-passthrough`).
+fn wrap_for(sequence: String, multiplexer: Multiplexer) -> Option<String> {
+    match multiplexer {
+        Multiplexer::None => Some(sequence),
+        Multiplexer::Tmux { passthrough: false } => None,
+        Multiplexer::Tmux { passthrough: true } => {
             let mut out = String::from("\u{1b}Ptmux;");
             for letter in sequence.chars() {
                 if letter == '\u{1b}' {
@@ -101,7 +114,7 @@ fn through(sequence: String, between: Between) -> Option<String> {
                 out.push(letter);
             }
             // Writing to a string cannot fail.
-            let _ = write!(out, "{END}");
+            let _ = write!(out, "{STRING_TERMINATOR}");
             Some(out)
         }
     }
@@ -114,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hostile_title_cannot_end_its_sequence() {
+    fn a_title_cannot_end_its_sequence() {
         assert_eq!(
             title("a\u{1b}\\\u{7}\u{9c}\n]52;c;eA=="),
             "\u{1b}]2;a\u{fffd}\\\u{fffd}\u{fffd} ]52;c;eA==\u{1b}\\"
@@ -122,11 +135,11 @@ mod tests {
     }
 
     #[test]
-    fn nothing_steers_from_within_a_sequence() {
+    fn removes_control_characters_from_text() {
         let hostile = "a\u{1b}\\\u{7}\u{9c}\u{202e}\u{e0041}\tb";
         let clean = "a\u{fffd}\\\u{fffd}\u{fffd}\u{fffd}\u{fffd}";
         assert_eq!(
-            notify(hostile, DesktopProtocol::Osc9, Between::Nobody).unwrap(),
+            notify(hostile, DesktopProtocol::Osc9, Multiplexer::None).unwrap(),
             format!("\u{1b}]9;longhaul: {clean} b\u{1b}\\")
         );
         let copied = format!("{clean}    b");
@@ -138,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_that_would_be_dropped_is_refused() {
+    fn rejects_a_copy_that_terminals_would_drop() {
         assert_eq!(copy("hi").unwrap(), "\u{1b}]52;c;aGk=\u{1b}\\");
         assert_eq!(
             copy(&"x".repeat(COPY_LIMIT + 1)),
@@ -149,10 +162,10 @@ mod tests {
     }
 
     #[test]
-    fn tmux_gets_a_wrapper_only_when_that_is_allowed() {
-        let tmux = |passthrough| Between::Tmux { passthrough };
+    fn wraps_for_tmux_only_if_passthrough_is_allowed() {
+        let tmux = |passthrough| Multiplexer::Tmux { passthrough };
         assert_eq!(
-            progress(OverallProgress::Percent(40), Between::Nobody).unwrap(),
+            progress(OverallProgress::Percent(40), Multiplexer::None).unwrap(),
             "\u{1b}]9;4;1;40\u{1b}\\"
         );
         assert_eq!(progress(OverallProgress::None, tmux(false)), None);
@@ -164,9 +177,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_steers_the_terminal(words in any::<String>()) {
-            let told = DesktopProtocol::ALL.map(|(_, by)| notify(&words, by, Between::Nobody));
-            for sequence in told.into_iter().chain([Some(title(&words)), copy(&words).ok()]) {
+        fn no_text_contains_control_characters(input in any::<String>()) {
+            let notifications = DesktopProtocol::ALL.map(|(_, by)| notify(&input, by, Multiplexer::None));
+            for sequence in notifications.into_iter().chain([Some(title(&input)), copy(&input).ok()]) {
                 let sequence = sequence.unwrap();
                 let inner = sequence.strip_prefix('\u{1b}').unwrap().strip_suffix("\u{1b}\\").unwrap();
                 prop_assert!(!inner.chars().any(char::is_control));

@@ -1,4 +1,4 @@
-//! The picture: ratatui's terminal on a buffer of ours, which goes out in one write a frame.
+//! The screen: ratatui's terminal draws into a buffer, which is written once per frame.
 
 use std::{
     cell::RefCell,
@@ -19,30 +19,30 @@ use ratatui::{
 use super::{
     guard::{Guard, note_progress, write_frame},
     input::size,
-    osc::{Between, progress},
+    osc::{Multiplexer, progress},
 };
 use crate::domain::OverallProgress;
 
-/// Begin and end of a frame that the terminal is to show at once (synchronized update).
+/// Start and end of a frame that the terminal shows atomically (synchronized update).
 const SYNC: Range<&str> = "\u{1b}[?2026h".."\u{1b}[?2026l";
 
 /// The screen of the terminal that a [`Guard`] holds.
 #[derive(Debug)]
 pub struct Screen {
-    terminal: Terminal<Buffered>,
+    terminal: Terminal<BufferedBackend>,
     frame: Rc<RefCell<Vec<u8>>>,
     shown: Option<OverallProgress>,
 }
 
 impl Screen {
-    /// Makes the screen; nothing is painted yet.
+    /// Draws nothing yet.
     pub fn new(guard: &Guard) -> io::Result<Self> {
-        // Whether colours are used is decided by the theme. The library's own NO_COLOR would take bold and reverse
-        // away with them, and the selection could not be seen.
+        // The theme decides whether to use colors. crossterm's NO_COLOR would also remove bold and reverse, and the
+        // selection would be invisible.
         crossterm::style::force_color_output(true);
         let frame = Rc::new(RefCell::new(Vec::new()));
-        let backend = Buffered {
-            inner: CrosstermBackend::new(Ink(Rc::clone(&frame))),
+        let backend = BufferedBackend {
+            inner: CrosstermBackend::new(FrameWriter(Rc::clone(&frame))),
             tty: guard.tty(),
             is_cursor_shown: false,
         };
@@ -53,9 +53,9 @@ impl Screen {
         })
     }
 
-    /// Paints a frame: only what changed, in one write. The size is read before.
+    /// Draws a frame: reads the terminal size, then writes only what changed, in one write.
     ///
-    /// A failure means that the terminal is gone, or was given back.
+    /// Fails if the terminal has hung up or was restored.
     pub fn draw(&mut self, view: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
         let drawn = self.terminal.draw(view).map(drop);
         let mut frame = std::mem::take(&mut *self.frame.borrow_mut());
@@ -66,51 +66,54 @@ impl Screen {
         frame.splice(0..0, SYNC.start.bytes());
         frame.extend(SYNC.end.bytes());
         let written = write_frame(&frame);
-        // Its room serves the next frame.
+        // Reuse the buffer for the next frame.
         frame.clear();
         *self.frame.borrow_mut() = frame;
         written
     }
 
-    /// Forgets what is on the screen, so that the next frame clears it and paints everything: on Ctrl-L, and whenever
-    /// the terminal was taken anew.
+    /// Makes the next frame redraw everything: after Ctrl-L, and after the terminal was taken over again.
     pub fn clear(&mut self) -> io::Result<()> {
         self.terminal.backend_mut().is_cursor_shown = false;
         self.terminal.clear()
     }
 
-    /// Writes a sequence of [`osc`](super::osc) between two frames.
+    /// Writes a sequence from [`osc`](super::osc) between two frames.
     pub fn send(&mut self, sequence: &str) -> io::Result<()> {
         write_frame(sequence.as_bytes())
     }
 
-    /// Shows the overall progress, if it changed; leaving takes it away.
-    pub fn progress(&mut self, overall: OverallProgress, between: Between) -> io::Result<()> {
-        let before = self.shown.replace(overall);
-        // A terminal that never heard of it does not need to hear that there is none.
-        if before == Some(overall) || (before.is_none() && overall == OverallProgress::None) {
+    /// Shows the overall progress in the taskbar, if it changed. Leaving the terminal clears it.
+    pub fn progress(
+        &mut self,
+        overall: OverallProgress,
+        multiplexer: Multiplexer,
+    ) -> io::Result<()> {
+        let previous = self.shown.replace(overall);
+        // Don't clear a progress that was never shown.
+        if previous == Some(overall) || (previous.is_none() && overall == OverallProgress::None) {
             return Ok(());
         }
-        match progress(overall, between) {
+        match progress(overall, multiplexer) {
             Some(sequence) => {
-                note_progress((overall != OverallProgress::None).then_some(between));
+                note_progress((overall != OverallProgress::None).then_some(multiplexer));
                 self.send(&sequence)
             }
             None => Ok(()),
         }
     }
 
-    /// Columns and rows.
+    /// The size in columns and rows.
     pub fn size(&self) -> Size {
         self.terminal.backend().area()
     }
 }
 
-/// Collects what the library writes; its flushes come several times a frame and mean nothing here.
+/// Collects what crossterm writes. It flushes several times per frame, which is ignored.
 #[derive(Debug)]
-struct Ink(Rc<RefCell<Vec<u8>>>);
+struct FrameWriter(Rc<RefCell<Vec<u8>>>);
 
-impl Write for Ink {
+impl Write for FrameWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.borrow_mut().extend_from_slice(bytes);
         Ok(bytes.len())
@@ -121,23 +124,23 @@ impl Write for Ink {
     }
 }
 
-/// The library's backend without its ways of asking the terminal: it would start a program to learn the size, and read
-/// the keyboard to learn where the cursor is.
+/// Crossterm's backend without its queries to the terminal: it would run a program to get the size, and read the keyboard
+/// to get the cursor position.
 #[derive(Debug)]
-struct Buffered {
-    inner: CrosstermBackend<Ink>,
+struct BufferedBackend {
+    inner: CrosstermBackend<FrameWriter>,
     tty: Arc<OwnedFd>,
     is_cursor_shown: bool,
 }
 
-impl Buffered {
+impl BufferedBackend {
     fn area(&self) -> Size {
         let (width, height) = size(self.tty.as_fd());
         Size { width, height }
     }
 }
 
-impl Backend for Buffered {
+impl Backend for BufferedBackend {
     type Error = io::Error;
 
     fn draw<'a, I>(&mut self, content: I) -> io::Result<()>
@@ -145,7 +148,7 @@ impl Backend for Buffered {
         I: Iterator<Item = (u16, u16, &'a Cell)>,
     {
         let mut content = content.peekable();
-        // The library ends even an empty run with resets.
+        // crossterm writes attribute resets even for an empty iterator.
         if content.peek().is_none() {
             return Ok(());
         }
@@ -153,7 +156,7 @@ impl Backend for Buffered {
     }
 
     fn hide_cursor(&mut self) -> io::Result<()> {
-        // Asked for with every frame; a frame in which nothing changed is not to be written.
+        // Called for every frame; an unchanged frame must write nothing.
         if !std::mem::take(&mut self.is_cursor_shown) {
             return Ok(());
         }

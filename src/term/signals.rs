@@ -1,4 +1,4 @@
-//! Signals as values, and stopping for a while as the shell's job control wants it.
+//! Unix signals as values, and suspending for the shell's job control.
 
 use std::{future::poll_fn, io, task::Poll, time::Duration};
 
@@ -6,33 +6,33 @@ use tokio::signal::unix::{self, SignalKind};
 
 use super::guard::{Guard, is_foreground};
 
-/// Something that the system or the user tells the process.
+/// A signal that longhaul handles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// SIGINT: from outside, because in raw mode Ctrl-C is a key.
+    /// SIGINT, from another process: in raw mode Ctrl-C is a key.
     Interrupt,
     /// SIGTERM.
     Terminate,
-    /// SIGHUP: the terminal is gone.
+    /// SIGHUP: the terminal was closed.
     HangUp,
     /// SIGQUIT.
     Quit,
-    /// Another one that ends a process, by its number.
+    /// Another signal that ends the process, by its number.
     Other(u8),
-    /// SIGTSTP: from outside, because in raw mode Ctrl-Z is a key.
+    /// SIGTSTP, from another process: in raw mode Ctrl-Z is a key.
     Stop,
-    /// SIGCONT: after a stop that we may not have asked for, so the terminal is to be taken anew.
+    /// SIGCONT. The stop may not have been ours, so the terminal must be taken over again.
     Continue,
 }
 
 impl Signal {
-    /// Whether the program is to end.
-    pub fn ends(self) -> bool {
+    /// Whether the signal ends the process.
+    pub fn is_fatal(self) -> bool {
         !matches!(self, Self::Stop | Self::Continue)
     }
 }
 
-/// The signals of this process, caught from the moment this is made. A change of size comes as
+/// Catches the signals of this process. SIGWINCH is not among them: it becomes
 /// [`UserInput::Resize`](crate::domain::UserInput::Resize).
 #[derive(Debug)]
 pub struct Signals {
@@ -40,20 +40,19 @@ pub struct Signals {
     terminate: unix::Signal,
     hang_up: unix::Signal,
     quit: unix::Signal,
-    others: Others,
+    others: OtherSignals,
     stop: unix::Signal,
     resume: unix::Signal,
 }
 
-/// The other signals that end a process which does not catch them: timers, limits, power, and those without a meaning.
+/// The other signals whose default action ends the process: timers, limits, power, and user-defined ones.
 ///
-/// Those that report a fault of the process itself (ILL, FPE, SEGV, BUS) are not among them: whoever catches such a signal
-/// and goes on meets the same fault again.
+/// It excludes signals that report a fault (ILL, FPE, SEGV, BUS), because returning from their handler repeats the fault.
 #[derive(Debug)]
-pub struct Others(Vec<(u8, unix::Signal)>);
+pub struct OtherSignals(Vec<(u8, unix::Signal)>);
 
-/// Their numbers.
-pub(super) fn others() -> impl Iterator<Item = i32> {
+/// The signal numbers of [`OtherSignals`].
+pub(super) fn other_signals() -> impl Iterator<Item = i32> {
     use rustix::process::Signal;
     let common = [
         Signal::USR1,
@@ -66,13 +65,13 @@ pub(super) fn others() -> impl Iterator<Item = i32> {
         Signal::ABORT,
         Signal::SYS,
     ];
-    // Elsewhere these are ignored or do not exist.
+    // On other systems these are ignored by default or don't exist.
     #[cfg(target_os = "linux")]
     let of_linux = [Signal::IO, Signal::STKFLT, Signal::POWER];
     #[cfg(not(target_os = "linux"))]
     let of_linux: [Signal; 0] = [];
     #[cfg(target_os = "linux")]
-    // Those below 34 belong to the C library.
+    // glibc reserves 32 and 33.
     let real_time = 34..=64;
     #[cfg(not(target_os = "linux"))]
     let real_time = 0..0;
@@ -80,28 +79,28 @@ pub(super) fn others() -> impl Iterator<Item = i32> {
     named.map(Signal::as_raw).chain(real_time)
 }
 
-impl Others {
-    /// Starts to catch them; has to be called within a runtime.
+impl OtherSignals {
+    /// Starts to catch them. Requires a tokio runtime.
     ///
     /// # Errors
-    /// Where the system does not let us listen.
+    /// The signal handlers can't be registered.
     pub fn catch() -> io::Result<Self> {
-        let caught = others().map(|number| {
+        let caught = other_signals().map(|number| {
             let signal = unix::signal(SignalKind::from_raw(number))?;
             Ok((u8::try_from(number).unwrap_or_default(), signal))
         });
         caught.collect::<io::Result<_>>().map(Self)
     }
 
-    /// Waits for the next one, and gives its number. Dropping the wait loses nothing.
+    /// The number of the next signal. Cancel safe.
     pub async fn next(&mut self) -> u8 {
         poll_fn(|cx| {
-            let came = |(number, signal): &mut (u8, unix::Signal)| {
+            let received = |(number, signal): &mut (u8, unix::Signal)| {
                 signal.poll_recv(cx).is_ready().then_some(*number)
             };
             self.0
                 .iter_mut()
-                .find_map(came)
+                .find_map(received)
                 .map_or(Poll::Pending, Poll::Ready)
         })
         .await
@@ -109,20 +108,20 @@ impl Others {
 }
 
 impl Signals {
-    /// Starts to catch them; has to be called within a runtime.
+    /// Starts to catch them. Requires a tokio runtime.
     pub fn catch() -> io::Result<Self> {
         Ok(Self {
             interrupt: unix::signal(SignalKind::interrupt())?,
             terminate: unix::signal(SignalKind::terminate())?,
             hang_up: unix::signal(SignalKind::hangup())?,
             quit: unix::signal(SignalKind::quit())?,
-            others: Others::catch()?,
+            others: OtherSignals::catch()?,
             stop: unix::signal(SignalKind::from_raw(rustix::process::Signal::TSTP.as_raw()))?,
             resume: unix::signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?,
         })
     }
 
-    /// Waits for the next one. Dropping the wait loses nothing.
+    /// The next signal. Cancel safe.
     pub async fn next(&mut self) -> Signal {
         tokio::select! {
             biased;
@@ -137,15 +136,15 @@ impl Signals {
     }
 }
 
-/// How long the signals that woke us may take to arrive, and how often it is looked whether the user is back: not every
-/// shell wakes what it brings to the front if it thinks it awake.
-const LOOK: Duration = Duration::from_millis(200);
+/// How often to check whether we are in the foreground again. Some shells send no SIGCONT to a job that they believe is
+/// running. Also how long to wait for the signals that woke us.
+const FOREGROUND_POLL: Duration = Duration::from_millis(200);
 
-/// Gives the terminal back, stops, and takes the terminal again once the user comes back to us. Woken in the background
-/// (`bg`) the program goes on without a screen.
+/// Restores the terminal, stops the process, and takes over the terminal again when the user returns. If resumed in the
+/// background (`bg`), the program continues without a screen.
 ///
-/// Gives back a signal that ends the program, if one came meanwhile; then the terminal is not taken again. Otherwise the
-/// screen has to be cleared and painted.
+/// Returns a signal that ends the program, if one arrived meanwhile; the terminal is not taken over then. Otherwise the
+/// caller must clear and redraw the screen.
 pub async fn suspend(guard: &Guard, signals: &mut Signals) -> io::Result<Option<Signal>> {
     let ended = stop(guard, signals).await?;
     if ended.is_none() {
@@ -154,27 +153,26 @@ pub async fn suspend(guard: &Guard, signals: &mut Signals) -> io::Result<Option<
     Ok(ended)
 }
 
-/// As [`suspend`], without taking the terminal again.
+/// As [`suspend`], without taking over the terminal again.
 pub async fn stop(guard: &Guard, signals: &mut Signals) -> io::Result<Option<Signal>> {
     guard.leave();
     stop_group()?;
     loop {
-        match tokio::time::timeout(LOOK, signals.next()).await {
-            Ok(signal) if signal.ends() => return Ok(Some(signal)),
-            // Taking the terminal in the background would stop us within the call, deaf to SIGTERM; and a signal that
-            // comes just before we stop ourselves would be heard only when somebody wakes us.
+        match tokio::time::timeout(FOREGROUND_POLL, signals.next()).await {
+            Ok(signal) if signal.is_fatal() => return Ok(Some(signal)),
+            // Taking over the terminal in the background would stop us inside the call, where SIGTERM isn't handled. And a
+            // signal that arrives just before we stop would be handled only after the next resume.
             _ if !is_foreground(guard.tty()) => {}
             _ => return Ok(None),
         }
     }
 }
 
-/// Stops the process group as Ctrl-Z would. Where nobody could wake us (no shell with job control) the system does not
-/// stop us.
+/// Stops the process group as Ctrl-Z would. Without a shell that has job control, the system ignores this.
 ///
-/// To be called on the main thread, where the system delivers the signal before the call ends.
+/// Call it on the main thread, where the signal is delivered before the call returns.
 pub fn stop_group() -> io::Result<()> {
-    // Not SIGTSTP, which we catch so that whoever sends it finds the terminal given back.
+    // Not SIGTSTP, which we catch in order to restore the terminal first.
     Ok(rustix::process::kill_current_process_group(
         rustix::process::Signal::TTOU,
     )?)

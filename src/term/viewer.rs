@@ -1,6 +1,6 @@
-//! The desktop's program for files, for a part of a result that a person wants to see.
+//! Opens a file, such as part of a result, with the desktop's default program.
 //!
-//! Invariant: it gets a path that longhaul made, as one argument and by no shell.
+//! Invariant: the program gets a path that longhaul made, as a single argument and without a shell.
 
 use std::{
     io,
@@ -18,27 +18,27 @@ pub struct Viewer {
 }
 
 impl Viewer {
-    /// The desktop's own, where there is a desktop in front of this terminal.
+    /// The desktop's opener; `None` over SSH or without a display.
     pub fn find(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
-        browser::opener(variable).map(|program| Self {
+        browser::desktop_opener(variable).map(|program| Self {
             program: program.to_owned(),
         })
     }
 
-    /// The program that is run.
+    /// The name of the program.
     pub fn program(&self) -> &str {
         &self.program
     }
 
-    /// Opens a file and waits until the program has taken it.
+    /// Opens a file and waits until the program exits.
     ///
     /// # Errors
-    /// It cannot be started, or says that it failed; or the path could be read as an option.
+    /// The program can't be started or fails, or the path is relative and could be taken for an option.
     pub fn open_and_wait(&self, file: &Path) -> io::Result<()> {
         if !file.is_absolute() {
-            return Err(io::Error::other("only a whole path is opened"));
+            return Err(io::Error::other("the path is not absolute"));
         }
-        // A group of its own, so that no viewer for terminals takes this one.
+        // A process group of its own, so that a terminal viewer can't take over this terminal.
         let status = Command::new(&self.program)
             .arg(file)
             .stdin(Stdio::null())
@@ -49,7 +49,10 @@ impl Viewer {
         if status.success() {
             Ok(())
         } else {
-            Err(io::Error::other(format!("it ended with {status}")))
+            Err(io::Error::other(format!(
+                "{} failed: {status}",
+                self.program
+            )))
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Small documents of servers that are no MCP endpoints: metadata, registrations, tokens.
+//! Fetches small documents that are not MCP traffic: metadata, registrations, tokens.
 //!
-//! Owns their limits in size and time. Must not know what they mean. Invariant: a redirect is followed for a GET of the
-//! same origin only, and nothing of a request reaches an error.
+//! Owns their size limit and timeout. Must not know what they mean. Invariant: only a GET follows redirects, and only
+//! within its origin; no part of a request ends up in an error.
 
 use std::{
     fmt,
@@ -18,67 +18,67 @@ use secrecy::{ExposeSecret as _, SecretString};
 use url::Url;
 
 use super::{
-    http::{Ready, build_client, challenge_of, same_origin, secret},
-    messages,
+    error_text,
+    http::{HttpClient, build_client, challenge_in, resolve_same_origin, sensitive_header},
 };
 use crate::{
     domain::{base64, server_url::is_loopback},
     protocol::{Challenge, ExchangeEvent},
 };
 
-/// The largest of these documents seen in the wild is a tenth of it.
-const BYTES: usize = 256 * 1024;
-/// From the connection to the last byte.
-const WITHIN: Duration = Duration::from_secs(30);
-/// Redirects of one fetch.
-const REDIRECTS: usize = 3;
+/// Ten times the largest of these documents seen in the wild.
+const MAX_BYTES: usize = 256 * 1024;
+/// Covers everything from connecting to the last byte.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// Redirects that one fetch follows.
+const MAX_REDIRECTS: usize = 3;
 
-/// What a fetch sends.
-pub enum Sent<'s> {
-    /// Nothing.
-    Nothing,
-    /// A JSON document; accepts what an MCP endpoint answers.
+/// The method and body of a fetch.
+pub enum FetchRequest<'s> {
+    /// GET.
+    Get,
+    /// POST of a JSON document; accepts the content types of an MCP endpoint.
     Json(String),
-    /// A form of names and values, with a name and secret for `Authorization: Basic`.
+    /// POST of form fields, with an optional user name and password for `Authorization: Basic`.
     Form(
         &'s [(&'s str, &'s str)],
         Option<(&'s str, &'s SecretString)>,
     ),
 }
 
-/// What came of a fetch.
+/// A response with any status.
 #[derive(Debug)]
-pub struct Fetched {
+pub struct FetchResponse {
     /// HTTP status.
     pub status: u16,
-    /// The body, which may be a secret.
-    pub body: Body,
+    /// The body, which may contain secrets.
+    pub body: DocumentBytes,
 }
 
-/// The bytes of a document, kept out of debug texts.
-pub struct Body(pub Vec<u8>);
+/// The bytes of a document; debug output shows only their number.
+pub struct DocumentBytes(pub Vec<u8>);
 
-impl fmt::Debug for Body {
+impl fmt::Debug for DocumentBytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} bytes", self.0.len())
     }
 }
 
-/// Why there is no document, in words.
+/// Why there is no response, as a message for people.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FetchError {
-    /// It may come when it is asked for again.
+    /// A retry may succeed.
     #[error("{0}")]
-    NoAnswer(String),
-    /// It will not.
+    Transient(String),
+    /// A retry would fail too.
     #[error("{0}")]
-    Refused(String),
+    Permanent(String),
 }
 
-/// Fetches documents; keeps a client for this machine and one for all others, of each scheme.
+/// Fetches documents. Keeps four HTTP clients: for localhost and for other hosts, each with and without TLS.
 #[derive(Default)]
 pub struct Fetcher {
-    clients: Mutex<[Option<Ready>; 4]>,
+    clients: Mutex<[Option<HttpClient>; 4]>,
 }
 
 impl fmt::Debug for Fetcher {
@@ -91,127 +91,134 @@ impl Fetcher {
     /// Fetches one document. Needs a tokio runtime with time and IO.
     ///
     /// # Errors
-    /// In words without URL, headers or body.
-    pub async fn fetch(&self, url: &Url, sent: Sent<'_>) -> Result<Fetched, FetchError> {
+    /// [`FetchError`]; its message contains no URL, header or body.
+    pub async fn fetch(
+        &self,
+        url: &Url,
+        request: FetchRequest<'_>,
+    ) -> Result<FetchResponse, FetchError> {
         let mut url = url.clone();
-        for _ in 0..=REDIRECTS {
-            let response = self.send(&url, &sent).await?;
+        for _ in 0..=MAX_REDIRECTS {
+            let response = self.send(&url, &request).await?;
             let location = response.headers().get(LOCATION);
             match location.filter(|_| response.status().is_redirection()) {
-                Some(location) if matches!(sent, Sent::Nothing) => {
-                    url = same_origin(&url, location.as_bytes())
-                        .map_err(|why| FetchError::Refused(format!("it {why}; not followed")))?;
+                Some(location) if matches!(request, FetchRequest::Get) => {
+                    url = resolve_same_origin(&url, location.as_bytes())
+                        .map_err(|why| FetchError::Permanent(format!("it {why}; not followed")))?;
                 }
                 Some(_) => {
-                    let why = "it points elsewhere, and what was sent there goes nowhere else";
-                    return Err(FetchError::Refused(why.to_owned()));
+                    let why = "it redirects a POST, which is not sent anywhere else";
+                    return Err(FetchError::Permanent(why.to_owned()));
                 }
-                None => return whole(response).await,
+                None => return read_document(response).await,
             }
         }
-        let why = "it points on and on; not followed further";
-        Err(FetchError::Refused(why.to_owned()))
+        let why = "too many redirects";
+        Err(FetchError::Permanent(why.to_owned()))
     }
 
-    /// Sends a JSON document and reads the head of the answer alone: its status, and what it says of credentials.
+    /// Posts a JSON document and reads only the head of the response: its status and `WWW-Authenticate`.
     ///
     /// # Errors
-    /// As [`Self::fetch`].
+    /// As for [`Self::fetch`].
     pub async fn probe(
         &self,
         url: &Url,
         json: String,
     ) -> Result<(u16, Option<Challenge>), FetchError> {
-        let response = self.send(url, &Sent::Json(json)).await?;
-        Ok((response.status().as_u16(), challenge_of(response.headers())))
+        let response = self.send(url, &FetchRequest::Json(json)).await?;
+        Ok((response.status().as_u16(), challenge_in(response.headers())))
     }
 
-    async fn send(&self, url: &Url, sent: &Sent<'_>) -> Result<Response, FetchError> {
-        let Ready { client, has_roots } = self.client(url).map_err(FetchError::Refused)?;
-        let request = match sent {
-            Sent::Nothing => client.get(url.clone()).header(ACCEPT, "application/json"),
-            Sent::Json(body) => client
+    async fn send(&self, url: &Url, request: &FetchRequest<'_>) -> Result<Response, FetchError> {
+        let HttpClient { client, has_roots } = self.client(url).map_err(FetchError::Permanent)?;
+        let builder = match request {
+            FetchRequest::Get => client.get(url.clone()).header(ACCEPT, "application/json"),
+            FetchRequest::Json(body) => client
                 .post(url.clone())
                 .header(ACCEPT, "application/json, text/event-stream")
                 .header(CONTENT_TYPE, "application/json")
                 .body(body.clone()),
-            Sent::Form(fields, basic) => {
+            FetchRequest::Form(fields, basic) => {
                 let mut form = url::form_urlencoded::Serializer::new(String::new());
                 form.extend_pairs(*fields);
-                let mut request = client
+                let mut builder = client
                     .post(url.clone())
                     .header(ACCEPT, "application/json")
                     .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
                     .body(form.finish());
                 if let Some((name, password)) = basic {
-                    request = request.header(AUTHORIZATION, basic_of(name, password)?);
+                    builder = builder.header(AUTHORIZATION, basic_auth(name, password)?);
                 }
-                request
+                builder
             }
         };
-        let request = request.header(ACCEPT_ENCODING, "identity").timeout(WITHIN);
-        request.send().await.map_err(|error| {
+        let builder = builder.header(ACCEPT_ENCODING, "identity").timeout(TIMEOUT);
+        builder.send().await.map_err(|error| {
             let host = url.host_str().unwrap_or_default();
             if error.is_timeout() && !error.is_connect() {
-                return FetchError::NoAnswer(late());
+                return FetchError::Transient(timeout_message());
             }
-            match messages::before_head(&error, host, has_roots) {
-                ExchangeEvent::Untrusted { why } => FetchError::Refused(why),
+            match error_text::no_response(&error, host, has_roots) {
+                ExchangeEvent::Untrusted { why } => FetchError::Permanent(why),
                 ExchangeEvent::NotSent { why, .. } | ExchangeEvent::NoAnswer { why } => {
-                    FetchError::NoAnswer(why)
+                    FetchError::Transient(why)
                 }
-                _ => FetchError::NoAnswer("no answer".to_owned()),
+                _ => FetchError::Transient("no response".to_owned()),
             }
         })
     }
 
-    fn client(&self, url: &Url) -> Result<Ready, String> {
-        let kind = 2 * usize::from(is_loopback(url)) + usize::from(url.scheme() == "https");
+    fn client(&self, url: &Url) -> Result<HttpClient, String> {
+        let index = 2 * usize::from(is_loopback(url)) + usize::from(url.scheme() == "https");
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        let slot = clients.get_mut(kind).ok_or("no such client")?;
-        if let Some(ready) = slot {
-            return Ok(ready.clone());
+        let slot = clients.get_mut(index).ok_or("no such client")?;
+        if let Some(client) = slot {
+            return Ok(client.clone());
         }
         Ok(slot.insert(build_client(url, &[])?).clone())
     }
 }
 
-/// `Authorization: Basic`, with both parts in the form of RFC 6749, section 2.3.1.
-fn basic_of(
+/// `Authorization: Basic`, with both parts form-encoded (RFC 6749, section 2.3.1).
+fn basic_auth(
     name: &str,
     password: &SecretString,
 ) -> Result<reqwest::header::HeaderValue, FetchError> {
     let encoded =
         |text: &str| -> String { url::form_urlencoded::byte_serialize(text.as_bytes()).collect() };
     let both = format!("{}:{}", encoded(name), encoded(password.expose_secret()));
-    let value = secret(format!("Basic {}", base64(both.as_bytes())).as_bytes());
-    value.ok_or_else(|| FetchError::Refused("the client's secret fits into no header".to_owned()))
+    let value = sensitive_header(format!("Basic {}", base64(both.as_bytes())).as_bytes());
+    value.ok_or_else(|| {
+        let why = "the client secret has characters that a header can't carry";
+        FetchError::Permanent(why.to_owned())
+    })
 }
 
-fn late() -> String {
-    format!("no answer within {} s", WITHIN.as_secs())
+fn timeout_message() -> String {
+    format!("no response within {} s", TIMEOUT.as_secs())
 }
 
-async fn whole(response: Response) -> Result<Fetched, FetchError> {
+async fn read_document(response: Response) -> Result<FetchResponse, FetchError> {
     let status = response.status();
     let mut body = Vec::new();
     let mut bytes = response.bytes_stream();
     while let Some(chunk) = bytes.next().await {
         let chunk = chunk.map_err(|error| {
-            FetchError::NoAnswer(if error.is_timeout() {
-                late()
+            FetchError::Transient(if error.is_timeout() {
+                timeout_message()
             } else {
-                messages::in_body(&error)
+                error_text::broken_body(&error)
             })
         })?;
-        if body.len() + chunk.len() > BYTES {
-            let why = format!("its document is larger than {} KiB", BYTES / 1024);
-            return Err(FetchError::Refused(why));
+        if body.len() + chunk.len() > MAX_BYTES {
+            let why = format!("the document is larger than {} KiB", MAX_BYTES / 1024);
+            return Err(FetchError::Permanent(why));
         }
         body.extend_from_slice(&chunk);
     }
-    Ok(Fetched {
+    Ok(FetchResponse {
         status: status.as_u16(),
-        body: Body(body),
+        body: DocumentBytes(body),
     })
 }

@@ -1,9 +1,9 @@
-//! The frame splitter: bytes in any chunking become whole server-sent-event frames, one at a time.
+//! Splits a byte stream into whole server-sent-event frames, one at a time.
 //!
-//! Owns line ends, the byte order mark, the size cap, lossy decoding and a frame's own `id:` and `retry:`. Must not know
-//! where the bytes come from. It stands before the `eventsource-stream` crate, which panics on a byte order mark, stops at
-//! a bad byte, loses frames without data, has no limit and copies the rest of a chunk for each of its lines.
-//! Invariant: the frames depend on the bytes only, never on how they were cut into chunks, and each byte is looked at once.
+//! Owns line ends, the byte order mark, the size cap, lossy UTF-8 decoding and a frame's own `id:` and `retry:`. Must not
+//! know where the bytes come from. It runs before the `eventsource-stream` crate, which panics on a byte order mark, stops
+//! at a bad byte, loses frames without data, has no size limit and copies the rest of a chunk for each of its lines.
+//! Invariant: the frames depend only on the bytes, never on the chunk boundaries, and each byte is scanned once.
 //!
 //! Source: WHATWG HTML, "Server-sent events", parsing; MCP 2025-11-25, basic/transports.
 
@@ -14,19 +14,19 @@ use memchr::{memchr, memchr2};
 
 use crate::domain::EventId;
 
-/// The usual cap on one event or one JSON body, in bytes: 16 MiB, as in the official Rust SDK.
+/// The default cap on one event or one JSON body, in bytes: 16 MiB, as in the official Rust SDK.
 pub const DEFAULT_CAP_BYTES: usize = 16 * 1024 * 1024;
 
-/// A line buffer above this many bytes is given back after use; one huge event must not be paid for until the stream ends.
-const KEPT_LINE_BYTES: usize = 64 * 1024;
+/// A larger line buffer is freed after use, so that one huge event doesn't cost memory until the stream ends.
+const REUSED_LINE_BYTES: usize = 64 * 1024;
 
-/// The longest event id that is kept, in bytes; a longer one fits no header that a server would take back, and a thousand
-/// of them are remembered for each stream.
-const ID_BYTES: usize = 1024;
+/// Longer event ids are ignored: no server would accept them back in a header, and up to a thousand ids are kept for each
+/// stream.
+const MAX_ID_BYTES: usize = 1024;
 
-const BYTE_ORDER_MARK: [u8; 3] = [0xEF, 0xBB, 0xBF];
+const BOM: [u8; 3] = [0xEF, 0xBB, 0xBF];
 
-/// One event is larger than the cap; the stream cannot go on.
+/// One event is larger than the cap, which ends the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("one event is larger than {cap} bytes")]
 pub struct Oversize {
@@ -34,104 +34,104 @@ pub struct Oversize {
     pub cap: usize,
 }
 
-/// One whole frame, normalised: it has at least one of data, id and retry.
+/// One whole normalized frame, with at least one of data, id and retry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// Valid UTF-8; a part of the chunk that it came in where it stood there as it has to.
+    /// Valid UTF-8; a slice of the received chunk if the frame was in one piece and in normal form.
     text: Bytes,
     id: Option<EventId>,
     retry_ms: Option<u64>,
 }
 
 impl Frame {
-    /// The lines that an event parser needs: `data:` (at least one), then `event:` if it was another than `message`,
-    /// which is meant without one, then a blank line.
+    /// The lines that an event parser needs: at least one `data:`, then `event:` unless the type is `message` (the
+    /// default), then a blank line.
     ///
-    /// Line ends are LF, the text never begins with a byte order mark, comments and unknown fields are gone.
+    /// Line ends are LF. There is no byte order mark, comment or unknown field.
     pub fn text(&self) -> &str {
         std::str::from_utf8(&self.text).unwrap_or_default()
     }
 
-    /// The frame's own last `id:` line that holds no NUL; an empty one takes the cursor back.
+    /// The frame's last `id:` line without NUL; an empty one resets the cursor.
     pub fn id(&self) -> Option<&str> {
         self.id.as_deref()
     }
 
-    /// The frame's own last `retry:` line made of digits only, in milliseconds.
+    /// The frame's last `retry:` line made of digits only, in milliseconds.
     pub fn retry_ms(&self) -> Option<u64> {
         self.retry_ms
     }
 
-    /// Takes the frame apart into text, which is valid UTF-8, id and retry.
+    /// Text (valid UTF-8), id and retry.
     pub fn into_parts(self) -> (Bytes, Option<EventId>, Option<u64>) {
         (self.text, self.id, self.retry_ms)
     }
 }
 
-/// What the fed bytes held.
+/// What [`Splitter::take`] finds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum SplitItem {
     /// A whole frame.
     Frame(Frame),
-    /// A chunk came to its end and completed no frame: a comment, or a part of something larger.
+    /// A chunk was used up without completing a frame: a comment, or part of a larger frame.
     Alive,
 }
 
-/// Cuts a byte stream into frames.
+/// Splits a byte stream into frames.
 #[derive(Debug)]
 pub struct Splitter {
     cap: usize,
     chunks: VecDeque<Bytes>,
-    /// How many bytes of a leading byte order mark have been seen; `None` once the beginning of the stream is past.
-    mark: Option<usize>,
-    /// The last line ended with CR; an LF that follows belongs to it, in whatever chunk it comes.
-    follows_cr: bool,
-    /// The beginning of a line whose end has not come yet.
+    /// How many bytes of a leading byte order mark have been seen; `None` once past the start of the stream.
+    bom_seen: Option<usize>,
+    /// The last line ended with CR, so an LF that follows belongs to it, even in the next chunk.
+    skip_lf: bool,
+    /// The start of a line whose end has not arrived yet.
     line: Vec<u8>,
-    block: Block,
+    block: EventBlock,
     has_frame_in_chunk: bool,
-    is_over: bool,
-    /// Bytes searched or copied so far, so that a test can prove the cost to be linear.
+    has_failed: bool,
+    /// Bytes searched or copied so far, so that tests can check that the cost is linear.
     #[cfg(test)]
     work: usize,
 }
 
 impl Splitter {
-    /// A splitter at the beginning of a stream; `cap_bytes` bounds the lines of one event.
+    /// A splitter for a new stream; `cap_bytes` bounds the lines of one event.
     pub fn new(cap_bytes: usize) -> Self {
         Self {
             cap: cap_bytes,
             chunks: VecDeque::new(),
-            mark: Some(0),
-            follows_cr: false,
+            bom_seen: Some(0),
+            skip_lf: false,
             line: Vec::new(),
-            block: Block::default(),
+            block: EventBlock::default(),
             has_frame_in_chunk: false,
-            is_over: false,
+            has_failed: false,
             #[cfg(test)]
             work: 0,
         }
     }
 
-    /// Hands over the next bytes; nothing is looked at until [`Self::take`].
+    /// Queues the next bytes; [`Self::take`] scans them.
     pub fn feed(&mut self, chunk: Bytes) {
-        if !chunk.is_empty() && !self.is_over {
+        if !chunk.is_empty() && !self.has_failed {
             self.chunks.push_back(chunk);
         }
     }
 
-    /// Bytes held of an event that has not come to its end.
-    pub fn held(&self) -> usize {
-        self.block.held + self.line.len()
+    /// Bytes buffered of an incomplete event.
+    pub fn held_bytes(&self) -> usize {
+        self.block.kept_bytes + self.line.len()
     }
 
-    /// Takes the next frame, or the news that a chunk held none; `None` asks for more bytes.
+    /// The next item; `None` if more bytes are needed.
     ///
-    /// What is not complete when the stream ends is simply never taken, its id included.
+    /// A frame that is incomplete when the stream ends is dropped, along with its id.
     ///
     /// # Errors
-    /// [`Oversize`] if one event is over the cap, and from then on always.
-    pub fn take(&mut self) -> Result<Option<Found>, Oversize> {
+    /// [`Oversize`] once an event exceeds the cap, and for every call after that.
+    pub fn take(&mut self) -> Result<Option<SplitItem>, Oversize> {
         while let Some(mut chunk) = self.chunks.pop_front() {
             match self.take_frame(&mut chunk) {
                 Ok(Some(frame)) => {
@@ -139,23 +139,23 @@ impl Splitter {
                     if !chunk.is_empty() {
                         self.chunks.push_front(chunk);
                     }
-                    return Ok(Some(Found::Frame(frame)));
+                    return Ok(Some(SplitItem::Frame(frame)));
                 }
                 Ok(None) => {
                     if !std::mem::take(&mut self.has_frame_in_chunk) {
-                        return Ok(Some(Found::Alive));
+                        return Ok(Some(SplitItem::Alive));
                     }
                 }
                 Err(oversize) => {
-                    self.is_over = true;
+                    self.has_failed = true;
                     self.chunks.clear();
                     self.line = Vec::new();
-                    self.block = Block::default();
+                    self.block = EventBlock::default();
                     return Err(oversize);
                 }
             }
         }
-        if self.is_over {
+        if self.has_failed {
             Err(Oversize { cap: self.cap })
         } else {
             Ok(None)
@@ -164,38 +164,38 @@ impl Splitter {
 
     /// Reads lines from `chunk` until a frame is complete or the chunk is used up.
     fn take_frame(&mut self, chunk: &mut Bytes) -> Result<Option<Frame>, Oversize> {
-        self.pass_mark(chunk);
-        // How much of the chunk is read; it is cut only once, at the end of a frame.
+        self.skip_bom(chunk);
+        // The read position in the chunk, which is advanced only once, at the end of a frame.
         let mut at = 0;
         loop {
             let rest = chunk.get(at..).unwrap_or_default();
             let Some(first) = rest.first() else {
-                self.block.let_go(chunk);
+                self.block.copy_borrowed(chunk);
                 return Ok(None);
             };
-            if std::mem::take(&mut self.follows_cr) && *first == b'\n' {
+            if std::mem::take(&mut self.skip_lf) && *first == b'\n' {
                 at += 1;
                 continue;
             }
             let Some(length) = memchr2(b'\n', b'\r', rest) else {
-                self.count(rest.len() * 2);
-                self.hold(rest)?;
-                self.block.let_go(chunk);
+                self.count_work(rest.len() * 2);
+                self.append_line(rest)?;
+                self.block.copy_borrowed(chunk);
                 return Ok(None);
             };
             let (line, ended) = rest.split_at(length);
             let end = at + length;
-            self.count(length * 2 + 1);
-            self.follows_cr = ended.first() == Some(&b'\r');
+            self.count_work(length * 2 + 1);
+            self.skip_lf = ended.first() == Some(&b'\r');
 
             if !self.line.is_empty() {
-                self.hold(line)?;
+                self.append_line(line)?;
                 let whole = std::mem::take(&mut self.line);
-                self.count(whole.len());
-                if whole.len() > KEPT_LINE_BYTES {
-                    self.block.add_whole(chunk, whole);
+                self.count_work(whole.len());
+                if whole.len() > REUSED_LINE_BYTES {
+                    self.block.add_long(chunk, whole);
                 } else {
-                    self.block.add(chunk, &whole);
+                    self.block.add_line(chunk, &whole);
                     self.line = whole;
                     self.line.clear();
                 }
@@ -206,106 +206,107 @@ impl Splitter {
                     return Ok(frame);
                 }
             } else {
-                self.check(length)?;
-                if self.follows_cr || !self.block.cut_out(line, at..end + 1) {
-                    self.block.add(chunk, line);
+                self.check_cap(length)?;
+                if self.skip_lf || !self.block.try_borrow(line, at..end + 1) {
+                    self.block.add_line(chunk, line);
                 }
             }
             at = end + 1;
         }
     }
 
-    /// Drops one byte order mark at the beginning of the stream; what only began like one is the beginning of a line.
-    fn pass_mark(&mut self, chunk: &mut Bytes) {
-        while let Some(seen) = self.mark {
+    /// Drops a byte order mark at the start of the stream. A partial one turns out to be the start of a line.
+    fn skip_bom(&mut self, chunk: &mut Bytes) {
+        while let Some(seen) = self.bom_seen {
             let Some(byte) = chunk.first() else { return };
-            if BYTE_ORDER_MARK.get(seen) == Some(byte) {
+            if BOM.get(seen) == Some(byte) {
                 chunk.advance(1);
-                self.mark = (seen + 1 < BYTE_ORDER_MARK.len()).then_some(seen + 1);
+                self.bom_seen = (seen + 1 < BOM.len()).then_some(seen + 1);
             } else {
-                self.line.extend(BYTE_ORDER_MARK.iter().take(seen));
-                self.mark = None;
+                self.line.extend(BOM.iter().take(seen));
+                self.bom_seen = None;
             }
         }
     }
 
-    /// Keeps a part of a line for later.
-    fn hold(&mut self, part: &[u8]) -> Result<(), Oversize> {
-        self.check(part.len())?;
+    /// Buffers part of a line.
+    fn append_line(&mut self, part: &[u8]) -> Result<(), Oversize> {
+        self.check_cap(part.len())?;
         self.line.extend_from_slice(part);
         Ok(())
     }
 
-    /// Every line counts while it is read, also one that is dropped at its end: otherwise the chunking would decide.
-    fn check(&self, more: usize) -> Result<(), Oversize> {
-        if self.held().saturating_add(more) > self.cap {
+    /// Every line counts while it is read, even one that is dropped at its end. Otherwise the result would depend on the
+    /// chunk boundaries.
+    fn check_cap(&self, more: usize) -> Result<(), Oversize> {
+        if self.held_bytes().saturating_add(more) > self.cap {
             return Err(Oversize { cap: self.cap });
         }
         Ok(())
     }
 
     #[cfg(test)]
-    fn count(&mut self, bytes: usize) {
+    fn count_work(&mut self, bytes: usize) {
         self.work += bytes;
     }
 
     #[cfg(not(test))]
-    #[expect(clippy::unused_self, reason = "its twin counts in tests")]
-    fn count(&mut self, _bytes: usize) {}
+    #[expect(clippy::unused_self, reason = "the test version counts")]
+    fn count_work(&mut self, _bytes: usize) {}
 }
 
-/// The lines since the last blank one.
+/// The lines since the last blank line.
 #[derive(Debug, Default)]
-struct Block {
-    /// Where the only data line so far stands in the present chunk, its line end included; nothing of it was copied.
-    cut: Option<Range<usize>>,
+struct EventBlock {
+    /// The range in the current chunk of the only data line so far, including its line end. It has not been copied.
+    borrowed: Option<Range<usize>>,
     text: String,
     event: Option<String>,
     id: Option<EventId>,
     retry_ms: Option<u64>,
-    /// Bytes of the lines that were kept; comments do not count, some servers send nothing else for hours.
-    held: usize,
+    /// Bytes of the lines that were kept. Comments don't count: some servers send nothing else for hours.
+    kept_bytes: usize,
 }
 
-impl Block {
-    /// Takes a data line as it stands in the chunk, where it is as an event parser needs it; else does nothing.
-    fn cut_out(&mut self, line: &[u8], place: Range<usize>) -> bool {
-        let can = self.cut.is_none()
+impl EventBlock {
+    /// Notes a data line by its range if it is in normal form and the first line; false if it must be copied.
+    fn try_borrow(&mut self, line: &[u8], range: Range<usize>) -> bool {
+        let can_borrow = self.borrowed.is_none()
             && self.text.is_empty()
             && line.starts_with(b"data: ")
             && std::str::from_utf8(line).is_ok();
-        if can {
-            self.held = self.held.saturating_add(line.len());
-            self.cut = Some(place);
+        if can_borrow {
+            self.kept_bytes = self.kept_bytes.saturating_add(line.len());
+            self.borrowed = Some(range);
         }
-        can
+        can_borrow
     }
 
-    /// Copies what was only pointed at; the chunk goes, or other lines follow.
-    fn let_go(&mut self, chunk: &[u8]) {
-        if let Some(line) = self.cut.take().and_then(|place| chunk.get(place)) {
+    /// Copies the borrowed line, because the chunk is about to be dropped or other lines follow.
+    fn copy_borrowed(&mut self, chunk: &[u8]) {
+        if let Some(line) = self.borrowed.take().and_then(|range| chunk.get(range)) {
             self.text.push_str(&String::from_utf8_lossy(line));
         }
     }
 
-    /// A long line that belongs to nobody else; it is not copied where it can be kept as it is.
-    fn add_whole(&mut self, chunk: &[u8], line: Vec<u8>) {
-        self.let_go(chunk);
+    /// Adds a long owned line, without copying it if it is in normal form.
+    fn add_long(&mut self, chunk: &[u8], line: Vec<u8>) {
+        self.copy_borrowed(chunk);
         if !self.text.is_empty() || !line.starts_with(b"data: ") {
-            return self.add(chunk, &line);
+            return self.add_line(chunk, &line);
         }
         let length = line.len();
         match String::from_utf8(line) {
             Ok(mut text) => {
                 text.push('\n');
                 self.text = text;
-                self.held = self.held.saturating_add(length);
+                self.kept_bytes = self.kept_bytes.saturating_add(length);
             }
-            Err(error) => self.add(chunk, error.as_bytes()),
+            Err(error) => self.add_line(chunk, error.as_bytes()),
         }
     }
 
-    fn add(&mut self, chunk: &[u8], line: &[u8]) {
+    fn add_line(&mut self, chunk: &[u8], line: &[u8]) {
         let (name, value) = match memchr(b':', line) {
             Some(0) => return,
             Some(colon) => {
@@ -317,13 +318,13 @@ impl Block {
         };
         match name {
             b"data" => {
-                self.let_go(chunk);
+                self.copy_borrowed(chunk);
                 self.text.push_str("data: ");
                 self.text.push_str(&String::from_utf8_lossy(value));
                 self.text.push('\n');
             }
             b"event" => self.event = Some(String::from_utf8_lossy(value).into_owned()),
-            b"id" if value.len() <= ID_BYTES && memchr(0, value).is_none() => {
+            b"id" if value.len() <= MAX_ID_BYTES && memchr(0, value).is_none() => {
                 self.id = Some(EventId::from(String::from_utf8_lossy(value)));
             }
             b"retry" if value.iter().all(u8::is_ascii_digit) => {
@@ -332,28 +333,28 @@ impl Block {
             }
             _ => return,
         }
-        self.held = self.held.saturating_add(line.len());
+        self.kept_bytes = self.kept_bytes.saturating_add(line.len());
     }
 
-    /// The frame, or `None` if there was nothing but comments, unknown fields or a bare `event:`, which dispatch nothing.
-    /// `blank` is where the line end of the blank line stands.
+    /// The frame; `None` if there were only comments, unknown fields or a bare `event:`, which dispatch nothing.
+    /// `blank` is the range of the blank line's line end.
     fn finish(mut self, chunk: &Bytes, blank: Range<usize>) -> Option<Frame> {
         let event = self.event.take().filter(|event| event != "message");
         let (id, retry_ms) = (self.id.take(), self.retry_ms);
-        if let Some(line) = self.cut.take() {
+        if let Some(line) = self.borrowed.take() {
             let is_one_piece = line.end == blank.start && chunk.get(blank.clone()) == Some(b"\n");
             if event.is_none() && is_one_piece {
                 let text = chunk.slice(line.start..blank.end);
                 return Some(Frame { text, id, retry_ms });
             }
-            self.cut = Some(line);
-            self.let_go(chunk);
+            self.borrowed = Some(line);
+            self.copy_borrowed(chunk);
         }
         if self.text.is_empty() {
             if id.is_none() && retry_ms.is_none() {
                 return None;
             }
-            // Without a data line the event parser would drop the frame, and its id with it.
+            // Without a data line the event parser would drop the frame along with its id.
             self.text.push_str("data:\n");
         }
         if let Some(event) = event {
@@ -384,8 +385,8 @@ mod tests {
             splitter.feed(Bytes::copy_from_slice(chunk));
             loop {
                 match splitter.take() {
-                    Ok(Some(Found::Frame(frame))) => frames.push(frame),
-                    Ok(Some(Found::Alive)) => {}
+                    Ok(Some(SplitItem::Frame(frame))) => frames.push(frame),
+                    Ok(Some(SplitItem::Alive)) => {}
                     Ok(None) => break,
                     Err(oversize) => return Err((frames, oversize)),
                 }
@@ -403,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_line_end_ends_a_line() {
+    fn accepts_every_kind_of_line_end() {
         for end in ["\n", "\r", "\r\n"] {
             let text = ["id: 7", "event: other", "data: a", "data:b", "", ""].join(end);
             assert_eq!(
@@ -415,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crlf_cut_in_two_is_one_line_end() {
+    fn a_crlf_split_across_chunks_is_one_line_end() {
         assert_eq!(
             frames(&[b"data: a\r", b"\ndata: b\r", b"\n\r", b"\ndata: c\n\n"]),
             [
@@ -426,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn one_leading_byte_order_mark_is_dropped_in_any_chunking() {
+    fn drops_one_leading_byte_order_mark_in_any_chunking() {
         let expected = [frame("data: a\n\n", None, None)];
         assert_eq!(frames(&[b"\xEF\xBB\xBFdata: a\n\n"]), expected);
         assert_eq!(
@@ -454,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_with_nul_and_a_retry_with_more_than_digits_are_ignored() {
+    fn ignores_an_id_with_nul_and_a_non_numeric_retry() {
         assert_eq!(
             frames(&[
                 b"id: a\0b\nretry: 5s\nretry:\nretry: +5\nretry: 99999999999999999999\ndata: x\n\n"
@@ -479,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_utf8_becomes_replacement_characters_and_the_stream_goes_on() {
+    fn replaces_bad_utf8_and_continues() {
         assert_eq!(
             frames(&[b"data: a\xFFb\xC3", b"\n\ndata: ok\n\n"]),
             [
@@ -490,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn only_one_space_after_the_colon_is_dropped() {
+    fn drops_only_one_space_after_the_colon() {
         assert_eq!(
             frames(&[b"data:  a: b\n\n"]),
             [frame("data:  a: b\n\n", None, None)]
@@ -498,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_end_of_the_stream_cuts_off_is_no_frame() {
+    fn drops_an_incomplete_frame_at_the_end() {
         assert_eq!(
             frames(&[b"id: 1\ndata: a\n\nid: 2\ndata: b\n"]),
             [frame("data: a\n\n", Some("1"), None)]
@@ -506,27 +507,27 @@ mod tests {
     }
 
     #[test]
-    fn comments_and_parts_are_reported_as_alive_once_a_chunk() {
+    fn reports_alive_once_per_chunk_without_a_frame() {
         let mut splitter = Splitter::new(100);
         for (chunk, expected) in [
-            (": ping\n\n", vec![Found::Alive]),
-            (":\n\n:\n\nevent: ping\n\n\n", vec![Found::Alive]),
-            ("data: a", vec![Found::Alive]),
+            (": ping\n\n", vec![SplitItem::Alive]),
+            (":\n\n:\n\nevent: ping\n\n\n", vec![SplitItem::Alive]),
+            ("data: a", vec![SplitItem::Alive]),
             (
                 "\n\n: ping\n\n",
-                vec![Found::Frame(frame("data: a\n\n", None, None))],
+                vec![SplitItem::Frame(frame("data: a\n\n", None, None))],
             ),
-            (":", vec![Found::Alive]),
+            (":", vec![SplitItem::Alive]),
             ("", vec![]),
         ] {
             splitter.feed(Bytes::copy_from_slice(chunk.as_bytes()));
-            let found: Vec<Found> = std::iter::from_fn(|| splitter.take().unwrap()).collect();
+            let found: Vec<SplitItem> = std::iter::from_fn(|| splitter.take().unwrap()).collect();
             assert_eq!(found, expected, "{chunk:?}");
         }
     }
 
     #[test]
-    fn an_event_of_exactly_the_cap_passes_and_one_byte_more_does_not() {
+    fn accepts_an_event_of_exactly_the_cap_and_no_more() {
         let fits = b"data: 345\ndata: 9\n\n";
         assert_eq!(try_frames(16, &[fits]).unwrap().len(), 1);
         assert_eq!(try_frames(15, &[fits]), Err((vec![], Oversize { cap: 15 })));
@@ -538,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endless_line_of_any_kind_is_held_back_by_the_cap() {
+    fn the_cap_stops_an_endless_line_of_any_kind() {
         for beginning in ["data: ", ":", "unknown"] {
             let mut splitter = Splitter::new(1_000);
             splitter.feed(Bytes::copy_from_slice(beginning.as_bytes()));
@@ -559,12 +560,12 @@ mod tests {
         let mut splitter = Splitter::new(16);
         for _ in 0..100 {
             splitter.feed(Bytes::from_static(b": keepalive\n"));
-            assert_eq!(splitter.take(), Ok(Some(Found::Alive)));
+            assert_eq!(splitter.take(), Ok(Some(SplitItem::Alive)));
         }
     }
 
     #[test]
-    fn four_mebibytes_of_small_events_in_one_chunk_cost_linear_work() {
+    fn many_small_events_in_one_chunk_cost_linear_work() {
         let event = b"id: 1\ndata: {\"jsonrpc\":\"2.0\"}\n\n";
         let count = 4 * 1024 * 1024 / event.len();
         let bytes = Bytes::from(event.repeat(count));
@@ -586,7 +587,7 @@ mod tests {
         for at in 0..bytes.len() {
             splitter.feed(bytes.slice(at..=at));
             while let Some(found) = splitter.take().unwrap() {
-                frames += usize::from(matches!(found, Found::Frame(_)));
+                frames += usize::from(matches!(found, SplitItem::Frame(_)));
             }
         }
         assert_eq!(frames, 1);
@@ -598,7 +599,7 @@ mod tests {
         );
     }
 
-    /// Bytes in which the grammar's own characters are common.
+    /// Bytes in which the characters of the SSE grammar are common.
     fn stream() -> impl Strategy<Value = Vec<u8>> {
         let piece = prop_oneof![
             Just(b"\n".to_vec()),
@@ -628,9 +629,9 @@ mod tests {
         ) {
             let mut chunks = Vec::new();
             let mut rest = bytes.as_slice();
-            for cut in cuts.iter().cycle() {
+            for borrowed in cuts.iter().cycle() {
                 if rest.is_empty() { break }
-                let (chunk, after) = rest.split_at((*cut).min(rest.len()));
+                let (chunk, after) = rest.split_at((*borrowed).min(rest.len()));
                 chunks.push(chunk);
                 rest = after;
             }
@@ -638,7 +639,7 @@ mod tests {
         }
 
         #[test]
-        fn arbitrary_bytes_never_panic_and_frames_are_normal(bytes in proptest::collection::vec(any::<u8>(), 0..500)) {
+        fn any_bytes_give_normalized_frames(bytes in proptest::collection::vec(any::<u8>(), 0..500)) {
             for frame in frames(&[&bytes]) {
                 prop_assert!(frame.text().starts_with("data:"));
                 prop_assert!(frame.text().ends_with("\n\n"));
@@ -649,8 +650,8 @@ mod tests {
     }
 
     #[test]
-    fn an_event_id_that_fits_no_header_is_none() {
-        for (length, is_kept) in [(ID_BYTES, true), (ID_BYTES + 1, false)] {
+    fn ignores_an_event_id_that_is_too_long_for_a_header() {
+        for (length, is_kept) in [(MAX_ID_BYTES, true), (MAX_ID_BYTES + 1, false)] {
             let id = "x".repeat(length);
             let text = format!("id: {id}\ndata: a\n\n");
             let found = frames(&[text.as_bytes()]);

@@ -1,7 +1,7 @@
 //! One HTTP exchange with an MCP endpoint, through reqwest.
 //!
-//! Owns headers, redirects, TLS roots and the reading of bodies. Must not know what the messages mean. Invariant: nothing
-//! here ends a silent exchange; only the making of a connection and the body of a refusal have a time limit.
+//! Owns headers, redirects, TLS roots and reading bodies. Must not know what the messages mean. Invariant: nothing here
+//! ends a silent exchange; only connecting and reading an error body have a timeout.
 //!
 //! Source: MCP 2025-11-25, basic/transports.
 
@@ -23,47 +23,47 @@ use rustls::{ClientConfig, RootCertStore};
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
+use super::error_response::{self, media_type, text_of};
+use super::error_text;
 use super::frame::DEFAULT_CAP_BYTES;
-use super::messages;
-use super::refusal::{self, media_type, text_of};
-use super::secrets::{Gate, Secrets};
+use super::secrets::{Redactor, Secrets};
 use super::sse::Sse;
-use super::tap::{DroppedExchange, Tapped, TrafficRecorder};
+use super::traffic::{DroppedExchange, ExchangeRecorder, TrafficRecorder};
 use crate::domain::{ByteShare, SharedByteCount, TaskId, server_url::is_loopback, text};
 use crate::protocol::{Body, Challenge, ExchangeEvent, HttpError, Method, Request};
 
-/// The only limit on reaching a server: name, connection, TLS and a proxy's tunnel together.
+/// Covers DNS, TCP, TLS and a proxy's tunnel together. The only timeout for reaching a server.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Keeps the address translators on the way from forgetting a silent stream.
+/// Keeps NAT devices on the path from dropping a silent stream.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
-/// A dead network is noticed after about five minutes; our own clock is faster where a stream can be resumed, and where it
-/// cannot, a network that comes back within them has cost nothing.
+/// TCP notices a dead network after about five minutes. Resumable streams have a shorter timeout of their own; for the
+/// others, a network that recovers within this time costs nothing.
 const KEEPALIVE_PROBES: u32 = 8;
 
-/// How much of a refusal's body is read, in bytes.
-const REFUSAL_CAP_BYTES: usize = 64 * 1024;
+/// Bytes of an error response's body that are read.
+const ERROR_BODY_CAP_BYTES: usize = 64 * 1024;
 
-/// How long a refusal's body is waited for; the status alone says most.
-const REFUSAL_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long to wait for an error response's body; the status alone says most.
+const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Bytes that all exchanges together hold of events that have not come to their end, sixteen of the largest; the one that
-/// would hold more is cut, and asked for again where it can be.
-const UNREAD_BYTES: usize = 16 * DEFAULT_CAP_BYTES;
+/// Incomplete events that all exchanges together may buffer: sixteen of the largest. The exchange that would exceed this
+/// is cut, and resumed where it can be.
+const BUFFERED_BYTES: usize = 16 * DEFAULT_CAP_BYTES;
 
-/// An event that is no larger than this is never cut for others.
+/// An exchange that buffers no more than this is never cut because of the others.
 const SMALL_BYTES: usize = 1 << 20;
 
-/// How many redirects one exchange follows.
-const REDIRECTS: usize = 3;
+/// Redirects that one exchange follows.
+const MAX_REDIRECTS: usize = 3;
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// Headers that a user cannot set: the exchange itself depends on them.
-const OUR_HEADERS: [&str; 12] = [
+/// Headers that users can't set, because the exchange itself depends on them.
+const RESERVED_HEADERS: [&str; 12] = [
     "accept",
     "accept-encoding",
     "connection",
@@ -78,31 +78,29 @@ const OUR_HEADERS: [&str; 12] = [
     "upgrade",
 ];
 
-/// Why an endpoint cannot be spoken to at all; nothing was sent.
+/// Invalid options. Nothing was sent.
 #[derive(Debug, thiserror::Error)]
 pub enum TransportError {
-    /// The URL cannot be read.
-    #[error("the URL cannot be read ({why}); a good one looks like http://127.0.0.1:8931/mcp")]
+    /// The URL does not parse.
+    #[error("invalid URL ({why}); use one such as http://127.0.0.1:8931/mcp")]
     BadUrl {
-        /// What is wrong with it.
+        /// The parser's message.
         why: String,
     },
-    /// The URL has another scheme, or none.
-    #[error(
-        "the URL does not begin with http:// or https://; a good one looks like http://127.0.0.1:8931/mcp"
-    )]
+    /// The scheme is missing or not HTTP.
+    #[error("the URL must start with http:// or https://, such as http://127.0.0.1:8931/mcp")]
     NotHttp,
-    /// The URL holds a user name or a password.
+    /// The URL contains a user name or a password.
     #[error(
-        "the URL holds a user name or password, which would be saved and shown; leave it out and use -H or --bearer-env"
+        "the URL contains a user name or password, which would be saved and shown; remove it and use -H or --bearer-env"
     )]
     Userinfo,
-    /// A header cannot be sent.
-    #[error("the header {name} cannot be sent: {why}")]
+    /// A header is malformed or reserved.
+    #[error("cannot send the header {name}: {why}")]
     BadHeader {
-        /// Its name, or a stand-in if that is what is wrong.
+        /// The header's name, or a placeholder if the name itself is invalid.
         name: String,
-        /// What is wrong with it.
+        /// What is wrong, without the value.
         why: &'static str,
     },
 }
@@ -111,38 +109,38 @@ pub enum TransportError {
 pub struct HttpOptions {
     /// The endpoint, `http://` or `https://`.
     pub url: String,
-    /// Headers of the user, sent with every request to this origin and never elsewhere.
+    /// The user's headers, sent with every request to this origin and never elsewhere.
     pub headers: Vec<(String, SecretString)>,
-    /// A token for `Authorization: Bearer`; an `Authorization` among the headers wins over it.
+    /// A token for `Authorization: Bearer`; an `Authorization` header takes precedence.
     pub bearer: Option<SecretString>,
-    /// Where the token of a sign-in comes from; asked only while neither of the above is there.
+    /// Provides a token from a sign-in; used only without an `Authorization` header and a bearer token.
     pub sign_in: Option<Arc<dyn SignIn>>,
     /// The cap on one event or one JSON body, in bytes.
     pub cap_bytes: usize,
-    /// Certificates that are trusted beside those of this machine.
+    /// Root certificates to trust besides the system's.
     pub extra_roots: Vec<CertificateDer<'static>>,
-    /// What is held of events that have not come to their end; a process shares one among all its servers.
-    pub unread: SharedByteCount,
-    /// What the server must not make us show; the headers and tokens above, and what comes by itself, are added.
+    /// Bytes of incomplete events; one tally is shared by all servers of a process.
+    pub buffered: SharedByteCount,
+    /// Values to redact from what the server sends. The headers and tokens above, session ids and new tokens are added.
     pub secrets: Secrets,
-    /// Where what goes over the wire is told.
-    pub tap: Option<TrafficRecorder>,
+    /// Records the traffic.
+    pub traffic: Option<TrafficRecorder>,
 }
 
-/// Who knows the token of a server's sign-in.
+/// Provides the token of a server's sign-in.
 pub trait SignIn: Send + Sync {
-    /// The token to send with the next request, refreshed before if its time is nearly over; `None` before a sign-in.
-    /// `Err` says in words why nothing can be sent.
+    /// The token for the next request, refreshed first if it is about to expire; `None` if nobody is signed in.
+    /// `Err` is a message that says why nothing can be sent.
     fn token(&self) -> BoxFuture<'_, Result<Option<SecretString>, String>>;
 
-    /// What else belongs to the sign-in and is shown to its issuer alone.
-    fn private(&self) -> Vec<SecretString> {
+    /// Other secrets of the sign-in, which only its issuer may see, such as the refresh token.
+    fn private_secrets(&self) -> Vec<SecretString> {
         Vec::new()
     }
 
-    /// The server refused a request for its credentials. Another token is sent with the same request, once; `Err` may
-    /// have words for whoever reads of the refusal.
-    fn refused<'s>(
+    /// The server rejected the credentials of a request. `Ok` is another token, which is sent with the same request,
+    /// once; `Err` may hold a message to show instead of the server's.
+    fn on_rejected<'s>(
         &'s self,
         sent: Option<&'s SecretString>,
         status: StatusCode,
@@ -151,7 +149,7 @@ pub trait SignIn: Send + Sync {
 }
 
 impl HttpOptions {
-    /// The usual way to reach `url`: no headers, no token, a cap of [`DEFAULT_CAP_BYTES`].
+    /// Options for `url` without headers or token, with a cap of [`DEFAULT_CAP_BYTES`].
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
@@ -160,20 +158,20 @@ impl HttpOptions {
             sign_in: None,
             cap_bytes: DEFAULT_CAP_BYTES,
             extra_roots: Vec::new(),
-            unread: SharedByteCount::default(),
+            buffered: SharedByteCount::default(),
             secrets: Secrets::default(),
-            tap: None,
+            traffic: None,
         }
     }
 }
 
-/// Speaks with one MCP endpoint; cheap to clone.
+/// A client for one MCP endpoint; cheap to clone.
 #[derive(Clone)]
 pub struct Http {
     inner: Arc<Inner>,
 }
 
-// By hand: headers and the URL's query are secrets.
+// Manual: headers and the URL's query are secrets.
 impl fmt::Debug for Http {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Http")
@@ -183,10 +181,10 @@ impl fmt::Debug for Http {
 }
 
 impl Http {
-    /// Checks the options; nothing is connected, loaded or built yet.
+    /// Checks the options. Connects and loads nothing yet.
     ///
     /// # Errors
-    /// [`TransportError`] says what cannot be sent and what a good value looks like.
+    /// [`TransportError`] if the URL or a header is invalid.
     pub fn new(options: HttpOptions) -> Result<Self, TransportError> {
         let url = check_url(&options.url)?;
         let headers = check_headers(&options)?;
@@ -207,45 +205,44 @@ impl Http {
                 headers,
                 cap_bytes: options.cap_bytes,
                 extra_roots: options.extra_roots,
-                unread: options.unread,
+                buffered: options.buffered,
                 secrets,
-                tap: options.tap,
+                traffic: options.traffic,
                 client: Mutex::new(None),
             }),
         })
     }
 
-    /// Begins an exchange: the request is sent when the stream is first polled, and dropping the stream drops the
+    /// Starts an exchange. The request is sent when the stream is first polled; dropping the stream closes the
     /// connection.
     ///
-    /// The arrivals come in the order that [`ExchangeEvent`] promises, every event as an item of its own. Needs a tokio runtime
-    /// with time and IO.
+    /// The events come in the order that [`ExchangeEvent`] documents. Needs a tokio runtime with time and IO.
     pub fn exchange(&self, request: Request) -> Exchange {
         self.exchange_for(None, request)
     }
 
-    /// As [`Self::exchange`]; the tap tells of it as this task's.
+    /// Like [`Self::exchange`], recorded as traffic of `task`.
     pub fn exchange_for(&self, task: Option<TaskId>, request: Request) -> Exchange {
         let inner = Arc::clone(&self.inner);
-        let tap = inner.tap.as_ref();
-        let tapped = tap.map(|tap| tap.exchange(task, &inner.secrets));
-        let watched = tapped.clone().map(DroppedExchange::new);
+        let traffic = inner.traffic.as_ref();
+        let recorder = traffic.map(|traffic| traffic.start_exchange(task, &inner.secrets));
+        let end_recorder = recorder.clone().map(DroppedExchange::new);
         Exchange {
-            stage: Stage::Opening(Box::pin(async move {
-                let mut more = 0;
-                let opening = inner.open(request, tapped, &mut more).await;
-                (opening, more)
+            stage: Stage::Sending(Box::pin(async move {
+                let mut extra_requests = 0;
+                let head = inner.send(request, recorder, &mut extra_requests).await;
+                (head, extra_requests)
             })),
-            watched,
+            end_recorder,
         }
     }
 }
 
-/// Installs the TLS provider (rustls on ring) for this process; may be called any number of times.
+/// Installs the TLS provider (rustls on ring) for this process. Repeated calls do nothing.
 pub fn ensure_provider() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // Another provider that somebody installed before serves as well.
+        // A provider that was installed before works as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
     });
 }
@@ -256,67 +253,76 @@ struct Inner {
     sign_in: Option<Arc<dyn SignIn>>,
     cap_bytes: usize,
     extra_roots: Vec<CertificateDer<'static>>,
-    unread: SharedByteCount,
+    buffered: SharedByteCount,
     secrets: Secrets,
-    tap: Option<TrafficRecorder>,
-    /// Built on first use: reading the machine's certificates takes longer than the first frame on the screen may.
-    client: Mutex<Option<Ready>>,
+    traffic: Option<TrafficRecorder>,
+    /// Built on first use: loading the system's certificates would delay the first frame on the screen.
+    client: Mutex<Option<HttpClient>>,
 }
 
-/// A client, and whether it has certificates to trust.
 #[derive(Clone)]
-pub(super) struct Ready {
+pub(super) struct HttpClient {
     pub(super) client: Client,
+    /// Whether there are any root certificates to trust.
     pub(super) has_roots: bool,
 }
 
 impl Inner {
-    /// Sends a request and follows where it is redirected to; `more` counts the requests beyond the first.
-    async fn open(&self, request: Request, tapped: Option<Tapped>, more: &mut u32) -> Opening {
+    /// Sends a request, follows redirects and retries once with new credentials.
+    ///
+    /// `extra_requests` counts the requests beyond the first.
+    async fn send(
+        &self,
+        request: Request,
+        recorder: Option<ExchangeRecorder>,
+        extra_requests: &mut u32,
+    ) -> Head {
         if let Some(session) = &request.session {
             self.secrets.add_session(session);
         }
         let mut token = match self.token().await {
             Ok(token) => token,
-            Err(why) => return Opening::Over(unsent(self.secrets.mask(&why))),
+            Err(why) => return Head::Final(not_sent(self.secrets.mask(&why))),
         };
-        if let Some(refused) = self.missing_secret(&request) {
-            return Opening::Over(refused);
+        if let Some(error) = self.unknown_cursor_secret(&request) {
+            return Head::Final(error);
         }
         let mut url = match &request.target {
             None => self.url.clone(),
-            Some(target) => match same_origin(&self.url, target.as_bytes()) {
+            Some(target) => match resolve_same_origin(&self.url, target.as_bytes()) {
                 Ok(url) => url,
                 Err(why) => {
                     let why = format!("its endpoint {why}");
-                    return Opening::Over(unsent(self.secrets.mask(&why)));
+                    return Head::Final(not_sent(self.secrets.mask(&why)));
                 }
             },
         };
-        let (method, mut headers, body) = match self.parts(request) {
+        let (method, mut headers, body) = match self.request_parts(request) {
             Ok(parts) => parts,
-            Err(why) => return Opening::Over(unsent(why)),
+            Err(why) => return Head::Final(not_sent(why)),
         };
-        let Ready { client, has_roots } = match self.client() {
-            Ok(ready) => ready,
-            Err(why) => return Opening::Over(unsent(why)),
+        let HttpClient { client, has_roots } = match self.client() {
+            Ok(client) => client,
+            Err(why) => return Head::Final(not_sent(why)),
         };
-        // Told as it was decided, sent as the server knows it.
-        let told = body;
-        let body = told.as_deref();
-        let body = body.map(|body| Bytes::from(self.secrets.restore_json(body).into_owned()));
+        // Recorded with its secrets redacted, sent with the real ones.
+        let recorded_body = body;
+        let body = recorded_body.as_deref();
+        let body = body.map(|body| Bytes::from(self.secrets.restore_in_json(body).into_owned()));
         let mut redirects = 0;
-        let mut has_asked_again = false;
+        let mut has_retried = false;
         loop {
             if let Some(token) = &token {
                 let Some(value) = bearer(token) else {
-                    return Opening::Over(unsent("the token of its sign-in fits into no header"));
+                    return Head::Final(not_sent(
+                        "the sign-in token has characters that a header can't carry",
+                    ));
                 };
                 headers.insert(AUTHORIZATION, value);
                 self.secrets.add_token(token);
             }
-            if let Some(tapped) = &tapped {
-                tapped.request(&method, &url, &headers, told.as_deref());
+            if let Some(recorder) = &recorder {
+                recorder.request(&method, &url, &headers, recorded_body.as_deref());
             }
             let mut sending = client
                 .request(method.clone(), url.clone())
@@ -328,78 +334,76 @@ impl Inner {
                 Ok(response) => response,
                 Err(error) => {
                     let host = self.url.host_str().unwrap_or_default();
-                    return Opening::Over(messages::before_head(&error, host, has_roots));
+                    return Head::Final(error_text::no_response(&error, host, has_roots));
                 }
             };
             let status = response.status();
             if let Some(session) = text_of(response.headers(), SESSION_ID) {
                 self.secrets.add_session(session);
             }
-            if let Some(tapped) = &tapped {
-                tapped.answer(status, response.headers());
+            if let Some(recorder) = &recorder {
+                recorder.response_head(status, response.headers());
             }
             if status.is_success() {
-                return self.opened(response, url, tapped);
+                return self.read_body(response, url, recorder);
             }
             if let Some(location) = response
                 .headers()
                 .get(LOCATION)
                 .filter(|_| status.is_redirection())
             {
-                match next_url(status, &url, location, redirects) {
+                match redirect_target(status, &url, location, redirects) {
                     Ok(next) => {
                         redirects += 1;
-                        *more += 1;
+                        *extra_requests += 1;
                         url = next;
                         continue;
                     }
-                    Err(said) => {
-                        return Opening::Over(ExchangeEvent::Refused(Box::new(HttpError {
+                    Err(why) => {
+                        return Head::Final(ExchangeEvent::Refused(Box::new(HttpError {
                             status: status.as_u16(),
                             retry_after: None,
                             error: None,
-                            server_text: Some(self.secrets.mask(&said).into_owned()),
+                            server_text: Some(self.secrets.mask(&why).into_owned()),
                         })));
                     }
                 }
             }
-            let is_of_credentials =
-                matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
-            let challenge = is_of_credentials.then(|| {
-                let mut challenge = challenge_of(response.headers())?;
+            let is_auth_error = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+            let challenge = is_auth_error.then(|| {
+                let mut challenge = challenge_in(response.headers())?;
                 let scope = challenge.scope.as_deref();
                 challenge.scope = scope.map(|scope| self.secrets.mask(scope).into_owned());
                 Some(challenge)
             });
-            let mut refusal = refused(response, self.secrets.gate(), tapped.as_ref()).await;
+            let mut http_error =
+                read_error(response, self.secrets.redactor(), recorder.as_ref()).await;
             if let (Some(sign_in), Some(challenge)) = (&self.sign_in, challenge) {
-                match sign_in.refused(token.as_ref(), status, challenge).await {
-                    // Refused for its credentials alone, a request was not acted upon.
-                    Ok(other) if !has_asked_again => {
-                        has_asked_again = true;
-                        *more += 1;
-                        token = Some(other);
+                match sign_in.on_rejected(token.as_ref(), status, challenge).await {
+                    // Safe to repeat: a request rejected for its credentials was not acted on.
+                    Ok(new_token) if !has_retried => {
+                        has_retried = true;
+                        *extra_requests += 1;
+                        token = Some(new_token);
                         continue;
                     }
                     Ok(_) | Err(None) => {}
-                    Err(words) => {
-                        refusal.server_text =
-                            words.map(|words| self.secrets.mask(&words).into_owned());
+                    Err(Some(message)) => {
+                        http_error.server_text = Some(self.secrets.mask(&message).into_owned());
                     }
                 }
             }
-            return Opening::Over(ExchangeEvent::Refused(Box::new(refusal)));
+            return Head::Final(ExchangeEvent::Refused(Box::new(http_error)));
         }
     }
 
-    /// The token of the sign-in, asked for before every request, so that a long wait between two of them never sends a
-    /// token that is over.
+    /// The sign-in's token. Fetched before every request, so that an expired one is never sent after a long pause.
     async fn token(&self) -> Result<Option<SecretString>, String> {
         let Some(sign_in) = &self.sign_in else {
             return Ok(None);
         };
         let token = sign_in.token().await?;
-        for secret in sign_in.private() {
+        for secret in sign_in.private_secrets() {
             self.secrets.add_private(&secret);
         }
         if let Some(token) = &token {
@@ -408,48 +412,48 @@ impl Inner {
         Ok(token)
     }
 
-    /// What is heard instead of an answer where the event id to resume from holds a secret that is not known here: the
-    /// server would not know the place.
-    fn missing_secret(&self, request: &Request) -> Option<ExchangeEvent> {
+    /// Rejects a resume whose event id contains a secret that this process doesn't have: the server would not recognize
+    /// the redacted id.
+    fn unknown_cursor_secret(&self, request: &Request) -> Option<ExchangeEvent> {
         let Method::Get { cursor } = &request.method else {
             return None;
         };
-        let missing = self.secrets.missing(cursor.as_deref()?)?;
+        let missing = self.secrets.first_unknown(cursor.as_deref()?)?;
         Some(ExchangeEvent::Refused(Box::new(HttpError {
             status: StatusCode::UNAUTHORIZED.as_u16(),
             retry_after: None,
             error: None,
             server_text: Some(format!(
-                "not asked: the id of the last event holds {missing}, which was not given here"
+                "not sent: the last event id contains {missing}, and this process does not have that secret"
             )),
         })))
     }
 
-    /// Method, headers and body of a request, or why it cannot be sent.
-    fn parts(
+    /// Method, headers and body of a request, or why it can't be sent.
+    fn request_parts(
         &self,
         request: Request,
     ) -> Result<(reqwest::Method, HeaderMap, Option<String>), String> {
         let mut headers = self.headers.clone();
         if let Some(session) = request.session {
-            let value = secret(session.as_bytes())
-                .ok_or("the server's session id holds bytes that no header may carry")?;
+            let value = sensitive_header(session.as_bytes())
+                .ok_or("the server's session id has characters that a header can't carry")?;
             headers.insert(SESSION_ID, value);
         }
         if let Some(version) = request.version {
             headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(version.label()));
         }
-        // Nothing is unpacked here: a megabyte of packed zeros is a gigabyte, and a stream that somebody on the way packs
-        // stands still in his buffer.
+        // No compression: a megabyte can expand to a gigabyte, and a proxy that compresses a stream holds it back in its
+        // buffer.
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         let both = HeaderValue::from_static("application/json, text/event-stream");
         Ok(match request.method {
             Method::Post { body, routing } => {
                 for (name, value) in routing {
                     let name = HeaderName::from_bytes(name.as_bytes())
-                        .map_err(|_| format!("{name} cannot be the name of a header"))?;
+                        .map_err(|_| format!("{name} is not a valid header name"))?;
                     let value = HeaderValue::from_str(&self.secrets.restore(&value))
-                        .map_err(|_| format!("the value of {name} cannot be sent in a header"))?;
+                        .map_err(|_| format!("the value of {name} is not a valid header value"))?;
                     headers.insert(name, value);
                 }
                 headers.insert(ACCEPT, both);
@@ -458,10 +462,11 @@ impl Inner {
             }
             Method::Get { cursor } => {
                 headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
-                // An empty id takes the cursor back, and no header stands for that.
+                // An empty id resets the cursor, which is what sending no header means.
                 if let Some(cursor) = cursor.filter(|cursor| !cursor.is_empty()) {
-                    let value = secret(self.secrets.restore(&cursor).as_bytes())
-                        .ok_or("the event id to go on from holds bytes that no header may carry")?;
+                    let value = sensitive_header(self.secrets.restore(&cursor).as_bytes()).ok_or(
+                        "the event id to resume from has characters that a header can't carry",
+                    )?;
                     headers.insert(LAST_EVENT_ID, value);
                 }
                 (reqwest::Method::GET, headers, None)
@@ -473,16 +478,16 @@ impl Inner {
         })
     }
 
-    fn client(&self) -> Result<Ready, String> {
+    fn client(&self) -> Result<HttpClient, String> {
         let mut slot = self.client.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(ready) = slot.as_ref() {
-            return Ok(ready.clone());
+        if let Some(client) = slot.as_ref() {
+            return Ok(client.clone());
         }
-        let ready = build_client(&self.url, &self.extra_roots)?;
-        Ok(slot.insert(ready).clone())
+        let client = build_client(&self.url, &self.extra_roots)?;
+        Ok(slot.insert(client).clone())
     }
 
-    fn opened(&self, response: Response, url: Url, tapped: Option<Tapped>) -> Opening {
+    fn read_body(&self, response: Response, url: Url, recorder: Option<ExchangeRecorder>) -> Head {
         let headers = response.headers();
         let session = text_of(headers, SESSION_ID)
             .filter(|id| !id.is_empty())
@@ -493,12 +498,12 @@ impl Inner {
             StatusCode::ACCEPTED | StatusCode::NO_CONTENT
         );
         let media = media_type(headers);
-        let packed = text_of(headers, CONTENT_ENCODING)
+        let compressed = text_of(headers, CONTENT_ENCODING)
             .filter(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case("identity"))
             .map(|coding| format!("{} data", coding.to_ascii_lowercase()));
         let body = match media.as_deref() {
             _ if is_bodiless => Body::Empty,
-            _ if packed.is_some() && length != Some(0) => Body::Other { media: packed },
+            _ if compressed.is_some() && length != Some(0) => Body::Other { media: compressed },
             Some("text/event-stream") => Body::Stream,
             _ if length == Some(0) => Body::Empty,
             Some("application/json") => Body::Json,
@@ -514,10 +519,10 @@ impl Inner {
             }
             Body::Stream => Reader::Events {
                 bytes: Box::pin(response.bytes_stream()),
-                sse: Box::new(Sse::new(cap).guarded(self.secrets.gate(), tapped)),
+                sse: Box::new(Sse::new(cap).with_redactor(self.secrets.redactor(), recorder)),
                 secrets: self.secrets.clone(),
                 url,
-                held: self.unread.share(),
+                share: self.buffered.share(),
             },
             Body::Json | Body::Other { .. } => Reader::Whole {
                 bytes: Box::pin(response.bytes_stream()),
@@ -525,32 +530,32 @@ impl Inner {
                 seen: 0,
                 cap,
                 is_kept: body == Body::Json,
-                gate: self.secrets.gate(),
-                tapped,
-                held: self.unread.share(),
+                redactor: self.secrets.redactor(),
+                recorder,
+                share: self.buffered.share(),
             },
         };
-        Opening::Body(ExchangeEvent::Opened { body, session }, Box::new(reader))
+        Head::Body(ExchangeEvent::Opened { body, session }, Box::new(reader))
     }
 }
 
-/// A client for servers like the one of `url`, with its certificates and proxies.
+/// A client with the certificates and proxy settings for `url`.
 pub(super) fn build_client(
     url: &Url,
     extra_roots: &[CertificateDer<'static>],
-) -> Result<Ready, String> {
+) -> Result<HttpClient, String> {
     ensure_provider();
     let mut roots = RootCertStore::empty();
     if url.scheme() == "https" {
         let native = rustls_native_certs::load_native_certs();
         for error in &native.errors {
-            tracing::warn!(%error, "some root certificates could not be read");
+            tracing::warn!(%error, "could not read some root certificates");
         }
         roots.add_parsable_certificates(native.certs);
         roots.add_parsable_certificates(extra_roots.iter().cloned());
     }
     let has_roots = !roots.is_empty();
-    // Also for http: left to itself, reqwest would look for the machine's certificates and fail without any.
+    // Also for http: by default reqwest loads the system's certificates and fails if there are none.
     let tls = ClientConfig::builder()
         .with_root_certificates(roots)
         .with_no_client_auth();
@@ -561,8 +566,8 @@ pub(super) fn build_client(
         .redirect(redirect::Policy::none())
         .referer(false)
         .retry(retry::never())
-        // A kept connection may die while a request is on its way into it: then nobody knows whether the server has
-        // it, and a call ends as `unknown`. A new connection for each request cannot be stale.
+        // A pooled connection may die while a request is being written to it. Nobody knows then whether the server got
+        // it, and the call ends as `unknown`. A new connection for each request can't be stale.
         .pool_max_idle_per_host(0)
         .tcp_nodelay(true)
         .tcp_keepalive(KEEPALIVE)
@@ -570,124 +575,126 @@ pub(super) fn build_client(
         .tcp_keepalive_retries(KEEPALIVE_PROBES);
     #[cfg(target_os = "linux")]
     {
-        // reqwest's own 30 s would end a silent exchange over a short loss of network.
+        // reqwest's default of 30 s would end a silent exchange after a short network outage.
         builder = builder.tcp_user_timeout(None);
     }
     if is_loopback(url) {
         builder = builder.no_proxy();
     }
-    let client = builder.build().map_err(|error| {
-        format!(
-            "the HTTP client could not be built ({})",
-            error.without_url()
-        )
-    })?;
-    Ok(Ready { client, has_roots })
+    let client = builder
+        .build()
+        .map_err(|error| format!("could not build the HTTP client ({})", error.without_url()))?;
+    Ok(HttpClient { client, has_roots })
 }
 
-/// Where a redirect leads, if it may be followed; else the words for why not.
-fn next_url(
+/// The target of a redirect, or why it must not be followed.
+fn redirect_target(
     status: StatusCode,
     from: &Url,
     location: &HeaderValue,
     followed: usize,
 ) -> Result<Url, String> {
-    let target =
-        same_origin(from, location.as_bytes()).map_err(|why| format!("it {why}; not followed"))?;
-    let place = shown(&target);
+    let target = resolve_same_origin(from, location.as_bytes())
+        .map_err(|why| format!("it {why}; not followed"))?;
+    let shown_url = display_url(&target);
     if !matches!(
         status,
         StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT
     ) {
         return Err(format!(
-            "it points to {place} by a way that loses the request; not followed"
+            "it redirects to {shown_url} with a status that would drop the request body; not followed"
         ));
     }
-    if followed >= REDIRECTS {
+    if followed >= MAX_REDIRECTS {
         return Err(format!(
-            "it points on and on, last to {place}; not followed further"
+            "too many redirects, the last one to {shown_url}; not followed"
         ));
     }
     Ok(target)
 }
 
-/// An address that a server gives, if it is of the server's own origin: nothing is sent to any other.
-pub(super) fn same_origin(from: &Url, text: &[u8]) -> Result<Url, String> {
+/// Resolves a URL that a server sent, and rejects other origins: nothing is ever sent there.
+///
+/// The error continues a sentence whose subject is what holds the URL: "points to ...".
+pub(super) fn resolve_same_origin(from: &Url, text: &[u8]) -> Result<Url, String> {
     let target = std::str::from_utf8(text)
         .ok()
         .and_then(|text| from.join(text).ok());
-    let mut target = target.ok_or("points to an address that cannot be read")?;
-    let place = shown(&target);
+    let mut target = target.ok_or("points to an invalid URL")?;
+    let shown_url = display_url(&target);
     if target.origin() != from.origin() {
-        return Err(format!("points to {place}, which is another origin"));
+        return Err(format!("points to {shown_url}, which is another origin"));
     }
     if has_userinfo(&target) {
-        return Err(format!("points to {place} with a user name"));
+        return Err(format!("points to {shown_url} with a user name"));
     }
     target.set_fragment(None);
     Ok(target)
 }
 
-/// Reads what belongs to a response other than 2xx, as far as it comes in time.
-async fn refused(response: Response, mut gate: Gate, tapped: Option<&Tapped>) -> HttpError {
+/// Reads the body of a response other than 2xx, as far as it arrives in time.
+async fn read_error(
+    response: Response,
+    mut redactor: Redactor,
+    recorder: Option<&ExchangeRecorder>,
+) -> HttpError {
     let status = response.status();
     let headers = response.headers().clone();
     let mut bytes = response.bytes_stream();
     let mut body = Vec::new();
     let reading = async {
         while let Some(Ok(chunk)) = bytes.next().await {
-            let room = REFUSAL_CAP_BYTES.saturating_sub(body.len());
+            let room = ERROR_BODY_CAP_BYTES.saturating_sub(body.len());
             body.extend(chunk.iter().take(room));
             if chunk.len() >= room {
                 break;
             }
         }
     };
-    // Late is no worse than absent: what has come is read.
-    let _ = tokio::time::timeout(REFUSAL_TIMEOUT, reading).await;
-    let body = gate.message(String::from_utf8_lossy(&body).into_owned());
-    if let Some(tapped) = tapped.filter(|_| !body.is_empty()) {
-        tapped.body(&body);
+    // After the timeout, use what has arrived.
+    let _ = tokio::time::timeout(ERROR_BODY_TIMEOUT, reading).await;
+    let body = redactor.message(String::from_utf8_lossy(&body).into_owned());
+    if let Some(recorder) = recorder.filter(|_| !body.is_empty()) {
+        recorder.response_body(&body);
     }
-    refusal::read(status, &headers, body.as_bytes())
+    error_response::read(status, &headers, body.as_bytes())
 }
 
-/// The arrivals of one exchange; see [`Http::exchange`].
+/// The events of one exchange; see [`Http::exchange`].
 pub struct Exchange {
     stage: Stage,
-    watched: Option<DroppedExchange>,
+    end_recorder: Option<DroppedExchange>,
 }
 
 impl fmt::Debug for Exchange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stage = match self.stage {
-            Stage::Opening(_) | Stage::Begun(_) => "opening",
+            Stage::Sending(_) | Stage::Redirected(_) => "sending",
             Stage::Reading(_) => "reading",
-            Stage::Over => "over",
+            Stage::Ended => "ended",
         };
         f.debug_tuple("Exchange").field(&stage).finish()
     }
 }
 
 enum Stage {
-    Opening(Pin<Box<dyn Future<Output = Opened> + Send>>),
-    /// It took more than one request, which is told before what came of it.
-    Begun(Opening),
+    Sending(Pin<Box<dyn Future<Output = (Head, u32)> + Send>>),
+    /// [`ExchangeEvent::MoreRequests`] was reported; the head comes next.
+    Redirected(Head),
     Reading(Box<Reader>),
-    Over,
+    Ended,
 }
 
-enum Opening {
-    Over(ExchangeEvent),
+/// The outcome of sending a request.
+enum Head {
+    /// The only event there is.
+    Final(ExchangeEvent),
     Body(ExchangeEvent, Box<Reader>),
 }
 
-/// How an exchange began, and how many requests that took beyond the first.
-type Opened = (Opening, u32);
-
 type ByteStream = Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>;
 
-/// Turns what is left of a response into arrivals.
+/// Turns a response body into events.
 enum Reader {
     Empty,
     TooLarge {
@@ -697,20 +704,20 @@ enum Reader {
         bytes: ByteStream,
         sse: Box<Sse>,
         secrets: Secrets,
-        /// Where it comes from.
+        /// The base for an `endpoint` event's URL.
         url: Url,
-        held: ByteShare,
+        share: ByteShare,
     },
-    /// A body that is one event, or that is only read to see it end.
+    /// A body that is one event, or that is only read until it ends.
     Whole {
         bytes: ByteStream,
         read: Vec<u8>,
         seen: usize,
         cap: usize,
         is_kept: bool,
-        gate: Gate,
-        tapped: Option<Tapped>,
-        held: ByteShare,
+        redactor: Redactor,
+        recorder: Option<ExchangeRecorder>,
+        share: ByteShare,
     },
 }
 
@@ -724,13 +731,13 @@ impl Reader {
                 sse,
                 secrets,
                 url,
-                held,
+                share,
             } => loop {
                 match sse.take() {
                     Some(ExchangeEvent::Endpoint { target: Ok(text) }) => {
-                        let target = same_origin(url, text.as_bytes());
+                        let target = resolve_same_origin(url, text.as_bytes());
                         if let Ok(target) = &target {
-                            // The session of this transport.
+                            // In HTTP+SSE the endpoint URL carries the session id.
                             secrets.add_url(target);
                         }
                         let target = target.map(String::from).map_err(|why| {
@@ -739,11 +746,11 @@ impl Reader {
                         });
                         return Poll::Ready(ExchangeEvent::Endpoint { target });
                     }
-                    Some(arrival) => return Poll::Ready(arrival),
+                    Some(event) => return Poll::Ready(event),
                     None => {}
                 }
-                if is_too_much(held, sse.held()) {
-                    return Poll::Ready(too_much());
+                if over_shared_limit(share, sse.held_bytes()) {
+                    return Poll::Ready(shared_limit_exceeded());
                 }
                 match ready!(bytes.as_mut().poll_next(cx)) {
                     Some(Ok(chunk)) => sse.feed(chunk),
@@ -757,9 +764,9 @@ impl Reader {
                 seen,
                 cap,
                 is_kept,
-                gate,
-                tapped,
-                held,
+                redactor,
+                recorder,
+                share,
             } => loop {
                 match ready!(bytes.as_mut().poll_next(cx)) {
                     Some(Ok(chunk)) => {
@@ -769,19 +776,19 @@ impl Reader {
                         }
                         if *is_kept {
                             read.extend_from_slice(&chunk);
-                            if is_too_much(held, read.len()) {
-                                return Poll::Ready(too_much());
+                            if over_shared_limit(share, read.len()) {
+                                return Poll::Ready(shared_limit_exceeded());
                             }
                         }
                     }
                     Some(Err(error)) => return Poll::Ready(broken(&error)),
                     None if read.is_empty() => return Poll::Ready(ExchangeEvent::Ended),
                     None => {
-                        let data = gate.message(into_text(std::mem::take(read)));
-                        if let Some(tapped) = tapped {
-                            tapped.body(&data);
+                        let data = redactor.message(into_text(std::mem::take(read)));
+                        if let Some(recorder) = recorder {
+                            recorder.response_body(&data);
                         }
-                        // What it took is counted until somebody asks for what follows: he may have no room for it yet.
+                        // Counted until the consumer polls again: it may not have room for this event yet.
                         *bytes = Box::pin(stream::empty());
                         return Poll::Ready(ExchangeEvent::Event {
                             id: None,
@@ -796,17 +803,17 @@ impl Reader {
 }
 
 impl Exchange {
-    fn begun(&mut self, opening: Opening) -> ExchangeEvent {
-        let (arrival, next) = match opening {
-            Opening::Over(arrival) => (arrival, Stage::Over),
-            Opening::Body(arrival, reader) => (arrival, Stage::Reading(reader)),
+    fn on_head(&mut self, head: Head) -> ExchangeEvent {
+        let (event, next) = match head {
+            Head::Final(event) => (event, Stage::Ended),
+            Head::Body(event, reader) => (event, Stage::Reading(reader)),
         };
-        let is_last = matches!(next, Stage::Over);
-        if let Some(watched) = self.watched.as_mut().filter(|_| is_last) {
-            watched.ended_by(&arrival);
+        let is_last = matches!(next, Stage::Ended);
+        if let Some(end_recorder) = self.end_recorder.as_mut().filter(|_| is_last) {
+            end_recorder.record_end(&event);
         }
         self.stage = next;
-        arrival
+        event
     }
 }
 
@@ -815,39 +822,39 @@ impl Stream for Exchange {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<ExchangeEvent>> {
         match &mut self.stage {
-            Stage::Opening(opening) => match ready!(opening.as_mut().poll(cx)) {
-                (opening, 0) => Poll::Ready(Some(self.begun(opening))),
-                (opening, more) => {
-                    self.stage = Stage::Begun(opening);
-                    Poll::Ready(Some(ExchangeEvent::MoreRequests(more)))
+            Stage::Sending(head) => match ready!(head.as_mut().poll(cx)) {
+                (head, 0) => Poll::Ready(Some(self.on_head(head))),
+                (head, extra_requests) => {
+                    self.stage = Stage::Redirected(head);
+                    Poll::Ready(Some(ExchangeEvent::MoreRequests(extra_requests)))
                 }
             },
-            Stage::Begun(_) => match std::mem::replace(&mut self.stage, Stage::Over) {
-                Stage::Begun(opening) => Poll::Ready(Some(self.begun(opening))),
+            Stage::Redirected(_) => match std::mem::replace(&mut self.stage, Stage::Ended) {
+                Stage::Redirected(head) => Poll::Ready(Some(self.on_head(head))),
                 _ => Poll::Ready(None),
             },
             Stage::Reading(reader) => {
-                let arrival = ready!(reader.poll(cx));
+                let event = ready!(reader.poll(cx));
                 if matches!(
-                    arrival,
+                    event,
                     ExchangeEvent::Ended
                         | ExchangeEvent::Broken { .. }
                         | ExchangeEvent::TooLarge { .. }
                 ) {
-                    if let Some(watched) = &mut self.watched {
-                        watched.ended_by(&arrival);
+                    if let Some(end_recorder) = &mut self.end_recorder {
+                        end_recorder.record_end(&event);
                     }
-                    // The connection goes with the reader, also if the stream itself is kept.
-                    self.stage = Stage::Over;
+                    // Dropping the reader closes the connection, even if the stream itself is kept.
+                    self.stage = Stage::Ended;
                 }
-                Poll::Ready(Some(arrival))
+                Poll::Ready(Some(event))
             }
-            Stage::Over => Poll::Ready(None),
+            Stage::Ended => Poll::Ready(None),
         }
     }
 }
 
-fn unsent(why: impl Into<String>) -> ExchangeEvent {
+fn not_sent(why: impl Into<String>) -> ExchangeEvent {
     ExchangeEvent::NotSent {
         why: why.into(),
         is_refused: false,
@@ -856,26 +863,26 @@ fn unsent(why: impl Into<String>) -> ExchangeEvent {
 
 fn broken(error: &reqwest::Error) -> ExchangeEvent {
     ExchangeEvent::Broken {
-        why: messages::in_body(error),
+        why: error_text::broken_body(error),
     }
 }
 
-/// Notes how much an exchange holds, and tells whether that is more than all may hold.
-pub(super) fn is_too_much(held: &mut ByteShare, bytes: usize) -> bool {
-    held.set(bytes);
-    bytes > SMALL_BYTES && held.total().sum() > UNREAD_BYTES
+/// Records how much an exchange buffers; true if all exchanges together now buffer too much.
+pub(super) fn over_shared_limit(share: &mut ByteShare, bytes: usize) -> bool {
+    share.set(bytes);
+    bytes > SMALL_BYTES && share.total().sum() > BUFFERED_BYTES
 }
 
-pub(super) fn too_much() -> ExchangeEvent {
+pub(super) fn shared_limit_exceeded() -> ExchangeEvent {
     ExchangeEvent::Broken {
         why: format!(
-            "more than {} of unfinished events came at once",
-            text::bytes(UNREAD_BYTES as u64)
+            "more than {} of unfinished events are buffered",
+            text::bytes(BUFFERED_BYTES as u64)
         ),
     }
 }
 
-/// A JSON body as text, without the byte order mark that some servers put before it.
+/// A JSON body as text, without the byte order mark that some servers prepend.
 pub(super) fn into_text(bytes: Vec<u8>) -> String {
     let mut text = String::from_utf8(bytes)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
@@ -885,7 +892,8 @@ pub(super) fn into_text(bytes: Vec<u8>) -> String {
     text
 }
 
-pub(super) fn secret(bytes: &[u8]) -> Option<HeaderValue> {
+/// A header value that no debug output shows.
+pub(super) fn sensitive_header(bytes: &[u8]) -> Option<HeaderValue> {
     let mut value = HeaderValue::from_bytes(bytes).ok()?;
     value.set_sensitive(true);
     Some(value)
@@ -911,23 +919,23 @@ fn check_headers(options: &HttpOptions) -> Result<HeaderMap, TransportError> {
     let mut headers = HeaderMap::new();
     for (name, value) in &options.headers {
         let Ok(name) = HeaderName::from_bytes(name.trim().as_bytes()) else {
-            // It may be a secret in the wrong place, so it is not repeated.
+            // The name is not repeated: it may be a misplaced secret.
             return Err(TransportError::BadHeader {
-                name: "without a proper name".to_owned(),
-                why: "a name has only letters, digits and -, as in -H 'X-Api-Key: ...'",
+                name: "with an invalid name".to_owned(),
+                why: "use only letters, digits and -, as in -H 'X-Api-Key: ...'",
             });
         };
-        if OUR_HEADERS.contains(&name.as_str()) {
+        if RESERVED_HEADERS.contains(&name.as_str()) {
             return Err(TransportError::BadHeader {
                 name: name.to_string(),
                 why: "longhaul sets it itself",
             });
         }
-        let value = secret(value.expose_secret().trim().as_bytes());
+        let value = sensitive_header(value.expose_secret().trim().as_bytes());
         let Some(value) = value else {
             return Err(TransportError::BadHeader {
                 name: name.to_string(),
-                why: "its value holds a line end or another control character",
+                why: "its value contains a line break or another control character",
             });
         };
         headers.append(name, value);
@@ -940,7 +948,7 @@ fn check_headers(options: &HttpOptions) -> Result<HeaderMap, TransportError> {
         let Some(value) = bearer(token) else {
             return Err(TransportError::BadHeader {
                 name: AUTHORIZATION.to_string(),
-                why: "the token is empty or holds a control character",
+                why: "the token is empty or contains a control character",
             });
         };
         headers.insert(AUTHORIZATION, value);
@@ -949,13 +957,13 @@ fn check_headers(options: &HttpOptions) -> Result<HeaderMap, TransportError> {
 }
 
 fn bearer(token: &SecretString) -> Option<HeaderValue> {
-    // A token that came through a shell or a file often has a line end behind it.
+    // A token from a shell or a file often ends with a line break.
     let token = token.expose_secret().trim();
-    secret(format!("Bearer {token}").as_bytes()).filter(|_| !token.is_empty())
+    sensitive_header(format!("Bearer {token}").as_bytes()).filter(|_| !token.is_empty())
 }
 
-/// What a server says of the credentials that it wants.
-pub(super) fn challenge_of(headers: &HeaderMap) -> Option<Challenge> {
+/// The credentials that a server asks for (RFC 9110, section 11.6.1).
+pub(super) fn challenge_in(headers: &HeaderMap) -> Option<Challenge> {
     let values = headers.get_all(WWW_AUTHENTICATE);
     Challenge::parse(values.iter().filter_map(|value| value.to_str().ok()))
 }
@@ -964,12 +972,12 @@ pub(super) fn has_userinfo(url: &Url) -> bool {
     !url.username().is_empty() || url.password().is_some()
 }
 
-/// A URL for people: without user name, query and fragment.
-fn shown(url: &Url) -> String {
+/// A URL for people: without user info, query and fragment.
+fn display_url(url: &Url) -> String {
     let mut url = url.clone();
     url.set_query(None);
     url.set_fragment(None);
-    // These fail only for URLs that cannot have them.
+    // These fail only for URLs that can't have them.
     let _ = url.set_username("");
     let _ = url.set_password(None);
     url.to_string()
@@ -979,29 +987,29 @@ fn shown(url: &Url) -> String {
 mod tests {
     use super::*;
 
-    fn refused(url: &str) -> TransportError {
+    fn error_for(url: &str) -> TransportError {
         Http::new(HttpOptions::new(url)).unwrap_err()
     }
 
     #[test]
-    fn a_bad_url_is_refused_in_words_that_show_a_good_one() {
+    fn a_bad_url_is_rejected_with_an_example() {
         for url in ["localhost:8931/mcp", "ftp://h/mcp", "", "/mcp", "http:/"] {
-            let error = refused(url);
+            let error = error_for(url);
             assert!(matches!(error, TransportError::NotHttp), "{url}: {error}");
             assert!(error.to_string().contains("http://127.0.0.1:8931/mcp"));
         }
         for url in ["http://", "http://[::1/mcp", "https://h:99999/mcp"] {
             assert!(
-                matches!(refused(url), TransportError::BadUrl { .. }),
+                matches!(error_for(url), TransportError::BadUrl { .. }),
                 "{url}"
             );
         }
     }
 
     #[test]
-    fn a_url_with_a_password_is_refused_without_repeating_it() {
+    fn a_url_with_a_password_is_rejected_without_showing_it() {
         for url in ["http://ann:hunter2@h/mcp", "https://hunter2@h/mcp"] {
-            let error = refused(url);
+            let error = error_for(url);
             assert!(matches!(error, TransportError::Userinfo));
             assert!(!format!("{error} {error:?}").contains("hunter2"));
         }
@@ -1016,7 +1024,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_cannot_be_sent_is_refused_without_its_value() {
+    fn an_invalid_header_is_rejected_without_showing_its_value() {
         for (name, value) in [
             ("X-Key", "hunter2\r\nEvil: 1"),
             ("X Key: hunter2", "x"),
@@ -1041,21 +1049,21 @@ mod tests {
     }
 
     #[test]
-    fn no_address_of_a_server_brings_a_user_name_along() {
+    fn a_server_url_with_a_user_name_is_rejected() {
         let from = Url::parse("http://h/mcp").unwrap();
-        let why = same_origin(&from, b"http://ann:hunter2@h/mcp").unwrap_err();
+        let why = resolve_same_origin(&from, b"http://ann:hunter2@h/mcp").unwrap_err();
         assert!(
             why.contains("with a user name") && !why.contains("hunter2"),
             "{why}"
         );
         assert_eq!(
-            same_origin(&from, b"/there#x").unwrap().as_str(),
+            resolve_same_origin(&from, b"/there#x").unwrap().as_str(),
             "http://h/there"
         );
     }
 
     #[test]
-    fn no_debug_line_of_a_library_shows_a_header_of_the_user() {
+    fn debug_output_of_headers_hides_their_values() {
         let http = with_header("X-Key", "hunter2").unwrap();
         let mut request = Request {
             target: None,
@@ -1066,7 +1074,7 @@ mod tests {
             version: None,
         };
         for _ in 0..2 {
-            let (_, headers, _) = http.inner.parts(request.clone()).unwrap();
+            let (_, headers, _) = http.inner.request_parts(request.clone()).unwrap();
             assert!(headers.contains_key("x-key") && headers.contains_key(SESSION_ID));
             assert!(!format!("{headers:?}").contains("hunter2"), "{headers:?}");
             request.method = Method::Delete;
@@ -1074,7 +1082,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_with_a_line_end_behind_it_is_trimmed_and_a_header_wins_over_it() {
+    fn a_bearer_token_is_trimmed_and_yields_to_a_header() {
         let mut options = HttpOptions::new("http://h/mcp");
         options.bearer = Some(SecretString::from("t0ken\n"));
         assert_eq!(
@@ -1091,10 +1099,10 @@ mod tests {
     }
 
     #[test]
-    fn the_client_has_no_time_limit_and_a_proxy_only_beyond_this_machine() {
+    fn the_client_has_no_timeout_and_no_proxy_for_localhost() {
         for (url, has_proxies) in [("http://127.0.0.1:1/mcp", false), ("http://h/mcp", true)] {
             let http = Http::new(HttpOptions::new(url)).unwrap();
-            // It names the limits that it has.
+            // The debug output lists only the timeouts that are set.
             let text = format!("{:?}", http.inner.client().unwrap().client).to_lowercase();
             assert!(!text.contains("timeout"), "{text}");
             assert_eq!(text.contains("proxies"), has_proxies, "{text}");

@@ -1,27 +1,30 @@
-//! The IO edge towards servers: one exchange in, a stream of [`ExchangeEvent`](crate::protocol::ExchangeEvent)s out.
+//! IO towards servers: each exchange takes one request and returns a stream of
+//! [`ExchangeEvent`](crate::protocol::ExchangeEvent)s.
 //!
-//! Owns bytes, frames, HTTP, TLS, the processes that are servers, what is told of all that to be recorded, and the words for
-//! what goes wrong with them. Must not
-//! know of JSON-RPC methods, tasks, retries or disks: it never repeats a request and never gives up on one. Invariant: a request body is written to at
-//! most one connection (a followed redirect and a refusal of credentials aside, which say that the first was not acted upon), `NotSent` is said only
-//! where provably no byte of it left, and no secret reaches a log, an error or another origin, also where a server
-//! repeats it (`secrets`).
+//! Owns bytes, frames, HTTP, TLS, server processes, the recording of traffic, and the messages for network errors. Must not
+//! know about JSON-RPC methods, tasks, retry policy or disks.
+//!
+//! Invariants:
+//! - A request body is written to at most one connection, except after a redirect or rejected credentials, which mean that
+//!   the first request was not acted on.
+//! - `NotSent` is reported only if provably no byte of the request was sent.
+//! - No secret reaches a log, an error message or another origin, even if a server echoes it (`secrets`).
 
+mod error_response;
+mod error_text;
 mod fetch;
 pub mod frame;
 pub mod http;
-mod messages;
-mod refusal;
 mod secrets;
 pub mod sse;
 pub mod stdio;
-mod tap;
+mod traffic;
 
-pub use fetch::{FetchError, Fetched, Fetcher, Sent};
-pub use frame::{DEFAULT_CAP_BYTES, Found, Frame, Oversize, Splitter};
+pub use fetch::{FetchError, FetchRequest, FetchResponse, Fetcher};
+pub use frame::{DEFAULT_CAP_BYTES, Frame, Oversize, SplitItem, Splitter};
 pub use http::{Exchange, Http, HttpOptions, SignIn, TransportError, ensure_provider};
 pub use secrets::Secrets;
-pub(crate) use secrets::parts_of;
+pub(crate) use secrets::searchable_forms;
 pub use sse::Sse;
 pub use stdio::{Stdio, StdioOptions};
-pub use tap::{RecordingSwitch, TrafficRecorder, TrafficWriter};
+pub use traffic::{RecordingSwitch, TrafficRecorder, TrafficWriter};

@@ -1,24 +1,24 @@
-//! The gate for secrets: every text of a server passes it before it is decoded, shown, logged or saved.
+//! Redacts secrets in everything that a server sends, before it is decoded, shown, logged or saved.
 //!
-//! A server may repeat what it was given in confidence: in a refusal, a redirect, an error, a log, a result. The gate knows
-//! the values and puts a marker such as `[redacted:x-api-key]` in their place.
+//! A server may echo a secret in an error, a redirect, a log or a result. The redactor knows the values and replaces them
+//! with a marker such as `[redacted:x-api-key]`.
 //!
-//! What has to go back to the server as it came (an event id that is the cursor of a stream, a task id, a page cursor) may
-//! hold a secret too. It is masked like everything else, so that no screen, log or session file has it, and the transport
-//! puts the secret back on the way out ([`Secrets::restore`]). The marker names the secret and is not derived from it, so
-//! that a saved one gives nothing away; after a restart it is filled in from the header, token or session that the same
-//! request carries anyway. A stream is not asked for from an event id whose secret is not known here: the task waits for
-//! its credentials. Only what this server was sent, or sent itself, is ever put back.
+//! Some values must go back to the server unchanged (the event id that is a stream's cursor, a task id, a page cursor), and
+//! they may contain a secret too. They are redacted like everything else, so that no screen, log or session file shows it,
+//! and the transport restores the secret on the way out ([`Secrets::restore`]). The marker names the secret but is not
+//! derived from it, so a saved marker reveals nothing. After a restart it is resolved with the header, token or session id
+//! that the same request carries anyway. If this process doesn't know the secret, the stream is not resumed and the task
+//! waits for its credentials. Only values that this server sent or received are ever restored.
 //!
-//! Which values count:
-//! - tokens, client secrets, server session ids and what `--bearer-env` names: from 6 bytes, session ids from 8;
-//! - what the configuration takes from a variable: from 6 bytes, paths and addresses aside;
-//! - headers and variables whose name speaks of credentials (`X-Api-Key`, `GITHUB_TOKEN`): from 6 bytes, media types and
-//!   usual words such as `required` aside;
-//! - all others: from 8 bytes, if they look like a key ([`is_random`]). `1`, `application/json`, `eu-west-1` and
-//!   `/home/ann` stay readable wherever they stand.
+//! These values are secrets:
+//! - tokens, client secrets, server session ids and the value of `--bearer-env`, from 6 bytes (session ids from 8);
+//! - variables that the configuration refers to, from 6 bytes, except paths and URLs;
+//! - headers and variables named like credentials (`X-Api-Key`, `GITHUB_TOKEN`), from 6 bytes, except media types and
+//!   ordinary values such as `required`;
+//! - other values from 8 bytes that look like a key ([`looks_like_key`]). `1`, `application/json`, `eu-west-1` and `/home/ann`
+//!   stay readable.
 //!
-//! The recorded traffic is made to be shown to others: there every value from 6 bytes is masked.
+//! Recorded traffic is meant to be shared, so every value from 6 bytes is redacted there.
 
 use std::{
     borrow::Cow,
@@ -37,23 +37,23 @@ use url::{Url, form_urlencoded};
 
 use crate::domain::{decode_base64, replace_lone_surrogates};
 
-/// What a marker begins with.
+/// The start of a marker.
 const MARKER: &str = "[redacted:";
-/// The shortest credential that is looked for; a shorter one stands in too many words.
-const SHORTEST: usize = 6;
-/// The shortest of anything else.
-const SHORTEST_OTHER: usize = 8;
-/// A part of a path that is longer may be a key.
-pub(super) const SEGMENT: usize = 12;
-/// Of values that come by themselves, such as tokens, so many of a kind are remembered, the newest.
-const LEARNED: usize = 16;
-/// A shorter word is part of a name: `4k`, `2nd`.
-const SHORT_WORD: usize = 4;
-/// A word of so many letters is a key.
-const LONG_WORD: usize = 20;
+/// Shorter credentials are not redacted: they occur inside ordinary words.
+const MIN_CREDENTIAL_BYTES: usize = 6;
+/// As [`MIN_CREDENTIAL_BYTES`], for all other values.
+const MIN_OTHER_BYTES: usize = 8;
+/// A longer segment of a URL path may be a key.
+pub(super) const MAX_PATH_SEGMENT_BYTES: usize = 12;
+/// Values remembered per label of those that servers and issuers hand out, such as tokens; the newest are kept.
+const MAX_PER_LABEL: usize = 16;
+/// Shorter words are parts of names: `4k`, `2nd`.
+const MIN_KEY_WORD_BYTES: usize = 4;
+/// A word of this length is a key even without digits.
+const LONG_KEY_WORD_BYTES: usize = 20;
 
-/// A name with one of these in it is that of a credential.
-const CREDENTIALS: [&str; 8] = [
+/// Names that contain one of these are names of credentials.
+const CREDENTIAL_NAME_PARTS: [&str; 8] = [
     "auth",
     "cookie",
     "credential",
@@ -63,8 +63,8 @@ const CREDENTIALS: [&str; 8] = [
     "session",
     "token",
 ];
-/// Values that such headers have and that are no secrets.
-const USUAL_WORDS: [&str; 8] = [
+/// Values of such headers that are not secrets.
+const ORDINARY_VALUES: [&str; 8] = [
     "bearer",
     "default",
     "disabled",
@@ -75,49 +75,49 @@ const USUAL_WORDS: [&str; 8] = [
     "stateless",
 ];
 
-/// Whether a header or a variable of this name holds a credential.
+/// Whether a header or variable is named like a credential.
 pub(super) fn is_credential(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    CREDENTIALS.iter().any(|part| name.contains(part))
+    CREDENTIAL_NAME_PARTS.iter().any(|part| name.contains(part))
 }
 
-/// The secrets that are shared with one server; cheap to clone.
+/// The secrets of one server; cheap to clone.
 #[derive(Clone, Default)]
 pub struct Secrets(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
-    known: RwLock<Known>,
-    /// Rises with each change.
-    edition: AtomicUsize,
+    known: RwLock<SecretList>,
+    /// Incremented with each change.
+    version: AtomicUsize,
 }
 
 #[derive(Default)]
-struct Known {
+struct SecretList {
     secrets: Vec<Secret>,
     mask: Arc<Mask>,
-    /// For recorded traffic.
+    /// For recorded traffic: includes [`SecretKind::Ordinary`] values.
     strict: Arc<Mask>,
 }
 
 struct Secret {
     label: String,
     value: String,
-    kind: Kind,
+    kind: SecretKind,
 }
 
-/// What becomes of a value.
+/// How a value is treated.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// Masked, and put back: the server has it from us, or we have it from the server.
+enum SecretKind {
+    /// Redacted, and restored on the way out: both sides know it.
     Shared,
-    /// Masked.
+    /// Redacted, never restored.
     Private,
-    /// Masked in recorded traffic alone.
+    /// Redacted only in recorded traffic.
     Ordinary,
 }
 
-// By hand: it holds nothing but secrets.
+// Manual: it holds nothing but secrets.
 impl fmt::Debug for Secrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Secrets").finish_non_exhaustive()
@@ -127,31 +127,31 @@ impl fmt::Debug for Secrets {
 impl Secrets {
     /// Adds the value of a header or variable.
     pub fn add(&self, name: &str, value: &SecretString) {
-        self.add_parts(name, value, is_credential(name));
+        self.add_value(name, value, is_credential(name));
     }
 
-    /// Adds the value of a variable that the configuration refers to, which is how it says that something is a secret.
+    /// Adds the value of a variable that the configuration refers to; using a variable marks it as a secret.
     pub fn add_variable(&self, name: &str, value: &SecretString) {
-        let is_secret = is_credential(name) || !is_place(value.expose_secret().trim());
-        self.add_parts(name, value, is_secret);
+        let is_secret = is_credential(name) || !is_path_or_url(value.expose_secret().trim());
+        self.add_value(name, value, is_secret);
     }
 
-    fn add_parts(&self, name: &str, value: &SecretString, is_secret: bool) {
+    fn add_value(&self, name: &str, value: &SecretString, is_secret: bool) {
         let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
         let label = name.trim().to_ascii_lowercase();
         let label = label.replace(|letter| !is_plain(letter), "-");
-        for (index, part) in parts(name, value.expose_secret().trim())
+        for (index, part) in secret_parts(name, value.expose_secret().trim())
             .into_iter()
             .enumerate()
         {
-            if part.len() < SHORTEST || is_usual(&part) {
+            if part.len() < MIN_CREDENTIAL_BYTES || is_ordinary(&part) {
                 continue;
             }
-            let is_key = part.len() >= SHORTEST_OTHER && is_random(&part);
+            let is_key = part.len() >= MIN_OTHER_BYTES && looks_like_key(&part);
             let kind = if index > 0 || is_secret || is_key {
-                Kind::Shared
+                SecretKind::Shared
             } else {
-                Kind::Ordinary
+                SecretKind::Ordinary
             };
             let label = match index {
                 0 => label.clone(),
@@ -161,99 +161,99 @@ impl Secrets {
         }
     }
 
-    /// Adds what may be a key in the address of the server.
+    /// Adds the parts of the server's URL that may be keys.
     pub(super) fn add_url(&self, url: &Url) {
-        // As the URL has them and decoded, for a server may say either.
+        // Both raw and decoded: a server may echo either.
         let raw = url.query().unwrap_or_default().split('&');
         let raw = raw
             .filter_map(|pair| pair.split_once('='))
             .map(|(name, value)| (name.into(), value.into()));
         for (name, value) in url.query_pairs().chain(raw) {
-            if value.len() >= SHORTEST_OTHER {
+            if value.len() >= MIN_OTHER_BYTES {
                 self.add(&format!("url.{name}"), &SecretString::from(value.as_ref()));
             }
         }
         for segment in url.path_segments().into_iter().flatten() {
-            if segment.len() > SEGMENT {
+            if segment.len() > MAX_PATH_SEGMENT_BYTES {
                 self.add("url", &SecretString::from(segment));
             }
         }
     }
 
-    /// Adds the id of a server session.
+    /// Adds a server's session id.
     pub(super) fn add_session(&self, id: &str) {
-        if id.len() >= SHORTEST_OTHER {
+        if id.len() >= MIN_OTHER_BYTES {
             self.insert(
                 "server-session".to_owned(),
                 id.to_owned(),
-                Kind::Shared,
-                LEARNED,
+                SecretKind::Shared,
+                MAX_PER_LABEL,
             );
         }
     }
 
-    /// Adds a token that this server is sent.
+    /// Adds a token that is sent to this server.
     pub(super) fn add_token(&self, token: &SecretString) {
-        self.add_other("token", token, Kind::Shared);
+        self.add_other("token", token, SecretKind::Shared);
     }
 
-    /// Adds a secret that this server is not sent; it is masked and never put back.
+    /// Adds a secret that this server must not see; it is redacted and never restored.
     pub(super) fn add_private(&self, secret: &SecretString) {
-        self.add_other("sign-in", secret, Kind::Private);
+        self.add_other("sign-in", secret, SecretKind::Private);
     }
 
-    fn add_other(&self, label: &str, secret: &SecretString, kind: Kind) {
+    fn add_other(&self, label: &str, secret: &SecretString, kind: SecretKind) {
         let secret = secret.expose_secret().trim();
-        if secret.len() >= SHORTEST {
-            self.insert(label.to_owned(), secret.to_owned(), kind, LEARNED);
+        if secret.len() >= MIN_CREDENTIAL_BYTES {
+            self.insert(label.to_owned(), secret.to_owned(), kind, MAX_PER_LABEL);
         }
     }
 
-    /// The newest of a label is its last.
-    fn insert(&self, label: String, value: String, kind: Kind, most: usize) {
-        let is_it =
+    /// Keeps at most `limit` values per label, oldest first.
+    fn insert(&self, label: String, value: String, kind: SecretKind, limit: usize) {
+        let is_same =
             |secret: &Secret| secret.label == label && secret.value == value && secret.kind == kind;
-        let newest = |known: &Known| {
-            let mut of_label = known.secrets.iter().rev();
-            of_label
+        let is_newest = |known: &SecretList| {
+            let mut newest_first = known.secrets.iter().rev();
+            newest_first
                 .find(|secret| secret.label == label)
-                .is_some_and(is_it)
+                .is_some_and(is_same)
         };
-        if newest(&self.0.known.read().unwrap_or_else(PoisonError::into_inner)) {
+        if is_newest(&self.0.known.read().unwrap_or_else(PoisonError::into_inner)) {
             return;
         }
         let mut known = self.0.known.write().unwrap_or_else(PoisonError::into_inner);
-        known.secrets.retain(|secret| !is_it(secret));
-        let mut of_label = known.secrets.iter().filter(|secret| secret.label == label);
-        if of_label.clone().count() >= most
-            && let Some(oldest) = of_label.next().map(|secret| secret.value.clone())
+        known.secrets.retain(|secret| !is_same(secret));
+        let mut same_label = known.secrets.iter().filter(|secret| secret.label == label);
+        if same_label.clone().count() >= limit
+            && let Some(oldest) = same_label.next().map(|secret| secret.value.clone())
         {
             known
                 .secrets
                 .retain(|secret| secret.label != label || secret.value != oldest);
         }
         known.secrets.push(Secret { label, value, kind });
-        let of = |secrets: &[Secret], is_strict: bool| {
+        let mask_of = |secrets: &[Secret], is_strict: bool| {
             let secrets = secrets.iter().rev();
-            Mask::of(secrets.filter(|it| is_strict || it.kind != Kind::Ordinary))
+            Mask::new(secrets.filter(|it| is_strict || it.kind != SecretKind::Ordinary))
         };
-        known.mask = Arc::new(of(&known.secrets, false));
-        known.strict = Arc::new(of(&known.secrets, true));
-        self.0.edition.fetch_add(1, Ordering::Release);
+        known.mask = Arc::new(mask_of(&known.secrets, false));
+        known.strict = Arc::new(mask_of(&known.secrets, true));
+        self.0.version.fetch_add(1, Ordering::Release);
     }
 
-    /// The gate as it is now.
-    pub(super) fn gate(&self) -> Gate {
-        let edition = self.0.edition.load(Ordering::Acquire);
+    /// A redactor that follows later changes.
+    pub(super) fn redactor(&self) -> Redactor {
+        let version = self.0.version.load(Ordering::Acquire);
         let known = self.0.known.read().unwrap_or_else(PoisonError::into_inner);
-        Gate {
+        Redactor {
             mask: Arc::clone(&known.mask),
             secrets: self.clone(),
-            edition,
+            version,
         }
     }
 
-    /// A text as recorded traffic has it.
+    /// Redacts a text for recorded traffic.
     pub(super) fn mask_strictly<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let known = self.0.known.read().unwrap_or_else(PoisonError::into_inner);
         let strict = Arc::clone(&known.strict);
@@ -261,30 +261,30 @@ impl Secrets {
         strict.text(text)
     }
 
-    /// A text for people without the secrets in it.
+    /// Redacts a text for people.
     pub(super) fn mask<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        self.gate().mask.text(text)
+        self.redactor().mask.text(text)
     }
 
-    /// Puts secrets back where a text that came through the gate returns to its server.
+    /// Restores the secrets in a redacted text that goes back to its server.
     pub(super) fn restore<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        self.restored(text, str::to_owned)
+        self.restore_with(text, str::to_owned)
     }
 
-    /// As [`Self::restore`], for JSON.
-    pub(super) fn restore_json<'t>(&self, json: &'t str) -> Cow<'t, str> {
-        self.restored(json, quoted)
+    /// As [`Self::restore`], with JSON escapes.
+    pub(super) fn restore_in_json<'t>(&self, json: &'t str) -> Cow<'t, str> {
+        self.restore_with(json, json_escaped)
     }
 
-    /// The first marker in a text whose secret is not known here.
-    pub(super) fn missing(&self, text: &str) -> Option<String> {
+    /// The first marker in a text whose secret this process does not know.
+    pub(super) fn first_unknown(&self, text: &str) -> Option<String> {
         let restored = self.restore(text);
         let (_, rest) = restored.split_once(MARKER)?;
         let (label, _) = rest.split_once(']')?;
         Some(format!("{MARKER}{label}]"))
     }
 
-    fn restored<'t>(&self, text: &'t str, written: impl Fn(&str) -> String) -> Cow<'t, str> {
+    fn restore_with<'t>(&self, text: &'t str, escape: impl Fn(&str) -> String) -> Cow<'t, str> {
         let mut pieces = text.split(MARKER);
         let Some(first) = pieces.next().filter(|first| first.len() < text.len()) else {
             return Cow::Borrowed(text);
@@ -295,20 +295,21 @@ impl Secrets {
                 Some(label) => (label, true),
                 None => (label, false),
             };
-            let is_it = |secret: &&Secret| secret.label == label && secret.kind == Kind::Shared;
-            let value = &known.secrets.iter().rev().find(is_it)?.value;
+            let is_match =
+                |secret: &&Secret| secret.label == label && secret.kind == SecretKind::Shared;
+            let value = &known.secrets.iter().rev().find(is_match)?.value;
             Some(if is_encoded {
-                encoded(value)
+                url_encoded(value)
             } else {
-                written(value)
+                escape(value)
             })
         };
         let mut out = first.to_owned();
         for piece in pieces {
-            let known = piece
+            let resolved = piece
                 .split_once(']')
                 .and_then(|(label, rest)| Some((value_of(label)?, rest)));
-            if let Some((value, rest)) = known {
+            if let Some((value, rest)) = resolved {
                 out.push_str(&value);
                 out.push_str(rest);
             } else {
@@ -320,18 +321,18 @@ impl Secrets {
     }
 }
 
-/// The gate of one stream; it keeps what it looks for at hand.
+/// Redacts the text of one stream. It caches the compiled mask, so that most calls take no lock.
 #[derive(Debug)]
-pub(super) struct Gate {
+pub(super) struct Redactor {
     secrets: Secrets,
     mask: Arc<Mask>,
-    edition: usize,
+    version: usize,
 }
 
-impl Gate {
-    /// A JSON message as it may be decoded: without secrets, and with U+FFFD for lone surrogates.
+impl Redactor {
+    /// Redacts a JSON message, and replaces lone surrogates with U+FFFD so that it can be decoded.
     pub(super) fn message(&mut self, json: String) -> String {
-        self.renew();
+        self.refresh();
         let mut bytes = json.into_bytes();
         let has_escapes = replace_lone_surrogates(&mut bytes);
         let json = String::from_utf8(bytes)
@@ -342,20 +343,20 @@ impl Gate {
         }
     }
 
-    /// Any other text, such as an event id.
+    /// Redacts any other text, such as an event id.
     pub(super) fn text<'t>(&mut self, text: &'t str) -> Cow<'t, str> {
-        self.renew();
+        self.refresh();
         self.mask.text(text)
     }
 
-    fn renew(&mut self) {
-        if self.secrets.0.edition.load(Ordering::Acquire) != self.edition {
-            *self = self.secrets.gate();
+    fn refresh(&mut self) {
+        if self.secrets.0.version.load(Ordering::Acquire) != self.version {
+            *self = self.secrets.redactor();
         }
     }
 }
 
-/// What is looked for, and what is put there.
+/// Compiled search patterns, and the marker for each.
 #[derive(Debug, Default)]
 struct Mask {
     finder: Option<AhoCorasick>,
@@ -363,15 +364,15 @@ struct Mask {
 }
 
 impl Mask {
-    /// Looks for these, newest first: where two have the same value, the newest names it.
-    fn of<'s>(secrets: impl Iterator<Item = &'s Secret>) -> Self {
+    /// Takes the newest secrets first: the newest label wins if two have the same value.
+    fn new<'s>(secrets: impl Iterator<Item = &'s Secret>) -> Self {
         let (mut patterns, mut markers) = (Vec::<String>::new(), Vec::new());
         for Secret { label, value, .. } in secrets {
             let forms = [
                 (value.clone(), ""),
-                (quoted(value), ""),
-                (quoted(value).replace('/', "\\/"), ""),
-                (encoded(value), "%"),
+                (json_escaped(value), ""),
+                (json_escaped(value).replace('/', "\\/"), ""),
+                (url_encoded(value), "%"),
             ];
             for (form, suffix) in forms {
                 if !patterns.contains(&form) {
@@ -383,7 +384,7 @@ impl Mask {
         let finder = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
             .build(&patterns);
-        // It fails for more patterns than fit into the memory of a machine.
+        // It fails only for more patterns than fit into memory.
         let finder = finder.ok().filter(|_| !patterns.is_empty());
         Self { finder, markers }
     }
@@ -397,50 +398,54 @@ impl Mask {
         }
     }
 
-    /// A JSON text with its secrets masked, if it holds any.
+    /// The redacted JSON; `None` if it contains no secret.
     fn json(&self, json: &str, has_escapes: bool) -> Option<String> {
         let finder = self.finder.as_ref()?;
         let mut masked = None;
         if finder.is_match(json) {
-            masked = Some(self.in_strings(finder, json));
+            masked = Some(self.mask_in_strings(finder, json));
         }
-        // Some libraries write `=`, `&` and others as escapes.
+        // Some libraries escape ASCII such as `=` and `&`.
         if has_escapes && memmem::find(json.as_bytes(), b"\\u00").is_some() {
-            let plain = plain(masked.as_deref().unwrap_or(json));
+            let plain = unescape_ascii(masked.as_deref().unwrap_or(json));
             if finder.is_match(&plain) {
-                masked = Some(self.in_strings(finder, &plain));
+                masked = Some(self.mask_in_strings(finder, &plain));
             }
         }
         masked
     }
 
-    /// Masks within strings alone: a secret of digits could be a part of any number, and a marker there is no JSON.
-    fn in_strings(&self, finder: &AhoCorasick, json: &str) -> String {
+    /// Redacts only inside strings: a secret made of digits could occur in a number, where a marker would break the JSON.
+    fn mask_in_strings(&self, finder: &AhoCorasick, json: &str) -> String {
         let is_json = json.trim_start().starts_with(['{', '[', '"']);
-        let mut place = Place::default();
+        let mut scanner = StringScanner::default();
         let mut out = String::with_capacity(json.len());
         finder.replace_all_with(json, &mut out, |found, text, out| {
-            let is_whole = !is_json
-                || place.is_inside(json.as_bytes(), found.start())
+            let is_replaceable = !is_json
+                || scanner.is_in_string_at(json.as_bytes(), found.start())
                     && serde_json::from_str::<IgnoredAny>(&format!("\"{text}\"")).is_ok();
             let marker = self.markers.get(found.pattern().as_usize());
-            out.push_str(marker.filter(|_| is_whole).map_or(text, String::as_str));
+            out.push_str(
+                marker
+                    .filter(|_| is_replaceable)
+                    .map_or(text, String::as_str),
+            );
             true
         });
         out
     }
 }
 
-/// How far a JSON text was looked at, and whether that is inside a string.
+/// Scans JSON forward and tracks whether a position is inside a string.
 #[derive(Default)]
-struct Place {
+struct StringScanner {
     at: usize,
     is_in_string: bool,
 }
 
-impl Place {
-    /// Whether `to` is inside a string and not inside an escape; no earlier place can be asked for after that.
-    fn is_inside(&mut self, json: &[u8], to: usize) -> bool {
+impl StringScanner {
+    /// Whether `to` is inside a string and not inside an escape. Positions must not decrease from call to call.
+    fn is_in_string_at(&mut self, json: &[u8], to: usize) -> bool {
         while let Some(found) = json
             .get(self.at..to)
             .and_then(|rest| memchr2(b'"', b'\\', rest))
@@ -459,8 +464,8 @@ impl Place {
     }
 }
 
-/// The same JSON without needless escapes: those of printable ASCII.
-fn plain(json: &str) -> String {
+/// The same JSON without `\u00xx` escapes of printable ASCII.
+fn unescape_ascii(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     let mut rest = json;
     while let Some(at) = memchr(b'\\', rest.as_bytes()) {
@@ -483,9 +488,9 @@ fn plain(json: &str) -> String {
     out
 }
 
-/// The secrets within a value, the main one first: what stands behind a scheme, the password of `Basic` or of an address,
-/// each cookie.
-fn parts(name: &str, value: &str) -> Vec<String> {
+/// The secrets within a value, the main one first: the token after a scheme, the password in `Basic` or a URL, each
+/// cookie.
+fn secret_parts(name: &str, value: &str) -> Vec<String> {
     if name.trim().eq_ignore_ascii_case("cookie") {
         let cookies = value.split(';').map(str::trim);
         let values =
@@ -514,54 +519,53 @@ fn parts(name: &str, value: &str) -> Vec<String> {
     }
 }
 
-fn is_usual(value: &str) -> bool {
+fn is_ordinary(value: &str) -> bool {
     let is_media_type = ["application/", "text/", "image/", "audio/", "multipart/"]
         .iter()
         .any(|kind| value.starts_with(kind));
     is_media_type
-        || USUAL_WORDS
+        || ORDINARY_VALUES
             .iter()
             .any(|word| value.eq_ignore_ascii_case(word))
 }
 
-/// Whether a value is a path or an address.
-fn is_place(value: &str) -> bool {
+fn is_path_or_url(value: &str) -> bool {
     value.starts_with(['/', '~', '.']) || value.contains("://")
 }
 
-/// Whether a value looks like a key: in a word of it a letter follows a digit (`51c7`), or it is very long. Names do not
-/// (`eu-west-1`, `arm64`), nor do paths and addresses.
-fn is_random(value: &str) -> bool {
+/// Whether one of its words is very long or has a letter after a digit (`51c7`). Names (`eu-west-1`, `arm64`), paths and
+/// URLs don't look like keys.
+fn looks_like_key(value: &str) -> bool {
     let is_key = |word: &str| {
         let kinds: Vec<bool> = word.chars().map(char::is_numeric).collect();
         let follows = |pair: &[bool]| pair == [true, false];
-        word.len() >= SHORT_WORD && kinds.windows(2).any(follows) || word.len() >= LONG_WORD
+        word.len() >= MIN_KEY_WORD_BYTES && kinds.windows(2).any(follows)
+            || word.len() >= LONG_KEY_WORD_BYTES
     };
-    !is_place(value)
+    !is_path_or_url(value)
         && value
             .split(|letter: char| !letter.is_alphanumeric())
             .any(is_key)
 }
 
-/// As JSON writes it, without the quotes around it.
-fn quoted(text: &str) -> String {
+/// A JSON string without its quotes.
+fn json_escaped(text: &str) -> String {
     let json = serde_json::Value::from(text).to_string();
     let inner = json.strip_prefix('"').and_then(|it| it.strip_suffix('"'));
     inner.unwrap_or(&json).to_owned()
 }
 
-/// As a URL writes it.
-fn encoded(text: &str) -> String {
+fn url_encoded(text: &str) -> String {
     form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }
 
-/// A secret, and what of it may stand somewhere by itself: the token of a scheme, and both as JSON writes them.
-pub(crate) fn parts_of(secret: &str) -> Vec<String> {
+/// Every form in which a header value may show up in a text: whole and without its scheme, plain and as in JSON.
+pub(crate) fn searchable_forms(secret: &str) -> Vec<String> {
     let secret = secret.trim();
     let token = secret.split_once(' ').map(|(_, token)| token.trim());
     let mut all = Vec::new();
     for part in [Some(secret), token].into_iter().flatten() {
-        for part in [part.to_owned(), quoted(part)] {
+        for part in [part.to_owned(), json_escaped(part)] {
             if part.len() >= 4 && !all.contains(&part) {
                 all.push(part);
             }
@@ -583,7 +587,7 @@ mod tests {
     }
 
     fn message(secrets: &Secrets, json: &str) -> String {
-        secrets.gate().message(json.to_owned())
+        secrets.redactor().message(json.to_owned())
     }
 
     #[test]
@@ -615,13 +619,13 @@ mod tests {
 
     #[test]
     fn masks_each_part_of_a_value() {
-        for (name, value, said) in [
+        for (name, value, text) in [
             ("Authorization", "Bearer sk-canary", "sk-canary"),
             ("Authorization", "Basic YW5uOmNhbmFyeQ==", "canary"),
             ("Cookie", "a=1; sid=canary", "canary"),
             ("DATABASE_URL", "postgres://ann:canary@h/db", "canary"),
         ] {
-            let masked = secrets(&[(name, value)]).mask(said).into_owned();
+            let masked = secrets(&[(name, value)]).mask(text).into_owned();
             assert!(!masked.contains("canary"), "{name}: {masked}");
         }
     }
@@ -643,7 +647,7 @@ mod tests {
     }
 
     #[test]
-    fn leaves_json_whole_where_a_secret_is_a_number() {
+    fn leaves_json_numbers_that_look_like_a_secret() {
         let secrets = secrets(&[("X-Key", "12345678")]);
         let json = r#"{"at":123456789,"a\"b":"\\","said":"12345678","n":12345678}"#;
         let expected = r#"{"at":123456789,"a\"b":"\\","said":"[redacted:x-key]","n":12345678}"#;
@@ -652,7 +656,7 @@ mod tests {
     }
 
     #[test]
-    fn leaves_escapes_whole_that_look_like_a_secret() {
+    fn leaves_json_escapes_that_look_like_a_secret() {
         let secrets = secrets(&[("X-Key", "nabcdef"), ("X-Token", "00e9abc")]);
         let json = r#"{"a":"\nabcdef \u00e9abc \\nabcdef"}"#;
         let masked = message(&secrets, json);
@@ -660,7 +664,7 @@ mod tests {
     }
 
     #[test]
-    fn puts_back_what_returns_to_the_server() {
+    fn restores_secrets_for_their_server() {
         let secrets = secrets(&[("X-Key", "a/\"canary\"")]);
         secrets.add_session("session-0815");
         secrets.add_private(&SecretString::from("refresh-token"));
@@ -673,7 +677,7 @@ mod tests {
         let back = id.replace("refresh-token", "[redacted:sign-in]");
         assert_eq!(secrets.restore(&masked), back);
         let json =
-            secrets.restore_json(r#"{"id":"[redacted:x-key]","b":"[redacted:y] [redacted:"}"#);
+            secrets.restore_in_json(r#"{"id":"[redacted:x-key]","b":"[redacted:y] [redacted:"}"#);
         assert_eq!(
             json,
             r#"{"id":"a/\"canary\"","b":"[redacted:y] [redacted:"}"#
@@ -681,31 +685,31 @@ mod tests {
         assert!(matches!(secrets.restore("plain"), Cow::Borrowed("plain")));
         assert_eq!(
             secrets
-                .missing("1:[redacted:x-key]:[redacted:y]")
+                .first_unknown("1:[redacted:x-key]:[redacted:y]")
                 .as_deref(),
             Some("[redacted:y]")
         );
-        assert_eq!(secrets.missing("1:[redacted:x-key]:[redacted:"), None);
+        assert_eq!(secrets.first_unknown("1:[redacted:x-key]:[redacted:"), None);
     }
 
     #[test]
-    fn knows_older_tokens_and_puts_back_the_newest() {
+    fn masks_older_tokens_and_restores_the_newest() {
         let secrets = Secrets::default();
-        let mut gate = secrets.gate();
+        let mut redactor = secrets.redactor();
         for number in 0..40 {
             secrets.add_token(&SecretString::from(format!("token-{number:02}")));
         }
         secrets.add_token(&SecretString::from("token-38"));
         assert_eq!(
-            gate.text("token-38 token-39"),
+            redactor.text("token-38 token-39"),
             "[redacted:token] [redacted:token]"
         );
-        assert_eq!(gate.text("token-00"), "token-00", "they are bounded");
+        assert_eq!(redactor.text("token-00"), "token-00", "they are bounded");
         assert_eq!(secrets.restore("[redacted:token]"), "token-38");
     }
 
     #[test]
-    fn masks_variables_of_the_configuration_and_all_values_in_recorded_traffic() {
+    fn masks_config_variables_and_every_value_in_recorded_traffic() {
         let secrets = Secrets::default();
         secrets.add_variable("GIVEN", &SecretString::from("given-canary"));
         secrets.add_variable("HOME", &SecretString::from("/home/ann"));

@@ -1,8 +1,8 @@
-//! A server that is a process of ours: messages on its stdin and stdout, a line each.
+//! The stdio transport: a server runs as a child process, with one message per line on its stdin and stdout.
 //!
-//! Owns the process, its pipes and its end. It is spoken to as if it offered HTTP+SSE: a GET starts it and brings all
-//! that it says, a POST writes one message and brings nothing. Must not know what the messages mean. Invariant: at most
-//! one process at a time; whoever drops the GET ends it, and everything that it started in its process group.
+//! Owns the process, its pipes and its shutdown. It has the same interface as HTTP+SSE: a GET starts the process and streams
+//! its output, a POST writes one message and has an empty response. Must not know what the messages mean. Invariant: at
+//! most one process at a time; dropping the GET stream ends it and everything in its process group.
 //!
 //! Source: MCP 2025-11-25, basic/transports (stdio) and basic/lifecycle (shutdown).
 
@@ -29,56 +29,58 @@ use tokio::{
 
 use super::{
     frame::DEFAULT_CAP_BYTES,
-    http::{into_text, is_too_much, too_much},
-    secrets::{Gate, Secrets},
-    tap::{DroppedExchange, Tapped, TrafficRecorder},
+    http::{into_text, over_shared_limit, shared_limit_exceeded},
+    secrets::{Redactor, Secrets},
+    traffic::{DroppedExchange, ExchangeRecorder, TrafficRecorder},
 };
 use crate::{
     domain::{ByteShare, Direction, SharedByteCount, TaskId, text},
     protocol::{Body, ExchangeEvent, Method, Request, encode::log_notification},
 };
 
-/// How long a process may take to end by itself once its stdin is closed.
-const END_WITHIN: Duration = Duration::from_millis(400);
-/// How long it may take once it was told to.
-const TERM_WITHIN: Duration = Duration::from_millis(300);
-/// How long what it started may take after it.
-const REST_WITHIN: Duration = Duration::from_millis(100);
-/// How long the pipes of a process that has ended are read on; somebody else may hold them open.
-const DRAIN_WITHIN: Duration = Duration::from_millis(200);
-/// Messages that wait to be written; one that finds no room waits at its sender.
-const MESSAGES: usize = 64;
-/// Lines of stderr that wait to be read; what finds no room is left out.
-const ASIDES: usize = 256;
-/// Bytes kept of a line that is no message.
-const ASIDE_BYTES: usize = 4 * 1024;
-/// Lines of stdout that are no messages, and are told of; the further ones are only counted.
-const STRAYS: u64 = 20;
-/// Lines of stderr that say why a process ended.
-const TAIL: usize = 3;
+/// How long a process may take to exit after its stdin is closed.
+const STDIN_CLOSE_GRACE: Duration = Duration::from_millis(400);
+/// How long it may take to exit after SIGTERM.
+const SIGTERM_GRACE: Duration = Duration::from_millis(300);
+/// How long the rest of its process group may take to exit.
+const GROUP_GRACE: Duration = Duration::from_millis(100);
+/// How long to keep reading stdout after the process exited; another process may hold the pipe open.
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(200);
+/// Messages queued for stdin; when the queue is full, senders wait.
+const QUEUED_MESSAGES: usize = 64;
+/// Lines of stderr queued for the log; when the queue is full, lines are dropped.
+const QUEUED_LOG_LINES: usize = 256;
+/// Bytes kept of a line that is not a message.
+const LOG_LINE_BYTES: usize = 4 * 1024;
+/// Lines of stdout that are not messages and go to the log; any further ones are only counted.
+const REPORTED_STRAY_LINES: u64 = 20;
+/// Last lines of stderr that are shown when a process exits.
+const TAIL_LINES: usize = 3;
 
-/// How to start a server.
+const EXITED: &str = "the server process exited";
+
+/// How to start a server process.
 pub struct StdioOptions {
-    /// The program.
+    /// The program to run.
     pub command: String,
-    /// Its arguments, filled in.
+    /// Its arguments, with variables resolved.
     pub args: Vec<SecretString>,
-    /// Its whole environment.
+    /// Its whole environment; nothing is inherited.
     pub env: Vec<(String, SecretString)>,
-    /// What it must not make us show.
+    /// Values to redact from its output.
     pub secrets: Secrets,
-    /// Where it works; else where we do.
+    /// Its working directory; by default ours.
     pub cwd: Option<String>,
     /// The cap on one message, in bytes.
     pub cap_bytes: usize,
-    /// What is held of messages that have not come to their end; a process shares one among all its servers.
-    pub unread: SharedByteCount,
-    /// Where what goes over the pipes is told.
-    pub tap: Option<TrafficRecorder>,
+    /// Bytes of incomplete messages; one tally is shared by all servers of a process.
+    pub buffered: SharedByteCount,
+    /// Records the traffic.
+    pub traffic: Option<TrafficRecorder>,
 }
 
 impl StdioOptions {
-    /// A program without arguments and environment.
+    /// A program with no arguments and an empty environment.
     pub fn new(command: impl Into<String>) -> Self {
         Self {
             command: command.into(),
@@ -87,13 +89,13 @@ impl StdioOptions {
             secrets: Secrets::default(),
             cwd: None,
             cap_bytes: DEFAULT_CAP_BYTES,
-            unread: SharedByteCount::default(),
-            tap: None,
+            buffered: SharedByteCount::default(),
+            traffic: None,
         }
     }
 }
 
-/// Speaks with one server that is a process of ours; cheap to clone.
+/// A client for one server process; cheap to clone.
 #[derive(Clone)]
 pub struct Stdio {
     inner: Arc<Inner>,
@@ -101,24 +103,25 @@ pub struct Stdio {
 
 struct Inner {
     options: StdioOptions,
-    present: Mutex<Option<Arc<Present>>>,
+    process: Mutex<Option<Arc<ServerProcess>>>,
 }
 
-/// The process that runs, or ran last.
-struct Present {
-    input: mpsc::Sender<Message>,
+/// The current or most recent process.
+struct ServerProcess {
+    input: mpsc::Sender<OutgoingLine>,
+    /// Notified to end the process.
     end: Notify,
-    /// Why it ended, once it has.
-    over: watch::Receiver<Option<String>>,
+    /// Why it exited; `None` while it runs.
+    exit_reason: watch::Receiver<Option<String>>,
 }
 
 /// A line for its stdin.
-struct Message {
+struct OutgoingLine {
     line: String,
     written: oneshot::Sender<()>,
 }
 
-// By hand: arguments and environment may be secrets.
+// Manual: arguments and environment may be secrets.
 impl fmt::Debug for Stdio {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Stdio")
@@ -128,100 +131,109 @@ impl fmt::Debug for Stdio {
 }
 
 impl Stdio {
-    /// Takes the options; nothing is started yet.
+    /// Starts nothing yet.
     pub fn new(options: StdioOptions) -> Self {
-        Self::following(None, options)
+        Self::replacing(None, options)
     }
 
-    /// Another way to start the server; what `older` started is ended before.
-    pub fn following(older: Option<Self>, options: StdioOptions) -> Self {
-        let present = older.and_then(|older| older.inner.present().clone());
+    /// Replaces `older`, whose process is ended before a new one starts.
+    pub fn replacing(older: Option<Self>, options: StdioOptions) -> Self {
+        let process = older.and_then(|older| older.inner.process().clone());
         Self {
             inner: Arc::new(Inner {
                 options,
-                present: Mutex::new(present),
+                process: Mutex::new(process),
             }),
         }
     }
 
-    /// Begins an exchange: a GET starts the process when the stream is first polled, and dropping that stream ends it.
-    /// The arrivals come in the order that [`ExchangeEvent`] promises.
+    /// Starts an exchange. A GET starts the process when the stream is first polled; dropping that stream ends it.
+    ///
+    /// The events come in the order that [`ExchangeEvent`] documents.
     pub fn exchange(&self, request: Request) -> BoxStream<'static, ExchangeEvent> {
         self.exchange_for(None, request)
     }
 
-    /// As [`Self::exchange`]; the tap tells of it as this task's.
+    /// Like [`Self::exchange`], recorded as traffic of `task`.
     pub fn exchange_for(
         &self,
         task: Option<TaskId>,
         request: Request,
     ) -> BoxStream<'static, ExchangeEvent> {
         let stdio = self.clone();
-        let tapped = self.inner.options.tap.as_ref();
-        let tapped = tapped.map(|tap| tap.exchange(task, &self.inner.options.secrets));
+        let traffic = self.inner.options.traffic.as_ref();
+        let recorder =
+            traffic.map(|traffic| traffic.start_exchange(task, &self.inner.options.secrets));
         match request.method {
             Method::Get { .. } => {
-                let watched = tapped.clone().map(DroppedExchange::new);
-                let begin = Listening::Unbegun(stdio, tapped);
-                let arrivals = stream::unfold(begin, Listening::next).boxed();
-                match watched {
-                    Some(watched) => stream::unfold((arrivals, watched), told).boxed(),
-                    None => arrivals,
+                let end_recorder = recorder.clone().map(DroppedExchange::new);
+                let start = ReadStage::NotStarted(stdio, recorder);
+                let events = stream::unfold(start, ReadStage::next).boxed();
+                match end_recorder {
+                    Some(end_recorder) => {
+                        stream::unfold((events, end_recorder), next_recorded).boxed()
+                    }
+                    None => events,
                 }
             }
             Method::Post { body, .. } => {
-                let posted = async move { stream::iter(stdio.post(body, tapped).await) };
+                let posted = async move { stream::iter(stdio.post(body, recorder).await) };
                 stream::once(posted).flatten().boxed()
             }
-            // The end of the process is the end of its session.
-            Method::Delete => stream::iter(taken()).boxed(),
+            // A stdio session ends with its process.
+            Method::Delete => stream::iter(accepted()).boxed(),
         }
     }
 
-    /// Ends the process, if one runs, and waits until it is gone.
+    /// Ends the process, if one is running, and waits until it has exited.
     pub async fn end(&self) {
-        let Some(present) = self.inner.present().clone() else {
+        let Some(process) = self.inner.process().clone() else {
             return;
         };
-        present.end.notify_one();
-        present.why().await;
+        process.end.notify_one();
+        process.why().await;
     }
 
-    /// Whether a process runs.
+    /// Whether the process is running.
     pub fn is_running(&self) -> bool {
-        let present = self.inner.present();
-        present
+        let process = self.inner.process();
+        process
             .as_ref()
-            .is_some_and(|present| present.over.borrow().is_none())
+            .is_some_and(|process| process.exit_reason.borrow().is_none())
     }
 
-    async fn post(&self, body: String, tapped: Option<Tapped>) -> Vec<ExchangeEvent> {
-        let Some(present) = self.inner.present().clone() else {
-            return unsent("its program does not run".to_owned());
+    async fn post(&self, body: String, recorder: Option<ExchangeRecorder>) -> Vec<ExchangeEvent> {
+        let Some(process) = self.inner.process().clone() else {
+            return not_sent("the server process is not running".to_owned());
         };
-        if let Some(why) = present.over.borrow().clone() {
-            return unsent(why);
+        if let Some(why) = process.exit_reason.borrow().clone() {
+            return not_sent(why);
         }
         let (written, is_written) = oneshot::channel();
-        // Within a text JSON has no line ends, and between two values they mean nothing.
+        // JSON strings contain no raw line breaks, and between values they are only whitespace.
         let mut line = body.replace(['\n', '\r'], " ");
         line.push('\n');
-        if let Some(tapped) = &tapped {
-            tapped.line(Direction::Sent, line.as_bytes());
+        if let Some(recorder) = &recorder {
+            recorder.line(Direction::Sent, line.as_bytes());
         }
-        let line = self.inner.options.secrets.restore_json(&line).into_owned();
-        let sent = present.input.send(Message { line, written }).await;
+        let line = self
+            .inner
+            .options
+            .secrets
+            .restore_in_json(&line)
+            .into_owned();
+        let sent = process.input.send(OutgoingLine { line, written }).await;
         if sent.is_ok() && is_written.await.is_ok() {
-            return taken();
+            return accepted();
         }
-        // Whatever still runs there does not listen any more.
-        present.end.notify_one();
-        let why = present.why().await;
+        // The process no longer reads its stdin.
+        process.end.notify_one();
+        let why = process.why().await;
         vec![ExchangeEvent::NoAnswer { why }]
     }
 
-    async fn start(&self, tapped: Option<Tapped>) -> Result<Box<Output>, String> {
-        // What a new one needs, e.g. a lock on its files, the old one may still have.
+    async fn start(&self, recorder: Option<ExchangeRecorder>) -> Result<Box<Output>, String> {
+        // The old process may still hold what the new one needs, such as a file lock.
         self.end().await;
         let options = &self.inner.options;
         let mut command = Command::new(&options.command);
@@ -237,7 +249,7 @@ impl Stdio {
             .stdin(Pipe::piped())
             .stdout(Pipe::piped())
             .stderr(Pipe::piped())
-            // So that Ctrl-C means us alone, and that all of it can be ended.
+            // So that Ctrl-C reaches only longhaul, and the whole group can be ended.
             .process_group(0)
             .kill_on_drop(true);
         if let Some(cwd) = &options.cwd {
@@ -248,78 +260,79 @@ impl Stdio {
             match &options.cwd {
                 Some(cwd) if !std::path::Path::new(cwd).is_dir() => {
                     let cwd = text::clean_line(cwd);
-                    format!("could not start {program}: its directory {cwd} is not there")
+                    format!("could not start {program}: its working directory {cwd} does not exist")
                 }
                 _ => format!("could not start {program}: {error}"),
             }
         })?;
         let pid = child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
-        let group = Group(pid);
+        let group = ProcessGroup(pid);
         let (Some(stdin), Some(stdout), Some(stderr)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
-            return Err("could not start it: it has no pipes".to_owned());
+            return Err("could not start the server: its process has no pipes".to_owned());
         };
-        let (input, messages) = mpsc::channel(MESSAGES);
-        let (asides, of_asides) = mpsc::channel(ASIDES);
-        let (over, is_over) = watch::channel(None);
-        let present = Arc::new(Present {
+        let (input, messages) = mpsc::channel(QUEUED_MESSAGES);
+        let (log_sender, log_lines) = mpsc::channel(QUEUED_LOG_LINES);
+        let (exit_sender, exit_reason) = watch::channel(None);
+        let process = Arc::new(ServerProcess {
             input,
             end: Notify::new(),
-            over: is_over.clone(),
+            exit_reason: exit_reason.clone(),
         });
-        let tail = Tail::default();
+        let tail = StderrTail::default();
         let secrets = options.secrets.clone();
-        let keeper = ProcessSupervisor {
+        let supervisor = ProcessSupervisor {
             child,
             group,
-            present: Arc::clone(&present),
-            writing: tokio::spawn(write(stdin, messages)),
-            complaining: tokio::spawn(heed(stderr, tail.clone(), asides, secrets)),
+            process: Arc::clone(&process),
+            writer: tokio::spawn(write(stdin, messages)),
+            stderr_reader: tokio::spawn(read_stderr(stderr, tail.clone(), log_sender, secrets)),
             tail,
         };
-        tokio::spawn(keeper.keep(over));
-        *self.inner.present() = Some(Arc::clone(&present));
+        tokio::spawn(supervisor.run(exit_sender));
+        *self.inner.process() = Some(Arc::clone(&process));
         Ok(Box::new(Output {
             stdout,
             read: BytesMut::new(),
-            looked_at: 0,
+            scanned: 0,
             cap: options.cap_bytes,
-            held: options.unread.share(),
-            asides: of_asides,
-            present,
-            over: is_over,
-            is_over: false,
-            is_read: false,
-            strays: 0,
-            gate: options.secrets.gate(),
-            tapped,
+            share: options.buffered.share(),
+            log_lines,
+            process,
+            exit_reason,
+            has_exited: false,
+            is_stdout_done: false,
+            stray_lines: 0,
+            redactor: options.secrets.redactor(),
+            recorder,
         }))
     }
 }
 
-impl Present {
-    /// Waits for the end, and says why it came.
+impl ServerProcess {
+    /// Waits until the process has exited, and returns why.
     async fn why(&self) -> String {
-        match self.over.clone().wait_for(Option::is_some).await {
+        match self.exit_reason.clone().wait_for(Option::is_some).await {
             Ok(why) => why.clone().unwrap_or_default(),
-            Err(_) => "its program ended".to_owned(),
+            Err(_) => EXITED.to_owned(),
         }
     }
 }
 
 impl Inner {
-    fn present(&self) -> MutexGuard<'_, Option<Arc<Present>>> {
-        self.present.lock().unwrap_or_else(PoisonError::into_inner)
+    fn process(&self) -> MutexGuard<'_, Option<Arc<ServerProcess>>> {
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn unsent(why: String) -> Vec<ExchangeEvent> {
+fn not_sent(why: String) -> Vec<ExchangeEvent> {
     let is_refused = false;
     vec![ExchangeEvent::NotSent { why, is_refused }]
 }
 
-fn taken() -> Vec<ExchangeEvent> {
+/// An empty response.
+fn accepted() -> Vec<ExchangeEvent> {
     let opened = ExchangeEvent::Opened {
         body: Body::Empty,
         session: None,
@@ -327,7 +340,7 @@ fn taken() -> Vec<ExchangeEvent> {
     vec![opened, ExchangeEvent::Ended]
 }
 
-fn event(data: String) -> ExchangeEvent {
+fn message_event(data: String) -> ExchangeEvent {
     ExchangeEvent::Event {
         id: None,
         retry_ms: None,
@@ -335,92 +348,93 @@ fn event(data: String) -> ExchangeEvent {
     }
 }
 
-/// The next arrival, looked at by whoever tells of the end.
-async fn told(
-    (mut arrivals, mut watched): (BoxStream<'static, ExchangeEvent>, DroppedExchange),
+/// The next event; records the end of the exchange.
+async fn next_recorded(
+    (mut events, mut end_recorder): (BoxStream<'static, ExchangeEvent>, DroppedExchange),
 ) -> Option<(
     ExchangeEvent,
     (BoxStream<'static, ExchangeEvent>, DroppedExchange),
 )> {
-    let arrival = arrivals.next().await?;
+    let event = events.next().await?;
     let is_last = matches!(
-        arrival,
+        event,
         ExchangeEvent::NotSent { .. }
             | ExchangeEvent::Broken { .. }
             | ExchangeEvent::TooLarge { .. }
     );
     if is_last {
-        watched.ended_by(&arrival);
+        end_recorder.record_end(&event);
     }
-    Some((arrival, (arrivals, watched)))
+    Some((event, (events, end_recorder)))
 }
 
-/// How far a GET has come.
-enum Listening {
-    Unbegun(Stdio, Option<Tapped>),
-    Unnamed(Box<Output>),
+/// The stages of a GET.
+enum ReadStage {
+    NotStarted(Stdio, Option<ExchangeRecorder>),
+    /// `Opened` was sent; `Endpoint` comes next.
+    Started(Box<Output>),
     Open(Box<Output>),
-    Over,
+    Ended,
 }
 
-impl Listening {
+impl ReadStage {
     async fn next(self) -> Option<(ExchangeEvent, Self)> {
         match self {
-            Self::Unbegun(stdio, tapped) => Some(match stdio.start(tapped).await {
+            Self::NotStarted(stdio, recorder) => Some(match stdio.start(recorder).await {
                 Ok(output) => {
                     let opened = ExchangeEvent::Opened {
                         body: Body::Stream,
                         session: None,
                     };
-                    (opened, Self::Unnamed(output))
+                    (opened, Self::Started(output))
                 }
                 Err(why) => {
                     let is_refused = false;
-                    (ExchangeEvent::NotSent { why, is_refused }, Self::Over)
+                    (ExchangeEvent::NotSent { why, is_refused }, Self::Ended)
                 }
             }),
-            Self::Unnamed(output) => {
+            Self::Started(output) => {
                 let target = Ok("stdin".to_owned());
                 Some((ExchangeEvent::Endpoint { target }, Self::Open(output)))
             }
             Self::Open(mut output) => {
-                let arrival = output.next().await;
-                let is_last = !matches!(arrival, ExchangeEvent::Event { .. });
+                let event = output.next().await;
+                let is_last = !matches!(event, ExchangeEvent::Event { .. });
                 let next = if is_last {
-                    Self::Over
+                    Self::Ended
                 } else {
                     Self::Open(output)
                 };
-                Some((arrival, next))
+                Some((event, next))
             }
-            Self::Over => None,
+            Self::Ended => None,
         }
     }
 }
 
-/// What a process says; dropping it ends the process.
+/// The output of a process; dropping it ends the process.
 struct Output {
     stdout: ChildStdout,
     read: BytesMut,
-    /// Bytes of `read` in which there is no line end.
-    looked_at: usize,
+    /// Bytes of `read` that are known to contain no line end.
+    scanned: usize,
     cap: usize,
-    held: ByteShare,
-    asides: mpsc::Receiver<String>,
-    present: Arc<Present>,
-    over: watch::Receiver<Option<String>>,
-    is_over: bool,
-    /// Whether nothing more comes on stdout.
-    is_read: bool,
-    /// Lines that were no messages.
-    strays: u64,
-    gate: Gate,
-    tapped: Option<Tapped>,
+    share: ByteShare,
+    log_lines: mpsc::Receiver<String>,
+    process: Arc<ServerProcess>,
+    exit_reason: watch::Receiver<Option<String>>,
+    has_exited: bool,
+    /// Whether stdout has been read to its end.
+    is_stdout_done: bool,
+    /// Lines that were not messages.
+    stray_lines: u64,
+    redactor: Redactor,
+    recorder: Option<ExchangeRecorder>,
 }
 
 impl Drop for Output {
     fn drop(&mut self) {
-        self.present.end.notify_one();
+        self.process.end.notify_one();
     }
 }
 
@@ -428,105 +442,106 @@ impl Output {
     async fn next(&mut self) -> ExchangeEvent {
         loop {
             while let Some(line) = self.line() {
-                if let Some(arrival) = self.heard(&line) {
-                    return arrival;
+                if let Some(event) = self.on_line(&line) {
+                    return event;
                 }
             }
             if self.read.len() > self.cap {
                 return ExchangeEvent::TooLarge { cap: self.cap };
             }
-            if is_too_much(&mut self.held, self.read.len()) {
-                return too_much();
+            if over_shared_limit(&mut self.share, self.read.len()) {
+                return shared_limit_exceeded();
             }
-            if self.is_read {
-                return self.last().await;
+            if self.is_stdout_done {
+                return self.finish().await;
             }
             self.read.reserve(8 * 1024);
             tokio::select! {
                 read = self.stdout.read_buf(&mut self.read) => {
-                    self.is_read = !matches!(read, Ok(bytes) if bytes > 0);
+                    self.is_stdout_done = !matches!(read, Ok(bytes) if bytes > 0);
                 }
-                Some(aside) = self.asides.recv() => return event(aside),
-                _ = self.over.wait_for(Option::is_some), if !self.is_over => self.is_over = true,
-                () = sleep(DRAIN_WITHIN), if self.is_over => self.is_read = true, // sleep: who else holds the pipe is not told
+                Some(line) = self.log_lines.recv() => return message_event(line),
+                _ = self.exit_reason.wait_for(Option::is_some), if !self.has_exited => self.has_exited = true,
+                () = sleep(DRAIN_TIMEOUT), if self.has_exited => self.is_stdout_done = true, // sleep: another process may keep the pipe open
             }
         }
     }
 
     /// The next whole line, without its end.
     fn line(&mut self) -> Option<BytesMut> {
-        let new = self.read.get(self.looked_at..).unwrap_or_default();
+        let new = self.read.get(self.scanned..).unwrap_or_default();
         let Some(end) = memchr::memchr(b'\n', new) else {
-            self.looked_at = self.read.len();
+            self.scanned = self.read.len();
             return None;
         };
-        let line = self.read.split_to(self.looked_at + end + 1);
-        self.looked_at = 0;
+        let line = self.read.split_to(self.scanned + end + 1);
+        self.scanned = 0;
         Some(line)
     }
 
-    fn heard(&mut self, line: &[u8]) -> Option<ExchangeEvent> {
+    fn on_line(&mut self, line: &[u8]) -> Option<ExchangeEvent> {
         let line = line.trim_ascii();
         if matches!(line.first(), Some(b'{' | b'[')) {
-            let message = self.gate.message(into_text(line.to_vec()));
-            if let Some(tapped) = &self.tapped {
-                tapped.line(Direction::Received, message.as_bytes());
+            let message = self.redactor.message(into_text(line.to_vec()));
+            if let Some(recorder) = &self.recorder {
+                recorder.line(Direction::Received, message.as_bytes());
             }
-            return Some(event(message));
+            return Some(message_event(message));
         }
-        if let Some(tapped) = self.tapped.as_ref().filter(|_| !line.is_empty()) {
-            tapped.line(Direction::Received, line);
+        if let Some(recorder) = self.recorder.as_ref().filter(|_| !line.is_empty()) {
+            recorder.line(Direction::Received, line);
         }
         if line.is_empty() {
             return None;
         }
-        // Many programs greet whoever starts them.
-        self.strays += 1;
-        let line = line.get(..ASIDE_BYTES).unwrap_or(line);
+        // Many programs print a banner when they start.
+        self.stray_lines += 1;
+        let line = line.get(..LOG_LINE_BYTES).unwrap_or(line);
         let line = String::from_utf8_lossy(line);
-        let line = self.gate.text(&line);
-        let words = format!("no message: {line}");
-        (self.strays <= STRAYS).then(|| event(log_notification("warning", "stdout", &words)))
+        let line = self.redactor.text(&line);
+        let message = format!("not a message: {line}");
+        (self.stray_lines <= REPORTED_STRAY_LINES)
+            .then(|| message_event(log_notification("warning", "stdout", &message)))
     }
 
-    /// What comes once stdout has ended: what was said beside it, then why.
-    async fn last(&mut self) -> ExchangeEvent {
-        self.present.end.notify_one();
-        let why = self.present.why().await;
-        if let Ok(aside) = self.asides.try_recv() {
-            return event(aside);
+    /// After the end of stdout: the remaining log lines, then why the process exited.
+    async fn finish(&mut self) -> ExchangeEvent {
+        self.process.end.notify_one();
+        let why = self.process.why().await;
+        if let Ok(line) = self.log_lines.try_recv() {
+            return message_event(line);
         }
-        let strays = match self.strays {
+        let stray_lines = match self.stray_lines {
             0 => String::new(),
-            1 => " (1 line on its stdout was no message)".to_owned(),
-            count => format!(" ({count} lines on its stdout were no messages)"),
+            1 => " (1 line on its stdout was not a message)".to_owned(),
+            count => format!(" ({count} lines on its stdout were not messages)"),
         };
         ExchangeEvent::Broken {
-            why: format!("{why}{strays}"),
+            why: format!("{why}{stray_lines}"),
         }
     }
 }
 
-/// Writes messages one after the other; dropping this closes the pipe.
-async fn write(mut stdin: ChildStdin, mut messages: mpsc::Receiver<Message>) {
-    while let Some(Message { line, written }) = messages.recv().await {
+/// Writes messages one after the other; aborting this task closes the pipe.
+async fn write(mut stdin: ChildStdin, mut messages: mpsc::Receiver<OutgoingLine>) {
+    while let Some(OutgoingLine { line, written }) = messages.recv().await {
         let sent = stdin.write_all(line.as_bytes()).await;
         if sent.is_err() || stdin.flush().await.is_err() {
             return;
         }
-        // Whoever sent it may have gone.
+        // The sender may be gone.
         let _ = written.send(());
     }
 }
 
 /// The last lines of stderr.
 #[derive(Clone, Default)]
-struct Tail(Arc<Mutex<VecDeque<String>>>);
+struct StderrTail(Arc<Mutex<VecDeque<String>>>);
 
-impl Tail {
+impl StderrTail {
     fn add(&self, line: &str) {
         let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if lines.len() == TAIL {
+        if lines.len() == TAIL_LINES {
             lines.pop_front();
         }
         lines.push_back(line.to_owned());
@@ -539,8 +554,13 @@ impl Tail {
     }
 }
 
-/// Reads stderr, which is a log for people and means no failure.
-async fn heed(stderr: ChildStderr, tail: Tail, asides: mpsc::Sender<String>, secrets: Secrets) {
+/// Reads stderr, which is a log for people; output there does not mean failure.
+async fn read_stderr(
+    stderr: ChildStderr,
+    tail: StderrTail,
+    log_lines: mpsc::Sender<String>,
+    secrets: Secrets,
+) {
     let mut reader = BufReader::new(stderr);
     let mut line = Vec::new();
     loop {
@@ -548,7 +568,7 @@ async fn heed(stderr: ChildStderr, tail: Tail, asides: mpsc::Sender<String>, sec
             Ok(chunk) if !chunk.is_empty() => {
                 let end = memchr::memchr(b'\n', chunk);
                 let piece = chunk.get(..end.unwrap_or(chunk.len())).unwrap_or_default();
-                let room = ASIDE_BYTES.saturating_sub(line.len());
+                let room = LOG_LINE_BYTES.saturating_sub(line.len());
                 line.extend_from_slice(piece.get(..room).unwrap_or(piece));
                 (piece.len() + usize::from(end.is_some()), end.is_some())
             }
@@ -556,13 +576,18 @@ async fn heed(stderr: ChildStderr, tail: Tail, asides: mpsc::Sender<String>, sec
         };
         reader.consume(used);
         if is_whole {
-            complain(&std::mem::take(&mut line), &tail, &asides, &secrets);
+            on_stderr_line(&std::mem::take(&mut line), &tail, &log_lines, &secrets);
         }
     }
-    complain(&line, &tail, &asides, &secrets);
+    on_stderr_line(&line, &tail, &log_lines, &secrets);
 }
 
-fn complain(line: &[u8], tail: &Tail, asides: &mpsc::Sender<String>, secrets: &Secrets) {
+fn on_stderr_line(
+    line: &[u8],
+    tail: &StderrTail,
+    log_lines: &mpsc::Sender<String>,
+    secrets: &Secrets,
+) {
     let line = String::from_utf8_lossy(line);
     let line = secrets.mask(line.trim_end());
     let line = text::clean_line(&line);
@@ -570,81 +595,81 @@ fn complain(line: &[u8], tail: &Tail, asides: &mpsc::Sender<String>, secrets: &S
         return;
     }
     tail.add(&line);
-    // A flood of them is left out where nobody reads them.
-    let _ = asides.try_send(log_notification("info", "stderr", &line));
+    // Dropped if the queue is full.
+    let _ = log_lines.try_send(log_notification("info", "stderr", &line));
 }
 
-/// Everything that was started for one server. Dropping it kills what is left.
-struct Group(Option<Pid>);
+/// All processes that were started for one server. Dropping it kills those that are left.
+struct ProcessGroup(Option<Pid>);
 
-impl Group {
+impl ProcessGroup {
     fn signal(&self, signal: Signal) {
         if let Some(group) = self.0 {
-            // It may have ended meanwhile.
+            // It may have exited already.
             let _ = kill_process_group(group, signal);
         }
     }
 
-    fn is_there(&self) -> bool {
+    fn exists(&self) -> bool {
         self.0
             .is_some_and(|group| test_kill_process_group(group).is_ok())
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         self.signal(Signal::KILL);
     }
 }
 
-/// Waits for the end of a process, or sees to it.
+/// Waits until a process exits, or ends it on request.
 struct ProcessSupervisor {
     child: Child,
-    group: Group,
-    present: Arc<Present>,
-    writing: JoinHandle<()>,
-    complaining: JoinHandle<()>,
-    tail: Tail,
+    group: ProcessGroup,
+    process: Arc<ServerProcess>,
+    writer: JoinHandle<()>,
+    stderr_reader: JoinHandle<()>,
+    tail: StderrTail,
 }
 
 impl ProcessSupervisor {
-    async fn keep(mut self, over: watch::Sender<Option<String>>) {
-        let (status, is_ours) = tokio::select! {
+    async fn run(mut self, exit_sender: watch::Sender<Option<String>>) {
+        let (status, is_requested) = tokio::select! {
             status = self.child.wait() => (status, false),
-            () = self.present.end.notified() => (self.end().await, true),
+            () = self.process.end.notified() => (self.end().await, true),
         };
-        self.writing.abort();
-        if self.group.is_there() {
+        self.writer.abort();
+        if self.group.exists() {
             self.group.signal(Signal::TERM);
-            sleep(REST_WITHIN).await; // sleep: the end of a group is told to nobody, and each in it has this long
+            sleep(GROUP_GRACE).await; // sleep: nothing reports the end of a process group
             self.group.signal(Signal::KILL);
         }
         self.group.0 = None;
-        if timeout(REST_WITHIN, &mut self.complaining).await.is_err() {
-            self.complaining.abort();
+        if timeout(GROUP_GRACE, &mut self.stderr_reader).await.is_err() {
+            self.stderr_reader.abort();
         }
         let how = match status {
-            Ok(status) => how(status, is_ours),
-            Err(error) => format!("its program was lost sight of: {error}"),
+            Ok(status) => exit_message(status, is_requested),
+            Err(error) => format!("could not wait for the server process: {error}"),
         };
-        let said = self.tail.message();
-        let why = if said.is_empty() {
+        let stderr = self.tail.message();
+        let why = if stderr.is_empty() {
             how
         } else {
-            format!("{how}; it said: {said}")
+            format!("{how}; stderr: {stderr}")
         };
-        // Nobody has to listen.
-        let _ = over.send(Some(why));
+        // The receiver may be gone.
+        let _ = exit_sender.send(Some(why));
     }
 
-    /// The order that the protocol asks for: its stdin is closed, then it is told to end, then it is ended.
+    /// The shutdown sequence of the specification: close stdin, then SIGTERM, then SIGKILL.
     async fn end(&mut self) -> std::io::Result<ExitStatus> {
-        self.writing.abort();
-        if let Ok(status) = timeout(END_WITHIN, self.child.wait()).await {
+        self.writer.abort();
+        if let Ok(status) = timeout(STDIN_CLOSE_GRACE, self.child.wait()).await {
             return status;
         }
         self.group.signal(Signal::TERM);
-        if let Ok(status) = timeout(TERM_WITHIN, self.child.wait()).await {
+        if let Ok(status) = timeout(SIGTERM_GRACE, self.child.wait()).await {
             return status;
         }
         self.group.signal(Signal::KILL);
@@ -652,12 +677,12 @@ impl ProcessSupervisor {
     }
 }
 
-fn how(status: ExitStatus, is_ours: bool) -> String {
+fn exit_message(status: ExitStatus, is_requested: bool) -> String {
     match (status.code(), status.signal()) {
-        (Some(0), _) if is_ours => "its program ended".to_owned(),
-        (Some(code), _) => format!("its program ended with status {code}"),
-        (None, Some(signal)) => format!("its program was ended by signal {signal}"),
-        (None, None) => "its program ended".to_owned(),
+        (Some(0), _) if is_requested => EXITED.to_owned(),
+        (Some(code), _) => format!("{EXITED} with status {code}"),
+        (None, Some(signal)) => format!("the server process was killed by signal {signal}"),
+        (None, None) => EXITED.to_owned(),
     }
 }
 
@@ -665,7 +690,7 @@ fn how(status: ExitStatus, is_ours: bool) -> String {
 mod tests {
     use super::*;
 
-    const WITHIN: Duration = Duration::from_secs(20);
+    const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
     fn get() -> Request {
         Request {
@@ -694,7 +719,7 @@ mod tests {
     }
 
     async fn all(stdio: &Stdio, request: Request) -> Vec<ExchangeEvent> {
-        timeout(WITHIN, stdio.exchange(request).collect())
+        timeout(TEST_TIMEOUT, stdio.exchange(request).collect())
             .await
             .unwrap()
     }
@@ -707,28 +732,28 @@ mod tests {
             .block_on(test);
     }
 
-    fn data(arrival: &ExchangeEvent) -> &str {
-        match arrival {
+    fn data(event: &ExchangeEvent) -> &str {
+        match event {
             ExchangeEvent::Event { data, .. } => data,
             other => panic!("{other:?}"),
         }
     }
 
     #[test]
-    fn a_message_goes_in_and_one_comes_out() {
+    fn writes_and_reads_messages() {
         run(async {
             let stdio = shell(r#"read line; printf '{"got":%s}\n' "$line""#);
             assert!(matches!(
                 all(&stdio, post("{}")).await[..],
                 [ExchangeEvent::NotSent { .. }]
             ));
-            let mut said = stdio.exchange(get());
+            let mut output = stdio.exchange(get());
             assert!(matches!(
-                said.next().await,
+                output.next().await,
                 Some(ExchangeEvent::Opened { .. })
             ));
             assert!(matches!(
-                said.next().await,
+                output.next().await,
                 Some(ExchangeEvent::Endpoint { .. })
             ));
             let posted = all(&stdio, post("{\"a\":\n1}")).await;
@@ -739,16 +764,16 @@ mod tests {
                 ),
                 "{posted:?}"
             );
-            let came = timeout(WITHIN, said.next()).await.unwrap().unwrap();
-            assert_eq!(data(&came), r#"{"got":{"a": 1}}"#);
-            let last = timeout(WITHIN, said.next()).await.unwrap().unwrap();
+            let first = timeout(TEST_TIMEOUT, output.next()).await.unwrap().unwrap();
+            assert_eq!(data(&first), r#"{"got":{"a": 1}}"#);
+            let last = timeout(TEST_TIMEOUT, output.next()).await.unwrap().unwrap();
             assert!(matches!(last, ExchangeEvent::Broken { .. }), "{last:?}");
-            assert!(said.next().await.is_none() && !stdio.is_running());
+            assert!(output.next().await.is_none() && !stdio.is_running());
         });
     }
 
     #[test]
-    fn what_is_no_message_is_told_of_and_counted_and_a_death_has_its_last_words() {
+    fn logs_stray_output_and_shows_stderr_on_exit() {
         run(async {
             let stdio =
                 shell("echo Welcome; echo; echo '{}'; echo 'no hunter22 \x1b[2J' >&2; exit 3");
@@ -756,24 +781,24 @@ mod tests {
             let texts: Vec<&str> = came[2..came.len() - 1].iter().map(data).collect();
             assert!(texts.contains(&"{}"), "{texts:?}");
             let of = |logger: &str| texts.iter().find(|it| it.contains(logger)).unwrap();
-            assert!(of("stdout").contains("no message: Welcome"));
+            assert!(of("stdout").contains("not a message: Welcome"));
             assert!(of("stderr").contains("no [redacted:a_secret] "));
             let Some(ExchangeEvent::Broken { why }) = came.last() else {
                 panic!("{came:?}");
             };
             assert!(
                 why.starts_with(
-                    "its program ended with status 3; it said: no [redacted:a_secret] "
+                    "the server process exited with status 3; stderr: no [redacted:a_secret] "
                 ),
                 "{why}"
             );
-            assert!(why.ends_with("(1 line on its stdout was no message)"));
+            assert!(why.ends_with("(1 line on its stdout was not a message)"));
             assert!(!format!("{came:?}").contains("hunter22"));
         });
     }
 
     #[test]
-    fn a_line_without_an_end_is_cut_off_at_the_cap() {
+    fn the_cap_stops_an_endless_line() {
         run(async {
             let mut options = StdioOptions::new("/bin/sh");
             let script = "while :; do printf '{aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'; done";
@@ -785,45 +810,45 @@ mod tests {
                 matches!(came.last(), Some(ExchangeEvent::TooLarge { .. })),
                 "{came:?}"
             );
-            timeout(WITHIN, stdio.end()).await.unwrap();
+            timeout(TEST_TIMEOUT, stdio.end()).await.unwrap();
             assert!(!stdio.is_running());
         });
     }
 
     #[test]
-    fn one_that_does_not_listen_is_ended_with_all_that_it_started() {
+    fn kills_an_unresponsive_process_and_its_children() {
         run(async {
             let stdio = shell(
                 "trap '' TERM; sleep 1000 & echo \"{\\\"pid\\\":$!}\"; while :; do sleep 1; done",
             );
-            let mut said = stdio.exchange(get());
+            let mut output = stdio.exchange(get());
             let mut pid = None;
             while pid.is_none() {
-                let came = timeout(WITHIN, said.next()).await.unwrap().unwrap();
-                if let ExchangeEvent::Event { data, .. } = came {
+                let event = timeout(TEST_TIMEOUT, output.next()).await.unwrap().unwrap();
+                if let ExchangeEvent::Event { data, .. } = event {
                     let value: serde_json::Value = serde_json::from_str(&data).unwrap();
                     pid = value["pid"].as_i64();
                 }
             }
-            drop(said);
-            timeout(WITHIN, stdio.end()).await.unwrap();
+            drop(output);
+            timeout(TEST_TIMEOUT, stdio.end()).await.unwrap();
             let pid = Pid::from_raw(i32::try_from(pid.unwrap()).unwrap()).unwrap();
             let gone = async {
-                // A zombie of nobody's is there until the first process of the machine has seen it.
+                // An orphaned zombie exists until init reaps it.
                 let is_zombie = || {
                     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
                     stat.is_ok_and(|stat| stat.contains(") Z "))
                 };
                 while rustix::process::test_kill_process(pid).is_ok() && !is_zombie() {
-                    sleep(Duration::from_millis(5)).await; // sleep: nobody is told of the end of a grandchild
+                    sleep(Duration::from_millis(5)).await; // sleep: nothing reports the end of a grandchild
                 }
             };
-            timeout(WITHIN, gone).await.unwrap();
+            timeout(TEST_TIMEOUT, gone).await.unwrap();
         });
     }
 
     #[test]
-    fn what_cannot_be_started_is_said_and_nothing_was_sent() {
+    fn reports_a_program_that_cannot_be_started() {
         run(async {
             let came = all(&Stdio::new(StdioOptions::new("/no/such\nprogram")), get()).await;
             let [ExchangeEvent::NotSent { why, .. }] = &came[..] else {

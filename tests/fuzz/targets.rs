@@ -11,7 +11,7 @@ use longhaul::{
         text::{clean_block, clean_line, duration, is_hostile, parse_duration, truncate, width},
     },
     protocol::{self, ExchangeEvent, Incoming},
-    term::keys::Keys,
+    term::keys::KeyDecoder,
     transport::Sse,
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -197,12 +197,12 @@ pub(crate) fn text(data: &[u8]) {
 
 /// The bytes of a keyboard, and the name of a key.
 pub(crate) fn keys(data: &[u8]) {
-    let mut keys = Keys::default();
+    let mut keys = KeyDecoder::default();
     for chunk in data.split(|byte| *byte == 0) {
         let _ = keys.take(chunk);
     }
-    let _ = (keys.patience(), keys.give_up());
-    assert_eq!(keys.patience(), None, "nothing is held any more");
+    let _ = (keys.timeout(), keys.flush());
+    assert_eq!(keys.timeout(), None, "nothing is pending");
     if let Ok(chord) = String::from_utf8_lossy(data).parse::<Chord>() {
         assert_eq!(chord.to_string().parse::<Chord>().ok(), Some(chord));
     }

@@ -775,11 +775,13 @@ fn a_server_that_wants_more_scope_says_so_and_the_next_sign_in_asks_for_both() {
 fn servers_that_do_not_hold_what_they_say_get_nothing() {
     type Spoil = fn(&mut Known);
     let cases: [(&str, Spoil); 8] = [
-        ("names no resource", |known| {
+        ("does not name its resource", |known| {
             known.is_without_resource = true;
         }),
-        ("a state of its own", |known| known.has_own_state = true),
-        ("another one letter for letter", |known| {
+        ("already contains the parameter state", |known| {
+            known.has_own_state = true
+        }),
+        ("identifies itself as", |known| {
             known.claimed_issuer = Some(format!("{}/", known.issuer));
         }),
         ("PKCE", |known| known.is_without_pkce = true),
@@ -869,7 +871,7 @@ fn an_answer_without_our_state_changes_nothing() {
     forged.set_query(Some("code=canary&state=guessed"));
     let (status, _, text) = visit(forged.as_str());
     assert_eq!(status, 400);
-    assert!(text.contains("not the answer"), "{text}");
+    assert!(text.contains("not the response"), "{text}");
     forged.set_query(Some("error=access_denied"));
     assert_eq!(visit(forged.as_str()).0, 400);
     assert!(world.change(|known| known.grants.is_empty()));
@@ -1037,7 +1039,7 @@ fn a_damaged_file_of_logins_is_set_aside_whole_and_in_words() {
     assert!(desk.logins().exists());
     let ran = desk.sign_in(&["login", &url]);
     assert_eq!(ran.code, Some(0), "{ran:#?}");
-    assert!(ran.err.contains("set aside whole"), "{ran:#?}");
+    assert!(ran.err.contains("was renamed to"), "{ran:#?}");
     assert!(!ran.err.contains("canary"), "{ran:#?}");
     let aside = fs::read(desk.path().join("logins.damaged.json")).unwrap();
     assert!(aside.ends_with(b"canary"));

@@ -57,7 +57,7 @@ const PLACES: [Place; 15] = [
     place("cancel dialog", &["x"], "no, keep it running"),
     place("leave dialog", &["q"], "Leave?"),
     place("help", &["?"], "─ Keys ─"),
-    place("printed below", &["Y"], "(Enter goes back)"),
+    place("printed below", &["Y"], "(press Enter to return)"),
     place("filter", &["/abc"], "filter: abc"),
     place("command line", &[":wai"], ": wai"),
     place("half a paste", &["/", "\u{1b}[200~half a p"], "Enter keeps"),

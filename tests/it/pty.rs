@@ -623,7 +623,7 @@ impl At {
             Self::Plain => {
                 tui.press("Y");
                 tui.wait_until("plain text", |screen| !screen.alternate_screen());
-                tui.wait_for("(Enter goes back)");
+                tui.wait_for("(press Enter to return)");
             }
         }
         tui

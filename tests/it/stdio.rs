@@ -267,7 +267,7 @@ fn noise_on_stdout_is_passed_over() {
     assert_eq!(ran.out.trim(), "after the noise");
     assert!(
         ran.err
-            .contains("no message: Loading the model with [redacted:secret] ..."),
+            .contains("not a message: Loading the model with [redacted:secret] ..."),
         "{ran:#?}"
     );
     assert!(!ran.err.contains("hunter22"), "{ran:#?}");
@@ -394,7 +394,7 @@ fn a_call_whose_program_dies_is_lost_and_the_next_one_has_a_new_program() {
     let state = dir.path();
     let died = call(state, &["die"]);
     assert_eq!(died.code, Some(5), "{died:#?}");
-    for words in ["ended with status 7", "out of cheese", "longhaul again"] {
+    for words in ["exited with status 7", "out of cheese", "longhaul again"] {
         assert!(died.err.contains(words), "{words}: {died:#?}");
     }
     let (mut staying, _) = staying(state, "stay");
@@ -445,7 +445,7 @@ fn a_program_that_speaks_only_the_newest_revision_is_asked_and_called_without_a_
     are_gone(state);
     let died = call(state, &["die"]);
     assert_eq!(died.code, Some(5), "{died:#?}");
-    for words in ["ended with status 7", "out of cheese", "longhaul again"] {
+    for words in ["exited with status 7", "out of cheese", "longhaul again"] {
         assert!(died.err.contains(words), "{words}: {died:#?}");
     }
 }

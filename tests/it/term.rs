@@ -56,11 +56,11 @@ async fn shell(is_deaf: bool) -> i32 {
             let text = format!("{line} in {}x{}", frame.area().width, frame.area().height);
             frame.render_widget(text.bold(), frame.area());
         });
-        if drawn.is_err() && !guard::is_over() {
+        if drawn.is_err() && !guard::has_panicked() {
             return 74;
         }
         let signal = tokio::select! {
-            () = guard::over() => return 70,
+            () = guard::panicked() => return 70,
             signal = signals.next(), if !is_deaf => Some(signal),
             input = inputs.next() => match input {
                 None => return 129,

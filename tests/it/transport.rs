@@ -505,12 +505,12 @@ async fn a_body_that_ends_before_its_length_is_broken() {
 #[tokio::test]
 async fn no_head_or_no_http_is_no_answer() {
     for (answer, expected) in [
-        ("", "the server closed the connection without an answer"),
+        ("", "the server closed the connection without a response"),
         (
             "HTTP/1.1 200 O",
-            "the server closed the connection without an answer",
+            "the server closed the connection without a response",
         ),
-        ("SSH-2.0-OpenSSH_9.6\r\n", "the answer is not HTTP"),
+        ("SSH-2.0-OpenSSH_9.6\r\n", "the response is not HTTP"),
     ] {
         let server = Server::saying(answer).await;
         let arrival = only(&server.http(), post("{}")).await;
@@ -646,7 +646,7 @@ async fn unfinished_events_of_all_servers_together_are_bounded_and_small_ones_co
     let piecewise = "x".repeat(900_000);
     let server = Server::saying(format!("{SSE}data: {piecewise}\n\n")).await;
     let mut options = HttpOptions::new(server.url());
-    let mut others = options.unread.share();
+    let mut others = options.buffered.share();
     others.add(17 * DEFAULT_CAP_BYTES);
     options.cap_bytes = DEFAULT_CAP_BYTES;
     let arrivals = all(&Http::new(options).unwrap(), post("{}")).await;
@@ -666,7 +666,7 @@ async fn unfinished_events_of_all_servers_together_are_bounded_and_small_ones_co
         let mut others = unread.share();
         others.add(16 * DEFAULT_CAP_BYTES);
         let mut options = HttpOptions::new(server.url());
-        options.unread = unread.clone();
+        options.buffered = unread.clone();
         let http = Http::new(options).unwrap();
         let arrivals = all(&http, post("{}")).await;
         let is_small = |arrival: &ExchangeEvent| *arrival == event(None, &small);

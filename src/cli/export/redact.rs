@@ -12,7 +12,7 @@ use crate::{
         json::parsed,
     },
     domain::{LinkRecord, Program, Task},
-    transport::parts_of,
+    transport::searchable_forms,
 };
 
 /// Replaces a secret.
@@ -78,7 +78,7 @@ impl Redaction {
             let of_program = server.program.iter().flat_map(Program::variables);
             let names = of_headers.chain(of_program);
             let values = names.filter_map(|name: String| env_secret(&name));
-            secrets.extend(values.flat_map(|value| parts_of(value.expose_secret())));
+            secrets.extend(values.flat_map(|value| searchable_forms(value.expose_secret())));
             secrets.extend(server.url.as_deref().map(url_secrets).unwrap_or_default());
         }
         let logins = exporter.logins.read().unwrap_or_default();
@@ -88,7 +88,7 @@ impl Redaction {
             secrets.extend(texts.map(|token| token.0.expose_secret().to_owned()));
         }
         let cli_secrets = exporter.cli_secrets.iter();
-        secrets.extend(cli_secrets.flat_map(|value| parts_of(value.expose_secret())));
+        secrets.extend(cli_secrets.flat_map(|value| searchable_forms(value.expose_secret())));
         secrets.retain(|secret| secret.len() >= MIN_SECRET_BYTES);
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         secrets.dedup();

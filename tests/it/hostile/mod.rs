@@ -343,7 +343,7 @@ fn no_key_leads_to_a_place_where_a_server_writes_to_the_screen() {
     tui.press("r");
     tui.wait_for("sent to the terminal's clipboard");
     tui.press("Y");
-    tui.wait_for("(Enter goes back)");
+    tui.wait_for("(press Enter to return)");
     tui.press("\r");
     tui.wait_for("filter:");
     tui.press("R");

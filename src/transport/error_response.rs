@@ -1,7 +1,6 @@
-//! What a response other than 2xx says: status, a JSON-RPC error, words, and when to come back.
+//! Reads a response other than 2xx: a JSON-RPC error, the server's text, and `Retry-After`.
 //!
-//! Owns the reading of error bodies and of `Retry-After`. Must not know of sockets. Invariant: whatever the body holds, the
-//! words stay short and nothing fails.
+//! Must not know about sockets. Invariant: whatever the body contains, the text stays short and nothing fails.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -19,28 +18,28 @@ use super::sse::Sse;
 use crate::domain::text;
 use crate::protocol::{ExchangeEvent, HttpError, RpcError};
 
-/// How many characters of a text body are kept; enough for two lines on a screen.
-const SAID_CHARS: usize = 300;
+/// Characters kept of a text body: enough for two lines on the screen.
+const TEXT_CHARS: usize = 300;
 
-/// A server that wants us to stay away for longer than a day is asked again after one.
-const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
+/// Longer values of `Retry-After` are cut to one day.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Reads a refusal; `body` may be cut off anywhere.
+/// Reads an error response; `body` may be cut off anywhere.
 pub(super) fn read(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> HttpError {
-    let error = error_in(body).or_else(|| error_in(first_event(headers, body)?.as_bytes()));
-    let said = match &error {
-        Some(error) if !error.message.trim().is_empty() => Some(short(&error.message)),
-        _ => said_in(status, body),
+    let rpc_error = error_in(body).or_else(|| error_in(first_event(headers, body)?.as_bytes()));
+    let said = match &rpc_error {
+        Some(error) if !error.message.trim().is_empty() => Some(one_line(&error.message)),
+        _ => text_in(status, body),
     };
     HttpError {
         status: status.as_u16(),
         retry_after: retry_after(headers),
-        error,
+        error: rpc_error,
         server_text: said,
     }
 }
 
-/// The text of a header; `None` if it is absent or not plain text.
+/// The value of a header; `None` if it is absent or not visible ASCII.
 pub(super) fn text_of(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     headers.get(name)?.to_str().ok().map(str::trim)
 }
@@ -51,23 +50,23 @@ pub(super) fn media_type(headers: &HeaderMap) -> Option<String> {
     Some(value.split(';').next()?.trim().to_ascii_lowercase())
 }
 
-/// A JSON-RPC error, whatever the content type says; also the first of a batch.
+/// The JSON-RPC error in a body of any content type; in a batch, that of the first message.
 fn error_in(body: &[u8]) -> Option<RpcError> {
     let value: Value = serde_json::from_slice(body).ok()?;
-    let message = match &value {
+    let response = match &value {
         Value::Array(batch) => batch.first()?,
         other => other,
     };
-    let error = message.get("error")?.as_object()?;
+    let error = response.get("error")?.as_object()?;
     let code = error.get("code").and_then(Value::as_i64);
-    let words = error.get("message").and_then(Value::as_str);
-    if code.is_none() && words.is_none() {
+    let message = error.get("message").and_then(Value::as_str);
+    if code.is_none() && message.is_none() {
         return None;
     }
     Some(RpcError {
         code: code.unwrap_or_default(),
         message: text::bounded(
-            Cow::Borrowed(words.unwrap_or_default()),
+            Cow::Borrowed(message.unwrap_or_default()),
             text::SERVER_TEXT_BYTES,
         )
         .into_owned(),
@@ -81,13 +80,14 @@ fn first_event(headers: &HeaderMap, body: &[u8]) -> Option<String> {
     }
     let mut sse = Sse::new(DEFAULT_CAP_BYTES);
     sse.feed(Bytes::copy_from_slice(body));
-    std::iter::from_fn(|| sse.take()).find_map(|arrival| match arrival {
+    std::iter::from_fn(|| sse.take()).find_map(|event| match event {
         ExchangeEvent::Event { data, .. } if !data.is_empty() => Some(data),
         _ => None,
     })
 }
 
-fn said_in(status: StatusCode, body: &[u8]) -> Option<String> {
+/// One readable line from a body that may be plain text, JSON or HTML.
+fn text_in(status: StatusCode, body: &[u8]) -> Option<String> {
     if memchr::memchr(0, body).is_some() {
         return None;
     }
@@ -96,12 +96,12 @@ fn said_in(status: StatusCode, body: &[u8]) -> Option<String> {
     if text.is_empty() {
         return None;
     }
-    // Frameworks have their own shapes of error; one sentence out of them reads better than the JSON around it.
+    // Web frameworks have JSON errors of their own; the sentence inside reads better than the JSON around it.
     if let Ok(Value::Object(fields)) = serde_json::from_str(text) {
         let sentence = ["error_description", "message", "detail", "error"]
             .iter()
             .find_map(|name| fields.get(*name)?.as_str());
-        return Some(short(sentence.unwrap_or(text)));
+        return Some(one_line(sentence.unwrap_or(text)));
     }
     let lower = text.to_ascii_lowercase();
     if lower.starts_with("<!doctype html") || lower.starts_with("<html") || lower.contains("<body")
@@ -112,42 +112,42 @@ fn said_in(status: StatusCode, body: &[u8]) -> Option<String> {
                 .map(|reason| format!("{} {reason}", status.as_u16()))
         });
     }
-    Some(short(text))
+    Some(one_line(text))
 }
 
-/// The title of a page; `lower` is `text` in lowercase ASCII, so that places in the one are places in the other.
+/// The title of an HTML page; `lower` is `text` in lowercase ASCII, so that indexes match.
 fn title(text: &str, lower: &str) -> Option<String> {
     let tag = lower.find("<title")?;
     let start = tag + lower.get(tag..)?.find('>')? + 1;
     let end = start + lower.get(start..)?.find("</title")?;
-    let title = short(text.get(start..end)?);
+    let title = one_line(text.get(start..end)?);
     (!title.is_empty()).then_some(title)
 }
 
-/// The beginning of a text, with each run of white space as one space.
-fn short(text: &str) -> String {
-    // Cut first: the text may be long, and only so many characters can be left of it.
-    let beginning: String = text.trim_start().chars().take(SAID_CHARS).collect();
+/// The start of a text, with each run of whitespace as one space.
+fn one_line(text: &str) -> String {
+    // Cut first, because the text may be long.
+    let beginning: String = text.trim_start().chars().take(TEXT_CHARS).collect();
     beginning.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// How long the server asks us to wait, in either form, within 0 and a day.
+/// `Retry-After` as seconds or as a date, between 0 and [`MAX_RETRY_AFTER`].
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let value = text_of(headers, RETRY_AFTER)?;
     if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
         let seconds = value.parse().unwrap_or(u64::MAX);
-        return Some(Duration::from_secs(seconds).min(LONGEST_WAIT));
+        return Some(Duration::from_secs(seconds).min(MAX_RETRY_AFTER));
     }
     let until = http_date(value)?;
-    // Measured by the server's own clock where it says what that is; ours may be wrong.
+    // Relative to the server's `Date` header if there is one, because our clock may be wrong.
     let from = text_of(headers, DATE)
         .and_then(http_date)
         .unwrap_or_else(Timestamp::now);
     let wait = Duration::try_from(until.duration_since(from)).unwrap_or_default();
-    Some(wait.min(LONGEST_WAIT))
+    Some(wait.min(MAX_RETRY_AFTER))
 }
 
-/// Reads the date forms of RFC 9110, section 5.6.7: the usual one and the two that are only accepted.
+/// Parses the three date formats of RFC 9110, section 5.6.7: the preferred one and the two obsolete ones.
 fn http_date(text: &str) -> Option<Timestamp> {
     let forms = [
         "%a, %d %b %Y %H:%M:%S GMT",
@@ -178,50 +178,50 @@ mod tests {
     }
 
     #[test]
-    fn of_a_long_error_the_beginning_is_kept() {
+    fn truncates_a_long_error() {
         let long = "x".repeat(40_000);
         let body = format!(r#"{{"error":{{"code":1,"message":"{long}"}}}}"#);
-        let refusal = read(StatusCode::BAD_GATEWAY, &HeaderMap::new(), body.as_bytes());
-        let (error, said) = (refusal.error.unwrap(), refusal.server_text.unwrap());
-        assert!(error.message.len() < text::SERVER_TEXT_BYTES + 100);
-        assert!(said.len() <= SAID_CHARS);
+        let error = read(StatusCode::BAD_GATEWAY, &HeaderMap::new(), body.as_bytes());
+        let (rpc_error, said) = (error.error.unwrap(), error.server_text.unwrap());
+        assert!(rpc_error.message.len() < text::SERVER_TEXT_BYTES + 100);
+        assert!(said.len() <= TEXT_CHARS);
     }
 
     #[test]
-    fn a_json_rpc_error_is_found_under_any_content_type() {
+    fn finds_a_json_rpc_error_under_any_content_type() {
         let body = br#"{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Session not found"}}"#;
         for kind in ["application/json", "text/plain", "text/html; charset=utf-8"] {
-            let refusal = read(
+            let error = read(
                 StatusCode::NOT_FOUND,
                 &headers(&[(CONTENT_TYPE, kind)]),
                 body,
             );
             assert_eq!(
-                refusal.error,
+                error.error,
                 Some(RpcError {
                     code: -32600,
                     message: "Session not found".to_owned(),
                     data: None,
                 })
             );
-            assert_eq!(refusal.server_text.as_deref(), Some("Session not found"));
+            assert_eq!(error.server_text.as_deref(), Some("Session not found"));
         }
     }
 
     #[test]
-    fn a_json_rpc_error_is_found_in_a_stream_and_in_a_batch() {
+    fn finds_a_json_rpc_error_in_a_stream_and_in_a_batch() {
         let stream =
             b"id: 1\ndata:\n\ndata: {\"error\":{\"code\":-32602,\"message\":\"gone\"}}\n\n";
         let kind = headers(&[(CONTENT_TYPE, "Text/Event-Stream; charset=utf-8")]);
-        let refusal = read(StatusCode::BAD_REQUEST, &kind, stream);
-        assert_eq!(refusal.error.map(|error| error.code), Some(-32602));
+        let error = read(StatusCode::BAD_REQUEST, &kind, stream);
+        assert_eq!(error.error.map(|error| error.code), Some(-32602));
         let batch = br#"[{"error":{"code":1}}]"#;
-        let refusal = read(StatusCode::BAD_REQUEST, &HeaderMap::new(), batch);
-        assert_eq!(refusal.error.map(|error| error.code), Some(1));
+        let error = read(StatusCode::BAD_REQUEST, &HeaderMap::new(), batch);
+        assert_eq!(error.error.map(|error| error.code), Some(1));
     }
 
     #[test]
-    fn the_words_come_from_text_title_or_status() {
+    fn takes_the_text_from_body_title_or_status() {
         assert_eq!(
             said(b"  Session\nnot found \r\n").as_deref(),
             Some("Session not found")
@@ -242,7 +242,7 @@ mod tests {
         assert_eq!(said(b"\x00\x01binary"), None);
         assert_eq!(
             said("ä".repeat(5_000).as_bytes()).unwrap().chars().count(),
-            SAID_CHARS
+            TEXT_CHARS
         );
         // Cut inside a character and inside the title.
         assert_eq!(said(b"caf\xC3").as_deref(), Some("caf\u{FFFD}"));
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn retry_after_is_read_in_both_forms_and_bounded() {
+    fn parses_and_bounds_retry_after() {
         let date = "Fri, 20 Nov 2026 10:00:00 GMT";
         for (value, seconds) in [
             ("120", Some(120)),

@@ -28,7 +28,7 @@ const BURST: &str = r#"{"count":20}"#;
 
 struct Bench {
     dir: tempfile::TempDir,
-    _server: longhaul::demo::Server,
+    _server: longhaul::demo::DemoServer,
     proxy: FaultProxy,
     /// The server as it is known after a handshake, which all calls share.
     record: LinkRecord,

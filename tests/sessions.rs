@@ -33,7 +33,7 @@ use tempfile::TempDir;
 /// The demo server in this process, and a state directory.
 struct Bench {
     dir: TempDir,
-    server: demo::Server,
+    server: demo::DemoServer,
 }
 
 impl Bench {
@@ -474,7 +474,7 @@ fn pid(tui: &Tui) -> Option<u32> {
 }
 
 /// A house, a server of this process, and a shell in it that drives a call; the call's id.
-fn driven(revision: &str, words: &[&str]) -> (TestEnv, demo::Server, Running, String) {
+fn driven(revision: &str, words: &[&str]) -> (TestEnv, demo::DemoServer, Running, String) {
     let env = TestEnv::new();
     let server = server::demo(env.path().join("server"));
     let url = server.url();

@@ -15,7 +15,7 @@ use super::{
     screen,
 };
 use crate::{
-    demo::{self, DemoError, Options},
+    demo::{self, DemoError, DemoOptions},
     domain::{
         LinkRecord, NewCall, ProtocolVersion, ServerConfigs, ServerName, ServerRef, SessionRequest,
         TaskId,
@@ -70,7 +70,7 @@ fn serve(context: &mut Context<'_>, what: &args::Demo, dir: &Path) -> Result<Exi
     } else {
         None
     };
-    let options = Options {
+    let options = DemoOptions {
         dir: free_dir(context, what, dir),
         port: what.port,
         cross_stream_replay: what.cross_stream_replay,
@@ -91,7 +91,7 @@ fn free_dir(context: &mut Context<'_>, what: &args::Demo, dir: &Path) -> PathBuf
         return beside;
     }
     // The same server again is refused, which says how to stop it.
-    let is_other = |it: &demo::Running| !it.url.contains(&format!(":{port}/"));
+    let is_other = |it: &demo::RunningServer| !it.url.contains(&format!(":{port}/"));
     let Some(running) = demo::find_running(dir).filter(is_other) else {
         return dir.to_owned();
     };

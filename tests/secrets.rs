@@ -358,7 +358,7 @@ fn consent_is_given_on_the_screen_and_an_open_screen_hears_of_one_given_elsewher
     let mut screen = env.open_with(&variables, pty::program(), &[], (120, 36));
     screen.wait_for("lab needs consent");
     screen.press("n");
-    screen.wait_for("In the list, L sees to it");
+    screen.wait_for("In the list, press L to fix this");
     screen.press("\x1b");
     screen.wait_for("! needs you");
     screen.press("L");
@@ -403,7 +403,7 @@ fn consent_is_given_on_the_screen_and_an_open_screen_hears_of_one_given_elsewher
     let mut screen = env.open_with(&variables, pty::program(), &named, (120, 36));
     screen.wait_for("lab needs consent");
     screen.press("n");
-    screen.wait_for("In the list, L sees to it");
+    screen.wait_for("In the list, press L to fix this");
     assert!(is_silent());
     let agreed = finish(&mut program(
         env.path(),

@@ -1,12 +1,11 @@
-//! Markdown, lightly: one line at a time, in roles.
+//! A light Markdown renderer: styles one line at a time.
 //!
-//! Owns headings, emphasis, code, lists, quotes and links. Must not know of the lines around it; what is code by a fence
-//! does not come here. Invariant: nothing is hidden but marks: the address of a link is always shown, and nothing can be
-//! clicked.
+//! Handles headings, emphasis, inline code, lists, quotes and links; fenced code does not come here. Invariant: only
+//! markup characters are hidden. The target of a link is always shown, and nothing is clickable.
 
 use super::{glyphs::Glyphs, theme::Role};
 
-/// A line in pieces.
+/// Splits a line into styled pieces.
 pub(super) fn pieces(line: &str, glyphs: &Glyphs) -> Vec<(String, Role)> {
     let text = line.trim_start();
     let (indent, _) = line
@@ -16,7 +15,7 @@ pub(super) fn pieces(line: &str, glyphs: &Glyphs) -> Vec<(String, Role)> {
     let level = text.len() - title.len();
     if (1..=6).contains(&level) && title.starts_with(' ') {
         let mut out = Vec::new();
-        // The rank stays to be seen: there are no larger letters.
+        // The heading level stays visible, because a terminal has no larger letters.
         push(&mut out, text.get(..level).unwrap_or_default(), Role::Dim);
         for (part, role) in inline(title) {
             let role = if role == Role::Plain {
@@ -72,11 +71,11 @@ fn inline(text: &str) -> Vec<(String, Role)> {
     while let Some(first) = rest.chars().next() {
         let after = rest.get(first.len_utf8()..).unwrap_or_default();
         let taken = match first {
-            '\\' => escaped(after).map(|letter| {
-                push(&mut out, letter, Role::Plain);
-                (letter.len() + 1, letter)
+            '\\' => escaped(after).map(|ch| {
+                push(&mut out, ch, Role::Plain);
+                (ch.len() + 1, ch)
             }),
-            // With its marks: without colours nothing else tells it from the words around it.
+            // Keeps its backticks, which are all that marks code without colors.
             '`' => code(rest).map(|whole| {
                 push(&mut out, whole, Role::Running);
                 (whole.len(), whole)
@@ -109,16 +108,13 @@ fn inline(text: &str) -> Vec<(String, Role)> {
     out
 }
 
-/// The letter that a backslash takes its meaning from.
+/// The character after an escaping backslash.
 fn escaped(after: &str) -> Option<&str> {
-    let letter = after.get(..1)?;
-    letter
-        .chars()
-        .all(|letter| letter.is_ascii_punctuation())
-        .then_some(letter)
+    let ch = after.get(..1)?;
+    ch.chars().all(|ch| ch.is_ascii_punctuation()).then_some(ch)
 }
 
-/// `` `code` ``, with as many marks at its end as at its beginning.
+/// Parses `` `code` ``, delimited by the same number of backticks on both sides.
 fn code(text: &str) -> Option<&str> {
     let inner = text.trim_start_matches('`');
     let marks = text.get(..text.len() - inner.len())?;
@@ -126,7 +122,7 @@ fn code(text: &str) -> Option<&str> {
     text.get(..marks.len() * 2 + end)
 }
 
-/// `*words*`, `**words**`, and with `_` where it does not stand inside a word.
+/// Parses `*text*` and `**text**`, also with `_` unless inside a word.
 fn emphasis(text: &str, mark: char, before: char) -> Option<(&str, usize)> {
     if mark == '_' && before.is_alphanumeric() {
         return None;
@@ -138,13 +134,13 @@ fn emphasis(text: &str, mark: char, before: char) -> Option<(&str, usize)> {
     let end = inner.find(marks)?;
     let words = inner.get(..end)?;
     let next = inner.get(end + marks.len()..)?.chars().next();
-    // A sign between blanks is no mark, as in 2 * 3 * 4; nor is one with letters on both sides, as in snake_case.
+    // Not markup: a character between blanks, as in 2 * 3 * 4, or an underscore inside a word, as in snake_case.
     let is_tight = !words.is_empty() && words.trim() == words;
     let is_end = mark != '_' || !next.is_some_and(char::is_alphanumeric);
     (is_tight && is_end).then_some((words, marks.len() * 2 + end))
 }
 
-/// `[words](target)`, or a picture: its words, where it leads, and how long it is.
+/// Parses `[text](target)`, the rest of a picture too: its text, target and length in bytes.
 fn link(text: &str) -> Option<(&str, &str, usize)> {
     let inner = text.strip_prefix('!').unwrap_or(text).strip_prefix('[')?;
     let (words, rest) = inner.split_once("](")?;
@@ -180,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_shown_in_roles_and_every_target_with_it() {
+    fn styles_markup_and_shows_every_link_target() {
         for (line, wanted) in [
             ("plain words", "plain words"),
             ("## Head `x`", "~##~* Head *$`x`$"),
@@ -213,8 +209,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_but_marks_is_left_out(line in "[a-c \\[\\]()!*_`\\\\#>é-]{0,30}") {
-            let marks = |letter: &char| letter.is_alphabetic();
+        fn hides_nothing_but_markup(line in "[a-c \\[\\]()!*_`\\\\#>é-]{0,30}") {
+            let marks = |ch: &char| ch.is_alphabetic();
             let text: String = pieces(&line, Glyphs::of(Look::default()))
                 .into_iter()
                 .map(|(text, _)| text)
@@ -222,7 +218,7 @@ mod tests {
             let shown: String = text.replace("[picture]", "").chars().filter(marks).collect();
             let mut kept = shown.chars();
             let all: Vec<char> = line.chars().filter(marks).collect();
-            prop_assert!(all.iter().all(|letter| kept.any(|other| other == *letter)), "{} of {}", shown, line);
+            prop_assert!(all.iter().all(|ch| kept.any(|other| other == *ch)), "{} of {}", shown, line);
         }
     }
 }

@@ -112,8 +112,8 @@ pub(super) fn release_form(env: &str) -> Value {
                 "replicas": {"type": "integer", "title": "Replicas", "minimum": 1, "maximum": 9, "default": 3},
                 "notify": {"type": "boolean", "title": "Notify the team", "default": true},
                 "strategy": {"type": "string", "title": "Strategy", "default": "rolling", "oneOf": [
-                    {"const": "rolling", "title": "Rolling: one machine at a time"},
-                    {"const": "blue_green", "title": "Blue-green: all at once, then switch"}]},
+                    {"const": "rolling", "title": "One machine at a time"},
+                    {"const": "blue_green", "title": "All at once (blue-green)"}]},
                 "regions": {"type": "array", "title": "Regions", "minItems": 1, "default": ["eu"],
                     "items": {"anyOf": [
                         {"const": "eu", "title": "Europe"},

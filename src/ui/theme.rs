@@ -73,7 +73,7 @@ const LIGHT: Palette = Palette {
 };
 
 /// No meaning depends on telling red from green: success is blue, failure bright magenta.
-const COLOURBLIND: Palette = Palette {
+const COLOR_BLIND: Palette = Palette {
     running: Color::Cyan,
     done: Color::Blue,
     needs: Color::Yellow,
@@ -86,7 +86,7 @@ impl Theme {
             ThemeName::Mono => None,
             ThemeName::Dark => Some(DARK),
             ThemeName::Light => Some(LIGHT),
-            ThemeName::Colourblind => Some(COLOURBLIND),
+            ThemeName::Colourblind => Some(COLOR_BLIND),
         };
         Self {
             palette: palette.filter(|_| look.colour != Colour::Mono),
@@ -155,12 +155,12 @@ mod tests {
                 assert_eq!(theme, ThemeName::Mono);
                 continue;
             };
-            let colours = [palette.running, palette.done, palette.needs, palette.failed];
-            for (index, colour) in colours.iter().enumerate() {
-                assert!(!colours[..index].contains(colour), "{name}");
+            let colors = [palette.running, palette.done, palette.needs, palette.failed];
+            for (index, color) in colors.iter().enumerate() {
+                assert!(!colors[..index].contains(color), "{name}");
             }
-            let has_red = colours.contains(&Color::Red);
-            let has_green = colours.contains(&Color::Green);
+            let has_red = colors.contains(&Color::Red);
+            let has_green = colors.contains(&Color::Green);
             assert_eq!(
                 has_red && has_green,
                 theme != ThemeName::Colourblind,

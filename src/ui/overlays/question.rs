@@ -21,10 +21,10 @@ pub(super) fn question(canvas: &mut Canvas<'_>, state: &State, form: &QuestionFo
     let Some(task_row) = state.task(&form.task) else {
         return;
     };
-    let (index, count) = place_of(state, form);
+    let (number, count) = place_of(state, form);
     let title = match count {
         0 | 1 => "Question".to_owned(),
-        _ => format!("Question {index} of {count}"),
+        _ => format!("Question {number} of {count}"),
     };
     let columns = canvas.window_columns(88);
     let available = usize::from(columns.saturating_sub(4)).max(1);

@@ -439,7 +439,7 @@ fn a_task_keeps_its_place_while_the_driver_lacks_a_variable() {
     let _ = first.end();
     let id = started["id"].as_str().unwrap();
     let mut screen = env.open(&["attach", id], (120, 36));
-    screen.wait_for_line(&["waits", "needs $LAB_TOKEN"]);
+    screen.wait_for_line(&["waiting", "needs $LAB_TOKEN"]);
     screen.press("3");
     screen.wait_for("wants the variable LAB_TOKEN");
     screen.wait_for("0 requests");

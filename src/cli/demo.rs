@@ -16,7 +16,7 @@ use super::{
     random_bits, screen,
 };
 use crate::{
-    demo::{self, DemoError, Options},
+    demo::{self, DemoError, DemoOptions},
     domain::{
         LinkRecord, NewCall, ProtocolVersion, ServerConfigs, ServerName, ServerRef, SessionRequest,
         TaskId,
@@ -74,7 +74,7 @@ fn serve(context: &mut Context<'_>, args: &DemoArgs, dir: &Path) -> Result<ExitC
     } else {
         None
     };
-    let options = Options {
+    let options = DemoOptions {
         dir: data_dir(context, args, dir),
         port: args.port,
         cross_stream_replay: args.cross_stream_replay,
@@ -95,7 +95,7 @@ fn data_dir(context: &mut Context<'_>, args: &DemoArgs, dir: &Path) -> PathBuf {
         return port_dir;
     }
     // A server on the same port fails to start, with an error that says how to stop the other one.
-    let is_other = |it: &demo::Running| !it.url.contains(&format!(":{port}/"));
+    let is_other = |it: &demo::RunningServer| !it.url.contains(&format!(":{port}/"));
     let Some(running) = demo::find_running(dir).filter(is_other) else {
         return dir.to_owned();
     };

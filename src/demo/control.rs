@@ -1,6 +1,6 @@
-//! The Unix socket by which faults reach the server: a path that no fault of the network touches.
+//! The Unix control socket, both ends. Network faults don't affect it, so the server stays controllable.
 //!
-//! One line in, one line out: `ok ...` or `error ...`. Owns both ends of it. Must not know what the faults do.
+//! A client sends one line with a command and receives one line: `ok ...` or `error ...`.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -18,29 +18,28 @@ use tokio::{
 
 use super::{
     DemoError, Fault,
+    boot::ShutdownReason,
     faults::Faults,
-    life::End,
-    process::{self, Running, patiently},
+    process::{self, RunningServer, poll_until_some},
     sessions::Sessions,
 };
 
-/// The longest command, in bytes.
-const LINE: u64 = 256;
-/// How long the server may take to answer a command.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The maximum length of a command in bytes.
+const MAX_COMMAND: u64 = 256;
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The server's end.
+/// The server's end of the control socket.
 #[derive(Clone)]
-pub(super) struct Control {
+pub(super) struct ControlSocket {
     pub(super) faults: Arc<Faults>,
     pub(super) sessions: Arc<Sessions>,
-    pub(super) end: mpsc::Sender<End>,
+    pub(super) end: mpsc::Sender<ShutdownReason>,
     pub(super) boot: i64,
     pub(super) port: u16,
 }
 
-impl Control {
-    /// Answers until the boot ends.
+impl ControlSocket {
+    /// Serves commands until the boot ends.
     pub(super) async fn listen(self, socket: UnixListener) {
         loop {
             match socket.accept().await {
@@ -48,7 +47,7 @@ impl Control {
                     tokio::spawn(self.clone().serve(stream));
                 }
                 Err(error) => {
-                    tracing::error!(%error, "the control socket is gone");
+                    tracing::error!(%error, "could not accept on the control socket");
                     return;
                 }
             }
@@ -58,23 +57,24 @@ impl Control {
     async fn serve(self, stream: UnixStream) {
         let (read, mut write) = stream.into_split();
         let mut line = String::new();
-        if AsyncBufReader::new(read.take(LINE))
+        if AsyncBufReader::new(read.take(MAX_COMMAND))
             .read_line(&mut line)
             .await
             .is_err()
         {
             return;
         }
-        let (answer, end) = self.obey(line.trim()).await;
-        // The asker may have gone; what was asked is done all the same.
-        let _ = write.write_all(format!("{answer}\n").as_bytes()).await;
+        let (response, end) = self.execute(line.trim()).await;
+        // The client may have disconnected; the command still takes effect.
+        let _ = write.write_all(format!("{response}\n").as_bytes()).await;
         let _ = write.shutdown().await;
         if let Some(end) = end {
             let _ = self.end.send(end).await;
         }
     }
 
-    async fn obey(&self, command: &str) -> (String, Option<End>) {
+    /// Runs a command; returns the response line and, for `stop` and `restart`, why to end the boot.
+    async fn execute(&self, command: &str) -> (String, Option<ShutdownReason>) {
         let fault = match command {
             "status" => {
                 return (
@@ -82,29 +82,29 @@ impl Control {
                     None,
                 );
             }
-            "stop" => return ("ok stopping".to_owned(), Some(End::Stop)),
+            "stop" => return ("ok stopping".to_owned(), Some(ShutdownReason::Stop)),
             other => match other.parse::<Fault>() {
                 Ok(fault) => fault,
-                Err(unknown) => return (format!("error {unknown}"), None),
+                Err(error) => return (format!("error {error}"), None),
             },
         };
-        let words = match fault {
+        let message = match fault {
             Fault::Cut { seconds } => {
                 self.faults.cut(Duration::from_secs(seconds)).await;
                 format!("the network is cut for {seconds} s")
             }
-            Fault::Restart => return ("ok restarting".to_owned(), Some(End::Restart)),
+            Fault::Restart => return ("ok restarting".to_owned(), Some(ShutdownReason::Restart)),
             Fault::Stall { seconds } => {
                 self.faults.stall(Duration::from_secs(seconds));
-                format!("no byte flows for {seconds} s")
+                format!("connections stall for {seconds} s")
             }
             Fault::DropAfterNext => {
                 self.faults.drop_after_next();
-                "the connection of the next event will be dropped after it".to_owned()
+                "the next event's connection will be dropped after it".to_owned()
             }
             Fault::DuplicateOnReplay => {
                 self.faults.duplicate_on_replay();
-                "the next replay will send events twice".to_owned()
+                "the next replay will repeat events".to_owned()
             }
             Fault::ForgetSession => {
                 let count = self.sessions.forget_all().await;
@@ -113,90 +113,95 @@ impl Control {
                 } else {
                     "server sessions"
                 };
-                format!("{count} {unit} forgotten")
+                format!("forgot {count} {unit}")
             }
             Fault::FailPolls { seconds } => {
                 self.faults.fail_polls(Duration::from_secs(seconds));
-                format!("polls of tasks fail for {seconds} s")
+                format!("task polls fail for {seconds} s")
             }
             Fault::HangPoll => {
                 self.faults.hang_next_poll();
-                "the next poll of a task will not be answered".to_owned()
+                "the next task poll will get no response".to_owned()
             }
         };
-        (format!("ok {words}"), None)
+        (format!("ok {message}"), None)
     }
 }
 
-/// Breaks something in the server of `dir`, and returns what it says. A restart returns once the server is up again.
+/// Injects a fault into the server of `dir` and returns its confirmation. After a restart, waits until the server is
+/// up again.
 pub fn control(dir: &Path, fault: Fault) -> Result<String, DemoError> {
     let before = status(dir)?;
-    let answer = ask(dir, &fault.to_string())?;
+    let confirmation = send_command(dir, &fault.to_string())?;
     if fault != Fault::Restart {
-        return Ok(answer);
+        return Ok(confirmation);
     }
-    patiently(|| status(dir).ok().filter(|now| now.boot != before.boot))
+    poll_until_some(|| status(dir).ok().filter(|now| now.boot != before.boot))
         .map(|now| format!("restarted (boot {})", now.boot))
-        .ok_or_else(|| DemoError::NotStarted("it did not come back".to_owned()))
+        .ok_or_else(|| {
+            DemoError::NotStarted("it did not respond within 10 s of the restart".to_owned())
+        })
 }
 
-/// Ends the server of `dir`, and returns once it no longer answers.
+/// Stops the server of `dir` and returns once it no longer responds.
 pub fn stop(dir: &Path) -> Result<(), DemoError> {
-    ask(dir, "stop")?;
-    patiently(|| status(dir).is_err().then_some(()))
-        .ok_or_else(|| DemoError::Refused("it goes on answering".to_owned()))
+    send_command(dir, "stop")?;
+    poll_until_some(|| status(dir).is_err().then_some(()))
+        .ok_or_else(|| DemoError::Refused("it is still running after 10 s".to_owned()))
 }
 
-/// What a running server says of itself.
-pub(super) struct Status {
+/// A running server's response to `status`.
+pub(super) struct ServerStatus {
     pub(super) pid: u32,
     pub(super) port: u16,
     pub(super) boot: i64,
 }
 
-impl Status {
-    pub(super) fn running(&self) -> Running {
-        Running {
+impl ServerStatus {
+    pub(super) fn running(&self) -> RunningServer {
+        RunningServer {
             url: process::url(self.port),
             pid: self.pid,
         }
     }
 }
 
-/// Asks the server of `dir` who it is.
-pub(super) fn status(dir: &Path) -> Result<Status, DemoError> {
-    let answer = ask(dir, "status")?;
-    let mut words = answer.split(' ');
+/// Queries the server of `dir`.
+pub(super) fn status(dir: &Path) -> Result<ServerStatus, DemoError> {
+    let response = send_command(dir, "status")?;
+    let mut fields = response.split(' ');
     let status = (|| {
-        Some(Status {
-            pid: words.next()?.parse().ok()?,
-            port: words.next()?.parse().ok()?,
-            boot: words.next()?.parse().ok()?,
+        Some(ServerStatus {
+            pid: fields.next()?.parse().ok()?,
+            port: fields.next()?.parse().ok()?,
+            boot: fields.next()?.parse().ok()?,
         })
     })();
-    status.ok_or(DemoError::Refused(answer))
+    status.ok_or(DemoError::Refused(response))
 }
 
-/// Sends one command, and returns what follows "ok".
-fn ask(dir: &Path, command: &str) -> Result<String, DemoError> {
-    let gone = || DemoError::NotRunning {
+/// Sends one command and returns the text after "ok".
+fn send_command(dir: &Path, command: &str) -> Result<String, DemoError> {
+    let not_running = || DemoError::NotRunning {
         dir: dir.to_path_buf(),
     };
-    let socket = process::control_socket(dir).ok_or_else(gone)?;
-    let mut stream = StdUnixStream::connect(socket).map_err(|_| gone())?;
-    let what = || DemoError::io("speak to the demo server");
-    stream.set_read_timeout(Some(PATIENCE)).map_err(what())?;
+    let socket = process::control_socket(dir).ok_or_else(not_running)?;
+    let mut stream = StdUnixStream::connect(socket).map_err(|_| not_running())?;
+    let what = || DemoError::io("send a command to the demo server");
+    stream
+        .set_read_timeout(Some(COMMAND_TIMEOUT))
+        .map_err(what())?;
     stream
         .write_all(format!("{command}\n").as_bytes())
         .map_err(what())?;
-    let mut answer = String::new();
+    let mut response = String::new();
     BufReader::new(stream)
-        .read_line(&mut answer)
+        .read_line(&mut response)
         .map_err(what())?;
-    match answer.trim_end().split_once(' ') {
-        Some(("ok", words)) => Ok(words.to_owned()),
-        Some(("error", words)) => Err(DemoError::Refused(words.to_owned())),
-        // It died before it could answer.
-        _ => Err(gone()),
+    match response.trim_end().split_once(' ') {
+        Some(("ok", message)) => Ok(message.to_owned()),
+        Some(("error", message)) => Err(DemoError::Refused(message.to_owned())),
+        // The server exited before it could respond.
+        _ => Err(not_running()),
     }
 }

@@ -1,9 +1,8 @@
 //! The event store: numbered events of named streams, kept on disk, replayed and then followed live.
 //!
-//! Owns streams, their events and who may read them. Must not know HTTP or what a tool is. Invariants: an event is
-//! committed before its id is returned; ids are `<stream>-<n>` with a stream name that cannot be guessed and `n` rising
-//! by one; a reader gets the events of one stream strictly after its cursor, then goes on live until the response. A
-//! stream has one reader: a newer connection takes it over, so that a half-open socket locks nobody out.
+//! Invariants: an event is committed before its id is returned. Ids are `<stream>-<n>`, with an unguessable stream name
+//! and consecutive `n`. A reader receives the events of one stream strictly after its cursor, then live events until
+//! the response. A stream has one reader: a newer connection replaces it, so a half-open socket can't block the stream.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -25,110 +24,111 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::{
-    DemoError, dialect,
-    disk::{Disk, locked, now_ms, random_id, with_room},
-    door::Hook,
+    DemoError,
+    database::{Database, locked, now_ms, random_id, retry_while_full},
     faults::Faults,
+    passthrough,
+    tcp::ConnectionHandle,
 };
 
-/// The newest events of a stream that are kept; enough for every replay that this demo can provoke.
-const EVENTS_PER_STREAM: i64 = 20_000;
-/// How long a finished stream is kept, in milliseconds: a laptop may stay closed over a weekend.
-const KEEP_MS: i64 = 7 * 24 * 3600 * 1000;
-/// How many events a reader takes from disk at a time.
+/// How many events of a stream are kept; enough for every replay that this demo can provoke.
+const MAX_EVENTS_PER_STREAM: i64 = 20_000;
+/// How long a finished stream is kept, in milliseconds: seven days, because a laptop may stay closed over a weekend.
+const STREAM_RETENTION_MS: i64 = 7 * 24 * 3600 * 1000;
+/// How many events a reader loads from disk at a time.
 const BATCH: i64 = 256;
-/// How many events a duplicating replay sends again.
-const DUPLICATES: i64 = 3;
-/// What clients are told to wait before they reconnect.
+/// How many events the duplicate fault repeats.
+const DUPLICATED_EVENTS: i64 = 3;
+/// The SSE `retry` interval.
 pub(super) const RETRY: Duration = Duration::from_millis(500);
 
-/// Where an event id points.
+/// The position of a stored event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
-    /// The stream's name.
+pub(super) struct EventPosition {
+    /// The stream's name; empty for the beginning of a session.
     pub(super) stream: String,
-    /// The number of the event in it.
+    /// The event's number in the stream.
     pub(super) seq: i64,
     /// The server session that the stream belongs to.
     pub(super) session: Option<String>,
-    /// Whether the stream was opened since this boot.
-    pub(super) this_boot: bool,
+    pub(super) is_this_boot: bool,
 }
 
-impl Place {
-    /// Before everything in a session.
-    pub(super) fn beginning(session: &str) -> Self {
+impl EventPosition {
+    /// The position before all events of a session.
+    pub(super) fn session_start(session: &str) -> Self {
         Self {
             stream: String::new(),
             seq: 0,
             session: Some(session.to_owned()),
-            this_boot: true,
+            is_this_boot: true,
         }
     }
 }
 
-/// What readers of a stream wait for.
+/// The state of a live stream that its readers watch.
 #[derive(Debug, Clone, Copy, Default)]
-struct Live {
-    last: i64,
-    closed: bool,
+struct StreamHead {
+    last_seq: i64,
+    is_closed: bool,
+    /// The number of the current reader; a reader with a lower number stops.
     reader: u64,
 }
 
-/// One stored event: its number and its JSON-RPC text (`None` for a priming event).
-type Row = (i64, Option<String>);
+/// The number and JSON-RPC text of a stored event; the text is `None` for a priming event.
+type EventRow = (i64, Option<String>);
 
-/// The store.
+/// The event store.
 pub(super) struct Events {
-    disk: Arc<Disk>,
+    database: Arc<Database>,
     faults: Arc<Faults>,
     cross_stream: bool,
-    live: Mutex<HashMap<String, watch::Sender<Live>>>,
-    /// The names we gave to the SDK's `<session>:common` streams, whose own names would carry the session id.
+    live: Mutex<HashMap<String, watch::Sender<StreamHead>>>,
+    /// Random names for the SDK's `<session>:common` streams, whose own names would reveal the session id.
     standalone: Mutex<HashMap<String, String>>,
-    /// Counts everything that happened, for readers of more than one stream.
-    pulse: watch::Sender<u64>,
+    /// Incremented at every stored event, for readers of several streams.
+    changes: watch::Sender<u64>,
 }
 
 impl Events {
-    /// Opens the store of this boot: forgets what is too old and closes the streams whose call died with the last boot.
+    /// Opens the store: deletes expired streams and closes those whose call ended with an earlier boot.
     pub(super) fn open(
-        disk: Arc<Disk>,
+        database: Arc<Database>,
         faults: Arc<Faults>,
         cross_stream: bool,
     ) -> Result<Self, DemoError> {
-        forget_old(&disk.lock(), now_ms() - KEEP_MS)?;
-        close_dead(&mut disk.lock(), disk.boot)?;
+        delete_expired(&database.lock(), now_ms() - STREAM_RETENTION_MS)?;
+        close_orphaned(&mut database.lock(), database.boot)?;
         Ok(Self {
-            disk,
+            database,
             faults,
             cross_stream,
             live: Mutex::default(),
             standalone: Mutex::default(),
-            pulse: watch::Sender::new(0),
+            changes: watch::Sender::new(0),
         })
     }
 
-    /// Whether replays reach over all streams of a session.
+    /// Whether a replay covers all streams of a session.
     pub(super) fn is_cross_stream(&self) -> bool {
         self.cross_stream
     }
 
-    /// Says whose stream this is and what was asked on it.
+    /// Records the session and request method of a stream.
     pub(super) fn bind(
         &self,
         stream: &str,
         session: &str,
         method: &str,
     ) -> Result<(), rusqlite::Error> {
-        self.disk.lock().execute(
+        self.database.lock().execute(
             "UPDATE stream SET session = ?2, method = ?3 WHERE key = ?1",
             params![stream, session, method],
         )?;
         Ok(())
     }
 
-    /// Stores a message on a stream that is open, ahead of the SDK: log lines of a call travel on the call's own stream.
+    /// Appends a notification to an open stream, bypassing the SDK.
     pub(super) fn append_json(
         &self,
         stream: &str,
@@ -137,10 +137,10 @@ impl Events {
         self.append(stream, None, Some(&message.to_string()), false)
     }
 
-    /// Ends an open stream with a response that the SDK cannot give any more.
+    /// Closes an open stream with a response that the SDK can no longer send.
     pub(super) fn close_with(&self, stream: &str, response: &serde_json::Value) {
         if let Err(error) = self.append(stream, None, Some(&response.to_string()), true) {
-            tracing::debug!(%error, "a stream had ended before");
+            tracing::debug!(%error, "the stream was already closed");
         }
     }
 
@@ -151,135 +151,153 @@ impl Events {
         data: Option<&str>,
         closes: bool,
     ) -> Result<EventId, EventStoreError> {
-        // The map's lock is held over the commit: it is what gives the events of a stream their order.
+        // The map stays locked during the commit; that orders the events of a stream.
         let mut live = locked(&self.live);
         let is_new = !live.contains_key(stream);
-        let seq = live.get(stream).map_or(0, |at| at.borrow().last) + 1;
+        let seq = live.get(stream).map_or(0, |head| head.borrow().last_seq) + 1;
         {
-            let mut disk = self.disk.lock();
-            let commit = disk.transaction()?;
+            let mut database = self.database.lock();
+            let transaction = database.transaction()?;
             let now = now_ms();
             if is_new {
-                commit
+                transaction
                     .prepare_cached(
                         "INSERT INTO stream (key, boot, session, opened_ms) VALUES (?1, ?2, ?3, ?4)",
                     )?
-                    .execute(params![stream, self.disk.boot, session, now])?;
+                    .execute(params![stream, self.database.boot, session, now])?;
             }
-            commit
+            transaction
                 .prepare_cached("INSERT INTO event (stream, seq, data) VALUES (?1, ?2, ?3)")?
                 .execute(params![stream, seq, data])?;
             if seq % 1024 == 0 {
-                commit.execute(
+                transaction.execute(
                     "DELETE FROM event WHERE stream = ?1 AND seq <= ?2",
-                    params![stream, seq - EVENTS_PER_STREAM],
+                    params![stream, seq - MAX_EVENTS_PER_STREAM],
                 )?;
             }
             if closes {
-                commit
+                transaction
                     .prepare_cached("UPDATE stream SET closed_ms = ?2 WHERE key = ?1")?
                     .execute(params![stream, now])?;
             }
-            commit.commit()?;
+            transaction.commit()?;
         }
-        let at = live.entry(stream.to_owned()).or_default();
-        at.send_modify(|at| {
-            at.last = seq;
-            at.closed = closes;
+        let head = live.entry(stream.to_owned()).or_default();
+        head.send_modify(|head| {
+            head.last_seq = seq;
+            head.is_closed = closes;
         });
         if closes {
-            // Readers see the last value of a dropped sender, and then its end.
+            // Readers still see the last value of a dropped sender.
             live.remove(stream);
         }
         drop(live);
-        self.pulse.send_modify(|pulse| *pulse += 1);
+        self.changes.send_modify(|count| *count += 1);
         Ok(format!("{stream}-{seq}"))
     }
 
-    /// Finds the event that an id names.
-    pub(super) fn locate(&self, id: &str) -> Result<Option<Place>, rusqlite::Error> {
+    /// Looks up an event id; `None` if it is malformed, unknown or expired.
+    pub(super) fn find(&self, id: &str) -> Result<Option<EventPosition>, rusqlite::Error> {
         let Some((stream, seq)) = id.rsplit_once('-') else {
             return Ok(None);
         };
         let Ok(seq) = seq.parse::<i64>() else {
             return Ok(None);
         };
-        let disk = self.disk.lock();
-        disk.query_row(
-            "SELECT session, boot FROM stream WHERE key = ?1
+        let database = self.database.lock();
+        database
+            .query_row(
+                "SELECT session, boot FROM stream WHERE key = ?1
              AND EXISTS (SELECT 1 FROM event WHERE stream = ?1 AND seq = ?2)",
-            params![stream, seq],
-            |row| {
-                Ok(Place {
-                    stream: stream.to_owned(),
-                    seq,
-                    session: row.get(0)?,
-                    this_boot: row.get::<_, i64>(1)? == self.disk.boot,
-                })
-            },
-        )
-        .optional()
+                params![stream, seq],
+                |row| {
+                    Ok(EventPosition {
+                        stream: stream.to_owned(),
+                        seq,
+                        session: row.get(0)?,
+                        is_this_boot: row.get::<_, i64>(1)? == self.database.boot,
+                    })
+                },
+            )
+            .optional()
     }
 
-    /// The number after which a replay from `seq` begins; earlier than `seq` only if that fault is armed.
+    /// The number after which a replay from `seq` starts: lower than `seq` if the duplicate fault is armed.
     fn replay_from(&self, seq: i64) -> i64 {
         if self.faults.take_duplicate() {
-            (seq - DUPLICATES).max(0)
+            (seq - DUPLICATED_EVENTS).max(0)
         } else {
             seq
         }
     }
 
-    /// What is stored of a stream of an earlier boot after `place`.
-    pub(super) fn rest(&self, place: &Place) -> Result<Vec<(EventId, String)>, rusqlite::Error> {
-        if read(&self.disk.lock(), &place.stream, place.seq, 1)?.is_empty() {
+    /// The stored events after `position`, for streams of an earlier boot.
+    pub(super) fn remaining(
+        &self,
+        position: &EventPosition,
+    ) -> Result<Vec<(EventId, String)>, rusqlite::Error> {
+        if read(&self.database.lock(), &position.stream, position.seq, 1)?.is_empty() {
             return Ok(Vec::new());
         }
-        let after = self.replay_from(place.seq);
-        let rows = read(&self.disk.lock(), &place.stream, after, i64::MAX)?;
+        let after = self.replay_from(position.seq);
+        let rows = read(&self.database.lock(), &position.stream, after, i64::MAX)?;
         Ok(rows
             .into_iter()
-            .map(|(seq, data)| (format!("{}-{seq}", place.stream), data.unwrap_or_default()))
+            .map(|(seq, data)| {
+                (
+                    format!("{}-{seq}", position.stream),
+                    data.unwrap_or_default(),
+                )
+            })
             .collect())
     }
 
-    /// The events of a stream from its beginning and then live, as the answer to the request that opened it.
-    pub(super) fn follow(self: &Arc<Self>, stream: &str, hook: Option<Arc<Hook>>) -> EventStream {
-        self.tail(stream, 0, hook)
+    /// All events of a stream, then live ones: the response to the request that opened it.
+    pub(super) fn follow(
+        self: &Arc<Self>,
+        stream: &str,
+        connection: Option<Arc<ConnectionHandle>>,
+    ) -> EventStream {
+        self.follow_stream(stream, 0, connection)
     }
 
-    /// The events after `place` and then live, as the answer to a GET that resumes.
+    /// The events after `position`, then live ones: the response to a resuming GET.
     pub(super) fn resume(
         self: &Arc<Self>,
-        place: &Place,
-        hook: Option<Arc<Hook>>,
+        position: &EventPosition,
+        connection: Option<Arc<ConnectionHandle>>,
     ) -> Result<EventStream, rusqlite::Error> {
-        let after = self.replay_from(place.seq);
+        let after = self.replay_from(position.seq);
         if self.cross_stream
-            && let Some(session) = place.session.clone()
+            && let Some(session) = position.session.clone()
         {
-            return self.tail_session(session, &place.stream, after, hook);
+            return self.follow_session(session, &position.stream, after, connection);
         }
-        Ok(self.tail(&place.stream, after, hook))
+        Ok(self.follow_stream(&position.stream, after, connection))
     }
 
-    fn tail(self: &Arc<Self>, stream: &str, after: i64, hook: Option<Arc<Hook>>) -> EventStream {
-        let (watch, reader) = {
+    fn follow_stream(
+        self: &Arc<Self>,
+        stream: &str,
+        after: i64,
+        connection: Option<Arc<ConnectionHandle>>,
+    ) -> EventStream {
+        let (head_receiver, reader) = {
             let live = locked(&self.live);
             match live.get(stream) {
-                Some(at) => {
+                Some(head) => {
                     let mut reader = 0;
-                    at.send_modify(|at| {
-                        at.reader += 1;
-                        reader = at.reader;
+                    head.send_modify(|head| {
+                        head.reader += 1;
+                        reader = head.reader;
                     });
-                    (at.subscribe(), reader)
+                    (head.subscribe(), reader)
                 }
-                // It has ended: a sender that is gone stands for "nothing more will come".
+                // The stream has ended: a channel whose sender is dropped reads as closed.
                 None => (
-                    watch::channel(Live {
-                        last: i64::MAX,
-                        closed: true,
+                    watch::channel(StreamHead {
+                        last_seq: i64::MAX,
+                        is_closed: true,
                         reader: 0,
                     })
                     .1,
@@ -287,14 +305,14 @@ impl Events {
                 ),
             }
         };
-        let tail = Tail {
+        let tail = StreamTail {
             events: Arc::clone(self),
             stream: stream.to_owned(),
             after,
             reader,
-            watch,
+            head: head_receiver,
             batch: VecDeque::new(),
-            hook,
+            connection,
         };
         Box::pin(stream::unfold(tail, |mut tail| async move {
             let event = tail.next().await?;
@@ -302,15 +320,15 @@ impl Events {
         }))
     }
 
-    fn tail_session(
+    fn follow_session(
         self: &Arc<Self>,
         session: String,
         stream: &str,
         seq: i64,
-        hook: Option<Arc<Hook>>,
+        connection: Option<Arc<ConnectionHandle>>,
     ) -> Result<EventStream, rusqlite::Error> {
         let after = self
-            .disk
+            .database
             .lock()
             .query_row(
                 "SELECT id FROM event WHERE stream = ?1 AND seq = ?2",
@@ -323,9 +341,9 @@ impl Events {
             events: Arc::clone(self),
             session,
             after,
-            pulse: self.pulse.subscribe(),
+            changes: self.changes.subscribe(),
             batch: VecDeque::new(),
-            hook,
+            connection,
         };
         Ok(Box::pin(stream::unfold(tail, |mut tail| async move {
             let event = tail.next().await?;
@@ -333,79 +351,87 @@ impl Events {
         })))
     }
 
-    /// Hands an event to a connection, and drops that connection after it if the fault is armed.
-    fn hand_out(&self, event: ServerSseMessage, hook: Option<&Arc<Hook>>) -> ServerSseMessage {
-        if let Some(hook) = hook
+    /// Passes an event on to a connection, which closes after it if the drop fault is armed.
+    fn deliver(
+        &self,
+        event: ServerSseMessage,
+        connection: Option<&Arc<ConnectionHandle>>,
+    ) -> ServerSseMessage {
+        if let Some(connection) = connection
             && self.faults.take_drop()
         {
-            hook.drop_after_flush();
+            connection.drop_after_flush();
         }
         event
     }
 }
 
-/// One reader of one stream.
-struct Tail {
+/// The reader of one stream.
+struct StreamTail {
     events: Arc<Events>,
     stream: String,
     after: i64,
     reader: u64,
-    watch: watch::Receiver<Live>,
+    head: watch::Receiver<StreamHead>,
     batch: VecDeque<ServerSseMessage>,
-    hook: Option<Arc<Hook>>,
+    connection: Option<Arc<ConnectionHandle>>,
 }
 
-impl Tail {
+impl StreamTail {
     async fn next(&mut self) -> Option<ServerSseMessage> {
         loop {
-            let live = *self.watch.borrow_and_update();
-            if live.reader != self.reader {
-                // A newer connection reads this stream now.
+            let head = *self.head.borrow_and_update();
+            if head.reader != self.reader {
+                // A newer connection has replaced this reader.
                 return None;
             }
             if let Some(event) = self.batch.pop_front() {
-                return Some(self.events.hand_out(event, self.hook.as_ref()));
+                return Some(self.events.deliver(event, self.connection.as_ref()));
             }
-            if self.after < live.last {
-                let rows = read(&self.events.disk.lock(), &self.stream, self.after, BATCH);
+            if self.after < head.last_seq {
+                let rows = read(
+                    &self.events.database.lock(),
+                    &self.stream,
+                    self.after,
+                    BATCH,
+                );
                 let rows = rows
                     .inspect_err(|error| tracing::error!(%error, "could not read events"))
                     .ok()?;
                 if let Some((last, _)) = rows.last() {
                     self.after = *last;
-                    self.batch.extend(
-                        rows.into_iter().filter_map(|(seq, data)| {
-                            message(format!("{}-{seq}", self.stream), data)
-                        }),
-                    );
+                    self.batch
+                        .extend(rows.into_iter().filter_map(|(seq, data)| {
+                            sse_message(format!("{}-{seq}", self.stream), data)
+                        }));
                     continue;
                 }
             }
-            if live.closed || self.watch.changed().await.is_err() {
+            if head.is_closed || self.head.changed().await.is_err() {
                 return None;
             }
         }
     }
 }
 
-/// One reader of all streams of a session, in the order in which things happened.
+/// A reader of all streams of a session, in the order in which their events were stored.
 struct SessionTail {
     events: Arc<Events>,
     session: String,
     after: i64,
-    pulse: watch::Receiver<u64>,
+    changes: watch::Receiver<u64>,
     batch: VecDeque<ServerSseMessage>,
-    hook: Option<Arc<Hook>>,
+    connection: Option<Arc<ConnectionHandle>>,
 }
 
 impl SessionTail {
     async fn next(&mut self) -> Option<ServerSseMessage> {
         loop {
             if let Some(event) = self.batch.pop_front() {
-                return Some(self.events.hand_out(event, self.hook.as_ref()));
+                return Some(self.events.deliver(event, self.connection.as_ref()));
             }
-            self.pulse.borrow_and_update();
-            let (rows, is_over) = self
+            self.changes.borrow_and_update();
+            let (rows, has_ended) = self
                 .read()
                 .inspect_err(|error| tracing::error!(%error, "could not read events"))
                 .ok()?;
@@ -413,19 +439,19 @@ impl SessionTail {
                 self.after = *last;
                 self.batch.extend(
                     rows.into_iter()
-                        .filter_map(|(_, id, data)| message(id, data)),
+                        .filter_map(|(_, id, data)| sse_message(id, data)),
                 );
-            } else if is_over || self.pulse.changed().await.is_err() {
+            } else if has_ended || self.changes.changed().await.is_err() {
                 return None;
             }
         }
     }
 
-    /// The next events, and whether no call of the session is open any more.
+    /// The next events (row id, event id, JSON-RPC text), and whether the session has no open calls.
     #[expect(clippy::type_complexity, reason = "rows of one query, used once")]
     fn read(&self) -> Result<(Vec<(i64, String, Option<String>)>, bool), rusqlite::Error> {
-        let disk = self.events.disk.lock();
-        let rows = disk
+        let database = self.events.database.lock();
+        let rows = database
             .prepare_cached(
                 "SELECT event.id, key || '-' || seq, data FROM event JOIN stream ON key = stream
                  WHERE session = ?1 AND event.id > ?2 ORDER BY event.id LIMIT ?3",
@@ -434,7 +460,7 @@ impl SessionTail {
                 Ok((row.get(0)?, row.get(1)?, row.get(2)?))
             })?
             .collect::<Result<Vec<_>, _>>()?;
-        let open: i64 = disk.query_row(
+        let open: i64 = database.query_row(
             "SELECT count(*) FROM stream
              WHERE session = ?1 AND closed_ms IS NULL AND method IS NOT NULL",
             [&self.session],
@@ -471,13 +497,13 @@ impl EventStore for Events {
                     name
                 };
                 let append = || self.append(&name, Some(session), data.as_deref(), false);
-                return with_room(append).await;
+                return retry_while_full(append).await;
             }
             let closes = matches!(
                 event.message.as_deref(),
                 Some(JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_))
             );
-            with_room(|| self.append(stream_id, None, data.as_deref(), closes)).await
+            retry_while_full(|| self.append(stream_id, None, data.as_deref(), closes)).await
         })
     }
 
@@ -490,73 +516,74 @@ impl EventStore for Events {
         'b: 'f,
         Self: 'f,
     {
-        // Streams of the stateful eras are resumed in `sessions`, and the modern era resumes none.
+        // `Sessions` resumes the streams of the stateful eras itself; the modern era has no resumption.
         let _ = last_event_id;
-        Box::pin(async { Err("only a session resumes".into()) })
+        Box::pin(async { Err("streams resume through their session".into()) })
     }
 }
 
-/// The events of a stream strictly after a number, oldest first.
+/// At most `limit` events of a stream with numbers above `after`, in order.
 fn read(
-    disk: &Connection,
+    database: &Connection,
     stream: &str,
     after: i64,
     limit: i64,
-) -> Result<Vec<Row>, rusqlite::Error> {
-    disk.prepare_cached(
-        "SELECT seq, data FROM event WHERE stream = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3",
-    )?
-    .query_map(params![stream, after, limit], |row| {
-        Ok((row.get(0)?, row.get(1)?))
-    })?
-    .collect()
+) -> Result<Vec<EventRow>, rusqlite::Error> {
+    database
+        .prepare_cached(
+            "SELECT seq, data FROM event WHERE stream = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3",
+        )?
+        .query_map(params![stream, after, limit], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })?
+        .collect()
 }
 
-/// A stored event as the SDK sends it.
-fn message(id: EventId, data: Option<String>) -> Option<ServerSseMessage> {
+/// Turns a stored event into the SDK's type.
+fn sse_message(id: EventId, data: Option<String>) -> Option<ServerSseMessage> {
     let Some(data) = data else {
         return Some(ServerSseMessage::priming(id, RETRY));
     };
-    dialect::stored(&data)
-        .inspect_err(|error| tracing::error!(%error, id, "a stored event does not read back"))
+    passthrough::parse_stored(&data)
+        .inspect_err(|error| tracing::error!(%error, id, "could not parse a stored event"))
         .ok()
         .map(|message| ServerSseMessage::new(id, message))
 }
 
-fn forget_old(disk: &Connection, before_ms: i64) -> Result<(), rusqlite::Error> {
-    disk.execute(
+fn delete_expired(database: &Connection, before_ms: i64) -> Result<(), rusqlite::Error> {
+    database.execute(
         "DELETE FROM event WHERE stream IN (SELECT key FROM stream WHERE closed_ms < ?1)",
         [before_ms],
     )?;
-    disk.execute("DELETE FROM stream WHERE closed_ms < ?1", [before_ms])?;
+    database.execute("DELETE FROM stream WHERE closed_ms < ?1", [before_ms])?;
     Ok(())
 }
 
-/// Ends every stream that an earlier boot left open: its call is dead, and its client hears so in words.
-fn close_dead(disk: &mut Connection, boot: i64) -> Result<(), rusqlite::Error> {
+/// Closes every stream that an earlier boot left open, and appends a log message for the clients of its calls.
+fn close_orphaned(database: &mut Connection, boot: i64) -> Result<(), rusqlite::Error> {
     let now = jiff::Zoned::now();
-    let words = json!({
+    let message = json!({
         "jsonrpc": "2.0",
         "method": "notifications/message",
         "params": {
             "level": "error",
-            "logger": super::call::LOGGER,
+            "logger": super::context::LOGGER,
             "data": format!(
                 "The server restarted at {}; this call died with it.",
                 now.strftime("%H:%M:%S")
             ),
         },
     });
-    let commit = disk.transaction()?;
-    commit.execute(
+    let transaction = database.transaction()?;
+    transaction.execute(
         "INSERT INTO event (stream, seq, data)
          SELECT key, 1 + (SELECT coalesce(max(seq), 0) FROM event WHERE stream = key), ?2
          FROM stream WHERE closed_ms IS NULL AND boot < ?1 AND method = 'tools/call'",
-        params![boot, words.to_string()],
+        params![boot, message.to_string()],
     )?;
-    commit.execute(
+    transaction.execute(
         "UPDATE stream SET closed_ms = ?2 WHERE closed_ms IS NULL AND boot < ?1",
         params![boot, now_ms()],
     )?;
-    commit.commit()
+    transaction.commit()
 }

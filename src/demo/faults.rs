@@ -1,6 +1,4 @@
-//! What can be broken on purpose, and the switches that the network and the streams read.
-//!
-//! Must not know who throws a switch. A one-shot fault is taken by the first who meets it.
+//! The faults that a client can inject, and their state, which the network and stream code reads.
 
 use std::{
     fmt,
@@ -15,80 +13,79 @@ use std::{
 use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use super::disk::locked;
+use super::database::locked;
 
-/// Something to break in a running demo server.
+/// A fault to inject into a running demo server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Refuse connections for so many seconds and reset the open ones; work goes on. 0 only resets.
+    /// Reset open connections and refuse new ones for a time, while work continues. 0 seconds only resets.
     Cut {
-        /// Seconds until connections are taken again.
+        /// Seconds until connections are accepted again.
         seconds: u64,
     },
-    /// Behave as killed by `kill -9`, and come up again on the same port.
+    /// Stop as if by `kill -9`, then start again on the same port.
     Restart,
-    /// Let no byte flow for so many seconds, on connections that stay open.
+    /// Keep connections open but transfer no bytes for a time.
     Stall {
-        /// Seconds until bytes flow again.
+        /// Seconds until bytes are transferred again.
         seconds: u64,
     },
-    /// Drop the connection that carries the next event, right after that event.
+    /// Close the connection that carries the next event, right after that event.
     DropAfterNext,
-    /// Send the last events before the cursor again, with their ids, at the next replay.
+    /// At the next replay, repeat the last events before the cursor, with their ids.
     DuplicateOnReplay,
-    /// Forget all server sessions (404 from now on); their tools go on.
+    /// Forget all server sessions (404 from now on) while their tools keep running.
     ForgetSession,
-    /// Answer requests that look after a task with 503 for so many seconds.
+    /// Answer task polls with 503 for a time.
     FailPolls {
-        /// Seconds until they are answered again.
+        /// Seconds until polls are answered again.
         seconds: u64,
     },
-    /// Never answer the next request that looks after a task.
+    /// Never answer the next task poll.
     HangPoll,
 }
 
-/// The seconds of `cut`, `stall` and `polls` when none are given.
+/// The default duration of `cut`, `stall` and `polls`.
 const DEFAULT_SECONDS: u64 = 5;
+/// The longest accepted duration.
+const MAX_SECONDS: u64 = 3600;
 
 impl Fault {
-    /// Every fault, with its default length, and one line that says what it does.
+    /// Every fault with its default duration and a one-line description.
     pub fn all() -> [(Self, &'static str); 8] {
         [
             (
                 Self::Cut {
                     seconds: DEFAULT_SECONDS,
                 },
-                "cut the network: connections are reset and refused, work goes on",
+                "cut the network: reset and refuse connections; work continues",
             ),
             (
                 Self::Restart,
-                "kill the server as kill -9 does, and start it again",
+                "kill the server as kill -9 does, then start it again",
             ),
             (
                 Self::Stall {
                     seconds: DEFAULT_SECONDS,
                 },
-                "stall: connections stay open and no byte flows",
+                "stall: keep connections open but transfer nothing",
             ),
             (
                 Self::DropAfterNext,
                 "drop the connection right after the next event",
             ),
-            (
-                Self::DuplicateOnReplay,
-                "send events twice at the next replay",
-            ),
+            (Self::DuplicateOnReplay, "repeat events at the next replay"),
             (
                 Self::ForgetSession,
-                "forget all server sessions; their tools go on",
+                "forget all server sessions; their tools keep running",
             ),
             (
                 Self::FailPolls {
                     seconds: DEFAULT_SECONDS,
                 },
-                "answer polls of tasks with 503; the tasks go on",
+                "answer task polls with 503; the tasks keep running",
             ),
-            (Self::HangPoll, "never answer the next poll of a task"),
+            (Self::HangPoll, "never answer the next task poll"),
         ]
     }
 }
@@ -108,13 +105,13 @@ impl fmt::Display for Fault {
     }
 }
 
-/// A word that names no fault.
+/// The error for text that names no fault.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is not something to break; there are cut[=SECONDS], restart, stall[=SECONDS], drop, duplicate, forget, polls[=SECONDS], hang"
+    "unknown fault {0:?}; expected cut[=SECONDS], restart, stall[=SECONDS], drop, duplicate, forget, polls[=SECONDS] or hang"
 )]
 pub struct UnknownFault(
-    /// What was given.
+    /// The rejected text.
     pub String,
 );
 
@@ -123,15 +120,15 @@ impl FromStr for Fault {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let unknown = || UnknownFault(text.to_owned());
-        let (word, seconds) = match text.split_once('=') {
-            // An hour is longer than anybody wants to look at a broken server.
-            Some((word, number)) => {
-                let seconds = number.parse::<u64>().ok().filter(|n| *n <= 3600);
-                (word, Some(seconds.ok_or_else(unknown)?))
+        let (name, seconds) = match text.split_once('=') {
+            Some((name, number)) => {
+                let seconds = number.parse::<u64>().ok();
+                let seconds = seconds.filter(|seconds| *seconds <= MAX_SECONDS);
+                (name, Some(seconds.ok_or_else(unknown)?))
             }
             None => (text, None),
         };
-        match (word, seconds) {
+        match (name, seconds) {
             ("cut", _) => Ok(Self::Cut {
                 seconds: seconds.unwrap_or(DEFAULT_SECONDS),
             }),
@@ -151,14 +148,13 @@ impl FromStr for Fault {
     }
 }
 
-/// The switches of one boot.
+/// The fault state of one boot. A one-shot fault applies to the first taker.
 pub(super) struct Faults {
-    /// Until when connections are refused.
+    /// When the current or last cut ends.
     cut_until: watch::Sender<Option<Instant>>,
-    /// Whether the TCP listener is open; set by the door.
-    open: watch::Sender<bool>,
-    /// Cancelled to reset every connection that was taken while it was current.
-    cutter: Mutex<CancellationToken>,
+    is_listening: watch::Sender<bool>,
+    /// Cancelled to reset the open connections; each cut replaces it for the next ones.
+    cut_token: Mutex<CancellationToken>,
     stall_until: Mutex<Option<Instant>>,
     drop_next: AtomicBool,
     duplicate_next: AtomicBool,
@@ -170,8 +166,8 @@ impl Faults {
     pub(super) fn new() -> Self {
         Self {
             cut_until: watch::Sender::new(None),
-            open: watch::Sender::new(true),
-            cutter: Mutex::new(CancellationToken::new()),
+            is_listening: watch::Sender::new(true),
+            cut_token: Mutex::new(CancellationToken::new()),
             stall_until: Mutex::new(None),
             drop_next: AtomicBool::new(false),
             duplicate_next: AtomicBool::new(false),
@@ -180,35 +176,36 @@ impl Faults {
         }
     }
 
-    /// Cuts the network and returns once connections are refused.
+    /// Cuts the network. Returns once new connections are refused.
     pub(super) async fn cut(&self, length: Duration) {
         self.cut_until.send_replace(Some(Instant::now() + length));
-        std::mem::take(&mut *locked(&self.cutter)).cancel();
+        std::mem::take(&mut *locked(&self.cut_token)).cancel();
         if !length.is_zero() {
-            let _ = self.open.subscribe().wait_for(|open| !open).await;
+            let mut is_listening = self.is_listening.subscribe();
+            let _ = is_listening.wait_for(|is_listening| !is_listening).await;
         }
     }
 
-    /// Said by the door whenever it has opened or closed the listener.
-    pub(super) fn door_is(&self, open: bool) {
-        self.open.send_replace(open);
+    /// Called by the listener after it opened or closed its port.
+    pub(super) fn set_listening(&self, is_listening: bool) {
+        self.is_listening.send_replace(is_listening);
     }
 
-    /// When connections are taken again, for the door to watch.
-    pub(super) fn cuts(&self) -> watch::Receiver<Option<Instant>> {
+    /// The end of the current cut, for the listener to watch.
+    pub(super) fn subscribe_cuts(&self) -> watch::Receiver<Option<Instant>> {
         self.cut_until.subscribe()
     }
 
-    /// What a new connection watches for the next cut.
-    pub(super) fn cutter(&self) -> CancellationToken {
-        locked(&self.cutter).clone()
+    /// Cancelled at the next cut; taken by each new connection.
+    pub(super) fn cut_token(&self) -> CancellationToken {
+        locked(&self.cut_token).clone()
     }
 
     pub(super) fn stall(&self, length: Duration) {
         *locked(&self.stall_until) = Some(Instant::now() + length);
     }
 
-    /// Until when no byte may flow, if that is in the future.
+    /// The end of the current stall.
     pub(super) fn stalled_until(&self) -> Option<Instant> {
         locked(&self.stall_until).filter(|until| *until > Instant::now())
     }
@@ -251,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_fault_reads_back_from_what_it_prints() {
+    fn displayed_faults_parse_back() {
         for (fault, _) in Fault::all() {
             assert_eq!(fault.to_string().parse(), Ok(fault));
         }

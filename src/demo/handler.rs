@@ -1,7 +1,7 @@
-//! What a client may ask: the SDK's handler, for one server session or, in the modern era, for one request.
+//! The request handler that the SDK calls: one per server session or, in the modern era, per request.
 //!
-//! Owns which requests become server tasks, and the answers that are no tool's. The SDK routes, validates and spells;
-//! what it has no types for arrives here as a custom request, see `dialect`. Must not know HTTP.
+//! It decides which calls become server tasks and answers everything that is not a tool call. Requests that the SDK has
+//! no types for arrive here as custom requests; see `passthrough`.
 
 use std::sync::{
     Arc,
@@ -26,30 +26,31 @@ use rmcp::{
 use serde_json::{Value, json};
 
 use super::{
-    call::{Call, LEVELS, LOGGER, Level, Round, Shared, internal, invalid},
-    catalogue::{Support, catalogue, support},
-    dialect, modern,
-    questions::Asking,
-    stateful,
-    tasks::{Outcome, Task},
-    tools::Job,
+    catalog::{ToolTaskSupport, catalog, task_support},
+    context::{
+        InputRound, LEVELS, LOGGER, LogSeverity, SharedState, ToolContext, internal, invalid,
+    },
+    elicitation::ElicitationSupport,
+    modern, passthrough, stateful,
+    tasks::{TaskOutcome, TaskRecord},
+    tools::ToolInvocation,
 };
 
-/// How long a modern client may keep the list of tools, in milliseconds.
+/// How long a modern client may cache the tool list, in milliseconds.
 const TOOLS_TTL_MS: u64 = 60_000;
 
-/// What a request's revision of the protocol allows.
+/// The protocol revisions that a request may use, grouped by what they support.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Era {
+pub(super) enum ProtocolEra {
     /// Sessions without tasks: 2025-03-26 and 2025-06-18.
     Stateful,
-    /// Sessions with tasks of their own kind: 2025-11-25.
+    /// Sessions with the tasks of 2025-11-25.
     StatefulTasks,
     /// 2026-07-28.
     Modern,
 }
 
-impl Era {
+impl ProtocolEra {
     pub(super) fn of(context: &RequestContext<RoleServer>) -> Self {
         match context.protocol_version() {
             Some(version) if version >= ProtocolVersion::V_2026_07_28 => Self::Modern,
@@ -59,74 +60,78 @@ impl Era {
     }
 }
 
-/// The handler.
+/// The request handler.
 pub(super) struct Handler {
-    pub(super) shared: Arc<Shared>,
-    /// Index into `LEVELS` of the mildest level that the client wants.
-    pub(super) level: Arc<AtomicUsize>,
+    pub(super) shared: Arc<SharedState>,
+    /// The index into `LEVELS` of the least severe level that the client wants.
+    pub(super) min_log_level: Arc<AtomicUsize>,
 }
 
 impl Handler {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
+    pub(super) fn new(shared: Arc<SharedState>) -> Self {
         Self {
             shared,
-            level: Arc::new(AtomicUsize::new(Level::Info as usize)),
+            min_log_level: Arc::new(AtomicUsize::new(LogSeverity::Info as usize)),
         }
     }
 
-    /// Runs a call on its own stream. A modern one may end with a question, and comes again with the answer.
-    async fn answer(
+    /// Runs a call on its own stream. In the modern era the response may be a question; the client then repeats the
+    /// call with the answer.
+    async fn run_call(
         &self,
-        job: Job,
+        invocation: ToolInvocation,
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let mut round = None;
-        if Era::of(&context) == Era::Modern {
-            let work = json!([request.name, request.arguments]).to_string();
-            let tickets = &self.shared.tickets;
-            if let Some(ticket) = &request.request_state
-                && !tickets.counts(ticket, &work).map_err(internal)?
+        let mut input_round = None;
+        if ProtocolEra::of(&context) == ProtocolEra::Modern {
+            let call_key = json!([request.name, request.arguments]).to_string();
+            let tokens = &self.shared.tokens;
+            if let Some(token) = &request.request_state
+                && !tokens.is_valid(token, &call_key).map_err(internal)?
             {
-                return Err(invalid("the requestState is not of this call, or too old"));
+                return Err(invalid(
+                    "the requestState belongs to another call or has expired",
+                ));
             }
-            round = Some(Round::new(
-                work,
+            input_round = Some(InputRound::new(
+                call_key,
                 request.request_state,
                 request.input_responses,
             ));
         }
-        let call = Call::plain(&self.shared, &self.level, context, round).await;
-        let result = job.run(&call).await;
-        if let Some((key, question, ticket)) = call.question()? {
+        let tool_context =
+            ToolContext::for_request(&self.shared, &self.min_log_level, context, input_round).await;
+        let result = invocation.run(&tool_context).await;
+        if let Some((key, question, token)) = tool_context.take_question()? {
             let question = serde_json::from_value(question).map_err(internal)?;
-            let questions = InputRequests::from([(key, question)]);
-            return Ok(InputRequiredResult::new(Some(questions), Some(ticket)).into());
+            let requests = InputRequests::from([(key, question)]);
+            return Ok(InputRequiredResult::new(Some(requests), Some(token)).into());
         }
         result.map(CallToolResponse::from)
     }
 
     fn info(capabilities: &Value) -> ServerConfig {
-        // Spelled as JSON because the SDK marks its name for logging as deprecated; the stateful eras still have it.
+        // Built from JSON, because the SDK's logging capability is deprecated while the stateful eras still have it.
         let capabilities: ServerCapabilities =
             serde_json::from_value(capabilities.clone()).unwrap_or_default();
         ServerConfig::new(capabilities)
             .with_server_info(Implementation::new(LOGGER, env!("CARGO_PKG_VERSION")))
             .with_instructions(
-                "A server to break and to come back to. resumable_data_processing keeps a checkpoint for each client_id.",
+                "A demo server with faults to trigger. resumable_data_processing keeps a checkpoint for each client_id.",
             )
     }
 }
 
-/// Makes a task of a job and lets it run.
-pub(super) fn begin_task(
-    shared: &Arc<Shared>,
+/// Creates a server task for a tool call and starts it.
+pub(super) fn start_task(
+    shared: &Arc<SharedState>,
     tool: &str,
     arguments: Option<JsonObject>,
     ttl_ms: Option<i64>,
-) -> Result<Task, ErrorData> {
-    // What cannot be understood never becomes a task.
-    Job::of(tool, arguments.clone())?;
+) -> Result<TaskRecord, ErrorData> {
+    // Invalid arguments fail the request before a task exists.
+    ToolInvocation::parse(tool, arguments.clone())?;
     let task = shared
         .tasks
         .create(tool, &arguments.unwrap_or_default(), ttl_ms)
@@ -135,13 +140,13 @@ pub(super) fn begin_task(
     Ok(task)
 }
 
-/// Lets a task run, or go on at its step after a boot.
-pub(super) fn run_task(shared: &Arc<Shared>, task: &Task) {
-    let (shared, known) = (Arc::clone(shared), task.clone());
+/// Runs a task, from its last completed step if the server was restarted.
+pub(super) fn run_task(shared: &Arc<SharedState>, task: &TaskRecord) {
+    let (shared, record) = (Arc::clone(shared), task.clone());
     Arc::clone(&shared.tasks).run(task, |cancel| async move {
-        let call = Call::of_task(&shared, &known, cancel);
-        let result = match Job::of(&known.tool, Some(known.arguments)) {
-            Ok(job) => job.run(&call).await,
+        let tool_context = ToolContext::for_task(&shared, &record, cancel);
+        let result = match ToolInvocation::parse(&record.tool, Some(record.arguments)) {
+            Ok(invocation) => invocation.run(&tool_context).await,
             Err(error) => Err(error),
         };
         let object = |value: Result<Value, _>| match value {
@@ -149,31 +154,38 @@ pub(super) fn run_task(shared: &Arc<Shared>, task: &Task) {
             _ => JsonObject::new(),
         };
         match result {
-            Ok(result) => Outcome::Answered(object(serde_json::to_value(result))),
-            Err(error) => Outcome::Failed(object(serde_json::to_value(error))),
+            Ok(result) => TaskOutcome::Completed(object(serde_json::to_value(result))),
+            Err(error) => TaskOutcome::Failed(object(serde_json::to_value(error))),
         }
     });
 }
 
-/// The task of an id, or the error that both eras have for a task that is not there.
-pub(super) fn known_task(shared: &Shared, id: &str) -> Result<Task, ErrorData> {
+/// The task with this id, or the error that both eras return for an unknown one.
+pub(super) fn find_task(shared: &SharedState, id: &str) -> Result<TaskRecord, ErrorData> {
     shared
         .tasks
         .get(id)
         .map_err(internal)?
-        .ok_or_else(|| invalid("there is no such task, or it has expired"))
+        .ok_or_else(|| invalid("unknown or expired task"))
 }
 
-/// Whether a modern request becomes a task; an error if its client has not declared what it needs.
-fn wants_task(job: &Job, capabilities: Option<&ClientCapabilities>) -> Result<bool, ErrorData> {
+/// Whether a modern call becomes a task. Fails if the tool needs a capability that the client did not declare.
+fn wants_task(
+    invocation: &ToolInvocation,
+    capabilities: Option<&ClientCapabilities>,
+) -> Result<bool, ErrorData> {
     let knows_tasks = capabilities.is_some_and(ClientCapabilities::supports_tasks);
-    let asking = Asking::of(capabilities);
-    match job {
-        Job::Crunch(given) => Ok(given.as_task && knows_tasks),
-        Job::Render(_) | Job::Deploy(_) if !knows_tasks => Err(modern::needs_tasks()),
-        Job::Deploy(_) | Job::Book(_) if !asking.form => Err(modern::needs_elicitation("form")),
-        Job::Sign(_) if !asking.url => Err(modern::needs_elicitation("url")),
-        Job::Render(_) | Job::Deploy(_) => Ok(true),
+    let elicitation = ElicitationSupport::of(capabilities);
+    match invocation {
+        ToolInvocation::Crunch(args) => Ok(args.as_task && knows_tasks),
+        ToolInvocation::Render(_) | ToolInvocation::Deploy(_) if !knows_tasks => {
+            Err(modern::needs_tasks())
+        }
+        ToolInvocation::Deploy(_) | ToolInvocation::Book(_) if !elicitation.form => {
+            Err(modern::needs_elicitation("form"))
+        }
+        ToolInvocation::Sign(_) if !elicitation.url => Err(modern::needs_elicitation("url")),
+        ToolInvocation::Render(_) | ToolInvocation::Deploy(_) => Ok(true),
         _ => Ok(false),
     }
 }
@@ -190,7 +202,7 @@ impl ServerHandler for Handler {
     ) -> Result<InitializeResult, ErrorData> {
         context.peer.set_peer_info(request.clone());
         let mut result = self.negotiate_initialize(&request)?;
-        // The extension is of the modern era; a session of 2025-11-25 hears of its own tasks, see `stateful`.
+        // Extensions exist only in the modern era; `passthrough` adds the task capability of 2025-11-25.
         result.capabilities.extensions = None;
         Ok(result)
     }
@@ -200,7 +212,7 @@ impl ServerHandler for Handler {
         _context: RequestContext<RoleServer>,
     ) -> Result<DiscoverResult, ErrorData> {
         let mut info = self.get_info();
-        // A modern call is answered without log lines.
+        // Modern calls send no log messages.
         info.capabilities.logging = None;
         Ok(DiscoverResult::from_server_info(
             self.supported_protocol_versions().into_owned(),
@@ -208,7 +220,7 @@ impl ServerHandler for Handler {
         ))
     }
 
-    // The SDK answers these with empty lists; what was not declared does not exist.
+    // By default the SDK answers these with empty lists, but the server does not declare these capabilities.
 
     async fn list_prompts(
         &self,
@@ -250,10 +262,10 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let mut list = ListToolsResult {
-            tools: catalogue().into_iter().map(|card| card.tool).collect(),
+            tools: catalog().into_iter().map(|entry| entry.tool).collect(),
             ..ListToolsResult::default()
         };
-        if Era::of(&context) == Era::Modern {
+        if ProtocolEra::of(&context) == ProtocolEra::Modern {
             list.ttl_ms = Some(TOOLS_TTL_MS);
             list.cache_scope = Some(CacheScope::Public);
         }
@@ -261,9 +273,9 @@ impl ServerHandler for Handler {
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        catalogue()
+        catalog()
             .into_iter()
-            .map(|card| card.tool)
+            .map(|entry| entry.tool)
             .find(|tool| tool.name == name)
     }
 
@@ -276,12 +288,12 @@ impl ServerHandler for Handler {
         request: rmcp::model::SetLevelRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let word = serde_json::to_value(request.level).map_err(internal)?;
+        let level = serde_json::to_value(request.level).map_err(internal)?;
         let index = LEVELS
             .iter()
-            .position(|level| word == *level)
-            .unwrap_or(Level::Info as usize);
-        self.level.store(index, Ordering::Relaxed);
+            .position(|name| level == *name)
+            .unwrap_or(LogSeverity::Info as usize);
+        self.min_log_level.store(index, Ordering::Relaxed);
         Ok(())
     }
 
@@ -291,20 +303,22 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let tool = request.name.as_ref();
-        let job = Job::of(tool, request.arguments.clone())?;
-        match Era::of(&context) {
-            Era::Modern if wants_task(&job, context.client_capabilities().as_ref())? => {
-                let task = begin_task(&self.shared, tool, request.arguments, None)?;
+        let invocation = ToolInvocation::parse(tool, request.arguments.clone())?;
+        match ProtocolEra::of(&context) {
+            ProtocolEra::Modern
+                if wants_task(&invocation, context.client_capabilities().as_ref())? =>
+            {
+                let task = start_task(&self.shared, tool, request.arguments, None)?;
                 return Ok(CreateTaskResult::new(modern::task(&task)).into());
             }
-            Era::StatefulTasks if support(tool) == Support::Required => {
-                let words = format!("{tool} runs as a task only");
-                return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, words, None));
+            ProtocolEra::StatefulTasks if task_support(tool) == ToolTaskSupport::Required => {
+                let message = format!("{tool} only runs as a task");
+                return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None));
             }
-            // A revision without tasks gets the work on the call's own stream.
+            // Without task support, the work runs on the call's own stream.
             _ => {}
         }
-        self.answer(job, request, context).await
+        self.run_call(invocation, request, context).await
     }
 
     async fn get_task(
@@ -312,7 +326,7 @@ impl ServerHandler for Handler {
         request: GetTaskParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
-        let task = known_task(&self.shared, &request.task_id)?;
+        let task = find_task(&self.shared, &request.task_id)?;
         Ok(GetTaskResult::new(modern::detailed(&task)))
     }
 
@@ -321,7 +335,7 @@ impl ServerHandler for Handler {
         request: UpdateTaskParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let task = known_task(&self.shared, &request.task_id)?;
+        let task = find_task(&self.shared, &request.task_id)?;
         self.shared
             .tasks
             .answer(&task.id, request.input_responses)
@@ -333,8 +347,8 @@ impl ServerHandler for Handler {
         request: CancelTaskParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let task = known_task(&self.shared, &request.task_id)?;
-        // A settled task is left as it is; the modern era acknowledges all the same.
+        let task = find_task(&self.shared, &request.task_id)?;
+        // The modern era acknowledges the request even if the task is already settled.
         self.shared.tasks.cancel(&task.id).map_err(internal)?;
         Ok(())
     }
@@ -344,7 +358,7 @@ impl ServerHandler for Handler {
         request: CustomRequest,
         context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        let Some(method) = dialect::original(&request.method) else {
+        let Some(method) = passthrough::original(&request.method) else {
             return Err(ErrorData::new(
                 ErrorCode::METHOD_NOT_FOUND,
                 request.method,
@@ -352,8 +366,8 @@ impl ServerHandler for Handler {
             ));
         };
         let params = request.params.unwrap_or_default();
-        match Era::of(&context) {
-            Era::Modern => modern::answer(self, method, &params, context).await,
+        match ProtocolEra::of(&context) {
+            ProtocolEra::Modern => modern::answer(self, method, &params, context).await,
             era => stateful::answer(self, era, method, params, context).await,
         }
         .map(CustomResult::new)

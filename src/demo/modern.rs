@@ -1,7 +1,7 @@
-//! The modern era's tasks: how a task is spelled, and `subscriptions/listen`.
+//! Tasks of the modern era on the wire, and `subscriptions/listen`.
 //!
-//! The SDK answers all else of this era. It knows `subscriptions/listen` too, but its filter has no `taskIds`, so that
-//! method reaches us as a custom request and is answered here, on the SDK's stream.
+//! The SDK handles the rest of this era. Its `subscriptions/listen` filter lacks `taskIds`, so that method arrives as a
+//! custom request and is answered here, on the SDK's stream.
 
 use rmcp::{
     ErrorData, RoleServer,
@@ -14,23 +14,23 @@ use rmcp::{
 use serde_json::{Value, json};
 
 use super::{
-    call::internal,
-    disk::rfc3339,
+    context::internal,
+    database::rfc3339,
     handler::Handler,
     tasks::{self, POLL_MS},
 };
 
-/// The key that ties a notification to its subscription.
-const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+/// The `_meta` key that links a notification to its subscription.
+const SUBSCRIPTION_KEY: &str = "io.modelcontextprotocol/subscriptionId";
 
-/// The refusal of a request that cannot be served without a task.
+/// The error for a client that lacks the tasks capability.
 pub(super) fn needs_tasks() -> ErrorData {
     ErrorData::missing_required_client_capability(
         ClientCapabilities::builder().enable_tasks().build(),
     )
 }
 
-/// The refusal of a request that cannot be served without asking its client.
+/// The error for a client that lacks an elicitation mode.
 pub(super) fn needs_elicitation(mode: &str) -> ErrorData {
     let wanted = json!({"elicitation": {mode: {}}});
     ErrorData::missing_required_client_capability(
@@ -38,9 +38,9 @@ pub(super) fn needs_elicitation(mode: &str) -> ErrorData {
     )
 }
 
-/// A task as a create result holds it.
-pub(super) fn task(task: &tasks::Task) -> Task {
-    let spelled = Task::new(
+/// A task as in the result of its creation.
+pub(super) fn task(task: &tasks::TaskRecord) -> Task {
+    let task_view = Task::new(
         task.id.as_str(),
         task.status,
         rfc3339(task.created_ms),
@@ -48,11 +48,11 @@ pub(super) fn task(task: &tasks::Task) -> Task {
     )
     .with_status_message(task.message.as_str())
     .with_poll_interval_ms(POLL_MS);
-    spelled.with_ttl_ms(task.ttl_ms.unsigned_abs())
+    task_view.with_ttl_ms(task.ttl_ms.unsigned_abs())
 }
 
-/// A task as `tasks/get` answers it.
-pub(super) fn detailed(task: &tasks::Task) -> DetailedTask {
+/// A task as in the result of `tasks/get`.
+pub(super) fn detailed(task: &tasks::TaskRecord) -> DetailedTask {
     use rmcp::model::TaskStatus;
     let part = |name: &str| {
         let outcome = task.outcome.as_ref()?;
@@ -60,7 +60,7 @@ pub(super) fn detailed(task: &tasks::Task) -> DetailedTask {
     };
     let payload = match task.status {
         TaskStatus::InputRequired => TaskPayload::InputRequired {
-            input_requests: questions(task),
+            input_requests: elicitation(task),
         },
         TaskStatus::Completed => TaskPayload::Completed {
             result: part("result").unwrap_or_default(),
@@ -74,7 +74,7 @@ pub(super) fn detailed(task: &tasks::Task) -> DetailedTask {
     DetailedTask::new(self::task(task), payload)
 }
 
-fn questions(task: &tasks::Task) -> InputRequests {
+fn elicitation(task: &tasks::TaskRecord) -> InputRequests {
     task.open_questions()
         .filter_map(|(key, request)| {
             let request = serde_json::from_value::<InputRequest>(request.clone()).ok()?;
@@ -83,7 +83,7 @@ fn questions(task: &tasks::Task) -> InputRequests {
         .collect()
 }
 
-/// Answers what the SDK has no types for.
+/// Answers a custom request.
 pub(super) async fn answer(
     handler: &Handler,
     method: &str,
@@ -97,7 +97,7 @@ pub(super) async fn answer(
     Err(ErrorData::new(code, method.to_owned(), None))
 }
 
-/// Tells a client of the changes of its tasks, until they are all settled or the client goes.
+/// Notifies a client of changes to its tasks until they are all settled or the client disconnects.
 async fn listen(
     handler: &Handler,
     params: &Value,
@@ -106,22 +106,22 @@ async fn listen(
     let knows_tasks = context
         .client_capabilities()
         .is_some_and(|capabilities| capabilities.supports_tasks());
-    let asked = params
+    let task_ids = params
         .pointer("/notifications/taskIds")
         .and_then(Value::as_array);
-    if asked.is_some() && !knows_tasks {
+    if task_ids.is_some() && !knows_tasks {
         return Err(needs_tasks());
     }
     let tasks = &handler.shared.tasks;
-    // Subscribed before the first look: a change between the two must not be missed.
+    // Subscribed before the tasks are read, so that no change in between is missed.
     let mut changes = tasks.changes();
     let mut watched = Vec::new();
-    for id in asked.into_iter().flatten().filter_map(Value::as_str) {
+    for id in task_ids.into_iter().flatten().filter_map(Value::as_str) {
         if let Some(task) = tasks.get(id).map_err(internal)? {
             watched.push(task);
         }
     }
-    let meta = json!({SUBSCRIPTION: context.id.clone().into_json_value()});
+    let meta = json!({SUBSCRIPTION_KEY: context.id.clone().into_json_value()});
     let notify = async |method: &str, mut params: Value| {
         if let Value::Object(params) = &mut params {
             params.insert("_meta".to_owned(), meta.clone());
@@ -131,28 +131,28 @@ async fn listen(
     };
     let mut accepted = json!({});
     if let Value::Object(accepted) = &mut accepted
-        && asked.is_some()
+        && task_ids.is_some()
     {
         let ids: Vec<_> = watched.iter().map(|task| task.id.clone()).collect();
         accepted.insert("taskIds".to_owned(), ids.into());
     }
-    let said = json!({"notifications": accepted});
-    notify("notifications/subscriptions/acknowledged", said)
+    let acknowledgment = json!({"notifications": accepted});
+    notify("notifications/subscriptions/acknowledged", acknowledgment)
         .await
         .map_err(internal)?;
-    while asked.is_none() || watched.iter().any(|task| !task.status.is_terminal()) {
+    while task_ids.is_none() || watched.iter().any(|task| !task.status.is_terminal()) {
         tokio::select! {
             _ = changes.changed() => {}
             () = context.ct.cancelled() => break,
         }
         for known in &mut watched {
             let Some(now) = tasks.get(&known.id).map_err(internal)? else {
-                // It has expired: nothing more will be heard of it.
+                // Expired: no more updates will come.
                 known.status = rmcp::model::TaskStatus::Failed;
                 continue;
             };
             let view =
-                |task: &tasks::Task| serde_json::to_value(detailed(task)).unwrap_or_default();
+                |task: &tasks::TaskRecord| serde_json::to_value(detailed(task)).unwrap_or_default();
             let (before, after) = (view(known), view(&now));
             *known = now;
             if before != after && notify("notifications/tasks", after).await.is_err() {

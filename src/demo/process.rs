@@ -1,7 +1,7 @@
-//! The server as a process: one for each directory, on a port that it keeps, in the background if asked.
+//! The server process: at most one per directory, on a stable port, optionally in the background.
 //!
-//! Owns the lock, the file that names port, pid and control socket, and the ways to start and to end. Must not know what
-//! the server does. Invariant: who holds the lock file is the server; everything else in the directory may be stale.
+//! Invariant: the holder of the lock file is the server. Everything else in the directory, such as `server.json` with
+//! port, pid and control socket, may be stale.
 
 use std::{
     ffi::OsString,
@@ -24,45 +24,44 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    DemoError, Options, control,
-    disk::private_dir,
-    life::{Boot, End, nonblocking},
+    DemoError, DemoOptions,
+    boot::{Boot, ShutdownReason, nonblocking},
+    control,
+    database::private_dir,
 };
 
-/// A path longer than this does not fit into a socket address (108 bytes, of which one ends it).
-const LONGEST_SOCKET_PATH: usize = 107;
-/// Between two looks at something that another process does.
-const LOOK: Duration = Duration::from_millis(20);
-/// Looks before we give up: ten seconds.
-const LOOKS: u32 = 500;
-/// How socket directories outside the data directory are named.
-const SOCKET_DIR: &str = "longhaul-demo-";
+/// The longest path that fits into a Unix socket address: 108 bytes with the terminating NUL.
+const MAX_SOCKET_PATH: usize = 107;
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// The number of polls in ten seconds.
+const MAX_POLLS: u32 = 500;
+/// The name prefix of socket directories outside the data directory.
+const SOCKET_DIR_PREFIX: &str = "longhaul-demo-";
 
-/// A demo server that runs in some process.
+/// A demo server that runs in this or another process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Running {
-    /// Its MCP endpoint.
+pub struct RunningServer {
+    /// The MCP endpoint.
     pub url: String,
-    /// Its process id.
+    /// The process id.
     pub pid: u32,
 }
 
-/// What the directory says of its server. It stays when the server ends: the port is kept for the next time.
+/// The contents of `server.json`. The file outlives the server, so that the next one reuses the port.
 #[derive(Debug, Serialize, Deserialize)]
-struct Card {
+struct ServerFile {
     port: u16,
     pid: u32,
     socket: PathBuf,
 }
 
-impl Card {
+impl ServerFile {
     fn read(dir: &Path) -> Option<Self> {
         serde_json::from_slice(&fs::read(dir.join("server.json")).ok()?).ok()
     }
 
     fn write(&self, dir: &Path) -> Result<(), DemoError> {
         let what = || DemoError::io(format!("write {}", dir.join("server.json").display()));
-        // A temporary file has mode 0600, and readers see the old card or the new one.
         let mut file = tempfile::NamedTempFile::new_in(dir).map_err(what())?;
         serde_json::to_writer(&mut file, self).map_err(|error| what()(error.into()))?;
         file.persist(dir.join("server.json"))
@@ -71,43 +70,42 @@ impl Card {
     }
 }
 
-/// The endpoint at a port.
+/// The MCP endpoint on a port.
 pub(super) fn url(port: u16) -> String {
     format!("http://127.0.0.1:{port}/mcp")
 }
 
-/// Where the server of `dir` listens for commands, if one ever ran there.
+/// The control socket of the last server in `dir`, if there was one.
 pub(super) fn control_socket(dir: &Path) -> Option<PathBuf> {
-    Card::read(dir).map(|card| card.socket)
+    ServerFile::read(dir).map(|file| file.socket)
 }
 
-/// Looks again and again until `look` sees something, for at most ten seconds.
+/// Calls `poll` every 20 ms until it returns a value, for at most ten seconds.
 #[expect(
     clippy::disallowed_methods,
-    reason = "the one place that looks at another process again and again"
+    reason = "the only place that polls another process"
 )]
-pub(super) fn patiently<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
-    for _ in 0..LOOKS {
-        if let Some(seen) = look() {
-            return Some(seen);
+pub(super) fn poll_until_some<T>(mut poll: impl FnMut() -> Option<T>) -> Option<T> {
+    for _ in 0..MAX_POLLS {
+        if let Some(value) = poll() {
+            return Some(value);
         }
-        thread::sleep(LOOK); // sleep: another process cannot wake us
+        thread::sleep(POLL_INTERVAL); // sleep: another process cannot wake us
     }
     None
 }
 
-/// The right to be the server of a directory, and its port.
-struct Post {
-    options: Options,
+/// The locked data directory and bound port of a server.
+struct ServerLock {
+    options: DemoOptions,
     addr: SocketAddr,
-    /// Held as long as the post is.
     _lock: File,
     /// The first listener; later boots bind the same address again.
     http: Option<TcpListener>,
 }
 
-impl Post {
-    fn take(options: Options) -> Result<Self, DemoError> {
+impl ServerLock {
+    fn acquire(options: DemoOptions) -> Result<Self, DemoError> {
         let dir = &options.dir;
         private_dir(dir)?;
         let path = dir.join("lock");
@@ -122,10 +120,10 @@ impl Post {
             TryLockError::WouldBlock => DemoError::AlreadyRunning { dir: dir.clone() },
             TryLockError::Error(error) => what()(error),
         })?;
-        let kept = Card::read(dir).map(|card| card.port);
-        let http = match (options.port, kept) {
+        let previous_port = ServerFile::read(dir).map(|file| file.port);
+        let http = match (options.port, previous_port) {
             (Some(port), _) => bind(port),
-            (None, Some(kept)) => bind(kept).or_else(|_| bind(0)),
+            (None, Some(previous)) => bind(previous).or_else(|_| bind(0)),
             (None, None) => bind(0),
         }?;
         let addr = http
@@ -139,22 +137,23 @@ impl Post {
         })
     }
 
-    /// Runs boots until one ends that is not a restart. `again` may take over at a restart.
-    fn hold(
+    /// Boots the server until a boot ends for good. On a restart, calls `on_restart` (which may replace the process)
+    /// and boots again.
+    fn run(
         mut self,
         kill: &CancellationToken,
         ready: impl FnOnce(),
-        again: impl Fn(),
-    ) -> Result<End, DemoError> {
+        on_restart: impl Fn(),
+    ) -> Result<ShutdownReason, DemoError> {
         let mut ready = Some(ready);
         loop {
             let http = match self.http.take() {
                 Some(http) => http,
-                None => patiently(|| bind(self.addr.port()).ok())
+                None => poll_until_some(|| bind(self.addr.port()).ok())
                     .map_or_else(|| bind(self.addr.port()), Ok)?,
             };
             let (socket, path) = self.open_socket()?;
-            Card {
+            ServerFile {
                 port: self.addr.port(),
                 pid: std::process::id(),
                 socket: path.clone(),
@@ -174,31 +173,31 @@ impl Post {
                 }
             })?;
             match end {
-                End::Restart => again(),
-                End::Stop | End::Idle => {
-                    forget_socket(&path);
+                ShutdownReason::Restart => on_restart(),
+                ShutdownReason::Stop | ShutdownReason::Idle => {
+                    remove_socket(&path);
                     return Ok(end);
                 }
-                End::Kill => return Ok(end),
+                ShutdownReason::Kill => return Ok(end),
             }
         }
     }
 
-    /// Opens the control socket, in the directory if its path is short enough.
+    /// Opens the control socket, in the data directory if its path is short enough.
     fn open_socket(&self) -> Result<(UnixListener, PathBuf), DemoError> {
         let what = || DemoError::io("open the control socket");
         if let Some(stale) = control_socket(&self.options.dir) {
-            forget_socket(&stale);
+            remove_socket(&stale);
         }
         let mut path = self.options.dir.join("control.sock");
-        if path.as_os_str().len() > LONGEST_SOCKET_PATH {
-            let near = dirs::runtime_dir().unwrap_or_else(|| PathBuf::from("/tmp"));
-            // Made with mode 0700.
-            let made = tempfile::Builder::new()
-                .prefix(SOCKET_DIR)
-                .tempdir_in(near)
+        if path.as_os_str().len() > MAX_SOCKET_PATH {
+            let parent = dirs::runtime_dir().unwrap_or_else(|| PathBuf::from("/tmp"));
+            // Created with mode 0700.
+            let socket_dir = tempfile::Builder::new()
+                .prefix(SOCKET_DIR_PREFIX)
+                .tempdir_in(parent)
                 .map_err(what())?;
-            path = made.keep().join("control.sock");
+            path = socket_dir.keep().join("control.sock");
         }
         let socket = UnixListener::bind(&path).map_err(what())?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).map_err(what())?;
@@ -207,13 +206,13 @@ impl Post {
     }
 }
 
-/// Removes a control socket that nobody listens on any more, and its directory if it was made for it alone.
-fn forget_socket(path: &Path) {
+/// Removes an unused control socket, and its directory if that was created for the socket.
+fn remove_socket(path: &Path) {
     let _ = fs::remove_file(path);
     if let Some(dir) = path.parent()
         && dir
             .file_name()
-            .is_some_and(|name| name.to_string_lossy().starts_with(SOCKET_DIR))
+            .is_some_and(|name| name.to_string_lossy().starts_with(SOCKET_DIR_PREFIX))
     {
         let _ = fs::remove_dir(dir);
     }
@@ -224,19 +223,19 @@ fn bind(port: u16) -> Result<TcpListener, DemoError> {
         .map_err(DemoError::io(format!("listen on 127.0.0.1:{port}")))
 }
 
-/// A demo server in this process, on a thread of its own. Dropping it kills it.
+/// A demo server on its own thread in this process. Dropping it kills the server.
 #[derive(Debug)]
-pub struct Server {
+pub struct DemoServer {
     addr: SocketAddr,
     kill: CancellationToken,
     thread: Option<JoinHandle<()>>,
     done: oneshot::Receiver<()>,
 }
 
-/// Starts a demo server in this process and returns once it answers.
-pub async fn serve(options: Options) -> Result<Server, DemoError> {
-    let post = Post::take(options)?;
-    let addr = post.addr;
+/// Starts a demo server in this process and returns once it accepts requests.
+pub async fn serve(options: DemoOptions) -> Result<DemoServer, DemoError> {
+    let lock = ServerLock::acquire(options)?;
+    let addr = lock.addr;
     let kill = CancellationToken::new();
     let (ready, is_ready) = oneshot::channel();
     let (finished, done) = oneshot::channel();
@@ -248,8 +247,8 @@ pub async fn serve(options: Options) -> Result<Server, DemoError> {
             let ready = || {
                 let _ = ready.send(());
             };
-            if let Err(error) = post.hold(&token, ready, || ()) {
-                tracing::error!(%error, "the demo server has ended");
+            if let Err(error) = lock.run(&token, ready, || ()) {
+                tracing::error!(%error, "the demo server failed");
                 let _ = failed.send(error);
             }
             let _ = finished.send(());
@@ -258,9 +257,9 @@ pub async fn serve(options: Options) -> Result<Server, DemoError> {
     if is_ready.await.is_err() {
         return Err(failure
             .await
-            .unwrap_or_else(|_| DemoError::NotStarted("it ended at once".to_owned())));
+            .unwrap_or_else(|_| DemoError::NotStarted("it exited immediately".to_owned())));
     }
-    Ok(Server {
+    Ok(DemoServer {
         addr,
         kill,
         thread: Some(thread),
@@ -268,7 +267,7 @@ pub async fn serve(options: Options) -> Result<Server, DemoError> {
     })
 }
 
-impl Server {
+impl DemoServer {
     /// The MCP endpoint, `http://127.0.0.1:PORT/mcp`.
     pub fn url(&self) -> String {
         url(self.addr.port())
@@ -279,18 +278,18 @@ impl Server {
         self.addr
     }
 
-    /// Returns once the server has ended by itself or by a command.
+    /// Returns once the server exits on its own or on a command.
     pub async fn finished(mut self) {
         let _ = (&mut self.done).await;
     }
 
-    /// Ends the server abruptly, as `kill -9` would, and returns once nothing of it is left.
+    /// Stops the server abruptly, as `kill -9` would, and returns once its thread has ended.
     pub fn kill(self) {
         drop(self);
     }
 }
 
-impl Drop for Server {
+impl Drop for DemoServer {
     fn drop(&mut self) {
         self.kill.cancel();
         if let Some(thread) = self.thread.take() {
@@ -299,51 +298,51 @@ impl Drop for Server {
     }
 }
 
-/// Runs a demo server on this thread until it ends; the first line of `out` is its URL.
+/// Runs a demo server on this thread until it ends, and writes its URL as the first line of `out`.
 ///
-/// At a restart the process replaces itself by a fresh one with the same pid and arguments.
-pub fn run_blocking(options: Options, out: &mut dyn Write) -> Result<(), DemoError> {
-    // The lock of a server that was killed this moment falls when the system has buried it; one that answers keeps it.
-    let taken = patiently(|| match Post::take(options.clone()) {
+/// On a restart the process re-executes itself with the same pid and arguments.
+pub fn run_blocking(options: DemoOptions, out: &mut dyn Write) -> Result<(), DemoError> {
+    // A server that was just killed may hold its lock until the kernel has cleaned up; only one that responds is running.
+    let lock = poll_until_some(|| match ServerLock::acquire(options.clone()) {
         Err(DemoError::AlreadyRunning { dir }) => {
             find_running(&dir).map(|_| Err(DemoError::AlreadyRunning { dir }))
         }
         other => Some(other),
     });
     let dir = options.dir;
-    let post = taken.unwrap_or(Err(DemoError::AlreadyRunning { dir }))?;
-    let url = url(post.addr.port());
+    let lock = lock.unwrap_or(Err(DemoError::AlreadyRunning { dir }))?;
+    let url = url(lock.addr.port());
     let ready = || {
-        // Nobody may listen any more, above all after a restart; the server goes on all the same.
+        // The reader of stdout may be gone, above all after a restart; the server runs on without it.
         let _ = writeln!(out, "{url}");
         let _ = out.flush();
     };
-    post.hold(&CancellationToken::new(), ready, replace_process)?;
+    lock.run(&CancellationToken::new(), ready, replace_process)?;
     Ok(())
 }
 
-/// Becomes a fresh process; returns only where that is impossible (the program's file was replaced meanwhile).
+/// Re-executes this program; returns only if that fails, for example because its file was replaced.
 fn replace_process() {
     if let Ok(exe) = std::env::current_exe() {
         let error = Command::new(exe).args(std::env::args_os().skip(1)).exec();
-        tracing::warn!(%error, "the server restarts inside its process");
+        tracing::warn!(%error, "could not re-execute; restarting inside this process");
     }
 }
 
-/// The server of `dir`, if one answers there.
-pub fn find_running(dir: &Path) -> Option<Running> {
+/// The server of `dir`, if one responds.
+pub fn find_running(dir: &Path) -> Option<RunningServer> {
     control::status(dir).ok().map(|status| status.running())
 }
 
-/// Starts `exe` with `args` as a server of `dir` that outlives this process, and returns once it answers.
+/// Starts `exe` with `args` as a background server of `dir` and returns once it responds, or returns the server that
+/// already runs there.
 ///
-/// The child has no terminal and must call [`detach`] itself; what it says on stderr goes to `server.log` in `dir`.
-/// If a server runs there already, that one is returned.
+/// The child must call [`detach`] itself. Its stderr goes to `server.log` in `dir`.
 pub fn start_in_background(
     dir: &Path,
     exe: &Path,
     args: &[OsString],
-) -> Result<Running, DemoError> {
+) -> Result<RunningServer, DemoError> {
     if let Some(running) = find_running(dir) {
         return Ok(running);
     }
@@ -364,22 +363,21 @@ pub fn start_in_background(
         .spawn()
         .map_err(what())?;
     let mut ended = None;
-    let running = patiently(|| {
+    let running = poll_until_some(|| {
         let running = find_running(dir);
         if running.is_none() {
             ended = child.try_wait().ok().flatten();
         }
-        // A child that has ended may have found another server that was just starting: one more look decides.
+        // The child may have exited because another server was just starting; check once more.
         running
             .or_else(|| ended.and_then(|_| find_running(dir)))
             .map(Some)
             .or(ended.map(|_| None))
     });
     let Some(Some(running)) = running else {
-        let said = fs::read_to_string(dir.join("server.log")).unwrap_or_default();
-        let status =
-            ended.map_or_else(|| "no answer for ten seconds".to_owned(), |s| s.to_string());
-        return Err(DemoError::NotStarted(format!("{status}: {}", said.trim())));
+        let log = fs::read_to_string(dir.join("server.log")).unwrap_or_default();
+        let status = ended.map_or_else(|| "no response within 10 s".to_owned(), |s| s.to_string());
+        return Err(DemoError::NotStarted(format!("{status}: {}", log.trim())));
     };
     // Reaps the child if it ends before we do.
     let _ = thread::Builder::new()
@@ -388,10 +386,10 @@ pub fn start_in_background(
     Ok(running)
 }
 
-/// Leaves the terminal's session, so that its hang-up does not reach this process.
+/// Leaves the terminal's session, so that this process gets no SIGHUP when the terminal closes.
 pub fn detach() -> io::Result<()> {
     match rustix::process::setsid() {
-        // It leads a session already: a restarted server does.
+        // Already a session leader, as a restarted server is.
         Ok(_) | Err(rustix::io::Errno::PERM) => Ok(()),
         Err(error) => Err(error.into()),
     }

@@ -1,7 +1,7 @@
-//! The work that goes on now: one loop for each checkpoint, whoever watches.
+//! Running batch work: one run per checkpoint, with any number of watchers.
 //!
-//! Owns the running loops and their watchers. Must not know MCP. Invariants: a checkpoint never has two loops; a watcher
-//! hears every step after the one it was told at joining, once, in order; a loop outlives all its watchers.
+//! Invariants: a checkpoint never has two runs. A watcher receives every update after the progress it saw on joining,
+//! exactly once and in order. A run continues without watchers.
 
 use std::{
     collections::HashMap,
@@ -16,92 +16,95 @@ use tokio::{
 
 use super::{
     DemoError,
-    checkpoints::{Checkpoint, Checkpoints, Status},
-    disk::{self, locked},
-    life::Presence,
+    boot::ActivityTracker,
+    checkpoints::{CheckpointRecord, CheckpointStatus, Checkpoints},
+    database::{self, locked},
 };
 
-/// Steps that a watcher may lag behind before the work waits for it. Watchers only write to disk, so this is rare.
-const LAG: usize = 64;
+/// How many updates a watcher may lag behind before the run waits for it. Watchers only write to disk, so this is rare.
+const WATCHER_BUFFER: usize = 64;
 
 /// What to process, and how fast.
 #[derive(Debug, Clone)]
-pub(super) struct Work {
+pub(super) struct RunSpec {
     pub(super) client_id: String,
     pub(super) tool: &'static str,
-    /// What the key of the checkpoint holds beside the client id and the tool.
+    /// The tool's arguments as JSON text: part of the checkpoint's key.
     pub(super) arguments: String,
     pub(super) dataset: String,
     pub(super) total: u64,
-    /// Records of one batch, at least 1.
+    /// Records per batch, at least 1.
     pub(super) batch: u64,
-    /// What one batch takes.
+    /// The time per batch.
     pub(super) delay: Duration,
 }
 
-/// What a watcher hears.
+/// A message to the watchers of a run.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Step {
-    /// So many records are done.
-    Moved(u64),
-    /// The loop has ended; nothing follows.
-    Ended(Status, u64),
+pub(super) enum RunUpdate {
+    /// The number of records done so far.
+    Progress(u64),
+    /// The run ended, with the number of records done. This is the last message.
+    Ended(CheckpointStatus, u64),
 }
 
-/// Why a loop is told to stop.
+/// Why a run is asked to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stop {
-    /// At the end of the batch that is being worked on.
+pub(super) enum StopReason {
+    /// Stop after the current batch.
     Pause,
-    /// At once.
+    /// Stop at once.
     Cancel,
-    /// At once, because the call's connection is gone.
+    /// Stop at once, because the call's connection is gone.
     Interrupt,
 }
 
-/// A watcher's place at a piece of work.
-pub(super) struct Joined {
-    /// The checkpoint at the moment of joining.
-    pub(super) checkpoint: Checkpoint,
-    /// Whether the loop was already going.
+/// A watcher's view of a run.
+pub(super) struct RunSubscription {
+    /// The checkpoint as of joining.
+    pub(super) checkpoint: CheckpointRecord,
+    /// Whether the run had already started.
     pub(super) was_running: bool,
-    /// The steps after that moment.
-    pub(super) steps: mpsc::Receiver<Step>,
+    /// The updates since then.
+    pub(super) updates: mpsc::Receiver<RunUpdate>,
 }
 
 struct Run {
-    stop: watch::Sender<Option<Stop>>,
+    stop: watch::Sender<Option<StopReason>>,
     ended: watch::Sender<bool>,
     watchers: Mutex<Watchers>,
 }
 
 struct Watchers {
     done: u64,
-    senders: Vec<mpsc::Sender<Step>>,
+    senders: Vec<mpsc::Sender<RunUpdate>>,
 }
 
-/// All loops of this boot.
+/// The runs of this boot.
 pub(super) struct Runs {
     pub(super) checkpoints: Arc<Checkpoints>,
-    presence: Arc<Presence>,
+    activity: Arc<ActivityTracker>,
     live: Mutex<HashMap<String, Arc<Run>>>,
 }
 
 impl Runs {
-    pub(super) fn new(checkpoints: Arc<Checkpoints>, presence: Arc<Presence>) -> Self {
+    pub(super) fn new(checkpoints: Arc<Checkpoints>, activity: Arc<ActivityTracker>) -> Self {
         Self {
             checkpoints,
-            presence,
+            activity,
             live: Mutex::default(),
         }
     }
 
-    /// Joins the loop of this work's checkpoint, or starts it where the checkpoint stands.
-    pub(super) async fn start_or_join(self: &Arc<Self>, work: Work) -> Result<Joined, DemoError> {
+    /// Joins the run of this work's checkpoint, or starts one from the checkpoint.
+    pub(super) async fn start_or_join(
+        self: &Arc<Self>,
+        work: RunSpec,
+    ) -> Result<RunSubscription, DemoError> {
         loop {
             match self.try_join(&work)? {
                 Ok(joined) => return Ok(joined),
-                // The loop has been told to stop: this call begins after it.
+                // The run is stopping: start a new one after it.
                 Err(mut ended) => {
                     let _ = ended.wait_for(|ended| *ended).await;
                 }
@@ -111,41 +114,44 @@ impl Runs {
 
     fn try_join(
         self: &Arc<Self>,
-        work: &Work,
-    ) -> Result<Result<Joined, watch::Receiver<bool>>, DemoError> {
-        // Held throughout: between looking and starting nobody else may start the same.
+        work: &RunSpec,
+    ) -> Result<Result<RunSubscription, watch::Receiver<bool>>, DemoError> {
+        // Held throughout, so that no other call starts the same run in between.
         let mut live = locked(&self.live);
         let mut checkpoint =
             self.checkpoints
                 .of_key(&work.client_id, work.tool, &work.arguments, work.total)?;
-        let (sender, steps) = mpsc::channel(LAG);
+        let (sender, updates) = mpsc::channel(WATCHER_BUFFER);
         if let Some(run) = live.get(&checkpoint.task_id) {
             if run.stop.borrow().is_some() {
                 return Ok(Err(run.ended.subscribe()));
             }
             let mut watchers = locked(&run.watchers);
             watchers.senders.push(sender);
-            // Steps of which this watcher will hear are those after what the watchers were told, not after the disk.
+            // The database may be ahead of what the watchers received; this watcher gets the updates after theirs.
             checkpoint.progress = watchers.done;
             drop(watchers);
-            return Ok(Ok(Joined {
+            return Ok(Ok(RunSubscription {
                 checkpoint,
                 was_running: true,
-                steps,
+                updates,
             }));
         }
         if checkpoint.progress >= checkpoint.total {
-            // The channel is empty and has room for one.
-            let _ = sender.try_send(Step::Ended(Status::Completed, checkpoint.progress));
-            return Ok(Ok(Joined {
+            // Cannot fail: the channel is empty.
+            let _ = sender.try_send(RunUpdate::Ended(
+                CheckpointStatus::Completed,
+                checkpoint.progress,
+            ));
+            return Ok(Ok(RunSubscription {
                 checkpoint,
                 was_running: false,
-                steps,
+                updates,
             }));
         }
         self.checkpoints
-            .set_status(&checkpoint.task_id, Status::Running)?;
-        checkpoint.status = Status::Running;
+            .set_status(&checkpoint.task_id, CheckpointStatus::Running)?;
+        checkpoint.status = CheckpointStatus::Running;
         let run = Arc::new(Run {
             stop: watch::Sender::new(None),
             ended: watch::Sender::new(false),
@@ -156,16 +162,16 @@ impl Runs {
         });
         live.insert(checkpoint.task_id.clone(), Arc::clone(&run));
         drop(live);
-        tokio::spawn(Arc::clone(self).drive(run, checkpoint.clone(), work.clone()));
-        Ok(Ok(Joined {
+        tokio::spawn(Arc::clone(self).process(run, checkpoint.clone(), work.clone()));
+        Ok(Ok(RunSubscription {
             checkpoint,
             was_running: false,
-            steps,
+            updates,
         }))
     }
 
-    /// Tells a loop to stop; false if none is going. With a pause and a cancel at once the later one counts.
-    pub(super) fn stop(&self, task_id: &str, stop: Stop) -> bool {
+    /// Asks a run to stop; returns false if there is none. A later request replaces an earlier one.
+    pub(super) fn stop(&self, task_id: &str, stop: StopReason) -> bool {
         let live = locked(&self.live);
         let run = live.get(task_id);
         if let Some(run) = run {
@@ -174,36 +180,38 @@ impl Runs {
         run.is_some()
     }
 
-    async fn drive(self: Arc<Self>, run: Arc<Run>, task: Checkpoint, work: Work) {
-        let _busy = Presence::busy(&self.presence);
+    async fn process(self: Arc<Self>, run: Arc<Run>, task: CheckpointRecord, work: RunSpec) {
+        let _busy = ActivityTracker::busy(&self.activity);
         let mut stop = run.stop.subscribe();
         let mut done = task.progress;
         let status = loop {
             if done >= task.total {
-                break Status::Completed;
+                break CheckpointStatus::Completed;
             }
-            // A cancelled batch is thrown away. A pause lets it end: that is what real tools do, and until then the
-            // list says running.
-            let is_now = |asked: &Option<Stop>| asked.is_some_and(|asked| asked != Stop::Pause);
+            // A cancel discards the current batch. A pause lets it finish, as real tools do; the status stays
+            // "running" until then.
+            let is_now = |requested: &Option<StopReason>| {
+                requested.is_some_and(|reason| reason != StopReason::Pause)
+            };
             tokio::select! {
                 biased;
-                asked = stop.wait_for(is_now) => break match asked.ok().as_deref() {
-                    Some(Some(Stop::Interrupt)) => Status::Interrupted,
-                    _ => Status::Cancelled,
+                requested = stop.wait_for(is_now) => break match requested.ok().as_deref() {
+                    Some(Some(StopReason::Interrupt)) => CheckpointStatus::Interrupted,
+                    _ => CheckpointStatus::Cancelled,
                 },
-                () = sleep(work.delay) => {} // sleep: it is the work
+                () = sleep(work.delay) => {} // sleep: simulated work
             }
             let end = (done + work.batch).min(task.total);
             if let Err(error) = self
                 .checkpoints
                 .commit_batch(&task, &work.dataset, done, end)
             {
-                tracing::error!(%error, "a batch could not be committed");
-                if disk::is_full(&error) {
-                    sleep(disk::ROOM_EVERY).await; // sleep: room comes from outside
+                tracing::error!(%error, "could not commit a batch");
+                if database::is_disk_full(&error) {
+                    sleep(database::FULL_DISK_RETRY).await; // sleep: nothing signals free space
                     continue;
                 }
-                break Status::Failed;
+                break CheckpointStatus::Failed;
             }
             done = end;
             let senders = {
@@ -213,25 +221,25 @@ impl Runs {
                 watchers.senders.clone()
             };
             for sender in senders {
-                let _ = sender.send(Step::Moved(done)).await;
+                let _ = sender.send(RunUpdate::Progress(done)).await;
             }
-            if done < task.total && *stop.borrow() == Some(Stop::Pause) {
-                break Status::Paused;
+            if done < task.total && *stop.borrow() == Some(StopReason::Pause) {
+                break CheckpointStatus::Paused;
             }
-            // A pace of 0 must not keep the other jobs of this thread waiting.
+            // With a delay of 0, the thread's other tasks still need a turn.
             tokio::task::yield_now().await;
         };
         let senders = {
-            // Status and end are one step for those who join: they find the loop going, or its outcome.
+            // Saved under the lock, so that a joining call finds either the run or its final status.
             let mut live = locked(&self.live);
             if let Err(error) = self.checkpoints.set_status(&task.task_id, status) {
-                tracing::error!(%error, "the outcome could not be saved");
+                tracing::error!(%error, "could not save the final status");
             }
             live.remove(&task.task_id);
             std::mem::take(&mut locked(&run.watchers).senders)
         };
         for sender in senders {
-            let _ = sender.send(Step::Ended(status, done)).await;
+            let _ = sender.send(RunUpdate::Ended(status, done)).await;
         }
         run.ended.send_replace(true);
     }

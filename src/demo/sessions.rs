@@ -1,9 +1,8 @@
-//! The server sessions: the SDK's own manager, with streams that outlive their connections.
+//! Server sessions: wraps the SDK's session manager with streams that outlive their connections.
 //!
-//! Owns the way from a request to its stream. The SDK stores every event through the event store; here the answer to a
-//! request is read back *from* the store, as a resumed GET is, so that both are the same thing: replay, then live, until
-//! the response. Must not know tools. A cancelled call is answered: the SDK would drop the answer, and the client would
-//! wait for ever for a proof, so the cancellation goes to the call by our own path and the SDK never hears of it.
+//! The SDK writes every event to the event store. The response to a request is read back *from* the store, just as a
+//! resuming GET is: replay, then live events, until the response. Cancellations bypass the SDK, because it would drop
+//! the response of a cancelled call and the client would wait for it forever.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -26,62 +25,62 @@ use tokio::sync::SetOnce;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    call::CANCELLED,
-    dialect,
-    disk::locked,
-    door::Hook,
-    events::{Events, Place, RETRY},
+    context::CANCELLED,
+    database::locked,
+    events::{EventPosition, Events, RETRY},
+    passthrough,
+    tcp::ConnectionHandle,
 };
 
 tokio::task_local! {
-    /// The connection of the request that is being handled.
-    pub(super) static HOOK: Arc<Hook>;
-    /// Whether that request is of the modern era.
+    /// The connection of the current request.
+    pub(super) static CONNECTION: Arc<ConnectionHandle>;
+    /// Whether the current request uses the modern era.
     pub(super) static IS_MODERN: bool;
 }
 
-/// What a call needs to know of its own request; an extension of it.
+/// A request extension that gives a call its stream name and its cancellation.
 #[derive(Debug, Clone)]
-pub(super) struct Slot(Arc<SlotInner>);
+pub(super) struct RequestHandle(Arc<RequestHandleInner>);
 
 #[derive(Debug)]
-struct SlotInner {
+struct RequestHandleInner {
     stream: SetOnce<String>,
     cancel: CancellationToken,
 }
 
-impl Slot {
+impl RequestHandle {
     fn new() -> Self {
-        Self(Arc::new(SlotInner {
+        Self(Arc::new(RequestHandleInner {
             stream: SetOnce::new(),
             cancel: CancellationToken::new(),
         }))
     }
 
-    /// The name of the request's stream. It is set right after the request was handed on.
+    /// The name of the request's stream. Waits for it: it is set just after the request is dispatched.
     pub(super) async fn stream(&self) -> &str {
         self.0.stream.wait().await
     }
 
-    /// Cancelled when the client asks for it.
+    /// Cancelled by the client's `notifications/cancelled`.
     pub(super) fn cancel(&self) -> CancellationToken {
         self.0.cancel.clone()
     }
 }
 
-/// The session manager.
+/// The session manager given to the SDK.
 pub(super) struct Sessions {
     inner: Arc<LocalSessionManager>,
     events: Arc<Events>,
     forgotten: Mutex<HashSet<SessionId>>,
-    calls: Mutex<HashMap<(SessionId, RequestId), Weak<SlotInner>>>,
+    calls: Mutex<HashMap<(SessionId, RequestId), Weak<RequestHandleInner>>>,
 }
 
 impl Sessions {
     pub(super) fn new(events: Arc<Events>) -> Self {
         let mut config = SessionConfig::default();
         config.sse_retry = Some(RETRY);
-        // A session ends with the process or when it is told to, never under a tool that is silent for long.
+        // Sessions end only by DELETE or with the process, so a long silent tool keeps its session.
         config.keep_alive = None;
         let mut inner = LocalSessionManager::default();
         inner.session_config = config;
@@ -94,7 +93,7 @@ impl Sessions {
         }
     }
 
-    /// Makes all sessions unknown; what runs in them goes on.
+    /// Makes all sessions unknown to clients (404) while their calls keep running; returns how many.
     pub(super) async fn forget_all(&self) -> usize {
         let ids: Vec<_> = self.inner.sessions.read().await.keys().cloned().collect();
         let mut forgotten = locked(&self.forgotten);
@@ -103,7 +102,7 @@ impl Sessions {
             .count()
     }
 
-    /// Whether the session is known and alive.
+    /// Whether the session exists and was not forgotten.
     pub(super) async fn is_live(&self, id: &str) -> bool {
         if locked(&self.forgotten).contains(id) {
             return false;
@@ -111,23 +110,25 @@ impl Sessions {
         self.inner.sessions.read().await.contains_key(id)
     }
 
-    fn hook() -> Option<Arc<Hook>> {
-        HOOK.try_with(Arc::clone).ok()
+    fn current_connection() -> Option<Arc<ConnectionHandle>> {
+        CONNECTION.try_with(Arc::clone).ok()
     }
 
-    fn remember(&self, id: &SessionId, request: RequestId, slot: &Slot) {
+    fn remember(&self, id: &SessionId, request: RequestId, handle: &RequestHandle) {
         let mut calls = locked(&self.calls);
-        calls.retain(|_, slot| slot.strong_count() > 0);
-        calls.insert((Arc::clone(id), request), Arc::downgrade(&slot.0));
+        calls.retain(|_, handle| handle.strong_count() > 0);
+        calls.insert((Arc::clone(id), request), Arc::downgrade(&handle.0));
     }
 
-    /// Cancels and answers what still runs in a session that has ended: the SDK has no way to its streams any more.
+    /// Cancels and answers the calls of a closed session; the SDK can no longer reach their streams.
     fn end_calls(&self, id: &SessionId) {
         let mut calls = locked(&self.calls);
-        for ((_, request), slot) in calls.extract_if(|(session, _), _| session == id) {
-            let Some(slot) = slot.upgrade() else { continue };
-            slot.cancel.cancel();
-            if let Some(stream) = slot.stream.get() {
+        for ((_, request), handle) in calls.extract_if(|(session, _), _| session == id) {
+            let Some(handle) = handle.upgrade() else {
+                continue;
+            };
+            handle.cancel.cancel();
+            if let Some(stream) = handle.stream.get() {
                 let error = json!({"code": CANCELLED.0, "message": "The server session has ended"});
                 self.events.close_with(
                     stream,
@@ -137,8 +138,8 @@ impl Sessions {
         }
     }
 
-    /// The cancellation that this message asks for, if the call still runs.
-    fn cancellation(
+    /// The cancellation token of the running call that this message cancels.
+    fn cancel_target(
         &self,
         id: &SessionId,
         message: &ClientJsonRpcMessage,
@@ -150,15 +151,17 @@ impl Sessions {
             return None;
         };
         let request = cancelled.params.request_id.clone()?;
-        let slot = locked(&self.calls)
+        let handle = locked(&self.calls)
             .get(&(Arc::clone(id), request))?
             .upgrade()?;
-        Some(slot.cancel.clone())
+        Some(handle.cancel.clone())
     }
 }
 
-/// The SDK's error for a store that failed.
-fn broken(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> LocalSessionManagerError {
+/// Wraps an error of the event store for the SDK.
+fn store_error(
+    error: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+) -> LocalSessionManagerError {
     LocalSessionManagerError::SessionError(SessionError::EventStore(error.into()))
 }
 
@@ -175,8 +178,8 @@ impl SessionManager for Sessions {
         id: &SessionId,
         message: ClientJsonRpcMessage,
     ) -> Result<ServerJsonRpcMessage, Self::Error> {
-        let greeting = self.inner.initialize_session(id, message).await?;
-        Ok(dialect::greeting(greeting))
+        let response = self.inner.initialize_session(id, message).await?;
+        Ok(passthrough::with_task_capability(response))
     }
 
     async fn has_session(&self, id: &SessionId) -> Result<bool, Self::Error> {
@@ -194,19 +197,19 @@ impl SessionManager for Sessions {
         id: &SessionId,
         mut message: ClientJsonRpcMessage,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
-        let slot = Slot::new();
+        let handle = RequestHandle::new();
         let mut method = String::new();
         if let JsonRpcMessage::Request(request) = &mut message {
             let name = request.request.method();
-            dialect::original(name)
+            passthrough::original(name)
                 .unwrap_or(name)
                 .clone_into(&mut method);
-            request.request.extensions_mut().insert(slot.clone());
+            request.request.extensions_mut().insert(handle.clone());
             if matches!(
                 request.request,
                 ClientRequest::CallToolRequest(_) | ClientRequest::CustomRequest(_)
             ) {
-                self.remember(id, request.id.clone(), &slot);
+                self.remember(id, request.id.clone(), &handle);
             }
         }
         let (inner, events, id) = (
@@ -214,26 +217,25 @@ impl SessionManager for Sessions {
             Arc::clone(&self.events),
             Arc::clone(id),
         );
-        // A job of its own: a connection that breaks here takes the handling of its request with it, and a call must be
-        // taken whole or not at all.
+        // Spawned, because a broken connection drops this future, and a call must be accepted completely or not at all.
         let stream = tokio::spawn(async move {
-            // With a retry interval set, the first event of every stream is the priming event, stored before the request
-            // is handed to its tool: it tells us the stream's name. The rest is read from the store.
-            let primed = Box::pin(inner.create_stream(&id, message).await?)
+            // With a retry interval set, the SDK stores a priming event before it dispatches the request. Its id
+            // carries the stream's name; the remaining events are read from the store.
+            let priming = Box::pin(inner.create_stream(&id, message).await?)
                 .next()
                 .await;
-            let primed = primed.and_then(|event| event.event_id);
-            let stream = primed
+            let priming_id = priming.and_then(|event| event.event_id);
+            let stream = priming_id
                 .as_deref()
                 .and_then(|id| id.rsplit_once('-'))
                 .map(|(stream, _)| stream.to_owned())
-                .ok_or_else(|| broken("a stream without a priming event"))?;
-            events.bind(&stream, &id, &method).map_err(broken)?;
-            let _ = slot.0.stream.set(stream.clone());
+                .ok_or_else(|| store_error("a stream without a priming event"))?;
+            events.bind(&stream, &id, &method).map_err(store_error)?;
+            let _ = handle.0.stream.set(stream.clone());
             Ok::<_, LocalSessionManagerError>(stream)
         });
-        let stream = stream.await.map_err(broken)??;
-        Ok(self.events.follow(&stream, Self::hook()))
+        let stream = stream.await.map_err(store_error)??;
+        Ok(self.events.follow(&stream, Self::current_connection()))
     }
 
     async fn accept_message(
@@ -241,7 +243,7 @@ impl SessionManager for Sessions {
         id: &SessionId,
         message: ClientJsonRpcMessage,
     ) -> Result<(), Self::Error> {
-        if let Some(cancel) = self.cancellation(id, &message) {
+        if let Some(cancel) = self.cancel_target(id, &message) {
             cancel.cancel();
             return Ok(());
         }
@@ -260,14 +262,16 @@ impl SessionManager for Sessions {
         id: &SessionId,
         last_event_id: String,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
-        let place = self.events.locate(&last_event_id).map_err(broken)?;
-        let place = match place.filter(|place| place.session.as_deref() == Some(id)) {
-            Some(place) => place,
-            // The looser variant replays the whole session for an id that names no stream, such as initialize's.
-            None if self.events.is_cross_stream() => Place::beginning(id),
-            None => return Err(broken("unknown event id")),
+        let position = self.events.find(&last_event_id).map_err(store_error)?;
+        let position = match position.filter(|position| position.session.as_deref() == Some(id)) {
+            Some(position) => position,
+            // Cross-stream replay covers the whole session for an id that names no stream, such as initialize's.
+            None if self.events.is_cross_stream() => EventPosition::session_start(id),
+            None => return Err(store_error("unknown event id")),
         };
-        self.events.resume(&place, Self::hook()).map_err(broken)
+        self.events
+            .resume(&position, Self::current_connection())
+            .map_err(store_error)
     }
 
     async fn restore_session(
@@ -278,8 +282,8 @@ impl SessionManager for Sessions {
     }
 
     fn event_store(&self) -> Option<Arc<dyn EventStore>> {
-        // The SDK keeps the streams of whoever has a store, and lets their work go on without a client. In the modern era
-        // a client that goes has cancelled, so that era is told of none.
+        // With a store, the SDK keeps a call running after its client disconnects. In the modern era a disconnect
+        // cancels the call, so those requests get no store.
         let is_modern = IS_MODERN.try_with(|is_modern| *is_modern);
         self.inner
             .event_store()

@@ -1,7 +1,7 @@
-//! The tasks of 2025-11-25: how a task is spelled, and the methods around it.
+//! Tasks of 2025-11-25 on the wire, and the methods around them.
 //!
-//! The SDK has dropped this kind of task, so all of it is answered here, over the SDK's sessions and streams. In a session
-//! of an older revision the same requests get what that revision gives them. Must not know how they reached us (`dialect`).
+//! The SDK has dropped these tasks, so everything is answered here, on the SDK's sessions and streams. In sessions of older
+//! revisions the same requests get the response of their revision.
 
 use rmcp::{
     ErrorData, Peer, RoleServer, ServerHandler,
@@ -11,22 +11,22 @@ use rmcp::{
 use serde_json::{Value, json};
 
 use super::{
-    call::{cancelled, internal, invalid},
-    catalogue::{Support, catalogue, support},
-    disk::rfc3339,
-    handler::{Era, Handler, begin_task, known_task},
-    questions::Asking,
-    sessions::Slot,
-    tasks::{POLL_MS, Task, Tasks},
+    catalog::{ToolTaskSupport, catalog, task_support},
+    context::{cancelled, internal, invalid},
+    database::rfc3339,
+    elicitation::ElicitationSupport,
+    handler::{Handler, ProtocolEra, find_task, start_task},
+    sessions::RequestHandle,
+    tasks::{POLL_MS, TaskRecord, TaskStore},
 };
 
-/// Tasks on one page of the list.
-const PAGE: i64 = 20;
-/// The key that ties a message to a task.
-const RELATED: &str = "io.modelcontextprotocol/related-task";
+/// Tasks per page of `tasks/list`.
+const PAGE_SIZE: i64 = 20;
+/// The `_meta` key that links a message to a task.
+const RELATED_TASK_KEY: &str = "io.modelcontextprotocol/related-task";
 
-/// A task as it is spelled.
-fn view(task: &Task) -> Value {
+/// A task on the wire.
+fn view(task: &TaskRecord) -> Value {
     json!({
         "taskId": task.id,
         "status": status(task),
@@ -38,8 +38,8 @@ fn view(task: &Task) -> Value {
     })
 }
 
-/// Here a tool's own error counts as a failed task.
-fn status(task: &Task) -> TaskStatus {
+/// The status on the wire: in 2025-11-25 a tool result with `isError` counts as failed.
+fn status(task: &TaskRecord) -> TaskStatus {
     let is_error = task
         .outcome
         .as_ref()
@@ -51,53 +51,56 @@ fn status(task: &Task) -> TaskStatus {
     }
 }
 
-/// Answers what the SDK has no types for.
+/// Answers a custom request.
 pub(super) async fn answer(
     handler: &Handler,
-    era: Era,
+    era: ProtocolEra,
     method: &str,
     params: Value,
     context: RequestContext<RoleServer>,
 ) -> Result<Value, ErrorData> {
-    let has_tasks = era == Era::StatefulTasks;
+    let has_tasks = era == ProtocolEra::StatefulTasks;
     let tasks = &handler.shared.tasks;
     match method {
         "tools/list" => Ok(tools(has_tasks)),
         "tools/call" => call(handler, has_tasks, params, context).await,
-        "tasks/get" if has_tasks => Ok(view(&named(handler, &params)?)),
+        "tasks/get" if has_tasks => Ok(view(&requested_task(handler, &params)?)),
         "tasks/result" if has_tasks => {
-            let task = named(handler, &params)?;
+            let task = requested_task(handler, &params)?;
             result(tasks, handler, &task.id, context).await
         }
         "tasks/list" if has_tasks => list(tasks, &params),
         "tasks/cancel" if has_tasks => {
-            let task = named(handler, &params)?;
+            let task = requested_task(handler, &params)?;
             if !tasks.cancel(&task.id).map_err(internal)? {
-                return Err(invalid("the task is over"));
+                return Err(invalid("the task has already finished"));
             }
-            Ok(view(&known_task(&handler.shared, &task.id)?))
+            Ok(view(&find_task(&handler.shared, &task.id)?))
         }
         _ => Err(not_found(method)),
     }
 }
 
-fn not_found(words: impl Into<String>) -> ErrorData {
-    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, words.into(), None)
+fn not_found(message: impl Into<String>) -> ErrorData {
+    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message.into(), None)
 }
 
-/// The task that a request names.
-fn named(handler: &Handler, params: &Value) -> Result<Task, ErrorData> {
+/// The task named by a request's parameters.
+fn requested_task(handler: &Handler, params: &Value) -> Result<TaskRecord, ErrorData> {
     let id = params.get("taskId").and_then(Value::as_str);
-    known_task(&handler.shared, id.ok_or_else(|| invalid("no taskId"))?)
+    find_task(
+        &handler.shared,
+        id.ok_or_else(|| invalid("missing taskId"))?,
+    )
 }
 
 fn tools(has_tasks: bool) -> Value {
-    let tools: Vec<_> = catalogue()
+    let tools: Vec<_> = catalog()
         .into_iter()
-        .map(|card| {
-            let mut tool = serde_json::to_value(card.tool).unwrap_or_default();
+        .map(|entry| {
+            let mut tool = serde_json::to_value(entry.tool).unwrap_or_default();
             if has_tasks && let Value::Object(tool) = &mut tool {
-                let execution = json!({"taskSupport": card.support.label()});
+                let execution = json!({"taskSupport": entry.task_support.label()});
                 tool.insert("execution".to_owned(), execution);
             }
             tool
@@ -106,7 +109,7 @@ fn tools(has_tasks: bool) -> Value {
     json!({"tools": tools})
 }
 
-/// A call that wishes to be a task.
+/// A `tools/call` with a `task` parameter.
 async fn call(
     handler: &Handler,
     has_tasks: bool,
@@ -117,60 +120,64 @@ async fn call(
     let request: CallToolRequestParams =
         serde_json::from_value(params).map_err(|error| invalid(error.to_string()))?;
     if !has_tasks {
-        // A revision without tasks does not see the wish.
+        // Older revisions ignore the `task` parameter.
         let result = handler.call_tool(request, context).await?;
         let result = rmcp::model::ServerResult::from(result);
-        return Ok(plain(serde_json::to_value(result).map_err(internal)?));
+        return Ok(without_result_type(
+            serde_json::to_value(result).map_err(internal)?,
+        ));
     }
     let tool = request.name.as_ref();
-    if support(tool) == Support::Never {
-        return Err(not_found(format!("{tool} does not run as a task")));
+    if task_support(tool) == ToolTaskSupport::Never {
+        return Err(not_found(format!("{tool} can't run as a task")));
     }
-    if tool == "deploy" && !Asking::of(context.client_capabilities().as_ref()).form {
-        return Err(invalid("deploy needs a client that can be asked"));
+    if tool == "deploy" && !ElicitationSupport::of(context.client_capabilities().as_ref()).form {
+        return Err(invalid(
+            "deploy needs a client that supports form elicitation",
+        ));
     }
-    let task = begin_task(&handler.shared, tool, request.arguments, ttl_ms)?;
+    let task = start_task(&handler.shared, tool, request.arguments, ttl_ms)?;
     let tasks = std::sync::Arc::clone(&handler.shared.tasks);
-    let made = json!({"task": view(&task)});
-    tokio::spawn(async move { tell(&tasks, task, &context.peer).await });
-    Ok(made)
+    let result = json!({"task": view(&task)});
+    tokio::spawn(async move { notify_changes(&tasks, task, &context.peer).await });
+    Ok(result)
 }
 
-/// A result without what only the modern era has.
-fn plain(mut result: Value) -> Value {
+/// Removes `resultType`, which only the modern era has.
+fn without_result_type(mut result: Value) -> Value {
     if let Value::Object(result) = &mut result {
         result.remove("resultType");
     }
     result
 }
 
-/// Tells the session that made a task of its changes, until the task is settled or the session ends.
-async fn tell(tasks: &Tasks, mut known: Task, peer: &Peer<RoleServer>) {
+/// Notifies the session that created a task of its changes, until the task is settled or the session ends.
+async fn notify_changes(tasks: &TaskStore, mut known: TaskRecord, peer: &Peer<RoleServer>) {
     let mut changes = tasks.changes();
     while !known.status.is_terminal() && changes.changed().await.is_ok() {
         let Ok(Some(now)) = tasks.get(&known.id) else {
             return;
         };
-        let is_news = view(&known) != view(&now);
+        let has_changed = view(&known) != view(&now);
         known = now;
-        let news = CustomNotification::new("notifications/tasks/status", Some(view(&known)));
-        if is_news && peer.send_notification(news.into()).await.is_err() {
+        let status = CustomNotification::new("notifications/tasks/status", Some(view(&known)));
+        if has_changed && peer.send_notification(status.into()).await.is_err() {
             return;
         }
     }
 }
 
-fn list(tasks: &Tasks, params: &Value) -> Result<Value, ErrorData> {
+fn list(tasks: &TaskStore, params: &Value) -> Result<Value, ErrorData> {
     let after = match params.get("cursor") {
         None | Some(Value::Null) => 0,
         Some(cursor) => cursor
             .as_str()
             .and_then(|cursor| cursor.parse::<i64>().ok())
-            .ok_or_else(|| invalid("an unknown cursor"))?,
+            .ok_or_else(|| invalid("invalid cursor"))?,
     };
-    // One more than a page tells whether there is another.
-    let mut found = tasks.page(after, PAGE + 1).map_err(internal)?;
-    let has_more = found.len() > usize::try_from(PAGE).unwrap_or(usize::MAX);
+    // One more than a page, to see whether there is a next page.
+    let mut found = tasks.page(after, PAGE_SIZE + 1).map_err(internal)?;
+    let has_more = found.len() > usize::try_from(PAGE_SIZE).unwrap_or(usize::MAX);
     if has_more {
         found.pop();
     }
@@ -181,26 +188,26 @@ fn list(tasks: &Tasks, params: &Value) -> Result<Value, ErrorData> {
     Ok(answer)
 }
 
-/// Waits for the end of a task; what the task asks meanwhile is asked on this request's stream.
+/// Answers `tasks/result`: waits until the task is settled and asks its questions on this request's stream.
 async fn result(
-    tasks: &Tasks,
+    tasks: &TaskStore,
     handler: &Handler,
     id: &str,
     context: RequestContext<RoleServer>,
 ) -> Result<Value, ErrorData> {
-    let slot = context.extensions.get::<Slot>().cloned();
+    let handle = context.extensions.get::<RequestHandle>().cloned();
     let gone = async {
-        match &slot {
-            Some(slot) => slot.cancel().cancelled_owned().await,
+        match &handle {
+            Some(handle) => handle.cancel().cancelled_owned().await,
             None => std::future::pending().await,
         }
     };
     tokio::pin!(gone);
-    let related = json!({RELATED: {"taskId": id}});
+    let related = json!({RELATED_TASK_KEY: {"taskId": id}});
     let mut changes = tasks.changes();
     loop {
         changes.borrow_and_update();
-        let task = known_task(&handler.shared, id)?;
+        let task = find_task(&handler.shared, id)?;
         if task.status.is_terminal() {
             return outcome(&task, related);
         }
@@ -214,7 +221,7 @@ async fn result(
                 answer = ask(&context.peer, request, &related) => {
                     tasks.answer(id, [(key.clone(), answer?)]).map_err(internal)
                 }
-                () = closed(tasks, id, key) => Ok(()),
+                () = question_closed(tasks, id, key) => Ok(()),
             }
         };
         tokio::select! {
@@ -225,7 +232,7 @@ async fn result(
     }
 }
 
-/// Sends a task's question and returns its answer.
+/// Sends a task's question to the client and returns the answer.
 async fn ask(
     peer: &Peer<RoleServer>,
     request: &Value,
@@ -241,8 +248,8 @@ async fn ask(
     serde_json::to_value(answer).map_err(internal)
 }
 
-/// Returns once a question is no longer open, because it was answered elsewhere or its task is over.
-async fn closed(tasks: &Tasks, id: &str, key: &str) {
+/// Returns once a question is no longer open: answered on another stream, or its task was settled.
+async fn question_closed(tasks: &TaskStore, id: &str, key: &str) {
     let mut changes = tasks.changes();
     loop {
         changes.borrow_and_update();
@@ -256,13 +263,13 @@ async fn closed(tasks: &Tasks, id: &str, key: &str) {
     }
 }
 
-/// What the call would have been answered.
-fn outcome(task: &Task, related: Value) -> Result<Value, ErrorData> {
+/// The response that the call would have received.
+fn outcome(task: &TaskRecord, related: Value) -> Result<Value, ErrorData> {
     let part = |name: &str| task.outcome.as_ref()?.get(name).cloned();
     if let Some(error) = part("error") {
         return Err(serde_json::from_value(error).map_err(internal)?);
     }
-    let mut result = plain(part("result").ok_or_else(cancelled)?);
+    let mut result = without_result_type(part("result").ok_or_else(cancelled)?);
     if let Value::Object(result) = &mut result {
         result.insert("_meta".to_owned(), related);
     }

@@ -1,9 +1,8 @@
-//! Server tasks: work that outlives its request, its session and the server itself.
+//! Server tasks: work that outlives its request, its session and the server process.
 //!
-//! Owns the table `task` and what runs of it in this boot. The SDK has a task manager too; it keeps its tasks in memory
-//! only, draws their ids itself and knows the modern era alone, so that none of them could survive a restart. Must not
-//! know either era's spelling of a task (`modern` and `dialect` do), nor what the tools do. Invariants: a task is on disk
-//! before anybody hears its id; a settled task never changes again; an answer counts once.
+//! The SDK's own task manager is not used: it keeps tasks in memory, chooses their ids and supports only the modern era,
+//! so its tasks could not survive a restart. How tasks look on the wire is up to `modern` and `stateful`. Invariants: a
+//! task is on disk before any client learns its id. A settled task never changes. The first answer to a question wins.
 
 use std::{
     collections::HashMap,
@@ -20,40 +19,40 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     DemoError,
-    disk::{Disk, locked, now_ms, random_id, with_room},
-    life::Presence,
+    boot::ActivityTracker,
+    database::{Database, locked, now_ms, random_id, retry_while_full},
 };
 
-/// How long a task is kept unless its client wishes otherwise: an hour, in milliseconds.
+/// The default time to live in milliseconds: one hour.
 const TTL_MS: i64 = 3600 * 1000;
-/// The longest wish that is granted: a week.
-const LONGEST_TTL_MS: i64 = 7 * 24 * 3600 * 1000;
-/// How often a client is asked to look, in milliseconds.
+/// The maximum time to live in milliseconds: one week.
+const MAX_TTL_MS: i64 = 7 * 24 * 3600 * 1000;
+/// The poll interval suggested to clients, in milliseconds.
 pub(super) const POLL_MS: u64 = 1000;
 
-/// A task as it is on disk.
+/// A task as stored on disk.
 #[derive(Debug, Clone)]
-pub(super) struct Task {
+pub(super) struct TaskRecord {
     pub(super) id: String,
     pub(super) tool: String,
     pub(super) arguments: JsonObject,
     pub(super) status: TaskStatus,
     pub(super) message: String,
-    /// Steps that are done; the work goes on after them when the server has been down.
+    /// Completed steps; after a restart the work continues with the next one.
     pub(super) done: u64,
     pub(super) created_ms: i64,
     pub(super) updated_ms: i64,
-    /// How long it is kept after its creation.
+    /// The time to live from creation, in milliseconds.
     pub(super) ttl_ms: i64,
-    /// Every question asked so far, by key: `{"request": .., "response": ..}`.
-    asked: Map<String, Value>,
-    /// `{"result": ..}` or `{"error": ..}` once it is settled and was not cancelled.
+    /// All questions so far, by key: `{"request": .., "response": ..}`, without `response` while open.
+    questions: Map<String, Value>,
+    /// `{"result": ..}` or `{"error": ..}` once completed or failed.
     pub(super) outcome: Option<JsonObject>,
-    /// Its place in the list.
+    /// The SQLite rowid: the task's position in the list.
     pub(super) row: i64,
 }
 
-impl Task {
+impl TaskRecord {
     fn of(row: &Row<'_>) -> Result<Self, rusqlite::Error> {
         let json = |column: &str| -> Result<Option<JsonObject>, rusqlite::Error> {
             let text = row.get::<_, Option<String>>(column)?;
@@ -70,22 +69,22 @@ impl Task {
             created_ms: row.get("created_ms")?,
             updated_ms: row.get("updated_ms")?,
             ttl_ms: row.get("ttl_ms")?,
-            asked: json("asked")?.unwrap_or_default(),
+            questions: json("asked")?.unwrap_or_default(),
             outcome: json("outcome")?,
             row: row.get("rowid")?,
         })
     }
 
-    /// The questions without an answer: key and request.
+    /// The unanswered questions: key and request.
     pub(super) fn open_questions(&self) -> impl Iterator<Item = (&String, &Value)> {
-        self.asked
+        self.questions
             .iter()
-            .filter(|(_, asked)| asked.get("response").is_none())
-            .filter_map(|(key, asked)| Some((key, asked.get("request")?)))
+            .filter(|(_, question)| question.get("response").is_none())
+            .filter_map(|(key, question)| Some((key, question.get("request")?)))
     }
 
     fn answer(&self, key: &str) -> Option<&Value> {
-        self.asked.get(key)?.get("response")
+        self.questions.get(key)?.get("response")
     }
 
     fn expires_ms(&self) -> i64 {
@@ -93,7 +92,7 @@ impl Task {
     }
 }
 
-/// The word of a status, in both eras and on disk.
+/// A status as spelled on the wire (in both eras) and on disk.
 fn label(status: TaskStatus) -> &'static str {
     match status {
         TaskStatus::Working => "working",
@@ -104,94 +103,98 @@ fn label(status: TaskStatus) -> &'static str {
     }
 }
 
-/// How a piece of work ended.
-pub(super) enum Outcome {
-    /// What the call would have answered.
-    Answered(JsonObject),
-    /// The JSON-RPC error that the call would have been answered with.
+/// The outcome of a task's work.
+pub(super) enum TaskOutcome {
+    /// The call's result.
+    Completed(JsonObject),
+    /// The call's JSON-RPC error.
     Failed(JsonObject),
 }
 
-/// All tasks.
-pub(super) struct Tasks {
-    disk: Arc<Disk>,
-    presence: Arc<Presence>,
+/// The stored tasks, and the work that runs for them in this boot.
+pub(super) struct TaskStore {
+    database: Arc<Database>,
+    activity: Arc<ActivityTracker>,
     live: Mutex<HashMap<String, CancellationToken>>,
-    /// Counts changes; who waits for one reads the task again.
-    pulse: watch::Sender<u64>,
+    /// Incremented at every change of any task; a waiter then reads its task again.
+    changes: watch::Sender<u64>,
 }
 
-impl Tasks {
-    pub(super) fn open(disk: Arc<Disk>, presence: Arc<Presence>) -> Result<Self, DemoError> {
+impl TaskStore {
+    pub(super) fn open(
+        database: Arc<Database>,
+        activity: Arc<ActivityTracker>,
+    ) -> Result<Self, DemoError> {
         let tasks = Self {
-            disk,
-            presence,
+            database,
+            activity,
             live: Mutex::default(),
-            pulse: watch::Sender::new(0),
+            changes: watch::Sender::new(0),
         };
-        tasks.forget_expired()?;
+        tasks.delete_expired()?;
         Ok(tasks)
     }
 
-    /// Ticks at every change of any task.
+    /// Changes its value whenever any task changes.
     pub(super) fn changes(&self) -> watch::Receiver<u64> {
-        self.pulse.subscribe()
+        self.changes.subscribe()
     }
 
     fn changed(&self) {
-        self.pulse.send_modify(|pulse| *pulse += 1);
+        self.changes.send_modify(|count| *count += 1);
     }
 
-    fn forget_expired(&self) -> Result<(), rusqlite::Error> {
-        self.disk.lock().execute(
+    fn delete_expired(&self) -> Result<(), rusqlite::Error> {
+        self.database.lock().execute(
             "DELETE FROM task WHERE created_ms + ttl_ms <= ?1",
             [now_ms()],
         )?;
         Ok(())
     }
 
-    /// Makes a task and has it on disk.
+    /// Creates a task and stores it.
     pub(super) fn create(
         &self,
         tool: &str,
         arguments: &JsonObject,
         ttl_ms: Option<i64>,
-    ) -> Result<Task, DemoError> {
-        self.forget_expired()?;
-        let id = random_id().map_err(DemoError::io("draw a task id"))?;
-        let ttl_ms = ttl_ms.unwrap_or(TTL_MS).clamp(1, LONGEST_TTL_MS);
-        self.disk.lock().execute(
+    ) -> Result<TaskRecord, DemoError> {
+        self.delete_expired()?;
+        let id = random_id().map_err(DemoError::io("generate a task id"))?;
+        let ttl_ms = ttl_ms.unwrap_or(TTL_MS).clamp(1, MAX_TTL_MS);
+        self.database.lock().execute(
             "INSERT INTO task (id, tool, arguments, status, message, done, created_ms, updated_ms, ttl_ms, asked)
-             VALUES (?1, ?2, ?3, 'working', 'The work begins', 0, ?4, ?4, ?5, '{}')",
+             VALUES (?1, ?2, ?3, 'working', 'Starting', 0, ?4, ?4, ?5, '{}')",
             params![id, tool, json!(arguments).to_string(), now_ms(), ttl_ms],
         )?;
         self.get(&id)?
             .ok_or_else(|| rusqlite::Error::QueryReturnedNoRows.into())
     }
 
-    /// The task of an id, if it has not expired.
-    pub(super) fn get(&self, id: &str) -> Result<Option<Task>, rusqlite::Error> {
-        let disk = self.disk.lock();
-        let found = disk
+    /// The task with this id, unless it has expired.
+    pub(super) fn get(&self, id: &str) -> Result<Option<TaskRecord>, rusqlite::Error> {
+        let database = self.database.lock();
+        let found = database
             .prepare_cached("SELECT rowid, * FROM task WHERE id = ?1")?
-            .query_row([id], Task::of)
+            .query_row([id], TaskRecord::of)
             .optional()?;
         Ok(found.filter(|task| task.expires_ms() > now_ms()))
     }
 
-    /// So many tasks after a place in the list, oldest first.
-    pub(super) fn page(&self, after: i64, limit: i64) -> Result<Vec<Task>, rusqlite::Error> {
-        let disk = self.disk.lock();
-        disk.prepare_cached(
-            "SELECT rowid, * FROM task WHERE rowid > ?1 AND created_ms + ttl_ms > ?2
+    /// At most `limit` tasks after row `after`, oldest first.
+    pub(super) fn page(&self, after: i64, limit: i64) -> Result<Vec<TaskRecord>, rusqlite::Error> {
+        let database = self.database.lock();
+        database
+            .prepare_cached(
+                "SELECT rowid, * FROM task WHERE rowid > ?1 AND created_ms + ttl_ms > ?2
              ORDER BY rowid LIMIT ?3",
-        )?
-        .query_map(params![after, now_ms(), limit], Task::of)?
-        .collect()
+            )?
+            .query_map(params![after, now_ms(), limit], TaskRecord::of)?
+            .collect()
     }
 
-    /// What an earlier boot left unfinished.
-    pub(super) fn unfinished(&self) -> Result<Vec<Task>, rusqlite::Error> {
+    /// The tasks that an earlier boot left unfinished.
+    pub(super) fn unfinished(&self) -> Result<Vec<TaskRecord>, rusqlite::Error> {
         let tasks = self.page(0, i64::MAX)?;
         Ok(tasks
             .into_iter()
@@ -199,10 +202,10 @@ impl Tasks {
             .collect())
     }
 
-    /// Runs the work of a task until it ends, is cancelled or expires. The work hears of a cancellation by the token.
-    pub(super) fn run<W: Future<Output = Outcome> + Send + 'static>(
+    /// Runs a task's work until it ends or the task expires. A cancelled task cancels the work's token.
+    pub(super) fn run<W: Future<Output = TaskOutcome> + Send + 'static>(
         self: &Arc<Self>,
-        task: &Task,
+        task: &TaskRecord,
         work: impl FnOnce(CancellationToken) -> W,
     ) {
         let cancel = CancellationToken::new();
@@ -211,33 +214,35 @@ impl Tasks {
         let left = u64::try_from(task.expires_ms() - now_ms()).unwrap_or(0);
         let work = work(cancel);
         tokio::spawn(async move {
-            let _busy = Presence::busy(&tasks.presence);
+            let _busy = ActivityTracker::busy(&tasks.activity);
             let outcome = tokio::select! {
                 outcome = work => Some(outcome),
-                () = sleep(Duration::from_millis(left)) => None, // sleep: it is the task's time to live
+                () = sleep(Duration::from_millis(left)) => None, // sleep: the task's time to live
             };
             let settled = match outcome {
-                Some(Outcome::Answered(result)) => {
+                Some(TaskOutcome::Completed(result)) => {
                     Some((TaskStatus::Completed, json!({"result": result})))
                 }
-                Some(Outcome::Failed(error)) => Some((TaskStatus::Failed, json!({"error": error}))),
+                Some(TaskOutcome::Failed(error)) => {
+                    Some((TaskStatus::Failed, json!({"error": error})))
+                }
                 None => None,
             };
             let settle = || match &settled {
                 Some((status, outcome)) => Ok(tasks.settle(&id, *status, outcome)?),
-                None => Ok(tasks.forget_expired()?),
+                None => Ok(tasks.delete_expired()?),
             };
-            if let Err(error) = with_room(settle).await {
-                tracing::error!(%error, "the end of a task could not be saved");
+            if let Err(error) = retry_while_full(settle).await {
+                tracing::error!(%error, "could not save a task's outcome");
             }
             locked(&tasks.live).remove(&id);
             tasks.changed();
         });
     }
 
-    /// Settles a task, unless it is already.
+    /// Settles a task unless it is already settled.
     fn settle(&self, id: &str, status: TaskStatus, outcome: &Value) -> Result<(), rusqlite::Error> {
-        self.disk.lock().execute(
+        self.database.lock().execute(
             "UPDATE task SET status = ?2, outcome = ?3, updated_ms = ?4
              WHERE id = ?1 AND status IN ('working', 'input_required')",
             params![id, label(status), outcome.to_string(), now_ms()],
@@ -245,9 +250,9 @@ impl Tasks {
         Ok(())
     }
 
-    /// Notes how far the work has come.
-    pub(super) fn step(&self, id: &str, done: u64, message: &str) {
-        let stepped = self.disk.lock().execute(
+    /// Saves the progress of a task: completed steps and status message.
+    pub(super) fn save_progress(&self, id: &str, done: u64, message: &str) {
+        let saved = self.database.lock().execute(
             "UPDATE task SET done = ?2, message = ?3, updated_ms = ?4
              WHERE id = ?1 AND status IN ('working', 'input_required')",
             params![
@@ -257,13 +262,13 @@ impl Tasks {
                 now_ms()
             ],
         );
-        if let Err(error) = stepped {
-            tracing::error!(%error, "a step of a task could not be saved");
+        if let Err(error) = saved {
+            tracing::error!(%error, "could not save a task's progress");
         }
         self.changed();
     }
 
-    /// Asks the task's client and returns the answer; one that was given before counts.
+    /// Asks the task's client a question and waits for the answer; returns at once if it was answered before.
     pub(super) async fn ask(
         &self,
         id: &str,
@@ -271,8 +276,8 @@ impl Tasks {
         request: &Value,
     ) -> Result<Value, DemoError> {
         let mut changes = self.changes();
-        self.change_questions(id, |asked| {
-            asked
+        self.change_questions(id, |questions| {
+            questions
                 .entry(key)
                 .or_insert_with(|| json!({"request": request}));
         })?;
@@ -286,22 +291,22 @@ impl Tasks {
         }
     }
 
-    /// Takes answers by key. What was not asked, or has an answer, is ignored.
+    /// Stores answers by key. Ignores those to unknown or already answered questions.
     pub(super) fn answer(
         &self,
         id: &str,
         answers: impl IntoIterator<Item = (String, Value)>,
     ) -> Result<(), DemoError> {
-        self.change_questions(id, |asked| {
+        self.change_questions(id, |questions| {
             for (key, answer) in answers {
-                if let Some(Value::Object(asked)) = asked.get_mut(&key) {
-                    asked.entry("response").or_insert(answer);
+                if let Some(Value::Object(question)) = questions.get_mut(&key) {
+                    question.entry("response").or_insert(answer);
                 }
             }
         })
     }
 
-    /// Changes the questions of a live task; its status says whether one is open.
+    /// Updates the questions of an unsettled task, and its status to match.
     fn change_questions(
         &self,
         id: &str,
@@ -310,24 +315,29 @@ impl Tasks {
         let Some(mut task) = self.get(id)? else {
             return Ok(());
         };
-        change(&mut task.asked);
+        change(&mut task.questions);
         let status = if task.open_questions().next().is_some() {
             TaskStatus::InputRequired
         } else {
             TaskStatus::Working
         };
-        self.disk.lock().execute(
+        self.database.lock().execute(
             "UPDATE task SET status = ?2, asked = ?3, updated_ms = ?4
              WHERE id = ?1 AND status IN ('working', 'input_required')",
-            params![id, label(status), json!(task.asked).to_string(), now_ms()],
+            params![
+                id,
+                label(status),
+                json!(task.questions).to_string(),
+                now_ms()
+            ],
         )?;
         self.changed();
         Ok(())
     }
 
-    /// Cancels a task that is not settled; its work stops where it stands. Says whether it did.
+    /// Cancels a task and its work; returns false if the task was already settled.
     pub(super) fn cancel(&self, id: &str) -> Result<bool, rusqlite::Error> {
-        let cancelled = self.disk.lock().execute(
+        let cancelled = self.database.lock().execute(
             "UPDATE task SET status = 'cancelled', message = 'Cancelled', updated_ms = ?2
              WHERE id = ?1 AND status IN ('working', 'input_required')",
             params![id, now_ms()],

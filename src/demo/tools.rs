@@ -1,7 +1,6 @@
-//! The tools: what they take and what they do.
+//! The tools: their arguments, work and results.
 //!
-//! Owns their arguments, work, words and answers. Must not know HTTP, eras, or whether it runs as a call or as a server
-//! task: all of that is behind `Call`.
+//! `ToolContext` hides the protocol era and whether a tool runs as a call or as a server task.
 
 use std::time::Duration;
 
@@ -13,120 +12,120 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use super::{
-    call::{Call, LOGGER, Level, cancelled, internal, invalid},
-    checkpoints::{Checkpoint, Status},
-    disk::{random_id, rfc3339},
-    questions::{self, Reply},
-    runs::{Step, Stop, Work},
+    checkpoints::{CheckpointRecord, CheckpointStatus},
+    context::{LOGGER, LogSeverity, ToolContext, cancelled, internal, invalid},
+    database::{random_id, rfc3339},
+    elicitation::{self, ElicitationReply},
+    runs::{RunSpec, RunUpdate, StopReason},
 };
 
-/// The name of the checkpoint tool; part of the key of its checkpoints.
+/// The name of the checkpoint tool, part of the key of its checkpoints.
 pub(super) const PROCESSING: &str = "resumable_data_processing";
-/// Steps of a forecast, unless it is asked for more.
-pub(super) const STATIONS: u32 = 6;
-/// Records, steps and bursts above this are a slip of the keyboard.
-pub(super) const MOST: u64 = 10_000_000;
+/// The default number of steps of a forecast.
+pub(super) const DEFAULT_STATIONS: u32 = 6;
+/// The maximum for records, steps and bursts, to catch typos.
+pub(super) const MAX_COUNT: u64 = 10_000_000;
 
-/// A tool with its arguments: what is asked for, understood.
-pub(super) enum Job {
-    Process(Processing),
-    Pause(OfTask),
-    List(OfClient),
+/// A tool with its parsed arguments.
+pub(super) enum ToolInvocation {
+    Process(ProcessArgs),
+    Pause(TaskIdArgs),
+    List(ClientIdArgs),
     Stats,
     Info,
-    Cleanup(Cleanup),
-    Forecast(Forecast),
-    Burst(Burst),
-    Crunch(Crunch),
-    Render(Render),
-    Deploy(Deploy),
-    Book(Book),
-    Sign(Sign),
+    Cleanup(CleanupArgs),
+    Forecast(ForecastArgs),
+    Burst(BurstArgs),
+    Crunch(CrunchArgs),
+    Render(RenderArgs),
+    Deploy(DeployArgs),
+    Book(BookArgs),
+    Sign(SignArgs),
 }
 
-impl Job {
-    /// Understands a request.
-    pub(super) fn of(tool: &str, given: Option<JsonObject>) -> Result<Self, ErrorData> {
+impl ToolInvocation {
+    /// Parses a tool name and its arguments.
+    pub(super) fn parse(tool: &str, args: Option<JsonObject>) -> Result<Self, ErrorData> {
         Ok(match tool {
-            PROCESSING => Self::Process(arguments(given)?),
-            "pause_task" => Self::Pause(arguments(given)?),
-            "list_session_tasks" => Self::List(arguments(given)?),
+            PROCESSING => Self::Process(parse_args(args)?),
+            "pause_task" => Self::Pause(parse_args(args)?),
+            "list_session_tasks" => Self::List(parse_args(args)?),
             "get_checkpoint_stats" => Self::Stats,
             "get_session_info" => Self::Info,
-            "cleanup_checkpoints" => Self::Cleanup(arguments(given)?),
-            "get_forecast" => Self::Forecast(arguments(given)?),
-            "send_burst" => Self::Burst(arguments(given)?),
-            "crunch" => Self::Crunch(arguments(given)?),
-            "render_movie" => Self::Render(arguments(given)?),
-            "deploy" => Self::Deploy(arguments(given)?),
-            "book_room" => Self::Book(arguments(given)?),
-            "sign_contract" => Self::Sign(arguments(given)?),
-            other => return Err(invalid(format!("there is no tool {other}"))),
+            "cleanup_checkpoints" => Self::Cleanup(parse_args(args)?),
+            "get_forecast" => Self::Forecast(parse_args(args)?),
+            "send_burst" => Self::Burst(parse_args(args)?),
+            "crunch" => Self::Crunch(parse_args(args)?),
+            "render_movie" => Self::Render(parse_args(args)?),
+            "deploy" => Self::Deploy(parse_args(args)?),
+            "book_room" => Self::Book(parse_args(args)?),
+            "sign_contract" => Self::Sign(parse_args(args)?),
+            other => return Err(invalid(format!("unknown tool {other}"))),
         })
     }
 
-    /// Does it.
-    pub(super) async fn run(self, call: &Call) -> Result<CallToolResult, ErrorData> {
+    /// Runs the tool to its result.
+    pub(super) async fn run(self, context: &ToolContext) -> Result<CallToolResult, ErrorData> {
         match self {
-            Self::Process(given) => process(call, given).await,
-            Self::Pause(given) => pause(call, &given),
-            Self::List(given) => list(call, &given),
+            Self::Process(args) => process(context, args).await,
+            Self::Pause(args) => pause(context, &args),
+            Self::List(args) => list(context, &args),
             Self::Stats => {
-                let stats = call.shared.runs.checkpoints.stats().map_err(internal)?;
-                Ok(json_text(&stats))
+                let stats = context.shared.runs.checkpoints.stats().map_err(internal)?;
+                Ok(json_result(&stats))
             }
-            Self::Info => Ok(session_info(call)),
-            Self::Cleanup(given) => cleanup(call, &given),
-            Self::Forecast(given) => forecast(call, given).await,
-            Self::Burst(given) => burst(call, given).await,
-            Self::Crunch(given) => crunch(call, given).await,
-            Self::Render(given) => render(call, given).await,
-            Self::Deploy(given) => deploy(call, given).await,
-            Self::Book(given) => book(call, given).await,
-            Self::Sign(given) => sign(call, given).await,
+            Self::Info => Ok(session_info(context)),
+            Self::Cleanup(args) => cleanup(context, &args),
+            Self::Forecast(args) => forecast(context, args).await,
+            Self::Burst(args) => burst(context, args).await,
+            Self::Crunch(args) => crunch(context, args).await,
+            Self::Render(args) => render(context, args).await,
+            Self::Deploy(args) => deploy(context, args).await,
+            Self::Book(args) => book_room(context, args).await,
+            Self::Sign(args) => sign_contract(context, args).await,
         }
     }
 }
 
-fn json_text(value: &Value) -> CallToolResult {
-    text(value.to_string())
+fn json_result(value: &Value) -> CallToolResult {
+    text_result(value.to_string())
 }
 
-fn text(words: String) -> CallToolResult {
-    CallToolResult::success(vec![ContentBlock::text(words)])
+fn text_result(message: String) -> CallToolResult {
+    CallToolResult::success(vec![ContentBlock::text(message)])
 }
 
-fn refusal(words: impl Into<String>) -> CallToolResult {
-    CallToolResult::error(vec![ContentBlock::text(words.into())])
+fn error_result(message: impl Into<String>) -> CallToolResult {
+    CallToolResult::error(vec![ContentBlock::text(message.into())])
 }
 
-fn arguments<T: DeserializeOwned>(given: Option<JsonObject>) -> Result<T, ErrorData> {
-    serde_json::from_value(Value::Object(given.unwrap_or_default()))
+fn parse_args<T: DeserializeOwned>(args: Option<JsonObject>) -> Result<T, ErrorData> {
+    serde_json::from_value(Value::Object(args.unwrap_or_default()))
         .map_err(|error| invalid(error.to_string()))
 }
 
-fn six_stations() -> u32 {
-    STATIONS
+fn default_stations() -> u32 {
+    DEFAULT_STATIONS
 }
 
-fn a_second() -> u64 {
+fn one_second() -> u64 {
     1000
 }
 
 #[derive(Deserialize)]
-pub(super) struct Processing {
+pub(super) struct ProcessArgs {
     dataset_name: String,
-    #[serde(default = "Processing::total")]
+    #[serde(default = "ProcessArgs::total")]
     total_records: u64,
-    #[serde(default = "Processing::batch")]
+    #[serde(default = "ProcessArgs::batch")]
     batch_size: u64,
     #[serde(default)]
     client_id: Option<String>,
-    #[serde(default = "a_second")]
+    #[serde(default = "one_second")]
     delay_ms: u64,
 }
 
-impl Processing {
+impl ProcessArgs {
     fn total() -> u64 {
         100
     }
@@ -137,53 +136,53 @@ impl Processing {
 }
 
 #[derive(Deserialize)]
-pub(super) struct OfTask {
+pub(super) struct TaskIdArgs {
     task_id: String,
 }
 
 #[derive(Deserialize)]
-pub(super) struct OfClient {
+pub(super) struct ClientIdArgs {
     client_id: String,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Cleanup {
-    #[serde(default = "Cleanup::week")]
+pub(super) struct CleanupArgs {
+    #[serde(default = "CleanupArgs::week")]
     max_age_days: u64,
 }
 
-impl Cleanup {
+impl CleanupArgs {
     fn week() -> u64 {
         7
     }
 }
 
 #[derive(Deserialize)]
-pub(super) struct Forecast {
+pub(super) struct ForecastArgs {
     city: String,
-    #[serde(default = "a_second")]
+    #[serde(default = "one_second")]
     delay_ms: u64,
-    #[serde(default = "six_stations")]
+    #[serde(default = "default_stations")]
     stations: u32,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Burst {
+pub(super) struct BurstArgs {
     count: u64,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Crunch {
-    #[serde(default = "Crunch::twenty")]
+pub(super) struct CrunchArgs {
+    #[serde(default = "CrunchArgs::twenty")]
     steps: u64,
-    #[serde(default = "Crunch::half_a_second")]
+    #[serde(default = "CrunchArgs::half_a_second")]
     step_ms: u64,
-    /// In the modern era the server decides what becomes a task; this is how a client tells it to.
+    /// In the modern era the server decides what becomes a task; this lets the client choose.
     #[serde(default)]
     pub(super) as_task: bool,
 }
 
-impl Crunch {
+impl CrunchArgs {
     fn twenty() -> u64 {
         20
     }
@@ -194,15 +193,15 @@ impl Crunch {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Render {
+pub(super) struct RenderArgs {
     scene: String,
-    #[serde(default = "Render::frames")]
+    #[serde(default = "RenderArgs::frames")]
     frames: u64,
-    #[serde(default = "Render::frame_ms")]
+    #[serde(default = "RenderArgs::frame_ms")]
     frame_ms: u64,
 }
 
-impl Render {
+impl RenderArgs {
     fn frames() -> u64 {
         120
     }
@@ -213,153 +212,159 @@ impl Render {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Deploy {
+pub(super) struct DeployArgs {
     env: String,
-    #[serde(default = "Deploy::steps")]
+    #[serde(default = "DeployArgs::steps")]
     steps: u64,
-    #[serde(default = "a_second")]
+    #[serde(default = "one_second")]
     step_ms: u64,
 }
 
-impl Deploy {
+impl DeployArgs {
     fn steps() -> u64 {
         6
     }
 }
 
 #[derive(Deserialize)]
-pub(super) struct Book {
+pub(super) struct BookArgs {
     city: String,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Sign {
+pub(super) struct SignArgs {
     name: String,
 }
 
-async fn process(call: &Call, given: Processing) -> Result<CallToolResult, ErrorData> {
-    if !(1..=MOST).contains(&given.total_records) || given.batch_size == 0 {
+async fn process(context: &ToolContext, args: ProcessArgs) -> Result<CallToolResult, ErrorData> {
+    if !(1..=MAX_COUNT).contains(&args.total_records) || args.batch_size == 0 {
         return Err(invalid(format!(
-            "total_records must be 1 to {MOST} and batch_size at least 1"
+            "total_records must be 1 to {MAX_COUNT} and batch_size at least 1"
         )));
     }
-    let client_id = match given.client_id {
+    let client_id = match args.client_id {
         Some(id) if !id.is_empty() => id,
-        // A server task that the server's end interrupts must find its checkpoint again.
-        _ => match call.task_id() {
+        // A server task uses its own id, to find its checkpoint again after a restart.
+        _ => match context.task_id() {
             Some(task) => task.to_owned(),
             None => random_id().map_err(internal)?,
         },
     };
-    let total = given.total_records;
-    let work = Work {
+    let total = args.total_records;
+    let spec = RunSpec {
         client_id: client_id.clone(),
         tool: PROCESSING,
-        // The pace is no part of the key: the same work at another pace goes on where it stopped.
-        arguments: json!([given.dataset_name, total, given.batch_size]).to_string(),
-        dataset: given.dataset_name.clone(),
+        // The delay is not part of the key, so the same work can resume at another speed.
+        arguments: json!([args.dataset_name, total, args.batch_size]).to_string(),
+        dataset: args.dataset_name.clone(),
         total,
-        batch: given.batch_size,
-        delay: Duration::from_millis(given.delay_ms),
+        batch: args.batch_size,
+        delay: Duration::from_millis(args.delay_ms),
     };
-    let mut joined = call
+    let mut run = context
         .shared
         .runs
-        .start_or_join(work)
+        .start_or_join(spec)
         .await
         .map_err(internal)?;
-    let task_id = joined.checkpoint.task_id.clone();
-    let begin = joined.checkpoint.progress;
-    if begin >= total {
-        call.log(
-            Level::Info,
-            format!("{} has been processed before", given.dataset_name),
+    let task_id = run.checkpoint.task_id.clone();
+    let start = run.checkpoint.progress;
+    if start >= total {
+        context.log(
+            LogSeverity::Info,
+            format!("{} was already processed", args.dataset_name),
         );
-        call.progress(
-            begin,
-            total,
-            format!("Already processed {begin}/{total} records"),
-        )
-        .await;
-    } else if begin > 0 || joined.was_running {
-        let words = format!("Resuming processing from record {begin}");
-        call.log(Level::Info, words.clone());
-        call.progress(begin, total, words).await;
+        context
+            .progress(
+                start,
+                total,
+                format!("Already processed {start}/{total} records"),
+            )
+            .await;
+    } else if start > 0 || run.was_running {
+        let message = format!("Resuming processing from record {start}");
+        context.log(LogSeverity::Info, message.clone());
+        context.progress(start, total, message).await;
     } else {
-        call.log(
-            Level::Info,
-            format!("Starting to process {}", given.dataset_name),
+        context.log(
+            LogSeverity::Info,
+            format!("Starting to process {}", args.dataset_name),
         );
     }
-    if joined.was_running {
-        call.log(Level::Debug, "Joined the run that was still going");
+    if run.was_running {
+        context.log(LogSeverity::Debug, "Joined the run in progress");
     }
     let mut is_stopping = false;
     let (status, processed) = loop {
-        let step = tokio::select! {
+        let update = tokio::select! {
             biased;
-            step = joined.steps.recv() => step,
-            () = call.cancelled(), if !is_stopping => {
+            update = run.updates.recv() => update,
+            () = context.cancelled(), if !is_stopping => {
                 is_stopping = true;
-                call.shared.runs.stop(&task_id, call.stop());
+                context.shared.runs.stop(&task_id, context.stop_reason());
                 continue;
             }
         };
-        match step {
-            Some(Step::Moved(done)) => {
-                call.log(
-                    Level::Debug,
+        match update {
+            Some(RunUpdate::Progress(done)) => {
+                context.log(
+                    LogSeverity::Debug,
                     format!("Committed the batch up to record {done}"),
                 );
-                let words = format!("Processed {done}/{total} records");
-                call.progress(done, total, words).await;
+                let message = format!("Processed {done}/{total} records");
+                context.progress(done, total, message).await;
             }
-            Some(Step::Ended(status, done)) => break (status, done),
-            None => return Err(internal("the run vanished")),
+            Some(RunUpdate::Ended(status, done)) => break (status, done),
+            None => return Err(internal("the run ended without a status")),
         }
     };
-    if call.is_cancelled() && matches!(status, Status::Cancelled | Status::Interrupted) {
+    if context.is_cancelled()
+        && matches!(
+            status,
+            CheckpointStatus::Cancelled | CheckpointStatus::Interrupted
+        )
+    {
         return Err(cancelled());
     }
-    let words = match status {
-        Status::Completed => format!("Finished {}", given.dataset_name),
+    let message = match status {
+        CheckpointStatus::Completed => format!("Finished {}", args.dataset_name),
         other => format!("Stopped at record {processed}: {}", other.label()),
     };
-    call.log(
-        if status == Status::Failed {
-            Level::Warning
+    context.log(
+        if status == CheckpointStatus::Failed {
+            LogSeverity::Warning
         } else {
-            Level::Info
+            LogSeverity::Info
         },
-        words,
+        message,
     );
-    let answer = json!({
+    let response = json!({
         "status": status.label(),
         "task_id": task_id,
         "client_id": client_id,
-        "dataset_name": given.dataset_name,
+        "dataset_name": args.dataset_name,
         "processed": processed,
         "total": total,
-        "resumed_from": begin,
+        "resumed_from": start,
     });
-    if status == Status::Failed {
-        return Ok(refusal(answer.to_string()));
+    if status == CheckpointStatus::Failed {
+        return Ok(error_result(response.to_string()));
     }
-    Ok(json_text(&answer))
+    Ok(json_result(&response))
 }
 
-fn pause(call: &Call, given: &OfTask) -> Result<CallToolResult, ErrorData> {
-    let runs = &call.shared.runs;
-    let was_running = runs.stop(&given.task_id, Stop::Pause);
-    let Some(task) = runs.checkpoints.of_task(&given.task_id).map_err(internal)? else {
-        return Ok(refusal(format!("there is no task {}", given.task_id)));
+fn pause(context: &ToolContext, args: &TaskIdArgs) -> Result<CallToolResult, ErrorData> {
+    let runs = &context.shared.runs;
+    let was_running = runs.stop(&args.task_id, StopReason::Pause);
+    let Some(task) = runs.checkpoints.of_task(&args.task_id).map_err(internal)? else {
+        return Ok(error_result(format!("unknown task {}", args.task_id)));
     };
     let message = if was_running {
-        "pause requested, the batch that is being worked on ends first".to_owned()
+        "pause requested; the current batch finishes first".to_owned()
     } else {
-        format!("the task was not running, it is {}", task.status.label())
+        format!("the task is not running: it is {}", task.status.label())
     };
-    Ok(json_text(&json!({
+    Ok(json_result(&json!({
         "task_id": task.task_id,
         "tool": task.tool,
         "status": task.status.label(),
@@ -369,170 +374,194 @@ fn pause(call: &Call, given: &OfTask) -> Result<CallToolResult, ErrorData> {
     })))
 }
 
-fn list(call: &Call, given: &OfClient) -> Result<CallToolResult, ErrorData> {
-    let tasks = call
+fn list(context: &ToolContext, args: &ClientIdArgs) -> Result<CallToolResult, ErrorData> {
+    let tasks = context
         .shared
         .runs
         .checkpoints
-        .of_client(&given.client_id)
+        .of_client(&args.client_id)
         .map_err(internal)?;
-    let tasks: Vec<_> = tasks.iter().map(Checkpoint::json).collect();
-    Ok(json_text(
-        &json!({"client_id": given.client_id, "tasks": tasks}),
+    let tasks: Vec<_> = tasks.iter().map(CheckpointRecord::json).collect();
+    Ok(json_result(
+        &json!({"client_id": args.client_id, "tasks": tasks}),
     ))
 }
 
-fn session_info(call: &Call) -> CallToolResult {
-    json_text(&json!({
+fn session_info(context: &ToolContext) -> CallToolResult {
+    json_result(&json!({
         "server": LOGGER,
         "version": env!("CARGO_PKG_VERSION"),
-        "boot_id": call.shared.boot,
-        "started_at": rfc3339(call.shared.started_ms),
+        "boot_id": context.shared.boot,
+        "started_at": rfc3339(context.shared.started_ms),
         "pid": std::process::id(),
     }))
 }
 
-fn cleanup(call: &Call, given: &Cleanup) -> Result<CallToolResult, ErrorData> {
-    let checkpoints = &call.shared.runs.checkpoints;
-    let forgotten = checkpoints
-        .forget_older_than(given.max_age_days)
+fn cleanup(context: &ToolContext, args: &CleanupArgs) -> Result<CallToolResult, ErrorData> {
+    let checkpoints = &context.shared.runs.checkpoints;
+    let deleted = checkpoints
+        .delete_older_than(args.max_age_days)
         .map_err(internal)?;
-    Ok(json_text(
-        &json!({"removed": forgotten, "max_age_days": given.max_age_days}),
+    Ok(json_result(
+        &json!({"removed": deleted, "max_age_days": args.max_age_days}),
     ))
 }
 
-async fn forecast(call: &Call, given: Forecast) -> Result<CallToolResult, ErrorData> {
-    call.log(
-        Level::Info,
-        format!("Asking the stations around {}", given.city),
+async fn forecast(context: &ToolContext, args: ForecastArgs) -> Result<CallToolResult, ErrorData> {
+    context.log(
+        LogSeverity::Info,
+        format!("Asking the stations around {}", args.city),
     );
-    for step in next_step(call)..=u64::from(given.stations) {
-        call.wait(Duration::from_millis(given.delay_ms)).await?;
-        let words = format!("Station {step} of {} has answered", given.stations);
-        call.progress(step, u64::from(given.stations), words).await;
+    for step in next_step(context)..=u64::from(args.stations) {
+        context.wait(Duration::from_millis(args.delay_ms)).await?;
+        let message = format!("Station {step} of {} has answered", args.stations);
+        context
+            .progress(step, u64::from(args.stations), message)
+            .await;
     }
-    let (sky, degrees) = sky_over(&given.city);
-    let words = format!("{}: {sky}, {degrees} °C", given.city);
-    Ok(text(words))
+    let (sky, degrees) = sky_over(&args.city);
+    let message = format!("{}: {sky}, {degrees} °C", args.city);
+    Ok(text_result(message))
 }
 
-async fn burst(call: &Call, given: Burst) -> Result<CallToolResult, ErrorData> {
-    if given.count > MOST {
-        return Err(invalid(format!("count must be at most {MOST}")));
+async fn burst(context: &ToolContext, args: BurstArgs) -> Result<CallToolResult, ErrorData> {
+    if args.count > MAX_COUNT {
+        return Err(invalid(format!("count must be at most {MAX_COUNT}")));
     }
-    for n in 1..=given.count {
-        if call.is_cancelled() {
+    for n in 1..=args.count {
+        if context.is_cancelled() {
             return Err(cancelled());
         }
-        call.progress(n, given.count, format!("Message {n}")).await;
-    }
-    Ok(json_text(&json!({"sent": given.count})))
-}
-
-/// The first step that is to be done.
-fn next_step(call: &Call) -> u64 {
-    call.done() + 1
-}
-
-async fn crunch(call: &Call, given: Crunch) -> Result<CallToolResult, ErrorData> {
-    let steps = given.steps;
-    if !(1..=MOST).contains(&steps) {
-        return Err(invalid(format!("steps must be 1 to {MOST}")));
-    }
-    for step in next_step(call)..=steps {
-        call.wait(Duration::from_millis(given.step_ms)).await?;
-        call.progress(step, steps, format!("step {step} of {steps}"))
+        context
+            .progress(n, args.count, format!("Message {n}"))
             .await;
     }
-    Ok(text(format!("Crunched exactly {steps} steps")))
+    Ok(json_result(&json!({"sent": args.count})))
 }
 
-async fn render(call: &Call, given: Render) -> Result<CallToolResult, ErrorData> {
-    let (scene, frames) = (given.scene, given.frames);
-    if !(1..=MOST).contains(&frames) {
-        return Err(invalid(format!("frames must be 1 to {MOST}")));
+/// The first step that is not done yet.
+fn next_step(context: &ToolContext) -> u64 {
+    context.completed_steps() + 1
+}
+
+async fn crunch(context: &ToolContext, args: CrunchArgs) -> Result<CallToolResult, ErrorData> {
+    let steps = args.steps;
+    if !(1..=MAX_COUNT).contains(&steps) {
+        return Err(invalid(format!("steps must be 1 to {MAX_COUNT}")));
     }
-    for frame in next_step(call)..=frames {
-        call.wait(Duration::from_millis(given.frame_ms)).await?;
-        call.progress(frame, frames, format!("frame {frame} of {frames}"))
+    for step in next_step(context)..=steps {
+        context.wait(Duration::from_millis(args.step_ms)).await?;
+        context
+            .progress(step, steps, format!("step {step} of {steps}"))
             .await;
     }
-    Ok(text(format!("Rendered {scene}: {frames} frames")))
+    Ok(text_result(format!("Crunched exactly {steps} steps")))
 }
 
-async fn deploy(call: &Call, given: Deploy) -> Result<CallToolResult, ErrorData> {
-    let (env, steps) = (given.env, given.steps);
-    if !(1..=MOST).contains(&steps) {
-        return Err(invalid(format!("steps must be 1 to {MOST}")));
+async fn render(context: &ToolContext, args: RenderArgs) -> Result<CallToolResult, ErrorData> {
+    let (scene, frames) = (args.scene, args.frames);
+    if !(1..=MAX_COUNT).contains(&frames) {
+        return Err(invalid(format!("frames must be 1 to {MAX_COUNT}")));
+    }
+    for frame in next_step(context)..=frames {
+        context.wait(Duration::from_millis(args.frame_ms)).await?;
+        context
+            .progress(frame, frames, format!("frame {frame} of {frames}"))
+            .await;
+    }
+    Ok(text_result(format!("Rendered {scene}: {frames} frames")))
+}
+
+async fn deploy(context: &ToolContext, args: DeployArgs) -> Result<CallToolResult, ErrorData> {
+    let (env, steps) = (args.env, args.steps);
+    if !(1..=MAX_COUNT).contains(&steps) {
+        return Err(invalid(format!("steps must be 1 to {MAX_COUNT}")));
     }
     let mut answers = Value::Null;
-    for step in next_step(call)..=steps {
-        // Also on the way back from a restart: an answer that was given then counts, without asking again.
+    for step in next_step(context)..=steps {
+        // After a restart the question is repeated; an answer from before is then returned at once.
         if step > steps / 2 && answers.is_null() {
-            match questions::ask(call, "release", questions::release(&env)).await? {
-                Reply::Accepted(content) => answers = content,
-                Reply::Declined => return Ok(text(format!("Deployment to {env} declined"))),
-                Reply::Cancelled => return Ok(refusal(format!("Deployment to {env} cancelled"))),
-                Reply::CannotBeAsked => {
-                    return Ok(refusal("deploy needs a client that can be asked"));
+            match elicitation::ask_form(context, "release", elicitation::release_form(&env)).await?
+            {
+                ElicitationReply::Accepted(content) => answers = content,
+                ElicitationReply::Declined => {
+                    return Ok(text_result(format!("Deployment to {env} declined")));
+                }
+                ElicitationReply::Cancelled => {
+                    return Ok(error_result(format!("Deployment to {env} cancelled")));
+                }
+                ElicitationReply::Unsupported => {
+                    return Ok(error_result(
+                        "deploy needs a client that supports form elicitation",
+                    ));
                 }
             }
         }
-        call.wait(Duration::from_millis(given.step_ms)).await?;
-        call.progress(step, steps, format!("step {step} of {steps}"))
+        context.wait(Duration::from_millis(args.step_ms)).await?;
+        context
+            .progress(step, steps, format!("step {step} of {steps}"))
             .await;
     }
-    Ok(json_text(
+    Ok(json_result(
         &json!({"env": env, "status": "deployed", "steps": steps, "answers": answers}),
     ))
 }
 
-/// Needs to hear something before it can start.
-async fn book(call: &Call, given: Book) -> Result<CallToolResult, ErrorData> {
-    let city = given.city;
-    let words = match questions::ask(call, "guest", questions::guest(&city)).await? {
-        Reply::Accepted(guest) => {
-            let name = guest.get("name").and_then(Value::as_str);
-            let nights = guest.get("nights").and_then(Value::as_u64).unwrap_or(2);
-            let name = name.unwrap_or("somebody");
-            format!("Booked a room in {city} for {name}, nights: {nights}")
-        }
-        Reply::Declined => format!("The booking in {city} was declined"),
-        Reply::Cancelled => return Ok(refusal(format!("The booking in {city} was cancelled"))),
-        Reply::CannotBeAsked => return Ok(refusal("book_room needs a client that can be asked")),
-    };
-    Ok(text(words))
+/// Asks a form question before it starts.
+async fn book_room(context: &ToolContext, args: BookArgs) -> Result<CallToolResult, ErrorData> {
+    let city = args.city;
+    let message =
+        match elicitation::ask_form(context, "guest", elicitation::guest_form(&city)).await? {
+            ElicitationReply::Accepted(guest) => {
+                let name = guest.get("name").and_then(Value::as_str);
+                let nights = guest.get("nights").and_then(Value::as_u64).unwrap_or(2);
+                let name = name.unwrap_or("an unnamed guest");
+                format!("Booked a room in {city} for {name}, nights: {nights}")
+            }
+            ElicitationReply::Declined => format!("The booking in {city} was declined"),
+            ElicitationReply::Cancelled => {
+                return Ok(error_result(format!("The booking in {city} was cancelled")));
+            }
+            ElicitationReply::Unsupported => {
+                return Ok(error_result(
+                    "book_room needs a client that supports form elicitation",
+                ));
+            }
+        };
+    Ok(text_result(message))
 }
 
-/// Is done on a page.
-async fn sign(call: &Call, given: Sign) -> Result<CallToolResult, ErrorData> {
-    let name = given.name;
-    let ticket = call.ticket()?;
+/// Asks the user to open a page, and finishes once it was opened.
+async fn sign_contract(context: &ToolContext, args: SignArgs) -> Result<CallToolResult, ErrorData> {
+    let name = args.name;
+    let token = context.elicitation_token()?;
     let message = format!("{name}, please sign the contract on this page");
-    let words = match questions::ask_page(call, "signature", &message, &ticket).await? {
-        Reply::Accepted(_) => {
-            call.progress(1, 2, "Waiting for the signature".to_owned())
+    let message = match elicitation::ask_page(context, "signature", &message, &token).await? {
+        ElicitationReply::Accepted(_) => {
+            context
+                .progress(1, 2, "Waiting for the signature".to_owned())
                 .await;
             tokio::select! {
                 biased;
-                () = call.cancelled() => return Err(cancelled()),
-                visited = call.shared.tickets.visited(&ticket) => visited.map_err(internal)?,
+                () = context.cancelled() => return Err(cancelled()),
+                visited = context.shared.tokens.visited(&token) => visited.map_err(internal)?,
             }
-            let complete = json!({"elicitationId": ticket});
-            call.tell("notifications/elicitation/complete", &complete);
-            format!("{name} has signed the contract")
+            let complete = json!({"elicitationId": token});
+            context.notify("notifications/elicitation/complete", &complete);
+            format!("{name} signed the contract")
         }
-        Reply::Declined => format!("{name} has declined to sign"),
-        Reply::Cancelled => return Ok(refusal(format!("{name} has not signed"))),
-        Reply::CannotBeAsked => {
-            return Ok(refusal("sign_contract needs a client that can open a page"));
+        ElicitationReply::Declined => format!("{name} declined to sign"),
+        ElicitationReply::Cancelled => return Ok(error_result(format!("{name} did not sign"))),
+        ElicitationReply::Unsupported => {
+            return Ok(error_result(
+                "sign_contract needs a client that supports URL elicitation",
+            ));
         }
     };
-    Ok(text(words))
+    Ok(text_result(message))
 }
 
-/// A sky that is the same each time for the same city, so that a repeated call can be compared.
+/// The weather, always the same for a city, so that repeated calls can be compared.
 fn sky_over(city: &str) -> (&'static str, i32) {
     let sum: u32 = city.bytes().map(u32::from).sum();
     let sky = match sum % 4 {

@@ -1,4 +1,4 @@
-//! A clipped part of the frame to write on: coordinates are relative, and what does not fit is cut.
+//! A clipped region of the frame: coordinates are relative to it, and text is cut at its edges.
 
 use core::ops::Range;
 
@@ -17,13 +17,13 @@ use super::{
     theme::{Role, Theme},
 };
 
-/// A stretch beside a window that is no wider than this is emptied.
-const MARGIN: u16 = 5;
+/// A window clears the columns beside it if they are no wider than this.
+const MAX_CLEARED_MARGIN: u16 = 5;
 
-/// Where to draw and with what.
+/// A region of the buffer with the theme to draw in.
 pub(crate) struct Canvas<'b> {
     buffer: &'b mut Buffer,
-    /// The rows of the screen that the cursor is in, as the panes tell.
+    /// The screen rows of the focused item, which toasts avoid.
     cursor: &'b mut Range<u16>,
     area: Rect,
     look: Look,
@@ -47,8 +47,8 @@ impl<'b> Canvas<'b> {
         }
     }
 
-    /// A part of this canvas; what lies outside is cut off.
-    pub(crate) fn part(&mut self, x: u16, y: u16, columns: u16, rows: u16) -> Canvas<'_> {
+    /// A region of this canvas, clipped to it.
+    pub(crate) fn region(&mut self, x: u16, y: u16, columns: u16, rows: u16) -> Canvas<'_> {
         let x = self.area.x.saturating_add(x).min(self.area.right());
         let y = self.area.y.saturating_add(y).min(self.area.bottom());
         let area = Rect {
@@ -66,13 +66,13 @@ impl<'b> Canvas<'b> {
         }
     }
 
-    /// Tells that the cursor of what has the focus is in these rows, which no message may cover.
-    pub(crate) fn keep_in_sight(&mut self, rows: Range<u16>) {
+    /// Marks these rows as the focused item's, so that toasts don't cover them.
+    pub(crate) fn keep_visible(&mut self, rows: Range<u16>) {
         let row = |y: u16| self.area.y.saturating_add(y).min(self.area.bottom());
         *self.cursor = row(rows.start)..row(rows.end);
     }
 
-    /// The rows of this canvas that are to be kept in sight.
+    /// The rows that toasts must not cover.
     pub(crate) fn cursor_rows(&self) -> Range<u16> {
         let row = |y: u16| y.saturating_sub(self.area.y);
         row(self.cursor.start)..row(self.cursor.end)
@@ -90,40 +90,47 @@ impl<'b> Canvas<'b> {
         Glyphs::of(self.look)
     }
 
-    /// Writes text at a place, cut to `columns`, and returns the column after it.
-    pub(crate) fn put_in(&mut self, x: u16, y: u16, columns: u16, text: &str, role: Role) -> u16 {
+    /// Writes text cut to `columns` and returns the column after it.
+    pub(crate) fn put_clipped(
+        &mut self,
+        x: u16,
+        y: u16,
+        columns: u16,
+        text: &str,
+        role: Role,
+    ) -> u16 {
         if y >= self.area.height || x >= self.area.width {
             return x;
         }
-        let room = columns.min(self.area.width - x);
-        // The one gate to the cells: whatever a caller forgot, nothing steers the terminal from here.
+        let available = columns.min(self.area.width - x);
+        // All text passes here, so no control sequence reaches the terminal even if a caller forgot to clean it.
         let text = clean_line(text);
-        let text = cut(&text, usize::from(room), self.glyphs().more);
+        let text = cut(&text, usize::from(available), self.glyphs().more);
         let style = self.theme.style(role);
         let (end, _) = self.buffer.set_stringn(
             self.area.x + x,
             self.area.y + y,
             &text,
-            usize::from(room),
+            usize::from(available),
             style,
         );
         end.saturating_sub(self.area.x)
     }
 
-    /// Writes text at a place, cut at the right edge, and returns the column after it.
+    /// Writes text cut at the right edge and returns the column after it.
     pub(crate) fn put(&mut self, x: u16, y: u16, text: &str, role: Role) -> u16 {
-        self.put_in(x, y, u16::MAX, text, role)
+        self.put_clipped(x, y, u16::MAX, text, role)
     }
 
-    /// Writes text that ends at column `end`, exclusive.
-    pub(crate) fn put_before(&mut self, end: u16, y: u16, text: &str, role: Role) -> u16 {
+    /// Writes text that ends before column `end` and returns its first column.
+    pub(crate) fn put_right_aligned(&mut self, end: u16, y: u16, text: &str, role: Role) -> u16 {
         let wide = u16::try_from(width(text)).unwrap_or(u16::MAX);
         let x = end.min(self.area.width).saturating_sub(wide);
         self.put(x, y, text, role);
         x
     }
 
-    /// Repeats a one-column sign.
+    /// Repeats a one-column glyph and returns the column after it.
     pub(crate) fn repeat(&mut self, x: u16, y: u16, count: u16, sign: &str, role: Role) -> u16 {
         let style = self.theme.style(role);
         let end = x.saturating_add(count).min(self.area.width);
@@ -138,8 +145,8 @@ impl<'b> Canvas<'b> {
         end.max(x)
     }
 
-    /// Lays the style of a role over a stretch of a row.
-    pub(crate) fn lay(&mut self, x: u16, y: u16, columns: u16, role: Role) {
+    /// Applies the style of a role to part of a row.
+    pub(crate) fn apply_style(&mut self, x: u16, y: u16, columns: u16, role: Role) {
         if y < self.area.height && x < self.area.width {
             let area = Rect {
                 x: self.area.x + x,
@@ -151,16 +158,16 @@ impl<'b> Canvas<'b> {
         }
     }
 
-    /// Marks what a search finds in these rows from column `from` on. They are one line in which it finds something: what
-    /// is broken by the end of a row, or lies beyond the edge, is marked as the whole first row.
-    pub(crate) fn mark_found(&mut self, from: u16, rows: Range<u16>, search: &str) {
+    /// Highlights the matches of a search in these rows, from column `from` on. The rows are one wrapped line that
+    /// contains a match. If the match is split by a row break or beyond the edge, the whole first row is highlighted.
+    pub(crate) fn highlight_matches(&mut self, from: u16, rows: Range<u16>, search: &str) {
         let first = rows.start;
         let mut is_marked = false;
         for y in rows {
-            is_marked |= self.mark_row(from, y, search);
+            is_marked |= self.highlight_row(from, y, search);
         }
         if !is_marked {
-            self.lay(
+            self.apply_style(
                 from,
                 first,
                 self.area.width.saturating_sub(from),
@@ -169,7 +176,7 @@ impl<'b> Canvas<'b> {
         }
     }
 
-    fn mark_row(&mut self, from: u16, y: u16, search: &str) -> bool {
+    fn highlight_row(&mut self, from: u16, y: u16, search: &str) -> bool {
         let mut row = String::new();
         let mut columns = Vec::new();
         let mut x = from;
@@ -183,18 +190,18 @@ impl<'b> Canvas<'b> {
         }
         columns.push((row.len(), x));
         let column = |byte: usize| {
-            let place = columns.partition_point(|(at, _)| *at < byte);
-            columns.get(place).map_or(x, |(_, x)| *x)
+            let index = columns.partition_point(|(at, _)| *at < byte);
+            columns.get(index).map_or(x, |(_, x)| *x)
         };
         let found = matches_in(&row, search);
         for (begin, end) in &found {
             let (begin, end) = (column(*begin), column(*end));
-            self.lay(begin, y, end.saturating_sub(begin), Role::Found);
+            self.apply_style(begin, y, end.saturating_sub(begin), Role::Found);
         }
         !found.is_empty()
     }
 
-    /// Moves the rows from `first` to `end`, exclusive, to the top and empties what they leave.
+    /// Moves the rows `first..end` to the top and clears the rest up to `end`.
     pub(crate) fn scroll_up(&mut self, first: u16, end: u16) {
         let end = end.min(self.area.height);
         for y in 0..end {
@@ -213,16 +220,16 @@ impl<'b> Canvas<'b> {
         }
     }
 
-    /// The columns that a wide window takes: on a narrow screen all of them.
-    pub(crate) fn window_columns(&self, most: u16) -> u16 {
+    /// The width of a window of at most `max` columns: the full width on a narrow screen, else with a margin.
+    pub(crate) fn window_columns(&self, max: u16) -> u16 {
         if self.area.width < 70 {
-            self.area.width.min(most)
+            self.area.width.min(max)
         } else {
-            self.area.width.saturating_sub(4).min(most)
+            self.area.width.saturating_sub(4).min(max)
         }
     }
 
-    /// Empties it.
+    /// Resets all cells.
     pub(crate) fn clear(&mut self) {
         for position in self.area.positions() {
             if let Some(cell) = self.buffer.cell_mut(position) {
@@ -231,8 +238,8 @@ impl<'b> Canvas<'b> {
         }
     }
 
-    /// Draws a frame around it and returns what is inside.
-    pub(crate) fn framed(&mut self, role: Role) -> Canvas<'_> {
+    /// Draws a border and returns the region inside it.
+    pub(crate) fn bordered(&mut self, role: Role) -> Canvas<'_> {
         let [side, top_left, top_right, bottom_left, bottom_right] = self.glyphs().frame;
         let line = self.glyphs().line;
         let (columns, rows) = (self.area.width, self.area.height);
@@ -251,19 +258,19 @@ impl<'b> Canvas<'b> {
                 self.put(last_x, y, side, role);
             }
         }
-        self.part(1, 1, columns.saturating_sub(2), rows.saturating_sub(2))
+        self.region(1, 1, columns.saturating_sub(2), rows.saturating_sub(2))
     }
 
-    /// A canvas of this size in the middle, empty and framed; returns what is inside.
+    /// Draws a centered, empty window with border and title, and returns the region inside it.
     pub(crate) fn window(&mut self, columns: u16, rows: u16, title: &str) -> Canvas<'_> {
         let columns = columns.min(self.area.width);
         let rows = rows.min(self.area.height);
         let x = (self.area.width - columns) / 2;
         let y = (self.area.height - rows) / 2;
-        // What peeps out beside a window that is nearly as wide as the screen is noise.
+        // Beside a window nearly as wide as the screen, the few visible columns are noise.
         for (from, wide) in [(0, x), (x + columns, self.area.width - x - columns)] {
-            if wide <= MARGIN {
-                self.part(from, y, wide, rows).clear();
+            if wide <= MAX_CLEARED_MARGIN {
+                self.region(from, y, wide, rows).clear();
             }
         }
         let area = Rect {
@@ -280,8 +287,8 @@ impl<'b> Canvas<'b> {
             theme: self.theme,
         };
         frame.clear();
-        frame.framed(Role::Focus);
-        frame.put_in(
+        frame.bordered(Role::Focus);
+        frame.put_clipped(
             2,
             0,
             columns.saturating_sub(4),
@@ -303,7 +310,7 @@ impl<'b> Canvas<'b> {
         }
     }
 
-    /// Replaces what is not ASCII on the whole canvas; in ASCII mode nothing else may reach the terminal.
+    /// Replaces all non-ASCII cells, for ASCII mode.
     pub(crate) fn force_ascii(&mut self) {
         for position in self.area.positions() {
             if let Some(cell) = self.buffer.cell_mut(position)

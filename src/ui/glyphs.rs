@@ -1,6 +1,6 @@
-//! The signs of the screen, in Unicode and in ASCII.
+//! The glyphs of the screen, in Unicode and in ASCII.
 
-/// A set of signs; each takes one column.
+/// A set of glyphs, each one column wide.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Glyphs {
     pub(crate) running: &'static str,
@@ -19,13 +19,13 @@ pub(crate) struct Glyphs {
     pub(crate) mark: &'static str,
     pub(crate) bar: &'static str,
     pub(crate) rest: &'static str,
-    /// The moving part of a bar without total.
+    /// The moving part of an indeterminate progress bar.
     pub(crate) wave: [&'static str; 3],
     pub(crate) line: &'static str,
     /// Vertical, then the corners: top left, top right, bottom left, bottom right.
     pub(crate) frame: [&'static str; 5],
     pub(crate) spark: [&'static str; 8],
-    /// Contact timeline: live, cut, asleep, unwatched, replay, gap.
+    /// The connection timeline: live, cut, asleep, unwatched, replay, gap.
     pub(crate) trail: [&'static str; 6],
     pub(crate) more: &'static str,
     pub(crate) arrows: [&'static str; 2],
@@ -95,7 +95,7 @@ mod tests {
     use crate::domain::text::width;
 
     #[test]
-    fn the_ascii_set_is_ascii_and_every_sign_of_a_row_is_one_column_wide() {
+    fn ascii_set_is_ascii_and_all_glyphs_are_one_column_wide() {
         for set in [&UNICODE, &ASCII] {
             let signs = [
                 set.running,

@@ -1,4 +1,4 @@
-//! The words and numbers of a row: a sign, a word and a meaning for each state.
+//! Labels and numbers for rows: a glyph, a text and a role for each state, and compact number formats.
 
 use core::time::Duration;
 
@@ -12,24 +12,24 @@ use crate::{
 
 use super::{glyphs::Glyphs, theme::Role};
 
-/// A state as it is shown: never a colour alone.
-pub(crate) struct Shown {
+/// A state as displayed: glyph and text, never color alone.
+pub(crate) struct StateLabel {
     pub(crate) glyph: &'static str,
-    pub(crate) word: String,
+    pub(crate) text: String,
     pub(crate) role: Role,
 }
 
-impl Shown {
-    fn new(glyph: &'static str, word: impl Into<String>, role: Role) -> Self {
+impl StateLabel {
+    fn new(glyph: &'static str, text: impl Into<String>, role: Role) -> Self {
         Self {
             glyph,
-            word: word.into(),
+            text: text.into(),
             role,
         }
     }
 }
 
-/// `8s`, `12 m`: an age that fits beside a word.
+/// `8s`, `12m`: a compact age.
 pub(crate) fn brief(age: Duration) -> String {
     match age.as_secs() {
         seconds @ 0..100 => format!("{seconds}s"),
@@ -39,7 +39,7 @@ pub(crate) fn brief(age: Duration) -> String {
     }
 }
 
-/// `40 s`, `12 m`, `3 h`: an age of which only the order of magnitude matters.
+/// `40 s`, `12 m`, `3 h`: an age in one unit.
 fn coarse(age: Duration) -> String {
     match age.as_secs() {
         seconds @ 0..60 => format!("{seconds} s"),
@@ -49,48 +49,50 @@ fn coarse(age: Duration) -> String {
     }
 }
 
-/// The state of a task.
+/// The state of a task: its status, or the connection's state while it runs.
 pub(crate) fn state_of(
     state: &State,
     task_row: &TaskRow,
     glyphs: &'static Glyphs,
     now: Stamp,
-) -> Shown {
+) -> StateLabel {
     let task = &task_row.view.task;
     let contact = task_row.view.contact.at(now);
     match &task.status {
         Status::Completed => {
-            return Shown::new(glyphs.done, task.status.row_label(), Role::Done);
+            return StateLabel::new(glyphs.done, task.status.row_label(), Role::Done);
         }
-        Status::Failed => return Shown::new(glyphs.failed, "failed", Role::Failed),
-        Status::Cancelled => return Shown::new(glyphs.cancelled, "cancelled", Role::Cancelled),
-        Status::Lost(_) => return Shown::new(glyphs.lost, "lost", Role::Failed),
-        Status::Unknown(_) => return Shown::new(glyphs.unknown, "unknown", Role::Needs),
+        Status::Failed => return StateLabel::new(glyphs.failed, "failed", Role::Failed),
+        Status::Cancelled => {
+            return StateLabel::new(glyphs.cancelled, "cancelled", Role::Cancelled);
+        }
+        Status::Lost(_) => return StateLabel::new(glyphs.lost, "lost", Role::Failed),
+        Status::Unknown(_) => return StateLabel::new(glyphs.unknown, "unknown", Role::Needs),
         Status::InputRequired => {
             let asked_at = task.open_question().map(|question| question.asked_at);
             let age = coarse(now.wall.since(asked_at.unwrap_or(task.updated_at)));
-            let word = task.status.row_label();
-            return Shown::new(glyphs.asks, format!("{word} {age}"), Role::Needs);
+            let text = task.status.row_label();
+            return StateLabel::new(glyphs.asks, format!("{text} {age}"), Role::Needs);
         }
         Status::Paused | Status::Running => {}
     }
     if let Connectivity::Unwatched { .. } = contact {
-        let word = format!("{}?", task.status.label());
-        return Shown::new(glyphs.restored, word, Role::Waiting);
+        let text = format!("{}?", task.status.label());
+        return StateLabel::new(glyphs.restored, text, Role::Waiting);
     }
     if let Some(asked) = task.control {
         let age = brief(now.wall.since(asked.at));
-        let word = match asked.what {
-            // "cancelling" leaves no room for its age in the column.
+        let text = match asked.what {
+            // With "cancelling", the age would not fit into the column.
             ControlKind::Cancelling => "stopping",
             other => other.label(),
         };
-        return Shown::new(glyphs.paused, format!("{word} {age}"), Role::Cut);
+        return StateLabel::new(glyphs.paused, format!("{text} {age}"), Role::Cut);
     }
     match contact {
         Connectivity::NeedsLogin => {
             let server = state.server(&task.server);
-            // A sign-in is a word; whatever else is wanted stands beside it.
+            // The PROGRESS column says what is needed if it is not a sign-in.
             let wants_other = server.is_some_and(|server| {
                 let is_other = match server.state {
                     LinkState::NeedsLogin { takes_sign_in, .. } => !takes_sign_in,
@@ -99,28 +101,30 @@ pub(crate) fn state_of(
                 };
                 server.obstacle.is_some() || is_other
             });
-            let word = if wants_other { "waits" } else { "sign in" };
-            Shown::new(glyphs.asks, word, Role::Needs)
+            let text = if wants_other { "waiting" } else { "sign in" };
+            StateLabel::new(glyphs.asks, text, Role::Needs)
         }
         Connectivity::Reconnecting { .. } => {
             let age = text::span(now.wall.since(task_row.contact_since));
-            Shown::new(glyphs.cut, format!("cut {age}"), Role::Cut)
+            StateLabel::new(glyphs.cut, format!("cut {age}"), Role::Cut)
         }
         Connectivity::Offline { since, .. } => {
             let age = brief(now.wall.since(since));
-            Shown::new(glyphs.offline, format!("offline {age}"), Role::Cut)
+            StateLabel::new(glyphs.offline, format!("offline {age}"), Role::Cut)
         }
-        _ if task.status == Status::Paused => Shown::new(glyphs.paused, "paused", Role::Waiting),
+        _ if task.status == Status::Paused => {
+            StateLabel::new(glyphs.paused, "paused", Role::Waiting)
+        }
         Connectivity::Quiet { last_byte } => {
             let age = brief(now.wall.since(last_byte));
-            Shown::new(glyphs.running, format!("quiet {age}"), Role::Running)
+            StateLabel::new(glyphs.running, format!("quiet {age}"), Role::Running)
         }
-        _ if task.is_queued() => Shown::new(glyphs.restored, "queued", Role::Waiting),
-        _ => Shown::new(glyphs.running, "running", Role::Running),
+        _ if task.is_queued() => StateLabel::new(glyphs.restored, "queued", Role::Waiting),
+        _ => StateLabel::new(glyphs.running, "running", Role::Running),
     }
 }
 
-/// Why a task is lost, as short as a row of the list needs it; the detail pane has the whole.
+/// Why a task is lost, short enough for a row; the detail pane shows the full reason.
 pub(crate) fn lost(reason: &LostReason) -> &'static str {
     match reason {
         LostReason::SessionGone {
@@ -132,16 +136,16 @@ pub(crate) fn lost(reason: &LostReason) -> &'static str {
             ..
         } => "server session gone",
         LostReason::ReplayGone { .. } => "replay gone",
-        LostReason::CancelledByDisconnect { .. } => "cut, so cancelled",
-        LostReason::ProcessEnded { .. } => "its program ended",
-        LostReason::TooMuch { .. } => "too much at once",
+        LostReason::CancelledByDisconnect { .. } => "cut, cancelled",
+        LostReason::ProcessEnded { .. } => "server process ended",
+        LostReason::TooMuch { .. } => "too much data at once",
         LostReason::TaskGone { .. } => "server task gone",
         LostReason::TaskExpired => "expired",
-        LostReason::GivenUp => "given up by you",
+        LostReason::GivenUp => "you gave up on it",
     }
 }
 
-/// What cannot be known of a task, as short as a row of the list needs it.
+/// Why a task's state is unknown, short enough for a row.
 pub(crate) fn unknown(window: &UnknownReason) -> String {
     match window {
         UnknownReason::BeforeFirstId => "may have run".to_owned(),
@@ -153,7 +157,7 @@ pub(crate) fn unknown(window: &UnknownReason) -> String {
     }
 }
 
-/// When the next try is due, while contact is gone.
+/// The time of the next connection attempt, while the connection is lost.
 pub(crate) fn next_try(contact: &Connectivity) -> Option<Wall> {
     match contact {
         Connectivity::Reconnecting { next, .. } | Connectivity::Offline { next, .. } => Some(*next),
@@ -161,32 +165,32 @@ pub(crate) fn next_try(contact: &Connectivity) -> Option<Wall> {
     }
 }
 
-/// The state of a server: what a person has to do there first; no more of contact than its calls show.
+/// The state of a server: what the user has to do, else the connection's state as its open calls show it.
 pub(crate) fn server(
     state: &State,
     server: &ServerView,
     glyphs: &'static Glyphs,
     now: Stamp,
-) -> Shown {
+) -> StateLabel {
     match (&server.obstacle, &server.state) {
-        (Some(obstacle), _) => Shown::new(glyphs.asks, obstacle.message(), Role::Needs),
-        (None, LinkState::Live) => match contact_at(state, server, now) {
-            Reach::Live => link_state(&server.state, glyphs, now),
-            Reach::Idle => link_state(&LinkState::Idle, glyphs, now),
-            Reach::Quiet(age) => Shown::new(
+        (Some(obstacle), _) => StateLabel::new(glyphs.asks, obstacle.message(), Role::Needs),
+        (None, LinkState::Live) => match health_by_calls(state, server, now) {
+            CallHealth::Live => link_state(&server.state, glyphs, now),
+            CallHealth::Idle => link_state(&LinkState::Idle, glyphs, now),
+            CallHealth::Quiet(age) => StateLabel::new(
                 glyphs.running,
                 format!("quiet {}", brief(age)),
                 Role::Running,
             ),
-            Reach::Cut(age) => {
-                Shown::new(glyphs.cut, format!("cut {}", text::span(age)), Role::Cut)
+            CallHealth::Cut(age) => {
+                StateLabel::new(glyphs.cut, format!("cut {}", text::span(age)), Role::Cut)
             }
         },
         (None, state) => link_state(state, glyphs, now),
     }
 }
 
-/// Where a server stands among others: what a person has to see to first, then what is out of reach, then what is well.
+/// The sort rank of a server: needs the user, then unreachable, then healthy.
 pub(crate) fn rank(state: &State, server: &ServerView, now: Stamp) -> u8 {
     match &server.state {
         _ if server.obstacle.is_some() => 0,
@@ -194,85 +198,87 @@ pub(crate) fn rank(state: &State, server: &ServerView, now: Stamp) -> u8 {
         LinkState::Down { .. } => 1,
         LinkState::Connecting => 2,
         LinkState::Idle => 4,
-        LinkState::Live => match contact_at(state, server, now) {
-            Reach::Cut(_) => 1,
-            Reach::Quiet(_) => 2,
-            Reach::Live => 3,
-            Reach::Idle => 4,
+        LinkState::Live => match health_by_calls(state, server, now) {
+            CallHealth::Cut(_) => 1,
+            CallHealth::Quiet(_) => 2,
+            CallHealth::Live => 3,
+            CallHealth::Idle => 4,
         },
     }
 }
 
-/// How a server is reached, by the calls that are open there.
-enum Reach {
+/// The connection state of a server, derived from its open calls.
+enum CallHealth {
     Live,
     Quiet(Duration),
     Cut(Duration),
-    /// Nothing is open there, so nothing is known of it since.
+    /// No call is open there.
     Idle,
 }
 
-/// Open calls that are looked at for this in a frame; a session has few.
-const LOOKED_AT: usize = 1_000;
+/// The maximum number of open calls examined per frame.
+const MAX_EXAMINED: usize = 1_000;
 
-fn contact_at(state: &State, server: &ServerView, now: Stamp) -> Reach {
+fn health_by_calls(state: &State, server: &ServerView, now: Stamp) -> CallHealth {
     let (mut quiet, mut cut) = (None, None);
     let mut is_any = false;
-    let open = state.open_tasks().take(LOOKED_AT);
+    let open = state.open_tasks().take(MAX_EXAMINED);
     for task_row in open.filter(|task_row| task_row.view.task.server == server.name) {
         is_any = true;
-        let least = |known: Option<Duration>, age: Duration| {
+        let min = |known: Option<Duration>, age: Duration| {
             Some(known.map_or(age, |known| known.min(age)))
         };
         match task_row.view.contact.at(now) {
-            Connectivity::Quiet { last_byte } => quiet = least(quiet, now.wall.since(last_byte)),
+            Connectivity::Quiet { last_byte } => quiet = min(quiet, now.wall.since(last_byte)),
             Connectivity::Reconnecting { .. } => {
-                cut = least(cut, now.wall.since(task_row.contact_since));
+                cut = min(cut, now.wall.since(task_row.contact_since));
             }
-            Connectivity::Offline { since, .. } => cut = least(cut, now.wall.since(since)),
+            Connectivity::Offline { since, .. } => cut = min(cut, now.wall.since(since)),
             Connectivity::Live { .. }
             | Connectivity::Idle
             | Connectivity::NeedsLogin
-            | Connectivity::Unwatched { .. } => return Reach::Live,
+            | Connectivity::Unwatched { .. } => return CallHealth::Live,
         }
     }
     match (quiet, cut) {
-        (Some(age), _) => Reach::Quiet(age),
-        (None, Some(age)) => Reach::Cut(age),
-        (None, None) if is_any => Reach::Live,
-        (None, None) => Reach::Idle,
+        (Some(age), _) => CallHealth::Quiet(age),
+        (None, Some(age)) => CallHealth::Cut(age),
+        (None, None) if is_any => CallHealth::Live,
+        (None, None) => CallHealth::Idle,
     }
 }
 
-fn link_state(state: &LinkState, glyphs: &'static Glyphs, now: Stamp) -> Shown {
+fn link_state(state: &LinkState, glyphs: &'static Glyphs, now: Stamp) -> StateLabel {
     match state {
-        LinkState::Idle => Shown::new(glyphs.offline, "idle", Role::Dim),
-        LinkState::Connecting => Shown::new(glyphs.cut, "connecting", Role::Cut),
-        LinkState::Live => Shown::new(glyphs.running, "live", Role::Done),
+        LinkState::Idle => StateLabel::new(glyphs.offline, "idle", Role::Dim),
+        LinkState::Connecting => StateLabel::new(glyphs.cut, "connecting", Role::Cut),
+        LinkState::Live => StateLabel::new(glyphs.running, "live", Role::Done),
         LinkState::Down { tries, next, .. } => {
-            let word = match until(*next, now).as_str() {
+            let text = match until(*next, now).as_str() {
                 "now" => format!("try {} now", tries.saturating_add(1)),
                 left => format!("try {} in {left}", tries.saturating_add(1)),
             };
-            Shown::new(glyphs.cut, word, Role::Cut)
+            StateLabel::new(glyphs.cut, text, Role::Cut)
         }
         LinkState::NeedsLogin {
             takes_sign_in: true,
             ..
-        } => Shown::new(glyphs.asks, "wants sign-in", Role::Needs),
-        LinkState::NeedsLogin { .. } => Shown::new(glyphs.asks, "wants credentials", Role::Needs),
+        } => StateLabel::new(glyphs.asks, "needs sign-in", Role::Needs),
+        LinkState::NeedsLogin { .. } => {
+            StateLabel::new(glyphs.asks, "needs credentials", Role::Needs)
+        }
         LinkState::NotStarted { is_approved, .. } => {
-            let word = if *is_approved {
+            let text = if *is_approved {
                 "not started"
             } else {
                 "not approved"
             };
-            Shown::new(glyphs.asks, word, Role::Needs)
+            StateLabel::new(glyphs.asks, text, Role::Needs)
         }
     }
 }
 
-/// `30/50`, or `41` without a total; both short (`2.1k/4.6k`) where the whole would not fit beside a bar.
+/// `30/50`, or `41` without a total; shortened (`2.1k/4.6k`) if it would not fit beside a bar.
 pub(crate) fn count(progress: &Progress) -> String {
     const ROOM: usize = 9;
     let Some(total) = progress.total else {
@@ -286,8 +292,8 @@ pub(crate) fn count(progress: &Progress) -> String {
     }
 }
 
-/// `~35%`: a share that was read out of the server's words.
-pub(crate) fn guess(share: f64) -> String {
+/// `~35%`: a percentage estimated from the server's message.
+pub(crate) fn estimate(share: f64) -> String {
     format!("~{}%", whole_percent(share))
 }
 
@@ -304,7 +310,7 @@ fn short(value: f64) -> String {
     }
 }
 
-/// A part of `columns`, rounded down.
+/// This ratio of `columns`, rounded down.
 pub(crate) fn share(ratio: f64, columns: u16) -> u16 {
     #[expect(
         clippy::cast_possible_truncation,
@@ -329,7 +335,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_read_well() {
+    fn counts_are_grouped_and_shortened() {
         assert_eq!(text::amount(1_000.0), "1,000");
         assert_eq!(text::amount(2.5), "2.5");
         assert_eq!(text::amount(21_000.0), "21.0k");
@@ -341,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_countdown_never_shows_zero_seconds() {
+    fn countdown_never_shows_zero_seconds() {
         let now = Stamp::default();
         assert_eq!(until(Wall(1), now), "1 s");
         assert_eq!(until(Wall(4_000), now), "4 s");

@@ -1,12 +1,12 @@
-//! Where the parts of the screen and the columns of the list stand: a pure function of state and size.
+//! The positions of the panes and list columns: pure functions of state and size.
 
 use ratatui::layout::Rect;
 
 use crate::app::{PaneHeights, State};
 
-/// The parts of the screen; a part that is not there has no rows.
+/// The areas of the panes; a hidden pane has no rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names are those of `Room`")]
+#[expect(missing_docs, reason = "the fields are those of `PaneHeights`")]
 pub struct Layout {
     pub header: Rect,
     pub banner: Rect,
@@ -19,9 +19,9 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Lays the screen out.
+    /// Computes the areas from top to bottom.
     pub fn of(state: &State, area: Rect) -> Self {
-        let room = PaneHeights::of(state, (area.width, area.height));
+        let available = PaneHeights::of(state, (area.width, area.height));
         let mut y = area.y;
         let mut take = |rows: u16| {
             let rows = rows.min(area.bottom().saturating_sub(y));
@@ -35,26 +35,26 @@ impl Layout {
             part
         };
         Self {
-            header: take(room.header),
-            banner: take(room.banner),
-            titles: take(room.titles),
-            list: take(room.list),
-            detail: take(room.detail),
-            attention: take(room.attention),
-            footer: take(room.footer),
-            leave: take(room.leave),
+            header: take(available.header),
+            banner: take(available.banner),
+            titles: take(available.titles),
+            list: take(available.list),
+            detail: take(available.detail),
+            attention: take(available.attention),
+            footer: take(available.footer),
+            leave: take(available.leave),
         }
     }
 }
 
-/// A column of the list: where it starts and how wide it is; 0 means that it is not shown.
+/// The position and width of a list column; a hidden column is 0 wide.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Column {
     pub(crate) x: u16,
     pub(crate) columns: u16,
 }
 
-/// The columns of the list.
+/// The columns of the task list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Columns {
     pub(crate) state: Column,
@@ -65,11 +65,11 @@ pub(crate) struct Columns {
     pub(crate) end: Column,
     pub(crate) age: Column,
     pub(crate) leave: Column,
-    /// END is called LEFT where there is no room for AGE.
+    /// Whether AGE is hidden; the END column is then titled LEFT.
     pub(crate) is_narrow: bool,
 }
 
-/// Cursor, news mark, glyph and a blank.
+/// Cursor, news mark, state glyph and a blank.
 const LEAD: u16 = 4;
 const STATE: u16 = 12;
 const ID: u16 = 7;
@@ -79,8 +79,9 @@ const AGE: u16 = 7;
 const LEAVE: u16 = 7;
 
 impl Columns {
-    /// Shares out the columns of the screen, where the widest name of a server takes `server_name`. What leaves first as
-    /// it narrows: ID, AGE, SERVER, LEAVE, then END, then STATE, whose sign stays; TASK and PROGRESS stay.
+    /// Distributes the screen's columns; the widest server name takes `server_name`. As the screen narrows, columns are
+    /// hidden in this order: ID, AGE, SERVER, LEAVE, then END and STATE (its glyph stays). TASK and PROGRESS always
+    /// stay.
     pub(crate) fn of(columns: u16, server_name: u16) -> Self {
         let fixed = [ID, AGE, SERVER, LEAVE];
         let (task_least, progress_least) = (20, 30);
@@ -97,7 +98,7 @@ impl Columns {
         let (leave, age, id) = (width(0, LEAVE), width(2, AGE), width(3, ID));
         let (state, end) = if has_end { (STATE, END) } else { (0, 0) };
         let flexible = columns.saturating_sub(LEAD + state + id + end + age + leave);
-        // What its names need and a blank, as far as the others have enough.
+        // As wide as its names and a blank, if the other columns keep their minimum.
         let most = flexible.saturating_sub(task_least + progress_least);
         let most = most.min(columns / 6).max(SERVER);
         let server = width(1, server_name.saturating_add(1).clamp(SERVER, most));
@@ -108,20 +109,20 @@ impl Columns {
             (flexible * 44 / 100).clamp(20, 60)
         };
         let mut x = LEAD;
-        let mut place = |columns: u16| {
+        let mut next_column = |columns: u16| {
             let column = Column { x, columns };
             x += columns;
             column
         };
         Self {
-            state: place(state),
-            id: place(id),
-            task: place(task),
-            server: place(server),
-            progress: place(flexible.saturating_sub(task)),
-            end: place(end),
-            age: place(age),
-            leave: place(leave),
+            state: next_column(state),
+            id: next_column(id),
+            task: next_column(task),
+            server: next_column(server),
+            progress: next_column(flexible.saturating_sub(task)),
+            end: next_column(end),
+            age: next_column(age),
+            leave: next_column(leave),
             is_narrow: age == 0,
         }
     }
@@ -132,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_leave_in_a_fixed_order_and_never_overlap() {
+    fn columns_hide_in_order_and_never_overlap() {
         let mut before = 9;
         for columns in (0..=300).rev() {
             let shared = Columns::of(columns, 40);

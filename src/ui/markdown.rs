@@ -1,12 +1,11 @@
-//! Markdown, lightly: one line at a time, in roles.
+//! A light Markdown renderer: styles one line at a time.
 //!
-//! Owns headings, emphasis, code, lists, quotes and links. Must not know of the lines around it; what is code by a fence
-//! does not come here. Invariant: nothing is hidden but marks: the address of a link is always shown, and nothing can be
-//! clicked.
+//! Handles headings, emphasis, inline code, lists, quotes and links; fenced code does not come here. Invariant: only
+//! markup characters are hidden. The target of a link is always shown, and nothing is clickable.
 
 use super::{glyphs::Glyphs, theme::Role};
 
-/// A line in pieces.
+/// Splits a line into styled pieces.
 pub(super) fn pieces(line: &str, glyphs: &Glyphs) -> Vec<(String, Role)> {
     let text = line.trim_start();
     let (indent, _) = line
@@ -16,9 +15,9 @@ pub(super) fn pieces(line: &str, glyphs: &Glyphs) -> Vec<(String, Role)> {
     let level = text.len() - title.len();
     if (1..=6).contains(&level) && title.starts_with(' ') {
         let mut out = Vec::new();
-        // The rank stays to be seen: there are no larger letters.
+        // The heading level stays visible, because a terminal has no larger letters.
         push(&mut out, text.get(..level).unwrap_or_default(), Role::Dim);
-        for (part, role) in inline(title) {
+        for (part, role) in inline_pieces(title) {
             let role = if role == Role::Plain {
                 Role::Strong
             } else {
@@ -49,7 +48,7 @@ pub(super) fn pieces(line: &str, glyphs: &Glyphs) -> Vec<(String, Role)> {
         push(&mut out, &format!("{} ", glyphs.new), Role::Key);
         rest = item;
     }
-    out.extend(inline(rest));
+    out.extend(inline_pieces(rest));
     if out.is_empty() {
         push(&mut out, line, Role::Plain);
     }
@@ -58,47 +57,47 @@ pub(super) fn pieces(line: &str, glyphs: &Glyphs) -> Vec<(String, Role)> {
 
 fn push(out: &mut Vec<(String, Role)>, text: &str, role: Role) {
     match out.last_mut() {
-        Some((last, of_last)) if *of_last == role => last.push_str(text),
+        Some((last, last_role)) if *last_role == role => last.push_str(text),
         _ if text.is_empty() => {}
         _ => out.push((text.to_owned(), role)),
     }
 }
 
-/// Emphasis, code and links.
-fn inline(text: &str) -> Vec<(String, Role)> {
+/// Splits text with emphasis, code and links into styled pieces.
+fn inline_pieces(text: &str) -> Vec<(String, Role)> {
     let mut out = Vec::new();
     let mut rest = text;
     let mut before = ' ';
     while let Some(first) = rest.chars().next() {
         let after = rest.get(first.len_utf8()..).unwrap_or_default();
-        let taken = match first {
-            '\\' => escaped(after).map(|letter| {
-                push(&mut out, letter, Role::Plain);
-                (letter.len() + 1, letter)
+        let parsed = match first {
+            '\\' => parse_escaped(after).map(|ch| {
+                push(&mut out, ch, Role::Plain);
+                (ch.len() + 1, ch)
             }),
-            // With its marks: without colours nothing else tells it from the words around it.
-            '`' => code(rest).map(|whole| {
+            // Keeps its backticks, which are all that marks code without colors.
+            '`' => parse_code(rest).map(|whole| {
                 push(&mut out, whole, Role::Running);
                 (whole.len(), whole)
             }),
-            '*' | '_' => emphasis(rest, first, before).map(|(inner, long)| {
+            '*' | '_' => parse_emphasis(rest, first, before).map(|(inner, length)| {
                 push(&mut out, inner, Role::Strong);
-                (long, inner)
+                (length, inner)
             }),
-            '!' | '[' => link(rest).map(|(words, target, long)| {
+            '!' | '[' => parse_link(rest).map(|(label, target, length)| {
                 if first == '!' {
-                    push(&mut out, "[picture] ", Role::Dim);
+                    push(&mut out, "[image] ", Role::Dim);
                 }
-                push(&mut out, words, Role::Strong);
-                if words != target {
+                push(&mut out, label, Role::Strong);
+                if label != target {
                     push(&mut out, &format!(" <{target}>"), Role::Running);
                 }
-                (long, target)
+                (length, target)
             }),
             _ => None,
         };
-        if let Some((long, last)) = taken {
-            rest = rest.get(long..).unwrap_or_default();
+        if let Some((length, last)) = parsed {
+            rest = rest.get(length..).unwrap_or_default();
             before = last.chars().next_back().unwrap_or(' ');
         } else {
             push(&mut out, first.encode_utf8(&mut [0; 4]), Role::Plain);
@@ -109,25 +108,25 @@ fn inline(text: &str) -> Vec<(String, Role)> {
     out
 }
 
-/// The letter that a backslash takes its meaning from.
-fn escaped(after: &str) -> Option<&str> {
-    let letter = after.get(..1)?;
-    letter
+/// The character after an escaping backslash.
+fn parse_escaped(after: &str) -> Option<&str> {
+    let character = after.get(..1)?;
+    character
         .chars()
-        .all(|letter| letter.is_ascii_punctuation())
-        .then_some(letter)
+        .all(|ch| ch.is_ascii_punctuation())
+        .then_some(character)
 }
 
-/// `` `code` ``, with as many marks at its end as at its beginning.
-fn code(text: &str) -> Option<&str> {
+/// Parses `` `code` ``, delimited by the same number of backticks on both sides.
+fn parse_code(text: &str) -> Option<&str> {
     let inner = text.trim_start_matches('`');
     let marks = text.get(..text.len() - inner.len())?;
     let end = inner.find(marks).filter(|end| *end > 0)?;
     text.get(..marks.len() * 2 + end)
 }
 
-/// `*words*`, `**words**`, and with `_` where it does not stand inside a word.
-fn emphasis(text: &str, mark: char, before: char) -> Option<(&str, usize)> {
+/// Parses `*text*` and `**text**`, also with `_` unless inside a word, into the text and the total length in bytes.
+fn parse_emphasis(text: &str, mark: char, before: char) -> Option<(&str, usize)> {
     if mark == '_' && before.is_alphanumeric() {
         return None;
     }
@@ -136,24 +135,24 @@ fn emphasis(text: &str, mark: char, before: char) -> Option<(&str, usize)> {
         .get(..text.len() - inner.len())
         .filter(|marks| marks.len() <= 3)?;
     let end = inner.find(marks)?;
-    let words = inner.get(..end)?;
+    let content = inner.get(..end)?;
     let next = inner.get(end + marks.len()..)?.chars().next();
-    // A sign between blanks is no mark, as in 2 * 3 * 4; nor is one with letters on both sides, as in snake_case.
-    let is_tight = !words.is_empty() && words.trim() == words;
+    // Not markup: a character between blanks, as in 2 * 3 * 4, or an underscore inside a word, as in snake_case.
+    let is_tight = !content.is_empty() && content.trim() == content;
     let is_end = mark != '_' || !next.is_some_and(char::is_alphanumeric);
-    (is_tight && is_end).then_some((words, marks.len() * 2 + end))
+    (is_tight && is_end).then_some((content, marks.len() * 2 + end))
 }
 
-/// `[words](target)`, or a picture: its words, where it leads, and how long it is.
-fn link(text: &str) -> Option<(&str, &str, usize)> {
+/// Parses a link `[text](target)` or an image `![text](target)` into text, target and total length in bytes.
+fn parse_link(text: &str) -> Option<(&str, &str, usize)> {
     let inner = text.strip_prefix('!').unwrap_or(text).strip_prefix('[')?;
-    let (words, rest) = inner.split_once("](")?;
-    if words.contains('[') {
+    let (label, rest) = inner.split_once("](")?;
+    if label.contains('[') {
         return None;
     }
     let (target, _) = rest.split_once(')')?;
-    let begins = text.len() - inner.len();
-    Some((words, target, begins + words.len() + 2 + target.len() + 1))
+    let start = text.len() - inner.len();
+    Some((label, target, start + label.len() + 2 + target.len() + 1))
 }
 
 #[cfg(test)]
@@ -180,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_shown_in_roles_and_every_target_with_it() {
+    fn styles_markup_and_shows_every_link_target() {
         for (line, wanted) in [
             ("plain words", "plain words"),
             ("## Head `x`", "~##~* Head *$`x`$"),
@@ -203,7 +202,7 @@ mod tests {
                 "[https://good.example](http://bad.example)",
                 "*https://good.example*$ <http://bad.example>$",
             ),
-            ("![a map](m.png)", "~[picture] ~*a map*$ <m.png>$"),
+            ("![a map](m.png)", "~[image] ~*a map*$ <m.png>$"),
             (r"\*as it is\* [x] (y)", "*as it is* [x] (y)"),
             ("", ""),
         ] {
@@ -213,16 +212,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_but_marks_is_left_out(line in "[a-c \\[\\]()!*_`\\\\#>é-]{0,30}") {
-            let marks = |letter: &char| letter.is_alphabetic();
+        fn hides_nothing_but_markup(line in "[a-c \\[\\]()!*_`\\\\#>é-]{0,30}") {
+            let marks = |ch: &char| ch.is_alphabetic();
             let text: String = pieces(&line, Glyphs::of(Look::default()))
                 .into_iter()
                 .map(|(text, _)| text)
                 .collect();
-            let shown: String = text.replace("[picture]", "").chars().filter(marks).collect();
+            let shown: String = text.replace("[image]", "").chars().filter(marks).collect();
             let mut kept = shown.chars();
             let all: Vec<char> = line.chars().filter(marks).collect();
-            prop_assert!(all.iter().all(|letter| kept.any(|other| other == *letter)), "{} of {}", shown, line);
+            prop_assert!(all.iter().all(|ch| kept.any(|other| other == *ch)), "{} of {}", shown, line);
         }
     }
 }

@@ -1,9 +1,8 @@
-//! The screen: draws an [`app::State`](crate::app::State) and nothing else.
+//! Renders an [`app::State`](crate::app::State) with ratatui: layout, colors and glyphs.
 //!
-//! Owns where things stand, their colours and their glyphs. Must not know of terminals, keys or time: the area comes
-//! with the frame and the stamp with the call. Invariants: [`view`] changes nothing, draws at any size without panic,
-//! formats only rows that are visible, shows server text only after [`text`](crate::domain::text), and never says
-//! anything by colour alone.
+//! Has no access to the terminal, keys or clock: the area comes with the frame, the time as an argument. Invariants:
+//! [`view`] changes nothing, never panics at any size, formats only visible rows, shows server text only after cleaning
+//! it with [`text`](crate::domain::text), and never conveys meaning by color alone.
 
 mod canvas;
 mod glyphs;

@@ -1,16 +1,16 @@
-//! Colours by meaning: the terminal's own 16 on its own background, or none at all.
+//! Colors by meaning: the terminal's 16 colors on its own background, or none.
 
 use ratatui::style::{Color, Modifier, Style};
 
 use crate::app::{ColorDepth, Look};
 use crate::domain::ThemeName;
 
-/// What a piece of text means.
+/// The meaning of a piece of text, which determines its style.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Plain,
     Strong,
-    /// Labels, units, what is less important.
+    /// Labels, units and other secondary text.
     Dim,
     /// Column titles and group headings.
     Heading,
@@ -21,38 +21,38 @@ pub(crate) enum Role {
     /// Paused, unknown, not confirmed.
     Waiting,
     Cancelled,
-    /// The part of a bar that is done.
+    /// The completed part of a bar.
     Bar,
-    /// The part that is not.
+    /// The remaining part of a bar.
     BarRest,
-    /// The cut of contact.
+    /// A lost connection, or a warning.
     Cut,
-    /// The cursor in a text, a button or choice that has the keys.
+    /// The text cursor, or the focused button or choice.
     Cursor,
-    /// The chosen row, whatever its parts mean by themselves.
+    /// The selected row; overrides the styles of its parts.
     Selected,
     /// A key to press.
     Key,
     Border,
-    /// The border and title of what has the keys.
+    /// The border and title of the focused pane.
     Focus,
-    /// What matches the search.
+    /// A search match.
     Found,
 }
 
-/// Styles for roles.
+/// Maps roles to styles.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Theme {
-    /// `None` without colour.
+    /// `None` for monochrome.
     palette: Option<Palette>,
 }
 
-/// The colours that carry a meaning; everything else is the terminal's own.
+/// The colors that carry meaning; all other text has the terminal's default color.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Palette {
     running: Color,
     done: Color,
-    /// What needs a person, the cut of contact, what was found.
+    /// Needs the user, lost connections and search matches.
     needs: Color,
     failed: Color,
 }
@@ -72,8 +72,8 @@ const LIGHT: Palette = Palette {
     failed: Color::Red,
 };
 
-/// Nothing is told apart by red and green: well is blue, badly is bright, and between the two lies yellow.
-const COLOURBLIND: Palette = Palette {
+/// No meaning depends on telling red from green: success is blue, failure bright magenta.
+const COLOR_BLIND: Palette = Palette {
     running: Color::Cyan,
     done: Color::Blue,
     needs: Color::Yellow,
@@ -86,7 +86,7 @@ impl Theme {
             ThemeName::Mono => None,
             ThemeName::Dark => Some(DARK),
             ThemeName::Light => Some(LIGHT),
-            ThemeName::Colourblind => Some(COLOURBLIND),
+            ThemeName::Colourblind => Some(COLOR_BLIND),
         };
         Self {
             palette: palette.filter(|_| look.colour != ColorDepth::Mono),
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_theme_shows_two_meanings_in_one_colour() {
+    fn themes_use_distinct_colors_for_distinct_meanings() {
         for (name, theme) in ThemeName::ALL {
             let look = Look {
                 theme,
@@ -155,12 +155,12 @@ mod tests {
                 assert_eq!(theme, ThemeName::Mono);
                 continue;
             };
-            let colours = [palette.running, palette.done, palette.needs, palette.failed];
-            for (place, colour) in colours.iter().enumerate() {
-                assert!(!colours[..place].contains(colour), "{name}");
+            let colors = [palette.running, palette.done, palette.needs, palette.failed];
+            for (index, color) in colors.iter().enumerate() {
+                assert!(!colors[..index].contains(color), "{name}");
             }
-            let has_red = colours.contains(&Color::Red);
-            let has_green = colours.contains(&Color::Green);
+            let has_red = colors.contains(&Color::Red);
+            let has_green = colors.contains(&Color::Green);
             assert_eq!(
                 has_red && has_green,
                 theme != ThemeName::Colourblind,
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_without_colour_has_none_in_any_theme() {
+    fn monochrome_terminals_get_no_colors_in_any_theme() {
         let look = Look {
             colour: ColorDepth::Mono,
             ..Look::default()

@@ -1,4 +1,4 @@
-//! One frame.
+//! The entry point: draws one frame.
 
 use ratatui::Frame;
 
@@ -15,7 +15,7 @@ use super::{
     theme::Role,
 };
 
-/// Draws the state as it stands at `now`; any size is fine.
+/// Draws `state` as of `now`, at any terminal size.
 pub fn view(frame: &mut Frame<'_>, state: &State, now: Stamp) {
     let area = frame.area();
     let shown_at = state.shown_at(now);
@@ -33,16 +33,16 @@ pub fn view(frame: &mut Frame<'_>, state: &State, now: Stamp) {
 
 fn too_small(canvas: &mut Canvas<'_>) {
     let (columns, rows) = (canvas.columns(), canvas.rows());
-    let words = format!(
+    let message = format!(
         "longhaul needs {}x{}, this is {columns}x{rows}",
         SMALLEST.0, SMALLEST.1
     );
-    // Words that do not fit on one line are broken rather than cut: this line must be readable.
+    // Wrapped rather than cut, because this message must be readable at any size.
     let mut y = 0;
     let mut x = 0;
-    for word in words.split(' ') {
-        let wide = u16::try_from(word.len()).unwrap_or(u16::MAX);
-        if x > 0 && x + wide > columns {
+    for word in message.split(' ') {
+        let width = u16::try_from(word.len()).unwrap_or(u16::MAX);
+        if x > 0 && x + width > columns {
             y += 1;
             x = 0;
         }
@@ -52,46 +52,46 @@ fn too_small(canvas: &mut Canvas<'_>) {
 
 fn screen(canvas: &mut Canvas<'_>, state: &State, area: ratatui::layout::Rect, now: Stamp) {
     let layout = Layout::of(state, area);
-    let mut part = |rect: ratatui::layout::Rect, draw: &mut dyn FnMut(&mut Canvas<'_>)| {
-        let mut part = canvas.part(
+    let mut region = |rect: ratatui::layout::Rect, draw: &mut dyn FnMut(&mut Canvas<'_>)| {
+        let mut region = canvas.region(
             rect.x.saturating_sub(area.x),
             rect.y.saturating_sub(area.y),
             rect.width,
             rect.height,
         );
-        if part.rows() > 0 {
-            draw(&mut part);
+        if region.rows() > 0 {
+            draw(&mut region);
         }
     };
-    part(layout.header, &mut |c| header::header(c, state, now));
-    part(layout.banner, &mut |c| header::banner(c, state, now));
+    region(layout.header, &mut |c| header::header(c, state, now));
+    region(layout.banner, &mut |c| header::banner(c, state, now));
     match state.pane {
         Pane::Tasks if state.lines.is_empty() => {
-            part(layout.list, &mut |c| empty::empty(c, state));
+            region(layout.list, &mut |c| empty::empty(c, state));
         }
         Pane::Tasks => {
-            part(layout.titles, &mut |c| {
+            region(layout.titles, &mut |c| {
                 list::titles(c, state, layout.list.height);
             });
-            part(layout.list, &mut |c| list::list(c, state, now));
-            part(layout.detail, &mut |c| detail::detail(c, state, now));
+            region(layout.list, &mut |c| list::list(c, state, now));
+            region(layout.detail, &mut |c| detail::detail(c, state, now));
         }
-        Pane::Tools => part(layout.list, &mut |c| tools::tools(c, state)),
-        Pane::Servers => part(layout.list, &mut |c| servers::servers(c, state, now)),
-        Pane::Messages => part(layout.list, &mut |c| messages::messages(c, state)),
+        Pane::Tools => region(layout.list, &mut |c| tools::tools(c, state)),
+        Pane::Servers => region(layout.list, &mut |c| servers::servers(c, state, now)),
+        Pane::Messages => region(layout.list, &mut |c| messages::messages(c, state)),
     }
-    part(layout.attention, &mut |c| {
+    region(layout.attention, &mut |c| {
         bottom::attention_line(c, state, now);
     });
-    part(layout.footer, &mut |c| {
+    region(layout.footer, &mut |c| {
         if !overlays::prompt(c, state) {
             bottom::footer(c, state);
         }
     });
-    part(layout.leave, &mut |c| bottom::leave(c, state));
-    // Below the dialogs: what is asked there has to be read in full, and messages are kept.
+    region(layout.leave, &mut |c| bottom::leave(c, state));
+    // Drawn below the dialogs, which must be fully readable; the messages pane keeps every message.
     if state.pane != Pane::Messages {
-        // Nor over the titles of what is shown.
+        // Toasts start below the pane's titles.
         let shown = match (state.pane, layout.list.height) {
             (Pane::Tasks, 0) => layout.detail.y + 1,
             (Pane::Tasks, _) => layout.list.y,

@@ -43,7 +43,7 @@ use tempfile::TempDir;
 /// The demo server in this process, and a state directory.
 struct Bench {
     dir: TempDir,
-    server: demo::Server,
+    server: demo::DemoServer,
 }
 
 impl Bench {

@@ -189,7 +189,7 @@ fn a_percentage_is_read_out_of_words_only_where_that_is_switched_on() {
     for size in [(120, 36), (80, 24)] {
         let mut screen = env.open(&["attach", &reads], size);
         screen.wait_for_line(&["render_movie", "~", "%"]);
-        screen.wait_for("by its words: frame");
+        screen.wait_for("(estimated): frame");
         let is_guessed = |line: &&str| line.contains("render_movie") && line.contains('~');
         screen.wait_until("two rows, one with a guess", |screen| {
             let text = screen.contents();

@@ -44,7 +44,7 @@ const AT_ONCE: usize = 6;
 /// The demo server in this process, and room for state directories.
 struct Bench {
     dir: TempDir,
-    server: demo::Server,
+    server: demo::DemoServer,
     /// A server of the modern kind that gives no ids and makes no tasks, and the calls that reached it.
     plain: std::net::SocketAddr,
     plain_calls: std::sync::Arc<Mutex<Vec<String>>>,

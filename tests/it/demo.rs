@@ -12,7 +12,7 @@ use std::{future::Future, os::unix::fs::PermissionsExt, path::Path, time::Durati
 
 use crate::support::alone::ran_alone;
 use futures_util::future::{Either, select};
-use longhaul::demo::{self, DemoError, Fault, Options, Server};
+use longhaul::demo::{self, DemoError, DemoOptions, DemoServer, Fault};
 use reqwest::{Response, StatusCode};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -33,8 +33,8 @@ fn within_deadline(test: impl Future<Output = ()>) {
     });
 }
 
-fn options(dir: &Path) -> Options {
-    Options {
+fn options(dir: &Path) -> DemoOptions {
+    DemoOptions {
         dir: dir.to_path_buf(),
         port: None,
         cross_stream_replay: false,
@@ -42,7 +42,7 @@ fn options(dir: &Path) -> Options {
     }
 }
 
-async fn start() -> (TempDir, Server) {
+async fn start() -> (TempDir, DemoServer) {
     let dir = tempfile::tempdir().unwrap();
     let server = demo::serve(options(dir.path())).await.unwrap();
     (dir, server)
@@ -185,11 +185,11 @@ struct Client {
 }
 
 impl Client {
-    async fn open(server: &Server) -> Self {
+    async fn open(server: &DemoServer) -> Self {
         Self::open_as(server, "2025-11-25").await
     }
 
-    async fn open_as(server: &Server, version: &'static str) -> Self {
+    async fn open_as(server: &DemoServer, version: &'static str) -> Self {
         Self::open_at(&server.url(), version).await
     }
 
@@ -198,7 +198,7 @@ impl Client {
     }
 
     /// A client that can be asked.
-    async fn open_askable(server: &Server) -> Self {
+    async fn open_askable(server: &DemoServer) -> Self {
         let asked = json!({"elicitation": {"form": {}, "url": {}}});
         Self::open_able_to(&server.url(), "2025-11-25", asked).await
     }
@@ -388,7 +388,7 @@ struct Modern {
 }
 
 impl Modern {
-    fn open(server: &Server) -> Self {
+    fn open(server: &DemoServer) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder()
             .pool_max_idle_per_host(0)
@@ -404,7 +404,7 @@ impl Modern {
         }
     }
 
-    fn able_to(server: &Server, capabilities: Value) -> Self {
+    fn able_to(server: &DemoServer, capabilities: Value) -> Self {
         Self {
             capabilities,
             ..Self::open(server)
@@ -695,7 +695,7 @@ fn a_newer_connection_takes_a_stream_over() {
 fn cross_stream_replay_brings_what_the_whole_session_missed() {
     within_deadline(async {
         let dir = tempfile::tempdir().unwrap();
-        let server = demo::serve(Options {
+        let server = demo::serve(DemoOptions {
             cross_stream_replay: true,
             ..options(dir.path())
         })
@@ -1156,7 +1156,7 @@ fn forgotten_sessions_are_unknown_and_their_tools_go_on() {
         let mut call = client.call(1, TOOL, processing("f", 50, 20)).await;
         let begun = call.until(|event| event.progress() == Some(5)).await;
         let said = demo::control(dir.path(), Fault::ForgetSession).unwrap();
-        assert_eq!(said, "1 server session forgotten");
+        assert_eq!(said, "forgot 1 server session");
         assert_eq!(
             client.get(&begun[0].id).await.unwrap().status(),
             StatusCode::NOT_FOUND
@@ -1313,7 +1313,7 @@ fn an_idle_server_ends_and_a_busy_one_does_not() {
         let dir = tempfile::tempdir().unwrap();
         // Long enough to connect on a busy machine, and shorter than what is left to do after the client went.
         let limit = Some(Duration::from_millis(500));
-        let server = demo::serve(Options {
+        let server = demo::serve(DemoOptions {
             idle_exit: limit,
             ..options(dir.path())
         })
@@ -1383,7 +1383,7 @@ fn a_server_process() {
     };
     demo::detach().unwrap();
     let idle_exit = Some(Duration::from_secs(120));
-    let options = Options {
+    let options = DemoOptions {
         idle_exit,
         ..options(Path::new(&dir))
     };
@@ -2046,7 +2046,7 @@ fn only_sessions_of_2025_11_25_have_tasks() {
         let client = Client::open_as(&server, "2025-06-18").await;
         let list = client.result(1, "tools/list", json!({})).await;
         assert!(!list.to_string().contains("taskSupport"), "{list}");
-        // The wish to be a task is not seen, and what runs as a task only elsewhere runs on its stream.
+        // The wish to be a task is not seen, and what only runs as a task elsewhere runs on its stream.
         let movie = json!({"scene": "x", "frames": 2, "frame_ms": 0});
         let params = json!({"name": "render_movie", "arguments": movie, "task": {}});
         let result = client.result(2, "tools/call", params).await;
@@ -2293,7 +2293,7 @@ fn a_contract_is_signed_on_a_page_of_the_server() {
             json!({"elicitationId": params["elicitationId"]})
         );
         let response = rest.last().unwrap().message.clone().unwrap();
-        assert_eq!(said(&response["result"]), "Ada has signed the contract");
+        assert_eq!(said(&response["result"]), "Ada signed the contract");
 
         let modern = Modern::open(&server);
         let call = json!({"name": "sign_contract", "arguments": {"name": "Bo"}});
@@ -2306,7 +2306,7 @@ fn a_contract_is_signed_on_a_page_of_the_server() {
         call["requestState"] = asked["requestState"].clone();
         call["inputResponses"] = json!({"signature": {"action": "accept"}});
         let signed = modern.ask(2, "tools/call", call).await;
-        assert_eq!(said(&signed), "Bo has signed the contract");
+        assert_eq!(said(&signed), "Bo signed the contract");
 
         let unknown = client
             .http

@@ -50,7 +50,7 @@ enum Disk {
 /// The demo server on a disk that is well, and a session on one that is not always.
 struct Bench {
     dir: TempDir,
-    server: demo::Server,
+    server: demo::DemoServer,
 }
 
 impl Bench {

@@ -25,7 +25,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 struct Bench {
     _dir: tempfile::TempDir,
     paths: Paths,
-    server: demo::Server,
+    server: demo::DemoServer,
     proxy: FaultProxy,
 }
 
@@ -42,8 +42,8 @@ async fn bench() -> Bench {
     }
 }
 
-async fn serve(dir: &Path, port: Option<u16>) -> demo::Server {
-    let options = demo::Options {
+async fn serve(dir: &Path, port: Option<u16>) -> demo::DemoServer {
+    let options = demo::DemoOptions {
         dir: dir.join("demo"),
         port,
         cross_stream_replay: false,

@@ -53,7 +53,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 /// The demo server in this process behind a proxy, and a state directory.
 struct Bench {
     dir: TempDir,
-    _server: demo::Server,
+    _server: demo::DemoServer,
     proxy: FaultProxy,
 }
 

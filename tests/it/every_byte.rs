@@ -29,7 +29,7 @@ static TURN: Mutex<()> = Mutex::const_new(());
 
 struct Bench {
     dir: tempfile::TempDir,
-    _server: longhaul::demo::Server,
+    _server: longhaul::demo::DemoServer,
     proxy: FaultProxy,
     /// The server as it is known after a handshake, which all calls share.
     record: LinkRecord,

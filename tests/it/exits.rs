@@ -53,7 +53,7 @@ const PLACES: [Place; 15] = [
     ),
     place("tools", &["2"], "Tools of"),
     place("call form", &["n", "\r", "orders"], "orders"),
-    place("question", &["/DEPLOY\r", "\r"], "─ A question ─"),
+    place("question", &["/DEPLOY\r", "\r"], "─ Question ─"),
     place("cancel dialog", &["x"], "no, keep it running"),
     place("leave dialog", &["q"], "Leave?"),
     place("help", &["?"], "─ Keys ─"),

@@ -354,7 +354,7 @@ fn consent_is_given_on_the_screen_and_an_open_screen_hears_of_one_given_elsewher
     let mut screen = env.open_with(&variables, pty::program(), &[], (120, 36));
     screen.wait_for("lab needs consent");
     screen.press("n");
-    screen.wait_for("In the list, L sees to it");
+    screen.wait_for("In the list, press L to fix this");
     screen.press("\x1b");
     screen.wait_for("! needs you");
     screen.press("L");
@@ -399,7 +399,7 @@ fn consent_is_given_on_the_screen_and_an_open_screen_hears_of_one_given_elsewher
     let mut screen = env.open_with(&variables, pty::program(), &named, (120, 36));
     screen.wait_for("lab needs consent");
     screen.press("n");
-    screen.wait_for("In the list, L sees to it");
+    screen.wait_for("In the list, press L to fix this");
     assert!(is_silent());
     let agreed = finish(&mut program(
         env.path(),
@@ -432,7 +432,7 @@ fn a_task_keeps_its_place_while_the_driver_lacks_a_variable() {
     let _ = first.end();
     let id = started["id"].as_str().unwrap();
     let mut screen = env.open(&["attach", id], (120, 36));
-    screen.wait_for_line(&["waits", "needs $LAB_TOKEN"]);
+    screen.wait_for_line(&["waiting", "needs $LAB_TOKEN"]);
     screen.press("3");
     screen.wait_for("wants the variable LAB_TOKEN");
     screen.wait_for("0 requests");

@@ -29,7 +29,7 @@ use tempfile::TempDir;
 /// The demo server in this process, and a state directory.
 struct Bench {
     dir: TempDir,
-    server: demo::Server,
+    server: demo::DemoServer,
 }
 
 impl Bench {
@@ -470,7 +470,7 @@ fn pid(tui: &Tui) -> Option<u32> {
 }
 
 /// A house, a server of this process, and a shell in it that drives a call; the call's id.
-fn driven(revision: &str, words: &[&str]) -> (TestEnv, demo::Server, Running, String) {
+fn driven(revision: &str, words: &[&str]) -> (TestEnv, demo::DemoServer, Running, String) {
     let env = TestEnv::new();
     let server = server::demo(env.path().join("server"));
     let url = server.url();
@@ -511,7 +511,7 @@ fn a_session_is_handed_over_on_request_and_each_step_is_there_once() {
     assert_eq!(driver(env.path()), pid(&other));
     other.wait_until("it has begun to", |screen| {
         let text = screen.contents();
-        !text.contains("Nobody drives") && !text.contains("so leaving this one")
+        !text.contains("No driver") && !text.contains("so leaving this one")
     });
     other.press(":drive\r");
     other.wait_for("this window is already the driver");
@@ -602,7 +602,7 @@ fn a_window_that_only_looks_takes_nothing_over() {
     );
     shell.signal(Signal::KILL);
     shell.end();
-    looks.wait_for("Nobody drives; this window only looks.");
+    looks.wait_for("No driver; this window is read-only.");
     // It comes to look for a driver, which it would not if it were one: the lock is free, and this is nobody's socket.
     let paths = Paths::resolve(Some(env.path().to_owned()), "default").unwrap();
     std::fs::remove_file(paths.socket()).unwrap();
@@ -614,7 +614,7 @@ fn a_window_that_only_looks_takes_nothing_over() {
     let mut shell = Running::start(&mut program(env.path(), &["watch", &id, "--json"]));
     shell.prints(|event| event["event"] == "progress");
     looks.wait_until("somebody drives", |screen| {
-        !screen.contents().contains("Nobody drives")
+        !screen.contents().contains("No driver")
     });
     assert_ne!(driver(env.path()), pid(&looks));
     shell.signal(Signal::INT);
@@ -704,7 +704,7 @@ fn where_nobody_drives_one_that_only_looks_sends_nothing_and_says_so() {
     assert_eq!(saved(&env), before);
     // It sees what others save, also where they come and go before it hears of them.
     let mut screen = env.open(&["--readonly"], (120, 36));
-    screen.wait_for("Nobody drives; this window only looks.");
+    screen.wait_for("No driver; this window is read-only.");
     let url = server.url();
     let quick = [
         "-s",

@@ -795,7 +795,7 @@ fn the_screen_says_what_is_not_approved_and_a_readonly_one_starts_nothing() {
     screen.wait_for("allowed for files until");
     assert!(text(env.path().join("config.toml")).contains("approved"));
     screen.press("q");
-    screen.wait_for("No task yet");
+    screen.wait_for("No tasks yet");
     screen.press("q");
     screen.end();
     // Its driver is gone; a window that only looks finds its call and starts no program for it.
@@ -809,7 +809,7 @@ fn the_screen_says_what_is_not_approved_and_a_readonly_one_starts_nothing() {
     are_gone(env.path());
     let secret = [("MY_SECRET", "hunter22")];
     let mut screen = env.open_with(&secret, pty::program(), &["--readonly"], (120, 36));
-    screen.wait_for("Nobody drives; this window only looks.");
+    screen.wait_for("No driver; this window is read-only.");
     screen.press("q");
     screen.end();
     assert_eq!(pids(env.path()).len(), runs);

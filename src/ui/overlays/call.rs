@@ -1,4 +1,4 @@
-//! The form of a new call.
+//! The new-call dialog: choose a server, choose a tool, fill in the arguments.
 
 use crate::{
     app::{CallForm, FormField, FormRow, FormValue, Stage, State},
@@ -11,12 +11,12 @@ use super::{
         labels,
         panes::{
             detail::wrap,
-            list::price_role,
+            list::leave_impact_role,
             tools::{no_tools, tool_list},
         },
         theme::Role,
     },
-    fields::{HINT, NARROW, Shown, form_field, label_columns, lines_of, takes},
+    fields::{FieldView, MAX_HINT, NARROW, form_field, label_columns, row_count, value_hint},
     pages::above_footer,
     typed,
 };
@@ -24,8 +24,8 @@ use super::{
 pub(super) fn call(canvas: &mut Canvas<'_>, state: &State, form: &CallForm, now: Stamp) {
     let title = match (&form.origin, form.stage) {
         (Some(origin), _) => format!("Run {origin} again"),
-        (None, Stage::Server) => "New call: where".to_owned(),
-        (None, Stage::Tool) => "New call: what".to_owned(),
+        (None, Stage::Server) => "New call: server".to_owned(),
+        (None, Stage::Tool) => "New call: tool".to_owned(),
         (None, Stage::Form) => "New call".to_owned(),
     };
     let columns = canvas.window_columns(96);
@@ -54,13 +54,13 @@ fn servers(window: &mut Canvas<'_>, state: &State, form: &CallForm, now: Stamp) 
     let found = form.servers(state);
     let last = found.len();
     let at = form.server_at.min(last);
-    let room = usize::from(window.rows().saturating_sub(5)).max(1);
+    let available = usize::from(window.rows().saturating_sub(5)).max(1);
     let first = (at + 1)
-        .saturating_sub(room)
-        .min(last.saturating_sub(room.min(last)));
+        .saturating_sub(available)
+        .min(last.saturating_sub(available.min(last)));
     let mut y = 0;
-    for (place, server) in found.into_iter().enumerate().skip(first).take(room) {
-        let is_on = place == at;
+    for (index, server) in found.into_iter().enumerate().skip(first).take(available) {
+        let is_on = index == at;
         if is_on {
             window.put(0, y, glyphs.cursor, Role::Focus);
         }
@@ -73,10 +73,10 @@ fn servers(window: &mut Canvas<'_>, state: &State, form: &CallForm, now: Stamp) 
         } else {
             (18, 36)
         };
-        // A long word gives way: the column after it stays one.
+        // A long state is cut to keep the URL column aligned.
         let word_at = x.max(state_at) + 2;
-        let room = u16::saturating_sub(url_at, word_at).max(12);
-        let x = window.put_in(word_at, y, room, &shown.word, Role::Dim);
+        let available = u16::saturating_sub(url_at, word_at).max(12);
+        let x = window.put_clipped(word_at, y, available, &shown.text, Role::Dim);
         let url = text::clean_line(&server.url);
         window.put(x.max(url_at) + 2, y, &url, Role::Dim);
         y += 1;
@@ -101,7 +101,7 @@ fn servers(window: &mut Canvas<'_>, state: &State, form: &CallForm, now: Stamp) 
     );
     y += 2;
     let columns = usize::from(window.columns());
-    let (lines, role) = complaints(form, columns, "Enter connects. Type to filter.");
+    let (lines, role) = problems(form, columns, "Enter connects. Type to filter.");
     for (line, y) in lines.iter().zip(y..) {
         window.put(0, y, line, role);
     }
@@ -117,7 +117,7 @@ fn tools(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
     };
     let end = typed::field(window, 0, 0, &label, &form.filter, true);
     if form.filter.is_empty() {
-        window.put(end + 1, 0, "(letters narrow them down)", Role::Dim);
+        window.put(end + 1, 0, "(type to filter)", Role::Dim);
     }
     let known = form
         .server
@@ -125,7 +125,7 @@ fn tools(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
         .and_then(|server| state.tools.get(server));
     let matching = form.matching(state);
     if matching.is_empty() {
-        let words = match known {
+        let note = match known {
             Some(tools) if tools.refused.is_some() => {
                 let why = tools.refused.as_deref().unwrap_or_default();
                 let asked = form.server.as_ref();
@@ -134,35 +134,35 @@ fn tools(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
             Some(tools) if tools.is_known && tools.list.is_empty() => {
                 format!("{server} has no tools.")
             }
-            Some(tools) if tools.is_known => "No tool fits.".to_owned(),
+            Some(tools) if tools.is_known => "No matching tool.".to_owned(),
             None if form.is_anywhere => {
-                "No tool fits, of the servers whose tools are known.".to_owned()
+                "No matching tool on servers whose tools are loaded.".to_owned()
             }
-            _ => format!("Asking {server} for its tools ..."),
+            _ => format!("Loading tools from {server} ..."),
         };
-        let room = usize::from(window.columns()).max(1);
-        for (line, y) in wrap(&words, room).iter().zip(2_u16..) {
+        let available = usize::from(window.columns()).max(1);
+        for (line, y) in wrap(&note, available).iter().zip(2_u16..) {
             window.put(0, y, line, Role::Plain);
         }
         return;
     }
     let (columns, rows) = (window.columns(), window.rows());
     let cursor = form.tool_at.min(matching.len().saturating_sub(1));
-    let mut part = window.part(0, 2, columns, rows.saturating_sub(2));
+    let mut region = window.region(0, 2, columns, rows.saturating_sub(2));
     let shown = matching
         .iter()
         .map(|(name, tool)| (form.is_anywhere.then_some(*name), *tool));
-    tool_list(&mut part, shown, cursor, true);
+    tool_list(&mut region, shown, cursor, true);
 }
 
-/// Rows that the form takes at its ease: head, fields, name, price, what is said, button.
+/// The rows of the form with blank lines: heading, fields, name, leave impact, help and button.
 fn form_rows(state: &State, form: &CallForm, columns: usize) -> u16 {
-    let around = price_lines(state, form, columns).len() + said(form, columns).2 + 6;
+    let around = impact_lines(state, form, columns).len() + status_text(form, columns).2 + 6;
     let arguments = if let Some(raw) = &form.raw {
         raw.text().split('\n').count().max(3) + 1
     } else {
         let rows = form.rows();
-        let lines = |(place, row): (usize, &FormRow<'_>)| lines_of(row.field, place == form.at);
+        let lines = |(index, row): (usize, &FormRow<'_>)| row_count(row.field, index == form.at);
         rows.iter().enumerate().map(lines).sum::<usize>().max(1)
     };
     u16::try_from(arguments + around).unwrap_or(u16::MAX)
@@ -178,14 +178,14 @@ fn arguments(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
         &format!(" on {}", text::clean_line(server)),
         Role::Dim,
     );
-    let room = usize::from(columns).max(1);
-    let price = price_lines(state, form, room);
-    let (said, said_role, said_rows) = said(form, room);
-    let said_rows = u16::try_from(said_rows).unwrap_or(1);
-    let bottom = u16::try_from(price.len()).unwrap_or(1) + said_rows + 2;
+    let available = usize::from(columns).max(1);
+    let impact = impact_lines(state, form, available);
+    let (status_lines, status_role, status_rows) = status_text(form, available);
+    let status_rows = u16::try_from(status_rows).unwrap_or(1);
+    let bottom = u16::try_from(impact.len()).unwrap_or(1) + status_rows + 2;
     let rows = window.rows();
-    // Where there is little room, the fields get it.
-    let is_tight = rows < form_rows(state, form, room);
+    // When space is short, the fields get it.
+    let is_tight = rows < form_rows(state, form, available);
     let (head, gap) = if is_tight { (1, 0) } else { (3, 1) };
     if !is_tight {
         let description = form
@@ -197,46 +197,46 @@ fn arguments(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
             window.put(0, 1, &text::clean_line(line.trim()), Role::Dim);
         }
     }
-    // The button, the price and the complaints keep their place at the bottom; the fields scroll between.
+    // Button, leave impact and errors stay at the bottom; the fields scroll above them.
     let fields_rows = rows.saturating_sub(head + bottom + gap).max(1);
     let mut hidden = (0, 0);
     {
-        let mut part = window.part(0, head, columns, fields_rows);
+        let mut region = window.region(0, head, columns, fields_rows);
         if let Some(raw) = &form.raw {
-            raw_field(&mut part, raw, form.at == 0);
+            raw_field(&mut region, raw, form.at == 0);
         } else if form.fields.is_empty() {
-            part.put(0, 0, "It takes no arguments.", Role::Dim);
+            region.put(0, 0, "This tool takes no arguments.", Role::Dim);
         } else {
             let all = form.rows();
             let names: Vec<String> = all.iter().map(|row| path_label(&row.path)).collect();
             let label = label_columns(names.iter().map(String::as_str));
-            let lines = |place: usize, row: &FormRow<'_>| lines_of(row.field, place == form.at);
-            let room = usize::from(fields_rows);
-            // The line with the cursor stays in sight, with all of it that there is room for.
+            let lines = |index: usize, row: &FormRow<'_>| row_count(row.field, index == form.at);
+            let available = usize::from(fields_rows);
+            // Scroll so that the focused field is visible, with as many of its lines as fit.
             let at = form.at.min(all.len().saturating_sub(1));
             let mut first = at;
             let mut used = all.get(at).map_or(1, |row| lines(at, row));
             while let Some(before) = first.checked_sub(1)
-                && used < room
+                && used < available
             {
                 (first, used) = (before, used + 1);
             }
             let mut y = 0;
             let mut last = first;
-            for (place, (row, name)) in all.iter().zip(&names).enumerate().skip(first) {
-                if usize::from(y) >= room {
+            for (index, (row, name)) in all.iter().zip(&names).enumerate().skip(first) {
+                if usize::from(y) >= available {
                     break;
                 }
-                let shown = Shown {
+                let shown = FieldView {
                     field: row.field,
                     name,
-                    has_cursor: place == form.at,
-                    is_again: form.origin.is_some(),
+                    has_cursor: index == form.at,
+                    is_rerun: form.origin.is_some(),
                     is_wrong: form.is_wrong(row),
                 };
-                form_field(&mut part, y, &shown, label);
-                y += u16::try_from(lines(place, row)).unwrap_or(1);
-                last = place + 1;
+                form_field(&mut region, y, &shown, label);
+                y += u16::try_from(lines(index, row)).unwrap_or(1);
+                last = index + 1;
             }
             hidden = (first, all.len().saturating_sub(last));
         }
@@ -247,7 +247,7 @@ fn arguments(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
         .filter(|(count, _)| *count > 0)
         .map(|(count, sign)| format!("{sign}{count}"))
         .collect();
-    window.put_before(columns, 0, &signs.join(" "), Role::Dim);
+    window.put_right_aligned(columns, 0, &signs.join(" "), Role::Dim);
     let mut y = head + fields_rows;
     typed::field(
         window,
@@ -258,28 +258,28 @@ fn arguments(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
         form.is_at_name(),
     );
     y += 1;
-    for (place, line) in price.iter().enumerate() {
+    for (index, line) in impact.iter().enumerate() {
         let mut x = 0;
         let mut rest = line.as_str();
-        // The word that matters has the colour that it has in the list.
-        if let (0, Some(price)) = (place, price_of(state, form)) {
-            x = window.put(0, y, LEAVING, Role::Dim);
-            x = window.put(x, y, price.label(), price_role(&price));
+        // The impact label has the same color as in the list.
+        if let (0, Some(impact)) = (index, leave_impact(state, form)) {
+            x = window.put(0, y, IF_YOU_LEAVE, Role::Dim);
+            x = window.put(x, y, impact.label(), leave_impact_role(&impact));
             rest = rest
-                .strip_prefix(LEAVING)
-                .and_then(|rest| rest.strip_prefix(price.label()))
+                .strip_prefix(IF_YOU_LEAVE)
+                .and_then(|rest| rest.strip_prefix(impact.label()))
                 .unwrap_or_default();
         }
         window.put(x, y, rest, Role::Plain);
         y += 1;
     }
     y += gap;
-    for (line, y) in said.iter().zip(y..) {
-        window.put(0, y, line, said_role);
+    for (line, y) in status_lines.iter().zip(y..) {
+        window.put(0, y, line, status_role);
     }
-    y += said_rows;
+    y += status_rows;
     let button = if form.sent.is_some() {
-        "[ saving the intent ... ]"
+        "[ saving the call ... ]"
     } else {
         "[ Start ]"
     };
@@ -289,16 +289,16 @@ fn arguments(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
         Role::Key
     };
     let x = window.put(0, y, button, role);
-    if room < NARROW {
+    if available < NARROW {
         window.put(x + 2, y, "Ctrl-S start  Ctrl-R JSON  Esc back", Role::Dim);
     }
 }
 
-/// What the line of the price begins with.
-const LEAVING: &str = "leaving: ";
+/// The start of the leave-impact line.
+const IF_YOU_LEAVE: &str = "if you leave: ";
 
-/// What leaving the call would do to it, as far as that is known before it is sent.
-fn price_of(state: &State, form: &CallForm) -> Option<LeaveImpact> {
+/// What would happen to the call if the user leaves, as far as known before it is sent.
+fn leave_impact(state: &State, form: &CallForm) -> Option<LeaveImpact> {
     let tool = form.tool.as_ref()?;
     let known = form
         .server
@@ -312,31 +312,31 @@ fn price_of(state: &State, form: &CallForm) -> Option<LeaveImpact> {
     Some(LeaveImpact::of_call(tool, beside, &capabilities))
 }
 
-fn price_lines(state: &State, form: &CallForm, columns: usize) -> Vec<String> {
-    match price_of(state, form) {
-        Some(price) => wrap(
-            &format!("{LEAVING}{}, {}", price.label(), price.why()),
+fn impact_lines(state: &State, form: &CallForm, columns: usize) -> Vec<String> {
+    match leave_impact(state, form) {
+        Some(impact) => wrap(
+            &format!("{IF_YOU_LEAVE}{}, {}", impact.label(), impact.why()),
             columns,
         ),
         None => vec![String::new()],
     }
 }
 
-/// What the field takes, where its own line has no room for it, else the keys; on a narrow screen these stand beside
-/// the button.
+/// Help for the focused field if its own line has no room for it, else the key hints (on a narrow screen those are next
+/// to the button).
 fn hint(field: Option<&FormField>, columns: usize) -> String {
     let is_narrow = columns < NARROW;
     if let Some(field) = field {
-        let mut kind = takes(field);
+        let mut kind = value_hint(field);
         if let FormValue::Items { .. } = &field.value {
-            kind = format!("{kind}; Space adds an item, Left takes the last away");
+            kind = format!("{kind}; Space adds an item, Left removes the last");
         }
         let whole = match &field.spec.description {
-            Some(words) => format!("{kind}: {words}"),
+            Some(description) => format!("{kind}: {description}"),
             None => kind,
         };
         let is_list = matches!(field.value, FormValue::Items { .. });
-        if is_narrow || is_list || text::width(&whole) > HINT {
+        if is_narrow || is_list || text::width(&whole) > MAX_HINT {
             return whole;
         }
     }
@@ -347,30 +347,26 @@ fn hint(field: Option<&FormField>, columns: usize) -> String {
     }
 }
 
-/// What is said below the fields, and the rows kept for it: as many whichever field has the cursor, so that nothing
-/// jumps.
-fn said(form: &CallForm, columns: usize) -> (Vec<String>, Role, usize) {
+/// The lines below the fields, and the rows reserved for them: the maximum over all fields, so that the layout does not
+/// change with the focus.
+fn status_text(form: &CallForm, columns: usize) -> (Vec<String>, Role, usize) {
     let rows = if form.raw.is_none() {
         form.rows()
     } else {
         Vec::new()
     };
     let fields = || rows.iter().map(|row| row.field);
-    let (lines, role) = complaints(form, columns, &hint(fields().nth(form.at), columns));
+    let (lines, role) = problems(form, columns, &hint(fields().nth(form.at), columns));
     let most = fields()
-        .map(|field| {
-            complaints(form, columns, &hint(Some(field), columns))
-                .0
-                .len()
-        })
+        .map(|field| problems(form, columns, &hint(Some(field), columns)).0.len())
         .max()
         .unwrap_or(1);
     let rows = most.max(lines.len());
     (lines, role, rows)
 }
 
-/// What is wrong with the form, in lines, or else what is otherwise said there.
-fn complaints(form: &CallForm, columns: usize, otherwise: &str) -> (Vec<String>, Role) {
+/// The form's validation errors, or `otherwise` if there are none, wrapped to at most 4 lines.
+fn problems(form: &CallForm, columns: usize, otherwise: &str) -> (Vec<String>, Role) {
     let columns = columns.max(1);
     if form.complaints.is_empty() {
         let mut lines = wrap(&text::clean_line(otherwise), columns);
@@ -386,14 +382,14 @@ fn complaints(form: &CallForm, columns: usize, otherwise: &str) -> (Vec<String>,
     (lines, Role::Failed)
 }
 
-fn raw_field(part: &mut Canvas<'_>, raw: &crate::app::Field, has_cursor: bool) {
+fn raw_field(region: &mut Canvas<'_>, raw: &crate::app::Field, has_cursor: bool) {
     let role = if has_cursor { Role::Key } else { Role::Dim };
-    part.put(0, 0, "arguments as JSON:", role);
+    region.put(0, 0, "arguments as JSON:", role);
     if has_cursor {
         let (line, column) = raw.place();
-        let place = format!("line {}, column {}", line + 1, column + 1);
-        part.put_before(part.columns(), 0, &place, Role::Dim);
+        let position = format!("line {}, column {}", line + 1, column + 1);
+        region.put_right_aligned(region.columns(), 0, &position, Role::Dim);
     }
-    let (columns, rows) = (part.columns(), part.rows().saturating_sub(1));
-    typed::lines(&mut part.part(0, 1, columns, rows), raw, has_cursor);
+    let (columns, rows) = (region.columns(), region.rows().saturating_sub(1));
+    typed::lines(&mut region.region(0, 1, columns, rows), raw, has_cursor);
 }

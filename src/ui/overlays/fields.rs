@@ -1,4 +1,4 @@
-//! The fields of a form, as the call and the question have them.
+//! Form fields, shared by the call and question dialogs.
 
 use crate::{
     app::{FormField, FormValue},
@@ -10,13 +10,13 @@ use super::{
     typed,
 };
 
-/// Columns that what a field takes may have on its line.
-pub(super) const HINT: usize = 44;
+/// The maximum width of a field's hint on its own line.
+pub(super) const MAX_HINT: usize = 44;
 
-/// Columns below which a field has no room for its description.
+/// The form width below which field descriptions are hidden.
 pub(super) const NARROW: usize = 66;
 
-/// Columns for the names of fields.
+/// The width of the label column.
 pub(super) fn label_columns<'n>(names: impl Iterator<Item = &'n str>) -> usize {
     names
         .map(|name| text::width(&text::clean_line(name)))
@@ -25,35 +25,32 @@ pub(super) fn label_columns<'n>(names: impl Iterator<Item = &'n str>) -> usize {
         .clamp(6, 24)
 }
 
-/// A field as it is drawn.
-pub(super) struct Shown<'f> {
-    /// Which.
+/// What is drawn of a field.
+pub(super) struct FieldView<'f> {
     pub(super) field: &'f FormField,
-    /// What it is called; not sanitised.
+    /// The displayed name; not sanitized.
     pub(super) name: &'f str,
-    /// Whether it has the keys.
     pub(super) has_cursor: bool,
-    /// Whether what was changed is worth a word.
-    pub(super) is_again: bool,
-    /// Whether something is wrong with it.
+    /// Whether to mark changed values, because the form repeats an earlier call.
+    pub(super) is_rerun: bool,
     pub(super) is_wrong: bool,
 }
 
-/// Lines that a field of JSON has while it is typed in.
-const LINES: usize = 6;
+/// The maximum height of a focused JSON field.
+const MAX_ROWS: usize = 6;
 
-/// Lines that a field takes.
-pub(super) fn lines_of(field: &FormField, has_cursor: bool) -> usize {
+/// The height of a field.
+pub(super) fn row_count(field: &FormField, has_cursor: bool) -> usize {
     match &field.value {
         FormValue::Typed(typed) if typed.has_lines() && has_cursor => {
-            typed.text().split('\n').count().clamp(1, LINES)
+            typed.text().split('\n').count().clamp(1, MAX_ROWS)
         }
         _ => 1,
     }
 }
 
-/// What a field takes, in a word or two; not sanitised.
-pub(super) fn takes(field: &FormField) -> String {
+/// A short description of a field's values, such as `list, each text`; not sanitized.
+pub(super) fn value_hint(field: &FormField) -> String {
     match &field.value {
         FormValue::Members { .. } => "object".to_owned(),
         FormValue::Items { each, .. } => match each.spec.kind {
@@ -70,55 +67,55 @@ pub(super) fn takes(field: &FormField) -> String {
     }
 }
 
-/// What the choices are called; not sanitised.
+/// The labels of a field's choices; not sanitized.
 fn choices(field: &FormField) -> Vec<String> {
     match &field.spec.kind {
         ArgumentKind::Choice(all) | ArgumentKind::Many(all) => (0..all.len())
-            .map(|place| field.spec.label(place))
+            .map(|index| field.spec.label(index))
             .collect(),
         _ => Vec::new(),
     }
 }
 
-/// Columns that what is chosen takes, with the signs around it; nothing where it is typed.
+/// The width of a chosen value with the markers around it; 0 for typed values.
 fn chosen_columns(field: &FormField) -> usize {
-    let wide = |word: &str| text::width(&text::clean_line(word));
+    let width = |label: &str| text::width(&text::clean_line(label));
     match &field.value {
         FormValue::Variant { at, labels, .. } => {
             let label = at.and_then(|at| labels.get(at));
-            label.map_or(0, |label| wide(label) + 4)
+            label.map_or(0, |label| width(label) + 4)
         }
-        FormValue::Choice(at) => at.map_or(0, |at| wide(&field.spec.label(at)) + 4),
-        FormValue::Many { .. } => choices(field).iter().map(|word| wide(word) + 6).sum(),
+        FormValue::Choice(at) => at.map_or(0, |at| width(&field.spec.label(at)) + 4),
+        FormValue::Many { .. } => choices(field).iter().map(|label| width(label) + 6).sum(),
         _ => 0,
     }
 }
 
-/// Whether the choices of a field have no room on its line beside what is chosen; they are told below the fields then.
-fn are_choices_below(field: &FormField, hint: &str, room: usize) -> bool {
-    let takes = chosen_columns(field);
-    takes > 0 && takes + text::width(&text::clean_line(hint)) + 1 > room
+/// Whether a field's choices don't fit on its line next to the chosen value, so that they are listed below the fields.
+fn are_choices_below(field: &FormField, hint: &str, available: usize) -> bool {
+    let chosen_width = chosen_columns(field);
+    chosen_width > 0 && chosen_width + text::width(&text::clean_line(hint)) + 1 > available
 }
 
-/// A name in so many columns; of a path its end, which tells it from its neighbours.
+/// Cuts a name to `columns`. A path keeps its end, which distinguishes it from its neighbors.
 fn fitted(name: &str, columns: usize, more: &str) -> String {
     if text::width(name) <= columns || !name.contains(['.', '[']) {
         return text::cut(name, columns, more).into_owned();
     }
-    let room = columns.saturating_sub(text::width(more));
-    format!("{more}{}", typed::tail(name, room))
+    let available = columns.saturating_sub(text::width(more));
+    format!("{more}{}", typed::tail(name, available))
 }
 
-/// One field, on one line unless it is JSON that is being typed.
-pub(super) fn form_field(part: &mut Canvas<'_>, y: u16, shown: &Shown<'_>, label: usize) {
-    let Shown {
+/// Draws a field on one line, or on several if it is a focused JSON field.
+pub(super) fn form_field(region: &mut Canvas<'_>, y: u16, shown: &FieldView<'_>, label: usize) {
+    let FieldView {
         field,
         name,
         has_cursor,
-        is_again,
+        is_rerun,
         is_wrong,
     } = *shown;
-    let glyphs = part.glyphs();
+    let glyphs = region.glyphs();
     let need = match (is_wrong, field.spec.is_required) {
         (true, _) => "!",
         (false, true) => "*",
@@ -127,10 +124,10 @@ pub(super) fn form_field(part: &mut Canvas<'_>, y: u16, shown: &Shown<'_>, label
     let name = fitted(&text::clean_line(name), label, glyphs.more);
     let pad = " ".repeat(label.saturating_sub(text::width(&name)));
     let head = format!("{name}{need}{pad} ");
-    let end = part.columns();
-    // What it takes stands at the right edge, as long as there is room.
-    let mut hint = takes(field);
-    // What is chosen is read whole before what else could be.
+    let end = region.columns();
+    // The hint is right-aligned.
+    let mut hint = value_hint(field);
+    // Showing the chosen value in full takes priority over listing the choices.
     let beside = usize::from(end).saturating_sub(label + 2);
     if are_choices_below(field, &hint, beside) {
         hint = match &field.value {
@@ -141,129 +138,135 @@ pub(super) fn form_field(part: &mut Canvas<'_>, y: u16, shown: &Shown<'_>, label
             _ => String::new(),
         };
     }
-    if is_again && field.is_changed() {
+    if is_rerun && field.is_changed() {
         hint = format!("changed, {hint}");
     }
-    if let Some(words) = &field.spec.description
+    if let Some(description) = &field.spec.description
         && has_cursor
         && usize::from(end) >= NARROW
     {
-        hint = format!("{hint}: {words}");
+        hint = format!("{hint}: {description}");
     }
     let hint = text::clean_line(&hint).into_owned();
     let value = match &field.value {
-        // How many are taken is said whatever of them is seen.
+        // The hint says how many are selected, even if not all choices are visible.
         FormValue::Many { .. } => 0,
         _ => u16::try_from(chosen_columns(field)).unwrap_or(u16::MAX),
     };
-    let room = end
+    let available = end
         .saturating_sub(u16::try_from(label).unwrap_or(0) + value.saturating_add(3).max(26))
-        .min(u16::try_from(HINT).unwrap_or(u16::MAX));
-    let hint = text::cut(&hint, usize::from(room), glyphs.more).into_owned();
+        .min(u16::try_from(MAX_HINT).unwrap_or(u16::MAX));
+    let hint = text::cut(&hint, usize::from(available), glyphs.more).into_owned();
     let hint_wide = u16::try_from(text::width(&hint)).unwrap_or(0);
     {
-        let lines = u16::try_from(lines_of(field, has_cursor)).unwrap_or(1);
-        let mut left = part.part(0, y, end.saturating_sub(hint_wide + 1), lines);
+        let lines = u16::try_from(row_count(field, has_cursor)).unwrap_or(1);
+        let mut left = region.region(0, y, end.saturating_sub(hint_wide + 1), lines);
         let role = if has_cursor { Role::Key } else { Role::Dim };
         match &field.value {
             FormValue::Typed(input) if input.has_lines() => {
                 let x = left.put(0, 0, &head, role);
                 if has_cursor {
                     let columns = left.columns().saturating_sub(x);
-                    typed::lines(&mut left.part(x, 0, columns, lines), input, true);
+                    typed::lines(&mut left.region(x, 0, columns, lines), input, true);
                 } else {
-                    let words = input
+                    let one_line = input
                         .text()
                         .split_whitespace()
                         .collect::<Vec<_>>()
                         .join(" ");
-                    left.put(x, 0, &text::clean_line(&words), Role::Plain);
+                    left.put(x, 0, &text::clean_line(&one_line), Role::Plain);
                 }
             }
             FormValue::Members { is_there, .. } => {
                 let x = left.put(0, 0, &head, role);
-                let word = if *is_there { "given" } else { "(left out)" };
-                turned(&mut left, x, word, has_cursor);
+                let label = if *is_there { "set" } else { "(left out)" };
+                selector(&mut left, x, label, has_cursor);
             }
             FormValue::Items {
                 is_there, fields, ..
             } => {
                 let x = left.put(0, 0, &head, role);
-                let word = if *is_there {
+                let label = if *is_there {
                     text::plural(fields.len() as u64, "item")
                 } else {
                     "(left out)".to_owned()
                 };
-                turned(&mut left, x, &word, has_cursor);
+                selector(&mut left, x, &label, has_cursor);
             }
             FormValue::Variant { at, labels, .. } => {
                 let x = left.put(0, 0, &head, role);
                 let label = at.and_then(|at| labels.get(at));
-                let word = label.map_or("(left out)", String::as_str);
-                turned(&mut left, x, &text::clean_line(word), has_cursor);
+                let label = label.map_or("(left out)", String::as_str);
+                selector(&mut left, x, &text::clean_line(label), has_cursor);
             }
             FormValue::Typed(input) => {
                 typed::field(&mut left, 0, 0, &head, input, has_cursor);
             }
             FormValue::Toggle(value) => {
                 let x = left.put(0, 0, &head, if has_cursor { Role::Key } else { Role::Dim });
-                let word = match value {
+                let label = match value {
                     Some(true) => "yes",
                     Some(false) => "no",
                     None => "(left out)",
                 };
-                turned(&mut left, x, word, has_cursor);
+                selector(&mut left, x, label, has_cursor);
             }
             FormValue::Choice(at) => {
                 let x = left.put(0, 0, &head, if has_cursor { Role::Key } else { Role::Dim });
-                let word = at.map_or("(left out)".to_owned(), |at| field.spec.label(at));
-                turned(&mut left, x, &text::clean_line(&word), has_cursor);
+                let label = at.map_or("(left out)".to_owned(), |at| field.spec.label(at));
+                selector(&mut left, x, &text::clean_line(&label), has_cursor);
             }
             FormValue::Many { chosen, at } => {
                 let x = left.put(0, 0, &head, if has_cursor { Role::Key } else { Role::Dim });
-                many(&mut left, x, field, chosen, has_cursor.then_some(*at));
+                multi_select(&mut left, x, field, chosen, has_cursor.then_some(*at));
             }
         }
     }
-    part.put_before(end, y, &hint, Role::Dim);
+    region.put_right_aligned(end, y, &hint, Role::Dim);
 }
 
-/// A value that is turned rather than typed.
-fn turned(left: &mut Canvas<'_>, x: u16, word: &str, has_cursor: bool) {
+/// Draws a value that is changed with Left and Right.
+fn selector(left: &mut Canvas<'_>, x: u16, label: &str, has_cursor: bool) {
     if has_cursor {
         let x = left.put(x, 0, "< ", Role::Key);
-        let x = left.put(x, 0, word, Role::Cursor);
+        let x = left.put(x, 0, label, Role::Cursor);
         left.put(x, 0, " >", Role::Key);
     } else {
-        left.put(x, 0, word, Role::Plain);
+        left.put(x, 0, label, Role::Plain);
     }
 }
 
-/// The choices that can be taken; those before the one that Space means leave the line first.
-fn many(left: &mut Canvas<'_>, x: u16, field: &FormField, chosen: &[bool], at: Option<usize>) {
-    let words: Vec<String> = chosen
+/// Draws check boxes on one line, scrolled so that the one at the cursor is visible.
+fn multi_select(
+    left: &mut Canvas<'_>,
+    x: u16,
+    field: &FormField,
+    chosen: &[bool],
+    at: Option<usize>,
+) {
+    let labels: Vec<String> = chosen
         .iter()
         .enumerate()
-        .map(|(place, chosen)| {
+        .map(|(index, chosen)| {
             let sign = if *chosen { "[x]" } else { "[ ]" };
-            format!("{sign} {}", text::clean_line(&field.spec.label(place)))
+            format!("{sign} {}", text::clean_line(&field.spec.label(index)))
         })
         .collect();
-    let room = usize::from(left.columns().saturating_sub(x));
+    let available = usize::from(left.columns().saturating_sub(x));
     let upto = |first: usize| {
-        let shown = words.iter().take(at.unwrap_or(0) + 1).skip(first);
-        shown.map(|word| text::width(word) + 2).sum::<usize>()
+        let shown = labels.iter().take(at.unwrap_or(0) + 1).skip(first);
+        shown.map(|label| text::width(label) + 2).sum::<usize>()
     };
     let first = (0..=at.unwrap_or(0))
-        .find(|first| upto(*first) <= room)
+        .find(|first| upto(*first) <= available)
         .unwrap_or(at.unwrap_or(0));
     let mut x = x;
-    for (place, word) in words.iter().enumerate().skip(first) {
-        let role = match (at == Some(place), chosen.get(place)) {
+    for (index, label) in labels.iter().enumerate().skip(first) {
+        let role = match (at == Some(index), chosen.get(index)) {
             (true, _) => Role::Cursor,
             (false, Some(true)) => Role::Strong,
             _ => Role::Plain,
         };
-        x = left.put(x, 0, word, role) + 2;
+        x = left.put(x, 0, label, role) + 2;
     }
 }

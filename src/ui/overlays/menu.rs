@@ -1,4 +1,4 @@
-//! A choice: what has to be known, then what can be chosen, each with its letter.
+//! A menu dialog: explanatory lines, then the items, each with its key.
 
 use crate::{
     app::{Menu, State, Told, body, items, title},
@@ -9,15 +9,15 @@ use super::super::{canvas::Canvas, panes::detail::wrap, theme::Role};
 
 pub(super) fn menu(canvas: &mut Canvas<'_>, state: &State, menu: &Menu, cursor: usize, now: Stamp) {
     let title = title(menu);
-    let told = body(state, menu, now);
+    let body_lines = body(state, menu, now);
     let items = items(state, menu);
     let most = usize::from(canvas.window_columns(88).saturating_sub(4)).clamp(1, 84);
-    let lead = if told.iter().any(|line| !line.word.is_empty()) {
+    let lead = if body_lines.iter().any(|line| !line.word.is_empty()) {
         8
     } else {
         0
     };
-    let widest = told
+    let widest = body_lines
         .iter()
         .map(|line| text::width(&line.text) + lead)
         .chain(items.iter().map(|item| {
@@ -28,17 +28,17 @@ pub(super) fn menu(canvas: &mut Canvas<'_>, state: &State, menu: &Menu, cursor: 
         .max()
         .unwrap_or(34)
         .min(most);
-    let mut lines: Vec<(&Told, Vec<String>)> = told
+    let mut lines: Vec<(&Told, Vec<String>)> = body_lines
         .iter()
         .map(|line| (line, wrap(&line.text, widest.saturating_sub(lead).max(1))))
         .collect();
-    // What can be chosen has to be seen; what is told gives way.
-    let room = usize::from(canvas.rows().saturating_sub(3)).saturating_sub(items.len());
+    // All items must be visible; the explanation is cut instead.
+    let available = usize::from(canvas.rows().saturating_sub(3)).saturating_sub(items.len());
     let more = canvas.glyphs().more;
     for most in [2, 1] {
         let rows: usize = lines.iter().map(|(_, wrapped)| wrapped.len()).sum();
-        // That each task is named matters more than its whole reason, which the detail pane has.
-        for (_, wrapped) in lines.iter_mut().filter(|_| rows > room) {
+        // Naming every task matters more than its full reason, which the detail pane shows.
+        for (_, wrapped) in lines.iter_mut().filter(|_| rows > available) {
             if wrapped.len() > most {
                 wrapped.truncate(most);
                 if let Some(last) = wrapped.last_mut() {
@@ -48,34 +48,34 @@ pub(super) fn menu(canvas: &mut Canvas<'_>, state: &State, menu: &Menu, cursor: 
         }
     }
     let body_rows: usize = lines.iter().map(|(_, wrapped)| wrapped.len()).sum();
-    let body_rows = body_rows.min(room);
-    let gap = usize::from(body_rows > 0 && body_rows < room);
+    let body_rows = body_rows.min(available);
+    let gap = usize::from(body_rows > 0 && body_rows < available);
     let rows = body_rows + gap + items.len() + 2;
     let columns = u16::try_from(widest + 4).unwrap_or(u16::MAX);
     let mut window = canvas.window(columns, u16::try_from(rows).unwrap_or(u16::MAX), &title);
     let mut y = 0;
-    'told: for (line, wrapped) in &lines {
-        for (place, words) in wrapped.iter().enumerate() {
+    'body: for (line, wrapped) in &lines {
+        for (index, row) in wrapped.iter().enumerate() {
             if usize::from(y) >= body_rows {
-                break 'told;
+                break 'body;
             }
             let role = match line.word {
                 "DIES" => Role::Failed,
                 "LIKELY" => Role::Cut,
                 _ => Role::Dim,
             };
-            if place == 0 {
+            if index == 0 {
                 window.put(0, y, line.word, role);
             }
-            window.put(u16::try_from(lead).unwrap_or(0), y, words, Role::Plain);
+            window.put(u16::try_from(lead).unwrap_or(0), y, row, Role::Plain);
             y += 1;
         }
     }
     let all: usize = lines.iter().map(|(_, wrapped)| wrapped.len()).sum();
     if all > body_rows && y > 0 {
-        let wide = window.columns();
-        window.put_before(
-            wide,
+        let width = window.columns();
+        window.put_right_aligned(
+            width,
             y - 1,
             &format!(" {} more lines", all - body_rows),
             Role::Dim,
@@ -83,8 +83,8 @@ pub(super) fn menu(canvas: &mut Canvas<'_>, state: &State, menu: &Menu, cursor: 
     }
     y += u16::try_from(gap).unwrap_or(0);
     let sign = window.glyphs().cursor;
-    for (place, item) in items.iter().enumerate() {
-        let is_on = place == cursor;
+    for (index, item) in items.iter().enumerate() {
+        let is_on = index == cursor;
         if is_on {
             window.put(0, y, sign, Role::Focus);
         }
@@ -105,8 +105,8 @@ pub(super) fn menu(canvas: &mut Canvas<'_>, state: &State, menu: &Menu, cursor: 
             window.put(x + 1, y, &format!("({why})"), Role::Dim);
         }
         if is_on {
-            let wide = window.columns();
-            window.lay(0, y, wide, Role::Selected);
+            let width = window.columns();
+            window.apply_style(0, y, width, Role::Selected);
         }
         y += 1;
     }

@@ -1,4 +1,4 @@
-//! What lies over the screen and takes the keys.
+//! The overlays on top of the screen: dialogs, footer prompts and toasts.
 
 mod call;
 mod fields;
@@ -14,10 +14,10 @@ use crate::{
 
 use super::{canvas::Canvas, panes::detail::wrap, theme::Role};
 
-/// Lines of a message that lies over the screen; the messages pane has the rest.
+/// The maximum number of lines of a toast; the messages pane shows the rest.
 const TOAST_LINES: usize = 2;
 
-/// The layers from bottom to top; the lines that are typed in the footer are drawn there.
+/// Draws the dialogs from bottom to top. Footer prompts are drawn by [`prompt`].
 pub(super) fn overlays(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
     for overlay in &state.overlays {
         match overlay {
@@ -37,15 +37,15 @@ pub(super) fn overlays(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
     }
 }
 
-/// The line that is typed in the footer, if there is one.
+/// Draws the topmost overlay as a footer prompt, if it is one; returns whether it did.
 pub(super) fn prompt(canvas: &mut Canvas<'_>, state: &State) -> bool {
     match state.overlays.last() {
         Some(Overlay::Filter(field)) => {
-            typed::line(canvas, "filter", field, "Enter keeps  Esc clears");
+            typed::line(canvas, "filter", field, "Enter applies  Esc clears");
             true
         }
         Some(Overlay::Search(field)) => {
-            typed::line(canvas, "search", field, "Enter searches  Esc closes");
+            typed::line(canvas, "search", field, "Enter searches  Esc cancels");
             true
         }
         Some(Overlay::SaveAs { field, tasks, .. }) => {
@@ -53,36 +53,36 @@ pub(super) fn prompt(canvas: &mut Canvas<'_>, state: &State) -> bool {
                 1 => "save to".to_owned(),
                 count => format!("save {count} files to the directory"),
             };
-            typed::line(canvas, &label, field, "Enter saves  Esc closes");
+            typed::line(canvas, &label, field, "Enter saves  Esc cancels");
             true
         }
         _ => false,
     }
 }
 
-/// Short messages in the upper right corner, newest last; a small screen shows the one that matters most. None covers the
-/// rows that the cursor is in.
+/// Draws the toasts in the upper right corner, newest last; a small screen shows only the most severe one. They never
+/// cover the cursor's rows.
 pub(super) fn toasts(canvas: &mut Canvas<'_>, state: &State, top: u16) {
     let kept = canvas.cursor_rows();
     let columns = canvas.columns();
     let most = columns.saturating_sub(6).min(64);
-    let loudest = state
+    let most_severe = state
         .toasts
         .iter()
         .enumerate()
-        .max_by_key(|(place, toast)| {
-            let loud = match toast.level {
+        .max_by_key(|(index, toast)| {
+            let severity = match toast.level {
                 NoticeLevel::Info => 0,
                 NoticeLevel::Warning => 1,
                 NoticeLevel::Error => 2,
             };
-            (loud, *place)
+            (severity, *index)
         })
-        .map(|(place, _)| place);
+        .map(|(index, _)| index);
     let is_small = canvas.rows() < 20;
     let mut y = top;
-    for (place, toast) in state.toasts.iter().enumerate() {
-        if is_small && Some(place) != loudest {
+    for (index, toast) in state.toasts.iter().enumerate() {
+        if is_small && Some(index) != most_severe {
             continue;
         }
         let (sign, role) = match toast.level {
@@ -91,18 +91,18 @@ pub(super) fn toasts(canvas: &mut Canvas<'_>, state: &State, top: u16) {
             NoticeLevel::Error => (canvas.glyphs().failed, Role::Failed),
         };
         let lines = wrap(&toast.text, usize::from(most).max(1));
-        let wide = lines.iter().map(|line| text::width(line)).max();
-        let wide = u16::try_from(wide.unwrap_or(0)).unwrap_or(most) + 5;
-        let mut x = columns.saturating_sub(wide + 1);
-        let mut wide = wide;
-        // The whole row rather than what peeps out beside it.
+        let width = lines.iter().map(|line| text::width(line)).max();
+        let width = u16::try_from(width.unwrap_or(0)).unwrap_or(most) + 5;
+        let mut x = columns.saturating_sub(width + 1);
+        let mut width = width;
+        // Take the whole row rather than leave a few visible columns next to the toast.
         if x <= 8 {
-            (x, wide) = (0, columns);
+            (x, width) = (0, columns);
         }
-        // The rest may be the advice: the key to it is named.
+        // The cut text may contain the advice, so name the key that shows it.
         let more = if lines.len() > TOAST_LINES {
             let key = state.key(Action::ShowMessages);
-            format!("{} {key} has it all", canvas.glyphs().more)
+            format!("{} {key} for details", canvas.glyphs().more)
         } else {
             String::new()
         };
@@ -112,18 +112,18 @@ pub(super) fn toasts(canvas: &mut Canvas<'_>, state: &State, top: u16) {
             y = kept.end;
         }
         for (at, line) in lines.iter().take(TOAST_LINES).enumerate() {
-            let mut part = canvas.part(x, y, wide, 1);
-            part.clear();
+            let mut region = canvas.region(x, y, width, 1);
+            region.clear();
             if at == 0 {
-                part.put(1, 0, sign, role);
+                region.put(1, 0, sign, role);
             }
             if at + 1 == TOAST_LINES && !more.is_empty() {
-                let room = wide.saturating_sub(4 + more_wide);
-                let line = text::cut(line, usize::from(room), "");
-                let end = part.put(3, 0, &line, Role::Strong);
-                part.put(end, 0, &more, Role::Strong);
+                let available = width.saturating_sub(4 + more_wide);
+                let line = text::cut(line, usize::from(available), "");
+                let end = region.put(3, 0, &line, Role::Strong);
+                region.put(end, 0, &more, Role::Strong);
             } else {
-                part.put(3, 0, line, Role::Strong);
+                region.put(3, 0, line, Role::Strong);
             }
             y += 1;
         }

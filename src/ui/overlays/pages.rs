@@ -1,4 +1,4 @@
-//! The keys and the commands.
+//! The help page, the text page and the command palette.
 
 use crate::{
     app::{Field, HelpLine, State, lines, matches, pane_scope, why_not},
@@ -10,7 +10,7 @@ use super::{
     typed,
 };
 
-/// The keys and commands that fit what is typed, from the one table.
+/// Draws the help: the keys and commands that match the typed text.
 pub(super) fn help(canvas: &mut Canvas<'_>, state: &State, field: &Field, cursor: usize) {
     let lines = state.setup.keys.help_page(canvas.columns(), field.text());
     let rows = canvas.rows();
@@ -23,19 +23,19 @@ pub(super) fn help(canvas: &mut Canvas<'_>, state: &State, field: &Field, cursor
     );
     let x = typed::field(&mut window, 0, 0, "/ ", field, true);
     if field.is_empty() {
-        let words = "type to search, Enter runs the chosen one, Esc closes";
-        window.put(x + 1, 0, words, Role::Dim);
+        let help = "type to search, Enter to run, Esc to close";
+        window.put(x + 1, 0, help, Role::Dim);
     }
     if lines.is_empty() {
-        window.put(0, 2, "No key or command fits.", Role::Dim);
+        window.put(0, 2, "No matching key or command.", Role::Dim);
         return;
     }
-    let room = usize::from(window.rows().saturating_sub(2)).max(1);
-    let is_on = |line: &HelpLine| line.binding.is_some_and(|(place, _)| place == cursor);
+    let available = usize::from(window.rows().saturating_sub(2)).max(1);
+    let is_on = |line: &HelpLine| line.binding.is_some_and(|(index, _)| index == cursor);
     let end = lines.iter().rposition(is_on).map_or(0, |at| at + 1);
-    let first = end.saturating_sub(room);
+    let first = end.saturating_sub(available);
     let sign = window.glyphs().cursor;
-    for (line, y) in lines.iter().skip(first).take(room).zip(2_u16..) {
+    for (line, y) in lines.iter().skip(first).take(available).zip(2_u16..) {
         let role = match line.binding {
             None => Role::Heading,
             Some(_) if is_on(line) => Role::Strong,
@@ -48,43 +48,43 @@ pub(super) fn help(canvas: &mut Canvas<'_>, state: &State, field: &Field, cursor
         if is_on(line) && !line.keys.is_empty() {
             window.put(0, y, sign, Role::Focus);
         }
-        window.put_in(2, y, 18, &line.keys, Role::Key);
+        window.put_clipped(2, y, 18, &line.keys, Role::Key);
         window.put(21, y, &line.words, role);
         if is_on(line) {
-            let wide = window.columns();
-            window.lay(0, y, wide, Role::Selected);
+            let width = window.columns();
+            window.apply_style(0, y, width, Role::Selected);
         }
     }
-    let below = lines.len().saturating_sub(first + room);
+    let below = lines.len().saturating_sub(first + available);
     if below > 0 {
         let last = window.rows().saturating_sub(1);
         let end = window.columns();
         let down = window.glyphs().arrows[1];
-        window.put_before(end, last, &format!(" {below} more {down}"), Role::Dim);
+        window.put_right_aligned(end, last, &format!(" {below} more {down}"), Role::Dim);
     }
 }
 
-/// Rows of a window that leaves the keys in the footer in sight, where there is room for both.
+/// The window height that leaves the footer visible, if there is room for both.
 pub(super) fn above_footer(rows: u16) -> u16 {
     rows.saturating_sub(if rows < 20 { 1 } else { 4 })
 }
 
-/// Lines to be read, wrapped, from the one scrolled to.
+/// Draws a page of wrapped text from line `scroll` on.
 pub(super) fn page(canvas: &mut Canvas<'_>, title: &str, lines: &[String], scroll: usize) {
     let columns = canvas.window_columns(92);
-    let room = usize::from(columns.saturating_sub(4)).max(1);
-    let wrapped = |line: &String| wrap(&text::clean_line(line), room);
+    let available = usize::from(columns.saturating_sub(4)).max(1);
+    let wrapped = |line: &String| wrap(&text::clean_line(line), available);
     let all: usize = lines.iter().map(|line| wrapped(line).len()).sum();
     let rows = u16::try_from(all + 2).unwrap_or(u16::MAX);
     let most = canvas.rows().saturating_sub(1);
     let mut window = canvas.window(columns, rows.min(most), title);
     let last = window.rows();
-    // The end of it stays at the end of the page.
-    let mut room = usize::from(last);
+    // Don't scroll beyond the point where the last line is at the bottom.
+    let mut available = usize::from(last);
     let fits = |line: &&String| {
         let rows = wrapped(line).len();
-        let has_room = rows <= room;
-        room = room.saturating_sub(rows);
+        let has_room = rows <= available;
+        available = available.saturating_sub(rows);
         has_room
     };
     let at_the_end = lines.iter().rev().take_while(fits).count();
@@ -92,7 +92,7 @@ pub(super) fn page(canvas: &mut Canvas<'_>, title: &str, lines: &[String], scrol
     let mut y = 0;
     let mut read = scroll;
     for line in lines.iter().skip(scroll) {
-        // Where a line follows that has no room, its place says so.
+        // If more lines follow, the last row is reserved for the note that says so.
         let rows = wrapped(line);
         let is_last = read + 1 == lines.len();
         let fitting = last.saturating_sub(u16::from(!is_last));
@@ -109,15 +109,15 @@ pub(super) fn page(canvas: &mut Canvas<'_>, title: &str, lines: &[String], scrol
     if below > 0 {
         let end = window.columns();
         let down = window.glyphs().arrows[1];
-        let words = format!(" {below} more {down}");
-        window.put_before(end, last.saturating_sub(1), &words, Role::Dim);
+        let more = format!(" {below} more {down}");
+        window.put_right_aligned(end, last.saturating_sub(1), &more, Role::Dim);
     }
 }
 
-/// The commands that fit what is typed, each with its key and, where it cannot act, the reason.
+/// Draws the command palette: the matching commands with their keys and, if unavailable, the reason.
 pub(super) fn palette(canvas: &mut Canvas<'_>, state: &State, field: &Field, cursor: usize) {
     let found = matches(field.text());
-    // The footer stays in sight.
+    // Leave the footer visible.
     let most = canvas.rows().saturating_sub(7).clamp(1, 14);
     let rows = u16::try_from(found.len())
         .unwrap_or(u16::MAX)
@@ -127,17 +127,23 @@ pub(super) fn palette(canvas: &mut Canvas<'_>, state: &State, field: &Field, cur
     typed::field(&mut window, 0, 0, ": ", field, true);
     if found.is_empty() {
         let lines = lines(field.text());
-        let words = lines.first().unwrap_or(&"Unknown command.");
-        window.put(0, 2, words, Role::Dim);
+        let line = lines.first().unwrap_or(&"Unknown command.");
+        window.put(0, 2, line, Role::Dim);
         return;
     }
-    let room = usize::from(window.rows().saturating_sub(2)).max(1);
+    let available = usize::from(window.rows().saturating_sub(2)).max(1);
     let cursor = cursor.min(found.len().saturating_sub(1));
-    let first = (cursor + 1).saturating_sub(room);
+    let first = (cursor + 1).saturating_sub(available);
     let sign = window.glyphs().cursor;
     let below = pane_scope(state);
-    for ((place, binding), y) in found.iter().enumerate().skip(first).take(room).zip(2_u16..) {
-        let is_on = place == cursor;
+    for ((index, binding), y) in found
+        .iter()
+        .enumerate()
+        .skip(first)
+        .take(available)
+        .zip(2_u16..)
+    {
+        let is_on = index == cursor;
         if is_on {
             window.put(0, y, sign, Role::Focus);
         }
@@ -149,26 +155,26 @@ pub(super) fn palette(canvas: &mut Canvas<'_>, state: &State, field: &Field, cur
         };
         window.put(2, y, binding.word, role);
         let keys = &state.setup.keys;
-        // A key that means something else here is no key of it: it is named with its place.
+        // A key that does something else in this pane is shown with the pane where it works.
         let here = keys.lookup_first(below, binding);
-        window.put_in(13, y, 6, here.as_deref().unwrap_or_default(), Role::Key);
+        window.put_clipped(13, y, 6, here.as_deref().unwrap_or_default(), Role::Key);
         let elsewhere = match (&here, keys.first_key(binding).as_str(), binding.scopes) {
             (None, key, [scope, ..]) if !key.is_empty() => {
                 format!("{key} {}: ", scope.title().to_lowercase())
             }
             _ => String::new(),
         };
-        let words = match &reason {
-            Some(why) => format!("{elsewhere}not now: {}", text::clean_line(why)),
+        let description = match &reason {
+            Some(why) => format!("{elsewhere}unavailable: {}", text::clean_line(why)),
             None => format!("{elsewhere}{}", binding.help),
         };
-        if is_on && text::width(&words) + 20 > usize::from(window.columns()) {
-            window.put(0, 1, &words, Role::Plain);
+        if is_on && text::width(&description) + 20 > usize::from(window.columns()) {
+            window.put(0, 1, &description, Role::Plain);
         }
-        window.put(20, y, &words, Role::Dim);
+        window.put(20, y, &description, Role::Dim);
         if is_on {
-            let wide = window.columns();
-            window.lay(0, y, wide, Role::Selected);
+            let width = window.columns();
+            window.apply_style(0, y, width, Role::Selected);
         }
     }
 }

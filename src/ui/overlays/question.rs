@@ -1,4 +1,4 @@
-//! A question of a server: who asks and for what, what it says, what is filled in, and the ways out.
+//! The dialog for a server's question: its origin and message, the form or link, and the answer buttons.
 
 use crate::{
     app::{Button, FormField, FormValue, QuestionForm, State, place_of, waits},
@@ -11,50 +11,50 @@ use super::{
         panes::{detail::wrap, list::name},
         theme::Role,
     },
-    fields::{Shown, form_field, label_columns, takes},
+    fields::{FieldView, form_field, label_columns, value_hint},
 };
 
-/// Lines of complaints that are shown; one is mended at a time.
-const COMPLAINTS: usize = 3;
+/// The maximum number of validation error lines; users fix one at a time.
+const MAX_PROBLEM_LINES: usize = 3;
 
 pub(super) fn question(canvas: &mut Canvas<'_>, state: &State, form: &QuestionForm, now: Stamp) {
     let Some(task_row) = state.task(&form.task) else {
         return;
     };
-    let (place, count) = place_of(state, form);
+    let (number, count) = place_of(state, form);
     let title = match count {
-        0 | 1 => "A question".to_owned(),
-        _ => format!("Question {place} of {count}"),
+        0 | 1 => "Question".to_owned(),
+        _ => format!("Question {number} of {count}"),
     };
     let columns = canvas.window_columns(88);
-    let room = usize::from(columns.saturating_sub(4)).max(1);
+    let available = usize::from(columns.saturating_sub(4)).max(1);
     let task = &task_row.view.task;
     let server = text::clean_line(task.server.as_str());
     let more = canvas.glyphs().more;
     let whose = format!(
         "{server} asks, for {} ({})",
-        name(state, task_row, room, more),
+        name(state, task_row, available, more),
         task.id
     );
     let mut head: Vec<(String, Role)> = Vec::new();
     head.extend(
-        wrap(&whose, room)
+        wrap(&whose, available)
             .into_iter()
             .take(2)
             .map(|line| (line, Role::Strong)),
     );
-    let waits = wrap(&waits(state, task, &form.key, now), room);
+    let waits = wrap(&waits(state, task, &form.key, now), available);
     head.extend(waits.into_iter().take(2).map(|line| (line, Role::Dim)));
-    let message = message_lines(form, room);
-    let page = form.link.as_ref().map(|link| page_lines(link, room));
+    let message = message_lines(form, available);
+    let page = form.link.as_ref().map(|link| page_lines(link, available));
     let middle = match &page {
         Some(page) => page.len(),
         None => form.fields.len(),
     };
-    let (said, said_role) = said(form, room);
+    let (status_lines, status_role) = status_text(form, available);
     let most = usize::from(canvas.rows().saturating_sub(3));
-    // What is said by the server gives way first, then the blank lines; what is asked for scrolls.
-    let fixed = head.len() + said.len() + 1;
+    // When space is short, the server's message is cut first, then the blank lines go; the form scrolls.
+    let fixed = head.len() + status_lines.len() + 1;
     let wanted = fixed + message.len() + middle + 3;
     let is_tight = wanted > most;
     let gap = usize::from(!is_tight);
@@ -75,12 +75,12 @@ pub(super) fn question(canvas: &mut Canvas<'_>, state: &State, form: &QuestionFo
         y += 1;
     }
     if message_rows < message.len() && message_rows > 0 {
-        let words = format!(
-            " {} more lines, in the Now tab",
+        let more = format!(
+            " {} more lines in the Now tab",
             message.len() - message_rows
         );
         let end = window.columns();
-        window.put_before(end, y - 1, &words, Role::Dim);
+        window.put_right_aligned(end, y - 1, &more, Role::Dim);
     }
     y += u16::try_from(gap).unwrap_or(0);
     match &page {
@@ -89,29 +89,32 @@ pub(super) fn question(canvas: &mut Canvas<'_>, state: &State, form: &QuestionFo
     }
     let below = if middle == 0 { 0 } else { middle_rows + gap };
     y += u16::try_from(below).unwrap_or(0);
-    for line in &said {
-        window.put(0, y, line, said_role);
+    for line in &status_lines {
+        window.put(0, y, line, status_role);
         y += 1;
     }
     buttons(&mut window, y, form);
 }
 
-fn message_lines(form: &QuestionForm, room: usize) -> Vec<String> {
+fn message_lines(form: &QuestionForm, available: usize) -> Vec<String> {
     let clean = text::clean_block(&form.asked.message);
-    let lines = clean.trim_end().lines().flat_map(|line| wrap(line, room));
+    let lines = clean
+        .trim_end()
+        .lines()
+        .flat_map(|line| wrap(line, available));
     let mut lines: Vec<String> = lines.collect();
     if lines.is_empty() {
         lines.push("(no message)".to_owned());
     }
     if let ElicitationMode::Form { warnings, .. } = &form.asked.mode {
         let warnings = warnings.iter().map(|warning| text::clean_line(warning));
-        lines.extend(warnings.flat_map(|warning| wrap(&warning, room)));
+        lines.extend(warnings.flat_map(|warning| wrap(&warning, available)));
     }
     lines
 }
 
-/// The whole URL cut into rows, its host told from the rest, then what is suspicious of it.
-fn page_lines(link: &UrlPreview, room: usize) -> Vec<Vec<(String, Role)>> {
+/// The link's host, its warnings, then the whole URL in rows with the host highlighted.
+fn page_lines(link: &UrlPreview, available: usize) -> Vec<Vec<(String, Role)>> {
     let mut url = Vec::new();
     let mut row: Vec<(String, Role)> = Vec::new();
     let mut used = 0;
@@ -121,34 +124,34 @@ fn page_lines(link: &UrlPreview, room: usize) -> Vec<Vec<(String, Role)>> {
         (&link.after, Role::Dim),
     ] {
         let mut piece = String::new();
-        for letter in part.chars() {
-            let wide = text::width(letter.encode_utf8(&mut [0; 4]));
-            if used + wide > room {
+        for ch in part.chars() {
+            let width = text::width(ch.encode_utf8(&mut [0; 4]));
+            if used + width > available {
                 row.push((std::mem::take(&mut piece), role));
                 url.push(std::mem::take(&mut row));
                 used = 0;
             }
-            piece.push(letter);
-            used += wide;
+            piece.push(ch);
+            used += width;
         }
         if !piece.is_empty() {
             row.push((piece, role));
         }
     }
     url.push(row);
-    // First what a person has to know; a URL may be as long as its server likes.
+    // Host and warnings come first, because the URL may be arbitrarily long.
     let mut lines = Vec::new();
-    let leads = (!link.host.is_empty()).then(|| format!("It leads to {}.", link.host));
+    let target = (!link.host.is_empty()).then(|| format!("This link opens {}.", link.host));
     let warnings = link
         .warnings
         .iter()
         .map(|warning| (warning.clone(), Role::Failed));
-    for (words, role) in leads
-        .map(|words| (words, Role::Plain))
+    for (line, role) in target
+        .map(|line| (line, Role::Plain))
         .into_iter()
         .chain(warnings)
     {
-        let wrapped = wrap(&words, room).into_iter();
+        let wrapped = wrap(&line, available).into_iter();
         lines.extend(wrapped.map(|line| vec![(line, role)]));
     }
     lines.extend(url);
@@ -158,14 +161,14 @@ fn page_lines(link: &UrlPreview, room: usize) -> Vec<Vec<(String, Role)>> {
 fn page_part(window: &mut Canvas<'_>, y: u16, page: &[Vec<(String, Role)>], rows: usize) {
     for (line, y) in page.iter().take(rows).zip(y..) {
         let mut x = 0;
-        for (words, role) in line {
-            x = window.put(x, y, words, *role);
+        for (piece, role) in line {
+            x = window.put(x, y, piece, *role);
         }
     }
     if rows < page.len() && rows > 0 {
         let end = window.columns();
         let last = y + u16::try_from(rows - 1).unwrap_or(0);
-        window.put_before(
+        window.put_right_aligned(
             end,
             last,
             &format!(" {} more lines", page.len() - rows),
@@ -185,12 +188,12 @@ fn fields(window: &mut Canvas<'_>, y: u16, form: &QuestionForm, rows: usize) {
     let first = (at + 1).saturating_sub(rows);
     let label = label_columns(form.fields.iter().map(FormField::name));
     let shown = form.fields.iter().enumerate().skip(first).take(rows);
-    for ((place, field), y) in shown.zip(y..) {
-        let shown = Shown {
+    for ((index, field), y) in shown.zip(y..) {
+        let shown = FieldView {
             field,
             name: field.name(),
-            has_cursor: form.at == Some(place),
-            is_again: false,
+            has_cursor: form.at == Some(index),
+            is_rerun: false,
             is_wrong: false,
         };
         form_field(window, y, &shown, label);
@@ -203,27 +206,27 @@ fn fields(window: &mut Canvas<'_>, y: u16, form: &QuestionForm, rows: usize) {
         .map(|(count, sign)| format!("{sign}{count}"))
         .collect();
     let end = window.columns();
-    window.put_before(end, 0, &signs.join(" "), Role::Dim);
+    window.put_right_aligned(end, 0, &signs.join(" "), Role::Dim);
 }
 
-/// What is said above the buttons: what is wrong, what the field takes, or what a key does next.
-fn said(form: &QuestionForm, room: usize) -> (Vec<String>, Role) {
+/// The lines above the buttons: validation errors, help for the field, or help for the button.
+fn status_text(form: &QuestionForm, available: usize) -> (Vec<String>, Role) {
     if !form.complaints.is_empty() {
-        let complaints = form.complaints.iter().map(|line| text::clean_line(line));
-        let lines = complaints
-            .flat_map(|line| wrap(&line, room))
-            .take(COMPLAINTS);
+        let problems = form.complaints.iter().map(|line| text::clean_line(line));
+        let lines = problems
+            .flat_map(|line| wrap(&line, available))
+            .take(MAX_PROBLEM_LINES);
         return (lines.collect(), Role::Failed);
     }
     if form.is_opening {
-        let line = "o once more opens it in your browser.".to_owned();
-        return (wrap(&line, room), Role::Needs);
+        let line = "Press o again to open it in your browser.".to_owned();
+        return (wrap(&line, available), Role::Needs);
     }
     let field = form.at.and_then(|at| form.fields.get(at));
-    let words = match (field, form.button(), &form.link) {
+    let help = match (field, form.button(), &form.link) {
         (Some(field), ..) => {
             let need = if field.spec.is_required {
-                "needed: "
+                "required: "
             } else {
                 ""
             };
@@ -232,11 +235,11 @@ fn said(form: &QuestionForm, room: usize) -> (Vec<String>, Role) {
             let what = match &field.value {
                 FormValue::Typed(_) => field.spec.expected(),
                 FormValue::Many { .. } => {
-                    let all = takes(field);
+                    let all = value_hint(field);
                     format!("{all}; arrows to move, Space to select")
                 }
-                FormValue::Choice(_) => format!("{}; Left/Right to change", takes(field)),
-                // A question has none of the latter.
+                FormValue::Choice(_) => format!("{}; Left/Right to change", value_hint(field)),
+                // Question forms have only toggles of these.
                 FormValue::Toggle(_)
                 | FormValue::Members { .. }
                 | FormValue::Items { .. }
@@ -254,7 +257,7 @@ fn said(form: &QuestionForm, room: usize) -> (Vec<String>, Role) {
         }
         (None, None, _) => "Press Tab to start filling this in, Esc to answer later.".to_owned(),
     };
-    let mut lines = wrap(&text::clean_line(&words), room);
+    let mut lines = wrap(&text::clean_line(&help), available);
     lines.truncate(4);
     (lines, Role::Dim)
 }

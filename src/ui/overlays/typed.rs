@@ -1,4 +1,4 @@
-//! Text that is being typed: fields and the lines in the footer.
+//! Text input: single-line and multi-line fields, the footer prompts, and the edit dialog.
 
 use crate::{
     app::{EditForm, Field, State},
@@ -7,7 +7,7 @@ use crate::{
 
 use super::super::{canvas::Canvas, panes::detail::wrap, theme::Role};
 
-/// A field with its label; where it has the cursor, the text around the cursor stays in sight.
+/// Draws a field with its label and returns the column after it. A focused field scrolls to show the cursor.
 pub(super) fn field(
     canvas: &mut Canvas<'_>,
     x: u16,
@@ -17,7 +17,7 @@ pub(super) fn field(
     has_cursor: bool,
 ) -> u16 {
     let x = canvas.put(x, y, label, if has_cursor { Role::Key } else { Role::Dim });
-    let room = usize::from(canvas.columns().saturating_sub(x));
+    let available = usize::from(canvas.columns().saturating_sub(x));
     let clean = text::clean_line(field.text()).into_owned();
     let role = if field.is_untouched() {
         Role::Dim
@@ -29,30 +29,28 @@ pub(super) fn field(
     }
     let before = text::clean_line(&field.before()).into_owned();
     let after = text::clean_line(&field.after()).into_owned();
-    // The end of what stands before the cursor is what one looks at.
-    let keep = room.saturating_sub(2);
+    // Of the text before the cursor, only the end fits.
+    let keep = available.saturating_sub(2);
     let before = tail(&before, keep);
     let end = canvas.put(x, y, &before, role);
-    let mut letters = after.chars();
-    let under = letters
-        .next()
-        .map_or(" ".to_owned(), |letter| letter.to_string());
-    let rest: String = letters.collect();
+    let mut chars = after.chars();
+    let under = chars.next().map_or(" ".to_owned(), |ch| ch.to_string());
+    let rest: String = chars.collect();
     let end = canvas.put(end, y, &under, Role::Cursor);
     canvas.put(end, y, &rest, Role::Plain)
 }
 
-/// A field of several lines; the line of the cursor stays in sight.
+/// Draws a multi-line field, scrolled to show the cursor.
 pub(super) fn lines(canvas: &mut Canvas<'_>, field: &Field, has_cursor: bool) {
-    let room = usize::from(canvas.columns()).max(1);
+    let available = usize::from(canvas.columns()).max(1);
     let rows = usize::from(canvas.rows()).max(1);
-    // Cut every `room` columns, so that the place of the cursor can be computed.
-    let chopped = |words: &str| -> Vec<String> {
-        let lines = words.split('\n').map(text::clean_line);
-        lines.flat_map(|line| chop(&line, room)).collect()
+    // Hard-wrapped at `available` columns, so that the cursor position can be computed.
+    let wrapped = |content: &str| -> Vec<String> {
+        let lines = content.split('\n').map(text::clean_line);
+        lines.flat_map(|line| hard_wrap(&line, available)).collect()
     };
-    let whole = chopped(field.text());
-    let at = chopped(&format!("{}_", field.before()));
+    let whole = wrapped(field.text());
+    let at = wrapped(&format!("{}_", field.before()));
     let cursor_line = at.len().saturating_sub(1);
     let first = if has_cursor {
         (cursor_line + 1).saturating_sub(rows)
@@ -67,58 +65,58 @@ pub(super) fn lines(canvas: &mut Canvas<'_>, field: &Field, has_cursor: bool) {
             .last()
             .map_or(0, |line| text::width(line).saturating_sub(1));
         let y = u16::try_from(cursor_line - first).unwrap_or(u16::MAX);
-        canvas.lay(u16::try_from(column).unwrap_or(0), y, 1, Role::Cursor);
+        canvas.apply_style(u16::try_from(column).unwrap_or(0), y, 1, Role::Cursor);
     }
 }
 
-/// Cuts text into lines of exactly so many columns.
-fn chop(words: &str, columns: usize) -> Vec<String> {
+/// Breaks text into lines of `columns` columns, ignoring word boundaries.
+fn hard_wrap(content: &str, columns: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut used = 0;
-    for letter in words.chars() {
-        let wide = text::width(letter.encode_utf8(&mut [0; 4]));
-        if used + wide > columns && used > 0 {
+    for ch in content.chars() {
+        let width = text::width(ch.encode_utf8(&mut [0; 4]));
+        if used + width > columns && used > 0 {
             lines.push(String::new());
             used = 0;
         }
         if let Some(line) = lines.last_mut() {
-            line.push(letter);
+            line.push(ch);
         }
-        used += wide;
+        used += width;
     }
     lines
 }
 
-/// The end of a text in at most `columns`.
+/// The longest end of a text that fits into `columns`.
 pub(super) fn tail(text: &str, columns: usize) -> String {
     let mut used = 0;
     let mut kept: Vec<char> = Vec::new();
-    for letter in text.chars().rev() {
-        used += text::width(letter.encode_utf8(&mut [0; 4]));
+    for ch in text.chars().rev() {
+        used += text::width(ch.encode_utf8(&mut [0; 4]));
         if used > columns {
             break;
         }
-        kept.push(letter);
+        kept.push(ch);
     }
     kept.into_iter().rev().collect()
 }
 
-/// A line in the footer.
+/// Draws a prompt in the footer, with its key hints if they fit.
 pub(super) fn line(canvas: &mut Canvas<'_>, label: &str, typed: &Field, keys: &str) {
     let end = canvas.columns();
-    let wide = u16::try_from(keys.len()).unwrap_or(0);
-    let has_keys = end > wide + 30;
-    let room = if has_keys { end - wide - 3 } else { end };
+    let width = u16::try_from(keys.len()).unwrap_or(0);
+    let show_keys = end > width + 30;
+    let available = if show_keys { end - width - 3 } else { end };
     {
-        let mut part = canvas.part(0, 0, room, 1);
-        field(&mut part, 1, 0, &format!("{label}: "), typed, true);
+        let mut region = canvas.region(0, 0, available, 1);
+        field(&mut region, 1, 0, &format!("{label}: "), typed, true);
     }
-    if has_keys {
-        canvas.put_before(end.saturating_sub(1), 0, keys, Role::Dim);
+    if show_keys {
+        canvas.put_right_aligned(end.saturating_sub(1), 0, keys, Role::Dim);
     }
 }
 
-/// Name, note and limits of a task.
+/// Draws the dialog that edits a task's name, note and limits.
 pub(super) fn edit(canvas: &mut Canvas<'_>, state: &State, form: &EditForm) {
     let rows = 11;
     let columns = canvas.window_columns(72);
@@ -127,7 +125,7 @@ pub(super) fn edit(canvas: &mut Canvas<'_>, state: &State, form: &EditForm) {
         let tool = text::clean_line(&task_row.view.task.tool).into_owned();
         window.put(0, 0, &tool, Role::Dim);
     }
-    for (((label, typed), place), y) in EditForm::LABELS
+    for (((label, typed), index), y) in EditForm::LABELS
         .iter()
         .zip(&form.fields)
         .zip(0..)
@@ -139,18 +137,18 @@ pub(super) fn edit(canvas: &mut Canvas<'_>, state: &State, form: &EditForm) {
             y,
             &format!("{label:<12}"),
             typed,
-            form.at == place,
+            form.at == index,
         );
     }
-    let (words, role) = match &form.complaint {
+    let (help, role) = match &form.complaint {
         Some(complaint) => (complaint.as_str(), Role::Failed),
         None => (
-            "A limit cancels the call: 90s, 5m, 2h, or off. Enter saves.",
+            "Limits cancel the call: 90s, 5m, 2h, or off. Enter saves.",
             Role::Dim,
         ),
     };
-    let room = usize::from(window.columns()).max(1);
-    for (line, y) in wrap(words, room).iter().take(2).zip(7_u16..) {
+    let available = usize::from(window.columns()).max(1);
+    for (line, y) in wrap(help, available).iter().take(2).zip(7_u16..) {
         window.put(0, y, line, role);
     }
 }

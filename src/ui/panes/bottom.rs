@@ -1,4 +1,4 @@
-//! The last lines: what wants attention, the keys that work here, and what leaving would do.
+//! The bottom lines: the attention line, the footer with its keys, and the leave impact.
 
 use crate::{
     app::{Action, Attention, State, attention, footer_keys, leave_line},
@@ -7,36 +7,36 @@ use crate::{
 
 use super::super::{canvas::Canvas, theme::Role};
 
-/// The one thing that wants attention, or the answer to the last key.
+/// Draws what needs attention most, or the response to the last key.
 pub(in crate::ui) fn attention_line(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
-    let room = usize::from(canvas.columns().saturating_sub(1));
-    let (words, weight) = attention(state, now, room);
+    let available = usize::from(canvas.columns().saturating_sub(1));
+    let (line, weight) = attention(state, now, available);
     let role = match weight {
         Attention::Calm => Role::Dim,
         Attention::Answer => Role::Strong,
         Attention::Pressing => Role::Cut,
     };
-    canvas.put(1, 0, &words, role);
+    canvas.put(1, 0, &line, role);
 }
 
-/// The keys that work here, now: as many as fit.
+/// Draws as many of the currently available keys as fit.
 pub(in crate::ui) fn footer(canvas: &mut Canvas<'_>, state: &State) {
     let keys = footer_keys(state);
     let mut x = 1;
-    // The last two, commands and keys, are the way to all others: they always have their place.
+    // The last two (command palette and help) lead to all others, so they are always shown.
     let always = keys.len().saturating_sub(2);
-    let wide = |(key, label): &(String, String)| {
+    let width = |(key, label): &(String, String)| {
         u16::try_from(crate::domain::text::width(key) + crate::domain::text::width(label) + 3)
             .unwrap_or(u16::MAX)
     };
-    let reserved: u16 = keys.iter().skip(always).map(wide).sum();
-    for (place, key) in keys.iter().enumerate() {
-        let room = if place < always {
+    let reserved: u16 = keys.iter().skip(always).map(width).sum();
+    for (index, key) in keys.iter().enumerate() {
+        let available = if index < always {
             canvas.columns().saturating_sub(reserved)
         } else {
             canvas.columns()
         };
-        if x + wide(key).saturating_sub(2) > room {
+        if x + width(key).saturating_sub(2) > available {
             continue;
         }
         x = canvas.put(x, 0, &key.0, Role::Key);
@@ -44,11 +44,11 @@ pub(in crate::ui) fn footer(canvas: &mut Canvas<'_>, state: &State) {
     }
 }
 
-/// What leaving would do.
+/// Draws what would happen to the running tasks if the user leaves.
 pub(in crate::ui) fn leave(canvas: &mut Canvas<'_>, state: &State) {
     let x = canvas.put(1, 0, &state.key(Action::Leave), Role::Key);
-    let room = usize::from(canvas.columns().saturating_sub(10));
-    let line = leave_line(state, room);
+    let available = usize::from(canvas.columns().saturating_sub(10));
+    let line = leave_line(state, available);
     let role = if line.contains("DIES") {
         Role::Cut
     } else {

@@ -1,4 +1,4 @@
-//! The detail pane: one task in six tabs.
+//! The detail pane: the selected task in six tabs.
 
 use crate::{
     app::{
@@ -14,24 +14,24 @@ use crate::{
 use super::{
     super::{canvas::Canvas, labels, theme::Role},
     document::{document, more_below, put_text},
-    list::price_role,
+    list::leave_impact_role,
 };
 
-/// The pane with its border; nothing without a task.
+/// Draws the pane with its border; nothing if no task is selected.
 pub(in crate::ui) fn detail(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
     let Some(task_row) = state.selected() else {
         return;
     };
-    let has_keys = state.focus == Focus::Detail;
-    let border = if has_keys { Role::Focus } else { Role::Border };
+    let has_focus = state.focus == Focus::Detail;
+    let border = if has_focus { Role::Focus } else { Role::Border };
     let margin = detail_margin(canvas.columns());
     let (columns, rows) = (canvas.columns(), canvas.rows());
-    let mut canvas = canvas.part(margin, 0, columns.saturating_sub(2 * margin), rows);
+    let mut canvas = canvas.region(margin, 0, columns.saturating_sub(2 * margin), rows);
     let canvas = &mut canvas;
-    canvas.framed(border);
+    canvas.bordered(border);
     titles(canvas, state, task_row);
     let (columns, rows) = (canvas.columns(), canvas.rows());
-    let mut inside = canvas.part(2, 1, columns.saturating_sub(4), rows.saturating_sub(2));
+    let mut inside = canvas.region(2, 1, columns.saturating_sub(4), rows.saturating_sub(2));
     match state.tab {
         Tab::Now => now_tab(&mut inside, state, task_row, now),
         Tab::Log => log_tab(&mut inside, state, task_row),
@@ -46,60 +46,60 @@ fn titles(canvas: &mut Canvas<'_>, state: &State, task_row: &TaskRow) {
     x = canvas.put(x, 0, line, Role::Border);
     canvas.put(x, 0, " ", Role::Plain);
     let columns = canvas.columns();
-    for (tab, place, words) in tabs(state, columns) {
+    for (tab, span, title) in tabs(state, columns) {
         let role = if tab == state.tab {
             Role::Focus
         } else {
             Role::Plain
         };
-        x = canvas.put(place.start, 0, &words, role);
+        x = canvas.put(span.start, 0, &title, role);
         x = canvas.put(x, 0, " ", Role::Plain);
     }
     let [before, after, zoom] =
         [Action::TabBefore, Action::TabAfter, Action::Zoom].map(|it| state.key(it));
     let word = if state.is_zoomed { "unzoom" } else { "zoom" };
     let hint = format!(" {before} {after} tab  {zoom} {word} ");
-    let wide = u16::try_from(text::width(&hint)).unwrap_or(0);
-    if x + wide + 2 < columns {
-        canvas.put_before(columns.saturating_sub(2), 0, &hint, Role::Dim);
+    let width = u16::try_from(text::width(&hint)).unwrap_or(0);
+    if x + width + 2 < columns {
+        canvas.put_right_aligned(columns.saturating_sub(2), 0, &hint, Role::Dim);
     }
 }
 
-/// The facts on the left, the end of the log on the right.
+/// Draws the facts on the left and the newest log entries on the right.
 fn now_tab(canvas: &mut Canvas<'_>, state: &State, task_row: &TaskRow, now: Stamp) {
     let (columns, rows) = (canvas.columns(), canvas.rows());
     let split = columns >= 96;
     let left = if split { 56 } else { columns };
     let facts = facts(state, task_row, now);
-    let timeline = rows >= 7 && columns >= 60;
-    let fact_rows = if timeline { rows - 1 } else { rows };
+    let has_timeline = rows >= 7 && columns >= 60;
+    let fact_rows = if has_timeline { rows - 1 } else { rows };
     let label_wide = 14;
     let mut y = 0;
     {
-        let mut part = canvas.part(0, 0, left.saturating_sub(1), fact_rows);
-        for (label, words, role) in &facts {
+        let mut region = canvas.region(0, 0, left.saturating_sub(1), fact_rows);
+        for (label, value, role) in &facts {
             if y >= fact_rows {
                 break;
             }
-            part.put_in(0, y, label_wide, label, Role::Dim);
-            let room = usize::from(part.columns().saturating_sub(label_wide)).max(1);
-            for (place, line) in wrap(words, room).into_iter().enumerate() {
-                if y >= fact_rows || place >= 3 {
+            region.put_clipped(0, y, label_wide, label, Role::Dim);
+            let available = usize::from(region.columns().saturating_sub(label_wide)).max(1);
+            for (index, line) in wrap(value, available).into_iter().enumerate() {
+                if y >= fact_rows || index >= 3 {
                     break;
                 }
-                part.put(label_wide, y, &line, *role);
+                region.put(label_wide, y, &line, *role);
                 y += 1;
             }
         }
-        // The rate closes the facts, where there is room and something to say.
+        // The rate comes last, if it is known and there is room.
         if let Some(rate) = task_row.pace.rate(now)
             && task_row.is_running()
             && fact_rows > y
         {
-            let x = part.put(0, y, "rate ", Role::Dim);
-            let x = part.put(x, y, &labels::rate(rate), Role::Plain);
+            let x = region.put(0, y, "rate ", Role::Dim);
+            let x = region.put(x, y, &labels::rate(rate), Role::Plain);
             spark(
-                &mut part,
+                &mut region,
                 x.max(label_wide.saturating_sub(1)) + 1,
                 y,
                 task_row,
@@ -108,19 +108,19 @@ fn now_tab(canvas: &mut Canvas<'_>, state: &State, task_row: &TaskRow, now: Stam
             y += 1;
         }
     }
-    // Where the log has no place beside the facts, it gets the rows below them.
+    // If the log does not fit beside the facts, it gets the rows below them.
     if !split && fact_rows >= y + 3 {
-        let mut below = canvas.part(0, y + 1, columns, fact_rows - y - 1);
+        let mut below = canvas.region(0, y + 1, columns, fact_rows - y - 1);
         let log = state.logs.get(&task_row.view.task.id);
         newest_lines(&mut below, state, task_row, log);
     }
     if split {
-        let mut right = canvas.part(left, 0, columns - left, fact_rows);
+        let mut right = canvas.region(left, 0, columns - left, fact_rows);
         let log = state.logs.get(&task_row.view.task.id);
         newest_lines(&mut right, state, task_row, log);
     }
-    if timeline {
-        trail(canvas, rows - 1, state, task_row, now);
+    if has_timeline {
+        timeline(canvas, rows - 1, state, task_row, now);
     }
 }
 
@@ -128,7 +128,7 @@ fn spark(canvas: &mut Canvas<'_>, x: u16, y: u16, task_row: &TaskRow, now: Stamp
     let signs = canvas.glyphs().spark;
     let columns = canvas.columns().saturating_sub(x).min(30);
     let slices = task_row.pace.sparkline(now, usize::from(columns));
-    // Before the first step there was nothing to measure.
+    // Skip the time before the first step.
     let slices: Vec<u64> = slices.into_iter().skip_while(|slice| *slice == 0).collect();
     let most = slices.iter().copied().max().unwrap_or(0).max(1);
     for (slice, at) in slices.into_iter().zip(x..) {
@@ -138,48 +138,51 @@ fn spark(canvas: &mut Canvas<'_>, x: u16, y: u16, task_row: &TaskRow, now: Stamp
     }
 }
 
-/// The three facts, the price of leaving, the limits, and what longhaul has to say.
+/// The labeled lines of the Now tab: what the server reported, connection, pending control, leave impact, limits.
 fn facts(state: &State, task_row: &TaskRow, now: Stamp) -> Vec<(&'static str, String, Role)> {
     let task = &task_row.view.task;
     let is_settled = task.status.is_settled();
     let mut facts = Vec::new();
-    let mut says = if task.is_queued() && task.attempts.len() == 1 {
-        "nothing yet; the call is still to be sent".to_owned()
+    let mut report = if task.is_queued() && task.attempts.len() == 1 {
+        "nothing yet; the call has not been sent".to_owned()
     } else {
         task.status.label().to_owned()
     };
     if let Some(progress) = &task.progress {
-        says = match progress.total {
+        report = match progress.total {
             Some(total) => format!(
-                "{says}, step {} of {}",
+                "{report}, step {} of {}",
                 text::amount(progress.value),
                 text::amount(total)
             ),
-            None => format!("{says}, at {}", text::amount(progress.value)),
+            None => format!("{report}, at {}", text::amount(progress.value)),
         };
     }
     if let Some(share) = task_row.view.guess {
-        says = format!("{says}, {} by its words", labels::guess(share));
+        report = format!("{report}, {} (estimated)", labels::estimate(share));
     }
-    // A settled task has said what it had to say.
-    if let Some(said) = task
+    // A settled task that never reported progress has nothing to add here.
+    if let Some(message) = task
         .server_message()
         .filter(|_| task.progress.is_some() || !is_settled)
     {
-        says = format!("{says}: {}", text::clean_line(said));
+        report = format!("{report}: {}", text::clean_line(message));
     }
-    facts.push(("server says", says, Role::Plain));
+    facts.push(("server says", report, Role::Plain));
     if let Some(reason) = task.status.reason() {
         facts.push(("why", reason, Role::Plain));
     }
-    // What has ended asks nobody any more.
+    // The open questions of a settled task are moot.
     for question in task.open_questions().filter(|_| !is_settled) {
-        let asked = Elicitation::parse(&question.request);
-        let message = text::clean_line(asked.message.trim()).into_owned();
+        let elicitation = Elicitation::parse(&question.request);
+        let message = text::clean_line(elicitation.message.trim()).into_owned();
         let waits = waits(state, task, &question.key, now);
         facts.push((
-            "it asks",
-            format!("{message}   ({waits}; {} answers)", state.key(Action::Open)),
+            "question",
+            format!(
+                "{message}   ({waits}; {} to answer)",
+                state.key(Action::Open)
+            ),
             Role::Needs,
         ));
     }
@@ -197,7 +200,7 @@ fn facts(state: &State, task_row: &TaskRow, now: Stamp) -> Vec<(&'static str, St
         facts.push((
             "result",
             format!(
-                "{}{size}   ({} shows it)",
+                "{}{size}   ({} to open)",
                 text::clean_line(&line),
                 state.key(Action::Open)
             ),
@@ -217,21 +220,21 @@ fn facts(state: &State, task_row: &TaskRow, now: Stamp) -> Vec<(&'static str, St
             Role::Plain,
         ));
     }
-    let (contact, role) = contact(state, task_row, now);
-    facts.push(("contact", contact, role));
-    let asked = task.control.map_or("nothing".to_owned(), |asked| {
+    let (connection, role) = connection(state, task_row, now);
+    facts.push(("connection", connection, role));
+    let pending = task.control.map_or("none".to_owned(), |asked| {
         format!(
             "{}, {} ago",
             asked.what.label(),
             text::span(now.wall.since(asked.at))
         )
     });
-    facts.push(("we asked", asked, Role::Plain));
-    if let Some(price) = task_row.price()
+    facts.push(("pending", pending, Role::Plain));
+    if let Some(impact) = task_row.price()
         && !is_settled
     {
-        let word = price.label().to_uppercase();
-        let until = match price {
+        let label = impact.label().to_uppercase();
+        let until = match impact {
             LeaveImpact::Likely {
                 until: Some(at), ..
             } => {
@@ -241,8 +244,8 @@ fn facts(state: &State, task_row: &TaskRow, now: Stamp) -> Vec<(&'static str, St
         };
         facts.push((
             "if you leave",
-            format!("{word}{until}: {}", text::clean_line(price.why())),
-            price_role(price),
+            format!("{label}{until}: {}", text::clean_line(impact.why())),
+            leave_impact_role(impact),
         ));
     }
     if let Some(remark) = &task.notice {
@@ -256,7 +259,7 @@ fn facts(state: &State, task_row: &TaskRow, now: Stamp) -> Vec<(&'static str, St
         facts.push((
             "limits",
             format!(
-                "idle {}, hard {}   ({} edits)",
+                "idle {}, hard {}   ({} to edit)",
                 limit(task.limits.idle),
                 limit(task.limits.hard),
                 state.key(Action::Edit)
@@ -267,7 +270,7 @@ fn facts(state: &State, task_row: &TaskRow, now: Stamp) -> Vec<(&'static str, St
     facts
 }
 
-fn contact(state: &State, task_row: &TaskRow, now: Stamp) -> (String, Role) {
+fn connection(state: &State, task_row: &TaskRow, now: Stamp) -> (String, Role) {
     let ago = |at: Wall| {
         let age = now.wall.since(at);
         if age.as_secs() < 10 {
@@ -282,7 +285,7 @@ fn contact(state: &State, task_row: &TaskRow, now: Stamp) -> (String, Role) {
             Role::Plain,
         ),
         Connectivity::Quiet { last_byte } => (
-            format!("quiet, last byte {} ago; still open", ago(last_byte)),
+            format!("quiet, last byte {} ago; stream open", ago(last_byte)),
             Role::Plain,
         ),
         Connectivity::Reconnecting { attempt, next, why } => (
@@ -305,20 +308,20 @@ fn contact(state: &State, task_row: &TaskRow, now: Stamp) -> (String, Role) {
         ),
         Connectivity::NeedsLogin => {
             let server = state.server(&task_row.view.task.server);
-            let words = server.and_then(|server| wants(state, server));
-            let words = words.unwrap_or_else(|| "the server wants sign-in".to_owned());
-            (format!("waits: {words}"), Role::Needs)
+            let need = server.and_then(|server| wants(state, server));
+            let need = need.unwrap_or_else(|| "the server requires sign-in".to_owned());
+            (format!("waiting: {need}"), Role::Needs)
         }
         Connectivity::Unwatched { as_of } => (
-            format!("nobody drives; as of {}", state.clock_seconds(as_of)),
+            format!("no driver; as of {}", state.clock_seconds(as_of)),
             Role::Waiting,
         ),
-        Connectivity::Idle => ("idle: nothing has to be open".to_owned(), Role::Plain),
+        Connectivity::Idle => ("not needed".to_owned(), Role::Plain),
     }
 }
 
-/// `contact 06:51:51 ━━━━━╍╍╍╍▲━━━━━━━━ now`, with what the signs mean; of what has settled, up to its end.
-fn trail(canvas: &mut Canvas<'_>, y: u16, state: &State, task_row: &TaskRow, now: Stamp) {
+/// Draws the connection timeline with a legend, up to now or to the task's end: `06:51:51 ━━━━━╍╍╍╍▲━━━━━━━━ now`.
+fn timeline(canvas: &mut Canvas<'_>, y: u16, state: &State, task_row: &TaskRow, now: Stamp) {
     let signs = canvas.glyphs().trail;
     let Some((first, _)) = task_row.trail.front() else {
         return;
@@ -327,7 +330,7 @@ fn trail(canvas: &mut Canvas<'_>, y: u16, state: &State, task_row: &TaskRow, now
     let settled_at = task.settled_at.filter(|_| task.status.is_settled());
     let last = settled_at.unwrap_or(now.wall);
     if last < *first {
-        // It ended before this program looked.
+        // The task ended before this process observed it.
         return;
     }
     let end_words = settled_at.map_or("now".to_owned(), |at| state.clock_seconds(at));
@@ -338,7 +341,7 @@ fn trail(canvas: &mut Canvas<'_>, y: u16, state: &State, task_row: &TaskRow, now
     );
     let legend_wide = u16::try_from(text::width(&legend)).unwrap_or(0);
     let has_legend = canvas.columns() >= legend_wide + 50;
-    let start = canvas.put(0, y, "contact ", Role::Dim);
+    let start = canvas.put(0, y, "connection ", Role::Dim);
     let start = canvas.put(start, y, &state.clock_seconds(*first), Role::Dim) + 1;
     let end = canvas
         .columns()
@@ -355,7 +358,7 @@ fn trail(canvas: &mut Canvas<'_>, y: u16, state: &State, task_row: &TaskRow, now
             if at.since(*first).as_millis() >= upto && column + 1 < columns {
                 break;
             }
-            // A short event must not vanish between two columns, nor behind what follows it in the same one.
+            // A short event must stay visible, even if other marks fall into the same column.
             let is_short = matches!(mark, Mark::Replay | Mark::Gap | Mark::Cut);
             if is_short || !is_event {
                 shown = *mark;
@@ -386,15 +389,15 @@ fn log_tab(canvas: &mut Canvas<'_>, state: &State, task_row: &TaskRow) {
 }
 
 fn nothing_yet(canvas: &mut Canvas<'_>, task_row: &TaskRow) {
-    let words = if task_row.view.saved_seq == 0 {
-        "Nothing is recorded yet."
+    let note = if task_row.view.saved_seq == 0 {
+        "Nothing recorded yet."
     } else {
         "Reading the history ..."
     };
-    canvas.put(0, 0, words, Role::Dim);
+    canvas.put(0, 0, note, Role::Dim);
 }
 
-/// One entry on one line; a change of contact is drawn out to a separator.
+/// Draws an entry on one line; a connection change is extended to a separator line.
 fn put_entry(canvas: &mut Canvas<'_>, y: u16, pieces: &[(String, Role)], is_separator: bool) {
     let mut x = 0;
     for (text, role) in pieces {
@@ -407,7 +410,7 @@ fn put_entry(canvas: &mut Canvas<'_>, y: u16, pieces: &[(String, Role)], is_sepa
     }
 }
 
-/// The news of a task, newest first; steps stay out where there is anything else to read, the bar shows them.
+/// Draws a task's newest entries, newest first. Progress entries are left out if there are log messages.
 fn newest_lines(canvas: &mut Canvas<'_>, state: &State, task_row: &TaskRow, log: Option<&TaskLog>) {
     let Some(log) = log.filter(|log| !log.entries.is_empty()) else {
         return nothing_yet(canvas, task_row);
@@ -425,7 +428,7 @@ fn newest_lines(canvas: &mut Canvas<'_>, state: &State, task_row: &TaskRow, log:
     }
 }
 
-/// Comes forward from `back` until the page is full: what is looked for need not stand on the last line.
+/// The scroll position (entries before the end) reduced from `back` until the page is full.
 fn full_page(
     state: &State,
     log: &TaskLog,
@@ -458,7 +461,7 @@ fn full_page(
     back
 }
 
-/// The newest entries that fit, `back` entries before the end, oldest first; only these are formatted.
+/// Draws the entries that fit, ending `back` entries before the newest, oldest first. Formats only these.
 fn log_lines(
     canvas: &mut Canvas<'_>,
     state: &State,
@@ -493,12 +496,12 @@ fn log_lines(
         if state.is_wrapping && !is_separator && text::width(&whole) > columns {
             let role = pieces.last().map_or(Role::Plain, |(_, role)| *role);
             let lines = wrap_hanging(&whole, columns, indent);
-            for (place, line) in lines.iter().enumerate().rev() {
+            for (index, line) in lines.iter().enumerate().rev() {
                 if y == 0 {
                     break;
                 }
                 y -= 1;
-                let x = if place == 0 {
+                let x = if index == 0 {
                     0
                 } else {
                     u16::try_from(indent).unwrap_or(0)
@@ -510,43 +513,43 @@ fn log_lines(
             put_entry(canvas, y, &pieces, is_separator);
         }
         if let Some(search) = search.filter(|search| finds(&whole, search)) {
-            canvas.mark_found(0, y..end, search);
+            canvas.highlight_matches(0, y..end, search);
         }
     }
     if y > 0 && log.dropped > 0 {
-        let words = format!(
+        let note = format!(
             "{} older lines are only in the session file",
             text::grouped(log.dropped)
         );
-        canvas.put(0, y - 1, &words, Role::Dim);
+        canvas.put(0, y - 1, &note, Role::Dim);
         y -= 1;
     }
-    // A short log starts at the top, as text does.
+    // A short log starts at the top.
     if y > 0 {
         canvas.scroll_up(y, body);
     }
     if rows > 1 {
         let key = state.key(Action::Follow);
         let follow = if back > 0 {
-            format!("{} newer below ({key} follows)", text::grouped(back))
+            format!("{} newer below ({key} to follow)", text::grouped(back))
         } else if state.is_following {
             format!("following ({key})")
         } else {
             format!("not following ({key})")
         };
-        canvas.put_before(canvas.columns(), rows - 1, &follow, Role::Dim);
+        canvas.put_right_aligned(canvas.columns(), rows - 1, &follow, Role::Dim);
         if let Some(search) = search {
             canvas.put(
                 0,
                 rows - 1,
-                &format!("/{search}  n next  N before"),
+                &format!("/{search}  n next  N previous"),
                 Role::Dim,
             );
         }
     }
 }
 
-/// Result, arguments, trace and resume: lines of text, from the scroll position on.
+/// Draws the text tabs (result, arguments, trace, resume) from the scroll position on.
 fn text_tab(canvas: &mut Canvas<'_>, state: &State, task_row: &TaskRow) {
     if let Some(shown) = crate::app::tab_document(state, task_row) {
         return document(canvas, state, task_row, shown);
@@ -572,7 +575,7 @@ fn text_tab(canvas: &mut Canvas<'_>, state: &State, task_row: &TaskRow) {
     more_below(canvas, lines.len().saturating_sub(scroll + shown));
 }
 
-/// One entry in pieces, and how far its further lines are indented.
+/// An entry as styled pieces, and the indent of its continuation lines.
 fn entry_pieces(state: &State, entry: &HistoryEntry, line: &str) -> (Vec<(String, Role)>, usize) {
     let time = if state.has_times {
         format!("{} ", state.clock_seconds(entry.at))
@@ -629,39 +632,39 @@ fn entry_pieces(state: &State, entry: &HistoryEntry, line: &str) -> (Vec<(String
     (pieces, indent)
 }
 
-/// Breaks clean text into lines of at most `columns`, at blanks where there are any.
+/// Wraps clean text to `columns`, at blanks if possible.
 pub(in crate::ui) fn wrap(text: &str, columns: usize) -> Vec<String> {
     wrap_hanging(text, columns, 0)
 }
 
-/// As [`wrap`], with further lines shorter by `indent`.
-fn wrap_hanging(words: &str, columns: usize, indent: usize) -> Vec<String> {
+/// Like [`wrap`], with continuation lines shorter by `indent`.
+fn wrap_hanging(content: &str, columns: usize, indent: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
     let mut used = 0;
-    let mut room = columns.max(1);
-    for word in words.split_inclusive(' ') {
-        let wide = text::width(word.trim_end());
-        if used > 0 && used + wide > room {
+    let mut available = columns.max(1);
+    for word in content.split_inclusive(' ') {
+        let width = text::width(word.trim_end());
+        if used > 0 && used + width > available {
             lines.push(std::mem::take(&mut line).trim_end().to_owned());
             used = 0;
-            room = columns.saturating_sub(indent).max(1);
+            available = columns.saturating_sub(indent).max(1);
         }
-        if wide <= room {
+        if width <= available {
             line.push_str(word);
             used += text::width(word);
             continue;
         }
-        // A word longer than a line is cut wherever it has to be.
-        for letter in word.chars() {
-            let wide = text::width(letter.encode_utf8(&mut [0; 4]));
-            if used > 0 && used + wide > room {
+        // A word longer than a line is broken anywhere.
+        for ch in word.chars() {
+            let width = text::width(ch.encode_utf8(&mut [0; 4]));
+            if used > 0 && used + width > available {
                 lines.push(std::mem::take(&mut line));
                 used = 0;
-                room = columns.saturating_sub(indent).max(1);
+                available = columns.saturating_sub(indent).max(1);
             }
-            line.push(letter);
-            used += wide;
+            line.push(ch);
+            used += width;
         }
     }
     if !line.trim().is_empty() || lines.is_empty() {
@@ -675,7 +678,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_wrapped_at_blanks_and_long_words_are_cut() {
+    fn wraps_at_blanks_and_breaks_long_words() {
         assert_eq!(wrap("one two three", 7), ["one two", "three"]);
         assert_eq!(wrap("abcdefghij", 4), ["abcd", "efgh", "ij"]);
         assert_eq!(wrap("", 4), [""]);

@@ -1,4 +1,4 @@
-//! Texts in the detail pane: results that fold, and lines that only scroll, with what a search finds marked in them.
+//! Text in the detail pane: foldable results and plain lines, with search matches highlighted.
 
 use core::ops::Range;
 
@@ -12,10 +12,10 @@ use super::{
     detail::wrap,
 };
 
-/// Columns before a text that folds: the cursor, the sign of a fold, a blank.
+/// The columns before foldable text: cursor, fold marker and a blank.
 const GUTTER: u16 = 3;
 
-/// A result: only the lines that fit are looked at.
+/// Draws a result document. Formats only the visible lines.
 pub(super) fn document(
     canvas: &mut Canvas<'_>,
     state: &State,
@@ -32,9 +32,9 @@ pub(super) fn document(
     let search = state.search.as_deref();
     let gutter = if document.has_places() { GUTTER } else { 0 };
     let mut y = 0;
-    let mut place = top;
+    let mut index = top;
     while y < rows
-        && let Some(line) = document.shown(place)
+        && let Some(line) = document.shown(index)
     {
         put_signs(canvas, y, &line);
         let indent = u16::try_from(line.depth.saturating_mul(2)).unwrap_or(u16::MAX);
@@ -59,22 +59,22 @@ pub(super) fn document(
             }
         };
         if line.is_here && state.focus == Focus::Detail {
-            canvas.keep_in_sight(from..y);
+            canvas.keep_visible(from..y);
         }
         if y == from + 1 && !holds.is_empty() {
             let after = u16::try_from(text::width(&line.text)).unwrap_or(u16::MAX);
             canvas.put(x.saturating_add(after), from, &holds, Role::Dim);
         }
-        place += 1;
+        index += 1;
     }
-    let below = document.len().saturating_sub(place);
+    let below = document.len().saturating_sub(index);
     if below == 0 && document.is_cut() && rows > 0 {
         let id = &task_row.view.task.id;
-        let words = format!(
-            " the rest is in the session file: longhaul result {id}{}",
+        let note = format!(
+            " truncated; full text: longhaul result {id}{}",
             state.setup.flags
         );
-        canvas.put_before(columns, rows - 1, &words, Role::Dim);
+        canvas.put_right_aligned(columns, rows - 1, &note, Role::Dim);
     } else {
         more_below(canvas, below);
     }
@@ -90,7 +90,7 @@ fn put_signs(canvas: &mut Canvas<'_>, y: u16, line: &Shown<'_>) {
     }
 }
 
-/// Writes a line, wrapped if so, marks what the search finds in it, and returns the row after it.
+/// Writes a line, optionally wrapped, highlights search matches in it, and returns the row after it.
 pub(super) fn put_text(
     canvas: &mut Canvas<'_>,
     at: (u16, u16),
@@ -103,7 +103,7 @@ pub(super) fn put_text(
     put_pieces(canvas, at, &pieces, is_wrapping, search)
 }
 
-/// As [`put_text`], in several roles.
+/// Like [`put_text`], for text in several roles.
 fn put_pieces(
     canvas: &mut Canvas<'_>,
     (x, y): (u16, u16),
@@ -115,8 +115,8 @@ fn put_pieces(
     let rows = canvas.rows();
     let mut end = y;
     let parts = if is_wrapping {
-        let room = usize::from(canvas.columns().saturating_sub(x)).max(1);
-        wrap(&whole, room)
+        let available = usize::from(canvas.columns().saturating_sub(x)).max(1);
+        wrap(&whole, available)
     } else {
         vec![whole.clone()]
     };
@@ -125,7 +125,7 @@ fn put_pieces(
         if end >= rows {
             break;
         }
-        // Wrapping leaves out blanks between the parts and nothing else.
+        // Wrapping drops nothing but the blanks between the rows.
         let rest = whole.get(past..).unwrap_or_default();
         let from = past + rest.find(&part).unwrap_or(0);
         past = from + part.len();
@@ -133,12 +133,12 @@ fn put_pieces(
         end += 1;
     }
     if let Some(search) = search.filter(|search| finds(&whole, search)) {
-        canvas.mark_found(x, y..end, search);
+        canvas.highlight_matches(x, y..end, search);
     }
     end
 }
 
-/// Writes what stands in these bytes of the pieces.
+/// Writes a byte range of the concatenated pieces.
 fn put_roles(
     canvas: &mut Canvas<'_>,
     (x, y): (u16, u16),
@@ -157,12 +157,12 @@ fn put_roles(
     }
 }
 
-/// Says in the last row how much there is below.
+/// Notes in the last row how many lines follow.
 pub(super) fn more_below(canvas: &mut Canvas<'_>, below: usize) {
     let (columns, rows) = (canvas.columns(), canvas.rows());
     if rows > 0 && below > 0 {
         let down = canvas.glyphs().arrows[1];
-        let words = format!(" {} more {down}", text::grouped(below));
-        canvas.put_before(columns, rows - 1, &words, Role::Dim);
+        let more = format!(" {} more {down}", text::grouped(below));
+        canvas.put_right_aligned(columns, rows - 1, &more, Role::Dim);
     }
 }

@@ -1,4 +1,4 @@
-//! The list without a row: what a task is, and the next key.
+//! The empty task list: what a task is, and which keys to press next.
 
 use crate::{
     app::{Action, Filter, State},
@@ -7,56 +7,53 @@ use crate::{
 
 use super::super::{canvas::Canvas, theme::Role};
 
-/// First run, or a filter that lets nothing through.
+/// Draws the welcome text of a new session, or a note that the filter matches nothing.
 pub(in crate::ui) fn empty(canvas: &mut Canvas<'_>, state: &State) {
     let is_first = state.counts == crate::app::Counts::default();
     if !is_first {
-        let words = if state.needs_only {
+        let note = if state.needs_only {
             &format!(
-                "Nothing needs you. {} or Esc shows all.",
+                "Nothing needs you. Press {} or Esc to show all tasks.",
                 state.key(Action::NeedsOnly)
             )
         } else {
-            "No task fits the filter. Esc clears it."
+            "No task matches the filter. Press Esc to clear it."
         };
-        canvas.put(2, 1, words, Role::Plain);
-        let room = usize::from(canvas.columns().saturating_sub(4)).max(1);
-        let odd = Filter::refusal(state.filter.text()).unwrap_or_default();
-        for (line, y) in super::detail::wrap(&odd, room).iter().zip(3..) {
+        canvas.put(2, 1, note, Role::Plain);
+        let available = usize::from(canvas.columns().saturating_sub(4)).max(1);
+        let problem = Filter::refusal(state.filter.text()).unwrap_or_default();
+        for (line, y) in super::detail::wrap(&problem, available).iter().zip(3..) {
             canvas.put(2, y, line, Role::Needs);
         }
         return;
     }
-    let words = [
-        "No task yet.",
+    let intro = [
+        "No tasks yet.",
         "",
-        "A task is one tool call on an MCP server that you care about. It goes on while you watch, survives a cut \
-         network, and is still here after this terminal is gone.",
+        "A task is one call of a tool on an MCP server. It survives network failures, and it is still here after you \
+         close this terminal.",
         "",
     ];
     let keys: &[(Action, &str)] = if state.servers.is_empty() {
         &[
             (Action::MarkAll, "add a server by its URL"),
-            (
-                Action::Import,
-                "import the servers that other programs know",
-            ),
+            (Action::Import, "import servers from other MCP clients"),
             (Action::Help, "all keys"),
             (
                 Action::Leave,
-                "leave; longhaul demo shows it all without a server",
+                "quit; longhaul demo lets you try it without a server",
             ),
         ]
     } else {
         &[
             (Action::NewCall, "start a call"),
-            (Action::ShowTools, "look at the tools"),
+            (Action::ShowTools, "browse the tools"),
             (Action::MarkAll, "add another server by its URL"),
             (Action::Help, "all keys"),
         ]
     };
     let mut y = 1;
-    for line in words {
+    for line in intro {
         let role = if y == 1 { Role::Strong } else { Role::Plain };
         for line in super::detail::wrap(
             line,
@@ -71,7 +68,7 @@ pub(in crate::ui) fn empty(canvas: &mut Canvas<'_>, state: &State) {
         .map(|(action, label)| (state.key(*action), *label))
         .collect();
     let widest = keys.iter().map(|(key, _)| text::width(key)).max();
-    let x = u16::try_from(widest.unwrap_or_default()).map_or(7, |wide| wide.saturating_add(6));
+    let x = u16::try_from(widest.unwrap_or_default()).map_or(7, |width| width.saturating_add(6));
     for (key, label) in keys {
         canvas.put(4, y, &key, Role::Key);
         canvas.put(x, y, label, Role::Plain);

@@ -1,4 +1,4 @@
-//! The line of servers, counts and clock, and the lines below it that say what is not as usual.
+//! The header line (session, servers, counts, clock) and the warning banner below it.
 
 use crate::{
     app::{Action, Counts, State, ages, until},
@@ -7,13 +7,13 @@ use crate::{
 
 use super::super::{canvas::Canvas, labels, theme::Role};
 
-/// Columns of a filter in the first line.
+/// The maximum width of the filter text in the header.
 const FILTER_COLUMNS: usize = 24;
 
-/// PaneHeights for `Fri 06:52`.
+/// The width of a clock such as `Fri 06:52`.
 const CLOCK_COLUMNS: u16 = 9;
 
-/// Session, servers, counts, clock.
+/// Draws the header line.
 pub(in crate::ui) fn header(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
     let columns = canvas.columns();
     let mut flags: Vec<String> = [
@@ -25,14 +25,14 @@ pub(in crate::ui) fn header(canvas: &mut Canvas<'_>, state: &State, now: Stamp) 
     .filter(|(_, is_on)| *is_on)
     .map(|(word, _)| word.to_owned())
     .collect();
-    // Whatever stands in the last lines: that rows are missing has to be seen.
+    // Always shown: users must see that the list is filtered.
     if !state.filter.is_empty() {
         let typed = text::clean_line(state.filter.text().trim()).into_owned();
         let typed = text::cut(&typed, FILTER_COLUMNS, canvas.glyphs().more).into_owned();
         flags.push(format!("FILTER {typed}"));
     }
     let is_well = |server: &crate::domain::ServerView| labels::rank(state, server, now) > 2;
-    // On a narrow screen what is not as usual needs the room more than our name and what goes well.
+    // On a narrow screen, flags and problems take the space of the program name and of counts that need no action.
     let is_all_well = state.servers.iter().all(is_well);
     let is_tight = columns < 70 && (!flags.is_empty() || !is_all_well)
         || columns < 100 && !state.filter.is_empty() && !is_all_well;
@@ -40,23 +40,23 @@ pub(in crate::ui) fn header(canvas: &mut Canvas<'_>, state: &State, now: Stamp) 
     let mut end = columns.saturating_sub(1);
     if columns >= 56 {
         let clock = state.clock_day(now.wall);
-        // Where nothing happens the screen is left alone, and a clock that stands still would lie.
+        // An idle screen is not redrawn, so a clock on it would show the wrong time.
         let clock = if ages(state) { &clock } else { "" };
-        canvas.put_before(end, 0, clock, Role::Plain);
+        canvas.put_right_aligned(end, 0, clock, Role::Plain);
         end = end.saturating_sub(CLOCK_COLUMNS);
         end = end.saturating_sub(if is_tight { 2 } else { 4 });
     }
     let count_texts: Vec<String> = counts.iter().map(|(text, _)| text.clone()).collect();
-    let wide = u16::try_from(text::width(&count_texts.join("  "))).unwrap_or(u16::MAX);
-    let start = end.saturating_sub(wide);
+    let width = u16::try_from(text::width(&count_texts.join("  "))).unwrap_or(u16::MAX);
+    let start = end.saturating_sub(width);
     if start > 20 {
         let mut x = start;
-        for (words, role) in &counts {
-            x = canvas.put(x, 0, words, *role) + 2;
+        for (label, role) in &counts {
+            x = canvas.put(x, 0, label, *role) + 2;
         }
         end = start.saturating_sub(2);
     }
-    let mut left = canvas.part(0, 0, end, 1);
+    let mut left = canvas.region(0, 0, end, 1);
     let mut x = 0;
     if !is_tight {
         x = left.put(1, 0, "longhaul", Role::Strong);
@@ -80,30 +80,30 @@ pub(in crate::ui) fn header(canvas: &mut Canvas<'_>, state: &State, now: Stamp) 
     }
     let glyphs = left.glyphs();
     let total = state.servers.len();
-    // Where not all fit, the ones that want attention come first.
-    let mut servers: Vec<(u8, String, labels::Shown, u16)> = state
+    // If not all fit, servers that need attention come first.
+    let mut servers: Vec<(u8, String, labels::StateLabel, u16)> = state
         .servers
         .iter()
         .map(|server| {
             let shown = labels::server(state, server, glyphs, now);
             let name = text::clean_line(server.name.as_str()).into_owned();
-            let wide = text::width(&name) + text::width(&shown.word) + 6;
+            let width = text::width(&name) + text::width(&shown.text) + 6;
             let rank = labels::rank(state, server, now);
-            (rank, name, shown, u16::try_from(wide).unwrap_or(u16::MAX))
+            (rank, name, shown, u16::try_from(width).unwrap_or(u16::MAX))
         })
         .collect();
     let all = servers.iter().fold(x, |x, it| x.saturating_add(it.3));
     if all > left.columns() {
         servers.sort_by_key(|it| it.0);
     }
-    for (place, (_, name, shown, wide)) in servers.into_iter().enumerate() {
-        if x.saturating_add(wide) > left.columns() {
-            left.put(x + 2, 0, &format!("+{}", total - place), Role::Dim);
+    for (index, (_, name, shown, width)) in servers.into_iter().enumerate() {
+        if x.saturating_add(width) > left.columns() {
+            left.put(x + 2, 0, &format!("+{}", total - index), Role::Dim);
             break;
         }
         x = left.put(x + 3, 0, shown.glyph, shown.role);
         x = left.put(x + 1, 0, &name, Role::Plain);
-        x = left.put(x + 1, 0, &shown.word, Role::Dim);
+        x = left.put(x + 1, 0, &shown.text, Role::Dim);
     }
 }
 
@@ -120,7 +120,7 @@ fn counts(state: &State, columns: u16, is_tight: bool) -> Vec<(String, Role)> {
         let need = if needs == 1 { "needs" } else { "need" };
         counts.push((format!("{} {need} you", text::grouped(needs)), Role::Needs));
     }
-    // On a narrow screen the servers need the room more than what goes well.
+    // On a narrow screen, servers get the space of counts that need no action.
     let is_narrow = columns < 100;
     if is_tight || is_narrow && state.offline().is_some() {
         return counts;
@@ -136,31 +136,31 @@ fn counts(state: &State, columns: u16, is_tight: bool) -> Vec<(String, Role)> {
     counts
 }
 
-/// What is not as usual: out of reach, from the file only, and what happened while nobody looked.
+/// Draws the banner: unreachable servers, stale data, and what happened while the user was away.
 pub(in crate::ui) fn banner(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
     let mut y = 0;
     if state.has_status_line() {
-        let mut words = status_line(state, now, false);
-        if text::width(&words) + 1 > usize::from(canvas.columns()) {
-            words = status_line(state, now, true);
+        let mut line = status_line(state, now, false);
+        if text::width(&line) + 1 > usize::from(canvas.columns()) {
+            line = status_line(state, now, true);
         }
-        canvas.put(1, y, &words, Role::Cut);
+        canvas.put(1, y, &line, Role::Cut);
         y += 1;
     }
-    if let Some(words) = crate::app::away_line(state) {
-        let end = canvas.put_before(canvas.columns().saturating_sub(1), y, "Esc", Role::Key);
-        let room = end.saturating_sub(2);
-        let mut words = words.as_str();
+    if let Some(line) = crate::app::away_line(state) {
+        let end = canvas.put_right_aligned(canvas.columns().saturating_sub(1), y, "Esc", Role::Key);
+        let available = end.saturating_sub(2);
+        let mut line = line.as_str();
         let short;
-        if text::width(words) > usize::from(room) {
-            // How many updates there were matters least, and the rest can be said in fewer words.
-            words = words.split_once("; ").map_or(words, |(events, _)| events);
-            if text::width(words) > usize::from(room) {
-                short = words.replacen("While you were away", "Away", 1);
-                words = &short;
+        if text::width(line) > usize::from(available) {
+            // First drop the number of updates, then shorten the beginning.
+            line = line.split_once("; ").map_or(line, |(events, _)| events);
+            if text::width(line) > usize::from(available) {
+                short = line.replacen("While you were away", "Away", 1);
+                line = &short;
             }
         }
-        canvas.put_in(1, y, room, words, Role::Cut);
+        canvas.put_clipped(1, y, available, line, Role::Cut);
     }
 }
 
@@ -174,7 +174,7 @@ fn status_line(state: &State, now: Stamp, is_short: bool) -> String {
         let unknown = if is_short {
             "Now: unknown."
         } else {
-            "What servers do now is unknown."
+            "Current server state is unknown."
         };
         parts.push(unknown.to_owned());
     }
@@ -184,10 +184,10 @@ fn status_line(state: &State, now: Stamp, is_short: bool) -> String {
             parts.push(format!("Next try {} ({key} now)", until(*next, now)));
         }
         _ if state.is_driverless && state.setup.readonly => {
-            parts.push("Nobody drives; this window only looks.".to_owned());
+            parts.push("No driver; this window is read-only.".to_owned());
         }
-        _ if state.is_driverless => parts.push("Nobody drives; taking over.".to_owned()),
-        _ if state.is_stale() => parts.push("Asking the servers.".to_owned()),
+        _ if state.is_driverless => parts.push("No driver; taking over.".to_owned()),
+        _ if state.is_stale() => parts.push("Querying the servers.".to_owned()),
         _ => {}
     }
     parts.join(" ")

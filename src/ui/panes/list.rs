@@ -1,4 +1,4 @@
-//! The list of tasks: window first, format second.
+//! The task list. Finds the visible rows first and formats only those.
 
 use core::ops::Range;
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use super::super::{
     theme::Role,
 };
 
-/// The titles of the columns; the one that the list is sorted by carries an arrow.
+/// Draws the column titles, with an arrow at the sort column.
 pub(in crate::ui) fn titles(canvas: &mut Canvas<'_>, state: &State, rows: u16) {
     let columns = columns_of(canvas, state);
     let end = if columns.is_narrow { "LEFT" } else { "END" };
@@ -39,31 +39,31 @@ pub(in crate::ui) fn titles(canvas: &mut Canvas<'_>, state: &State, rows: u16) {
         (columns.leave, "LEAVE", sorted(SortKey::Leave)),
     ];
     let [up, down] = canvas.glyphs().arrows;
-    // What does not fit is said beside a title, where it covers nothing.
+    // The number of hidden rows goes next to a title, where it covers nothing.
     let rows = usize::from(rows);
     let above = crate::app::first_line(state, rows);
     let below = state.lines.len().saturating_sub(above + rows);
     if above + below > 0 && columns.progress.columns > 0 {
-        let room = columns.progress.columns.saturating_sub(10);
-        let in_words = |has_room: bool| {
+        let available = columns.progress.columns.saturating_sub(10);
+        let hidden_rows = |is_long: bool| {
             let part = |count: usize, sign: &str| match count {
                 0 => String::new(),
-                _ if has_room => format!(" {count} more {sign}"),
+                _ if is_long => format!(" {count} more {sign}"),
                 _ => format!(" {count}{sign}"),
             };
             format!("{}{}", part(above, up), part(below, down))
         };
-        let long = in_words(true);
-        let words = if text::width(&long) <= usize::from(room) {
+        let long = hidden_rows(true);
+        let hidden = if text::width(&long) <= usize::from(available) {
             long
         } else {
-            in_words(false)
+            hidden_rows(false)
         };
-        canvas.put_in(columns.progress.x + 9, 0, room, &words, Role::Dim);
+        canvas.put_clipped(columns.progress.x + 9, 0, available, &hidden, Role::Dim);
     }
     for (column, title, is_sorted) in titles {
         if column.columns > 0 {
-            let x = canvas.put_in(column.x, 0, column.columns, title, Role::Heading);
+            let x = canvas.put_clipped(column.x, 0, column.columns, title, Role::Heading);
             if is_sorted {
                 canvas.put(x, 0, if state.is_reversed { up } else { down }, Role::Key);
             }
@@ -71,31 +71,36 @@ pub(in crate::ui) fn titles(canvas: &mut Canvas<'_>, state: &State, rows: u16) {
     }
 }
 
-/// The visible lines.
+/// Draws the visible lines.
 pub(in crate::ui) fn list(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
     let columns = columns_of(canvas, state);
     let servers = server_names(state, columns.server, canvas.glyphs().more);
     let rows = usize::from(canvas.rows());
     let top = crate::app::first_line(state, rows);
     let lines = state.lines.iter().enumerate().skip(top).take(rows);
-    for ((place, line), y) in lines.zip(0_u16..) {
+    for ((index, line), y) in lines.zip(0_u16..) {
         match line {
             Line::Heading(title, heads) => heading(canvas, y, state, title, *heads),
             Line::Row(id) => {
                 if let Some(task_row) = state.task(id) {
-                    let is_cursor = place == state.cursor_line;
+                    let is_cursor = index == state.cursor_line;
                     if is_cursor && state.focus == Focus::List {
-                        canvas.keep_in_sight(y..y + 1);
+                        canvas.keep_visible(y..y + 1);
                     }
                     let server = &task_row.view.task.server;
                     let name = servers.get(server.as_str());
                     let name = name.map_or(server.as_str(), String::as_str);
                     let bar = row(canvas, y, (columns, name), state, task_row, is_cursor, now);
                     if is_cursor {
-                        // All but the bar, of which the part that is done would be dark.
-                        let wide = canvas.columns();
-                        canvas.lay(0, y, bar.start, Role::Selected);
-                        canvas.lay(bar.end, y, wide.saturating_sub(bar.end), Role::Selected);
+                        // Except the bar: reversed, its completed part would look empty.
+                        let width = canvas.columns();
+                        canvas.apply_style(0, y, bar.start, Role::Selected);
+                        canvas.apply_style(
+                            bar.end,
+                            y,
+                            width.saturating_sub(bar.end),
+                            Role::Selected,
+                        );
                     }
                 }
             }
@@ -122,15 +127,15 @@ fn heading(canvas: &mut Canvas<'_>, y: u16, state: &State, title: &Title, heads:
     let is_of_done = *title == Title::Need(Group::Done);
     let is_of_server = matches!(title, Title::Server(_));
     let count = if is_of_server { count + paused } else { count };
-    let mut words = format!(" {name} {}", text::grouped(count));
+    let mut heading = format!(" {name} {}", text::grouped(count));
     if needs > 0 && is_of_server {
-        words = format!("{words}, {needs} need you");
+        heading = format!("{heading}, {needs} need you");
     }
     if paused > 0 && *title != Title::Status("paused") {
-        words = format!("{words}, {paused} paused");
+        heading = format!("{heading}, {paused} paused");
     }
     if new > 0 && (is_of_done || is_of_server) {
-        words = format!("{words}, {new} new");
+        heading = format!("{heading}, {new} new");
     }
     let [to_needs, to_running, to_done] = left;
     let need = if to_needs == 1 {
@@ -144,16 +149,16 @@ fn heading(canvas: &mut Canvas<'_>, y: u16, state: &State, title: &Title, heads:
         (to_done, "ended"),
     ] {
         if count > 0 {
-            words = format!("{words}, {} {word}", text::grouped(count));
+            heading = format!("{heading}, {} {word}", text::grouped(count));
         }
     }
     let x = canvas.put(1, y, line, Role::Border);
-    let mut x = canvas.put(x, y, &words, role);
+    let mut x = canvas.put(x, y, &heading, role);
     if is_of_done || state.is_folded && !matches!(title, Title::Need(_)) {
         let fold = if state.is_folded {
-            "   (. unfolds)"
+            "   (. to unfold)"
         } else {
-            "   (. folds)"
+            "   (. to fold)"
         };
         x = canvas.put(x, y, fold, Role::Dim);
     }
@@ -161,7 +166,7 @@ fn heading(canvas: &mut Canvas<'_>, y: u16, state: &State, title: &Title, heads:
     canvas.repeat(x + 1, y, left, line, Role::Border);
 }
 
-/// The columns of the list as wide as the names of the servers want them.
+/// The list's columns, for the widest server name.
 fn columns_of(canvas: &Canvas<'_>, state: &State) -> Columns {
     let names = state.servers.iter().map(|server| server.name.as_str());
     let widest = names.map(|name| text::width(&text::clean_line(name))).max();
@@ -171,20 +176,20 @@ fn columns_of(canvas: &Canvas<'_>, state: &State) -> Columns {
     )
 }
 
-/// The names of the servers that do not fit into their column, cut so that no two look the same.
+/// The server names, cut to their column so that no two look the same; empty if all names fit.
 fn server_names(state: &State, column: Column, more: &str) -> BTreeMap<String, String> {
-    let room = usize::from(column.columns.saturating_sub(1));
+    let available = usize::from(column.columns.saturating_sub(1));
     let names = state.servers.iter().map(|server| server.name.as_str());
     let clean: Vec<_> = names.clone().map(text::clean_line).collect();
-    if room == 0 || clean.iter().all(|name| text::width(name) <= room) {
+    if available == 0 || clean.iter().all(|name| text::width(name) <= available) {
         return BTreeMap::new();
     }
     let clean: Vec<&str> = clean.iter().map(AsRef::as_ref).collect();
-    let shown = text::cut_distinct(&clean, room, more);
+    let shown = text::cut_distinct(&clean, available, more);
     names.map(str::to_owned).zip(shown).collect()
 }
 
-/// One task; returns the columns of its bar, none where there is none.
+/// Draws a task and returns the column range of its progress bar, empty if it has none.
 fn row(
     canvas: &mut Canvas<'_>,
     y: u16,
@@ -199,7 +204,7 @@ fn row(
     let shown = labels::state_of(state, task_row, glyphs, now);
     let is_new = task_row.is_new();
     let is_marked = state.marks.contains(&task.id);
-    // Cursor, mark and news share two columns; the cursor steps aside for the news.
+    // Cursor, mark and news dot share two columns; the news dot moves the cursor to the left one.
     let mark = if is_marked { glyphs.mark } else { " " };
     let lead = match (is_new, is_cursor) {
         (true, true) => [glyphs.cursor, glyphs.new],
@@ -213,13 +218,13 @@ fn row(
         } else {
             Role::Needs
         };
-        // A blank has no style: an underlined one would be seen.
+        // A styled blank would be visible if the style underlines.
         if sign != " " {
             canvas.put(x, y, sign, role);
         }
     }
     canvas.put(2, y, shown.glyph, shown.role);
-    put(canvas, y, columns.state, &shown.word, shown.role);
+    put(canvas, y, columns.state, &shown.text, shown.role);
     put(canvas, y, columns.id, task.id.as_str(), Role::Dim);
     let name_role = if is_cursor || is_new {
         Role::Strong
@@ -227,12 +232,12 @@ fn row(
         Role::Plain
     };
     let mut at = columns.task;
-    // Where LEAVE has no column, the row that must not be left says so before its name.
+    // Without a LEAVE column, a task that would be lost says so before its name.
     if columns.leave.columns == 0
-        && let Some(price @ LeaveImpact::Dies { .. }) = &task_row.view.leaving
+        && let Some(impact @ LeaveImpact::Dies { .. }) = &task_row.view.leaving
         && !task.status.is_settled()
     {
-        put(canvas, y, at, price.label(), price_role(price));
+        put(canvas, y, at, impact.label(), leave_impact_role(impact));
         at.x += DIES;
         at.columns = at.columns.saturating_sub(DIES);
     }
@@ -245,52 +250,52 @@ fn row(
     put(canvas, y, at, &name, name_role);
     put(canvas, y, columns.server, server, Role::Plain);
     let mut at = columns.progress;
-    // Where STATE has no column, what does not simply run says so before its progress, as far as both fit.
+    // Without a STATE column, states other than running are shown before the progress if both fit.
     let is_open = matches!(task.status, Status::Running | Status::Paused);
-    if columns.state.columns == 0 && is_open && shown.word != "running" {
-        let wide = u16::try_from(text::width(&shown.word) + 1).unwrap_or(u16::MAX);
-        if wide + PERCENT < at.columns {
-            put(canvas, y, at, &shown.word, shown.role);
-            at.x += wide;
-            at.columns -= wide;
+    if columns.state.columns == 0 && is_open && shown.text != "running" {
+        let width = u16::try_from(text::width(&shown.text) + 1).unwrap_or(u16::MAX);
+        if width + PERCENT < at.columns {
+            put(canvas, y, at, &shown.text, shown.role);
+            at.x += width;
+            at.columns -= width;
         }
     }
     let bar = progress(canvas, y, at, state, task_row, now);
     end(canvas, y, columns.end, state, task_row, now);
     let age = age(task_row, now);
     put(canvas, y, columns.age, &age, Role::Dim);
-    if let Some(price) = task_row.price()
+    if let Some(impact) = task_row.price()
         && !task.status.is_settled()
     {
-        let role = price_role(price);
-        put(canvas, y, columns.leave, price.label(), role);
+        let role = leave_impact_role(impact);
+        put(canvas, y, columns.leave, impact.label(), role);
     }
     at.x..at.x + bar
 }
 
-/// Columns of a percentage.
+/// The width of a percentage.
 const PERCENT: u16 = 5;
-/// Columns of `DIES` and the blank after it.
+/// The width of `DIES` and a blank.
 const DIES: u16 = 5;
 
-/// The role of a price's word.
-pub(in crate::ui) fn price_role(price: &LeaveImpact) -> Role {
-    match price {
+/// The role of a leave-impact label.
+pub(in crate::ui) fn leave_impact_role(impact: &LeaveImpact) -> Role {
+    match impact {
         LeaveImpact::Safe { .. } => Role::Dim,
         LeaveImpact::Pauses { .. } | LeaveImpact::Likely { .. } => Role::Cut,
         LeaveImpact::Dies { .. } => Role::Failed,
     }
 }
 
-/// Writes a cell with a blank after it.
+/// Writes text into a column, leaving a blank after it.
 fn put(canvas: &mut Canvas<'_>, y: u16, column: Column, text: &str, role: Role) {
-    let room = column.columns.saturating_sub(1);
-    if room > 0 {
-        canvas.put_in(column.x, y, room, text, role);
+    let available = column.columns.saturating_sub(1);
+    if available > 0 {
+        canvas.put_clipped(column.x, y, available, text, role);
     }
 }
 
-/// The name with the argument that tells it from others, cut so that this argument stays readable.
+/// The task's name with its distinguishing argument, cut so that the argument stays readable.
 pub(in crate::ui) fn name(state: &State, task_row: &TaskRow, columns: usize, more: &str) -> String {
     let (title, argument) = state.label(task_row);
     let Some((key, value)) = argument else {
@@ -302,13 +307,13 @@ pub(in crate::ui) fn name(state: &State, task_row: &TaskRow, columns: usize, mor
     }
     let value_wide = text::width(&value);
     if value_wide + 8 <= columns {
-        let room = columns - value_wide - 1;
-        let with_key = room.saturating_sub(text::width(&key) + 1);
-        // The key goes first, then the end of the name.
+        let available = columns - value_wide - 1;
+        let with_key = available.saturating_sub(text::width(&key) + 1);
+        // Drop the argument's key first, then the end of the name.
         if with_key >= text::width(&title) {
             return format!("{title} {key}={value}");
         }
-        return format!("{} {value}", text::cut(&title, room, more));
+        return format!("{} {value}", text::cut(&title, available, more));
     }
     let title_room = (columns / 2).max(8).min(columns);
     let title = text::cut(&title, title_room, more).into_owned();
@@ -316,7 +321,7 @@ pub(in crate::ui) fn name(state: &State, task_row: &TaskRow, columns: usize, mor
     format!("{title} {}", text::cut(&value, rest, more))
 }
 
-/// How far it is, or how it ended; returns the columns of its bar.
+/// Draws the PROGRESS cell: progress or outcome. Returns the width of the progress bar, 0 if there is none.
 fn progress(
     canvas: &mut Canvas<'_>,
     y: u16,
@@ -325,13 +330,13 @@ fn progress(
     task_row: &TaskRow,
     now: Stamp,
 ) -> u16 {
-    let room = column.columns.saturating_sub(1);
-    if room == 0 {
+    let available = column.columns.saturating_sub(1);
+    if available == 0 {
         return 0;
     }
     let task = &task_row.view.task;
     let at = task.progress.as_ref().map(labels::count);
-    let mut cell = canvas.part(column.x, y, room, 1);
+    let mut cell = canvas.region(column.x, y, available, 1);
     if task_row.view.is_unsaved {
         let x = cell.put(0, 0, "NOT SAVED", Role::Failed);
         cell.put(x + 1, 0, &at.unwrap_or_default(), Role::Plain);
@@ -348,7 +353,7 @@ fn progress(
                 .as_ref()
                 .map_or(String::new(), crate::domain::TaskError::message);
             let line = message.lines().find(|line| !line.trim().is_empty());
-            let line = text::clean_line(line.unwrap_or("failed without a word")).into_owned();
+            let line = text::clean_line(line.unwrap_or("failed without a message")).into_owned();
             with_last(
                 &mut cell,
                 &line,
@@ -362,15 +367,15 @@ fn progress(
             with_last(&mut cell, labels::lost(reason), last, Role::Plain);
         }
         Status::Unknown(window) => {
-            let last = Some(format!("{}: what now?", state.key(Action::Open)));
+            let last = Some(format!("{} for options", state.key(Action::Open)));
             with_last(&mut cell, &labels::unknown(window), last, Role::Plain);
         }
         Status::InputRequired => {
             let line = match task.open_question() {
                 Some(question) => Elicitation::message_of(&question.request),
-                None => "asks something".to_owned(),
+                None => "asks a question".to_owned(),
             };
-            let last = Some(format!("{} answers", state.key(Action::Open)));
+            let last = Some(format!("{} to answer", state.key(Action::Open)));
             with_last(&mut cell, &line, last, Role::Plain);
         }
         Status::Cancelled => {
@@ -378,37 +383,37 @@ fn progress(
             cell.put(0, 0, &line, Role::Cancelled);
         }
         Status::Running | Status::Paused => match waits_for(state, task_row) {
-            Some(words) => with_last(&mut cell, &words, at, Role::Needs),
+            Some(need) => with_last(&mut cell, &need, at, Role::Needs),
             None => return bar(&mut cell, state, task_row, now),
         },
     }
     0
 }
 
-/// A text, and what has to stay readable behind it.
+/// Writes a text and a suffix; the text is cut first, but a text that fits only alone is shown without the suffix.
 fn with_last(cell: &mut Canvas<'_>, line: &str, last: Option<String>, role: Role) {
     let Some(last) = last else {
         cell.put(0, 0, line, role);
         return;
     };
-    let wide = u16::try_from(text::width(&last)).unwrap_or(u16::MAX);
-    let room = cell.columns().saturating_sub(wide.saturating_add(2));
-    // Where only one of them can be read in full, it is the text.
-    let is_whole = text::width(line) <= usize::from(room);
+    let width = u16::try_from(text::width(&last)).unwrap_or(u16::MAX);
+    let available = cell.columns().saturating_sub(width.saturating_add(2));
+    // If only one of them fits in full, show the text.
+    let is_whole = text::width(line) <= usize::from(available);
     let would_fit = text::width(line) <= usize::from(cell.columns());
-    if room < 8 || (!is_whole && would_fit) {
+    if available < 8 || (!is_whole && would_fit) {
         cell.put(0, 0, line, role);
         return;
     }
-    let x = cell.put_in(0, 0, room, line, role);
+    let x = cell.put_clipped(0, 0, available, line, role);
     cell.put(x + 2, 0, &last, Role::Dim);
 }
 
-/// Columns kept for a rate such as `49.3/s` and the gap before it, so that bars can be compared.
+/// The width reserved for a rate such as `49.3/s` and the gap before it, so that all bars have the same length.
 const RATE_COLUMNS: u16 = 9;
 
-/// The bar of what is under way: with a total a part and a percentage, without one a wave and the count. Returns its
-/// columns.
+/// Draws the progress bar of an open task: with a total, a bar and a percentage; without one, a wave and the count.
+/// Returns the bar's width.
 fn bar(cell: &mut Canvas<'_>, state: &State, task_row: &TaskRow, now: Stamp) -> u16 {
     let columns = cell.columns();
     let task = &task_row.view.task;
@@ -422,45 +427,48 @@ fn bar(cell: &mut Canvas<'_>, state: &State, task_row: &TaskRow, now: Stamp) -> 
         Role::Bar
     };
     if let Some(share) = task_row.view.guess {
-        return guessed(cell, task, share, bar_role);
+        return estimated_bar(cell, task, share, bar_role);
     }
     let Some(progress) = &task.progress else {
-        let wide = columns
+        let width = columns
             .saturating_sub(if columns >= 26 { 16 } else { 0 })
             .min(20);
-        wave(cell, wide, 0.0, state, task_row, now);
+        wave(cell, width, 0.0, state, task_row, now);
         let of_task = task
             .server_task
             .as_ref()
             .and_then(|it| it.message.as_deref());
-        let words = task
+        let status = task
             .notice
             .as_deref()
             .or(of_task)
             .unwrap_or("no progress yet");
-        let words = text::clean_line(words);
-        cell.put(wide + 2, 0, &words, Role::Dim);
-        return wide;
+        let status = text::clean_line(status);
+        cell.put(width + 2, 0, &status, Role::Dim);
+        return width;
     };
     let count = labels::count(progress);
     let message = progress.message.as_deref().map(text::clean_line);
     let (Some(ratio), Some(percent)) = (progress.ratio(), progress.percent()) else {
-        // Where it is narrow, the wave gives way to the words as far as it can still be seen to move.
-        let said = text::width(&count) + message.as_ref().map_or(0, |words| text::width(words) + 1);
-        let said = u16::try_from(said + 1).unwrap_or(u16::MAX);
-        let (wide, gap) = if columns >= 26 {
+        // In a narrow column the wave shrinks to make space for the text, but enough stays to see it move.
+        let text_width = text::width(&count)
+            + message
+                .as_ref()
+                .map_or(0, |message| text::width(message) + 1);
+        let text_width = u16::try_from(text_width + 1).unwrap_or(u16::MAX);
+        let (width, gap) = if columns >= 26 {
             (columns.saturating_sub(16).min(20), 2)
         } else {
-            (columns.saturating_sub(said).clamp(4, 10), 1)
+            (columns.saturating_sub(text_width).clamp(4, 10), 1)
         };
-        wave(cell, wide, progress.value, state, task_row, now);
-        let x = cell.put(wide + gap, 0, &count, Role::Plain);
+        wave(cell, width, progress.value, state, task_row, now);
+        let x = cell.put(width + gap, 0, &count, Role::Plain);
         if let Some(message) = message {
             cell.put(x + 1, 0, &message, Role::Dim);
         }
-        return wide;
+        return width;
     };
-    // The same length in every row, so that bars can be compared; where it is narrow, the count gives way.
+    // The same length in every row, so that bars can be compared; a narrow column drops the count.
     let count_wide = u16::try_from(text::width(&count)).unwrap_or(u16::MAX);
     let has_count = columns >= 26;
     let has_rate = columns >= 34;
@@ -471,8 +479,8 @@ fn bar(cell: &mut Canvas<'_>, state: &State, task_row: &TaskRow, now: Stamp) -> 
     } else {
         5
     };
-    let wide = columns.saturating_sub(beside).min(20);
-    let bar = stripe(cell, wide, ratio, bar_role);
+    let width = columns.saturating_sub(beside).min(20);
+    let bar = stripe(cell, width, ratio, bar_role);
     let mut x = cell.put(bar, 0, &format!("{percent:>4}%"), Role::Plain);
     if has_count {
         x = cell.put(x + 2, 0, &count, Role::Plain);
@@ -488,54 +496,56 @@ fn bar(cell: &mut Canvas<'_>, state: &State, task_row: &TaskRow, now: Stamp) -> 
     bar
 }
 
-/// The stripe of a bar, where there is room for one; returns the column after it.
-fn stripe(cell: &mut Canvas<'_>, wide: u16, share: f64, role: Role) -> u16 {
-    if wide < 4 {
+/// Draws a bar if there are at least 4 columns for it; returns the column after it.
+fn stripe(cell: &mut Canvas<'_>, width: u16, share: f64, role: Role) -> u16 {
+    if width < 4 {
         return 0;
     }
     let glyphs = cell.glyphs();
-    let done = labels::share(share, wide);
+    let done = labels::share(share, width);
     let x = cell.repeat(0, 0, done, glyphs.bar, role);
-    cell.repeat(x, 0, wide - done, glyphs.rest, Role::BarRest)
+    cell.repeat(x, 0, width - done, glyphs.rest, Role::BarRest)
 }
 
-/// The bar of a share that was read out of the server's words: with the sign of a guess, and those words. Returns its
-/// columns.
-fn guessed(cell: &mut Canvas<'_>, task: &Task, share: f64, role: Role) -> u16 {
-    let percent = labels::guess(share);
-    let wide = cell.columns();
-    let wide = wide.saturating_sub(if wide >= 26 { 16 } else { 6 }).min(20);
-    let bar = stripe(cell, wide, share, role);
+/// Draws the bar of a percentage that was estimated from the server's message, followed by that message. Returns the
+/// bar's width.
+fn estimated_bar(cell: &mut Canvas<'_>, task: &Task, share: f64, role: Role) -> u16 {
+    let percent = labels::estimate(share);
+    let width = cell.columns();
+    let width = width
+        .saturating_sub(if width >= 26 { 16 } else { 6 })
+        .min(20);
+    let bar = stripe(cell, width, share, role);
     let x = cell.put(bar, 0, &format!("{percent:>5}"), Role::Plain);
-    if let Some(said) = task.server_message() {
-        cell.put(x + 2, 0, &text::clean_line(said), Role::Dim);
+    if let Some(message) = task.server_message() {
+        cell.put(x + 2, 0, &text::clean_line(message), Role::Dim);
     }
     bar
 }
 
-/// A wave that runs through the bar while something works and nobody knows how long.
+/// Draws an indeterminate bar: a wave that moves while the task runs.
 fn wave(
     cell: &mut Canvas<'_>,
-    wide: u16,
+    width: u16,
     value: f64,
     state: &State,
     task_row: &TaskRow,
     now: Stamp,
 ) {
     let glyphs = cell.glyphs();
-    cell.repeat(0, 0, wide, glyphs.rest, Role::BarRest);
+    cell.repeat(0, 0, width, glyphs.rest, Role::BarRest);
     let is_moving = task_row.is_running()
         && matches!(
             task_row.view.contact,
             Connectivity::Live { .. } | Connectivity::Quiet { .. }
         );
-    if wide < 4 || !is_moving {
+    if width < 4 || !is_moving {
         return;
     }
     let step = if state.setup.look.motion {
         now.mono.0 / crate::app::FRAME_MS
     } else {
-        // Without motion the place tells the count, so that progress is seen all the same.
+        // With animations off, the position follows the count, so that progress is still visible.
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -544,9 +554,9 @@ fn wave(
         let step = value as u64;
         step
     };
-    let place = u16::try_from(step % u64::from(wide.saturating_sub(2).max(1))).unwrap_or(0);
-    for (sign, at) in glyphs.wave.into_iter().zip(place..) {
-        if at < wide {
+    let index = u16::try_from(step % u64::from(width.saturating_sub(2).max(1))).unwrap_or(0);
+    for (sign, at) in glyphs.wave.into_iter().zip(index..) {
+        if at < width {
             cell.put(at, 0, sign, Role::Bar);
         }
     }
@@ -565,18 +575,18 @@ fn end(
         && task.status.is_settled()
         && task_row.belongs() != Group::NeedsYou
     {
-        let (words, role) = (state.clock_short(at, now), Role::Dim);
-        put(canvas, y, column, &words, role);
+        let (label, role) = (state.clock_short(at, now), Role::Dim);
+        put(canvas, y, column, &label, role);
         return;
     }
     if let Some(next) = labels::next_try(&task_row.view.contact)
         && !task.status.needs_decision()
     {
-        let words = match until(next, now).as_str() {
+        let label = match until(next, now).as_str() {
             "now" => "trying".to_owned(),
             left => format!("try {left}"),
         };
-        put(canvas, y, column, &words, Role::Cut);
+        put(canvas, y, column, &label, Role::Cut);
         return;
     }
     let left = task
@@ -585,7 +595,8 @@ fn end(
         .and_then(|progress| progress.total)
         .filter(|_| task_row.is_running())
         .and_then(|total| task_row.pace.time_left(now, total));
-    // A question has to be answered by then; how long a server keeps what runs tells nothing of when it ends.
+    // Questions must be answered before the server task expires. For running tasks the expiry says nothing about when
+    // they end.
     let until = task
         .server_task
         .as_ref()
@@ -595,16 +606,16 @@ fn end(
         (Some(left), _) => put(canvas, y, column, &text::time_left(left), Role::Plain),
         (None, Some(at)) => {
             let at = state.clock_short(at, now);
-            // An hour of one digit, so that it is not taken for the time at which something ended.
+            // Without a leading zero, so that it does not look like an end time.
             let hour = at.strip_prefix('0').filter(|hour| hour.contains(':'));
-            let words = format!("by {}", hour.unwrap_or(&at));
-            put(canvas, y, column, &words, Role::Dim);
+            let label = format!("by {}", hour.unwrap_or(&at));
+            put(canvas, y, column, &label, Role::Dim);
         }
         (None, None) => put(canvas, y, column, "-", Role::Dim),
     }
 }
 
-/// How long it has been running, or took; for what needs a person, how long ago it stopped.
+/// How long the task has been running or took; for a settled task that needs the user, how long ago it settled.
 fn age(task_row: &TaskRow, now: Stamp) -> String {
     let task = &task_row.view.task;
     match task.settled_at {

@@ -1,4 +1,4 @@
-//! What longhaul did and said, newest last.
+//! The messages pane: longhaul's notices, newest last.
 
 use crate::{
     app::State,
@@ -10,25 +10,25 @@ use super::{
     detail::wrap,
 };
 
-/// Where the words start, after the time and the level.
+/// The column of the text, after time and level.
 const TEXT: u16 = 16;
 
-/// The newest messages that fit; only these are formatted.
+/// Draws the newest messages that fit, and formats only these.
 pub(in crate::ui) fn messages(canvas: &mut Canvas<'_>, state: &State) {
     canvas.put(1, 0, "Messages", Role::Heading);
     if state.messages.is_empty() {
-        canvas.put(1, 2, "Nothing was said yet.", Role::Dim);
+        canvas.put(1, 2, "No messages yet.", Role::Dim);
         return;
     }
     let rows = usize::from(canvas.rows().saturating_sub(2));
     let back = state.cursors[2].min(state.messages.len().saturating_sub(1));
     let end = state.messages.len() - back;
-    let room = usize::from(canvas.columns().saturating_sub(TEXT + 1)).max(1);
-    // From the newest backwards, until the pane is full.
+    let available = usize::from(canvas.columns().saturating_sub(TEXT + 1)).max(1);
+    // From the newest backward until the pane is full.
     let mut shown = Vec::new();
     let mut filled = 0;
     for message in state.messages.iter().take(end).rev() {
-        let lines = wrap(&text::clean_line(&message.text), room);
+        let lines = wrap(&text::clean_line(&message.text), available);
         if filled > 0 && filled + lines.len() > rows {
             break;
         }
@@ -60,6 +60,6 @@ pub(in crate::ui) fn messages(canvas: &mut Canvas<'_>, state: &State) {
     }
     if back > 0 {
         let end = canvas.columns();
-        canvas.put_before(end, 0, &format!("{back} newer below "), Role::Dim);
+        canvas.put_right_aligned(end, 0, &format!("{back} newer below "), Role::Dim);
     }
 }

@@ -1,4 +1,4 @@
-//! The parts that share the screen.
+//! The panes of the screen.
 
 pub(super) mod bottom;
 pub(super) mod detail;

@@ -1,4 +1,4 @@
-//! The servers and how each stands.
+//! The servers pane.
 
 use core::time::Duration;
 
@@ -12,7 +12,7 @@ use super::{
     detail::wrap,
 };
 
-fn pace(latency: Duration) -> String {
+fn latency_text(latency: Duration) -> String {
     match latency.as_millis() {
         0 => "under 1 ms".to_owned(),
         ms @ 1..1000 => format!("{ms} ms"),
@@ -20,22 +20,22 @@ fn pace(latency: Duration) -> String {
     }
 }
 
-/// One server on two lines: how it stands, and what is known of it.
+/// Draws each server on two lines: its state, then its properties.
 pub(in crate::ui) fn servers(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
     canvas.put(1, 0, "Servers", Role::Heading);
     if state.servers.is_empty() {
-        canvas.put(1, 2, "No server is known yet.", Role::Strong);
+        canvas.put(1, 2, "No servers yet.", Role::Strong);
         let key = state.key(Action::AddServer);
-        let words =
-            format!("{key} adds one by its URL; it is contacted when you ask it something.");
-        canvas.put(1, 3, &words, Role::Plain);
+        let note =
+            format!("Press {key} to add one by URL; longhaul connects when you first use it.");
+        canvas.put(1, 3, &note, Role::Plain);
         return;
     }
     let glyphs = canvas.glyphs();
     let columns = canvas.columns();
     let cursor = state.cursors[1].min(state.servers.len().saturating_sub(1));
     let (fitting, first) = servers_shown(canvas.rows(), cursor);
-    for ((place, server), slot) in state
+    for ((index, server), slot) in state
         .servers
         .iter()
         .enumerate()
@@ -44,21 +44,21 @@ pub(in crate::ui) fn servers(canvas: &mut Canvas<'_>, state: &State, now: Stamp)
         .zip(0_u16..)
     {
         let y = 2 + slot * 3;
-        let is_on = place == cursor;
+        let is_on = index == cursor;
         if is_on {
             canvas.put(1, y, glyphs.cursor, Role::Focus);
-            canvas.keep_in_sight(y..y + 3);
+            canvas.keep_visible(y..y + 3);
         }
         let shown = labels::server(state, server, glyphs, now);
         canvas.put(3, y, shown.glyph, shown.role);
         let name = text::clean_line(server.name.as_str());
         let x = canvas.put(5, y, &name, if is_on { Role::Strong } else { Role::Plain });
         let (state_at, url_at) = if columns < 80 { (14, 28) } else { (20, 40) };
-        let x = canvas.put(x.max(state_at) + 2, y, &shown.word, shown.role);
+        let x = canvas.put(x.max(state_at) + 2, y, &shown.text, shown.role);
         let url = text::clean_line(&server.url);
         canvas.put(x.max(url_at) + 2, y, &url, Role::Dim);
         if is_on {
-            canvas.lay(0, y, columns, Role::Selected);
+            canvas.apply_style(0, y, columns, Role::Selected);
         }
         let mut parts = Vec::new();
         if let Some(info) = &server.server_info {
@@ -78,18 +78,16 @@ pub(in crate::ui) fn servers(canvas: &mut Canvas<'_>, state: &State, now: Stamp)
         }
         parts.push(
             match server.capabilities.gives_ids {
-                _ if server.capabilities.is_process => {
-                    "leaving ends it: a process of this longhaul"
-                }
-                Some(true) => "event ids: streams can be picked up",
-                Some(false) => "no event ids: streams cannot be picked up",
-                None => "event ids not seen yet",
+                _ if server.capabilities.is_process => "child process: ends when longhaul exits",
+                Some(true) => "event ids: streams can be resumed",
+                Some(false) => "no event ids: streams can't be resumed",
+                None => "no event ids seen yet",
             }
             .to_owned(),
         );
         parts.push(text::plural(server.requests, "request"));
         if let Some(latency) = server.latency {
-            parts.push(format!("answers in {}", pace(latency)));
+            parts.push(format!("latency {}", latency_text(latency)));
         }
         match &server.state {
             LinkState::Down { why, since, .. } => {
@@ -99,9 +97,9 @@ pub(in crate::ui) fn servers(canvas: &mut Canvas<'_>, state: &State, now: Stamp)
             _ => parts.splice(0..0, wants(state, server)).for_each(drop),
         }
         if let Some(file) = &server.gone_from {
-            let words =
-                format!("no longer in {file}: what is under way goes on, nothing new begins there");
-            parts.insert(0, text::clean_line(&words).into_owned());
+            let warning =
+                format!("no longer in {file}: running calls continue, new calls are blocked");
+            parts.insert(0, text::clean_line(&warning).into_owned());
         }
         let lines = wrap(
             &parts.join(", "),

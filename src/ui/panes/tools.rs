@@ -1,4 +1,4 @@
-//! The tools of a server, with what the chosen one takes.
+//! The tools pane: a server's tools and the details of the selected one.
 
 use crate::{
     app::{Action, State, tools_shown},
@@ -8,10 +8,10 @@ use crate::{
 use super::{
     super::{canvas::Canvas, theme::Role},
     detail::wrap,
-    list::price_role,
+    list::leave_impact_role,
 };
 
-/// Why a server's tools are not known, and the key that helps or says more where it wants something of a person.
+/// Explains why a server's tools can't be listed, with the key that helps if the user has to act.
 pub(in crate::ui) fn no_tools(state: &State, server: &ServerName, why: &str) -> String {
     let why = text::clean_line(why);
     let server = state.server(server).filter(|it| it.waits_for_consent());
@@ -20,26 +20,31 @@ pub(in crate::ui) fn no_tools(state: &State, server: &ServerName, why: &str) -> 
     };
     let key = state.key(Action::SignIn);
     let help = match (&server.obstacle, &server.state) {
-        (Some(ServerObstacle::Variables(_)), _) => "says what to set",
-        (Some(_), _) => "sees to it",
+        (Some(ServerObstacle::Variables(_)), _) => "to see what to set",
+        (Some(_), _) => "to fix this",
         (
             None,
             LinkState::NeedsLogin {
                 takes_sign_in: true,
                 ..
             },
-        ) => "signs in",
-        (None, _) => "says what it needs",
+        ) => "to sign in",
+        (None, _) => "to see what it needs",
     };
-    format!("No tools: {why}. In the list, {key} {help}.")
+    format!("No tools: {why}. In the list, press {key} {help}.")
 }
 
-/// The list on the left, the chosen tool on the right or, on a narrow screen, below.
+/// Draws the tool list and, beside it or on a narrow screen below it, the selected tool.
 pub(in crate::ui) fn tools(canvas: &mut Canvas<'_>, state: &State) {
     let Some(server) = &state.tools_of else {
-        canvas.put(1, 1, "No server is known yet.", Role::Strong);
+        canvas.put(1, 1, "No servers yet.", Role::Strong);
         let key = state.key(Action::AddServer);
-        canvas.put(1, 2, &format!("{key} adds one by its URL."), Role::Plain);
+        canvas.put(
+            1,
+            2,
+            &format!("Press {key} to add one by URL."),
+            Role::Plain,
+        );
         return;
     };
     let name = text::clean_line(server.as_str());
@@ -48,16 +53,16 @@ pub(in crate::ui) fn tools(canvas: &mut Canvas<'_>, state: &State) {
     let known = state.tools.get(server);
     let list = known.map_or(&[] as &[Tool], |tools| tools.list.as_slice());
     if list.is_empty() {
-        let words = match known {
-            Some(tools) if tools.asked.is_some() => format!("Asking {name} for its tools ..."),
+        let note = match known {
+            Some(tools) if tools.asked.is_some() => format!("Loading tools from {name} ..."),
             Some(tools) if tools.refused.is_some() => {
                 let why = tools.refused.as_deref().unwrap_or_default();
                 no_tools(state, server, why)
             }
             Some(tools) if tools.is_known => format!("{name} has no tools."),
-            _ => "Not asked yet.".to_owned(),
+            _ => "Tools not loaded yet.".to_owned(),
         };
-        for (line, y) in wrap(&words, usize::from(canvas.columns().saturating_sub(2)))
+        for (line, y) in wrap(&note, usize::from(canvas.columns().saturating_sub(2)))
             .iter()
             .zip(2..)
         {
@@ -69,9 +74,12 @@ pub(in crate::ui) fn tools(canvas: &mut Canvas<'_>, state: &State) {
     let split = columns >= 90;
     let cursor = state.cursors[0].min(list.len().saturating_sub(1));
     let (list_rows, left, above) = tools_shown((columns, rows), cursor);
-    let room = usize::from(list_rows).max(1);
+    let available = usize::from(list_rows).max(1);
     let [up, down] = canvas.glyphs().arrows;
-    let more = [(above, up), (list.len().saturating_sub(above + room), down)];
+    let more = [
+        (above, up),
+        (list.len().saturating_sub(above + available), down),
+    ];
     let more: Vec<String> = more
         .into_iter()
         .filter(|(count, _)| *count > 0)
@@ -79,15 +87,15 @@ pub(in crate::ui) fn tools(canvas: &mut Canvas<'_>, state: &State) {
         .collect();
     canvas.put(end + 3, 0, &more.join("  "), Role::Dim);
     {
-        let mut part = canvas.part(1, 2, left.saturating_sub(1), list_rows);
+        let mut region = canvas.region(1, 2, left.saturating_sub(1), list_rows);
         let shown = list.iter().map(|tool| (None, tool));
-        tool_list(&mut part, shown, cursor, !split);
+        tool_list(&mut region, shown, cursor, !split);
     }
     let Some(tool) = list.get(cursor) else { return };
     let mut about = if split {
-        canvas.part(left + 1, 2, columns - left - 2, rows.saturating_sub(2))
+        canvas.region(left + 1, 2, columns - left - 2, rows.saturating_sub(2))
     } else {
-        canvas.part(
+        canvas.region(
             1,
             list_rows + 3,
             columns.saturating_sub(2),
@@ -97,8 +105,7 @@ pub(in crate::ui) fn tools(canvas: &mut Canvas<'_>, state: &State) {
     about_tool(&mut about, state, tool, list);
 }
 
-/// Tools one a line, as many as there is room for, the chosen one in sight; each with its server, where that is not the
-/// same for all.
+/// Draws one tool per line, scrolled to the selected one, with its server if one is given.
 pub(in crate::ui) fn tool_list<'t>(
     canvas: &mut Canvas<'_>,
     tools: impl Iterator<Item = (Option<&'t ServerName>, &'t Tool)>,
@@ -108,11 +115,11 @@ pub(in crate::ui) fn tool_list<'t>(
     let rows = usize::from(canvas.rows()).max(1);
     let first = (cursor + 1).saturating_sub(rows);
     let sign = canvas.glyphs().cursor;
-    for ((place, (server, tool)), y) in tools.enumerate().skip(first).take(rows).zip(0_u16..) {
-        let is_on = place == cursor;
+    for ((index, (server, tool)), y) in tools.enumerate().skip(first).take(rows).zip(0_u16..) {
+        let is_on = index == cursor;
         if is_on {
             canvas.put(0, y, sign, Role::Focus);
-            canvas.keep_in_sight(y..y + 1);
+            canvas.keep_visible(y..y + 1);
         }
         let name = text::clean_line(&tool.name);
         let mut x = canvas.put(2, y, &name, if is_on { Role::Strong } else { Role::Plain });
@@ -129,43 +136,40 @@ pub(in crate::ui) fn tool_list<'t>(
             .lines()
             .find(|line| has_text && !line.trim().is_empty());
         if let Some(line) = line {
-            let least = if server.is_some() { 42 } else { 28 };
+            let min_x = if server.is_some() { 42 } else { 28 };
             canvas.put(
-                x.max(least) + 2,
+                x.max(min_x) + 2,
                 y,
                 &text::clean_line(line.trim()),
                 Role::Dim,
             );
         }
         if is_on {
-            let wide = canvas.columns();
-            canvas.lay(0, y, wide, Role::Selected);
+            let width = canvas.columns();
+            canvas.apply_style(0, y, width, Role::Selected);
         }
     }
 }
 
-/// What a tool does, what it takes, and what leaving would cost.
+/// Draws a tool's description, arguments and leave impact.
 pub(in crate::ui) fn about_tool(
     canvas: &mut Canvas<'_>,
     state: &State,
     tool: &Tool,
     beside: &[Tool],
 ) {
-    let room = usize::from(canvas.columns()).max(1);
+    let available = usize::from(canvas.columns()).max(1);
     let mut y = canvas.rows().min(1);
     canvas.put(0, 0, &text::clean_line(&tool.name), Role::Strong);
-    let description = tool
-        .description
-        .as_deref()
-        .unwrap_or("It does not say what it does.");
+    let description = tool.description.as_deref().unwrap_or("No description.");
     let clean = text::clean_block(description.trim()).into_owned();
-    for line in clean.lines().flat_map(|line| wrap(line, room)).take(8) {
+    for line in clean.lines().flat_map(|line| wrap(line, available)).take(8) {
         canvas.put(0, y, &line, Role::Plain);
         y += 1;
     }
     let hints = tool.hints();
     if !hints.is_empty() {
-        // The server's word for it, which nobody has checked.
+        // The server's claim, which longhaul can't verify.
         let name = state.tools_of.as_ref().map_or("", ServerName::as_str);
         let line = format!("{name} says: {}", hints.join(", "));
         canvas.put(0, y, &text::clean_line(&line), Role::Dim);
@@ -181,29 +185,29 @@ pub(in crate::ui) fn about_tool(
             .default
             .as_ref()
             .map_or(String::new(), |value| format!(", default {value}"));
-        let words = text::clean_line(&format!("{kind}{need}{default}")).into_owned();
-        canvas.put(x.max(18) + 2, y, &words, Role::Dim);
+        let details = text::clean_line(&format!("{kind}{need}{default}")).into_owned();
+        canvas.put(x.max(18) + 2, y, &details, Role::Dim);
         y += 1;
     }
     let server = state.tools_of.as_ref().and_then(|name| state.server(name));
     let capabilities = server
         .map(|server| server.capabilities.clone())
         .unwrap_or_default();
-    let price = crate::domain::LeaveImpact::of_call(tool, beside, &capabilities);
+    let impact = crate::domain::LeaveImpact::of_call(tool, beside, &capabilities);
     y += 1;
-    let x = canvas.put(0, y, "leaving ", Role::Dim);
-    let x = canvas.put(x, y, price.label(), price_role(&price));
-    canvas.put(x, y, &format!(": {}", price.why()), Role::Dim);
+    let x = canvas.put(0, y, "if you leave: ", Role::Dim);
+    let x = canvas.put(x, y, impact.label(), leave_impact_role(&impact));
+    canvas.put(x, y, &format!(", {}", impact.why()), Role::Dim);
     let (columns, rows) = (canvas.columns(), canvas.rows());
     if y >= rows {
         let down = canvas.glyphs().arrows[1];
         let key = state.key(Action::Open);
-        let words = format!(" {} more {down} {key} shows all", y + 1 - rows);
-        canvas.put_before(columns, rows.saturating_sub(1), &words, Role::Dim);
+        let more = format!(" {} more {down} {key} to show all", y + 1 - rows);
+        canvas.put_right_aligned(columns, rows.saturating_sub(1), &more, Role::Dim);
     }
 }
 
-/// What an argument takes, in a word.
+/// The type of an argument, as shown to users.
 pub(in crate::ui) fn kind_word(kind: &ArgumentKind) -> String {
     match kind {
         ArgumentKind::Text => "text".to_owned(),
@@ -211,12 +215,12 @@ pub(in crate::ui) fn kind_word(kind: &ArgumentKind) -> String {
         ArgumentKind::Integer => "whole number".to_owned(),
         ArgumentKind::Boolean => "yes or no".to_owned(),
         ArgumentKind::Choice(choices) => {
-            let words: Vec<String> = choices.iter().take(6).map(ToString::to_string).collect();
-            format!("one of {}", words.join(" "))
+            let labels: Vec<String> = choices.iter().take(6).map(ToString::to_string).collect();
+            format!("one of {}", labels.join(" "))
         }
         ArgumentKind::Many(choices) => {
-            let words: Vec<String> = choices.iter().take(6).map(ToString::to_string).collect();
-            format!("any of {}", words.join(" "))
+            let labels: Vec<String> = choices.iter().take(6).map(ToString::to_string).collect();
+            format!("any of {}", labels.join(" "))
         }
         ArgumentKind::Json => "JSON".to_owned(),
     }

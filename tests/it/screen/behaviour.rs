@@ -240,7 +240,7 @@ fn the_list_is_grouped_by_need_by_server_or_by_status() {
         .count()
     };
     assert!(tasks(&screen) < all && done(&screen) == 0);
-    assert!(screen.draw_text().contains("(. unfolds)"));
+    assert!(screen.draw_text().contains("(. to unfold)"));
 }
 
 #[test]
@@ -567,7 +567,7 @@ fn the_timeline_of_what_has_settled_ends_with_it() {
     let at = screen.state.clock_seconds(screen.now.wall);
     screen.news(ended).wait(3_600_000);
     let drawn = screen.draw_text();
-    let (_, timeline) = drawn.rsplit_once("contact 0").unwrap();
+    let (_, timeline) = drawn.rsplit_once("connection 0").unwrap();
     let (_, timeline) = timeline.split_once(' ').unwrap();
     let (bar, end) = timeline.split_once(' ').unwrap();
     assert!(end.starts_with(&at), "{timeline}");
@@ -589,7 +589,7 @@ fn what_is_missing_for_good_stands_on_the_timeline() {
     assert_eq!(gaps(&screen), 1, "each once");
     screen.wait(10_000);
     let drawn = screen.draw_text();
-    let (_, timeline) = drawn.rsplit_once("contact 0").unwrap();
+    let (_, timeline) = drawn.rsplit_once("connection 0").unwrap();
     let (timeline, _) = timeline.split_once(" now").unwrap();
     assert!(timeline.contains('✗'), "{timeline}");
     missed.task.gap_at = Some(screen.now.wall);
@@ -1830,7 +1830,7 @@ fn a_key_of_the_users_own_acts_and_every_place_that_names_keys_names_it() {
         assert!(drawn.contains(shown), "{shown} is not in:\n{drawn}");
     }
     // Rows, answers and the banner name keys in sentences.
-    assert!(drawn.contains("o answers"), "{drawn}");
+    assert!(drawn.contains("o to answer"), "{drawn}");
     assert!(!drawn.contains("Enter"), "{drawn}");
     assert!(!drawn.contains("run again"), "{drawn}");
 
@@ -2320,7 +2320,7 @@ fn what_does_not_fit_in_the_pane_of_the_tools_is_counted() {
         .unwrap();
     assert!(title.contains("Tools of build-box   1"), "{title}");
     assert!(title.contains(" more \u{2193}"), "{title}");
-    assert!(drawn.contains("Enter shows all"), "{drawn}");
+    assert!(drawn.contains("Enter to show all"), "{drawn}");
 }
 
 #[test]
@@ -2334,7 +2334,7 @@ fn what_was_wrong_with_the_file_goes_once_it_is_read_and_the_same_twice_says_not
     };
     let wrong = "/c/config.toml:18: unclosed table, and what can be done about it is told at such a length that two lines of a message have no room for it, so that its end is read elsewhere";
     screen.event(Event::Failed(wrong.to_owned()));
-    assert!(screen.draw().contains("4 has it all"), "{}", screen.draw());
+    assert!(screen.draw().contains("4 for details"), "{}", screen.draw());
     screen.event(read());
     let texts = |screen: &Screen| -> Vec<String> {
         screen
@@ -2451,7 +2451,7 @@ fn the_tool_that_is_called_so_stands_before_those_that_speak_of_it() {
     ];
     let mut screen = Screen::morning(WIDE, colour());
     screen.go_to("q7m2xk").keys("n enter").answer_with(all);
-    assert!(screen.draw().contains("letters narrow them down"));
+    assert!(screen.draw().contains("type to filter"));
     let found = |screen: &Screen| match screen.state.overlays.last() {
         Some(Overlay::Call(form)) => {
             let found = form.matching(&screen.state).into_iter();

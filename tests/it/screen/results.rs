@@ -143,7 +143,7 @@ fn a_large_result_is_shown_whole_and_searched() {
     assert!(
         screen
             .draw()
-            .contains("the rest is in the session file: longhaul result c5b8yp")
+            .contains("truncated; full text: longhaul result c5b8yp")
     );
 }
 

@@ -104,13 +104,16 @@ fn a_task_that_waits_names_what_it_waits_for() {
         assert_eq!(screen.state.tab, Tab::Now);
         let facts: String = drawn.split_whitespace().collect::<Vec<_>>().join(" ");
         let said = |words: &str| words.split(' ').all(|word| facts.contains(word));
-        assert!(said(now) && facts.contains("waits: "), "{drawn}");
+        assert!(said(now) && facts.contains("waiting: "), "{drawn}");
         // Once it may go on, nothing of that is said.
         knows(&mut screen, lab(None, LinkState::Live));
         waiting.contact = Connectivity::Idle;
         screen.news(waiting);
         let drawn = screen.draw();
-        assert!(!drawn.contains(row) && !drawn.contains("waits"), "{drawn}");
+        assert!(
+            !drawn.contains(row) && !drawn.contains("waiting"),
+            "{drawn}"
+        );
     }
 }
 

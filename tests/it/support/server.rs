@@ -121,8 +121,8 @@ where
 
 /// The demo server on a free port, with its data in `dir`.
 #[cfg(feature = "demo")]
-pub(crate) fn demo(dir: std::path::PathBuf) -> longhaul::demo::Server {
-    let options = longhaul::demo::Options {
+pub(crate) fn demo(dir: std::path::PathBuf) -> longhaul::demo::DemoServer {
+    let options = longhaul::demo::DemoOptions {
         dir,
         port: None,
         cross_stream_replay: false,

@@ -1,7 +1,6 @@
-//! The server's one SQLite file, its private directory, and ids that cannot be guessed.
+//! The server's SQLite file with its schema, its private directory, and random ids.
 //!
-//! Owns the schema and the lock around the connection. Must not know what the rows mean. Commits survive `kill -9`
-//! (write-ahead log, no fsync: a power cut is not among the faults that this demo shows).
+//! Commits survive `kill -9` but not a power loss: write-ahead log without fsync.
 
 use std::{
     error::Error,
@@ -18,7 +17,6 @@ use tokio::time::sleep;
 
 use super::DemoError;
 
-/// The name of the database in the data directory.
 const FILE: &str = "demo.db";
 
 const SCHEMA: &str = "
@@ -68,7 +66,7 @@ const SCHEMA: &str = "
         work TEXT NOT NULL,
         issued_ms INTEGER NOT NULL,
         visited_ms INTEGER);
-    -- Deliberately without a unique key: work that is done twice must show as too many rows.
+    -- No unique key on purpose: work done twice must show up as extra rows.
     CREATE TABLE IF NOT EXISTS processed (
         task_id TEXT NOT NULL,
         client_id TEXT NOT NULL,
@@ -77,39 +75,39 @@ const SCHEMA: &str = "
     CREATE INDEX IF NOT EXISTS processed_by_client ON processed (client_id);
 ";
 
-/// How long a write waits for room on a full disk before it is tried again.
-pub(super) const ROOM_EVERY: Duration = Duration::from_secs(1);
+/// The delay before a write to a full disk is retried.
+pub(super) const FULL_DISK_RETRY: Duration = Duration::from_secs(1);
 
-/// Whether a write failed for want of room, so that it may work later.
-pub(super) fn is_full(error: &(dyn Error + 'static)) -> bool {
+/// Whether a write failed because the disk is full, so that a retry may succeed.
+pub(super) fn is_disk_full(error: &(dyn Error + 'static)) -> bool {
     let error = error.downcast_ref::<rusqlite::Error>();
     error.and_then(rusqlite::Error::sqlite_error_code) == Some(ErrorCode::DiskFull)
 }
 
-/// Writes, on a full disk once there is room. What is lost would leave a call without its end.
-pub(super) async fn with_room<T>(
+/// Retries a write for as long as the disk is full. A lost write could leave a call without its response.
+pub(super) async fn retry_while_full<T>(
     mut write: impl FnMut() -> Result<T, Box<dyn Error + Send + Sync>>,
 ) -> Result<T, Box<dyn Error + Send + Sync>> {
     loop {
         match write() {
-            Err(error) if is_full(&*error) => {
-                tracing::warn!("the disk is full; the write waits for room");
-                sleep(ROOM_EVERY).await; // sleep: room comes from outside
+            Err(error) if is_disk_full(&*error) => {
+                tracing::warn!("the disk is full; retrying the write in 1 s");
+                sleep(FULL_DISK_RETRY).await; // sleep: nothing signals free space
             }
-            done => return done,
+            result => return result,
         }
     }
 }
 
 /// The open database.
-pub(super) struct Disk {
+pub(super) struct Database {
     connection: Mutex<Connection>,
-    /// The number of this boot; rises by one each time the server starts.
+    /// The boot number, one higher at each server start.
     pub(super) boot: i64,
 }
 
-impl Disk {
-    /// Opens (or makes) the database in `dir` and counts a boot.
+impl Database {
+    /// Opens or creates the database in `dir` and records a new boot.
     pub(super) fn open(dir: &Path) -> Result<Self, DemoError> {
         let connection = connect(dir)?;
         connection.execute("INSERT INTO boot (started_ms) VALUES (?1)", [now_ms()])?;
@@ -120,16 +118,16 @@ impl Disk {
         })
     }
 
-    /// The connection. A panic in another thread leaves no half transaction behind: SQLite rolls it back.
+    /// Locks the connection. If another thread panicked with it, SQLite has rolled its transaction back.
     pub(super) fn lock(&self) -> MutexGuard<'_, Connection> {
         locked(&self.connection)
     }
 }
 
-/// Opens the database without counting a boot.
+/// Opens the database without recording a boot.
 pub(super) fn connect(dir: &Path) -> Result<Connection, DemoError> {
     let path = dir.join(FILE);
-    // Made here with its mode, because SQLite gives its side files the mode of the main file.
+    // Created here with its mode, because SQLite copies the main file's mode to its side files.
     fs::OpenOptions::new()
         .create(true)
         .append(true)
@@ -144,9 +142,9 @@ pub(super) fn connect(dir: &Path) -> Result<Connection, DemoError> {
     Ok(connection)
 }
 
-/// Makes `dir` and its parents, readable by its owner only.
+/// Creates `dir` and its parents, readable by the owner only.
 pub(super) fn private_dir(dir: &Path) -> Result<(), DemoError> {
-    let what = || DemoError::io(format!("make the directory {}", dir.display()));
+    let what = || DemoError::io(format!("create the directory {}", dir.display()));
     fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -155,23 +153,23 @@ pub(super) fn private_dir(dir: &Path) -> Result<(), DemoError> {
     fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).map_err(what())
 }
 
-/// The guard of a mutex; a poisoned one is taken over, because what it guards is replaced as a whole.
+/// Locks a mutex, even a poisoned one: guarded values are never left half-updated.
 pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Milliseconds since 1970.
+/// The current time in milliseconds since the Unix epoch.
 pub(super) fn now_ms() -> i64 {
     jiff::Timestamp::now().as_millisecond()
 }
 
-/// A stamp of `now_ms` as RFC 3339 in UTC, to the millisecond.
+/// Formats epoch milliseconds as RFC 3339 in UTC, with milliseconds.
 pub(super) fn rfc3339(ms: i64) -> String {
     let stamp = jiff::Timestamp::from_millisecond(ms).unwrap_or_default();
     format!("{stamp:.3}")
 }
 
-/// 128 random bits of the operating system in hexadecimal.
+/// 128 random bits from the operating system, as hexadecimal.
 pub(super) fn random_id() -> io::Result<String> {
     let mut bytes = [0_u8; 16];
     fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
@@ -183,25 +181,28 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_write_waits_for_room_on_a_full_disk_and_for_nothing_else() {
-        let disk = Connection::open_in_memory().unwrap();
+    async fn retries_a_write_only_while_the_disk_is_full() {
+        let database = Connection::open_in_memory().unwrap();
         let allow = |pages: u32| {
-            let allowed = disk.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()));
+            let allowed =
+                database.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()));
             allowed.unwrap();
         };
-        disk.execute_batch("CREATE TABLE event (data BLOB)")
+        database
+            .execute_batch("CREATE TABLE event (data BLOB)")
             .unwrap();
         allow(4);
         let mut tries = 0;
-        let done = with_room(|| {
+        let done = retry_while_full(|| {
             tries += 1;
             if tries == 2 {
                 allow(4000);
             }
-            Ok(disk.execute("INSERT INTO event VALUES (zeroblob(100000))", [])?)
+            Ok(database.execute("INSERT INTO event VALUES (zeroblob(100000))", [])?)
         });
         assert_eq!((done.await.unwrap(), tries), (1, 2));
-        let failed = with_room(|| Ok(disk.execute("INSERT INTO nowhere VALUES (1)", [])?)).await;
+        let failed =
+            retry_while_full(|| Ok(database.execute("INSERT INTO nowhere VALUES (1)", [])?)).await;
         assert!(failed.unwrap_err().to_string().contains("nowhere"));
     }
 }

@@ -1,29 +1,28 @@
-//! Questions to a client: what is asked, what may be asked, and how a reply is understood.
-//!
-//! Must not know by which way a question travels: `Call` does.
+//! Questions to the client: the forms, what a client supports, and how its replies are parsed. `ToolContext` sends
+//! them.
 
 use rmcp::{ErrorData, model::ClientCapabilities};
 use serde_json::{Value, json};
 
-use super::call::Call;
+use super::context::ToolContext;
 
-/// The method of every question.
+/// The JSON-RPC method of an elicitation.
 pub(super) const METHOD: &str = "elicitation/create";
 
-/// What a client can be asked.
+/// The elicitation modes that a client supports.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Asking {
+pub(super) struct ElicitationSupport {
     pub(super) form: bool,
     pub(super) url: bool,
 }
 
-impl Asking {
-    pub(super) const ANYTHING: Self = Self {
+impl ElicitationSupport {
+    pub(super) const ALL: Self = Self {
         form: true,
         url: true,
     };
 
-    /// Reads it from what the client declared; nothing inside `elicitation` means forms.
+    /// Reads the declared capabilities; an empty `elicitation` object means forms.
     pub(super) fn of(capabilities: Option<&ClientCapabilities>) -> Self {
         let elicitation = capabilities.and_then(|capabilities| capabilities.elicitation.as_ref());
         let url = elicitation.is_some_and(|elicitation| elicitation.url.is_some());
@@ -32,19 +31,19 @@ impl Asking {
     }
 }
 
-/// A reply to a question.
-pub(super) enum Reply {
-    /// With the content of the form.
+/// A client's reply to a question.
+pub(super) enum ElicitationReply {
+    /// With the form's content.
     Accepted(Value),
     Declined,
     Cancelled,
-    /// The client has not declared that it can be asked this.
-    CannotBeAsked,
+    /// The client did not declare support for this mode.
+    Unsupported,
 }
 
-impl Reply {
-    /// Understands the result of a question.
-    pub(super) fn of(result: &Value) -> Self {
+impl ElicitationReply {
+    /// Parses the result of an elicitation.
+    pub(super) fn parse(result: &Value) -> Self {
         match result.get("action").and_then(Value::as_str) {
             Some("accept") => Self::Accepted(result.get("content").cloned().unwrap_or(json!({}))),
             Some("decline") => Self::Declined,
@@ -53,38 +52,42 @@ impl Reply {
     }
 }
 
-/// Asks with a form and waits for the reply.
-pub(super) async fn ask(call: &Call, key: &str, params: Value) -> Result<Reply, ErrorData> {
-    if !call.asking().form {
-        return Ok(Reply::CannotBeAsked);
+/// Asks a form question and waits for the reply.
+pub(super) async fn ask_form(
+    context: &ToolContext,
+    key: &str,
+    params: Value,
+) -> Result<ElicitationReply, ErrorData> {
+    if !context.elicitation_support().form {
+        return Ok(ElicitationReply::Unsupported);
     }
-    Ok(Reply::of(&call.ask(key, params).await?))
+    Ok(ElicitationReply::parse(&context.ask(key, params).await?))
 }
 
-/// Asks to open a page and waits for the reply: whether the person agreed, not whether the page was opened.
+/// Asks the user to open a page. The reply says whether the user agreed, not whether the page was opened.
 pub(super) async fn ask_page(
-    call: &Call,
+    context: &ToolContext,
     key: &str,
     message: &str,
-    ticket: &str,
-) -> Result<Reply, ErrorData> {
-    if !call.asking().url {
-        return Ok(Reply::CannotBeAsked);
+    token: &str,
+) -> Result<ElicitationReply, ErrorData> {
+    if !context.elicitation_support().url {
+        return Ok(ElicitationReply::Unsupported);
     }
     let params = json!({
         "mode": "url",
         "message": message,
-        "url": call.shared.tickets.page(ticket),
-        "elicitationId": ticket,
+        "url": context.shared.tokens.page_url(token),
+        "elicitationId": token,
     });
-    Ok(Reply::of(&call.ask(key, params).await?))
+    Ok(ElicitationReply::parse(&context.ask(key, params).await?))
 }
 
-/// The form of a booking.
-pub(super) fn guest(city: &str) -> Value {
+/// The form of `book_room`.
+pub(super) fn guest_form(city: &str) -> Value {
     json!({
         "mode": "form",
-        "message": format!("Who stays in {city}?"),
+        "message": format!("Who is staying in {city}?"),
         "requestedSchema": {
             "type": "object",
             "properties": {
@@ -96,21 +99,21 @@ pub(super) fn guest(city: &str) -> Value {
     })
 }
 
-/// The form of a deployment: one field of each kind.
-pub(super) fn release(env: &str) -> Value {
+/// The form of `deploy`, with one field of each kind.
+pub(super) fn release_form(env: &str) -> Value {
     json!({
         "mode": "form",
-        "message": format!("What shall be deployed to {env}?"),
+        "message": format!("What should be deployed to {env}?"),
         "requestedSchema": {
             "type": "object",
             "properties": {
                 "version": {"type": "string", "title": "Version", "minLength": 3,
-                    "description": "as it is tagged"},
+                    "description": "the tag to deploy"},
                 "replicas": {"type": "integer", "title": "Replicas", "minimum": 1, "maximum": 9, "default": 3},
-                "notify": {"type": "boolean", "title": "Tell the team", "default": true},
+                "notify": {"type": "boolean", "title": "Notify the team", "default": true},
                 "strategy": {"type": "string", "title": "Strategy", "default": "rolling", "oneOf": [
-                    {"const": "rolling", "title": "One machine after the other"},
-                    {"const": "blue_green", "title": "All at once, beside the old ones"}]},
+                    {"const": "rolling", "title": "One machine at a time"},
+                    {"const": "blue_green", "title": "All at once (blue-green)"}]},
                 "regions": {"type": "array", "title": "Regions", "minItems": 1, "default": ["eu"],
                     "items": {"anyOf": [
                         {"const": "eu", "title": "Europe"},

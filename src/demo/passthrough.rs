@@ -1,9 +1,9 @@
-//! What the SDK's types cannot spell: carried through it under other names.
+//! Passes messages through the SDK that its types can't represent.
 //!
-//! The SDK drops what it has no field for (`taskIds` of a subscription, the `task` of a call, `execution` of a tool) and
-//! knows no tasks of 2025-11-25. But it carries requests that it does not know, with their parameters as they are, over
-//! the same sessions, streams and checks. So a request with such a part gets another method name on its way in, and is
-//! answered by us (`stateful`, `modern`) under its real one.
+//! The SDK drops fields it does not know (`taskIds` of a subscription, `task` of a call, `execution` of a tool) and has
+//! no tasks of 2025-11-25. But it passes requests with unknown methods through unchanged, with the usual sessions,
+//! streams and validation. So a request with such fields gets a prefixed method name on its way in, and `stateful` or
+//! `modern` answers it under its original name.
 
 use axum::{
     body::{Body, Bytes, to_bytes},
@@ -17,21 +17,21 @@ use rmcp::model::{
 };
 use serde_json::{Value, json};
 
-/// What stands before the name of a method on its way through the SDK.
-const OURS: &str = "longhaul/";
-/// The longest body that is read, in bytes; the SDK's own limit.
-const LONGEST: usize = 4 * 1024 * 1024;
+/// The prefix of a renamed method on its way through the SDK.
+const PREFIX: &str = "longhaul/";
+/// The largest accepted request body in bytes; the SDK has the same limit.
+const MAX_BODY: usize = 4 * 1024 * 1024;
 /// The first revision of the modern era.
 const MODERN: &str = "2026-07-28";
 /// The revision of the stateful eras that has tasks.
 const STATEFUL_TASKS: &str = "2025-11-25";
 
-/// The real name of a method that was renamed.
+/// The original name of a renamed method.
 pub(super) fn original(method: &str) -> Option<&str> {
-    method.strip_prefix(OURS)
+    method.strip_prefix(PREFIX)
 }
 
-/// Whether a request says that it is of the modern era. Revisions are dates, which order as text.
+/// Whether the `MCP-Protocol-Version` header names the modern era. Revisions are dates, which sort as text.
 pub(super) fn is_modern(headers: &HeaderMap) -> bool {
     headers
         .get("mcp-protocol-version")
@@ -39,16 +39,16 @@ pub(super) fn is_modern(headers: &HeaderMap) -> bool {
         .is_some_and(|version| version >= MODERN)
 }
 
-/// A request as the SDK shall see it, and the method that its body names.
+/// The request as the SDK should see it, and its original method (empty unless a POST with a method).
 pub(super) async fn read(request: Request) -> Result<(Request, String), Response> {
     if request.method() != Method::POST {
         return Ok((request, String::new()));
     }
     let (mut parts, body) = request.into_parts();
-    let body = to_bytes(body, LONGEST)
+    let body = to_bytes(body, MAX_BODY)
         .await
         .map_err(|_| StatusCode::PAYLOAD_TOO_LARGE.into_response())?;
-    // What is no JSON object is the SDK's to refuse.
+    // The SDK rejects bodies that are not JSON objects.
     let mut message: Value = serde_json::from_slice(&body).unwrap_or_default();
     let method = message.get("method").and_then(Value::as_str);
     let method = method.unwrap_or_default().to_owned();
@@ -62,13 +62,13 @@ pub(super) async fn read(request: Request) -> Result<(Request, String), Response
     Ok((Request::from_parts(parts, Body::from(body)), method))
 }
 
-/// The body with another method name, if it needs one.
+/// The body with a prefixed method, or `None` if the SDK can represent the request.
 fn rename(parts: &mut Parts, message: &mut Value, method: &str) -> Option<String> {
     if !is_unknown(is_modern(&parts.headers), method, message.get("params")) {
         return None;
     }
-    let name = format!("{OURS}{method}");
-    // Only a header that told the truth before tells it now.
+    let name = format!("{PREFIX}{method}");
+    // A header that contradicts the body keeps contradicting it, so that the SDK rejects the request.
     if let Some(header) = parts.headers.get_mut("mcp-method")
         && header == method
     {
@@ -78,7 +78,7 @@ fn rename(parts: &mut Parts, message: &mut Value, method: &str) -> Option<String
     Some(message.to_string())
 }
 
-/// Whether the SDK has types for all of this request.
+/// Whether the SDK lacks types for part of this request.
 fn is_unknown(is_modern: bool, method: &str, params: Option<&Value>) -> bool {
     match method {
         "subscriptions/listen" => is_modern,
@@ -88,8 +88,8 @@ fn is_unknown(is_modern: bool, method: &str, params: Option<&Value>) -> bool {
     }
 }
 
-/// The answer to `initialize`, with the tasks of a session of 2025-11-25.
-pub(super) fn greeting(message: ServerJsonRpcMessage) -> ServerJsonRpcMessage {
+/// Adds the `tasks` capability to an `initialize` response of 2025-11-25.
+pub(super) fn with_task_capability(message: ServerJsonRpcMessage) -> ServerJsonRpcMessage {
     let ServerJsonRpcMessage::Response(response) = &message else {
         return message;
     };
@@ -107,10 +107,10 @@ pub(super) fn greeting(message: ServerJsonRpcMessage) -> ServerJsonRpcMessage {
     message
 }
 
-/// A message as it was stored, whether the SDK has types for all of it or not.
-pub(super) fn stored(text: &str) -> Result<ServerJsonRpcMessage, serde_json::Error> {
-    type Any = JsonRpcMessage<CustomRequest, CustomResult, CustomNotification>;
-    Ok(match serde_json::from_str::<Any>(text)? {
+/// Parses a stored message without losing fields that the SDK has no types for.
+pub(super) fn parse_stored(text: &str) -> Result<ServerJsonRpcMessage, serde_json::Error> {
+    type CustomMessage = JsonRpcMessage<CustomRequest, CustomResult, CustomNotification>;
+    Ok(match serde_json::from_str::<CustomMessage>(text)? {
         JsonRpcMessage::Request(message) => {
             ServerJsonRpcMessage::request(message.request.into(), message.id)
         }

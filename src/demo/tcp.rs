@@ -1,7 +1,8 @@
-//! TCP: the listener that a cut closes, and connections that can be reset, stalled or dropped after an event.
+//! The TCP layer with network faults: a listener that closes during a cut, and connections that can be reset, stalled
+//! or dropped after an event.
 //!
-//! Must not know HTTP. A cut connection is reset (RST) and the port refuses; a dropped one ends after the bytes that were
-//! already handed to it, as a proxy that goes away would end it.
+//! A cut resets connections (RST) and refuses new ones. A drop closes a connection only after its pending bytes were
+//! written, as a terminating proxy would.
 
 use std::{
     io,
@@ -28,68 +29,67 @@ use tokio::{
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use super::{
+    boot::{ActivityTracker, ConnectionGuard},
     faults::Faults,
-    life::{Presence, Present},
 };
 
-/// How long to wait before the port is asked for again, or after an accept that failed.
+/// The delay before binding or accepting is tried again.
 const RETRY: Duration = Duration::from_millis(20);
 
-/// The listener of one boot.
-pub(super) struct Door {
+/// The HTTP listener of one boot.
+pub(super) struct FaultyListener {
     addr: SocketAddr,
     listener: Option<TcpListener>,
     faults: Arc<Faults>,
     cuts: watch::Receiver<Option<Instant>>,
-    presence: Arc<Presence>,
+    activity: Arc<ActivityTracker>,
 }
 
-impl Door {
-    /// Takes over a bound listener.
+impl FaultyListener {
     pub(super) fn new(
         listener: TcpListener,
         faults: Arc<Faults>,
-        presence: Arc<Presence>,
+        activity: Arc<ActivityTracker>,
     ) -> io::Result<Self> {
         let addr = listener.local_addr()?;
-        let cuts = faults.cuts();
+        let cuts = faults.subscribe_cuts();
         Ok(Self {
             addr,
             listener: Some(listener),
             faults,
             cuts,
-            presence,
+            activity,
         })
     }
 
     async fn bind(&mut self) -> &TcpListener {
         loop {
-            // Somebody else may hold the port for a moment; the server's address is a promise, so we keep asking.
+            // Another process may hold the port for a moment. Clients know this address, so keep trying.
             match TcpListener::bind(self.addr).await {
                 Ok(listener) => {
-                    self.faults.door_is(true);
+                    self.faults.set_listening(true);
                     return self.listener.insert(listener);
                 }
                 Err(error) => {
-                    tracing::debug!(%error, "the port is not free yet");
-                    sleep(RETRY).await; // sleep: the system does not say when it is free
+                    tracing::debug!(%error, "port still in use");
+                    sleep(RETRY).await; // sleep: the system does not signal when the port is free
                 }
             }
         }
     }
 }
 
-impl Listener for Door {
-    type Io = Wire;
+impl Listener for FaultyListener {
+    type Io = FaultyConnection;
     type Addr = SocketAddr;
 
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
         loop {
             let until = *self.cuts.borrow_and_update();
             if let Some(until) = until.filter(|until| *until > Instant::now()) {
-                // Closing the listener is what makes the port refuse.
+                // With the listener closed, the kernel refuses new connections.
                 self.listener = None;
-                self.faults.door_is(false);
+                self.faults.set_listening(false);
                 tokio::select! {
                     () = sleep_until(until) => {}
                     _ = self.cuts.changed() => {}
@@ -97,8 +97,8 @@ impl Listener for Door {
                 continue;
             }
             let mut cuts = self.cuts.clone();
-            // Taken before the connection is: a cut that falls between the two must reach it.
-            let cutter = self.faults.cutter();
+            // Taken before accept, so that a cut between the two also resets the new connection.
+            let cut_token = self.faults.cut_token();
             let listener = match self.listener.take() {
                 Some(listener) => self.listener.insert(listener),
                 None => self.bind().await,
@@ -110,19 +110,19 @@ impl Listener for Door {
             match accepted {
                 Ok((tcp, addr)) => {
                     let _ = tcp.set_nodelay(true);
-                    let wire = Wire {
+                    let connection = FaultyConnection {
                         tcp,
                         faults: Arc::clone(&self.faults),
-                        cut: Box::pin(cutter.cancelled_owned()),
+                        cut: Box::pin(cut_token.cancelled_owned()),
                         stall: None,
-                        hook: Arc::default(),
-                        present: Presence::connection(&self.presence),
+                        handle: Arc::default(),
+                        activity: ActivityTracker::connection(&self.activity),
                     };
-                    return (wire, addr);
+                    return (connection, addr);
                 }
                 Err(error) => {
-                    tracing::debug!(%error, "a connection was not taken");
-                    sleep(RETRY).await; // sleep: the system does not say when it is free
+                    tracing::debug!(%error, "accept failed");
+                    sleep(RETRY).await; // sleep: errors such as EMFILE pass without a signal
                 }
             }
         }
@@ -133,46 +133,46 @@ impl Listener for Door {
     }
 }
 
-/// What a stream holds of the connection that carries it.
+/// Lets an event stream close the TCP connection that carries it.
 #[derive(Debug, Default)]
-pub(super) struct Hook {
-    /// End the connection once what was handed to it so far has been written.
+pub(super) struct ConnectionHandle {
     drop_after_flush: AtomicBool,
 }
 
-impl Hook {
+impl ConnectionHandle {
+    /// Closes the connection after the bytes written so far are flushed.
     pub(super) fn drop_after_flush(&self) {
         self.drop_after_flush.store(true, Ordering::SeqCst);
     }
 }
 
-/// The connection of a request, as a request extension.
+/// The handle of a request's connection, as axum connect info.
 #[derive(Debug, Clone)]
-pub(super) struct Line(pub(super) Arc<Hook>);
+pub(super) struct RequestConnection(pub(super) Arc<ConnectionHandle>);
 
-impl Connected<IncomingStream<'_, Door>> for Line {
-    fn connect_info(stream: IncomingStream<'_, Door>) -> Self {
-        Self(Arc::clone(&stream.io().hook))
+impl Connected<IncomingStream<'_, FaultyListener>> for RequestConnection {
+    fn connect_info(stream: IncomingStream<'_, FaultyListener>) -> Self {
+        Self(Arc::clone(&stream.io().handle))
     }
 }
 
-/// One TCP connection.
-pub(super) struct Wire {
+/// A TCP connection that cuts, stalls and drops act on.
+pub(super) struct FaultyConnection {
     tcp: TcpStream,
     faults: Arc<Faults>,
     cut: Pin<Box<WaitForCancellationFutureOwned>>,
     stall: Option<Pin<Box<Sleep>>>,
-    hook: Arc<Hook>,
-    present: Present,
+    handle: Arc<ConnectionHandle>,
+    activity: ConnectionGuard,
 }
 
-impl Wire {
-    /// Ready when bytes may flow; an error when the connection is cut.
-    fn gate(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+impl FaultyConnection {
+    /// Ready when bytes may flow, pending during a stall, an error after a cut.
+    fn poll_faults(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.cut.as_mut().poll(cx).is_ready() {
-            // A cut network says nothing politely: reset instead of an orderly end.
+            // Reset rather than close: a cut network sends no FIN.
             let _ = self.tcp.set_zero_linger();
-            // A finished future must not be polled again, and hyper may ask once more.
+            // A finished future must not be polled again, and hyper may poll once more.
             self.cut = Box::pin(already_cut());
             return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
         }
@@ -185,36 +185,35 @@ impl Wire {
     }
 }
 
-/// A cut that has happened.
 fn already_cut() -> WaitForCancellationFutureOwned {
     let token = tokio_util::sync::CancellationToken::new();
     token.cancel();
     token.cancelled_owned()
 }
 
-impl AsyncRead for Wire {
+impl AsyncRead for FaultyConnection {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        ready!(self.gate(cx))?;
+        ready!(self.poll_faults(cx))?;
         let before = buf.filled().len();
         let read = Pin::new(&mut self.tcp).poll_read(cx, buf);
         if buf.filled().len() > before {
-            self.present.spoke();
+            self.activity.touch();
         }
         read
     }
 }
 
-impl AsyncWrite for Wire {
+impl AsyncWrite for FaultyConnection {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        ready!(self.gate(cx))?;
+        ready!(self.poll_faults(cx))?;
         Pin::new(&mut self.tcp).poll_write(cx, buf)
     }
 
@@ -223,7 +222,7 @@ impl AsyncWrite for Wire {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        ready!(self.gate(cx))?;
+        ready!(self.poll_faults(cx))?;
         Pin::new(&mut self.tcp).poll_write_vectored(cx, bufs)
     }
 
@@ -232,9 +231,9 @@ impl AsyncWrite for Wire {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.gate(cx))?;
+        ready!(self.poll_faults(cx))?;
         ready!(Pin::new(&mut self.tcp).poll_flush(cx))?;
-        if self.hook.drop_after_flush.load(Ordering::SeqCst) {
+        if self.handle.drop_after_flush.load(Ordering::SeqCst) {
             return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
         }
         Poll::Ready(Ok(()))

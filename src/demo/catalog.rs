@@ -1,0 +1,176 @@
+//! The tool definitions that clients see: names, descriptions, schemas and task support.
+
+use rmcp::model::{JsonObject, Tool};
+use serde_json::{Value, json};
+
+use super::tools::{DEFAULT_STATIONS, MAX_COUNT, PROCESSING};
+
+/// Whether a tool can run as a server task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ToolTaskSupport {
+    Never,
+    Optional,
+    Required,
+}
+
+impl ToolTaskSupport {
+    /// The value of `execution.taskSupport` in 2025-11-25.
+    pub(super) fn label(self) -> &'static str {
+        match self {
+            Self::Never => "forbidden",
+            Self::Optional => "optional",
+            Self::Required => "required",
+        }
+    }
+}
+
+/// A tool definition with its task support.
+pub(super) struct CatalogEntry {
+    pub(super) tool: Tool,
+    pub(super) task_support: ToolTaskSupport,
+}
+
+/// A tool's task support; `Never` for an unknown tool.
+pub(super) fn task_support(name: &str) -> ToolTaskSupport {
+    catalog()
+        .into_iter()
+        .find(|entry| entry.tool.name == name)
+        .map_or(ToolTaskSupport::Never, |entry| entry.task_support)
+}
+
+/// The tool definitions, in the order of `tools/list`.
+pub(super) fn catalog() -> Vec<CatalogEntry> {
+    let text = || json!({"type": "string"});
+    let count = |default: u64, description: &str| json!({"type": "integer", "minimum": 1, "default": default, "description": description});
+    let ms = |default: u64, unit: &str| json!({"type": "integer", "minimum": 0, "default": default, "description": format!("milliseconds per {unit}")});
+    let tools: [(&'static str, &'static str, ToolTaskSupport, Value, &[&str]); 13] = [
+        (
+            PROCESSING,
+            "Process the records of a dataset in batches; interrupted work resumes from its checkpoint",
+            ToolTaskSupport::Optional,
+            json!({
+                "dataset_name": text(),
+                "total_records": count(100, "records to process"),
+                "batch_size": count(10, "records per batch"),
+                "client_id": {"type": ["string", "null"], "default": null,
+                    "description": "owner of the checkpoint; a call with the same id and arguments resumes it"},
+                "delay_ms": ms(1000, "batch"),
+            }),
+            &["dataset_name"],
+        ),
+        (
+            "pause_task",
+            "Pause a task at the end of its current batch",
+            ToolTaskSupport::Never,
+            json!({"task_id": text()}),
+            &["task_id"],
+        ),
+        (
+            "list_session_tasks",
+            "List the tasks of a client id, with their checkpoints",
+            ToolTaskSupport::Never,
+            json!({"client_id": text()}),
+            &["client_id"],
+        ),
+        (
+            "get_checkpoint_stats",
+            "Count checkpoints, records and events",
+            ToolTaskSupport::Never,
+            json!({}),
+            &[],
+        ),
+        (
+            "get_session_info",
+            "Show which server this is and when it started",
+            ToolTaskSupport::Never,
+            json!({}),
+            &[],
+        ),
+        (
+            "cleanup_checkpoints",
+            "Delete checkpoints that have not changed for some days",
+            ToolTaskSupport::Never,
+            json!({"max_age_days": {"type": "integer", "minimum": 0, "default": 7}}),
+            &[],
+        ),
+        (
+            "get_forecast",
+            "Forecast the weather for a city; takes six seconds and keeps no checkpoint",
+            ToolTaskSupport::Never,
+            json!({
+                "city": text(),
+                "delay_ms": ms(1000, "station"),
+                "stations": {"type": "integer", "minimum": 0, "maximum": u32::MAX, "default": DEFAULT_STATIONS},
+            }),
+            &["city"],
+        ),
+        (
+            "send_burst",
+            "Send numbered messages as fast as possible",
+            ToolTaskSupport::Never,
+            json!({"count": {"type": "integer", "minimum": 0, "maximum": MAX_COUNT}}),
+            &["count"],
+        ),
+        (
+            "crunch",
+            "Count steps, each exactly once, as a call or a server task",
+            ToolTaskSupport::Optional,
+            json!({
+                "steps": count(20, "steps to take"),
+                "step_ms": ms(500, "step"),
+                "as_task": {"type": "boolean", "default": false,
+                    "description": "run as a server task where the request allows it"},
+            }),
+            &[],
+        ),
+        (
+            "render_movie",
+            "Render the frames of a scene; a server task that outlives its client and the server",
+            ToolTaskSupport::Required,
+            json!({
+                "scene": text(),
+                "frames": count(120, "frames to render"),
+                "frame_ms": ms(250, "frame"),
+            }),
+            &["scene"],
+        ),
+        (
+            "deploy",
+            "Deploy to an environment in steps; asks for release details halfway",
+            ToolTaskSupport::Optional,
+            json!({
+                "env": text(),
+                "steps": count(6, "steps to take"),
+                "step_ms": ms(1000, "step"),
+            }),
+            &["env"],
+        ),
+        (
+            "book_room",
+            "Book a room; asks for the guest before it starts",
+            ToolTaskSupport::Never,
+            json!({"city": text()}),
+            &["city"],
+        ),
+        (
+            "sign_contract",
+            "Sign a contract on a web page of this server",
+            ToolTaskSupport::Never,
+            json!({"name": text()}),
+            &["name"],
+        ),
+    ];
+    tools
+        .into_iter()
+        .map(|(name, description, task_support, properties, required)| {
+            let mut schema = JsonObject::new();
+            schema.insert("type".to_owned(), "object".into());
+            schema.insert("properties".to_owned(), properties);
+            schema.insert("required".to_owned(), json!(required));
+            CatalogEntry {
+                tool: Tool::new(name, description, schema),
+                task_support,
+            }
+        })
+        .collect()
+}

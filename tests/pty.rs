@@ -310,7 +310,7 @@ fn pausing_is_honest_and_goes_on_where_it_stood() {
     }
     tui.wait_until("the end of the cancelled call", |screen| {
         let text = screen.contents();
-        text.contains("is cancelled") || text.contains("did not react")
+        text.contains("was cancelled") || text.contains("did not react")
     });
     leave_any(&mut tui);
 }

@@ -162,7 +162,7 @@ impl Services for FakeBackstage {
 
     fn open_page(&mut self, _url: &str) {}
 
-    fn save(&mut self, _task: &TaskId, _what: longhaul::app::Saved, _path: &str) {}
+    fn save(&mut self, _task: &TaskId, _what: longhaul::app::SaveContent, _path: &str) {}
 
     fn open_part(&mut self, _task: &TaskId, _part: usize) {}
 

@@ -14,11 +14,11 @@ const CATCH_UP: Duration = Duration::from_secs(30);
 /// Notes where everything stood, to count from.
 pub(super) fn begin(state: &State, from: Wall, until: Wall, asleep: bool) -> Away {
     let seqs: BTreeMap<TaskId, u64> = state
-        .living()
+        .kept_tasks()
         .map(|task_row| (task_row.view.task.id.clone(), task_row.view.task.seq))
         .collect();
     let known = state
-        .living()
+        .kept_tasks()
         .filter(|task_row| task_row.view.task.status.is_settled() && (asleep || task_row.is_seen))
         .map(|task_row| task_row.view.task.id.clone())
         .collect();

@@ -5,9 +5,9 @@ use serde_json::{Map, Value};
 use crate::domain::{Complaint, ServerName, ServerView, Step, TaskId, Tool, path_text, text};
 
 use super::{
-    Field, FormField, FormRow, FormValue, Pair, State,
-    form::{Start, go_to_fault, json_fault, pretty},
-    line::{Given, TypedCall},
+    Field, FormField, FormRow, FormValue, State, TypedArgument,
+    form::{InitialValue, go_to_json_error, json_error, pretty},
+    typed_line::{TypedCall, TypedValue},
 };
 
 /// Where a call goes, its tool, and the task that it repeats: drafts are kept by these.
@@ -47,7 +47,7 @@ pub struct CallForm {
     /// Where the call goes.
     pub server: Option<ServerName>,
     /// The tools of all servers are shown, whose one is chosen with the tool.
-    pub is_anywhere: bool,
+    pub is_any_server: bool,
     /// What narrows the tools down.
     pub filter: Field,
     /// The chosen one of those that are left.
@@ -65,13 +65,13 @@ pub struct CallForm {
     /// Which field has the cursor: the arguments, then the name, then the button.
     pub at: usize,
     /// What is wrong.
-    pub complaints: Vec<String>,
+    pub errors: Vec<String>,
     /// Where that is, as far as it can be pointed at.
     pub wrong: Vec<Vec<Step>>,
     /// Only the schema has something against it: the same key once more sends it unchecked.
-    pub is_doubted: bool,
+    pub may_send_unchecked: bool,
     /// A repeat that may do harm was agreed to.
-    pub is_agreed: bool,
+    pub is_confirmed: bool,
     /// The earlier call whose arguments were taken over.
     pub taken: Option<TaskId>,
     /// The task whose intent is being saved.
@@ -79,7 +79,7 @@ pub struct CallForm {
     /// The task that this repeats.
     pub origin: Option<TaskId>,
     /// Arguments that were typed on a line, until the tool is known.
-    pub typed: Vec<Pair>,
+    pub typed: Vec<TypedArgument>,
 }
 
 impl CallForm {
@@ -105,7 +105,7 @@ impl CallForm {
             server_at: selected,
             url: Field::default(),
             server: only,
-            is_anywhere: false,
+            is_any_server: false,
             filter: Field::default(),
             tool_at: 0,
             tool: None,
@@ -114,10 +114,10 @@ impl CallForm {
             name: Field::default(),
             raw: None,
             at: 0,
-            complaints: Vec::new(),
+            errors: Vec::new(),
             wrong: Vec::new(),
-            is_doubted: false,
-            is_agreed: false,
+            may_send_unchecked: false,
+            is_confirmed: false,
             taken: None,
             sent: None,
             origin: None,
@@ -126,41 +126,46 @@ impl CallForm {
     }
 
     /// A form filled in from a task.
-    pub(super) fn again(state: &State, task: &crate::domain::Task, changed: Vec<Pair>) -> Self {
+    pub(super) fn from_task(
+        state: &State,
+        task: &crate::domain::Task,
+        changed: Vec<TypedArgument>,
+    ) -> Self {
         let mut form = Self {
             stage: Stage::Form,
             server: Some(task.server.clone()),
             tool_name: task.tool.clone(),
             name: Field::new(task.name.clone().unwrap_or_default()),
             // Until the tool is known, the arguments are what they were: JSON.
-            raw: Some(Field::lines(shown(&task.arguments))),
+            raw: Some(Field::lines(display_arguments(&task.arguments))),
             origin: Some(task.id.clone()),
             typed: changed,
             ..Self::new(state)
         };
-        form.tool_known(state);
+        form.on_tools(state);
         form
     }
 
     /// A form for a call that was typed on a line.
-    pub(super) fn of_line(state: &State, server: ServerName, call: TypedCall) -> Self {
+    pub(super) fn from_line(state: &State, server: ServerName, call: TypedCall) -> Self {
         let mut form = Self {
             stage: Stage::Form,
             server: Some(server),
             tool_name: call.tool,
             name: Field::new(call.name),
-            raw: Some(Field::lines(as_json(&call.pairs))),
-            typed: call.pairs,
+            raw: Some(Field::lines(as_json(&call.arguments))),
+            typed: call.arguments,
             ..Self::new(state)
         };
-        form.tool_known(state);
+        form.on_tools(state);
         form
     }
 
     /// Puts what was typed on a line into the fields, in place of what is there; what does not fit is said.
-    pub(super) fn fill_in(&mut self) {
+    pub(super) fn apply_typed(&mut self) {
         let shapes = self.tool.as_ref().map(Tool::shapes).unwrap_or_default();
-        let is_named = |pair: &Pair| shapes.iter().any(|shape| shape.spec.name == pair.key);
+        let is_named =
+            |pair: &TypedArgument| shapes.iter().any(|shape| shape.spec.name == pair.key);
         let has_others = self.tool.is_some() && !self.typed.iter().all(is_named);
         let mut raw: Option<Map<String, Value>> = match &self.raw {
             Some(raw) => serde_json::from_str(raw.text()).ok(),
@@ -168,19 +173,19 @@ impl CallForm {
             None if has_others => Some(self.read().unwrap_or_default()),
             None => None,
         };
-        for Pair { key, value } in std::mem::take(&mut self.typed) {
+        for TypedArgument { key, value } in std::mem::take(&mut self.typed) {
             let shape = shapes.iter().find(|shape| shape.spec.name == key);
             let field = self.fields.iter_mut().find(|it| it.spec.name == key);
             let value = match (value, shape) {
-                (Given::Json(value), _) => Ok(value),
-                (Given::Text(words), Some(shape)) => {
+                (TypedValue::Json(value), _) => Ok(value),
+                (TypedValue::Text(words), Some(shape)) => {
                     (shape.spec.read(&words)).map_err(|wanted| (wanted, words))
                 }
-                (Given::Text(words), None) => Ok(Value::String(words)),
+                (TypedValue::Text(words), None) => Ok(Value::String(words)),
             };
             match (value, &mut raw, field.zip(shape)) {
                 (Err((wanted, words)), raw, field) => {
-                    self.complaints
+                    self.errors
                         .push(format!("{key} must be {wanted}, not {words:?}"));
                     // It stays wrong until it is mended: its default was not asked for.
                     if let Some(raw) = raw {
@@ -194,7 +199,7 @@ impl CallForm {
                 }
                 (Ok(value), None, Some((field, shape))) => {
                     let before = field.before.take();
-                    *field = FormField::shaped(shape, Start::Given(&value));
+                    *field = FormField::from_shape(shape, InitialValue::Given(&value));
                     field.before = before;
                 }
                 // Without a tool there are no fields either.
@@ -204,13 +209,13 @@ impl CallForm {
         if let Some(raw) = raw {
             self.raw = Some(Field::lines(pretty(&Value::Object(raw))));
         }
-        if has_others && let Err(refusal) = self.arguments() {
-            (self.complaints, self.wrong) = (refusal.lines, refusal.wrong);
+        if has_others && let Err(errors) = self.arguments() {
+            (self.errors, self.wrong) = (errors.lines, errors.wrong);
         }
     }
 
     /// Turns raw arguments into fields once the tool's schema is there.
-    pub(super) fn tool_known(&mut self, state: &State) {
+    pub(super) fn on_tools(&mut self, state: &State) {
         if self.stage != Stage::Form || self.tool.is_some() {
             return;
         }
@@ -222,21 +227,21 @@ impl CallForm {
             tools.and_then(|tools| tools.list.iter().find(|tool| tool.name == self.tool_name));
         let Some(tool) = tool.cloned() else {
             let server = self.server.as_ref().map_or("it", ServerName::as_str);
-            let known = tools.filter(|tools| tools.asked.is_none());
-            if let Some(why) = known.and_then(|tools| tools.refused.as_ref()) {
+            let known = tools.filter(|tools| tools.request.is_none());
+            if let Some(why) = known.and_then(|tools| tools.error.as_ref()) {
                 let words =
                     format!("the tools of {server} are not known, so nothing is checked: {why}");
-                self.complaints = vec![words];
+                self.errors = vec![words];
             } else if known.is_some_and(|tools| tools.is_known) {
-                self.complaints = vec![format!("{server} has no tool {}", self.tool_name)];
+                self.errors = vec![format!("{server} has no tool {}", self.tool_name)];
             }
             return;
         };
         let is_as_typed = |raw: &Field| raw.text() == as_json(&self.typed);
         if self.origin.is_none() && self.raw.as_ref().is_some_and(is_as_typed) {
-            self.take_tool(tool, None);
+            self.set_tool(tool, None);
             self.raw = None;
-            return self.fill_in();
+            return self.apply_typed();
         }
         let given: Map<String, Value> = self
             .raw
@@ -246,12 +251,12 @@ impl CallForm {
         if self.origin.is_none() {
             self.typed.clear();
         }
-        self.take_tool(tool, Some(&given));
-        self.fill_in();
+        self.set_tool(tool, Some(&given));
+        self.apply_typed();
     }
 
     /// Shows the fields of a tool, with their defaults or with what is given and nothing else.
-    pub(super) fn take_tool(&mut self, tool: Tool, given: Option<&Map<String, Value>>) {
+    pub(super) fn set_tool(&mut self, tool: Tool, given: Option<&Map<String, Value>>) {
         let shapes = tool.shapes();
         let is_simple = given.is_none_or(|given| {
             given
@@ -259,12 +264,14 @@ impl CallForm {
                 .all(|key| shapes.iter().any(|shape| &shape.spec.name == key))
         });
         let start = |name: &str| match given {
-            None => Start::Fresh,
-            Some(given) => given.get(name).map_or(Start::LeftOut, Start::Given),
+            None => InitialValue::Default,
+            Some(given) => given
+                .get(name)
+                .map_or(InitialValue::Omitted, InitialValue::Given),
         };
         self.fields = shapes
             .iter()
-            .map(|shape| FormField::shaped(shape, start(&shape.spec.name)))
+            .map(|shape| FormField::from_shape(shape, start(&shape.spec.name)))
             .collect();
         // Arguments that the schema does not name can only be shown as JSON.
         if is_simple {
@@ -274,7 +281,7 @@ impl CallForm {
         self.tool_name.clone_from(&tool.name);
         self.tool = Some(tool);
         self.at = 0;
-        self.unsay();
+        self.clear_errors();
     }
 
     /// The lines of the arguments.
@@ -283,7 +290,7 @@ impl CallForm {
     }
 
     /// How many places the cursor has: arguments, name, button.
-    pub fn places(&self) -> usize {
+    pub fn focus_count(&self) -> usize {
         let arguments = if self.raw.is_some() {
             1
         } else {
@@ -294,26 +301,26 @@ impl CallForm {
 
     /// Whether the cursor stands on the name.
     pub fn is_at_name(&self) -> bool {
-        self.at + 2 == self.places()
+        self.at + 2 == self.focus_count()
     }
 
     /// Whether the cursor stands on the button.
     pub fn is_at_button(&self) -> bool {
-        self.at + 1 >= self.places()
+        self.at + 1 >= self.focus_count()
     }
 
     /// What is filled in, or what of it cannot be read.
     fn read(&self) -> Result<Map<String, Value>, Vec<String>> {
-        let mut complaints = Vec::new();
+        let mut errors = Vec::new();
         let mut arguments = Map::new();
         if let Some(raw) = &self.raw {
             let typed = raw.text().trim_end();
             let typed = if typed.is_empty() { "{}" } else { typed };
             match serde_json::from_str::<Value>(typed) {
                 Ok(Value::Object(object)) => arguments = object,
-                Ok(_) => complaints.push("the arguments must be a JSON object: {...}".to_owned()),
+                Ok(_) => errors.push("the arguments must be a JSON object: {...}".to_owned()),
                 Err(error) => {
-                    complaints.push(format!("this is not valid JSON: {}", json_fault(&error)));
+                    errors.push(format!("this is not valid JSON: {}", json_error(&error)));
                 }
             }
         } else {
@@ -323,14 +330,14 @@ impl CallForm {
                         arguments.insert(field.spec.name.clone(), value);
                     }
                     Ok(None) => {}
-                    Err(complaint) => complaints.push(complaint),
+                    Err(error) => errors.push(error),
                 }
             }
         }
-        if complaints.is_empty() {
+        if errors.is_empty() {
             Ok(arguments)
         } else {
-            Err(complaints)
+            Err(errors)
         }
     }
 
@@ -391,7 +398,7 @@ impl CallForm {
     }
 
     /// Whether anything is filled in that would be missed.
-    pub(super) fn is_filled(&self) -> bool {
+    pub(super) fn has_input(&self) -> bool {
         let is_json = self.raw.is_some() && self.tool.is_some();
         is_json
             || !self.name.is_empty() && self.origin.is_none()
@@ -399,7 +406,7 @@ impl CallForm {
     }
 
     /// Whether the same is filled in as in another.
-    pub(super) fn is_filled_as(&self, other: &Self) -> bool {
+    pub(super) fn has_same_input(&self, other: &Self) -> bool {
         let (raw, others) = (self.raw.as_ref(), other.raw.as_ref());
         self.fields == other.fields
             && self.name.text() == other.name.text()
@@ -424,15 +431,15 @@ impl CallForm {
     }
 
     /// Fills in the arguments of the call before the one that they are of now; `None` where there is none.
-    pub(super) fn take_earlier(&mut self, state: &State) -> Option<TaskId> {
+    pub(super) fn fill_from_earlier(&mut self, state: &State) -> Option<TaskId> {
         let earlier = self.earlier(state);
         let of_now = self.taken.as_ref().or(self.origin.as_ref());
-        let place = of_now.and_then(|id| earlier.iter().position(|task| task.id == *id));
-        let task = earlier.get(place.map_or(0, |place| place + 1))?;
+        let index = of_now.and_then(|id| earlier.iter().position(|task| task.id == *id));
+        let task = earlier.get(index.map_or(0, |index| index + 1))?;
         let given: Map<String, Value> = serde_json::from_str(&task.arguments).ok()?;
         let tool = self.tool.clone()?;
-        self.raw = Some(Field::lines(shown(&task.arguments)));
-        self.take_tool(tool, Some(&given));
+        self.raw = Some(Field::lines(display_arguments(&task.arguments)));
+        self.set_tool(tool, Some(&given));
         self.taken = Some(task.id.clone());
         self.taken.clone()
     }
@@ -447,10 +454,10 @@ impl CallForm {
     }
 
     /// Takes back what was said of what is filled in.
-    pub(super) fn unsay(&mut self) {
-        self.complaints.clear();
+    pub(super) fn clear_errors(&mut self) {
+        self.errors.clear();
         self.wrong.clear();
-        self.is_doubted = false;
+        self.may_send_unchecked = false;
     }
 
     /// Whether something is wrong at a line: with just that, or with something in it that has no line of its own.
@@ -470,9 +477,9 @@ impl CallForm {
     }
 
     /// Goes to the first line that something is wrong with; in JSON, to the place.
-    pub(super) fn go_to_wrong(&mut self) {
+    pub(super) fn focus_first_error(&mut self) {
         if let Some(raw) = &mut self.raw {
-            return go_to_fault(raw);
+            return go_to_json_error(raw);
         }
         let rows = self.rows();
         let unread = rows
@@ -484,7 +491,7 @@ impl CallForm {
         };
         self.at = at;
         if let Some(field) = self.argument().filter(|_| unread.is_some()) {
-            field.go_to_fault();
+            field.go_to_json_error();
         }
     }
 
@@ -494,12 +501,12 @@ impl CallForm {
             None => match self.read() {
                 Ok(arguments) => {
                     self.raw = Some(Field::lines(pretty(&Value::Object(arguments))));
-                    self.unsay();
+                    self.clear_errors();
                 }
                 // What cannot be read has no place in JSON, and would be gone.
-                Err(complaints) => {
-                    self.complaints = complaints;
-                    return self.go_to_wrong();
+                Err(errors) => {
+                    self.errors = errors;
+                    return self.focus_first_error();
                 }
             },
             Some(raw) => {
@@ -510,7 +517,7 @@ impl CallForm {
                             |key: &String| self.fields.iter().any(|field| &field.spec.name == key);
                         if given.keys().all(named) {
                             let before = std::mem::take(&mut self.fields);
-                            self.take_tool(tool, Some(&given));
+                            self.set_tool(tool, Some(&given));
                             // What JSON left as it was keeps what only fields know: the alternative that was chosen.
                             for (field, before) in self.fields.iter_mut().zip(before) {
                                 if field.read() == before.read() {
@@ -518,20 +525,20 @@ impl CallForm {
                                 }
                             }
                         } else {
-                            self.complaints =
+                            self.errors =
                                 vec!["some of these are no arguments of this tool".to_owned()];
                             self.raw = Some(raw);
                         }
                     }
                     (Err(error), _) => {
-                        self.complaints =
-                            vec![format!("this is not valid JSON: {}", json_fault(&error))];
+                        self.errors =
+                            vec![format!("this is not valid JSON: {}", json_error(&error))];
                         let mut raw = raw;
-                        go_to_fault(&mut raw);
+                        go_to_json_error(&mut raw);
                         self.raw = Some(raw);
                     }
                     (_, None) => {
-                        self.complaints =
+                        self.errors =
                             vec!["the arguments of this tool are not known yet".to_owned()];
                         self.raw = Some(raw);
                     }
@@ -583,10 +590,14 @@ impl CallForm {
         // As in the pane of the tools, where this key begins to look for one.
         let typed = typed.trim_start().trim_start_matches('/');
         let words: Vec<&str> = typed.split_whitespace().collect();
-        let is_asked = |name: &ServerName| self.is_anywhere || self.server.as_ref() == Some(name);
+        let is_asked = |name: &ServerName| self.is_any_server || self.server.as_ref() == Some(name);
         let rank = |(name, tool): &(&ServerName, &Tool)| {
-            let server = if self.is_anywhere { name.as_str() } else { "" };
-            let mut ranks = words.iter().map(|word| fit(word, tool, server));
+            let server = if self.is_any_server {
+                name.as_str()
+            } else {
+                ""
+            };
+            let mut ranks = words.iter().map(|word| match_rank(word, tool, server));
             ranks.try_fold(0, |worst, rank| rank.map(|rank| worst.max(rank)))
         };
         let mut found: Vec<(u8, (&ServerName, &Tool))> = state
@@ -602,15 +613,15 @@ impl CallForm {
 }
 
 /// What was typed on a line, as JSON, while the tool is not known that would say what it means.
-fn as_json(pairs: &[Pair]) -> String {
-    let value = |given: &Given| match given {
-        Given::Json(value) => value.clone(),
-        Given::Text(words) => match serde_json::from_str(words) {
+fn as_json(arguments: &[TypedArgument]) -> String {
+    let value = |given: &TypedValue| match given {
+        TypedValue::Json(value) => value.clone(),
+        TypedValue::Text(words) => match serde_json::from_str(words) {
             Ok(value @ (Value::Number(_) | Value::Bool(_))) => value,
             _ => Value::String(words.clone()),
         },
     };
-    let all = pairs
+    let all = arguments
         .iter()
         .map(|pair| (pair.key.clone(), value(&pair.value)));
     pretty(&Value::Object(all.collect()))
@@ -618,7 +629,7 @@ fn as_json(pairs: &[Pair]) -> String {
 
 /// How well a word fits a tool, nothing best: its name begins so, a word of its name does, the name has it, the server or
 /// the description has it, or its letters stand in the name in that order.
-fn fit(word: &str, tool: &Tool, server: &str) -> Option<u8> {
+fn match_rank(word: &str, tool: &Tool, server: &str) -> Option<u8> {
     let name = tool.name.to_lowercase();
     let description = tool.description.as_deref().unwrap_or_default();
     let begins = |part: &str| part.starts_with(word);
@@ -634,8 +645,8 @@ fn fit(word: &str, tool: &Tool, server: &str) -> Option<u8> {
         },
         &mut || word.chars().all(|letter| letters.any(|it| it == letter)),
     ];
-    let place = rules.into_iter().position(|rule| rule())?;
-    u8::try_from(place).ok()
+    let index = rules.into_iter().position(|rule| rule())?;
+    u8::try_from(index).ok()
 }
 
 /// The command line that makes a call, quoted for a shell and clean. It names the server as the session does.
@@ -674,7 +685,7 @@ pub(super) fn command(
 }
 
 /// Arguments as they are shown for typing: clean, and in lines where they can be read.
-fn shown(arguments: &str) -> String {
+fn display_arguments(arguments: &str) -> String {
     let value = serde_json::from_str::<Value>(arguments);
     let lines = value.map_or_else(|_| arguments.to_owned(), |value| pretty(&value));
     text::clean_block(&lines).into_owned()
@@ -705,7 +716,7 @@ mod tests {
         let state = State::new(Setup::default());
         let mut form = CallForm::new(&state);
         let tool = Tool::taking(schema);
-        form.take_tool(
+        form.set_tool(
             tool,
             Some(given)
                 .filter(|it| *it != &json!({}))
@@ -716,7 +727,7 @@ mod tests {
 
     /// What would be sent, or the lines that say what is wrong.
     fn sent(form: &CallForm) -> Result<Value, Vec<String>> {
-        let sent = form.arguments().map_err(|refusal| refusal.lines)?;
+        let sent = form.arguments().map_err(|errors| errors.lines)?;
         Ok(Value::Object(sent.0))
     }
 
@@ -754,16 +765,16 @@ mod tests {
         let mut form = form(&schema(), &json!({"name": "x"}));
         let seen: Vec<_> = (0..4)
             .map(|_| {
-                form.fields[2].turn(true);
+                form.fields[2].change(true);
                 form.fields[2].read().unwrap()
             })
             .collect();
         assert_eq!(seen, [Some(json!(true)), None, Some(json!(true)), None]);
-        form.fields[2].turn(false);
+        form.fields[2].change(false);
         assert_eq!(form.fields[2].read(), Ok(Some(json!(false))));
-        form.fields[3].turn(true);
+        form.fields[3].change(true);
         assert_eq!(form.fields[3].read(), Ok(Some(json!("a"))));
-        form.fields[3].turn(false);
+        form.fields[3].change(false);
         assert_eq!(form.fields[3].read(), Ok(None));
     }
 
@@ -796,7 +807,7 @@ mod tests {
             fault: None,
         };
         let given = json!({"odd": 1});
-        form.take_tool(tool, given.as_object());
+        form.set_tool(tool, given.as_object());
         assert!(form.raw.is_some());
     }
 
@@ -808,21 +819,25 @@ mod tests {
             form.stage = Stage::Form;
             form.typed = words
                 .split(' ')
-                .map(|word| crate::app::line::pair(word).unwrap().unwrap())
+                .map(|word| {
+                    crate::app::typed_line::parse_argument(word)
+                        .unwrap()
+                        .unwrap()
+                })
                 .collect();
-            form.take_tool(Tool::taking(&schema()), None);
-            form.fill_in();
+            form.set_tool(Tool::taking(&schema()), None);
+            form.apply_typed();
             form
         };
         let form = typed("nam=x n=5");
         assert_eq!(
-            form.complaints,
+            form.errors,
             [
                 "name is missing",
                 "nam is not an argument of this tool (did you mean name?)"
             ]
         );
-        assert_eq!(sent(&form), Err(form.complaints.clone()));
+        assert_eq!(sent(&form), Err(form.errors.clone()));
         assert!(form.raw.as_ref().unwrap().text().contains("\"nam\": \"x\""));
         // A value that cannot be read stays wrong there.
         let form = typed("name=x n=y zebra=1");
@@ -877,12 +892,12 @@ mod tests {
             ["to.street", "to.zip", "tags", "shape", "free"]
         );
         type_at(&mut form, "to.street", "Rua");
-        form.fields[1].turn(true);
-        form.fields[1].turn(true);
-        form.fields[1].turn(true);
+        form.fields[1].change(true);
+        form.fields[1].change(true);
+        form.fields[1].change(true);
         type_at(&mut form, "tags[1]", "b");
-        form.fields[2].turn(true);
-        form.fields[2].turn(true);
+        form.fields[2].change(true);
+        form.fields[2].change(true);
         assert_eq!(
             lines(&form),
             [
@@ -908,7 +923,7 @@ mod tests {
         );
         // Taking items away again, down to no list at all.
         for _ in 0..3 {
-            form.fields[1].turn(false);
+            form.fields[1].change(false);
         }
         assert!(
             !sent(&form)
@@ -933,7 +948,7 @@ mod tests {
             Step::Key("zip".to_owned()),
         ]];
         form.at = 0;
-        form.go_to_wrong();
+        form.focus_first_error();
         assert_eq!(form.at, 1);
         // In JSON it is a line and a column.
         let at = lines(&form).iter().position(|it| it == "free").unwrap();
@@ -942,16 +957,16 @@ mod tests {
         assert_eq!(field.text(), "{\n  \"a\": 1\n}");
         field.go_to(1, 5);
         field.paste("!");
-        form.fields[0] = FormField::shaped(
+        form.fields[0] = FormField::from_shape(
             &form.tool.clone().unwrap().shapes()[0],
-            Start::Given(&json!({"street": "x"})),
+            InitialValue::Given(&json!({"street": "x"})),
         );
         let lines = sent(&form).unwrap_err();
         assert_eq!(lines, ["free must be JSON: line 2, column 6: expected `:`"]);
         form.at = 0;
-        form.go_to_wrong();
+        form.focus_first_error();
         assert_eq!(form.at, at);
-        assert_eq!(form.text_field().unwrap().place(), (1, 5));
+        assert_eq!(form.text_field().unwrap().cursor_position(), (1, 5));
     }
 
     fn any_pair() -> impl Strategy<Value = (Value, Value)> {
@@ -985,12 +1000,12 @@ mod tests {
                 object.prop_map(|members| {
                     let (mut properties, mut required, mut value) =
                         (Map::new(), Vec::new(), Map::new());
-                    for (at, ((schema, one), is_there, is_required)) in
+                    for (at, ((schema, one), is_present, is_required)) in
                         members.into_iter().enumerate()
                     {
                         let name = format!("m{at}");
                         properties.insert(name.clone(), schema);
-                        if is_there {
+                        if is_present {
                             value.insert(name.clone(), one);
                             required.extend(is_required.then_some(name));
                         }
@@ -1016,10 +1031,10 @@ mod tests {
     proptest! {
         #[test]
         fn a_valid_value_comes_out_of_the_form_as_it_went_in_and_by_way_of_json_too(
-            pairs in prop::collection::vec(any_pair(), 1..4), turns in prop::collection::vec((0_usize..12, any::<bool>()), 0..8)
+            arguments in prop::collection::vec(any_pair(), 1..4), turns in prop::collection::vec((0_usize..12, any::<bool>()), 0..8)
         ) {
             let (mut properties, mut given) = (Map::new(), Map::new());
-            for (at, (schema, value)) in pairs.into_iter().enumerate() {
+            for (at, (schema, value)) in arguments.into_iter().enumerate() {
                 properties.insert(format!("a{at}"), schema);
                 given.insert(format!("a{at}"), value);
             }
@@ -1035,7 +1050,7 @@ mod tests {
             for (row, forward) in turns {
                 form.at = row;
                 if let Some(field) = form.argument() {
-                    field.turn(forward);
+                    field.change(forward);
                 }
             }
             if let Ok(read) = form.read() {

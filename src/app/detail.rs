@@ -175,14 +175,15 @@ fn trace_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
     lines.push("contact and state, as recorded:".to_owned());
     let before = lines.len();
     if let Some(log) = state.logs.get(&task.id) {
-        let told = log.entries.iter().filter(|entry| {
+        let labeled = log.entries.iter().filter(|entry| {
             !matches!(
                 entry.what,
                 HistoryEvent::Progress { .. } | HistoryEvent::Log { .. }
             )
         });
         lines.extend(
-            told.map(|entry| format!("  {} {}", state.clock_seconds(entry.at), entry_text(entry))),
+            labeled
+                .map(|entry| format!("  {} {}", state.clock_seconds(entry.at), entry_text(entry))),
         );
     }
     if lines.len() == before {
@@ -190,7 +191,7 @@ fn trace_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
     }
     lines.push(String::new());
     let server = text::clean_line(task.server.as_str());
-    let wire = state.wire.as_ref().filter(|wire| wire.task == task.id);
+    let wire = state.traffic.as_ref().filter(|wire| wire.task == task.id);
     match wire.and_then(|wire| wire.lines.as_ref()) {
         None => lines.push("on the wire: reading what is recorded ...".to_owned()),
         Some(recorded) if recorded.is_empty() => {
@@ -209,7 +210,7 @@ fn trace_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
 }
 
 /// A label, and words that go on below it.
-fn told(label: &str, words: &str) -> String {
+fn labeled(label: &str, words: &str) -> String {
     format!("{label:<15}{}", text::clean_line(words))
 }
 
@@ -254,9 +255,9 @@ fn cases(task: &Task) -> Vec<String> {
         ],
     };
     vec![
-        told("network drops", cut),
-        told("longhaul dies", death),
-        told("session gone", gone),
+        labeled("network drops", cut),
+        labeled("longhaul dies", death),
+        labeled("session gone", gone),
     ]
 }
 
@@ -283,8 +284,8 @@ fn server_task_lines(state: &State, task: &ServerTask) -> Vec<String> {
         None => "kept without a limit that it told".to_owned(),
     };
     let whole = format!("{kind}, {stands}, {kept}");
-    let said = task.message.as_deref().map(|said| told("it says", said));
-    std::iter::once(told("server task", &whole))
+    let said = task.message.as_deref().map(|said| labeled("it says", said));
+    std::iter::once(labeled("server task", &whole))
         .chain(said)
         .collect()
 }
@@ -329,11 +330,11 @@ fn resume_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
                 "               and before that the stream, while the server keeps it".to_owned(),
             );
         }
-        if let Some(price) = task_row.price() {
+        if let Some(impact) = task_row.leave_impact() {
             lines.push(format!(
                 "leaving is     {}: {}",
-                price.label().to_uppercase(),
-                text::clean_line(price.why())
+                impact.label().to_uppercase(),
+                text::clean_line(impact.why())
             ));
         }
         lines.extend(cases(task));
@@ -348,14 +349,17 @@ fn resume_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
             None if server.era.is_empty() => "not negotiated yet".to_owned(),
             None => text::clean_line(&server.era).into_owned(),
         };
-        lines.push(told("revision", &era));
+        lines.push(labeled("revision", &era));
         let why = match version {
             Some(_) => task.era_why(&server.era, &server.era_why),
             None => Some(server.era_why.clone()),
         };
-        lines.extend(why.filter(|why| !why.is_empty()).map(|why| told("", &why)));
+        lines.extend(
+            why.filter(|why| !why.is_empty())
+                .map(|why| labeled("", &why)),
+        );
         if server.capabilities.version.is_some() || server.capabilities.tasks.is_some() {
-            lines.push(told("server tasks", &task_offer(server)));
+            lines.push(labeled("server tasks", &task_offer(server)));
         }
         let ids = match server.capabilities.gives_ids {
             Some(true) => "yes",

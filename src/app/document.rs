@@ -9,19 +9,19 @@ use std::borrow::Cow;
 use crate::domain::text;
 
 /// Lines kept; the rest is in the session file.
-const LINES: usize = 400_000;
+const MAX_LINES: usize = 400_000;
 /// Bytes of text kept.
-const TEXT_BYTES: usize = 24 << 20;
+const MAX_TEXT_BYTES: usize = 24 << 20;
 /// Bytes of one line; what is longer goes on in further ones.
-const PIECE: usize = 1024;
+const MAX_LINE_BYTES: usize = 1024;
 /// Columns of one step of indentation.
-const STEP: usize = 2;
+const INDENT: usize = 2;
 /// Indentation beyond this is not written out: a text that is copied must not grow without bound by its depth.
-const DEEPEST: usize = 40;
+const MAX_INDENT_STEPS: usize = 40;
 
 /// What a line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum LineKind {
     /// Text or JSON, as it is.
     Plain,
     /// A line of Markdown.
@@ -34,12 +34,12 @@ pub enum Kind {
 
 /// One line, without its indentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Line {
+struct StoredLine {
     start: u32,
     depth: u16,
-    kind: Kind,
+    kind: LineKind,
     /// It goes on from the line before.
-    goes_on: bool,
+    is_continuation: bool,
 }
 
 /// Lines that belong to the one above them: the inside of an object or array, and its end.
@@ -55,11 +55,11 @@ struct Fold {
 
 /// A line as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shown<'d> {
+pub struct DocumentLine<'d> {
     /// Clean text without its indentation; of a fold that is closed, with what ends it.
     pub text: Cow<'d, str>,
     /// What it is.
-    pub kind: Kind,
+    pub kind: LineKind,
     /// How far it is indented, in steps.
     pub depth: usize,
     /// Whether it can be folded, and whether it is.
@@ -75,13 +75,13 @@ pub struct Shown<'d> {
 pub struct Document {
     /// All lines, one behind the other without line ends.
     text: String,
-    lines: Vec<Line>,
+    lines: Vec<StoredLine>,
     /// By their heads.
     folds: Vec<Fold>,
     /// The lines with which the parts of a result begin, and which part each is; what belongs to none has no number.
     parts: Vec<(u32, Option<usize>)>,
     has_markdown: bool,
-    has_remarks: bool,
+    has_non_text: bool,
     /// The lines that no fold hides.
     shown: Vec<u32>,
     /// The shown line on which the reader stands.
@@ -118,8 +118,8 @@ impl Document {
     }
 
     /// Whether lines are walked through, not only read: there is something that folds, or something to take out.
-    pub fn has_places(&self) -> bool {
-        self.has_folds() || self.has_remarks
+    pub fn is_navigable(&self) -> bool {
+        self.has_folds() || self.has_non_text
     }
 
     /// Whether there is something that folds.
@@ -128,8 +128,8 @@ impl Document {
     }
 
     /// Whether there is a part that is no text.
-    pub fn has_remarks(&self) -> bool {
-        self.has_remarks
+    pub fn has_non_text(&self) -> bool {
+        self.has_non_text
     }
 
     /// Whether there is Markdown, which can be shown as it was written too.
@@ -151,13 +151,13 @@ impl Document {
 
     /// Adds a text of any kind.
     pub(super) fn push_text(&mut self, words: &str) {
-        self.push_lines(words, Kind::Plain);
+        self.push_lines(words, LineKind::Plain);
     }
 
     /// Adds what is said of a part that is no text.
-    pub(super) fn push_remark(&mut self, words: &str) {
-        self.has_remarks = true;
-        self.push_lines(words, Kind::Notice);
+    pub(super) fn push_notice(&mut self, words: &str) {
+        self.has_non_text = true;
+        self.push_lines(words, LineKind::Notice);
     }
 
     /// Adds Markdown.
@@ -170,16 +170,16 @@ impl Document {
                 .into_iter()
                 .find(|mark| begin.starts_with(mark));
             let kind = match (fence, mark) {
-                ("", None) => Kind::Markdown,
+                ("", None) => LineKind::Markdown,
                 ("", Some(mark)) => {
                     fence = mark;
-                    Kind::Code
+                    LineKind::Code
                 }
                 (open, Some(mark)) if open == mark => {
                     fence = "";
-                    Kind::Code
+                    LineKind::Code
                 }
-                _ => Kind::Code,
+                _ => LineKind::Code,
             };
             self.push_lines(line, kind);
             // An empty line is no line to `lines`.
@@ -189,7 +189,7 @@ impl Document {
         }
     }
 
-    fn push_lines(&mut self, words: &str, kind: Kind) {
+    fn push_lines(&mut self, words: &str, kind: LineKind) {
         for line in words.lines() {
             let line = text::clean_block(line);
             self.push(&line, 0, kind);
@@ -219,7 +219,7 @@ impl Document {
                         line.push(end);
                         rest = inside.strip_prefix(end).unwrap_or_default();
                     } else {
-                        self.push(&std::mem::take(&mut line), open.len(), Kind::Plain);
+                        self.push(&std::mem::take(&mut line), open.len(), LineKind::Plain);
                         open.push(self.folds.len());
                         self.folds.push(Fold {
                             head: index(self.lines.len().saturating_sub(1)),
@@ -231,9 +231,9 @@ impl Document {
                 }
                 '}' | ']' => {
                     if !line.is_empty() {
-                        self.push(&std::mem::take(&mut line), open.len(), Kind::Plain);
+                        self.push(&std::mem::take(&mut line), open.len(), LineKind::Plain);
                     }
-                    let fold = open.pop().and_then(|place| self.folds.get_mut(place));
+                    let fold = open.pop().and_then(|row| self.folds.get_mut(row));
                     if let Some(fold) = fold {
                         // The line that is begun here.
                         fold.last = index(self.lines.len());
@@ -242,8 +242,8 @@ impl Document {
                 }
                 ',' => {
                     line.push(first);
-                    self.push(&std::mem::take(&mut line), open.len(), Kind::Plain);
-                    let fold = open.last().and_then(|place| self.folds.get_mut(*place));
+                    self.push(&std::mem::take(&mut line), open.len(), LineKind::Plain);
+                    let fold = open.last().and_then(|row| self.folds.get_mut(*row));
                     if let Some(fold) = fold {
                         fold.items = fold.items.saturating_add(1);
                     }
@@ -254,12 +254,12 @@ impl Document {
             }
         }
         if !line.is_empty() {
-            self.push(&line, open.len(), Kind::Plain);
+            self.push(&line, open.len(), LineKind::Plain);
         }
         // What was cut off in the middle folds up to the cut.
         let last = index(self.lines.len().saturating_sub(1));
-        for place in open {
-            if let Some(fold) = self.folds.get_mut(place) {
+        for row in open {
+            if let Some(fold) = self.folds.get_mut(row) {
                 fold.last = last;
             }
         }
@@ -269,29 +269,31 @@ impl Document {
     }
 
     /// Adds one line, in pieces if it is long.
-    fn push(&mut self, line: &str, depth: usize, kind: Kind) {
+    fn push(&mut self, line: &str, depth: usize, kind: LineKind) {
         let line = text::clean_line(line);
         let mut rest: &str = &line;
-        let mut goes_on = false;
+        let mut is_continuation = false;
         loop {
-            if self.lines.len() >= LINES || self.text.len() + rest.len().min(PIECE) > TEXT_BYTES {
+            if self.lines.len() >= MAX_LINES
+                || self.text.len() + rest.len().min(MAX_LINE_BYTES) > MAX_TEXT_BYTES
+            {
                 self.is_cut = true;
                 return;
             }
-            let end = (0..=PIECE.min(rest.len()))
+            let end = (0..=MAX_LINE_BYTES.min(rest.len()))
                 .rev()
                 .find(|end| rest.is_char_boundary(*end))
                 .unwrap_or(rest.len());
             let (piece, after) = rest.split_at_checked(end).unwrap_or((rest, ""));
-            self.lines.push(Line {
+            self.lines.push(StoredLine {
                 start: index(self.text.len()),
                 depth: u16::try_from(depth).unwrap_or(u16::MAX),
                 kind,
-                goes_on,
+                is_continuation,
             });
             self.text.push_str(piece);
             rest = after;
-            goes_on = true;
+            is_continuation = true;
             if rest.is_empty() {
                 return;
             }
@@ -305,7 +307,7 @@ impl Document {
         // A fold without a line that goes would do nothing.
         self.folds.retain(|fold| fold.last > fold.head);
         self.folds.shrink_to_fit();
-        self.show();
+        self.update_shown();
     }
 
     fn line(&self, number: usize) -> &str {
@@ -320,8 +322,8 @@ impl Document {
     }
 
     /// A shown line.
-    pub fn shown(&self, place: usize) -> Option<Shown<'_>> {
-        let number = *self.shown.get(place)?;
+    pub fn shown(&self, row: usize) -> Option<DocumentLine<'_>> {
+        let number = *self.shown.get(row)?;
         let line = self.lines.get(number as usize)?;
         let text = self.line(number as usize);
         let fold = self.fold_at(number).and_then(|at| self.folds.get(at));
@@ -332,13 +334,13 @@ impl Document {
             ),
             _ => (Cow::Borrowed(text), String::new()),
         };
-        Some(Shown {
+        Some(DocumentLine {
             text,
             kind: line.kind,
             depth: usize::from(line.depth),
             fold: fold.map(|fold| fold.is_folded),
             holds,
-            is_here: self.has_places() && place == self.at,
+            is_here: self.is_navigable() && row == self.at,
         })
     }
 
@@ -346,12 +348,12 @@ impl Document {
     pub fn plain(&self, limit: usize) -> String {
         let mut out = String::with_capacity(self.text.len());
         for (number, line) in self.lines.iter().enumerate().take(limit) {
-            if !line.goes_on {
+            if !line.is_continuation {
                 if number > 0 {
                     out.push('\n');
                 }
-                let depth = usize::from(line.depth).min(DEEPEST);
-                out.extend(std::iter::repeat_n(' ', depth * STEP));
+                let depth = usize::from(line.depth).min(MAX_INDENT_STEPS);
+                out.extend(std::iter::repeat_n(' ', depth * INDENT));
             }
             out.push_str(self.line(number));
         }
@@ -362,7 +364,7 @@ impl Document {
     pub fn top(&self, rows: usize) -> usize {
         let rows = rows.max(1);
         let top = self.top.min(self.shown.len().saturating_sub(rows));
-        if self.has_places() {
+        if self.is_navigable() {
             top.clamp((self.at + 1).saturating_sub(rows), self.at)
         } else {
             top
@@ -372,7 +374,7 @@ impl Document {
     /// Moves the reader, or what is read where there is no place to go to, over a screen of `rows`.
     pub(super) fn step(&mut self, by: isize, rows: usize) {
         let last = self.shown.len().saturating_sub(1);
-        if self.has_places() {
+        if self.is_navigable() {
             self.at = self.at.saturating_add_signed(by).min(last);
             self.top = self.top(rows);
         } else {
@@ -393,36 +395,36 @@ impl Document {
         let Some(&number) = self.shown.get(self.at) else {
             return false;
         };
-        let place = self.fold_at(number).or_else(|| {
+        let row = self.fold_at(number).or_else(|| {
             // The innermost is the last that begins before and ends after.
             self.folds
                 .iter()
                 .rposition(|fold| fold.head < number && number <= fold.last)
         });
-        let Some(fold) = place.and_then(|place| self.folds.get_mut(place)) else {
+        let Some(fold) = row.and_then(|row| self.folds.get_mut(row)) else {
             return false;
         };
         fold.is_folded = !fold.is_folded;
         let head = fold.head;
-        self.show();
-        self.stand_on(head);
+        self.update_shown();
+        self.move_to_line(head);
         true
     }
 
     /// Folds everything, or unfolds it if anything is folded; tells whether it is folded now.
     pub(super) fn toggle_all(&mut self) -> bool {
-        let folds = !self.folds.iter().any(|fold| fold.is_folded);
+        let fold_all = !self.folds.iter().any(|fold| fold.is_folded);
         for fold in &mut self.folds {
-            fold.is_folded = folds;
+            fold.is_folded = fold_all;
         }
         let here = self.here();
-        self.show();
-        self.stand_on(here);
-        folds
+        self.update_shown();
+        self.move_to_line(here);
+        fold_all
     }
 
     /// Works out which lines are shown.
-    fn show(&mut self) {
+    fn update_shown(&mut self) {
         self.shown.clear();
         let mut folds = self.folds.iter().filter(|fold| fold.is_folded).peekable();
         let mut number = 0;
@@ -440,7 +442,7 @@ impl Document {
     }
 
     /// Puts the reader on a line, or on what it is folded into.
-    fn stand_on(&mut self, number: u32) {
+    fn move_to_line(&mut self, number: u32) {
         self.at = self
             .shown
             .partition_point(|shown| *shown <= number)
@@ -451,7 +453,7 @@ impl Document {
     /// comes the first.
     pub(super) fn search(&mut self, words: &str, rows: usize) -> Option<Match> {
         let here = self.here();
-        self.find_all(words);
+        self.find_matches(words);
         let hits = &self.found.1;
         let next = hits.partition_point(|hit| *hit < here);
         let next = if next < hits.len() { next } else { 0 };
@@ -459,9 +461,9 @@ impl Document {
     }
 
     /// Goes to the next match, or to the one before; `None` if there is none that way.
-    pub(super) fn search_on(&mut self, words: &str, forward: bool, rows: usize) -> Option<Match> {
+    pub(super) fn search_next(&mut self, words: &str, forward: bool, rows: usize) -> Option<Match> {
         let here = self.here();
-        self.find_all(words);
+        self.find_matches(words);
         let hits = &self.found.1;
         let next = if forward {
             hits.partition_point(|hit| *hit <= here)
@@ -490,9 +492,9 @@ impl Document {
             }
         }
         if is_hidden {
-            self.show();
+            self.update_shown();
         }
-        self.stand_on(number);
+        self.move_to_line(number);
         if self.at < self.top || self.at >= self.top + rows.max(1) {
             // With a few lines above it, to see where it belongs.
             self.top = self.at.saturating_sub(rows / 3);
@@ -502,7 +504,7 @@ impl Document {
     }
 
     /// Notes every line in which a match begins, whatever is folded.
-    fn find_all(&mut self, words: &str) {
+    fn find_matches(&mut self, words: &str) {
         if self.found.0 == words {
             return;
         }
@@ -511,7 +513,7 @@ impl Document {
         while number < self.lines.len() {
             // A line in pieces is searched as one.
             let mut end = number + 1;
-            while self.lines.get(end).is_some_and(|line| line.goes_on) {
+            while self.lines.get(end).is_some_and(|line| line.is_continuation) {
                 end += 1;
             }
             let start = |at: usize| {
@@ -591,7 +593,7 @@ pub(super) fn is_markdown(words: &str) -> bool {
         marks |= line.matches("**").count() >= 2 || line.contains("](http");
     }
     let signs = [headings, fences >= 2, lists >= 2, marks];
-    signs.into_iter().filter(|is_there| *is_there).count() >= 2
+    signs.into_iter().filter(|is_present| *is_present).count() >= 2
 }
 
 /// Whether a line has what is searched for, without regard to case.
@@ -684,8 +686,8 @@ mod tests {
 
     fn lines(document: &Document) -> Vec<String> {
         (0..document.len())
-            .map(|place| {
-                let line = document.shown(place).unwrap();
+            .map(|row| {
+                let line = document.shown(row).unwrap();
                 format!("{}{}", "  ".repeat(line.depth), line.text)
             })
             .collect()
@@ -739,8 +741,8 @@ mod tests {
         document.toggle();
         assert_eq!(document.search("straSSe", ROWS), Some((1, 1)));
         assert_eq!(document.search("straße", ROWS), Some((2, 2)));
-        assert_eq!(document.search_on("straße", true, ROWS), None);
-        assert_eq!(document.search_on("straße", false, ROWS), Some((1, 2)));
+        assert_eq!(document.search_next("straße", true, ROWS), None);
+        assert_eq!(document.search_next("straße", false, ROWS), Some((1, 2)));
         let shown = lines(&document);
         let is_shown = |line: &str| shown.iter().any(|other| other == line);
         assert!(is_shown(r#"      "deep": "Straße""#), "{shown:?}");
@@ -761,7 +763,11 @@ mod tests {
     #[test]
     fn a_line_without_end_goes_on_in_further_ones_and_is_searched_as_one() {
         let mut document = Document::default();
-        let long = format!("{}needle{}", "x".repeat(PIECE - 3), "é".repeat(PIECE));
+        let long = format!(
+            "{}needle{}",
+            "x".repeat(MAX_LINE_BYTES - 3),
+            "é".repeat(MAX_LINE_BYTES)
+        );
         document.push_text(&long);
         document.finish();
         assert_eq!(document.len(), 4);
@@ -777,7 +783,7 @@ mod tests {
         assert!(deep.bytes() < 300_000);
         let mut long = of_json(&format!("[{}1]", "[1,2],".repeat(200_000)));
         assert!(long.is_cut());
-        assert_eq!(long.len(), LINES);
+        assert_eq!(long.len(), MAX_LINES);
         // The list whose end was cut off folds up to the cut.
         assert!(long.toggle());
         assert_eq!(long.len(), 1);
@@ -809,7 +815,7 @@ mod tests {
                     document.toggle_all();
                 }
                 4 => {
-                    document.search_on("a", step % 2 == 0, ROWS);
+                    document.search_next("a", step % 2 == 0, ROWS);
                 }
                 _ => {
                     document.toggle();
@@ -836,7 +842,7 @@ mod tests {
             let here = walked.shown(walked.at).map(|line| line.is_here);
             prop_assert!(here.is_some(), "the reader stands on a line that is shown");
             let top = walked.top(ROWS);
-            prop_assert!(!walked.has_places() || (top <= walked.at && walked.at < top + ROWS));
+            prop_assert!(!walked.is_navigable() || (top <= walked.at && walked.at < top + ROWS));
             prop_assert_eq!(walked.plain(usize::MAX), fresh.plain(usize::MAX));
             if walked.toggle_all() {
                 walked.toggle_all();

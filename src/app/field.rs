@@ -50,7 +50,7 @@ impl Field {
     }
 
     /// Where the cursor stands: the line and the column in it, from nothing on.
-    pub fn place(&self) -> (usize, usize) {
+    pub fn cursor_position(&self) -> (usize, usize) {
         let before = self.before();
         let line = before.matches('\n').count();
         let column = before.chars().rev().take_while(|it| *it != '\n').count();
@@ -60,9 +60,9 @@ impl Field {
     /// Puts the cursor into a line, at a column if the line is long enough.
     pub(super) fn go_to(&mut self, line: usize, column: usize) {
         let mut cursor = 0;
-        for (place, words) in self.text().split('\n').enumerate() {
-            let length = words.chars().count();
-            if place == line {
+        for (index, content) in self.text().split('\n').enumerate() {
+            let length = content.chars().count();
+            if index == line {
                 cursor += column.min(length);
                 break;
             }
@@ -77,7 +77,7 @@ impl Field {
         if !self.has_lines || chord.ctrl || chord.alt {
             return false;
         }
-        let (line, column) = self.place();
+        let (line, column) = self.cursor_position();
         let last = self.text().matches('\n').count();
         match chord.key {
             Key::Enter if self.text().len() < LIMIT => {

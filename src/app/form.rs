@@ -25,14 +25,14 @@ pub enum FormValue {
     /// The members of an object, if it is there at all.
     Members {
         /// Whether it is.
-        is_there: bool,
+        is_present: bool,
         /// The members.
         fields: Vec<FormField>,
     },
     /// The items of a list, if it is there at all.
     Items {
         /// Whether it is.
-        is_there: bool,
+        is_present: bool,
         /// The items.
         fields: Vec<FormField>,
         /// What one more would be.
@@ -61,7 +61,7 @@ pub enum FormValue {
 }
 
 /// Items of a list that a form shows; a longer one is JSON.
-const ITEMS: usize = 50;
+const MAX_ITEMS: usize = 50;
 
 /// Whether null is a choice, not what stands for nothing.
 fn has_null(spec: &ArgumentSpec) -> bool {
@@ -75,7 +75,7 @@ fn takes_null(shape: &Shape) -> bool {
 }
 
 /// Whether a single field can show a value so that it goes back as it came.
-fn shows(kind: &ArgumentKind, value: &Value) -> bool {
+fn can_show(kind: &ArgumentKind, value: &Value) -> bool {
     match kind {
         ArgumentKind::Text => value.as_str().is_some_and(|it| !it.is_empty()),
         ArgumentKind::Number => value.is_number(),
@@ -91,33 +91,33 @@ fn shows(kind: &ArgumentKind, value: &Value) -> bool {
 }
 
 /// The next of so many choices or the one before; one more place than choices stands for leaving it out.
-fn turned(
+fn next_choice(
     at: Option<usize>,
     choices: usize,
     can_be_left_out: bool,
     forward: bool,
 ) -> Option<usize> {
     let places = choices + usize::from(can_be_left_out);
-    let place = at.unwrap_or(choices);
+    let index = at.unwrap_or(choices);
     let step = if forward { 1 } else { places.saturating_sub(1) };
     let next = match at {
         None if !can_be_left_out && forward => 0,
-        _ => (place + step) % places.max(1),
+        _ => (index + step) % places.max(1),
     };
     (next < choices).then_some(next)
 }
 
 /// Where and why something is no JSON.
-pub(super) fn json_fault(error: &serde_json::Error) -> String {
+pub(super) fn json_error(error: &serde_json::Error) -> String {
     let (line, column) = (error.line(), error.column());
     let words = error.to_string();
-    let place = format!(" at line {line} column {column}");
-    let words = words.strip_suffix(&place).unwrap_or(&words);
+    let index = format!(" at line {line} column {column}");
+    let words = words.strip_suffix(&index).unwrap_or(&words);
     format!("line {line}, column {column}: {words}")
 }
 
 /// Puts the cursor of a field of JSON where it stops being JSON.
-pub(super) fn go_to_fault(field: &mut Field) {
+pub(super) fn go_to_json_error(field: &mut Field) {
     if let Err(error) = serde_json::from_str::<Value>(field.text()) {
         field.go_to(
             error.line().saturating_sub(1),
@@ -128,11 +128,11 @@ pub(super) fn go_to_fault(field: &mut Field) {
 
 /// What a field begins with.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Start<'v> {
+pub(super) enum InitialValue<'v> {
     /// Its default.
-    Fresh,
+    Default,
     /// Nothing: what is repeated was without it.
-    LeftOut,
+    Omitted,
     /// This.
     Given(&'v Value),
 }
@@ -153,23 +153,25 @@ pub(super) fn pretty(value: &Value) -> String {
 
 impl FormField {
     /// A field for whatever is asked for. What the form could not give back as it came is shown as JSON.
-    pub(super) fn shaped(shape: &Shape, start: Start<'_>) -> Self {
+    pub(super) fn from_shape(shape: &Shape, start: InitialValue<'_>) -> Self {
         let spec = &shape.spec;
         let given = match start {
-            Start::Given(value) if value.is_null() && !spec.is_required && !takes_null(shape) => {
+            InitialValue::Given(value)
+                if value.is_null() && !spec.is_required && !takes_null(shape) =>
+            {
                 None
             }
-            Start::Given(value) => Some(value),
-            Start::LeftOut => None,
-            Start::Fresh => spec.default.as_ref(),
+            InitialValue::Given(value) => Some(value),
+            InitialValue::Omitted => None,
+            InitialValue::Default => spec.default.as_ref(),
         };
-        let is_fresh = matches!(start, Start::Fresh);
+        let is_fresh = matches!(start, InitialValue::Default);
         let value = match &shape.within {
             Within::Nothing => {
-                let is_shown = given.is_none_or(|given| is_fresh || shows(&spec.kind, given));
+                let is_shown = given.is_none_or(|given| is_fresh || can_show(&spec.kind, given));
                 if is_shown && spec.kind != ArgumentKind::Json {
                     let spec = match start {
-                        Start::Fresh => spec.clone(),
+                        InitialValue::Default => spec.clone(),
                         _ => ArgumentSpec {
                             default: None,
                             ..spec.clone()
@@ -186,37 +188,40 @@ impl FormField {
                 Some(Value::Object(object)) => {
                     let is_named = |key: &String| members.iter().any(|it| it.spec.name == *key);
                     object.keys().all(is_named).then(|| FormValue::Members {
-                        is_there: true,
+                        is_present: true,
                         fields: members
                             .iter()
                             .map(|it| {
                                 let given = object.get(&it.spec.name);
-                                Self::shaped(it, given.map_or(Start::LeftOut, Start::Given))
+                                Self::from_shape(
+                                    it,
+                                    given.map_or(InitialValue::Omitted, InitialValue::Given),
+                                )
                             })
                             .collect(),
                     })
                 }
                 Some(_) => None,
                 None => Some(FormValue::Members {
-                    is_there: spec.is_required,
+                    is_present: spec.is_required,
                     fields: members
                         .iter()
-                        .map(|it| Self::shaped(it, Start::Fresh))
+                        .map(|it| Self::from_shape(it, InitialValue::Default))
                         .collect(),
                 }),
             },
             Within::Items(each) => match given {
-                Some(Value::Array(items)) if items.len() <= ITEMS => Some(FormValue::Items {
-                    is_there: true,
+                Some(Value::Array(items)) if items.len() <= MAX_ITEMS => Some(FormValue::Items {
+                    is_present: true,
                     fields: items
                         .iter()
-                        .map(|item| Self::shaped(each, Start::Given(item)))
+                        .map(|item| Self::from_shape(each, InitialValue::Given(item)))
                         .collect(),
                     each: each.clone(),
                 }),
                 Some(_) => None,
                 None => Some(FormValue::Items {
-                    is_there: spec.is_required,
+                    is_present: spec.is_required,
                     fields: Vec::new(),
                     each: each.clone(),
                 }),
@@ -224,13 +229,13 @@ impl FormField {
             Within::Variants(variants) => {
                 let fields = |chosen: Option<(usize, &Value)>| {
                     let each = variants.iter().enumerate();
-                    each.map(|(place, (_, variant))| match chosen {
-                        Some((at, value)) if at == place => {
-                            Self::shaped(variant, Start::Given(value))
+                    each.map(|(index, (_, variant))| match chosen {
+                        Some((at, value)) if at == index => {
+                            Self::from_shape(variant, InitialValue::Given(value))
                         }
                         _ => {
-                            let mut field = Self::shaped(variant, Start::Fresh);
-                            field.take_only_choices();
+                            let mut field = Self::from_shape(variant, InitialValue::Default);
+                            field.select_only_choices();
                             field
                         }
                     })
@@ -246,7 +251,7 @@ impl FormField {
                     Some(given) => {
                         // The first that gives the value back as it came, and not as JSON.
                         let fits = |(_, variant): &(String, Shape)| {
-                            let field = Self::shaped(variant, Start::Given(given));
+                            let field = Self::from_shape(variant, InitialValue::Given(given));
                             let is_json = field.is_json() && variant.within != Within::Nothing;
                             !is_json && field.read() == Ok(Some(given.clone()))
                         };
@@ -278,7 +283,7 @@ impl FormField {
     }
 
     /// Fills in the members that can be one value only: they say which alternative this is.
-    fn take_only_choices(&mut self) {
+    fn select_only_choices(&mut self) {
         let FormValue::Members { fields, .. } = &mut self.value else {
             return;
         };
@@ -300,11 +305,11 @@ impl FormField {
     /// The parts of it that are on the screen below it.
     fn parts(&self) -> &[FormField] {
         match &self.value {
-            FormValue::Members { is_there, fields }
+            FormValue::Members { is_present, fields }
             | FormValue::Items {
-                is_there, fields, ..
+                is_present, fields, ..
             } => {
-                if *is_there {
+                if *is_present {
                     fields
                 } else {
                     &[]
@@ -321,11 +326,11 @@ impl FormField {
 
     fn parts_mut(&mut self) -> &mut [FormField] {
         match &mut self.value {
-            FormValue::Members { is_there, fields }
+            FormValue::Members { is_present, fields }
             | FormValue::Items {
-                is_there, fields, ..
+                is_present, fields, ..
             } => {
-                if *is_there {
+                if *is_present {
                     fields
                 } else {
                     &mut []
@@ -352,11 +357,11 @@ impl FormField {
                 field: self,
             });
         }
-        for (place, part) in self.parts().iter().enumerate() {
+        for (index, part) in self.parts().iter().enumerate() {
             let mut path = path.to_vec();
             match &self.value {
                 FormValue::Members { .. } => path.push(Step::Key(part.spec.name.clone())),
-                FormValue::Items { .. } => path.push(Step::Place(place)),
+                FormValue::Items { .. } => path.push(Step::Place(index)),
                 _ => {}
             }
             part.add_rows(&path, rows);
@@ -456,9 +461,9 @@ impl FormField {
                 Ok((!is_left_out).then_some(Value::Array(taken)))
             }
             (FormValue::Choice(_) | FormValue::Many { .. }, _) => Ok(None),
-            (FormValue::Members { is_there, fields }, _) => {
+            (FormValue::Members { is_present, fields }, _) => {
                 let mut object = Map::new();
-                for field in fields.iter().filter(|_| *is_there) {
+                for field in fields.iter().filter(|_| *is_present) {
                     let value = field
                         .read()
                         .map_err(|line| format!("{}.{line}", self.spec.name))?;
@@ -466,17 +471,17 @@ impl FormField {
                         object.insert(field.spec.name.clone(), value);
                     }
                 }
-                Ok(is_there.then_some(Value::Object(object)))
+                Ok(is_present.then_some(Value::Object(object)))
             }
             (
                 FormValue::Items {
-                    is_there, fields, ..
+                    is_present, fields, ..
                 },
                 _,
             ) => {
                 let mut items = Vec::new();
-                for (place, field) in fields.iter().enumerate().filter(|_| *is_there) {
-                    let named = |line: String| format!("{}[{place}]{line}", self.spec.name);
+                for (index, field) in fields.iter().enumerate().filter(|_| *is_present) {
+                    let named = |line: String| format!("{}[{index}]{line}", self.spec.name);
                     // An item cannot be left out: what is empty there is an empty text.
                     let nothing = || match field.spec.kind {
                         ArgumentKind::Text => Ok(Value::String(String::new())),
@@ -484,7 +489,7 @@ impl FormField {
                     };
                     items.push(field.read().map_err(named)?.map_or_else(nothing, Ok)?);
                 }
-                Ok(is_there.then_some(Value::Array(items)))
+                Ok(is_present.then_some(Value::Array(items)))
             }
             (FormValue::Variant { at, fields, .. }, _) => match at.and_then(|at| fields.get(at)) {
                 Some(field) => field.read(),
@@ -507,7 +512,7 @@ impl FormField {
             (FormValue::Typed(field), ArgumentKind::Json) => {
                 serde_json::from_str(field.text().trim_end())
                     .map(Some)
-                    .map_err(|error| must_be(format!("JSON: {}", json_fault(&error))))
+                    .map_err(|error| must_be(format!("JSON: {}", json_error(&error))))
             }
             (FormValue::Typed(field), _) => self.spec.read(field.text()).map(Some).map_err(must_be),
         }
@@ -527,14 +532,14 @@ impl FormField {
     }
 
     /// Puts the cursor where JSON stops being JSON.
-    pub(super) fn go_to_fault(&mut self) {
+    pub(super) fn go_to_json_error(&mut self) {
         if let FormValue::Typed(field) = &mut self.value {
-            go_to_fault(field);
+            go_to_json_error(field);
         }
     }
 
     /// Turns a toggle or a choice to the next value or the one before, and moves among several choices.
-    pub(super) fn turn(&mut self, forward: bool) {
+    pub(super) fn change(&mut self, forward: bool) {
         let can_be_left_out = !self.spec.is_required;
         match (&mut self.value, &self.spec.kind) {
             (FormValue::Toggle(value), _) => {
@@ -544,27 +549,27 @@ impl FormField {
                     Some(value) => Some(!value),
                 };
             }
-            (FormValue::Members { is_there, .. }, _) => *is_there = !*is_there,
+            (FormValue::Members { is_present, .. }, _) => *is_present = !*is_present,
             (
                 FormValue::Items {
-                    is_there,
+                    is_present,
                     fields,
                     each,
                 },
                 _,
-            ) => match (forward, *is_there) {
-                (true, false) => *is_there = true,
-                (true, true) if fields.len() < ITEMS => {
-                    fields.push(Self::shaped(each, Start::Fresh));
+            ) => match (forward, *is_present) {
+                (true, false) => *is_present = true,
+                (true, true) if fields.len() < MAX_ITEMS => {
+                    fields.push(Self::from_shape(each, InitialValue::Default));
                 }
-                (false, true) if fields.pop().is_none() => *is_there = !can_be_left_out,
+                (false, true) if fields.pop().is_none() => *is_present = !can_be_left_out,
                 _ => {}
             },
             (FormValue::Variant { at, fields, .. }, _) => {
-                *at = turned(*at, fields.len(), can_be_left_out, forward);
+                *at = next_choice(*at, fields.len(), can_be_left_out, forward);
             }
             (FormValue::Choice(at), ArgumentKind::Choice(choices)) => {
-                *at = turned(*at, choices.len(), can_be_left_out, forward);
+                *at = next_choice(*at, choices.len(), can_be_left_out, forward);
             }
             (FormValue::Many { chosen, at }, _) => {
                 let last = chosen.len().saturating_sub(1);
@@ -578,21 +583,24 @@ impl FormField {
 
     /// Begins one more item of a list with a letter that is typed on the list itself: how many lines below it that item
     /// is. `None` where the key begins nothing.
-    pub(super) fn begin_item(&mut self, chord: Chord) -> Option<usize> {
+    pub(super) fn start_item(&mut self, chord: Chord) -> Option<usize> {
         let letter = chord.typed().filter(|it| *it != ' ' && !it.is_control());
-        let FormValue::Items { is_there, each, .. } = &self.value else {
+        let FormValue::Items {
+            is_present, each, ..
+        } = &self.value
+        else {
             return None;
         };
-        let mut is_typed = Self::shaped(each, Start::Fresh);
+        let mut is_typed = Self::from_shape(each, InitialValue::Default);
         let is_typed = is_typed.typed().is_some_and(|field| !field.has_lines());
         if letter.is_none() || !is_typed {
             return None;
         }
-        if !is_there {
-            self.turn(true);
+        if !is_present {
+            self.change(true);
         }
         let before = self.parts().len();
-        self.turn(true);
+        self.change(true);
         let items = self.parts().len();
         (items > before).then_some(items)
     }
@@ -605,7 +613,7 @@ impl FormField {
                     *one = !*one;
                 }
             }
-            _ => self.turn(true),
+            _ => self.change(true),
         }
     }
 }

@@ -20,7 +20,7 @@ pub enum Leaving {
 
 /// What leaving would do to the tasks that are not settled.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Prices<'s> {
+pub struct LeaveImpacts<'s> {
     /// Nothing is lost.
     pub safe: Vec<(&'s TaskId, &'s LeaveImpact)>,
     /// The server stops them at a checkpoint.
@@ -31,23 +31,23 @@ pub struct Prices<'s> {
     pub dies: Vec<(&'s TaskId, &'s LeaveImpact)>,
 }
 
-impl<'s> Prices<'s> {
+impl<'s> LeaveImpacts<'s> {
     /// Looks through the tasks.
     pub fn of(state: &'s State) -> Self {
-        let mut prices = Self::default();
+        let mut impacts = Self::default();
         for task_row in state.open_tasks() {
-            let Some(price) = task_row.price() else {
+            let Some(impact) = task_row.leave_impact() else {
                 continue;
             };
-            let line = (&task_row.view.task.id, price);
-            match price {
-                LeaveImpact::Safe { .. } => prices.safe.push(line),
-                LeaveImpact::Pauses { .. } => prices.pauses.push(line),
-                LeaveImpact::Likely { .. } => prices.likely.push(line),
-                LeaveImpact::Dies { .. } => prices.dies.push(line),
+            let line = (&task_row.view.task.id, impact);
+            match impact {
+                LeaveImpact::Safe { .. } => impacts.safe.push(line),
+                LeaveImpact::Pauses { .. } => impacts.pauses.push(line),
+                LeaveImpact::Likely { .. } => impacts.likely.push(line),
+                LeaveImpact::Dies { .. } => impacts.dies.push(line),
             }
         }
-        prices
+        impacts
     }
 
     /// Whether leaving costs nothing.
@@ -69,31 +69,31 @@ pub fn is_viewer(state: &State) -> bool {
 /// The last line of the screen: `3 safe, 1 likely until about 07:20, 1 DIES (pd6xw8)`; the time gives way where
 /// `columns` are few.
 pub fn leave_line(state: &State, columns: usize) -> String {
-    let whole = leave_words(state, true);
+    let whole = leave_text(state, true);
     if text::width(&whole) <= columns {
         whole
     } else {
-        leave_words(state, false)
+        leave_text(state, false)
     }
 }
 
-fn leave_words(state: &State, has_time: bool) -> String {
+fn leave_text(state: &State, has_time: bool) -> String {
     if is_viewer(state) {
         let pid = state.driver.map_or(0, |(pid, _)| pid);
         return format!("process {pid} drives, so leaving this one changes nothing");
     }
-    let ledger = &state.ledger;
-    if ledger.safe + ledger.pauses + ledger.likely.len() + ledger.dies.len() == 0 {
+    let totals = &state.totals;
+    if totals.safe + totals.pauses + totals.likely.len() + totals.dies.len() == 0 {
         return "nothing is under way".to_owned();
     }
     let mut parts = Vec::new();
-    if ledger.safe > 0 {
-        parts.push(format!("{} safe", text::grouped(ledger.safe)));
+    if totals.safe > 0 {
+        parts.push(format!("{} safe", text::grouped(totals.safe)));
     }
-    if ledger.pauses > 0 {
-        parts.push(format!("{} pauses", text::grouped(ledger.pauses)));
+    if totals.pauses > 0 {
+        parts.push(format!("{} pauses", text::grouped(totals.pauses)));
     }
-    if let Some((until, _)) = ledger.likely.first() {
+    if let Some((until, _)) = totals.likely.first() {
         let until = if until.0 == i64::MAX || !has_time {
             String::new()
         } else {
@@ -101,18 +101,18 @@ fn leave_words(state: &State, has_time: bool) -> String {
         };
         parts.push(format!(
             "{} likely{until}",
-            text::grouped(ledger.likely.len())
+            text::grouped(totals.likely.len())
         ));
     }
-    if !ledger.dies.is_empty() {
-        let ids: Vec<&str> = ledger.dies.iter().take(3).map(TaskId::as_str).collect();
-        let more = match ledger.dies.len() - ids.len() {
+    if !totals.dies.is_empty() {
+        let ids: Vec<&str> = totals.dies.iter().take(3).map(TaskId::as_str).collect();
+        let more = match totals.dies.len() - ids.len() {
             0 => String::new(),
             more => format!(" and {} more", text::grouped(more)),
         };
         parts.push(format!(
             "{} DIES ({}{more})",
-            text::grouped(ledger.dies.len()),
+            text::grouped(totals.dies.len()),
             ids.join(", ")
         ));
     }
@@ -121,7 +121,7 @@ fn leave_words(state: &State, has_time: bool) -> String {
 
 /// What to say on stderr once the screen is gone.
 pub fn leave_note(state: &State) -> LeaveNote {
-    let prices = Prices::of(state);
+    let impacts = LeaveImpacts::of(state);
     let command = &state.setup.reopens_with;
     if is_viewer(state) {
         let pid = state.driver.map_or(0, |(pid, _)| pid);
@@ -129,7 +129,7 @@ pub fn leave_note(state: &State) -> LeaveNote {
             line: format!("process {pid} goes on driving; look again: {command}"),
         };
     }
-    if prices.is_empty() {
+    if impacts.is_empty() {
         return LeaveNote {
             line: String::new(),
         };
@@ -138,10 +138,10 @@ pub fn leave_note(state: &State) -> LeaveNote {
         (!part.is_empty()).then(|| format!("{} {word}", part.len()))
     };
     let parts: Vec<String> = [
-        count(&prices.safe, "safe"),
-        count(&prices.pauses, "pauses"),
-        count(&prices.likely, "likely"),
-        count(&prices.dies, "DIES"),
+        count(&impacts.safe, "safe"),
+        count(&impacts.pauses, "pauses"),
+        count(&impacts.likely, "likely"),
+        count(&impacts.dies, "DIES"),
     ]
     .into_iter()
     .flatten()

@@ -55,11 +55,11 @@ const PARTS: usize = 1_000;
 
 /// A part of a result, as far as taking it out needs to know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct ResultPart {
     /// Which one, from 0.
     pub number: usize,
     /// In clean words what it is.
-    pub words: String,
+    pub description: String,
     /// Where it leads, if it is a link.
     pub link: Option<Link>,
     /// The ending of the file that it is saved to.
@@ -68,7 +68,7 @@ pub struct Part {
     pub why_not: Option<String>,
 }
 
-impl Part {
+impl ResultPart {
     fn of(number: usize, block: &Block<'_>) -> Self {
         let why_not = match block {
             Block::Media(media) => media.opens_as().err(),
@@ -81,7 +81,7 @@ impl Part {
         };
         Self {
             number,
-            words: block.message(),
+            description: block.message(),
             link,
             extension: block.extension(),
             why_not,
@@ -91,7 +91,7 @@ impl Part {
 
 /// What was recorded of the wire for one task, a message a line.
 #[derive(Clone, Debug, PartialEq)]
-pub struct WireText {
+pub struct TrafficText {
     /// Whose.
     pub task: TaskId,
     /// The newest messages, in order; `None` before the first read.
@@ -108,7 +108,7 @@ pub struct ResultText {
     /// What there is to read.
     pub document: Document,
     /// What can be taken out of it.
-    pub parts: Vec<Part>,
+    pub parts: Vec<ResultPart>,
     /// Whether the read is still under way.
     pub is_asked: bool,
 }
@@ -167,7 +167,7 @@ impl<'de> Deserialize<'de> for Members<'de> {
     }
 }
 
-fn lay_out(members: &[(String, &RawValue)], document: &mut Document, parts: &mut Vec<Part>) {
+fn lay_out(members: &[(String, &RawValue)], document: &mut Document, parts: &mut Vec<ResultPart>) {
     for (key, value) in members {
         if key == "isError" && value.get() == "true" {
             document.push_text("The tool says that it failed (isError).\n\n");
@@ -184,7 +184,7 @@ fn lay_out(members: &[(String, &RawValue)], document: &mut Document, parts: &mut
                 let block = Block::of(&block);
                 if number < PARTS {
                     document.begin_part(Some(number));
-                    parts.push(Part::of(number, &block));
+                    parts.push(ResultPart::of(number, &block));
                 } else if number == PARTS {
                     document.begin_part(None);
                 }
@@ -209,21 +209,25 @@ fn lay_out(members: &[(String, &RawValue)], document: &mut Document, parts: &mut
 
 fn lay_out_block(json: &str, block: &Block<'_>, document: &mut Document) {
     match block {
-        Block::Text { words, mime, uri } => {
+        Block::Text {
+            words: text,
+            mime,
+            uri,
+        } => {
             // Of a text that is a resource it is told which.
             if !uri.is_empty() {
-                document.push_remark(&format!("[{}]", block.message()));
+                document.push_notice(&format!("[{}]", block.message()));
             }
-            if words.trim_start().starts_with(['{', '[']) {
+            if text.trim_start().starts_with(['{', '[']) {
                 // A text that is JSON reads better laid out; it is not changed otherwise.
-                document.push_json(words);
-            } else if is_markdown_type(mime) || mime.is_empty() && is_markdown(words) {
-                document.push_markdown(words);
+                document.push_json(text);
+            } else if is_markdown_type(mime) || mime.is_empty() && is_markdown(text) {
+                document.push_markdown(text);
             } else {
-                document.push_text(words);
+                document.push_text(text);
             }
         }
-        Block::Media(_) | Block::Link(_) => document.push_remark(&format!("[{}]", block.message())),
+        Block::Media(_) | Block::Link(_) => document.push_notice(&format!("[{}]", block.message())),
         Block::Other(_) => document.push_json(json),
     }
 }

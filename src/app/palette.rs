@@ -6,12 +6,16 @@ use super::keymap::{BINDINGS, Binding};
 pub fn matches(typed: &str) -> Vec<&'static Binding> {
     let typed = typed.trim().to_lowercase();
     let word = typed.split_whitespace().next().unwrap_or_default();
-    let named = || BINDINGS.iter().filter(|binding| !binding.word.is_empty());
+    let named = || {
+        BINDINGS
+            .iter()
+            .filter(|binding| !binding.command.is_empty())
+    };
     let mut found: Vec<&'static Binding> = Vec::new();
     // The word itself, then words that begin so, then whatever says it.
     let rules: [&dyn Fn(&Binding) -> bool; 3] = [
-        &|binding| binding.word == word,
-        &|binding| binding.word.starts_with(word),
+        &|binding| binding.command == word,
+        &|binding| binding.command.starts_with(word),
         &|binding| binding.help.contains(&typed) || binding.label.contains(&typed),
     ];
     for rule in rules {

@@ -7,7 +7,7 @@ use crate::domain::{
     Answer, ArgumentSpec, Elicitation, Link, Mono, Question, ServerTask, Stamp, Task, TaskId, text,
 };
 
-use super::{Field, FormField, State, TaskRow, menu::can_be_meant};
+use super::{Field, FormField, State, TaskRow, menu::was_readable};
 
 /// A question that is being answered.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,7 +17,7 @@ pub struct QuestionForm {
     /// Which.
     pub key: String,
     /// What is asked.
-    pub asked: Elicitation,
+    pub elicitation: Elicitation,
     /// The page that is to be opened, if it is one.
     pub link: Option<Link>,
     /// One field each.
@@ -25,7 +25,7 @@ pub struct QuestionForm {
     /// Which place has the keys: the fields, then the buttons; none at first.
     pub at: Option<usize>,
     /// What is wrong with what is filled in.
-    pub complaints: Vec<String>,
+    pub errors: Vec<String>,
     /// The answer is on its way.
     pub is_sent: bool,
     /// The page is opened when the same key comes again.
@@ -54,18 +54,18 @@ impl Button {
 
 impl QuestionForm {
     pub(super) fn new(task: &TaskId, question: &Question, answered: usize) -> Self {
-        let asked = Elicitation::read(&question.request);
-        let fields = asked.fields().iter().cloned();
+        let elicitation = Elicitation::read(&question.request);
+        let fields = elicitation.fields().iter().cloned();
         Self {
             task: task.clone(),
             key: question.key.clone(),
-            link: asked.link(),
+            link: elicitation.link(),
             fields: fields
                 .map(|spec: ArgumentSpec| FormField::new(spec, None))
                 .collect(),
-            asked,
+            elicitation,
             at: None,
-            complaints: Vec::new(),
+            errors: Vec::new(),
             is_sent: false,
             is_opening: false,
             answered,
@@ -80,8 +80,8 @@ impl QuestionForm {
 
     /// The button that has the keys.
     pub fn button(&self) -> Option<Button> {
-        let place = self.at?.checked_sub(self.fields.len())?;
-        Button::ALL.get(place).copied()
+        let index = self.at?.checked_sub(self.fields.len())?;
+        Button::ALL.get(index).copied()
     }
 
     /// The field that has the keys.
@@ -95,40 +95,40 @@ impl QuestionForm {
 
     /// Whether a key that comes now can have been meant for it.
     pub(super) fn is_read(&self, now: Stamp) -> bool {
-        can_be_meant(self.drawn, now)
+        was_readable(self.drawn, now)
     }
 
     /// Yes with what is filled in, or what is wrong with it.
     pub(super) fn accept(&self) -> Result<Answer, Vec<String>> {
         let mut given = Map::new();
-        let mut complaints = Vec::new();
+        let mut errors = Vec::new();
         for field in &self.fields {
             // In the words on the screen, where a field may have another name.
             let wrong = |wanted: String| format!("{} must be {wanted}", field.name());
             match field.read() {
-                Err(complaint) => complaints.push(complaint),
+                Err(error) => errors.push(error),
                 Ok(None) if field.spec.is_required => {
-                    complaints.push(format!("{} is missing", field.name()));
+                    errors.push(format!("{} is missing", field.name()));
                 }
                 Ok(value) => {
                     let wanted = value.as_ref().and_then(|value| field.spec.complaint(value));
-                    complaints.extend(wanted.map(wrong));
+                    errors.extend(wanted.map(wrong));
                     // What was cleared is left out, its default too.
                     given.insert(field.spec.name.clone(), value.unwrap_or(Value::Null));
                 }
             }
         }
-        if !complaints.is_empty() {
-            return Err(complaints);
+        if !errors.is_empty() {
+            return Err(errors);
         }
-        self.asked
+        self.elicitation
             .content(&given)
             .map(|content| Answer::Accept { content })
     }
 }
 
 /// The place of a question among those of its task that are open, and how many there are; from 1.
-pub fn place_of(state: &State, form: &QuestionForm) -> (usize, usize) {
+pub fn position_of(state: &State, form: &QuestionForm) -> (usize, usize) {
     let task = state.task(&form.task).map(|task_row| &task_row.view.task);
     let open = || task.into_iter().flat_map(Task::open_questions);
     let before = open().take_while(|question| question.key != form.key);

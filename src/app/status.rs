@@ -17,7 +17,7 @@ pub enum Attention {
     /// Good to know.
     Calm,
     /// The answer to the last key.
-    Answer,
+    Reply,
     /// Something is not as it should be.
     Pressing,
 }
@@ -30,28 +30,28 @@ const DID_NOT_STOP_S: u64 = 60;
 
 /// Leaves out what is least needed where there is no room: the last clauses, what stands in brackets at the end, and
 /// what follows the last comma.
-fn fitting(mut words: String, columns: usize) -> String {
-    while text::width(&words) > columns {
-        let end = words
+fn shorten(mut message: String, columns: usize) -> String {
+    while text::width(&message) > columns {
+        let end = message
             .rfind("; ")
-            .or_else(|| words.rfind(" (").filter(|_| words.ends_with(')')))
-            .or_else(|| words.rfind(", "));
+            .or_else(|| message.rfind(" (").filter(|_| message.ends_with(')')))
+            .or_else(|| message.rfind(", "));
         match end {
-            Some(end) => words.truncate(end),
+            Some(end) => message.truncate(end),
             None => break,
         }
     }
-    words
+    message
 }
 
 /// The one thing that wants attention, in at most so many columns where that can be said.
 pub fn attention(state: &State, now: Stamp, columns: usize) -> (String, Attention) {
-    if let Some(remark) = &state.remark {
-        return (remark.text.clone(), Attention::Answer);
+    if let Some(remark) = &state.reply {
+        return (remark.text.clone(), Attention::Reply);
     }
     if state.counts.unsaved > 0 {
         return (
-            fitting(
+            shorten(
                 "NOT SAVED: the session file cannot be written; nothing new is started; what is shown may not survive".to_owned(),
                 columns,
             ),
@@ -61,7 +61,7 @@ pub fn attention(state: &State, now: Stamp, columns: usize) -> (String, Attentio
     match &state.leaving {
         Leaving::OnceSafe => {
             let ids: Vec<&str> = state
-                .ledger
+                .totals
                 .dies
                 .iter()
                 .map(TaskId::as_str)
@@ -105,11 +105,11 @@ pub fn attention(state: &State, now: Stamp, columns: usize) -> (String, Attentio
                 "{} marked{hidden}; Esc takes the marks away",
                 text::plural(marked, "task")
             ),
-            Attention::Answer,
+            Attention::Reply,
         );
     }
-    if let Some(words) = asked_line(state, now) {
-        return (fitting(words, columns), Attention::Pressing);
+    if let Some(message) = control_line(state, now) {
+        return (shorten(message, columns), Attention::Pressing);
     }
     if !state.filter.is_empty() {
         return (
@@ -117,11 +117,11 @@ pub fn attention(state: &State, now: Stamp, columns: usize) -> (String, Attentio
                 "filter: {}   (Esc clears)",
                 text::clean_line(state.filter.text())
             ),
-            Attention::Answer,
+            Attention::Reply,
         );
     }
-    if let Some(words) = contact_line(state, now, columns) {
-        return (words, Attention::Pressing);
+    if let Some(message) = connectivity_line(state, now, columns) {
+        return (message, Attention::Pressing);
     }
     if state.setup.is_demo {
         return (demo_line(state, columns), Attention::Calm);
@@ -130,9 +130,9 @@ pub fn attention(state: &State, now: Stamp, columns: usize) -> (String, Attentio
 }
 
 /// `reindex: pause asked 8 s ago, the server still moves (2.1k); at 60 s this becomes "the server did not stop"`.
-fn asked_line(state: &State, now: Stamp) -> Option<String> {
+fn control_line(state: &State, now: Stamp) -> Option<String> {
     let (task_row, asked) = state
-        .ledger
+        .totals
         .asked
         .iter()
         .filter_map(|(_, id)| state.task(id))
@@ -164,30 +164,30 @@ fn asked_line(state: &State, now: Stamp) -> Option<String> {
     })
 }
 
-fn contact_line(state: &State, now: Stamp, columns: usize) -> Option<String> {
+fn connectivity_line(state: &State, now: Stamp, columns: usize) -> Option<String> {
     let task_row = state.selected()?;
     let status = &task_row.view.task.status;
     if status.is_settled() {
         return None;
     }
     let title = text::clean_line(task_row.view.task.title()).into_owned();
-    let words = match &task_row.view.contact {
+    let message = match &task_row.view.contact {
         Connectivity::Reconnecting { attempt, next, why } => format!(
             "{title}: {}; try {} {} ({} now)",
             text::clean_line(why),
             attempt.saturating_add(1),
-            in_time(*next, now),
+            until_phrase(*next, now),
             state.key(Action::Resume)
         ),
         Connectivity::Offline { next, why, .. } => format!(
             "{title}: could not reach {} ({}), next try {} ({} now)",
             text::clean_line(task_row.view.task.server.as_str()),
             text::clean_line(why),
-            in_time(*next, now),
+            until_phrase(*next, now),
             state.key(Action::Resume)
         ),
         contact => {
-            let since = task_row.remark_since.max(task_row.contact_since);
+            let since = task_row.notice_since.max(task_row.connectivity_since);
             let is_needed = status.needs_a_person() || matches!(contact, Connectivity::NeedsLogin);
             // What others said is cut where it has to be: its end may be what matters, and the detail pane has it all.
             return task_row
@@ -199,7 +199,7 @@ fn contact_line(state: &State, now: Stamp, columns: usize) -> Option<String> {
                 .map(|remark| format!("{title}: {}", text::clean_line(remark)));
         }
     };
-    Some(fitting(words, columns))
+    Some(shorten(message, columns))
 }
 
 /// What to try in the demo.
@@ -207,7 +207,7 @@ fn demo_line(state: &State, columns: usize) -> String {
     let [new, again, cut, leave] = [
         Action::NewCall,
         Action::RunAgain,
-        Action::Break,
+        Action::InjectFault,
         Action::Leave,
     ]
     .map(|action| state.key(action));
@@ -243,7 +243,7 @@ pub fn until(at: Wall, now: Stamp) -> String {
 }
 
 /// `in 4 s`, or `now` once the time has come.
-pub fn in_time(at: Wall, now: Stamp) -> String {
+pub fn until_phrase(at: Wall, now: Stamp) -> String {
     match until(at, now).as_str() {
         "now" => "now".to_owned(),
         left => format!("in {left}"),
@@ -283,7 +283,7 @@ fn leads_back(state: &State) -> bool {
     match state.overlays.last() {
         Some(Overlay::Call(form)) => match form.stage {
             Stage::Server => false,
-            Stage::Tool => !form.is_anywhere && state.servers.len() > 1,
+            Stage::Tool => !form.is_any_server && state.servers.len() > 1,
             Stage::Form => form.origin.is_none() && form.sent.is_none(),
         },
         _ => false,
@@ -328,13 +328,13 @@ pub fn footer_keys(state: &State) -> Vec<(String, String)> {
                 Some(_) => keys.extend([Do::Open, Do::RunAgain, Do::NewCall, Do::Forget]),
             }
             if state.setup.is_demo {
-                keys.push(Do::Break);
+                keys.push(Do::InjectFault);
             }
             keys.extend([Do::Filter, Do::NeedsOnly, Do::CopyMenu]);
             keys
         }
         Scope::Detail => {
-            let mut keys = vec![Do::Back, Do::TabAfter];
+            let mut keys = vec![Do::Back, Do::NextTab];
             if selected == Some(&Status::InputRequired) {
                 keys.insert(0, Do::Answer);
             }
@@ -347,14 +347,14 @@ pub fn footer_keys(state: &State) -> Vec<(String, String)> {
             if document.is_some_and(Document::has_folds) {
                 keys.push(Do::FoldHere);
             }
-            if document.is_some_and(Document::has_remarks) {
-                keys.push(Do::TakeOut);
+            if document.is_some_and(Document::has_non_text) {
+                keys.push(Do::SaveOrOpenPart);
             }
             if document.is_some_and(Document::has_markdown) {
                 keys.push(Do::Markdown);
             }
             if state.search.is_some() {
-                keys.extend([Do::FindNext, Do::FindBefore]);
+                keys.extend([Do::FindNext, Do::FindPrevious]);
             }
             if state.tab == Tab::Log {
                 keys.push(Do::Follow);

@@ -36,7 +36,7 @@ impl View {
 
     /// Shows the list so.
     pub(super) fn show(&self, state: &mut State) {
-        state.filter = Filter::read(&self.filter);
+        state.filter = Filter::parse(&self.filter);
         state.needs_only = self.needs_only;
         state.grouping = self.grouping;
         state.sort = self.sort;

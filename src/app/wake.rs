@@ -3,8 +3,8 @@
 use crate::domain::{Connectivity, Mono, Stamp};
 
 use super::{
-    Leaving, Line, Pane, State,
-    select::{CALM, STEADY, is_steady, visible_rows},
+    Leaving, ListRow, Pane, State,
+    select::{HOLD_AFTER_KEY, MIN_REORDER_INTERVAL, may_reorder, visible_rows},
 };
 
 /// A step of a moving bar.
@@ -18,11 +18,11 @@ const HOUR_MS: i64 = 3_600_000;
 ///
 /// Once a second while a row ages, once a frame while a bar moves, once an hour for the date.
 pub fn next_wake(state: &State, now: Stamp) -> Option<Mono> {
-    if state.is_over().is_some() {
+    if state.exit_note().is_some() {
         return None;
     }
     let mut wakes: Vec<Mono> = state.toasts.iter().map(|toast| toast.until).collect();
-    wakes.extend(state.remark.iter().map(|remark| remark.until));
+    wakes.extend(state.reply.iter().map(|remark| remark.until));
     if state.leaving != Leaving::No {
         wakes.push(next_step(now.mono, SECOND_MS));
     }
@@ -37,17 +37,27 @@ pub fn next_wake(state: &State, now: Stamp) -> Option<Mono> {
             wakes.push(next_step(now.mono, FRAME_MS));
         }
     }
-    wakes.extend(state.told.wake());
+    wakes.extend(state.alerts.wake());
     if state.are_headings_stale {
-        wakes.push(state.counted_at.unwrap_or(now.mono).after(CALM));
+        wakes.push(
+            state
+                .counted_at
+                .unwrap_or(now.mono)
+                .after(MIN_REORDER_INTERVAL),
+        );
     }
     if let Some(key) = state.last_key
-        && !is_steady(state, now)
-        && (state.is_order_stale || !state.moving.is_empty())
+        && !may_reorder(state, now)
+        && (state.is_order_stale || !state.regrouping.is_empty())
     {
-        wakes.push(key.after(STEADY));
+        wakes.push(key.after(HOLD_AFTER_KEY));
     } else if state.is_order_stale {
-        wakes.push(state.rebuilt_at.unwrap_or(now.mono).after(CALM));
+        wakes.push(
+            state
+                .rebuilt_at
+                .unwrap_or(now.mono)
+                .after(MIN_REORDER_INTERVAL),
+        );
     }
     // Never in the past: a shell that sleeps until then must sleep at all.
     wakes
@@ -86,5 +96,8 @@ fn moves(state: &State) -> bool {
                     )
             })
         })
-        && state.lines.iter().any(|line| matches!(line, Line::Row(_)))
+        && state
+            .lines
+            .iter()
+            .any(|line| matches!(line, ListRow::Task(_)))
 }

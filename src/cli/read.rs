@@ -159,10 +159,10 @@ pub(super) fn ls(context: &mut Context<'_>, ls: &Ls) -> Result<u8, Fail> {
         Some(name) => context.config()?.view(name)?.clone(),
         None => View::default(),
     };
-    if let Some(words) = Filter::refusal(&ls.filter.join(" ")) {
+    if let Some(words) = Filter::invalid_reason(&ls.filter.join(" ")) {
         return Err(Fail::usage(words));
     }
-    let filter = Filter::read(&format!("{} {}", view.filter, ls.filter.join(" ")));
+    let filter = Filter::parse(&format!("{} {}", view.filter, ls.filter.join(" ")));
     let needs_me = ls.needs_me || view.needs_only;
     let driver = Driver::of(context, &tasks);
     tasks.retain(|task| {
@@ -181,7 +181,7 @@ pub(super) fn ls(context: &mut Context<'_>, ls: &Ls) -> Result<u8, Fail> {
         let mut fitting = Vec::new();
         for task in tasks {
             let contact = contact(&mut reader, &task, &driver)?;
-            if filter.fits_task(&task, &contact) {
+            if filter.matches_task(&task, &contact) {
                 fitting.push(task);
             }
         }

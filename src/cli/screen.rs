@@ -10,7 +10,7 @@ use super::{
     target::Targets,
 };
 use crate::{
-    app::{Look, Reread, Setup},
+    app::{ConfigReread, Look, Setup},
     domain::{ServerConfigs, ServerRef, SessionRequest, TaskId, ThemeName, text},
     engine::{FailPoint, Options, PanicIn},
     shell::real::{Configuration, FileMark, Opening, open as open_shell},
@@ -142,20 +142,20 @@ pub(super) fn open(
 }
 
 /// What the configuration says now, for an open screen; nothing where the file is as it was and nobody wants it `anyway`.
-fn look_again(mark: &mut FileMark, anyway: bool) -> Option<Result<Reread, String>> {
+fn look_again(mark: &mut FileMark, anyway: bool) -> Option<Result<ConfigReread, String>> {
     let now = config::mark();
     if std::mem::replace(mark, now) == now && !anyway {
         return None;
     }
     let path = config::path();
-    let read = config::read(path.as_deref()).map(|config| Reread {
+    let read = config::read(path.as_deref()).map(|config| ConfigReread {
         file: path.map_or(String::new(), |path| path.display().to_string()),
         limits: config.usual_limits(),
         theme: config.theme.unwrap_or_default(),
         takes_mouse: config.defaults.takes_mouse,
         views: config.views,
         keys: config.keys,
-        remarks: config.remarks,
+        warnings: config.remarks,
         server_configs: config::server_configs(config.servers),
     });
     Some(read.map_err(|why| format!("{why}; until then all is as it was before")))

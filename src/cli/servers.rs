@@ -543,7 +543,7 @@ pub(super) fn consent_on_screen(
         let is_program = server.program.is_some();
         if agreed_to != Some(&digest) {
             return Ok(Consent {
-                to_agree,
+                pending: to_agree,
                 digest,
                 is_program,
                 server_configs: config::server_configs(config.servers),
@@ -558,8 +558,8 @@ pub(super) fn consent_on_screen(
         }
         edit.save().map_err(Fail::into_words)?;
         return Ok(Consent {
-            is_agreed: true,
-            words: agreed(server),
+            is_approved: true,
+            message: agreed(server),
             server_configs: config::server_configs(config::read(path.as_deref())?.servers),
             ..Consent::default()
         });
@@ -581,7 +581,7 @@ pub(super) fn consent_on_screen(
         ),
     };
     Ok(Consent {
-        words: text::clean_line(&words).into_owned(),
+        message: text::clean_line(&words).into_owned(),
         server_configs: config::server_configs(config.servers),
         ..Consent::default()
     })

@@ -103,7 +103,7 @@ pub(crate) fn state_of(
             Shown::new(glyphs.asks, word, Role::Needs)
         }
         Connectivity::Reconnecting { .. } => {
-            let age = text::span(now.wall.since(task_row.contact_since));
+            let age = text::span(now.wall.since(task_row.connectivity_since));
             Shown::new(glyphs.cut, format!("cut {age}"), Role::Cut)
         }
         Connectivity::Offline { since, .. } => {
@@ -227,7 +227,7 @@ fn contact_at(state: &State, server: &ServerView, now: Stamp) -> Reach {
         match task_row.view.contact.at(now) {
             Connectivity::Quiet { last_byte } => quiet = least(quiet, now.wall.since(last_byte)),
             Connectivity::Reconnecting { .. } => {
-                cut = least(cut, now.wall.since(task_row.contact_since));
+                cut = least(cut, now.wall.since(task_row.connectivity_since));
             }
             Connectivity::Offline { since, .. } => cut = least(cut, now.wall.since(since)),
             Connectivity::Live { .. }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use longhaul::{
     app::{
-        Command, Consent, Event, Focus, Group, Grouping, Input, KeyOverride, Keymap, LeaveNote,
-        Leaving, Line, Mark, Menu, Overlay, Pane, Reread, Setup, SortKey, State, Tab, Title, View,
-        next_wake, update,
+        Command, ConfigReread, Consent, Event, Focus, Group, GroupTitle, Grouping, Input,
+        KeyOverride, Keymap, LeaveNote, Leaving, ListRow, Menu, Overlay, Pane, Setup, SortKey,
+        State, Tab, TimelineMark, View, next_wake, update,
     },
     domain::{
         Chord, Connectivity, ControlKind, HistoryEvent, LeaveImpact, Level, Mono, NewCall, Notice,
@@ -22,7 +22,7 @@ fn asks(screen: &Screen) -> Vec<SessionRequest> {
         .todo
         .iter()
         .filter_map(|command| match command {
-            Command::Ask(_, ask) => Some(ask.clone()),
+            Command::Request(_, ask) => Some(ask.clone()),
             _ => None,
         })
         .collect()
@@ -31,9 +31,9 @@ fn asks(screen: &Screen) -> Vec<SessionRequest> {
 fn answer(screen: &Screen) -> String {
     screen
         .state
-        .remark
+        .reply
         .as_ref()
-        .map_or(String::new(), |remark| remark.text.clone())
+        .map_or(String::new(), |reply| reply.text.clone())
 }
 
 fn news(screen: &mut Screen, view: longhaul::domain::TaskView) {
@@ -126,7 +126,7 @@ fn with_everything_safe_q_just_leaves_and_says_how_to_go_on() {
     let note = LeaveNote {
         line: "left with 1 safe; go on: longhaul".to_owned(),
     };
-    assert_eq!(screen.state.is_over(), Some(&note));
+    assert_eq!(screen.state.exit_note(), Some(&note));
     assert_eq!(screen.todo.last(), Some(&Command::Quit(note)));
     assert_eq!(next_wake(&screen.state, screen.now), None);
 }
@@ -135,10 +135,10 @@ fn with_everything_safe_q_just_leaves_and_says_how_to_go_on() {
 fn leaving_what_would_die_asks_and_a_second_ctrl_c_leaves() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys("ctrl-c");
-    assert!(screen.state.is_over().is_none());
+    assert!(screen.state.exit_note().is_none());
     assert!(screen.draw().contains("DIES    pd6xw8"));
     screen.keys("ctrl-c");
-    assert!(screen.state.is_over().is_some());
+    assert!(screen.state.exit_note().is_some());
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn ctrl_c_leaves_from_inside_a_form() {
     let mut screen = Screen::new(WIDE, colour());
     news(&mut screen, morning().remove(3));
     screen.keys("R").type_in("x").keys("ctrl-c");
-    assert!(screen.state.is_over().is_some());
+    assert!(screen.state.exit_note().is_some());
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn leaving_waits_for_the_dying_ones_and_can_be_taken_back() {
     screen.keys("q").wait(500).keys("w");
     let dying = settled(morning().remove(6), Status::Completed, 0);
     news(&mut screen, dying);
-    assert!(screen.state.is_over().is_some());
+    assert!(screen.state.exit_note().is_some());
 }
 
 #[test]
@@ -173,9 +173,9 @@ fn cancel_all_and_leave_waits_for_proof_but_not_for_ever() {
         .filter(|ask| matches!(ask, SessionRequest::Cancel(_)))
         .count();
     assert_eq!(cancelled, 5);
-    assert!(screen.state.is_over().is_none());
+    assert!(screen.state.exit_note().is_none());
     screen.wait(5_000);
-    assert!(screen.state.is_over().is_some());
+    assert!(screen.state.exit_note().is_some());
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn a_viewer_leaves_freely() {
     }));
     screen.keys("q");
     assert_eq!(
-        screen.state.is_over().map(|note| note.line.as_str()),
+        screen.state.exit_note().map(|note| note.line.as_str()),
         Some("process 77 goes on driving; look again: longhaul")
     );
 }
@@ -197,24 +197,24 @@ fn the_list_is_grouped_by_need_by_server_or_by_status() {
     let mut screen = Screen::morning(WIDE, colour());
     let tasks = |screen: &Screen| {
         let rows = screen.state.lines.iter();
-        rows.filter(|line| matches!(line, Line::Row(_))).count()
+        rows.filter(|line| matches!(line, ListRow::Task(_))).count()
     };
     // Every row stands below the title of its group, and the titles count what is there.
     let is_right = |screen: &Screen| {
         let (mut title, mut left) = (None, 0);
         for line in &screen.state.lines {
             match line {
-                Line::Heading(of, heads) => {
+                ListRow::Heading(of, heads) => {
                     assert_eq!(left, 0, "{title:?}");
                     (title, left) = (Some(of), heads.count + heads.paused);
                 }
-                Line::Row(id) => {
+                ListRow::Task(id) => {
                     let task_row = screen.state.task(id).unwrap();
                     let task = &task_row.view.task;
                     assert!(match title.unwrap() {
-                        Title::Need(group) => task_row.home == *group,
-                        Title::Server(server) => task.server == *server,
-                        Title::Status(word) => task.status.row_word() == *word,
+                        GroupTitle::Need(group) => task_row.listed_group == *group,
+                        GroupTitle::Server(server) => task.server == *server,
+                        GroupTitle::Status(word) => task.status.row_word() == *word,
                     });
                     left -= 1;
                 }
@@ -234,8 +234,8 @@ fn the_list_is_grouped_by_need_by_server_or_by_status() {
     let done = |screen: &Screen| {
         let rows = screen.state.lines.iter();
         rows.filter(|line| match line {
-            Line::Row(id) => screen.state.task(id).unwrap().home == Group::Done,
-            Line::Heading(..) => false,
+            ListRow::Task(id) => screen.state.task(id).unwrap().listed_group == Group::Done,
+            ListRow::Heading(..) => false,
         })
         .count()
     };
@@ -290,7 +290,7 @@ fn a_view_is_kept_under_its_name_and_shown_again() {
 #[test]
 fn nobody_agrees_to_what_is_not_shown_whole() {
     let consent = |lines: Vec<String>| Consent {
-        to_agree: lines,
+        pending: lines,
         digest: "d".to_owned(),
         is_program: true,
         ..Consent::default()
@@ -303,7 +303,7 @@ fn nobody_agrees_to_what_is_not_shown_whole() {
         let shown = screen.draw_text();
         screen.wait(500).keys("y");
         let is_agreed = screen.todo
-            == [Command::Agree {
+            == [Command::Approve {
                 server: server.clone(),
                 digest: "d".to_owned(),
             }];
@@ -332,9 +332,9 @@ fn a_settled_row_stays_under_the_cursor_and_moves_once_seen() {
             .state
             .lines
             .iter()
-            .take_while(|line| **line != longhaul::app::Line::Row(id("q7m2xk")));
+            .take_while(|line| **line != longhaul::app::ListRow::Task(id("q7m2xk")));
         before
-            .filter(|line| matches!(line, longhaul::app::Line::Heading(..)))
+            .filter(|line| matches!(line, longhaul::app::ListRow::Heading(..)))
             .count()
     };
     assert_eq!(group(&screen), 2);
@@ -366,7 +366,7 @@ fn a_row_that_fails_under_the_cursor_stays_until_the_cursor_leaves() {
         .state
         .lines
         .iter()
-        .position(|line| *line == longhaul::app::Line::Row(id("q7m2xk")));
+        .position(|line| *line == longhaul::app::ListRow::Task(id("q7m2xk")));
     assert_ne!(first, Some(line), "it stays where nobody looks for it");
 }
 
@@ -408,19 +408,25 @@ fn what_failed_or_is_lost_needs_you_until_you_chose() {
             !asks(&screen).contains(&SessionRequest::Seen(id(name))),
             "{name}"
         );
-        assert!(screen.state.task(&id(name)).unwrap().is_new(), "{name}");
+        assert!(
+            screen.state.task(&id(name)).unwrap().ended_unseen(),
+            "{name}"
+        );
         screen.go_to(name).keys("enter").wait(500);
         if screen.state.overlays.is_empty() {
             screen.keys("enter").wait(500);
         }
-        assert!(screen.draw().contains("leave it as it is"), "{name}");
+        assert!(screen.draw().contains("do nothing"), "{name}");
         screen.keys("w");
         assert!(
             asks(&screen).contains(&SessionRequest::Seen(id(name))),
             "{name}"
         );
         screen.keys("esc").go_to("q7m2xk").wait(2_000);
-        assert_eq!(screen.state.task(&id(name)).unwrap().home, Group::Done);
+        assert_eq!(
+            screen.state.task(&id(name)).unwrap().listed_group,
+            Group::Done
+        );
     }
 }
 
@@ -499,7 +505,7 @@ fn the_filter_knows_words_fields_and_not() {
         screen.keys("esc /").type_in(typed);
         let count = screen.state.lines.iter();
         count
-            .filter(|line| matches!(line, longhaul::app::Line::Row(_)))
+            .filter(|line| matches!(line, longhaul::app::ListRow::Task(_)))
             .count()
     };
     for (typed, count) in [
@@ -532,8 +538,8 @@ fn actions_on_marks_say_how_many_and_how_many_are_hidden() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys("esc a . x");
     let drawn = screen.draw_text();
-    assert!(drawn.contains("more of the marked have ended"), "{drawn}");
-    assert!(!drawn.contains("not shown at present"), "{drawn}");
+    assert!(drawn.contains("more marked tasks have ended"), "{drawn}");
+    assert!(!drawn.contains("of them are hidden"), "{drawn}");
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys("esc a / ").type_in("reindex").keys("enter D");
     let told = &screen.state.messages.back().unwrap().text;
@@ -580,8 +586,11 @@ fn what_is_missing_for_good_stands_on_the_timeline() {
     screen.go_to("q7m2xk").wait(10_000);
     let view = screen.state.tasks[&id("q7m2xk")].view.clone();
     let gaps = |screen: &Screen| {
-        let trail = &screen.state.tasks[&id("q7m2xk")].trail;
-        trail.iter().filter(|(_, mark)| *mark == Mark::Gap).count()
+        let trail = &screen.state.tasks[&id("q7m2xk")].timeline;
+        trail
+            .iter()
+            .filter(|(_, mark)| *mark == TimelineMark::Gap)
+            .count()
     };
     let mut missed = view.as_ref().clone();
     missed.task.gap_at = Some(screen.now.wall);
@@ -642,7 +651,7 @@ fn what_is_brought_back_is_there_at_once_and_no_news() {
         screen.news(view);
     }
     for view in &settled {
-        let row = longhaul::app::Line::Row(view.task.id.clone());
+        let row = longhaul::app::ListRow::Task(view.task.id.clone());
         assert!(screen.state.lines.contains(&row), "{row:?}");
     }
     assert_eq!(screen.state.messages.len(), messages);
@@ -668,7 +677,7 @@ fn a_call_is_checked_priced_and_started_once() {
     assert_eq!(call.arguments, r#"{"city":"Lisbon"}"#);
     assert_eq!(call.name.as_deref(), Some("weather"));
     let ask = screen.todo.iter().find_map(|command| match command {
-        Command::Ask(ask, SessionRequest::Start(_)) => Some(*ask),
+        Command::Request(ask, SessionRequest::Start(_)) => Some(*ask),
         _ => None,
     });
     let started = call.id.clone();
@@ -825,7 +834,7 @@ fn pasted_text_is_never_keys() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.todo.clear();
     screen.type_in("qxyD\u{3}\ny");
-    assert!(screen.state.is_over().is_none());
+    assert!(screen.state.exit_note().is_none());
     assert_eq!(asks(&screen), []);
     screen.keys("/").type_in("two\nlines\u{1b}[31m");
     let Some(Overlay::Filter(field)) = screen.state.overlays.last() else {
@@ -935,7 +944,7 @@ fn an_end_is_told_also_of_a_task_that_was_never_seen_running() {
         });
         let view = task("q7m2xk", "lab", "quick", "{}", age);
         news(&mut screen, settled(view, Status::Cancelled, 0));
-        let is_said = screen.draw().contains("quick is cancelled");
+        let is_said = screen.draw().contains("quick was cancelled");
         assert_eq!(is_said, is_told, "{}", screen.draw());
     }
 }
@@ -972,7 +981,7 @@ fn copying_goes_to_the_terminal_and_the_result_is_read_for_it() {
 fn what_is_recorded_of_the_wire_is_read_while_it_is_looked_at_and_searched() {
     let mut screen = Screen::morning(WIDE, colour());
     let (task, server) = (id("q7m2xk"), ServerName::new("build-box"));
-    let read = Command::ReadWire {
+    let read = Command::ReadTraffic {
         task: task.clone(),
         server: server.clone(),
     };
@@ -989,14 +998,14 @@ fn what_is_recorded_of_the_wire_is_read_while_it_is_looked_at_and_searched() {
     screen.event(Event::Session(SessionEvent::Task(Arc::new(view))));
     assert_eq!(reads(&screen), 1);
     let entries = Vec::new();
-    screen.event(Event::WireRead {
+    screen.event(Event::TrafficRead {
         task: task.clone(),
         entries,
     });
     assert_eq!(reads(&screen), 2);
     assert!(screen.draw().contains(":trace records from now on"));
     let entries = recorded("build-box", "q7m2xk");
-    screen.event(Event::WireRead {
+    screen.event(Event::TrafficRead {
         task: task.clone(),
         entries,
     });
@@ -1015,7 +1024,7 @@ fn what_is_recorded_of_the_wire_is_read_while_it_is_looked_at_and_searched() {
     };
     assert_eq!(asks(&screen), [ask]);
     screen.keys("[");
-    assert_eq!(screen.state.wire, None, "nothing is kept of it");
+    assert_eq!(screen.state.traffic, None, "nothing is kept of it");
 }
 
 #[test]
@@ -1157,7 +1166,7 @@ fn a_call_typed_in_the_palette_opens_its_form_filled_in() {
         .type_in("call get_forecast city=Faro wind=3")
         .keys("enter");
     assert_eq!(
-        form(&screen).complaints,
+        form(&screen).errors,
         ["wind is not an argument of this tool"]
     );
     assert!(screen.draw().contains("Faro"));
@@ -1210,7 +1219,7 @@ fn esc_goes_back_layer_by_layer_and_never_out() {
         screen.keys("esc");
     }
     assert_eq!(screen.state.focus, Focus::List);
-    assert!(screen.state.is_over().is_none());
+    assert!(screen.state.exit_note().is_none());
     assert!(answer(&screen).contains("q leaves"));
 }
 
@@ -1392,7 +1401,7 @@ fn the_taskbar_shows_the_mean_of_what_runs_at_a_gentle_pace() {
 fn toasts_stack_to_three_and_errors_stay_longer() {
     let mut screen = Screen::new(WIDE, colour());
     for words in ["one", "two", "three"] {
-        screen.event(Event::Worked(words.to_owned()));
+        screen.event(Event::Succeeded(words.to_owned()));
     }
     screen.event(Event::Failed("it broke".to_owned()));
     assert_eq!(screen.state.toasts.len(), 3);
@@ -1454,7 +1463,7 @@ fn a_refusal_is_said_aloud() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.todo.clear();
     screen.keys("p");
-    let Some(Command::Ask(ask, _)) = screen.todo.first().cloned() else {
+    let Some(Command::Request(ask, _)) = screen.todo.first().cloned() else {
         panic!();
     };
     screen.event(Event::Session(SessionEvent::Answer {
@@ -1467,7 +1476,7 @@ fn a_refusal_is_said_aloud() {
 }
 
 #[test]
-fn the_answer_to_a_key_goes_by_itself_or_gives_way_to_the_refusal() {
+fn the_answer_to_a_key_goes_by_itself_or_gives_way_to_the_invalid_reason() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.todo.clear();
     screen.keys("p");
@@ -1477,7 +1486,7 @@ fn the_answer_to_a_key_goes_by_itself_or_gives_way_to_the_refusal() {
     assert_eq!(answer(&screen), "");
     screen.todo.clear();
     screen.keys("p");
-    let Some(Command::Ask(ask, _)) = screen.todo.first().cloned() else {
+    let Some(Command::Request(ask, _)) = screen.todo.first().cloned() else {
         panic!();
     };
     let words = "Not paused: lab has no pause tool; the call keeps running";
@@ -1583,7 +1592,7 @@ fn a_driver_that_is_gone_is_not_believed_to_go_on() {
     screen.event(Event::Session(SessionEvent::Undriven));
     assert!(!screen.draw().contains("process 77 drives"));
     screen.keys("q");
-    assert!(screen.state.is_over().is_none());
+    assert!(screen.state.exit_note().is_none());
     assert!(screen.draw().contains("DIES    pd6xw8"));
 }
 
@@ -1631,7 +1640,7 @@ fn a_list_that_the_user_asks_for_anew_has_every_row_where_it_belongs() {
         );
         let stray = |screen: &Screen| {
             let mut entities = screen.state.tasks.values();
-            entities.any(|task_row| task_row.home != task_row.belongs())
+            entities.any(|task_row| task_row.listed_group != task_row.group())
         };
         assert!(stray(&screen), "the row under the cursor waits");
         screen.keys("k j");
@@ -1697,7 +1706,7 @@ fn what_now_greys_what_cannot_be_done_and_says_why() {
     assert!(
         screen
             .draw()
-            .contains("look for it on the server (no event id and no checkpoint")
+            .contains("look for it on the server (it has no event id and no checkpoint")
     );
     screen.todo.clear();
     screen.keys("l");
@@ -1723,7 +1732,7 @@ fn a_long_refusal_can_be_read_to_its_end_among_the_messages() {
     let mut screen = Screen::morning(USUAL, colour());
     screen.todo.clear();
     screen.keys("p");
-    let Some(Command::Ask(ask, _)) = screen.todo.first().cloned() else {
+    let Some(Command::Request(ask, _)) = screen.todo.first().cloned() else {
         panic!();
     };
     let words = "Not paused: this server has no tool that pauses a run, so the work goes on; cancel it with x, or leave and come back";
@@ -1787,12 +1796,12 @@ fn the_price_of_a_running_row_is_the_word_of_the_list() {
 fn with_keys(wishes: &[(&str, &[&str])]) -> Screen {
     let wishes: Vec<KeyOverride> = wishes
         .iter()
-        .map(|(word, chords)| KeyOverride {
-            word: (*word).to_owned(),
+        .map(|(action, chords)| KeyOverride {
+            action: (*action).to_owned(),
             chords: chords.iter().map(|chord| (*chord).to_owned()).collect(),
         })
         .collect();
-    let (keys, said) = Keymap::with(&wishes);
+    let (keys, said) = Keymap::with_overrides(&wishes);
     assert_eq!(said, []);
     let mut screen = Screen::morning(WIDE, colour());
     screen.state.setup.keys = keys;
@@ -1896,7 +1905,7 @@ fn events_after_the_end_do_nothing() {
 fn started(screen: &mut Screen) -> Vec<NewCall> {
     let asked = std::mem::take(&mut screen.todo);
     let call = |command: Command| match command {
-        Command::Ask(_, SessionRequest::Start(call)) => Some(*call),
+        Command::Request(_, SessionRequest::Start(call)) => Some(*call),
         _ => None,
     };
     asked.into_iter().filter_map(call).collect()
@@ -2111,7 +2120,7 @@ fn nothing_that_is_filled_in_gets_lost_on_the_way_to_json_and_back() {
     let mut screen = form_of(WIDE, schema);
     screen.type_in("100abc").keys("ctrl-r");
     assert!(call_form(&screen).raw.is_none());
-    assert_eq!(call_form(&screen).complaints, ["n must be a whole number"]);
+    assert_eq!(call_form(&screen).errors, ["n must be a whole number"]);
     screen.keys("ctrl-u").type_in("7").keys("down right right");
     assert!(screen.draw().contains("< invoice >"));
     screen.keys("ctrl-r");
@@ -2180,9 +2189,9 @@ fn what_is_missing_in_the_chosen_alternative_is_named() {
     screen.keys("right right ctrl-s");
     let form = call_form(&screen);
     assert!(
-        form.complaints[0].contains("pay.vat is missing"),
+        form.errors[0].contains("pay.vat is missing"),
         "{:?}",
-        form.complaints
+        form.errors
     );
     let pay = serde_json::json!({"kind": "invoice"});
     assert_eq!(form.fields[0].read(), Ok(Some(pay)));
@@ -2190,7 +2199,7 @@ fn what_is_missing_in_the_chosen_alternative_is_named() {
     let bare = schema.replace(r#""kind": {"const": "card"}, "#, "");
     let mut screen = form_of(WIDE, &bare.replace(r#""kind": {"const": "invoice"}, "#, ""));
     screen.keys("right right ctrl-s");
-    let complaints = &call_form(&screen).complaints;
+    let complaints = &call_form(&screen).errors;
     assert!(
         complaints[0].contains("pay.vat is missing"),
         "{complaints:?}"
@@ -2285,7 +2294,7 @@ fn a_filter_that_is_misspelt_says_what_there_is() {
         "server:zz",
         "12:30",
     ] {
-        assert_eq!(longhaul::app::Filter::refusal(fine), None, "{fine}");
+        assert_eq!(longhaul::app::Filter::invalid_reason(fine), None, "{fine}");
     }
 }
 
@@ -2320,9 +2329,9 @@ fn what_does_not_fit_in_the_pane_of_the_tools_is_counted() {
 fn what_was_wrong_with_the_file_goes_once_it_is_read_and_the_same_twice_says_nothing() {
     let mut screen = Screen::morning(WIDE, colour());
     let read = || {
-        Event::ConfigRead(Box::new(Reread {
+        Event::ConfigRead(Box::new(ConfigReread {
             file: "/c/config.toml".to_owned(),
-            ..Reread::default()
+            ..ConfigReread::default()
         }))
     };
     let wrong = "/c/config.toml:18: unclosed table, and what can be done about it is told at such a length that two lines of a message have no room for it, so that its end is read elsewhere";
@@ -2343,7 +2352,7 @@ fn what_was_wrong_with_the_file_goes_once_it_is_read_and_the_same_twice_says_not
     assert_eq!(texts(&screen), [""; 0]);
     screen.keys(":").type_in("reload").keys("enter");
     screen.event(read());
-    assert_eq!(answer(&screen), "nothing in /c/config.toml has changed");
+    assert_eq!(answer(&screen), "/c/config.toml has not changed");
 }
 
 #[test]
@@ -2379,7 +2388,7 @@ fn a_new_task_opens_on_its_present() {
     screen.state.tab = Tab::Result;
     screen.keys("ctrl-s");
     let ask = screen.todo.iter().find_map(|command| match command {
-        Command::Ask(ask, SessionRequest::Start(_)) => Some(*ask),
+        Command::Request(ask, SessionRequest::Start(_)) => Some(*ask),
         _ => None,
     });
     screen.event(Event::Session(SessionEvent::Answer {
@@ -2424,7 +2433,7 @@ fn a_message_tells_a_task_by_what_tells_it_from_others() {
     );
     let drawn = screen.draw();
     assert!(
-        drawn.contains("m2hn5t render_movie scene=13 is done"),
+        drawn.contains("m2hn5t render_movie scene=13 completed"),
         "{drawn}"
     );
 }
@@ -2511,14 +2520,14 @@ fn who_wants_to_drive_hears_what_that_ends_and_says_so_twice() {
 
 #[test]
 fn the_configuration_is_looked_at_with_the_focus_and_the_servers_and_read_by_command() {
-    let look = |anyway| Command::LookAtConfig { anyway };
+    let look = |force| Command::CheckConfig { force };
     let mut screen = Screen::morning(WIDE, colour());
     screen.todo.clear();
     screen.event(Event::Input(Input::FocusGained));
     screen.keys("3");
     screen.keys(":").type_in("reload").keys("enter");
     let looks = |screen: &Screen| -> Vec<Command> {
-        let is_look = |it: &&Command| matches!(it, Command::LookAtConfig { .. });
+        let is_look = |it: &&Command| matches!(it, Command::CheckConfig { .. });
         screen.todo.iter().filter(is_look).cloned().collect()
     };
     assert_eq!(looks(&screen), [look(false), look(false), look(true)]);
@@ -2526,11 +2535,11 @@ fn the_configuration_is_looked_at_with_the_focus_and_the_servers_and_read_by_com
         file: Some("/c".to_owned()),
         servers: Vec::new(),
     };
-    screen.event(Event::ConfigRead(Box::new(Reread {
+    screen.event(Event::ConfigRead(Box::new(ConfigReread {
         file: "~/c".to_owned(),
         server_configs: server_configs.clone(),
         views: vec![View::default()],
-        ..Reread::default()
+        ..ConfigReread::default()
     })));
     assert_eq!(
         asks(&screen).last(),
@@ -2564,7 +2573,7 @@ fn a_key_dropped_by_a_dialog_is_named() {
 
 #[test]
 fn every_event_makes_a_frame_due() {
-    let found = Event::ServersFound(longhaul::app::Findings {
+    let found = Event::ServersFound(longhaul::app::ServerFindings {
         lines: vec!["new lab: http://127.0.0.1:8931/mcp".to_owned()],
         new: 1,
         ..Default::default()
@@ -2576,7 +2585,7 @@ fn every_event_makes_a_frame_due() {
     screen.event(found);
     assert!(screen.state.take_dirty());
     // What it said was under way is over.
-    assert_eq!(screen.state.remark, None);
+    assert_eq!(screen.state.reply, None);
 }
 
 #[test]
@@ -2593,7 +2602,7 @@ fn an_answer_goes_once_the_task_has_changed_as_it_says() {
     assert_eq!(answer(&screen), "asked: pause q7m2xk");
     (view.task.asked, view.task.status) = (None, Status::Paused);
     screen.news(view);
-    assert_eq!(screen.state.remark, None);
+    assert_eq!(screen.state.reply, None);
     assert!(!screen.draw().contains("asked: pause"), "{}", screen.draw());
 }
 
@@ -2643,7 +2652,7 @@ fn help_takes_typing_and_lets_nothing_through() {
 fn a_page_is_closed_only_by_the_keys_that_close() {
     let mut screen = Screen::new(USUAL, colour());
     screen.state.overlays.push(Overlay::Page {
-        title: "What was found".to_owned(),
+        title: "Servers found".to_owned(),
         lines: vec!["one".to_owned()],
         scroll: 0,
     });
@@ -2651,5 +2660,5 @@ fn a_page_is_closed_only_by_the_keys_that_close() {
     assert_eq!(screen.state.overlays.len(), 1);
     assert_eq!(answer(&screen), "j k scroll, Esc closes");
     screen.keys("q");
-    assert!(screen.state.overlays.is_empty() && screen.state.is_over().is_none());
+    assert!(screen.state.overlays.is_empty() && screen.state.exit_note().is_none());
 }

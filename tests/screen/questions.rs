@@ -27,7 +27,7 @@ fn is_closed(screen: &Screen) -> bool {
 /// What was answered, with the number of the ask.
 fn answers(screen: &Screen) -> Vec<(SessionRequestId, String, Answer)> {
     let asks = screen.todo.iter().filter_map(|command| match command {
-        Command::Ask(
+        Command::Request(
             ask,
             SessionRequest::Answer {
                 id: task,
@@ -52,7 +52,7 @@ fn opened(screen: &Screen) -> Vec<String> {
 }
 
 fn remark(screen: &Screen) -> &str {
-    &screen.state.remark.as_ref().unwrap().text
+    &screen.state.reply.as_ref().unwrap().text
 }
 
 fn has_toast(screen: &Screen, words: &str) -> bool {
@@ -136,7 +136,7 @@ fn what_is_wrong_is_said_in_the_words_of_the_screen_and_nothing_is_sent() {
     let mut screen = asked(&[ROLLOUT]);
     screen.keys("tab 1 2 ctrl-s");
     assert_eq!(
-        form(&screen).complaints,
+        form(&screen).errors,
         [
             "hosts must be a whole number of 1 to 9",
             "Why now is missing"
@@ -144,7 +144,7 @@ fn what_is_wrong_is_said_in_the_words_of_the_screen_and_nothing_is_sent() {
     );
     assert!(answers(&screen).is_empty());
     screen.keys("backspace");
-    assert!(form(&screen).complaints.is_empty());
+    assert!(form(&screen).errors.is_empty());
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn a_refused_answer_stays_to_be_mended() {
         &mut screen,
         Err(RequestError::CannotSave("no space left".to_owned())),
     );
-    assert_eq!(form(&screen).complaints, ["no space left"]);
+    assert_eq!(form(&screen).errors, ["no space left"]);
     assert!(screen.draw_text().contains("no space left"));
     screen.keys("enter");
     assert_eq!(answers(&screen).len(), 2);
@@ -274,7 +274,7 @@ fn whoever_only_looks_cannot_answer_and_what_asks_nothing_says_so() {
 fn tasks_are_taken_over_from_the_server_under_the_cursor_or_by_name() {
     let adopts = |screen: &Screen| {
         let ask = screen.todo.iter().find_map(|command| match command {
-            Command::Ask(
+            Command::Request(
                 ask,
                 SessionRequest::Adopt {
                     server,

@@ -1,11 +1,11 @@
 //! The result of a task: folding, searching, and what a large one costs.
 
-use longhaul::app::{Command, Event, Saved, Tab};
+use longhaul::app::{Command, Event, SaveContent, Tab};
 
 use crate::support::*;
 
 fn answer(screen: &Screen) -> String {
-    let remark = screen.state.remark.as_ref();
+    let remark = screen.state.reply.as_ref();
     remark.map_or(String::new(), |remark| remark.text.clone())
 }
 
@@ -318,7 +318,7 @@ fn a_part_is_saved_where_the_person_says() {
         sent(&screen),
         [Command::Save {
             task,
-            what: Saved::Part(0),
+            what: SaveContent::Part(0),
             path
         }]
     );
@@ -331,7 +331,7 @@ fn a_part_is_saved_where_the_person_says() {
 fn a_link_names_its_host_and_leads_only_to_the_web() {
     let mut screen = with_parts("j s");
     let drawn = screen.draw();
-    assert!(drawn.contains("Opening it asks a.example."), "{drawn}");
+    assert!(drawn.contains("Opens a page at a.example."), "{drawn}");
     screen.keys("o");
     assert_eq!(sent(&screen), []);
     screen.read().keys("o");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use longhaul::{
-    app::{Command, Consent, Event, Findings, Menu, Overlay, Pane, Tab},
+    app::{Command, Consent, Event, Menu, Overlay, Pane, ServerFindings, Tab},
     domain::{
         Connectivity, LinkState, Obstacle, Phase, ServerName, ServerView, SessionEvent,
         SessionRequest,
@@ -117,7 +117,7 @@ fn a_task_that_waits_names_what_it_waits_for() {
 /// Nothing is left to agree to there.
 fn nothing_at(name: &str, words: &str) -> Event {
     let consent = Consent {
-        words: words.to_owned(),
+        message: words.to_owned(),
         ..Consent::default()
     };
     Event::ConsentRead(ServerName::new(name), consent)
@@ -193,7 +193,7 @@ fn where_several_servers_wait_the_key_goes_to_them() {
 }
 
 fn taken(waiting: &[&str], lines: Vec<String>) -> Event {
-    Event::ServersTaken(Findings {
+    Event::ServersImported(ServerFindings {
         lines,
         new: 3,
         server_configs: longhaul::domain::ServerConfigs::default(),
@@ -203,7 +203,7 @@ fn taken(waiting: &[&str], lines: Vec<String>) -> Event {
 
 fn asks_for(name: &str) -> Event {
     let consent = Consent {
-        to_agree: vec![format!("{name}: X would go to https://h.example")],
+        pending: vec![format!("{name}: X would go to https://h.example")],
         digest: "d".to_owned(),
         ..Consent::default()
     };
@@ -234,8 +234,8 @@ fn what_waits_for_a_word_after_an_import_is_asked_for_one_by_one() {
     screen.event(Event::ConsentRead(
         ServerName::new("lab"),
         Consent {
-            words: "agreed for lab".to_owned(),
-            is_agreed: true,
+            message: "agreed for lab".to_owned(),
+            is_approved: true,
             ..Consent::default()
         },
     ));
@@ -251,7 +251,7 @@ fn what_waits_for_a_word_after_an_import_is_asked_for_one_by_one() {
     assert_eq!(reads(&screen), ["lab"]);
     assert!(screen.draw().contains("later: L on a server in 3"));
     let asked =
-        |command: &Command| matches!(command, Command::Ask(_, SessionRequest::Configure(_)));
+        |command: &Command| matches!(command, Command::Request(_, SessionRequest::Configure(_)));
     assert!(screen.todo.iter().any(asked));
 }
 
@@ -263,7 +263,7 @@ fn what_became_of_each_server_of_an_import_can_be_read_to_its_end() {
     screen.event(taken(&[], lines.clone()));
     let drawn = screen.draw();
     assert!(
-        drawn.contains("Took 3 servers over") && drawn.contains("end-0"),
+        drawn.contains("Imported 3 servers") && drawn.contains("end-0"),
         "{drawn}"
     );
     let mut seen = drawn;
@@ -279,13 +279,13 @@ fn what_became_of_each_server_of_an_import_can_be_read_to_its_end() {
     screen.keys("esc");
     assert!(screen.state.overlays.is_empty());
     // The same before anything is taken; the choice stays below.
-    screen.event(Event::ServersFound(Findings {
+    screen.event(Event::ServersFound(ServerFindings {
         lines,
         new: 1,
-        ..Findings::default()
+        ..ServerFindings::default()
     }));
     screen.keys("r");
-    assert!(screen.draw().contains("What was found"));
+    assert!(screen.draw().contains("Servers found"));
     screen.keys("G");
     assert!(screen.draw().contains("end-29"), "{}", screen.draw());
     screen.keys("q");

@@ -9,11 +9,10 @@ use crate::domain::{
 use super::{
     super::{
         CallForm, Command, EditForm, Field, FormField, Menu, Overlay, Stage, State, keymap::Action,
-        state::Pending,
+        state::RequestPurpose,
     },
-    ask, ask_tools,
     layers::add_url,
-    mark_seen, open_menu,
+    mark_seen, open_menu, request, request_tools,
 };
 
 /// Reads a length of time, `off` or nothing.
@@ -28,7 +27,7 @@ pub(super) fn read_limit(typed: &str) -> Result<Option<Duration>, String> {
 pub(super) fn walk(action: Option<Action>, at: usize, last: usize) -> Option<usize> {
     match action? {
         Action::NextField => Some((at + 1).min(last)),
-        Action::FieldBefore => Some(at.saturating_sub(1)),
+        Action::PreviousField => Some(at.saturating_sub(1)),
         Action::Accept if at < last => Some(at + 1),
         _ => None,
     }
@@ -39,7 +38,7 @@ pub(super) fn edit_key(
     mut form: Box<EditForm>,
     action: Option<Action>,
     chord: Chord,
-    todo: &mut Vec<Command>,
+    effects: &mut Vec<Command>,
 ) -> Option<Overlay> {
     if let Some(at) = walk(action, form.at, form.fields.len() - 1) {
         form.at = at;
@@ -61,14 +60,14 @@ pub(super) fn edit_key(
                         note: some(note),
                         limits: Limits { idle, hard },
                     };
-                    ask(state, edit, Pending::Plain, todo);
+                    request(state, edit, RequestPurpose::Other, effects);
                     return None;
                 }
-                (Err(complaint), _) | (_, Err(complaint)) => form.complaint = Some(complaint),
+                (Err(error), _) | (_, Err(error)) => form.error = Some(error),
             }
         }
         _ => {
-            form.complaint = None;
+            form.error = None;
             let at = form.at;
             if let Some(field) = form.fields.get_mut(at) {
                 field.key(chord);
@@ -84,7 +83,7 @@ pub(super) fn call_key(
     action: Option<Action>,
     chord: Chord,
     now: Stamp,
-    todo: &mut Vec<Command>,
+    effects: &mut Vec<Command>,
 ) -> Option<Overlay> {
     match form.stage {
         Stage::Server => {
@@ -95,23 +94,23 @@ pub(super) fn call_key(
             // Where nothing is typed yet these move, as in any other choice.
             let action = match chord.typed().filter(|_| form.url.is_empty()) {
                 Some('j') => Some(Action::NextField),
-                Some('k') => Some(Action::FieldBefore),
+                Some('k') => Some(Action::PreviousField),
                 _ => action,
             };
             match action {
                 Some(Action::Back) => return None,
                 Some(Action::NextField) => form.server_at = (form.server_at + 1).min(last),
-                Some(Action::FieldBefore) => {
+                Some(Action::PreviousField) => {
                     form.server_at = form.server_at.min(last).saturating_sub(1);
                 }
                 Some(Action::Accept) => {
-                    form.complaints.clear();
+                    form.errors.clear();
                     let server = if is_at_url {
                         let typed = form.url.text().to_owned();
-                        add_url(state, &typed, todo)
+                        add_url(state, &typed, effects)
                     } else {
                         if let Some(name) = &here {
-                            ask_tools(state, name, todo);
+                            request_tools(state, name, effects);
                         }
                         here
                     };
@@ -122,8 +121,8 @@ pub(super) fn call_key(
                             form.tool_at = 0;
                         }
                         None => {
-                            if let Some(remark) = &state.remark {
-                                form.complaints = vec![remark.text.clone()];
+                            if let Some(remark) = &state.reply {
+                                form.errors = vec![remark.text.clone()];
                             }
                         }
                     }
@@ -132,7 +131,7 @@ pub(super) fn call_key(
                     // What is typed narrows the servers down, until it fits none: then it is the URL of another.
                     if form.url.key(chord) {
                         form.server_at = 0;
-                        form.complaints.clear();
+                        form.errors.clear();
                     }
                 }
             }
@@ -141,7 +140,7 @@ pub(super) fn call_key(
             let last = form.matching(state).len().saturating_sub(1);
             match action {
                 Some(Action::Back) => {
-                    if form.is_anywhere {
+                    if form.is_any_server {
                         return None;
                     }
                     if state.servers.len() > 1 {
@@ -151,7 +150,7 @@ pub(super) fn call_key(
                     }
                 }
                 Some(Action::NextField) => form.tool_at = (form.tool_at + 1).min(last),
-                Some(Action::FieldBefore) => form.tool_at = form.tool_at.saturating_sub(1),
+                Some(Action::PreviousField) => form.tool_at = form.tool_at.saturating_sub(1),
                 Some(Action::Accept) => {
                     let tool = form
                         .matching(state)
@@ -160,13 +159,13 @@ pub(super) fn call_key(
                     match tool {
                         Some((server, tool)) => {
                             form.server = Some(server);
-                            form.take_tool(tool, None);
+                            form.set_tool(tool, None);
                             if form.typed.is_empty() {
-                                *form = taken_up(state, *form);
+                                *form = with_draft(state, *form);
                             }
-                            form.fill_in();
+                            form.apply_typed();
                         }
-                        None => state.answer("no tool fits"),
+                        None => state.reply("no tool fits"),
                     }
                 }
                 _ => {
@@ -176,7 +175,7 @@ pub(super) fn call_key(
                 }
             }
         }
-        Stage::Form => return arguments_key(state, form, action, chord, now, todo),
+        Stage::Form => return arguments_key(state, form, action, chord, now, effects),
     }
     Some(Overlay::Call(form))
 }
@@ -187,19 +186,19 @@ pub(super) fn arguments_key(
     action: Option<Action>,
     chord: Chord,
     now: Stamp,
-    todo: &mut Vec<Command>,
+    effects: &mut Vec<Command>,
 ) -> Option<Overlay> {
     // While the intent is being saved only closing is possible; the answer closes the form.
     if form.sent.is_some() && action != Some(Action::Back) {
-        state.answer("the intent is being saved");
+        state.reply("the intent is being saved");
         return Some(Overlay::Call(form));
     }
     // In several lines some keys mean lines, not fields.
     if form.text_field().is_some_and(|field| field.line_key(chord)) {
-        form.unsay();
+        form.clear_errors();
         return Some(Overlay::Call(form));
     }
-    if let Some(at) = walk(action, form.at, form.places().saturating_sub(1)) {
+    if let Some(at) = walk(action, form.at, form.focus_count().saturating_sub(1)) {
         form.at = at;
         return Some(Overlay::Call(form));
     }
@@ -212,32 +211,32 @@ pub(super) fn arguments_key(
             form.stage = Stage::Tool;
             form.tool = None;
             form.raw = None;
-            form.complaints.clear();
+            form.errors.clear();
             let server = form.server.clone();
             if let Some(server) = server
                 && !state.tools.contains_key(&server)
             {
-                ask_tools(state, &server, todo);
+                request_tools(state, &server, effects);
             }
         }
         Some(Action::Raw) => form.toggle_raw(),
-        Some(Action::Earlier) => match form.take_earlier(state) {
-            Some(id) => state.answer(format!("filled in as in {id}")),
+        Some(Action::Earlier) => match form.fill_from_earlier(state) {
+            Some(id) => state.reply(format!("filled in as in {id}")),
             None if form.tool.is_none() => {
-                state.answer("the arguments of this tool are not known yet");
+                state.reply("the arguments of this tool are not known yet");
             }
-            None if form.taken.is_some() => state.answer("no call of this tool is older"),
-            None => state.answer("this tool was not called yet"),
+            None if form.taken.is_some() => state.reply("no call of this tool is older"),
+            None => state.reply("this tool was not called yet"),
         },
         Some(Action::CopyCommand) => match form.command(state) {
             Ok(line) => {
-                todo.push(Command::Copy(line));
-                state.say(NoticeLevel::Info, "sent to the terminal's clipboard", now);
+                effects.push(Command::Copy(line));
+                state.show_toast(NoticeLevel::Info, "sent to the terminal's clipboard", now);
             }
-            Err(lines) => refuse(state, &mut form, lines, Vec::new()),
+            Err(lines) => show_errors(state, &mut form, lines, Vec::new()),
         },
         Some(Action::Accept | Action::Send) => {
-            send(state, &mut form, action == Some(Action::Send), now, todo);
+            send(state, &mut form, action == Some(Action::Send), now, effects);
             // A question on top of the form is asked before anything is sent.
             if let Some(question) = asked_on_top(state) {
                 state.overlays.push(Overlay::Call(form));
@@ -245,9 +244,9 @@ pub(super) fn arguments_key(
             }
         }
         _ => {
-            form.unsay();
+            form.clear_errors();
             match form.argument() {
-                Some(field) => match field.begin_item(chord) {
+                Some(field) => match field.start_item(chord) {
                     // The letter belongs to the item that it began.
                     Some(items) => {
                         form.at += items;
@@ -275,21 +274,21 @@ fn keep_draft(state: &mut State, form: &CallForm) {
     }
     let key = form.draft_key();
     if let Some(draft) = state.drafts.remove(&key)
-        && draft.is_filled_as(form)
+        && draft.has_same_input(form)
     {
-        return state.answer("what was filled in is dropped");
+        return state.reply("what was filled in is dropped");
     }
-    if form.is_filled() {
+    if form.has_input() {
         let tool = text::clean_line(&form.tool_name).into_owned();
         state.drafts.insert(key, form.clone());
-        state.answer(format!(
+        state.reply(format!(
             "what is filled in for {tool} is kept until it is sent"
         ));
     }
 }
 
 /// The form as it was left, if it was filled in and not sent.
-pub(super) fn taken_up(state: &mut State, form: CallForm) -> CallForm {
+pub(super) fn with_draft(state: &mut State, form: CallForm) -> CallForm {
     let draft = state.drafts.get(&form.draft_key());
     // A tool that takes something else by now gets a fresh form.
     let Some(draft) = draft.filter(|it| form.tool.is_none() || it.tool == form.tool) else {
@@ -297,8 +296,8 @@ pub(super) fn taken_up(state: &mut State, form: CallForm) -> CallForm {
     };
     let mut form = draft.clone();
     form.at = 0;
-    form.unsay();
-    state.answer("filled in as you left it; Esc drops that");
+    form.clear_errors();
+    state.reply("filled in as you left it; Esc drops that");
     form
 }
 
@@ -317,13 +316,18 @@ fn asked_on_top(state: &mut State) -> Option<Overlay> {
 }
 
 /// The repeat below the question was agreed to.
-pub(super) fn repeat(state: &mut State, is_unchecked: bool, now: Stamp, todo: &mut Vec<Command>) {
+pub(super) fn repeat(
+    state: &mut State,
+    is_unchecked: bool,
+    now: Stamp,
+    effects: &mut Vec<Command>,
+) {
     let Some(Overlay::Call(mut form)) = state.overlays.pop() else {
         return;
     };
-    form.is_agreed = true;
-    form.is_doubted = is_unchecked;
-    send(state, &mut form, is_unchecked, now, todo);
+    form.is_confirmed = true;
+    form.may_send_unchecked = is_unchecked;
+    send(state, &mut form, is_unchecked, now, effects);
     state.overlays.push(Overlay::Call(form));
 }
 
@@ -334,22 +338,22 @@ pub(super) fn fill(state: &mut State, field: &mut FormField, action: Option<Acti
         return;
     }
     match action {
-        Some(Action::ChoiceBefore) => field.turn(false),
-        Some(Action::ChoiceAfter) => field.turn(true),
+        Some(Action::PreviousChoice) => field.change(false),
+        Some(Action::NextChoice) => field.change(true),
         _ if chord == Chord::char(' ') => field.toggle(),
-        _ => state.answer("Space or arrows to change; Enter for the next field"),
+        _ => state.reply("Space or arrows to change; Enter for the next field"),
     }
 }
 
 /// Says what is wrong, goes to where it is, and offers to send it all the same where only the schema is against it.
-fn refuse(state: &mut State, form: &mut CallForm, lines: Vec<String>, wrong: Vec<Vec<Step>>) {
-    form.is_doubted = !wrong.is_empty();
-    (form.complaints, form.wrong) = (lines, wrong);
-    if form.is_doubted {
+fn show_errors(state: &mut State, form: &mut CallForm, lines: Vec<String>, wrong: Vec<Vec<Step>>) {
+    form.may_send_unchecked = !wrong.is_empty();
+    (form.errors, form.wrong) = (lines, wrong);
+    if form.may_send_unchecked {
         let key = state.key(Action::Send);
-        state.answer(format!("{key} once more sends it unchecked"));
+        state.reply(format!("{key} once more sends it unchecked"));
     }
-    form.go_to_wrong();
+    form.focus_first_error();
 }
 
 /// Sends the call, unless something is seen to be wrong with it or a repeat of it has to be agreed to. `is_key` where the
@@ -359,27 +363,30 @@ pub(super) fn send(
     form: &mut CallForm,
     is_key: bool,
     now: Stamp,
-    todo: &mut Vec<Command>,
+    effects: &mut Vec<Command>,
 ) {
     let Some(server) = form.server.clone() else {
-        form.complaints = vec!["no server is chosen".to_owned()];
+        form.errors = vec!["no server is chosen".to_owned()];
         return;
     };
     let (arguments, unusable, is_unchecked) = match form.arguments() {
         Ok((arguments, unusable)) => (arguments, unusable, false),
-        Err(refusal) => match refusal.arguments.filter(|_| form.is_doubted && is_key) {
+        Err(errors) => match errors
+            .arguments
+            .filter(|_| form.may_send_unchecked && is_key)
+        {
             Some(arguments) => (arguments, None, true),
-            None => return refuse(state, form, refusal.lines, refusal.wrong),
+            None => return show_errors(state, form, errors.lines, errors.wrong),
         },
     };
     if form.origin.is_some()
-        && !form.is_agreed
+        && !form.is_confirmed
         && form.tool.as_ref().is_some_and(Tool::may_harm_again)
     {
         let menu = Menu::Repeat {
             server,
             tool: form.tool_name.clone(),
-            doubt: Tool::doubt_of_repeat(form.tool.as_ref()),
+            reason: Tool::doubt_of_repeat(form.tool.as_ref()),
             is_unchecked,
         };
         return open_menu(state, menu);
@@ -389,7 +396,7 @@ pub(super) fn send(
             "{}: its schema cannot be used: {why}; sent unchecked",
             form.tool_name
         );
-        state.note(NoticeLevel::Warning, &text::clean_line(&line), now.wall);
+        state.log_message(NoticeLevel::Warning, &text::clean_line(&line), now.wall);
     }
     let id = new_id(state);
     let name = form.name.text().trim();
@@ -402,17 +409,17 @@ pub(super) fn send(
         limits,
         ..NewCall::new(id.clone(), server, form.tool_name.clone(), arguments)
     };
-    form.unsay();
+    form.clear_errors();
     state.drafts.remove(&form.draft_key());
     form.sent = Some(id.clone());
     if let Some(origin) = &form.origin {
-        mark_seen(state, origin, todo);
+        mark_seen(state, origin, effects);
     }
-    ask(
+    request(
         state,
         SessionRequest::Start(Box::new(call)),
-        Pending::Start(id),
-        todo,
+        RequestPurpose::Start(id),
+        effects,
     );
 }
 

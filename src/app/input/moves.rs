@@ -9,22 +9,22 @@ use super::{
         finds, select,
         update::is_reachable,
     },
-    ask_tools, look_at_config,
+    check_config, request_tools,
 };
 
 /// Rows of a page, with one line of overlap.
 pub(super) fn page(state: &State) -> isize {
-    let room = PaneHeights::of(state, state.size);
+    let heights = PaneHeights::of(state, state.size);
     let rows = if state.pane == Pane::Tasks && state.focus == Focus::Detail {
-        room.detail.saturating_sub(4)
+        heights.detail.saturating_sub(4)
     } else {
-        room.list.saturating_sub(1)
+        heights.list.saturating_sub(1)
     };
     isize::try_from(rows.max(1)).unwrap_or(1)
 }
 
-pub(super) fn moved(place: usize, by: isize, most: usize) -> usize {
-    place.saturating_add_signed(by).min(most)
+pub(super) fn moved(position: usize, by: isize, most: usize) -> usize {
+    position.saturating_add_signed(by).min(most)
 }
 
 /// Moves whatever has the keys.
@@ -32,7 +32,7 @@ pub(super) fn step(state: &mut State, by: isize) {
     match (state.pane, state.focus) {
         (Pane::Tasks, Focus::List) => {
             if !select::move_by(state, by) && by.unsigned_abs() == 1 {
-                state.answer(if by > 0 {
+                state.reply(if by > 0 {
                     "that is the last one"
                 } else {
                     "that is the first one"
@@ -95,7 +95,7 @@ pub(super) fn scroll(state: &mut State, by: isize) {
     }
     match state.tab {
         Tab::Now => {
-            state.answer("nothing to scroll here; press ] for the log");
+            state.reply("nothing to scroll here; press ] for the log");
         }
         Tab::Log => {
             let held = state
@@ -117,11 +117,11 @@ pub(super) fn scroll(state: &mut State, by: isize) {
 }
 
 pub(super) fn turn_tab(state: &mut State, by: isize) {
-    let place = Tab::ALL
+    let position = Tab::ALL
         .iter()
         .position(|tab| *tab == state.tab)
         .unwrap_or(0);
-    let next = moved(place, by, Tab::ALL.len() - 1);
+    let next = moved(position, by, Tab::ALL.len() - 1);
     if let Some(tab) = Tab::ALL.get(next) {
         show_tab(state, *tab);
     }
@@ -162,7 +162,7 @@ pub(super) fn to_tasks(state: &mut State) {
     select::keep_in_sight(state);
 }
 
-pub(super) fn show(state: &mut State, pane: Pane, todo: &mut Vec<Command>) {
+pub(super) fn show(state: &mut State, pane: Pane, effects: &mut Vec<Command>) {
     if pane == Pane::Tasks {
         to_tasks(state);
     }
@@ -173,7 +173,7 @@ pub(super) fn show(state: &mut State, pane: Pane, todo: &mut Vec<Command>) {
         select::keep_in_sight(state);
     }
     if pane == Pane::Servers {
-        look_at_config(state, false, todo);
+        check_config(state, false, effects);
     }
     if pane == Pane::Tools {
         let of_task = state
@@ -185,19 +185,19 @@ pub(super) fn show(state: &mut State, pane: Pane, todo: &mut Vec<Command>) {
             .or(of_task)
             .or_else(|| state.servers.first().map(|server| server.name.clone()));
         if let Some(server) = server {
-            show_tools(state, server, todo);
+            show_tools(state, server, effects);
         }
     }
 }
 
-pub(super) fn show_tools(state: &mut State, server: ServerName, todo: &mut Vec<Command>) {
+pub(super) fn show_tools(state: &mut State, server: ServerName, effects: &mut Vec<Command>) {
     state.pane = Pane::Tools;
     if state.tools_of.as_ref() != Some(&server) {
         state.cursors[0] = 0;
     }
     let is_known = state.tools.get(&server).is_some_and(|tools| tools.is_known);
     if !is_known || is_reachable(state, &server) {
-        ask_tools(state, &server, todo);
+        request_tools(state, &server, effects);
     }
     state.tools_of = Some(server);
 }
@@ -226,70 +226,70 @@ pub(super) fn matching(state: &State) -> Vec<usize> {
 
 pub(super) fn find_from_here(state: &mut State) {
     let (_, rows) = page_rows(state);
-    let words = state.search.clone().unwrap_or_default();
+    let query = state.search.clone().unwrap_or_default();
     if let Some(document) = document(state) {
-        return match document.search(&words, rows) {
+        return match document.search(&query, rows) {
             Some(found) => answer_match(state, found),
-            None => state.answer(format!("{words:?} is not found here")),
+            None => state.reply(format!("{query:?} is not found here")),
         };
     }
-    let places = matching(state);
+    let positions = matching(state);
     let here = state.scroll;
-    let next = places.iter().find(|place| **place >= here);
-    if let Some(place) = next.or(places.first()) {
-        go_to(state, *place, &places);
+    let next = positions.iter().find(|position| **position >= here);
+    if let Some(position) = next.or(positions.first()) {
+        go_to(state, *position, &positions);
     } else {
-        state.answer(format!("{words:?} is not found here"));
+        state.reply(format!("{query:?} is not found here"));
     }
 }
 
 /// `n` goes on in the direction of the search: back in time in a log, down in a text.
 pub(super) fn find(state: &mut State, forward: bool) {
     let (_, rows) = page_rows(state);
-    let words = state.search.clone().unwrap_or_default();
+    let query = state.search.clone().unwrap_or_default();
     if let Some(document) = document(state) {
-        let found = document.search_on(&words, forward, rows);
+        let found = document.search_next(&query, forward, rows);
         let hits = document.hits();
         return match found {
             Some(found) => answer_match(state, found),
             None => no_further(state, hits, forward),
         };
     }
-    let places = matching(state);
+    let positions = matching(state);
     let here = state.scroll;
     let next = if forward {
-        places.iter().find(|place| **place > here)
+        positions.iter().find(|position| **position > here)
     } else {
-        places.iter().rev().find(|place| **place < here)
+        positions.iter().rev().find(|position| **position < here)
     };
     match next {
-        Some(place) => go_to(state, *place, &places),
-        None => no_further(state, places.len(), forward),
+        Some(position) => go_to(state, *position, &positions),
+        None => no_further(state, positions.len(), forward),
     }
 }
 
 fn no_further(state: &mut State, hits: usize, forward: bool) {
     if hits == 0 {
-        return state.answer("not found here");
+        return state.reply("not found here");
     }
     let other = if forward {
-        Action::FindBefore
+        Action::FindPrevious
     } else {
         Action::FindNext
     };
     let key = state.key(other);
-    state.answer(format!("no further match; {key} the other way"));
+    state.reply(format!("no further match; {key} the other way"));
 }
 
-pub(super) fn go_to(state: &mut State, place: usize, places: &[usize]) {
-    state.scroll = place;
-    state.is_following = state.tab == Tab::Log && place == 0;
-    let number = places.partition_point(|other| *other < place) + 1;
-    answer_match(state, (number, places.len()));
+pub(super) fn go_to(state: &mut State, position: usize, positions: &[usize]) {
+    state.scroll = position;
+    state.is_following = state.tab == Tab::Log && position == 0;
+    let number = positions.partition_point(|other| *other < position) + 1;
+    answer_match(state, (number, positions.len()));
 }
 
 fn answer_match(state: &mut State, (number, count): Match) {
-    state.answer(if count == 1 {
+    state.reply(if count == 1 {
         "1 match".to_owned()
     } else {
         format!(
@@ -305,18 +305,18 @@ pub(super) fn fold_here(state: &mut State) {
     if let Some(document) = document(state)
         && !document.toggle()
     {
-        state.answer("nothing folds here; it would be an object or a list");
+        state.reply("nothing folds here; it would be an object or a list");
     }
 }
 
 /// Folds the whole result, or unfolds it.
 pub(super) fn fold_all(state: &mut State) {
     if let Some(document) = document(state) {
-        let words = if document.toggle_all() {
+        let message = if document.toggle_all() {
             "all is folded"
         } else {
             "all is unfolded"
         };
-        state.answer(words);
+        state.reply(message);
     }
 }

@@ -16,7 +16,13 @@ impl Reading<'_> {
             match chords(value.get_ref()) {
                 Some(chords) => {
                     let word = word.to_owned();
-                    wishes.push((key.span().start, KeyOverride { word, chords }));
+                    wishes.push((
+                        key.span().start,
+                        KeyOverride {
+                            action: word,
+                            chords,
+                        },
+                    ));
                 }
                 None => self.remark(
                     value.span().start,
@@ -27,7 +33,7 @@ impl Reading<'_> {
         // Of two lines for one key the first holds.
         wishes.sort_by_key(|(at, _)| *at);
         let (places, wishes): (Vec<usize>, Vec<KeyOverride>) = wishes.into_iter().unzip();
-        let (keys, said) = Keymap::with(&wishes);
+        let (keys, said) = Keymap::with_overrides(&wishes);
         for (line, why) in said {
             self.remark(places.get(line).copied().unwrap_or(at), &why);
         }
@@ -76,7 +82,7 @@ zoom = "y"
             [
                 "f:5: again is ignored: a key is a text in quotes, or a list of them",
                 "f:6: wrap is ignored: a key is a text in quotes, or a list of them",
-                "f:7: rm is ignored: Delete is the key of cancel already",
+                "f:7: rm is ignored: Delete is already the key of cancel",
                 "f:8: forward is ignored: unknown action; press : for the names",
                 "f:9: zoom takes y from copy, which has no key now",
             ]

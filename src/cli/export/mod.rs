@@ -22,7 +22,7 @@ use super::{
     json as documents, logins, variable,
 };
 use crate::{
-    app::Saved,
+    app::SaveContent,
     auth::Logins,
     domain::{
         Attempt, Entry, HistoryEvent, LinkRecord, ProtocolVersion, Question, ServerConfig, Task,
@@ -116,7 +116,7 @@ pub(super) fn export(context: &mut Context<'_>, export: &Export) -> Result<u8, F
 pub(super) fn on_screen(
     paths: &Paths,
     id: &TaskId,
-    what: Saved,
+    what: SaveContent,
     now: Wall,
     given: &[SecretString],
 ) -> Result<String, String> {
@@ -132,7 +132,7 @@ pub(super) fn on_screen(
             servers: &config.servers,
             given,
             has_content: false,
-            is_page: what == Saved::Page,
+            is_page: what == SaveContent::Page,
             now,
         };
         let text = exporting.text(&mut reader, &task)?;

@@ -21,7 +21,7 @@ use super::{
     json as documents, quoted, servers,
 };
 use crate::{
-    app::Findings,
+    app::ServerFindings,
     domain::{Program, ServerConfigs, ServerName, Template, place, text},
     store::{Paths, Reader},
 };
@@ -92,7 +92,7 @@ pub(super) fn import(context: &mut Context<'_>, import: &Import) -> Result<u8, F
     if files.is_empty() {
         context.terminal.remark(&format!(
             "{}; `longhaul servers import FILE` reads any",
-            Findings::NONE
+            ServerFindings::NONE
         ));
         return Ok(code::OK);
     }
@@ -127,8 +127,8 @@ pub(super) fn import(context: &mut Context<'_>, import: &Import) -> Result<u8, F
 }
 
 /// The same for the screen: what there is, or what became of it. Nothing is agreed to there.
-pub(super) fn findings(paths: &Paths, takes: bool) -> Result<Findings, String> {
-    let found = || -> Result<Findings, Fail> {
+pub(super) fn findings(paths: &Paths, takes: bool) -> Result<ServerFindings, String> {
+    let found = || -> Result<ServerFindings, Fail> {
         let path = config::path();
         let config = config::read(path.as_deref()).map_err(Fail::usage)?;
         let (edit, mut told) = plan(
@@ -157,7 +157,7 @@ pub(super) fn findings(paths: &Paths, takes: bool) -> Result<Findings, String> {
             waiting = withheld.filter(is_taken).collect();
             server_configs = config::server_configs(config.servers);
         }
-        Ok(Findings {
+        Ok(ServerFindings {
             // The screen asks for what the taken ones want at once.
             lines: lines(&told, !takes),
             new,

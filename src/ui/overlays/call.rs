@@ -110,7 +110,7 @@ fn servers(window: &mut Canvas<'_>, state: &State, form: &CallForm, now: Stamp) 
 fn tools(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
     let server = form.server.as_ref().map_or("", |server| server.as_str());
     let server = text::clean_line(server).into_owned();
-    let label = if form.is_anywhere {
+    let label = if form.is_any_server {
         "tool on any server: ".to_owned()
     } else {
         format!("tool on {server}: ")
@@ -126,8 +126,8 @@ fn tools(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
     let matching = form.matching(state);
     if matching.is_empty() {
         let words = match known {
-            Some(tools) if tools.refused.is_some() => {
-                let why = tools.refused.as_deref().unwrap_or_default();
+            Some(tools) if tools.error.is_some() => {
+                let why = tools.error.as_deref().unwrap_or_default();
                 let asked = form.server.as_ref();
                 asked.map_or(String::new(), |asked| no_tools(state, asked, why))
             }
@@ -135,7 +135,7 @@ fn tools(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
                 format!("{server} has no tools.")
             }
             Some(tools) if tools.is_known => "No tool fits.".to_owned(),
-            None if form.is_anywhere => {
+            None if form.is_any_server => {
                 "No tool fits, of the servers whose tools are known.".to_owned()
             }
             _ => format!("Asking {server} for its tools ..."),
@@ -151,7 +151,7 @@ fn tools(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
     let mut part = window.part(0, 2, columns, rows.saturating_sub(2));
     let shown = matching
         .iter()
-        .map(|(name, tool)| (form.is_anywhere.then_some(*name), *tool));
+        .map(|(name, tool)| (form.is_any_server.then_some(*name), *tool));
     tool_list(&mut part, shown, cursor, true);
 }
 
@@ -372,13 +372,13 @@ fn said(form: &CallForm, columns: usize) -> (Vec<String>, Role, usize) {
 /// What is wrong with the form, in lines, or else what is otherwise said there.
 fn complaints(form: &CallForm, columns: usize, otherwise: &str) -> (Vec<String>, Role) {
     let columns = columns.max(1);
-    if form.complaints.is_empty() {
+    if form.errors.is_empty() {
         let mut lines = wrap(&text::clean_line(otherwise), columns);
         lines.truncate(4);
         return (lines, Role::Dim);
     }
     let lines = form
-        .complaints
+        .errors
         .iter()
         .flat_map(|complaint| wrap(&text::clean_line(complaint), columns))
         .take(4)
@@ -390,7 +390,7 @@ fn raw_field(part: &mut Canvas<'_>, raw: &crate::app::Field, has_cursor: bool) {
     let role = if has_cursor { Role::Key } else { Role::Dim };
     part.put(0, 0, "arguments as JSON:", role);
     if has_cursor {
-        let (line, column) = raw.place();
+        let (line, column) = raw.cursor_position();
         let place = format!("line {}, column {}", line + 1, column + 1);
         part.put_before(part.columns(), 0, &place, Role::Dim);
     }

@@ -180,16 +180,16 @@ pub(super) fn form_field(part: &mut Canvas<'_>, y: u16, shown: &Shown<'_>, label
                     left.put(x, 0, &text::clean_line(&words), Role::Plain);
                 }
             }
-            FormValue::Members { is_there, .. } => {
+            FormValue::Members { is_present, .. } => {
                 let x = left.put(0, 0, &head, role);
-                let word = if *is_there { "given" } else { "(left out)" };
+                let word = if *is_present { "given" } else { "(left out)" };
                 turned(&mut left, x, word, has_cursor);
             }
             FormValue::Items {
-                is_there, fields, ..
+                is_present, fields, ..
             } => {
                 let x = left.put(0, 0, &head, role);
-                let word = if *is_there {
+                let word = if *is_present {
                     text::plural(fields.len() as u64, "item")
                 } else {
                     "(left out)".to_owned()

@@ -1,7 +1,7 @@
 //! A choice: what has to be known, then what can be chosen, each with its letter.
 
 use crate::{
-    app::{Menu, State, Told, body, items, title},
+    app::{BodyLine, Menu, State, body, items, title},
     domain::{Stamp, text},
 };
 
@@ -12,7 +12,7 @@ pub(super) fn menu(canvas: &mut Canvas<'_>, state: &State, menu: &Menu, cursor: 
     let told = body(state, menu, now);
     let items = items(state, menu);
     let most = usize::from(canvas.window_columns(88).saturating_sub(4)).clamp(1, 84);
-    let lead = if told.iter().any(|line| !line.word.is_empty()) {
+    let lead = if told.iter().any(|line| !line.label.is_empty()) {
         8
     } else {
         0
@@ -28,7 +28,7 @@ pub(super) fn menu(canvas: &mut Canvas<'_>, state: &State, menu: &Menu, cursor: 
         .max()
         .unwrap_or(34)
         .min(most);
-    let mut lines: Vec<(&Told, Vec<String>)> = told
+    let mut lines: Vec<(&BodyLine, Vec<String>)> = told
         .iter()
         .map(|line| (line, wrap(&line.text, widest.saturating_sub(lead).max(1))))
         .collect();
@@ -59,13 +59,13 @@ pub(super) fn menu(canvas: &mut Canvas<'_>, state: &State, menu: &Menu, cursor: 
             if usize::from(y) >= body_rows {
                 break 'told;
             }
-            let role = match line.word {
+            let role = match line.label {
                 "DIES" => Role::Failed,
                 "LIKELY" => Role::Cut,
                 _ => Role::Dim,
             };
             if place == 0 {
-                window.put(0, y, line.word, role);
+                window.put(0, y, line.label, role);
             }
             window.put(u16::try_from(lead).unwrap_or(0), y, words, Role::Plain);
             y += 1;

@@ -42,14 +42,14 @@ pub(super) fn help(canvas: &mut Canvas<'_>, state: &State, field: &Field, cursor
             Some(_) => Role::Plain,
         };
         if line.binding.is_none() {
-            window.put(0, y, &line.words, role);
+            window.put(0, y, &line.text, role);
             continue;
         }
         if is_on(line) && !line.keys.is_empty() {
             window.put(0, y, sign, Role::Focus);
         }
         window.put_in(2, y, 18, &line.keys, Role::Key);
-        window.put(21, y, &line.words, role);
+        window.put(21, y, &line.text, role);
         if is_on(line) {
             let wide = window.columns();
             window.lay(0, y, wide, Role::Selected);
@@ -147,7 +147,7 @@ pub(super) fn palette(canvas: &mut Canvas<'_>, state: &State, field: &Field, cur
             (false, None) => Role::Plain,
             (false, Some(_)) => Role::Dim,
         };
-        window.put(2, y, binding.word, role);
+        window.put(2, y, binding.command, role);
         let keys = &state.setup.keys;
         // A key that means something else here is no key of it: it is named with its place.
         let here = keys.lookup_first(below, binding);

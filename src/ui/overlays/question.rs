@@ -1,7 +1,7 @@
 //! A question of a server: who asks and for what, what it says, what is filled in, and the ways out.
 
 use crate::{
-    app::{Button, FormField, FormValue, QuestionForm, State, place_of, waits},
+    app::{Button, FormField, FormValue, QuestionForm, State, position_of, waits},
     domain::{Link, Stamp, Wanted, text},
 };
 
@@ -21,7 +21,7 @@ pub(super) fn question(canvas: &mut Canvas<'_>, state: &State, form: &QuestionFo
     let Some(task_row) = state.task(&form.task) else {
         return;
     };
-    let (place, count) = place_of(state, form);
+    let (place, count) = position_of(state, form);
     let title = match count {
         0 | 1 => "A question".to_owned(),
         _ => format!("Question {place} of {count}"),
@@ -97,13 +97,13 @@ pub(super) fn question(canvas: &mut Canvas<'_>, state: &State, form: &QuestionFo
 }
 
 fn message_lines(form: &QuestionForm, room: usize) -> Vec<String> {
-    let clean = text::clean_block(&form.asked.message);
+    let clean = text::clean_block(&form.elicitation.message);
     let lines = clean.trim_end().lines().flat_map(|line| wrap(line, room));
     let mut lines: Vec<String> = lines.collect();
     if lines.is_empty() {
         lines.push("(no message)".to_owned());
     }
-    if let Wanted::Form { warnings, .. } = &form.asked.wanted {
+    if let Wanted::Form { warnings, .. } = &form.elicitation.wanted {
         let warnings = warnings.iter().map(|warning| text::clean_line(warning));
         lines.extend(warnings.flat_map(|warning| wrap(&warning, room)));
     }
@@ -208,8 +208,8 @@ fn fields(window: &mut Canvas<'_>, y: u16, form: &QuestionForm, rows: usize) {
 
 /// What is said above the buttons: what is wrong, what the field takes, or what a key does next.
 fn said(form: &QuestionForm, room: usize) -> (Vec<String>, Role) {
-    if !form.complaints.is_empty() {
-        let complaints = form.complaints.iter().map(|line| text::clean_line(line));
+    if !form.errors.is_empty() {
+        let complaints = form.errors.iter().map(|line| text::clean_line(line));
         let lines = complaints
             .flat_map(|line| wrap(&line, room))
             .take(COMPLAINTS);

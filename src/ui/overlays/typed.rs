@@ -142,7 +142,7 @@ pub(super) fn edit(canvas: &mut Canvas<'_>, state: &State, form: &EditForm) {
             form.at == place,
         );
     }
-    let (words, role) = match &form.complaint {
+    let (words, role) = match &form.error {
         Some(complaint) => (complaint.as_str(), Role::Failed),
         None => (
             "A limit cancels the call: 90s, 5m, 2h, or off. Enter saves.",

@@ -13,7 +13,7 @@ pub(in crate::ui) fn attention_line(canvas: &mut Canvas<'_>, state: &State, now:
     let (words, weight) = attention(state, now, room);
     let role = match weight {
         Attention::Calm => Role::Dim,
-        Attention::Answer => Role::Strong,
+        Attention::Reply => Role::Strong,
         Attention::Pressing => Role::Cut,
     };
     canvas.put(1, 0, &words, role);

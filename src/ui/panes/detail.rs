@@ -2,8 +2,8 @@
 
 use crate::{
     app::{
-        Action, Focus, Mark, State, Tab, TaskLog, TaskRow, detail_margin, finds, in_time, tabs,
-        waits, wants,
+        Action, Focus, State, Tab, TaskLog, TaskRow, TimelineMark, detail_margin, finds,
+        server_needs, tabs, until_phrase, waits,
     },
     domain::{
         Connectivity, Elicitation, Entry, HistoryEvent, LeaveImpact, Level, Stamp, Wall, Words,
@@ -56,7 +56,7 @@ fn titles(canvas: &mut Canvas<'_>, state: &State, task_row: &TaskRow) {
         x = canvas.put(x, 0, " ", Role::Plain);
     }
     let [before, after, zoom] =
-        [Action::TabBefore, Action::TabAfter, Action::Zoom].map(|it| state.key(it));
+        [Action::PreviousTab, Action::NextTab, Action::Zoom].map(|it| state.key(it));
     let word = if state.is_zoomed { "unzoom" } else { "zoom" };
     let hint = format!(" {before} {after} tab  {zoom} {word} ");
     let wide = u16::try_from(text::width(&hint)).unwrap_or(0);
@@ -227,7 +227,7 @@ fn facts(state: &State, task_row: &TaskRow, now: Stamp) -> Vec<(&'static str, St
         )
     });
     facts.push(("we asked", asked, Role::Plain));
-    if let Some(price) = task_row.price()
+    if let Some(price) = task_row.leave_impact()
         && !is_settled
     {
         let word = price.label().to_uppercase();
@@ -290,7 +290,7 @@ fn contact(state: &State, task_row: &TaskRow, now: Stamp) -> (String, Role) {
                 "cut: {}; try {} {}",
                 text::clean_line(why.strip_prefix("cut: ").unwrap_or(&why)),
                 attempt.saturating_add(1),
-                in_time(next, now)
+                until_phrase(next, now)
             ),
             Role::Cut,
         ),
@@ -299,14 +299,14 @@ fn contact(state: &State, task_row: &TaskRow, now: Stamp) -> (String, Role) {
                 "offline for {}: {}; next try {}",
                 text::span(now.wall.since(since)),
                 text::clean_line(&why),
-                in_time(next, now)
+                until_phrase(next, now)
             ),
             Role::Cut,
         ),
         Connectivity::NeedsLogin => {
             let server = state.server(&task_row.view.task.server);
-            let words = server.and_then(|server| wants(state, server));
-            let words = words.unwrap_or_else(|| "the server wants sign-in".to_owned());
+            let words = server.and_then(|server| server_needs(state, server));
+            let words = words.unwrap_or_else(|| "the server server_needs sign-in".to_owned());
             (format!("waits: {words}"), Role::Needs)
         }
         Connectivity::Unwatched { as_of } => (
@@ -320,7 +320,7 @@ fn contact(state: &State, task_row: &TaskRow, now: Stamp) -> (String, Role) {
 /// `contact 06:51:51 ━━━━━╍╍╍╍▲━━━━━━━━ now`, with what the signs mean; of what has settled, up to its end.
 fn trail(canvas: &mut Canvas<'_>, y: u16, state: &State, task_row: &TaskRow, now: Stamp) {
     let signs = canvas.glyphs().trail;
-    let Some((first, _)) = task_row.trail.front() else {
+    let Some((first, _)) = task_row.timeline.front() else {
         return;
     };
     let task = &task_row.view.task;
@@ -345,8 +345,11 @@ fn trail(canvas: &mut Canvas<'_>, y: u16, state: &State, task_row: &TaskRow, now
         .saturating_sub(if has_legend { legend_wide + 3 } else { 0 } + 1)
         .saturating_sub(u16::try_from(text::width(&end_words)).unwrap_or(0));
     let columns = end.saturating_sub(start).min(60);
-    let mut marks = task_row.trail.iter().peekable();
-    let mut present = task_row.trail.front().map_or(Mark::Live, |(_, mark)| *mark);
+    let mut marks = task_row.timeline.iter().peekable();
+    let mut present = task_row
+        .timeline
+        .front()
+        .map_or(TimelineMark::Live, |(_, mark)| *mark);
     for column in 0..columns {
         let upto = whole * u128::from(column + 1) / u128::from(columns.max(1));
         let mut shown = present;
@@ -356,7 +359,10 @@ fn trail(canvas: &mut Canvas<'_>, y: u16, state: &State, task_row: &TaskRow, now
                 break;
             }
             // A short event must not vanish between two columns, nor behind what follows it in the same one.
-            let is_short = matches!(mark, Mark::Replay | Mark::Gap | Mark::Cut);
+            let is_short = matches!(
+                mark,
+                TimelineMark::Replay | TimelineMark::Gap | TimelineMark::Cut
+            );
             if is_short || !is_event {
                 shown = *mark;
             }
@@ -365,12 +371,12 @@ fn trail(canvas: &mut Canvas<'_>, y: u16, state: &State, task_row: &TaskRow, now
             marks.next();
         }
         let (sign, role) = match shown {
-            Mark::Live => (signs[0], Role::Done),
-            Mark::Cut => (signs[1], Role::Cut),
-            Mark::Asleep => (signs[2], Role::Dim),
-            Mark::Unwatched => (signs[3], Role::Dim),
-            Mark::Replay => (signs[4], Role::Running),
-            Mark::Gap => (signs[5], Role::Failed),
+            TimelineMark::Live => (signs[0], Role::Done),
+            TimelineMark::Cut => (signs[1], Role::Cut),
+            TimelineMark::Asleep => (signs[2], Role::Dim),
+            TimelineMark::Unwatched => (signs[3], Role::Dim),
+            TimelineMark::Replay => (signs[4], Role::Running),
+            TimelineMark::Gap => (signs[5], Role::Failed),
         };
         canvas.put(start + column, y, sign, role);
     }

@@ -21,7 +21,7 @@ pub(in crate::ui) fn empty(canvas: &mut Canvas<'_>, state: &State) {
         };
         canvas.put(2, 1, words, Role::Plain);
         let room = usize::from(canvas.columns().saturating_sub(4)).max(1);
-        let odd = Filter::refusal(state.filter.text()).unwrap_or_default();
+        let odd = Filter::invalid_reason(state.filter.text()).unwrap_or_default();
         for (line, y) in super::detail::wrap(&odd, room).iter().zip(3..) {
             canvas.put(2, y, line, Role::Needs);
         }

@@ -40,7 +40,7 @@ impl PaneHeights {
         let header = 1;
         let banner = u16::from(state.away.is_some()) + u16::from(state.has_status_line());
         let leave = u16::from(rows >= 12);
-        let mut room = Self {
+        let mut heights = Self {
             header,
             banner,
             attention: 1,
@@ -50,23 +50,23 @@ impl PaneHeights {
         };
         let left = rows.saturating_sub(header + banner + 2 + leave);
         match (state.pane, state.is_zoomed) {
-            (Pane::Tasks, true) => room.detail = left,
+            (Pane::Tasks, true) => heights.detail = left,
             (Pane::Tasks, false) => {
-                room.titles = 1;
+                heights.titles = 1;
                 let left = left.saturating_sub(1);
                 if rows < BOTH || state.cursor.is_none() {
-                    room.list = left;
+                    heights.list = left;
                 } else {
                     let wanted = u16::try_from(state.lines.len()).unwrap_or(u16::MAX).max(5);
                     let least = if rows >= 32 { DETAIL + 2 } else { DETAIL - 1 };
                     let detail = left.saturating_sub(wanted).max(least);
-                    room.detail = detail;
-                    room.list = left.saturating_sub(detail);
+                    heights.detail = detail;
+                    heights.list = left.saturating_sub(detail);
                 }
             }
-            _ => room.list = left,
+            _ => heights.list = left,
         }
-        room
+        heights
     }
 }
 
@@ -79,18 +79,18 @@ pub fn detail_margin(columns: u16) -> u16 {
 pub fn tabs(state: &State, columns: u16) -> Vec<(Tab, Range<u16>, String)> {
     let id = state.cursor.as_ref().map_or("", |id| id.as_str());
     // The id between two blanks, a line and a blank.
-    let wide = |words: &str| u16::try_from(text::width(words)).unwrap_or(u16::MAX);
+    let wide = |label: &str| u16::try_from(text::width(label)).unwrap_or(u16::MAX);
     let mut x = wide(id).saturating_add(5);
     let is_shown = |tab: &Tab| columns >= 64 || *tab == state.tab;
     let mut tabs = Vec::new();
     for tab in Tab::ALL.into_iter().filter(is_shown) {
-        let words = if tab == state.tab {
+        let label = if tab == state.tab {
             format!("[{}]", tab.label())
         } else {
             tab.label().to_owned()
         };
-        let end = x.saturating_add(wide(&words));
-        tabs.push((tab, x..end, words));
+        let end = x.saturating_add(wide(&label));
+        tabs.push((tab, x..end, label));
         x = end.saturating_add(1);
     }
     tabs

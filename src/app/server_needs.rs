@@ -6,11 +6,11 @@ use crate::domain::{Connectivity, LinkState, Obstacle, ServerView, text};
 use super::{State, TaskRow, keymap::Action};
 
 /// What a server wants and what to do about it, as a sentence; nothing where it wants nothing.
-pub fn wants(state: &State, server: &ServerView) -> Option<String> {
+pub fn server_needs(state: &State, server: &ServerView) -> Option<String> {
     let key = state.key(Action::SignIn);
     let name = text::shell_word(server.name.as_str());
     let flags = &state.setup.flags;
-    let words = match (&server.obstacle, &server.state) {
+    let message = match (&server.obstacle, &server.state) {
         (Some(Obstacle::Approval), _) => format!(
             "it is a stdio server that you have not approved; {key} shows what would be started, or longhaul servers approve {name}"
         ),
@@ -41,7 +41,7 @@ pub fn wants(state: &State, server: &ServerView) -> Option<String> {
         }
         (None, _) => return None,
     };
-    Some(text::clean_line(&words).into_owned())
+    Some(text::clean_line(&message).into_owned())
 }
 
 /// What a task waits for before it is sent, as short as its row needs it: `needs $LAB_TOKEN`, `needs consent: L`.
@@ -51,7 +51,7 @@ pub fn waits_for(state: &State, task_row: &TaskRow) -> Option<String> {
     }
     let key = state.key(Action::SignIn);
     let server = state.server(&task_row.view.task.server)?;
-    let words = match (&server.obstacle, &server.state) {
+    let message = match (&server.obstacle, &server.state) {
         (Some(obstacle @ Obstacle::Variables(_)), _) => obstacle.message(),
         (Some(obstacle), _) => format!("{}: {key}", obstacle.message()),
         (
@@ -65,5 +65,5 @@ pub fn waits_for(state: &State, task_row: &TaskRow) -> Option<String> {
         (None, LinkState::NotStarted { .. }) => "its program is not started".to_owned(),
         (None, _) => return None,
     };
-    Some(text::clean_line(&words).into_owned())
+    Some(text::clean_line(&message).into_owned())
 }

@@ -25,16 +25,16 @@ pub fn lines(typed: &str) -> Vec<&'static str> {
 
 /// One `key=value` or `key:=json`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Pair {
+pub struct TypedArgument {
     /// The name of the argument.
     pub(super) key: String,
     /// What is given.
-    pub(super) value: Given,
+    pub(super) value: TypedValue,
 }
 
 /// A value as it is typed.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Given {
+pub(super) enum TypedValue {
     /// As text; the tool's schema says what it stands for.
     Text(String),
     /// As JSON.
@@ -49,14 +49,14 @@ pub(super) struct TypedCall {
     /// What, or words to find it by.
     pub(super) tool: String,
     /// With which arguments.
-    pub(super) pairs: Vec<Pair>,
+    pub(super) arguments: Vec<TypedArgument>,
     /// Under which name.
     pub(super) name: String,
 }
 
 /// The words of a line, as a shell makes them out. Quotes count where they begin a word or a value only, so that JSON can
 /// be typed without more of them; one that is not closed lasts to the end.
-pub(super) fn message(line: &str) -> Vec<String> {
+pub(super) fn split_words(line: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut word: Option<String> = None;
     let (mut open, mut is_quoted) = (None, false);
@@ -85,7 +85,7 @@ pub(super) fn message(line: &str) -> Vec<String> {
 }
 
 /// One argument; `None` where a word is none.
-pub(super) fn pair(word: &str) -> Result<Option<Pair>, String> {
+pub(super) fn parse_argument(word: &str) -> Result<Option<TypedArgument>, String> {
     let Some((key, value)) = word.split_once('=').filter(|(key, _)| !key.is_empty()) else {
         return Ok(None);
     };
@@ -93,16 +93,16 @@ pub(super) fn pair(word: &str) -> Result<Option<Pair>, String> {
         Some(key) => {
             let json = serde_json::from_str(value)
                 .map_err(|error| format!("the value of {key} is not valid JSON: {error}"))?;
-            (key, Given::Json(json))
+            (key, TypedValue::Json(json))
         }
-        None => (key, Given::Text(value.to_owned())),
+        None => (key, TypedValue::Text(value.to_owned())),
     };
     let key = key.to_owned();
-    Ok(Some(Pair { key, value }))
+    Ok(Some(TypedArgument { key, value }))
 }
 
 /// What stands behind `call`.
-pub(super) fn call(words: &[String]) -> Result<TypedCall, String> {
+pub(super) fn parse_call(words: &[String]) -> Result<TypedCall, String> {
     let mut call = TypedCall::default();
     let mut words = words.iter();
     while let Some(word) = words.next() {
@@ -120,8 +120,8 @@ pub(super) fn call(words: &[String]) -> Result<TypedCall, String> {
                     "{flag} is not read here; -s, --name and key=value are"
                 ));
             }
-            _ => match pair(word)?.filter(|_| !call.tool.is_empty()) {
-                Some(pair) => call.pairs.push(pair),
+            _ => match parse_argument(word)?.filter(|_| !call.tool.is_empty()) {
+                Some(pair) => call.arguments.push(pair),
                 None if call.tool.is_empty() => call.tool.clone_from(word),
                 None => call.tool = format!("{} {word}", call.tool),
             },
@@ -146,17 +146,17 @@ mod tests {
             ("x='open end", &["x=open end"]),
             ("x=''", &["x="]),
         ] {
-            assert_eq!(message(line), expected, "{line}");
+            assert_eq!(split_words(line), expected, "{line}");
         }
     }
 
     #[test]
     fn a_call_is_read_as_on_the_command_line() {
-        let read = |line: &str| call(&message(line));
+        let read = |line: &str| parse_call(&split_words(line));
         let all = read("-s lab t a=1 b:=[2] --name=film").unwrap();
         assert_eq!(all.server.as_deref(), Some("lab"));
         assert_eq!((all.tool.as_str(), all.name.as_str()), ("t", "film"));
-        assert_eq!(all.pairs.len(), 2);
+        assert_eq!(all.arguments.len(), 2);
         assert_eq!(read("two words").unwrap().tool, "two words");
         assert!(read("t --once x").unwrap_err().contains("--once"));
         assert!(read("t b:={").unwrap_err().contains("not valid JSON"));

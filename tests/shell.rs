@@ -653,7 +653,7 @@ fn every_end_from_outside_has_its_code_and_says_how_to_go_on() {
         assert_eq!(played.outcome.exit, exit, "{outside:?}");
         let line = played.outcome.note.line;
         assert_eq!(
-            line.contains("go on: longhaul"),
+            line.contains("to continue: longhaul"),
             says,
             "{outside:?}: {line}"
         );

@@ -1,4 +1,4 @@
-//! Keys and pasted text: where they go, what they do, and the reason when they do nothing.
+//! Handles keys, pasted text and the mouse. A key that has no effect gets a reply with the reason.
 
 mod actions;
 mod forms;
@@ -31,12 +31,13 @@ use forms::{call_key, edit_key};
 use layers::{filter_key, help_key, menu_key, page_key, palette_key, save_key, search_key};
 use questions::question_key;
 
-/// A row counts as looked at after the cursor has rested on it this long.
+/// A row counts as seen after the cursor has rested on it this long.
 const DWELL: Duration = Duration::from_millis(1_500);
-/// A row that ended on the screen counts as seen once a key proves that somebody is there, this long after.
+/// A visible row that ended at least this long ago counts as seen at the next key press, which proves that the user is
+/// there.
 const WATCHED: Duration = Duration::from_secs(3);
 
-/// Takes what the user did.
+/// Applies an input event.
 pub(super) fn apply(state: &mut State, input: Input, now: Stamp, effects: &mut Vec<Command>) {
     match input {
         Input::Key(chord) => on_key(state, chord.normal(), now, effects),
@@ -84,7 +85,7 @@ fn paste(state: &mut State, pasted: &str, now: Stamp) {
             let is_read = form.is_read(now);
             match form.text_field().filter(|_| is_read) {
                 Some(field) => field.paste(pasted),
-                None => state.reply("pasted text needs a field; Tab goes to one"),
+                None => state.reply("press Tab to focus a field, then paste"),
             }
         }
         Some(Overlay::Page { .. } | Overlay::Menu { .. }) => {}
@@ -92,7 +93,7 @@ fn paste(state: &mut State, pasted: &str, now: Stamp) {
             let keys = [Action::Filter, Action::NewCall, Action::Palette].map(|it| state.key(it));
             let keys = keys.join(" ");
             state.reply(format!(
-                "pasted text is never read as keys; open a field first ({keys} )"
+                "pasted text isn't read as keys; open a field first ({keys} )"
             ));
         }
     }
@@ -111,7 +112,7 @@ fn on_key(state: &mut State, chord: Chord, now: Stamp, effects: &mut Vec<Command
         Some(Action::Redraw) => return effects.push(Command::Redraw),
         _ => {}
     }
-    // The layer on top takes the key; it is put back unless it closes itself.
+    // The top layer handles the key; it is put back unless it closes itself.
     if let Some(overlay) = state.overlays.pop() {
         let stays = match overlay {
             Overlay::Help { field, cursor } => {
@@ -147,14 +148,14 @@ fn on_key(state: &mut State, chord: Chord, now: Stamp, effects: &mut Vec<Command
     match action {
         Some(action) => perform(state, action, now, effects),
         None => state.reply(format!(
-            "{} does nothing here; {} shows the keys",
+            "{} does nothing here; press {} for the keys",
             pretty(chord),
             state.key(Action::Help)
         )),
     }
 }
 
-/// A key proves that somebody is there: what they had under their eyes was seen.
+/// Marks what was visible until now as seen: a key press proves that the user is there.
 fn mark_seen_rows(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
     if !state.overlays.is_empty() || state.pane != Pane::Tasks {
         return;
@@ -162,11 +163,11 @@ fn mark_seen_rows(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
     let is_read = state
         .cursor_still_since
         .is_some_and(|since| now.mono.since(since) >= DWELL);
-    // What failed or is lost asks for more than a look: it stays until the user decided.
-    let is_plain_end = |task_row: &TaskRow| task_row.group() == Group::Done;
+    // A failed or lost task needs more than a look: it stays until the user decides.
+    let is_done = |task_row: &TaskRow| task_row.group() == Group::Done;
     if is_read
         && let Some(id) = state.cursor.clone()
-        && state.task(&id).is_some_and(is_plain_end)
+        && state.task(&id).is_some_and(is_done)
     {
         mark_seen(state, &id, effects);
     }
@@ -184,7 +185,7 @@ fn mark_seen_rows(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
     }
 }
 
-/// Notes, here and on disk, that the user knows how a task ended.
+/// Records, here and on disk, that the user has seen how a task ended.
 pub(super) fn mark_seen(state: &mut State, id: &TaskId, effects: &mut Vec<Command>) {
     if !state.task(id).is_some_and(TaskRow::ended_unseen) {
         return;
@@ -209,7 +210,7 @@ pub(super) fn mark_seen(state: &mut State, id: &TaskId, effects: &mut Vec<Comman
     }
 }
 
-/// Sends an ask and remembers what it was for.
+/// Sends a request and remembers what it is for.
 pub(super) fn request(
     state: &mut State,
     request: SessionRequest,
@@ -223,20 +224,20 @@ pub(super) fn request(
     id
 }
 
-/// Looks whether the configuration has changed, unless nothing here would follow from it.
+/// Checks whether the configuration has changed, unless this window ignores it.
 pub(super) fn check_config(state: &State, force: bool, effects: &mut Vec<Command>) {
     if !state.setup.readonly && !state.setup.is_demo {
         effects.push(Command::CheckConfig { force });
     }
 }
 
-/// Asks for a server's tools unless that is under way.
+/// Requests a server's tools unless a request is in progress.
 pub(super) fn request_tools(state: &mut State, server: &ServerName, effects: &mut Vec<Command>) {
-    let is_asked = state
+    let is_requested = state
         .tools
         .get(server)
         .is_some_and(|tools| tools.request.is_some());
-    if is_asked {
+    if is_requested {
         return;
     }
     let id = request(
@@ -250,14 +251,14 @@ pub(super) fn request_tools(state: &mut State, server: &ServerName, effects: &mu
     tools.error = None;
 }
 
-/// Asks for the word of the user's that the next of the servers waits for that were just taken over.
+/// Opens the consent dialog of the next imported server that needs one.
 pub(super) fn request_next_consent(state: &mut State, effects: &mut Vec<Command>) {
     if let Some(server) = state.awaiting_consent.pop_front() {
         effects.push(Command::ReadConsent(server));
     }
 }
 
-/// Says what a server wants where nothing is left to agree to: why it refuses, and what can be done about that.
+/// Shows what a server needs if nothing is left to approve.
 pub(super) fn show_server_need(
     state: &mut State,
     server: &ServerName,
@@ -279,7 +280,7 @@ pub(super) fn show_server_need(
     request_next_consent(state, effects);
 }
 
-/// Whether a layer is about one task only.
+/// Whether a layer is about this task.
 pub(super) fn is_about(overlay: &Overlay, id: &TaskId) -> bool {
     match overlay {
         Overlay::Menu { menu, .. } => match menu {
@@ -304,7 +305,7 @@ pub(super) fn is_about(overlay: &Overlay, id: &TaskId) -> bool {
     }
 }
 
-/// Whether the copy menu is open, which needs the result at hand.
+/// Whether the copy menu is open, which needs the result in memory.
 pub(super) fn is_copying(state: &State) -> bool {
     state.overlays.iter().any(|overlay| {
         matches!(
@@ -325,10 +326,10 @@ pub(super) fn open_menu(state: &mut State, menu: Menu) {
     });
 }
 
-/// Says that a key was dropped because nobody could have read yet what it would have answered.
+/// Replies that a key was ignored because it came before the user could have read the dialog.
 pub(super) fn ignore_early_key(state: &mut State, chord: Chord) {
     state.reply(format!(
-        "{} was ignored: it came before you could read this; press it again",
+        "{} ignored: it came before you could read this; press it again",
         pretty(chord)
     ));
 }

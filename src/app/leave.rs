@@ -1,38 +1,38 @@
-//! Leaving: what it would do, and what is said afterwards.
+//! Quitting: its impact on running calls, and the note printed afterwards.
 
 use crate::domain::{LeaveImpact, Mono, TaskId, text};
 
 use super::{LeaveNote, State};
 
-/// How the program is about to end.
+/// Whether and when the program is about to quit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Leaving {
-    /// It is not.
+    /// Not quitting.
     #[default]
     No,
-    /// Ctrl-C or `q` was answered by the dialog then; a second one leaves.
+    /// Ctrl-C or `q` opened the dialog at this time; a second Ctrl-C quits.
     Asked(Mono),
-    /// As soon as nothing that would die is left.
+    /// Quits as soon as no call is left that quitting would end.
     OnceSafe,
-    /// As soon as everything is cancelled, at the latest then.
+    /// Quits as soon as everything is cancelled, or at this time.
     OnceCancelled(Mono),
 }
 
-/// What leaving would do to the tasks that are not settled.
+/// What quitting would do to the tasks that have not ended.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LeaveImpacts<'s> {
-    /// Nothing is lost.
+    /// Survive.
     pub safe: Vec<(&'s TaskId, &'s LeaveImpact)>,
-    /// The server stops them at a checkpoint.
+    /// The server stops them at a checkpoint; they can be resumed.
     pub pauses: Vec<(&'s TaskId, &'s LeaveImpact)>,
-    /// They can most likely be picked up again.
+    /// Can probably be resumed.
     pub likely: Vec<(&'s TaskId, &'s LeaveImpact)>,
-    /// They, or their results, are gone.
+    /// They, or their results, are lost.
     pub dies: Vec<(&'s TaskId, &'s LeaveImpact)>,
 }
 
 impl<'s> LeaveImpacts<'s> {
-    /// Looks through the tasks.
+    /// Collects the impact on all open tasks.
     pub fn of(state: &'s State) -> Self {
         let mut impacts = Self::default();
         for task_row in state.open_tasks() {
@@ -50,24 +50,24 @@ impl<'s> LeaveImpacts<'s> {
         impacts
     }
 
-    /// Whether leaving costs nothing.
+    /// Whether every call survives.
     pub fn is_all_safe(&self) -> bool {
         self.pauses.is_empty() && self.likely.is_empty() && self.dies.is_empty()
     }
 
-    /// Whether nothing is under way.
+    /// Whether no task is open.
     pub fn is_empty(&self) -> bool {
         self.is_all_safe() && self.safe.is_empty()
     }
 }
 
-/// Whether another process drives, so that leaving this one changes nothing.
+/// Whether another process is the driver, so that quitting this one changes nothing.
 pub fn is_viewer(state: &State) -> bool {
     matches!(state.driver, Some((_, false))) && !state.is_driverless
 }
 
-/// The last line of the screen: `3 safe, 1 likely until about 07:20, 1 DIES (pd6xw8)`; the time gives way where
-/// `columns` are few.
+/// The last line of the screen: `3 safe, 1 likely until about 07:20, 1 DIES (pd6xw8)`. Leaves the time out if the line
+/// would be wider than `columns`.
 pub fn leave_line(state: &State, columns: usize) -> String {
     let whole = leave_text(state, true);
     if text::width(&whole) <= columns {
@@ -80,11 +80,11 @@ pub fn leave_line(state: &State, columns: usize) -> String {
 fn leave_text(state: &State, has_time: bool) -> String {
     if is_viewer(state) {
         let pid = state.driver.map_or(0, |(pid, _)| pid);
-        return format!("process {pid} drives, so leaving this one changes nothing");
+        return format!("process {pid} is the driver; leaving this one changes nothing");
     }
     let totals = &state.totals;
     if totals.safe + totals.pauses + totals.likely.len() + totals.dies.len() == 0 {
-        return "nothing is under way".to_owned();
+        return "nothing is running".to_owned();
     }
     let mut parts = Vec::new();
     if totals.safe > 0 {
@@ -119,14 +119,14 @@ fn leave_text(state: &State, has_time: bool) -> String {
     parts.join(", ")
 }
 
-/// What to say on stderr once the screen is gone.
+/// The note for stderr after the screen has closed.
 pub fn leave_note(state: &State) -> LeaveNote {
     let impacts = LeaveImpacts::of(state);
     let command = &state.setup.reopens_with;
     if is_viewer(state) {
         let pid = state.driver.map_or(0, |(pid, _)| pid);
         return LeaveNote {
-            line: format!("process {pid} goes on driving; look again: {command}"),
+            line: format!("process {pid} continues as the driver; to watch again: {command}"),
         };
     }
     if impacts.is_empty() {
@@ -147,6 +147,6 @@ pub fn leave_note(state: &State) -> LeaveNote {
     .flatten()
     .collect();
     LeaveNote {
-        line: format!("left with {}; go on: {command}", parts.join(", ")),
+        line: format!("left with {}; to continue: {command}", parts.join(", ")),
     }
 }

@@ -1,8 +1,8 @@
-//! The commands behind `:`, with the words of the command line.
+//! The command palette (`:`). It uses the names of the command line's commands.
 
 use super::keymap::{BINDINGS, Binding};
 
-/// The commands that fit what is typed, best first.
+/// The commands that match the input, best first.
 pub fn matches(typed: &str) -> Vec<&'static Binding> {
     let typed = typed.trim().to_lowercase();
     let word = typed.split_whitespace().next().unwrap_or_default();
@@ -12,7 +12,7 @@ pub fn matches(typed: &str) -> Vec<&'static Binding> {
             .filter(|binding| !binding.command.is_empty())
     };
     let mut found: Vec<&'static Binding> = Vec::new();
-    // The word itself, then words that begin so, then whatever says it.
+    // Exact names first, then prefixes, then matches in the description.
     let rules: [&dyn Fn(&Binding) -> bool; 3] = [
         &|binding| binding.command == word,
         &|binding| binding.command.starts_with(word),
@@ -34,7 +34,7 @@ mod tests {
     use crate::app::keymap::Action;
 
     #[test]
-    fn the_words_of_the_command_line_find_their_actions() {
+    fn command_names_find_their_actions() {
         for (word, action) in [
             ("pause", Action::Pause),
             ("again", Action::RunAgain),

@@ -567,7 +567,7 @@ fn restore(
         state.wanted = None;
     }
     if let Some(saved_at) = saved_at
-        && now.wall.since(saved_at) >= away::WORTH
+        && now.wall.since(saved_at) >= away::MIN_ABSENCE
         && state.kept_tasks().any(|task_row| !task_row.is_seen)
     {
         state.away = Some(away::begin(state, saved_at, now.wall, false));

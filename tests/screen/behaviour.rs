@@ -82,8 +82,8 @@ fn keys_that_cannot_act_answer_why() {
     for (key, words) in [
         ("p", "nothing to pause"),
         ("x", "nothing to cancel"),
-        ("r", "R runs it again"),
-        ("b", "only in the demo"),
+        ("r", "press R to run it again"),
+        ("b", "only available in longhaul demo"),
         ("L", "no server needs"),
         ("u", "nothing to restore"),
         ("ctrl-g", "does nothing here"),
@@ -124,7 +124,7 @@ fn with_everything_safe_q_just_leaves_and_says_how_to_go_on() {
     news(&mut screen, morning().remove(3));
     screen.keys("q");
     let note = LeaveNote {
-        line: "left with 1 safe; go on: longhaul".to_owned(),
+        line: "left with 1 safe; to continue: longhaul".to_owned(),
     };
     assert_eq!(screen.state.exit_note(), Some(&note));
     assert_eq!(screen.todo.last(), Some(&Command::Quit(note)));
@@ -188,7 +188,7 @@ fn a_viewer_leaves_freely() {
     screen.keys("q");
     assert_eq!(
         screen.state.exit_note().map(|note| note.line.as_str()),
-        Some("process 77 goes on driving; look again: longhaul")
+        Some("process 77 continues as the driver; to watch again: longhaul")
     );
 }
 
@@ -253,7 +253,7 @@ fn a_view_is_kept_under_its_name_and_shown_again() {
         .keys(":")
         .type_in("save-view two words")
         .keys("enter");
-    assert!(answer(&screen).contains("cannot be called"));
+    assert!(answer(&screen).contains("invalid view name"));
     assert!(screen.todo.is_empty());
     screen.keys(":").type_in("save-view lab").keys("enter");
     let view = View {
@@ -531,7 +531,7 @@ fn actions_on_marks_say_how_many_and_how_many_are_hidden() {
     screen.keys("p");
     assert_eq!(
         answer(&screen),
-        "asked: pause 4 tasks, 3 of them hidden; 5 passed over, still marked: asks, cancelled, done, failed, lost"
+        "requested: pause 4 tasks, 3 of them hidden; 5 skipped, still marked: asks, cancelled, done, failed, lost"
     );
     assert_eq!(asks(&screen).len(), 4);
     // Only what is meant is counted: nothing that runs is folded away, and nothing that is done goes on.
@@ -543,7 +543,7 @@ fn actions_on_marks_say_how_many_and_how_many_are_hidden() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys("esc a / ").type_in("reindex").keys("enter D");
     let told = &screen.state.messages.back().unwrap().text;
-    assert!(told.starts_with("4 tasks are forgotten here"), "{told}");
+    assert!(told.starts_with("4 tasks removed from the list"), "{told}");
     assert!(told.contains("(4 of them were hidden)"), "{told}");
 }
 
@@ -1038,7 +1038,7 @@ fn the_palette_runs_commands_by_their_words() {
     screen.keys("esc esc :").type_in("attach t9").keys("enter");
     assert_eq!(screen.state.cursor, Some(id("t9x4gz")));
     screen.keys(":").type_in("no such word").keys("enter");
-    assert!(answer(&screen).contains("no command"));
+    assert!(answer(&screen).contains("unknown command"));
 }
 
 #[test]
@@ -1089,14 +1089,11 @@ fn the_palette_acts_on_the_tasks_that_are_named_there_or_says_why_not() {
         Some(ServerName::new("ci"))
     );
     for (line, words) in [
-        ("cancel zz", "no task begins with zz"),
-        (
-            "cancel c5",
-            "c5b8yp is completed; there is nothing to cancel",
-        ),
+        ("cancel zz", "no task id starts with zz"),
+        ("cancel c5", "c5b8yp is completed; nothing to cancel"),
         (
             "tools nowhere",
-            "no server is called \"nowhere\"; there are build-box, lab, ci",
+            "no server named \"nowhere\"; known servers: build-box, lab, ci",
         ),
     ] {
         let screen = typed(line);
@@ -1181,11 +1178,11 @@ fn a_call_typed_in_the_palette_opens_its_form_filled_in() {
     for (line, words) in [
         (
             "call -s nowhere get_forecast",
-            "no server is called \"nowhere\"; there are build-box, lab, ci",
+            "no server named \"nowhere\"; known servers: build-box, lab, ci",
         ),
         (
             "call t --once x",
-            "--once is not read here; -s, --name and key=value are",
+            "--once is not supported here; use -s, --name and key=value",
         ),
     ] {
         let mut screen = Screen::morning(WIDE, colour());
@@ -1200,7 +1197,7 @@ fn the_palette_knows_the_commands_that_are_no_keys() {
     screen.keys(":").type_in("save-view film");
     let drawn = screen.draw();
     assert!(
-        drawn.contains("keep what is shown now under a name"),
+        drawn.contains("save the current view of the list"),
         "{drawn}"
     );
 }
@@ -1480,7 +1477,7 @@ fn the_answer_to_a_key_goes_by_itself_or_gives_way_to_the_invalid_reason() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.todo.clear();
     screen.keys("p");
-    assert_eq!(answer(&screen), "asked: pause q7m2xk");
+    assert_eq!(answer(&screen), "requested: pause q7m2xk");
     assert!(next_wake(&screen.state, screen.now).is_some());
     screen.wait(5_000);
     assert_eq!(answer(&screen), "");
@@ -1575,7 +1572,7 @@ fn nothing_fits_is_no_longer_said_once_a_row_fits() {
     let mut screen = Screen::new(WIDE, colour());
     news(&mut screen, morning().remove(3));
     screen.keys("/").type_in("reindex").keys("enter");
-    assert!(answer(&screen).contains("nothing fits"));
+    assert!(answer(&screen).contains("no matching tasks"));
     screen.wait(1_500);
     news(&mut screen, morning().remove(5));
     screen.wait(500);
@@ -1821,7 +1818,7 @@ fn a_key_of_the_users_own_acts_and_every_place_that_names_keys_names_it() {
         ("zoom", &["K"]),
     ]);
     screen.keys("p");
-    assert_eq!(answer(&screen), "p does nothing here; H shows the keys");
+    assert_eq!(answer(&screen), "p does nothing here; press H for the keys");
     assert_eq!(asks(&screen), []);
     screen.keys("ctrl-p");
     assert_eq!(asks(&screen), [SessionRequest::Pause(id("q7m2xk"))]);
@@ -1861,7 +1858,7 @@ fn a_key_of_the_users_own_acts_and_every_place_that_names_keys_names_it() {
 
     screen.keys("esc").go_to("c5b8yp").keys("ctrl-r");
     assert!(
-        answer(&screen).ends_with(":again runs it again"),
+        answer(&screen).ends_with("press :again to run it again"),
         "{}",
         answer(&screen)
     );
@@ -1994,7 +1991,7 @@ fn what_only_the_schema_is_against_goes_out_unchecked_when_asked_twice() {
     // Typing on takes the doubt back.
     screen.keys("backtab").type_in("d").keys("ctrl-s");
     assert_eq!(started(&mut screen), []);
-    assert!(answer(&screen).contains("once more sends it unchecked"));
+    assert!(answer(&screen).contains("again to send it unchecked"));
     screen.keys("ctrl-s");
     let calls = started(&mut screen);
     assert!(
@@ -2011,7 +2008,7 @@ fn the_last_arguments_of_a_tool_are_offered_again_and_a_call_is_copied_as_a_comm
         .answer_tools()
         .keys("enter ctrl-p");
     assert!(
-        answer(&screen).contains("filled in as in q7m2xk"),
+        answer(&screen).contains("filled in the arguments of q7m2xk"),
         "{}",
         answer(&screen)
     );
@@ -2025,7 +2022,7 @@ fn the_last_arguments_of_a_tool_are_offered_again_and_a_call_is_copied_as_a_comm
         "longhaul -s build-box call resumable_data_processing dataset_name=eu-2026 total_records:=50 batch_size:=5"
     );
     screen.keys("ctrl-p");
-    assert_eq!(answer(&screen), "no call of this tool is older");
+    assert_eq!(answer(&screen), "no earlier call of this tool");
     screen.todo.clear();
     screen.keys("ctrl-s");
     let calls = started(&mut screen);
@@ -2139,9 +2136,9 @@ fn what_was_filled_in_is_there_again_until_it_is_sent() {
     screen.keys("esc");
     assert_eq!(answer(&screen), "", "nothing is filled in");
     screen.keys("enter").type_in("Lisbon").keys("esc");
-    assert!(answer(&screen).contains("is kept until it is sent"));
+    assert!(answer(&screen).contains("saved until you send it"));
     screen.keys("esc esc n enter enter");
-    assert!(answer(&screen).contains("as you left it"));
+    assert!(answer(&screen).contains("draft restored"));
     assert!(screen.draw().contains("Lisbon"));
     screen.type_in("!").keys("esc");
     screen.keys("esc esc 2 enter");
@@ -2346,7 +2343,7 @@ fn what_was_wrong_with_the_file_goes_once_it_is_read_and_the_same_twice_says_not
             .map(|it| it.text.clone())
             .collect()
     };
-    assert_eq!(texts(&screen), ["read /c/config.toml again: 0 servers"]);
+    assert_eq!(texts(&screen), ["reloaded /c/config.toml: 0 servers"]);
     screen.wait(20_000);
     screen.event(read());
     assert_eq!(texts(&screen), [""; 0]);
@@ -2562,7 +2559,7 @@ fn a_key_dropped_by_a_dialog_is_named() {
     assert_eq!(asks(&screen), []);
     assert_eq!(
         answer(&screen),
-        "y was ignored: it came before you could read this; press it again"
+        "y ignored: it came before you could read this; press it again"
     );
     assert!(screen.draw().contains("y was ignored"), "{}", screen.draw());
     screen.wait(100).keys("esc");
@@ -2580,7 +2577,7 @@ fn every_event_makes_a_frame_due() {
     });
     let mut screen = Screen::new(WIDE, colour());
     screen.keys("i");
-    assert!(answer(&screen).contains("looking for the servers"));
+    assert!(answer(&screen).contains("looking for servers"));
     screen.state.take_dirty();
     screen.event(found);
     assert!(screen.state.take_dirty());
@@ -2592,18 +2589,22 @@ fn every_event_makes_a_frame_due() {
 fn an_answer_goes_once_the_task_has_changed_as_it_says() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys("p");
-    assert_eq!(answer(&screen), "asked: pause q7m2xk");
+    assert_eq!(answer(&screen), "requested: pause q7m2xk");
     let mut view = morning().remove(3);
     view.task.asked = Some(longhaul::domain::ControlRequest {
         what: longhaul::domain::ControlKind::Pausing,
         at: screen.now.wall,
     });
     screen.news(view.clone());
-    assert_eq!(answer(&screen), "asked: pause q7m2xk");
+    assert_eq!(answer(&screen), "requested: pause q7m2xk");
     (view.task.asked, view.task.status) = (None, Status::Paused);
     screen.news(view);
     assert_eq!(screen.state.reply, None);
-    assert!(!screen.draw().contains("asked: pause"), "{}", screen.draw());
+    assert!(
+        !screen.draw().contains("requested: pause"),
+        "{}",
+        screen.draw()
+    );
 }
 
 #[test]
@@ -2641,7 +2642,7 @@ fn help_takes_typing_and_lets_nothing_through() {
         .keys("enter");
     assert_eq!(answer(&screen), "Ctrl-S works in a form");
     screen.keys("ctrl-u").type_in("no such thing").keys("enter");
-    assert!(answer(&screen).contains("no key or command fits"));
+    assert!(answer(&screen).contains("no key or command matches"));
     assert_eq!(screen.state.overlays.len(), 1);
     screen.keys("ctrl-u down down enter");
     assert!(screen.state.overlays.is_empty(), "the third: down");

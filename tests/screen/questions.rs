@@ -218,7 +218,7 @@ fn a_question_that_is_moot_closes_its_dialog_and_says_why() {
     let gone = settled(asking(&[ROLLOUT]), Status::Lost(LostReason::TaskExpired), 0);
     for (view, words) in [
         (answered, "answered elsewhere"),
-        (gone, "is lost; its question is gone"),
+        (gone, "is lost; its question was closed"),
     ] {
         let mut screen = asked(&[ROLLOUT]);
         screen.keys("tab 7").news(view);
@@ -237,7 +237,7 @@ fn a_question_that_is_moot_closes_its_dialog_and_says_why() {
 fn a_page_is_opened_only_after_a_second_word_and_only_over_http() {
     let mut screen = asked(&[VISIT]);
     screen.keys("o");
-    assert!(remark(&screen).contains("o once more opens xn--pypal-4ve.com"));
+    assert!(remark(&screen).contains("press o again to open xn--pypal-4ve.com"));
     // Any other key takes it back.
     screen.keys("tab o");
     assert!(opened(&screen).is_empty());
@@ -267,7 +267,7 @@ fn whoever_only_looks_cannot_answer_and_what_asks_nothing_says_so() {
     assert!(is_closed(&screen) && remark(&screen).contains("read only"));
     let mut screen = Screen::morning(USUAL, colour());
     screen.go_to("q7m2xk").keys("tab a");
-    assert!(is_closed(&screen) && remark(&screen).contains("asks nothing"));
+    assert!(is_closed(&screen) && remark(&screen).contains("has no question"));
 }
 
 #[test]

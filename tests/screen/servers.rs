@@ -47,7 +47,7 @@ fn a_server_says_what_it_needs_before_anybody_asks_it_something() {
         (
             variable(),
             "lab needs $LAB_TOKEN",
-            "not set when longhaul was started",
+            "not set when longhaul started",
         ),
     ] {
         let mut screen = Screen::new(WIDE, colour());
@@ -89,7 +89,7 @@ fn a_task_that_waits_names_what_it_waits_for() {
             None,
             signs_in,
             "needs sign-in: L",
-            "L signs in, or longhaul login lab",
+            "press L to sign in, or run longhaul login lab",
         ),
     ];
     for (obstacle, state, row, now) in cases {
@@ -132,7 +132,7 @@ fn what_a_server_wants_is_told_whole_and_is_no_success() {
     };
     knows(&mut screen, lab(None, refuses));
     screen.keys("3 L");
-    assert!(screen.draw().contains("looking what the configuration"));
+    assert!(screen.draw().contains("checking the configuration"));
     screen.event(nothing_at(
         "lab",
         "lab gets $LAB_TOKEN as the configuration has it",
@@ -145,7 +145,7 @@ fn what_a_server_wants_is_told_whole_and_is_no_success() {
     );
     assert!(drawn.contains("gets $LAB_TOKEN"), "{drawn}");
     assert!(
-        !drawn.contains("looking what") && !drawn.contains("\u{2713}"),
+        !drawn.contains("checking the") && !drawn.contains("\u{2713}"),
         "{drawn}"
     );
     screen.keys("esc");
@@ -184,7 +184,7 @@ fn where_several_servers_wait_the_key_goes_to_them() {
     assert!(
         screen
             .draw()
-            .contains("several servers wait for you; L on one of them")
+            .contains("several servers need you; press L on one of them")
     );
     screen.keys("L");
     assert_eq!(reads(&screen), ["lab"]);
@@ -249,7 +249,11 @@ fn what_waits_for_a_word_after_an_import_is_asked_for_one_by_one() {
     screen.event(asks_for("lab"));
     screen.wait(500).keys("esc");
     assert_eq!(reads(&screen), ["lab"]);
-    assert!(screen.draw().contains("later: L on a server in 3"));
+    assert!(
+        screen
+            .draw()
+            .contains("postponed; press L on a server in 3")
+    );
     let asked =
         |command: &Command| matches!(command, Command::Request(_, SessionRequest::Configure(_)));
     assert!(screen.todo.iter().any(asked));

@@ -26,7 +26,7 @@ fn a_mark_goes_where_the_key_acted_and_stays_where_it_meant_nothing() {
     assert_eq!(asked(&screen), 5);
     assert_eq!(
         answer(&screen),
-        "asked: cancel 5 tasks; 4 passed over, still marked: they have ended"
+        "requested: cancel 5 tasks; 4 skipped, still marked: they have ended"
     );
     assert_eq!(screen.state.marks.len(), 4);
     let has_ended = |name: &TaskId| {
@@ -37,14 +37,14 @@ fn a_mark_goes_where_the_key_acted_and_stays_where_it_meant_nothing() {
     screen.keys("p");
     assert_eq!(
         answer(&screen),
-        "there is nothing to pause; 4 passed over, still marked: they have ended"
+        "nothing to pause; 4 skipped, still marked: they have ended"
     );
     // One that is marked is like several.
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys("space");
     assert_eq!(screen.state.marks.len(), 1);
     screen.keys("p");
-    assert_eq!(answer(&screen), "asked: pause q7m2xk");
+    assert_eq!(answer(&screen), "requested: pause q7m2xk");
     assert!(screen.state.marks.is_empty());
 }
 
@@ -56,7 +56,7 @@ fn what_acts_on_one_task_says_so_while_others_are_marked() {
         screen.keys(key);
         assert_eq!(
             answer(&screen),
-            "this is about q7m2xk, under the cursor; 2 marked tasks left alone",
+            "applies to q7m2xk under the cursor only, not to 2 marked tasks",
             "{key}"
         );
         assert_eq!(screen.state.marks.len(), 2);
@@ -272,6 +272,6 @@ fn of_five_hundred_tasks_on_five_servers_those_of_a_filter_are_marked_and_cancel
     };
     let asked = screen.todo.iter().filter_map(cancelled);
     assert_eq!(asked.collect::<std::collections::BTreeSet<_>>(), of_s3);
-    assert_eq!(answer(&screen), "asked: cancel 100 tasks");
+    assert_eq!(answer(&screen), "requested: cancel 100 tasks");
     assert!(screen.state.marks.is_empty());
 }

@@ -1,4 +1,4 @@
-//! What the actions of the panes do, and the reason where they do nothing.
+//! The actions of the panes, and why an action is not available.
 
 use core::time::Duration;
 
@@ -30,7 +30,7 @@ use super::{
     request, request_tools,
 };
 
-/// A second Ctrl-C within this time leaves at once.
+/// A second Ctrl-C within this time quits at once.
 const TWICE: Duration = Duration::from_secs(2);
 
 pub(super) fn interrupt(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
@@ -56,9 +56,9 @@ pub(super) fn interrupt(state: &mut State, now: Stamp, effects: &mut Vec<Command
     leave(state, now, effects);
 }
 
-/// Leaves if that costs nothing, else says what it costs.
+/// Quits if every call survives that, else opens the dialog that shows the impact.
 pub(super) fn leave(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
-    // The prices must be those of now.
+    // The dialog must show the current impact, not the frozen one.
     if state.frozen.is_some() {
         freeze(state, now);
     }
@@ -78,10 +78,10 @@ pub(super) fn leave(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
     open_menu(state, Menu::Leave);
 }
 
-/// Why nothing acts in a window that only looks.
-pub(super) const READ_ONLY: &str = "read only: nothing is started, changed or stopped";
+/// The reply to actions in a read-only window.
+pub(super) const READ_ONLY: &str = "read only: tasks can't be started, changed or stopped";
 
-/// Why an action has no effect here and now; `None` if it has one.
+/// Why an action is not available right now; `None` if it is.
 pub fn why_not(state: &State, action: Action) -> Option<String> {
     let acts = matches!(
         action,
@@ -133,9 +133,9 @@ pub fn why_not(state: &State, action: Action) -> Option<String> {
     let Some(task_row) = state.selected() else {
         if needs_task {
             return Some(if state.tasks.is_empty() {
-                format!("no tasks yet; {} starts one", key(Action::NewCall))
+                format!("no tasks yet; press {} to start one", key(Action::NewCall))
             } else {
-                "no task is shown; Esc clears the filter".to_owned()
+                "no matching tasks; Esc clears the filter".to_owned()
             });
         }
         return why_not_anywhere(state, action);
@@ -146,23 +146,24 @@ pub fn why_not(state: &State, action: Action) -> Option<String> {
     match action {
         Action::Pause if is_alone => match &task_row.view.task.status {
             Status::Paused => Some(format!(
-                "{id} is already paused; {} resumes it",
+                "{id} is already paused; press {} to resume it",
                 key(Action::Resume)
             )),
             Status::Running => None,
-            Status::Unknown(_) => {
-                Some(format!("{id} is unknown; {}: what now?", key(Action::Open)))
-            }
-            _ => Some(format!("{id} is {word}; there is nothing to pause")),
+            Status::Unknown(_) => Some(format!(
+                "{id} is unknown; press {} for recovery options",
+                key(Action::Open)
+            )),
+            _ => Some(format!("{id} is {word}; nothing to pause")),
         },
         Action::Resume if is_alone && state.pane == Pane::Tasks => match &task_row.view.task.status
         {
             status if status.is_settled() => Some(format!(
-                "{id} is {word}; {} runs it again",
+                "{id} is {word}; press {} to run it again",
                 key(Action::RunAgain)
             )),
             Status::InputRequired => Some(format!(
-                "{id} waits for an answer, not for {}",
+                "{id} is waiting for an answer, not for {}",
                 key(Action::Resume)
             )),
             _ => None,
@@ -170,12 +171,12 @@ pub fn why_not(state: &State, action: Action) -> Option<String> {
         Action::Answer => match super::super::question::next(task_row, None) {
             Some(_) if !task_row.view.task.status.is_settled() => None,
             _ if task_row.view.task.status == Status::InputRequired => {
-                Some(format!("{id}: the server has not told yet what it asks"))
+                Some(format!("{id}: the server has not sent its question yet"))
             }
-            _ => Some(format!("{id} asks nothing; it is {word}")),
+            _ => Some(format!("{id} has no question; it is {word}")),
         },
         Action::Cancel if is_alone && task_row.view.task.status.is_settled() => {
-            Some(format!("{id} is {word}; there is nothing to cancel"))
+            Some(format!("{id} is {word}; nothing to cancel"))
         }
         _ => why_not_anywhere(state, action),
     }
@@ -193,62 +194,62 @@ pub(super) fn why_not_anywhere(state: &State, action: Action) -> Option<String> 
             Some("not available in the demo, which ignores your configuration".to_owned())
         }
         Action::InjectFault if !state.setup.is_demo => {
-            Some("only in the demo: longhaul demo".to_owned())
+            Some("only available in longhaul demo".to_owned())
         }
         Action::SignIn => to_sign_in(state).err(),
         Action::Undo if state.undo.is_empty() => Some("nothing to restore".to_owned()),
         Action::FindNext | Action::FindPrevious if state.search.is_none() => {
             let key = state.key(Action::Search);
-            Some(format!("nothing is searched for; {key} searches"))
+            Some(format!("no search yet; press {key} to search"))
         }
         Action::Search if state.tab == Tab::Now => {
             let key = state.key(Action::NextTab);
             Some(format!(
-                "the Now tab is not searched; {key} goes to the log"
+                "the Now tab can't be searched; press {key} for the log"
             ))
         }
         Action::SaveOrOpenPart if part_here(state).is_none() => Some(
             match state.tab {
-                Tab::Result => "the cursor is in no part of the content",
-                _ => "only parts of a result are saved or opened",
+                Tab::Result => "the cursor is not on a part of the content",
+                _ => "only parts of a result can be saved or opened",
             }
             .to_owned(),
         ),
         Action::Markdown if !shown_document(state).is_some_and(Document::has_markdown) => {
-            Some("there is no Markdown here".to_owned())
+            Some("no Markdown here".to_owned())
         }
         Action::FoldHere | Action::FoldAll if !has_folds(state) => Some(
             match state.tab {
-                Tab::Result => "nothing folds here; objects and lists of JSON do",
-                _ => "only a result folds, where it is JSON",
+                Tab::Result => "nothing to fold here; only JSON objects and arrays fold",
+                _ => "only JSON results can be folded",
             }
             .to_owned(),
         ),
         Action::MarkAll if state.lines.is_empty() && !state.tasks.is_empty() => {
-            Some("no task is shown; Esc clears the filter".to_owned())
+            Some("no matching tasks; Esc clears the filter".to_owned())
         }
         _ => None,
     }
 }
 
-/// Whether the present tab shows something that folds.
+/// Whether the current tab shows something that can be folded.
 fn has_folds(state: &State) -> bool {
     shown_document(state).is_some_and(Document::has_folds)
 }
 
-/// The part of the result in which the cursor is.
+/// The part of the result under the cursor.
 fn part_here(state: &State) -> Option<&ResultPart> {
     let number = shown_document(state)?.part_here()?;
     let result = state.results.get(state.cursor.as_ref()?)?;
     result.parts.get(number)
 }
 
-/// The text of the present tab where it is a result.
+/// The document in the current tab, if it shows a result.
 fn shown_document(state: &State) -> Option<&Document> {
     tab_document(state, state.selected()?)
 }
 
-/// Does what a key or a command of the palette means.
+/// Performs an action, or replies why it is not available.
 pub(super) fn perform(state: &mut State, action: Action, now: Stamp, effects: &mut Vec<Command>) {
     if let Some(reason) = why_not(state, action) {
         return state.reply(reason);
@@ -264,7 +265,7 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, effects: &m
         let count = u64::try_from(state.marks.len()).unwrap_or(u64::MAX);
         let marked = text::plural(count, "marked task");
         state.reply(format!(
-            "this is about {id}, under the cursor; {marked} left alone"
+            "applies to {id} under the cursor only, not to {marked}"
         ));
     }
     match action {
@@ -273,7 +274,7 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, effects: &m
         Action::PageDown => step(state, page(state)),
         Action::PageUp => step(state, -page(state)),
         Action::First => {
-            // The top of the list is asked for, so it is one of rows that stand where they belong.
+            // The user wants the real top of the list, so rows move to their groups first.
             if (state.pane, state.focus) == (Pane::Tasks, Focus::List) {
                 select::arrange(state);
             }
@@ -310,7 +311,8 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, effects: &m
             select::arrange(state);
             if state.lines.is_empty() && state.needs_only {
                 let key = state.key(Action::NeedsOnly);
-                state.reply_until_rows(&format!("nothing needs you; {key} shows all again"));
+                state
+                    .reply_until_rows(&format!("nothing needs you; press {key} to show all tasks"));
             }
         }
         Action::Fold => {
@@ -334,9 +336,9 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, effects: &m
             state.is_reversed = !state.is_reversed;
             select::arrange(state);
             let order = if state.is_reversed {
-                "turned round"
+                "reversed"
             } else {
-                "as usual"
+                "not reversed"
             };
             state.reply(format!("sorted by {}, {order}", state.sort.label()));
         }
@@ -395,13 +397,17 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, effects: &m
         }
         Action::Wrap => {
             state.is_wrapping = !state.is_wrapping;
-            let word = if state.is_wrapping { "wrapped" } else { "cut" };
+            let word = if state.is_wrapping {
+                "wrapped"
+            } else {
+                "cut off"
+            };
             state.reply(format!("long lines are {word}"));
         }
         Action::Markdown => {
             state.is_raw = !state.is_raw;
             let word = if state.is_raw {
-                "as it was written"
+                "as raw text"
             } else {
                 "rendered"
             };
@@ -420,10 +426,10 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, effects: &m
         Action::Trace => trace(state, effects),
         Action::Import => {
             effects.push(Command::FindServers);
-            state.reply("looking for the servers of other programs");
+            state.reply("looking for servers in other MCP clients");
         }
         Action::Reload => {
-            state.reply("reading the configuration again");
+            state.reply("reloading the configuration");
             check_config(state, true, effects);
         }
         Action::Drive => drive(state, effects),
@@ -440,7 +446,7 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, effects: &m
         Action::Interrupt => interrupt(state, now, effects),
         Action::Suspend => effects.push(Command::Suspend),
         Action::Redraw => effects.push(Command::Redraw),
-        // These belong to layers, which take them before.
+        // Only layers handle these.
         Action::Accept
         | Action::NextField
         | Action::PreviousField
@@ -455,16 +461,16 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, effects: &m
     }
 }
 
-/// Asks whoever drives for his place.
+/// Asks the driver to hand the session over to this window.
 pub(in crate::app) fn drive(state: &mut State, effects: &mut Vec<Command>) {
     let hand_over = SessionRequest::HandOver { is_forced: false };
     request(state, hand_over, RequestPurpose::Drive, effects);
     if let Some((pid, false)) = state.driver {
-        state.reply(format!("asked process {pid} to let this window drive"));
+        state.reply(format!("asked process {pid} to hand over to this window"));
     }
 }
 
-/// `q`: closes the top layer, and leaves from the list.
+/// `q`: goes back one step, and quits from the list.
 pub(super) fn close_or_quit(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
     if state.pane != Pane::Tasks {
         to_tasks(state);
@@ -482,7 +488,7 @@ pub(super) fn open(state: &mut State, effects: &mut Vec<Command>) {
         Pane::Tasks => {
             let Some(task_row) = state.selected() else {
                 let key = state.key(Action::NewCall);
-                return state.reply(format!("there is nothing to open; {key} starts a call"));
+                return state.reply(format!("nothing to open; press {key} to start a call"));
             };
             let id = task_row.view.task.id.clone();
             let status = task_row.view.task.status.clone();
@@ -495,7 +501,7 @@ pub(super) fn open(state: &mut State, effects: &mut Vec<Command>) {
                 Status::InputRequired if why_not(state, Action::Answer).is_none() => {
                     open_question(state);
                 }
-                // Its error has been read by now.
+                // The user has read its error by now.
                 Status::Failed
                     if is_pressing && state.focus == Focus::Detail && state.is_zoomed =>
                 {
@@ -505,7 +511,7 @@ pub(super) fn open(state: &mut State, effects: &mut Vec<Command>) {
                     fold_here(state);
                 }
                 _ if state.focus == Focus::Detail && state.is_zoomed => {
-                    state.reply("that is all of it; Esc goes back");
+                    state.reply("nothing more to open; Esc goes back");
                 }
                 status => {
                     if matches!(status, Status::Completed | Status::Failed) {
@@ -514,7 +520,7 @@ pub(super) fn open(state: &mut State, effects: &mut Vec<Command>) {
                     if status == Status::Failed && is_pressing {
                         let key = state.key(Action::Open);
                         state.reply(format!(
-                            "{key}: what now? Until you choose, it keeps asking"
+                            "press {key} for recovery options; it needs you until you choose one"
                         ));
                     }
                     if status == Status::InputRequired
@@ -534,7 +540,7 @@ pub(super) fn open(state: &mut State, effects: &mut Vec<Command>) {
             });
             let Some((server, tool)) = chosen else {
                 let key = state.key(Action::ShowServers);
-                return state.reply(format!("there is no tool to call; {key} shows the servers"));
+                return state.reply(format!("no tool to call; press {key} for the servers"));
             };
             if let Some(reason) = why_not(state, Action::NewCall) {
                 return state.reply(reason);
@@ -555,13 +561,13 @@ pub(super) fn open(state: &mut State, effects: &mut Vec<Command>) {
         Pane::Messages => {
             let key = state.key(Action::Print);
             state.reply(format!(
-                "messages do not open; {key} in the tasks prints one"
+                "messages can't be opened; press {key} on a task to print it"
             ));
         }
     }
 }
 
-/// Looks for a tool among those of all servers. Servers that are there are asked for theirs; nobody else is contacted.
+/// Opens the tool search over all servers. Requests the tools of connected servers only; opens no connection.
 fn find_tool(state: &mut State, effects: &mut Vec<Command>) {
     let is_unasked = |server: &&ServerView| {
         let is_known = state.tools.get(&server.name).is_some_and(|it| it.is_known);
@@ -577,12 +583,12 @@ fn find_tool(state: &mut State, effects: &mut Vec<Command>) {
     state.overlays.push(Overlay::Call(Box::new(form)));
 }
 
-/// Esc: one layer, never out of the program.
+/// Esc: goes back one step, but never quits.
 pub(super) fn back(state: &mut State, now: Stamp) {
     if state.pane != Pane::Tasks {
         to_tasks(state);
     } else if state.focus == Focus::Detail || state.is_zoomed {
-        // What was searched for goes with the place where it was.
+        // The search ends when its pane closes.
         state.search = None;
         state.focus = Focus::List;
         state.is_zoomed = false;
@@ -604,7 +610,7 @@ pub(super) fn back(state: &mut State, now: Stamp) {
         state.toasts.clear();
     } else {
         let key = state.key(Action::Leave);
-        state.reply(format!("nothing to close; {key} leaves"));
+        state.reply(format!("nothing to close; press {key} to quit"));
     }
     select::keep_in_sight(state);
 }
@@ -646,7 +652,7 @@ pub(super) fn freeze(state: &mut State, now: Stamp) {
 
 pub(super) fn pause(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
     let tasks = chosen(state);
-    // A second time, while it is pausing and still moves: offer to stop it.
+    // A second pause while the task is still running: offer to stop it now.
     if let [id] = tasks.as_slice()
         && let Some(task_row) = state.task(id)
         && let Some(asked) = task_row.view.task.asked
@@ -658,7 +664,7 @@ pub(super) fn pause(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
             return open_menu(state, Menu::StopNow(id));
         }
         return state.reply(format!(
-            "pausing was asked {age} ago; {} cancels it for good",
+            "pause requested {age} ago; press {} to cancel the call",
             state.key(Action::Cancel)
         ));
     }
@@ -680,7 +686,7 @@ pub(super) fn resume(state: &mut State, effects: &mut Vec<Command>) {
             RequestPurpose::Other,
             effects,
         );
-        return state.reply("every server that is down is tried now");
+        return state.reply("retrying every server that is down");
     }
     let tasks = chosen(state);
     act_on(
@@ -693,7 +699,7 @@ pub(super) fn resume(state: &mut State, effects: &mut Vec<Command>) {
     );
 }
 
-/// Asks the same of several tasks, as far as it means something to them.
+/// Sends the same request for each task that it applies to.
 pub(super) fn act_on(
     state: &mut State,
     tasks: Vec<TaskId>,
@@ -714,20 +720,20 @@ pub(super) fn act_on(
         request(state, make(id.clone()), RequestPurpose::Other, effects);
     }
     if fitting.is_empty() && state.marks.is_empty() {
-        return state.reply(format!("there is nothing to {word}"));
+        return state.reply(format!("nothing to {word}"));
     }
     report_requested(state, &fitting, word);
 }
 
-/// Takes the marks off the tasks that were asked something, and says of how many, how many of these are hidden, and which
-/// marked ones were passed over: those keep their marks.
+/// Unmarks the tasks that got a request and replies with their number, how many are hidden, and which marked tasks were
+/// skipped; those stay marked.
 pub(super) fn report_requested(state: &mut State, asked: &[TaskId], word: &str) {
     let what = match asked {
-        [] => format!("there is nothing to {word}"),
-        [one] => format!("asked: {word} {one}"),
+        [] => format!("nothing to {word}"),
+        [one] => format!("requested: {word} {one}"),
         many => {
             let count = u64::try_from(many.len()).unwrap_or(u64::MAX);
-            format!("asked: {word} {}", text::plural(count, "task"))
+            format!("requested: {word} {}", text::plural(count, "task"))
         }
     };
     let hidden = match hidden_among_marked(state, asked) {
@@ -741,7 +747,7 @@ pub(super) fn report_requested(state: &mut State, asked: &[TaskId], word: &str) 
     state.reply_until_changed(format!("{what}{hidden}{passed}"), asked);
 }
 
-/// The marked tasks that something meant nothing to, and how they stand.
+/// The rest of a reply: how many marked tasks were skipped, and their statuses.
 fn skipped_marks(state: &State) -> String {
     let left = state.marks.iter().filter_map(|id| state.task(id));
     let statuses: Vec<&Status> = left.map(|task_row| &task_row.view.task.status).collect();
@@ -758,7 +764,7 @@ fn skipped_marks(state: &State) -> String {
         message.dedup();
         message.join(", ")
     };
-    format!("; {} passed over, still marked: {why}", statuses.len())
+    format!("; {} skipped, still marked: {why}", statuses.len())
 }
 
 pub(super) fn cancel(state: &mut State) {
@@ -771,7 +777,7 @@ pub(super) fn cancel(state: &mut State) {
         })
         .collect();
     if tasks.is_empty() {
-        return state.reply("all of these have ended; there is nothing to cancel");
+        return state.reply("all of these have ended; nothing to cancel");
     }
     open_menu(state, Menu::Cancel(tasks));
 }
@@ -790,7 +796,7 @@ pub(super) fn forget(
     });
     if ended.is_empty() {
         return if let [one] = going.as_slice() {
-            // Its link knows whether a cancel was asked for and ignored, and says so if not.
+            // The driver only stops following it if a cancel was requested and ignored; it replies if not.
             request(
                 state,
                 SessionRequest::GiveUp(one.clone()),
@@ -802,7 +808,7 @@ pub(super) fn forget(
         } else {
             let key = state.key(Action::Cancel);
             state.reply(format!(
-                "these are still under way; {key} cancels them first"
+                "these are still running; press {key} to cancel them first"
             ));
         };
     }
@@ -818,9 +824,9 @@ pub(super) fn forget(
     }
     let key = state.key(Action::Undo);
     let mut message = match ended.as_slice() {
-        [one] => format!("{one} is forgotten here; {key} brings it back"),
+        [one] => format!("{one} removed from the list; {key} restores it"),
         many => format!(
-            "{} tasks are forgotten here; {key} brings them back",
+            "{} tasks removed from the list; {key} restores them",
             many.len()
         ),
     };
@@ -829,7 +835,7 @@ pub(super) fn forget(
     }
     if !going.is_empty() {
         message = format!(
-            "{message}; {} still under way passed over, still marked",
+            "{message}; {} skipped (still running), still marked",
             going.len()
         );
     }
@@ -852,7 +858,7 @@ pub(super) fn undo(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
             effects,
         );
     }
-    let message = format!("{} brought back", text::plural(count, "task"));
+    let message = format!("{} restored", text::plural(count, "task"));
     state.show_toast(NoticeLevel::Info, &message, now);
 }
 
@@ -879,11 +885,11 @@ pub(super) fn adopt(state: &mut State, effects: &mut Vec<Command>) {
 
 fn no_server(state: &mut State) {
     let key = state.key(Action::AddServer);
-    state.reply(format!("no servers yet; {key} adds one by its URL"));
+    state.reply(format!("no servers yet; press {key} to add one by URL"));
 }
 
-/// The server that a person's word is meant for: the one under the cursor, else the only one that waits for it; none
-/// where several do.
+/// The server that the sign-in key applies to: the one under the cursor, else the only one that waits for sign-in or
+/// consent; `None` if several wait.
 fn to_sign_in(state: &State) -> Result<Option<&ServerView>, String> {
     let waits = |server: &&ServerView| server.waits_for_consent();
     let mut waiting = state.servers.iter().filter(waits);
@@ -892,7 +898,7 @@ fn to_sign_in(state: &State) -> Result<Option<&ServerView>, String> {
         state.server(&task.server).filter(waits)
     };
     let under_cursor = match state.pane {
-        // Also one that waits for nothing yet: it may be idle because nobody asked it anything.
+        // Even if it does not wait for the user yet: it may only be idle so far.
         Pane::Servers => state.servers.get(state.cursors[1]),
         _ => of_task(),
     };
@@ -912,14 +918,14 @@ fn sign_in(state: &mut State, effects: &mut Vec<Command>) {
             state.cursors[1] = state.servers.iter().position(waits).unwrap_or(0);
             let key = state.key(Action::SignIn);
             state.reply(format!(
-                "several servers wait for you; {key} on one of them"
+                "several servers need you; press {key} on one of them"
             ));
         }
         Err(_) => {}
     }
 }
 
-/// Asks what a server wants of a person.
+/// Starts the sign-in at a server, or looks up what it needs the user to approve.
 pub(super) fn sign_in_at(state: &mut State, name: &ServerName, effects: &mut Vec<Command>) {
     let Some(server) = state.server(name) else {
         return;
@@ -934,16 +940,16 @@ pub(super) fn sign_in_at(state: &mut State, name: &ServerName, effects: &mut Vec
     let name = server.name.clone();
     let shown = text::clean_line(name.as_str()).into_owned();
     if takes_sign_in {
-        state.reply(format!("asking where to sign in to {shown}"));
+        state.reply(format!("requesting the sign-in page of {shown}"));
         let sign_in = SessionRequest::SignIn(name.clone());
         request(state, sign_in, RequestPurpose::SignIn(name), effects);
     } else {
-        state.reply(format!("looking what the configuration has for {shown}"));
+        state.reply(format!("checking the configuration of {shown}"));
         effects.push(Command::ReadConsent(name));
     }
 }
 
-/// Asks whoever drives to record the wire, or to stop that.
+/// Asks the driver to start or stop recording traffic.
 fn trace(state: &mut State, effects: &mut Vec<Command>) {
     let server = state
         .selected()
@@ -959,7 +965,7 @@ fn trace(state: &mut State, effects: &mut Vec<Command>) {
     }
 }
 
-/// Asks for the tasks that a server has and we do not know.
+/// Imports tasks that exist on a server but not in this session.
 pub(super) fn adopt_from(state: &mut State, server: ServerName, effects: &mut Vec<Command>) {
     let message = format!("asked {} for its tasks", text::clean_line(server.as_str()));
     let adopt = SessionRequest::Adopt {

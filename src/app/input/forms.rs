@@ -1,4 +1,4 @@
-//! The keys of the forms, and what they send.
+//! The keys of the call form and the edit form, and the requests that they send.
 
 use core::time::Duration;
 
@@ -15,7 +15,7 @@ use super::{
     mark_seen, open_menu, request, request_tools,
 };
 
-/// Reads a length of time, `off` or nothing.
+/// Parses a duration; `off` and an empty text mean no limit.
 pub(super) fn read_limit(typed: &str) -> Result<Option<Duration>, String> {
     match typed.trim() {
         "" | "off" => Ok(None),
@@ -23,7 +23,7 @@ pub(super) fn read_limit(typed: &str) -> Result<Option<Duration>, String> {
     }
 }
 
-/// Where a key takes the cursor of a form, if it moves it: Enter goes on as Tab does, until it stands on the last place.
+/// The focus of a form after a key that moves it. Enter moves on like Tab, except at the end.
 pub(super) fn walk(action: Option<Action>, at: usize, last: usize) -> Option<usize> {
     match action? {
         Action::NextField => Some((at + 1).min(last)),
@@ -91,7 +91,7 @@ pub(super) fn call_key(
             let last = found.len();
             let is_at_url = form.server_at >= last;
             let here = found.get(form.server_at).map(|server| server.name.clone());
-            // Where nothing is typed yet these move, as in any other choice.
+            // While nothing is typed, these move the cursor as in any list.
             let action = match chord.typed().filter(|_| form.url.is_empty()) {
                 Some('j') => Some(Action::NextField),
                 Some('k') => Some(Action::PreviousField),
@@ -128,7 +128,7 @@ pub(super) fn call_key(
                     }
                 }
                 _ => {
-                    // What is typed narrows the servers down, until it fits none: then it is the URL of another.
+                    // The text filters the servers; if it matches none, it is the URL of a new one.
                     if form.url.key(chord) {
                         form.server_at = 0;
                         form.errors.clear();
@@ -165,7 +165,7 @@ pub(super) fn call_key(
                             }
                             form.apply_typed();
                         }
-                        None => state.reply("no tool fits"),
+                        None => state.reply("no matching tool"),
                     }
                 }
                 _ => {
@@ -188,12 +188,12 @@ pub(super) fn arguments_key(
     now: Stamp,
     effects: &mut Vec<Command>,
 ) -> Option<Overlay> {
-    // While the intent is being saved only closing is possible; the answer closes the form.
+    // While the call is being saved, the form can only be closed; the response closes it.
     if form.sent.is_some() && action != Some(Action::Back) {
-        state.reply("the intent is being saved");
+        state.reply("saving the call");
         return Some(Overlay::Call(form));
     }
-    // In several lines some keys mean lines, not fields.
+    // In a multi-line field some keys move between lines, not fields.
     if form.text_field().is_some_and(|field| field.line_key(chord)) {
         form.clear_errors();
         return Some(Overlay::Call(form));
@@ -221,12 +221,12 @@ pub(super) fn arguments_key(
         }
         Some(Action::Raw) => form.toggle_raw(),
         Some(Action::Earlier) => match form.fill_from_earlier(state) {
-            Some(id) => state.reply(format!("filled in as in {id}")),
+            Some(id) => state.reply(format!("filled in the arguments of {id}")),
             None if form.tool.is_none() => {
-                state.reply("the arguments of this tool are not known yet");
+                state.reply("the arguments of this tool aren't known yet");
             }
-            None if form.taken.is_some() => state.reply("no call of this tool is older"),
-            None => state.reply("this tool was not called yet"),
+            None if form.taken.is_some() => state.reply("no earlier call of this tool"),
+            None => state.reply("this tool has not been called yet"),
         },
         Some(Action::CopyCommand) => match form.command(state) {
             Ok(line) => {
@@ -237,8 +237,8 @@ pub(super) fn arguments_key(
         },
         Some(Action::Accept | Action::Send) => {
             send(state, &mut form, action == Some(Action::Send), now, effects);
-            // A question on top of the form is asked before anything is sent.
-            if let Some(question) = asked_on_top(state) {
+            // The confirmation dialog opens above the form before anything is sent.
+            if let Some(question) = take_repeat_dialog(state) {
                 state.overlays.push(Overlay::Call(form));
                 return Some(question);
             }
@@ -247,7 +247,7 @@ pub(super) fn arguments_key(
             form.clear_errors();
             match form.argument() {
                 Some(field) => match field.start_item(chord) {
-                    // The letter belongs to the item that it began.
+                    // The letter goes into the new item.
                     Some(items) => {
                         form.at += items;
                         if let Some(typed) = form.text_field() {
@@ -267,7 +267,7 @@ pub(super) fn arguments_key(
     Some(Overlay::Call(form))
 }
 
-/// Keeps what is filled in, until it is sent; what is left as it was kept is dropped.
+/// Saves the form as a draft until it is sent; closing an unchanged draft discards it.
 fn keep_draft(state: &mut State, form: &CallForm) {
     if form.sent.is_some() {
         return;
@@ -276,34 +276,32 @@ fn keep_draft(state: &mut State, form: &CallForm) {
     if let Some(draft) = state.drafts.remove(&key)
         && draft.has_same_input(form)
     {
-        return state.reply("what was filled in is dropped");
+        return state.reply("draft discarded");
     }
     if form.has_input() {
         let tool = text::clean_line(&form.tool_name).into_owned();
         state.drafts.insert(key, form.clone());
-        state.reply(format!(
-            "what is filled in for {tool} is kept until it is sent"
-        ));
+        state.reply(format!("draft of {tool} saved until you send it"));
     }
 }
 
-/// The form as it was left, if it was filled in and not sent.
+/// The draft of this call if there is one, else the form itself.
 pub(super) fn with_draft(state: &mut State, form: CallForm) -> CallForm {
     let draft = state.drafts.get(&form.draft_key());
-    // A tool that takes something else by now gets a fresh form.
+    // If the tool has changed since, the draft does not apply.
     let Some(draft) = draft.filter(|it| form.tool.is_none() || it.tool == form.tool) else {
         return form;
     };
     let mut form = draft.clone();
     form.at = 0;
     form.clear_errors();
-    state.reply("filled in as you left it; Esc drops that");
+    state.reply("draft restored; Esc discards it");
     form
 }
 
-/// The question of a repeat, if one was just opened.
-fn asked_on_top(state: &mut State) -> Option<Overlay> {
-    let is_it = |overlay: &Overlay| {
+/// Takes the confirmation dialog of a repeated call, if it was just opened.
+fn take_repeat_dialog(state: &mut State) -> Option<Overlay> {
+    let is_repeat = |overlay: &Overlay| {
         matches!(
             overlay,
             Overlay::Menu {
@@ -312,10 +310,10 @@ fn asked_on_top(state: &mut State) -> Option<Overlay> {
             }
         )
     };
-    state.overlays.pop_if(|overlay| is_it(overlay))
+    state.overlays.pop_if(|overlay| is_repeat(overlay))
 }
 
-/// The repeat below the question was agreed to.
+/// Sends the call in the form below the dialog after the user confirmed to repeat it.
 pub(super) fn repeat(
     state: &mut State,
     is_unchecked: bool,
@@ -331,7 +329,7 @@ pub(super) fn repeat(
     state.overlays.push(Overlay::Call(form));
 }
 
-/// A key on a field: it is typed, or it turns what is chosen.
+/// Handles a key on a field: types it or changes the choice.
 pub(super) fn fill(state: &mut State, field: &mut FormField, action: Option<Action>, chord: Chord) {
     if let Some(typed) = field.typed() {
         typed.key(chord);
@@ -345,19 +343,19 @@ pub(super) fn fill(state: &mut State, field: &mut FormField, action: Option<Acti
     }
 }
 
-/// Says what is wrong, goes to where it is, and offers to send it all the same where only the schema is against it.
+/// Shows what is wrong and focuses it. If only the schema rejects the arguments, offers to send them anyway.
 fn show_errors(state: &mut State, form: &mut CallForm, lines: Vec<String>, wrong: Vec<Vec<Step>>) {
     form.may_send_unchecked = !wrong.is_empty();
     (form.errors, form.wrong) = (lines, wrong);
     if form.may_send_unchecked {
         let key = state.key(Action::Send);
-        state.reply(format!("{key} once more sends it unchecked"));
+        state.reply(format!("press {key} again to send it unchecked"));
     }
     form.focus_first_error();
 }
 
-/// Sends the call, unless something is seen to be wrong with it or a repeat of it has to be agreed to. `is_key` where the
-/// key that means nothing but sending was pressed.
+/// Sends the call, unless the form has errors or a repeat needs confirmation. `is_key` is set for the key that only
+/// sends, as opposed to Enter on the button.
 pub(super) fn send(
     state: &mut State,
     form: &mut CallForm,
@@ -366,7 +364,7 @@ pub(super) fn send(
     effects: &mut Vec<Command>,
 ) {
     let Some(server) = form.server.clone() else {
-        form.errors = vec!["no server is chosen".to_owned()];
+        form.errors = vec!["no server selected".to_owned()];
         return;
     };
     let (arguments, unusable, is_unchecked) = match form.arguments() {
@@ -392,10 +390,7 @@ pub(super) fn send(
         return open_menu(state, menu);
     }
     if let Some(why) = unusable.filter(|_| !arguments.is_empty()) {
-        let line = format!(
-            "{}: its schema cannot be used: {why}; sent unchecked",
-            form.tool_name
-        );
+        let line = format!("{}: unusable schema: {why}; sent unchecked", form.tool_name);
         state.log_message(NoticeLevel::Warning, &text::clean_line(&line), now.wall);
     }
     let id = new_id(state);
@@ -423,7 +418,7 @@ pub(super) fn send(
     );
 }
 
-/// The next task id from the seed; one that is taken is passed over.
+/// The next unused task id from the seed.
 pub(super) fn new_id(state: &mut State) -> TaskId {
     loop {
         state.ids_made = state.ids_made.wrapping_add(1);

@@ -1,4 +1,4 @@
-//! The keys of what lies over the screen: pages, choices, and the lines that are typed.
+//! The keys of layers over the screen: help, palette, pages, dialogs, and text lines.
 
 use core::time::Duration;
 
@@ -28,7 +28,7 @@ use super::{
     request, request_next_consent, request_tools,
 };
 
-/// How long "cancel all and leave" waits for proof.
+/// How long "cancel all and leave" waits for confirmation that the calls were cancelled.
 const CANCEL_ALL: Duration = Duration::from_secs(5);
 
 pub(super) fn help_key(
@@ -41,10 +41,10 @@ pub(super) fn help_key(
     effects: &mut Vec<Command>,
 ) -> Option<Overlay> {
     let page = state.setup.keys.help_page(state.size.0, field.text());
-    // The last line of a wrapped row stands for it.
+    // Only the last line of a wrapped entry carries its binding.
     let found: Vec<_> = page.iter().filter_map(|line| line.binding).collect();
     let last = found.last().map_or(0, |(index, _)| *index);
-    // About as many as the page has above the footer.
+    // Roughly the rows above the footer.
     let rows = usize::from(state.size.1).saturating_sub(10).max(1);
     if let Some(cursor) = chosen_after(action, cursor, last, rows) {
         return Some(Overlay::Help { field, cursor });
@@ -63,7 +63,7 @@ pub(super) fn help_key(
                 Some((_, binding)) => perform(state, binding.action, now, effects),
                 None => {
                     let typed = text::clean_line(field.text()).into_owned();
-                    state.reply(format!("no key or command fits {typed:?}"));
+                    state.reply(format!("no key or command matches {typed:?}"));
                     return Some(Overlay::Help { field, cursor });
                 }
             }
@@ -78,14 +78,14 @@ pub(super) fn help_key(
     }
 }
 
-/// Types into the line above a list; `true` where that closes it, because what is not there was deleted.
+/// Types into the line above a list; returns whether that closes the layer: Backspace in an empty line does.
 fn type_in(field: &mut Field, chord: Chord) -> bool {
     let was_empty = field.is_empty();
     field.key(chord);
     was_empty && chord.key == Key::Backspace
 }
 
-/// Which match is chosen after a key that moves among so many; `None` for every other key.
+/// The selected index after a key that moves the selection; `None` for other keys.
 fn chosen_after(action: Option<Action>, at: usize, last: usize, page: usize) -> Option<usize> {
     let moved = match action? {
         Action::NextField => at + 1,
@@ -104,7 +104,7 @@ pub(super) fn page_key(
     at: usize,
     action: Option<Action>,
 ) -> Option<Overlay> {
-    // A line may be wrapped to several rows, so a page is at least half of what could stand there.
+    // Lines may wrap, so a page is half the rows of the screen.
     let rows = usize::from(state.size.1 / 2).saturating_sub(2).max(1);
     let is_close = matches!(action, Some(Action::Back | Action::Leave | Action::Accept));
     if is_close {
@@ -112,7 +112,7 @@ pub(super) fn page_key(
     }
     let scroll = scrolled(at, lines.len().saturating_sub(1), rows, action).unwrap_or_else(|| {
         let [down, up, close] = [Action::Down, Action::Up, Action::Back].map(|it| state.key(it));
-        state.reply(format!("{down} {up} scroll, {close} closes"));
+        state.reply(format!("press {down} or {up} to scroll, {close} to close"));
         at
     });
     Some(Overlay::Page {
@@ -122,7 +122,7 @@ pub(super) fn page_key(
     })
 }
 
-/// Where a page stands after a key; `None` for a key that does not scroll.
+/// The scroll position after a key; `None` for a key that does not scroll.
 fn scrolled(at: usize, most: usize, rows: usize, action: Option<Action>) -> Option<usize> {
     Some(match action {
         Some(Action::Down) => (at + 1).min(most),
@@ -160,7 +160,7 @@ pub(super) fn menu_key(
     };
     let letter = chord.typed();
     let by_key = letter.and_then(|letter| items.iter().position(|item| item.key == letter));
-    // A letter of the choice is that of the choice, whatever key the user gave to leaving.
+    // An item's letter wins over the user's key for quitting.
     let is_close = match action {
         Some(Action::Back) => true,
         Some(Action::Leave) => by_key.is_none(),
@@ -173,7 +173,9 @@ pub(super) fn menu_key(
         if matches!(menu, Menu::Consent { .. }) {
             state.awaiting_consent.clear();
             let [key, servers] = [Action::SignIn, Action::ShowServers].map(|it| state.key(it));
-            state.reply(format!("later: {key} on a server in {servers} asks again"));
+            state.reply(format!(
+                "postponed; press {key} on a server in {servers} to decide"
+            ));
         }
         return None;
     }
@@ -224,7 +226,7 @@ pub(super) fn menu_key(
     if let (Menu::SignIn { .. }, MenuAction::OpenPage(_)) = (&menu, &item.action) {
         let key = state.key(Action::SignIn);
         state.reply(format!(
-            "opened in your browser; {key} names the page again"
+            "opened in your browser; press {key} to see the page again"
         ));
     }
     if let (Menu::Cancel(tasks), MenuAction::Request(_)) = (&menu, &item.action) {
@@ -243,7 +245,7 @@ pub(super) fn run_menu_action(
     effects: &mut Vec<Command>,
 ) {
     match action {
-        // A page lies over its choice, which stays.
+        // The page opens above the dialog, which stays open.
         MenuAction::Close | MenuAction::Read { .. } => {}
         MenuAction::Request(asks) => {
             for one in asks {
@@ -257,7 +259,7 @@ pub(super) fn run_menu_action(
         MenuAction::InjectFault(what) => effects.push(Command::InjectFault(what)),
         MenuAction::ShowView(view) => {
             view.show(state);
-            state.reply(format!("shown: {}", view.message()));
+            state.reply(format!("view: {}", view.message()));
         }
         MenuAction::ImportServers => effects.push(Command::ImportServers),
         MenuAction::Approve { server, digest } => effects.push(Command::Approve { server, digest }),
@@ -272,7 +274,7 @@ pub(super) fn run_menu_action(
         }),
         MenuAction::OpenPart { task, part } => {
             effects.push(Command::OpenPart { task, part });
-            state.reply("it is handed over");
+            state.reply("opening it");
         }
         MenuAction::RunAgain(id) => run_again(state, &id, Vec::new(), effects),
         MenuAction::Repeat { is_unchecked } => repeat(state, is_unchecked, now, effects),
@@ -318,7 +320,7 @@ pub(super) fn palette_key(
             }
             match matches.get(cursor) {
                 Some(binding) => perform(state, binding.action, now, effects),
-                None => state.reply(format!("no command is called {typed:?}")),
+                None => state.reply(format!("unknown command {typed:?}")),
             }
             None
         }
@@ -331,11 +333,10 @@ pub(super) fn palette_key(
     }
 }
 
-/// Keeps how the list is shown now under this name, here and in the configuration.
+/// Saves the current view of the list under a name, here and in the configuration.
 fn save_view(state: &mut State, name: &str, effects: &mut Vec<Command>) {
     if !View::is_name(name) {
-        let message =
-            format!("a view cannot be called {name:?}; letters, digits, - and _ are fine");
+        let message = format!("invalid view name {name:?}; use letters, digits, - and _");
         return state.reply(message);
     }
     let view = View::of(state, name);
@@ -346,7 +347,7 @@ fn save_view(state: &mut State, name: &str, effects: &mut Vec<Command>) {
     effects.push(Command::SaveView(view));
 }
 
-/// Commands with an argument; `false` if the line is none of them.
+/// Runs a palette command with an argument; returns `false` if the line is no such command.
 pub(super) fn run_line(
     state: &mut State,
     typed: &str,
@@ -377,9 +378,9 @@ pub(super) fn run_line(
         _ => return false,
     };
     let why_not = match why_not(state, action) {
-        // Showing a view changes nothing, keeping one does.
+        // Showing a view changes nothing, saving one does.
         None if word == "save-view" && state.setup.readonly => Some(READ_ONLY.to_owned()),
-        // Which server waits is no matter where one is named.
+        // With a named server it doesn't matter which servers wait.
         why_not => why_not.filter(|_| action != Action::SignIn),
     };
     if let Some(reason) = why_not {
@@ -393,7 +394,7 @@ pub(super) fn run_line(
             Err(message) => state.reply(message),
         },
         Action::SignIn if state.setup.readonly => {
-            state.reply("read only: nothing is started, changed or stopped");
+            state.reply(READ_ONLY);
         }
         Action::SignIn => match named(state, rest) {
             Some(server) => sign_in_at(state, &server, effects),
@@ -416,34 +417,36 @@ pub(super) fn run_line(
         Action::Views if word == "save-view" => save_view(state, rest, effects),
         Action::Views => match state.setup.views.iter().find(|it| it.name == rest) {
             Some(view) => view.clone().show(state),
-            None => state.reply(format!("no view is called {rest:?}")),
+            None => state.reply(format!("no view named {rest:?}")),
         },
         Action::Group => match Grouping::ALL.iter().find(|by| by.label() == rest) {
             Some(by) => {
                 state.grouping = *by;
                 select::arrange(state);
             }
-            None => state.reply(format!("there are no groups by {rest:?}")),
+            None => state.reply(format!(
+                "can't group by {rest:?}; expected need, server or status"
+            )),
         },
         Action::Sort => match SortKey::ALL.iter().find(|key| key.label() == rest) {
             Some(key) => {
                 state.sort = *key;
                 select::arrange(state);
             }
-            None => state.reply(format!("no column is called {rest:?}")),
+            None => state.reply(format!("can't sort by {rest:?}; no such column")),
         },
         _ => {}
     }
     true
 }
 
-/// The server of this name.
+/// Looks up a server by name.
 fn named(state: &State, name: &str) -> Option<ServerName> {
     let known = state.servers.iter().find(|it| it.name.as_str() == name);
     known.map(|server| server.name.clone())
 }
 
-/// Opens the form of a call that was typed on a line, or the choice of tools where none is called so.
+/// Opens the form of a typed call, or the tool search if no tool has that name.
 fn call_line(state: &mut State, call: TypedCall, effects: &mut Vec<Command>) {
     let wanted = match call.server.as_deref() {
         Some(url) if url.contains("://") => match add_url(state, url, effects) {
@@ -490,7 +493,7 @@ fn call_line(state: &mut State, call: TypedCall, effects: &mut Vec<Command>) {
     state.overlays.push(Overlay::Call(Box::new(form)));
 }
 
-/// What a word of the command line does to the tasks that are named behind it.
+/// The action of a command that takes task ids.
 fn of_tasks(word: &str) -> Option<Action> {
     Some(match word {
         "open" => Action::Open,
@@ -508,18 +511,18 @@ fn of_tasks(word: &str) -> Option<Action> {
     })
 }
 
-/// The task whose id begins so.
+/// Looks up a task by an unambiguous prefix of its id.
 fn task_named(state: &State, name: &str) -> Result<TaskId, String> {
     let ids = state.kept_tasks().map(|task_row| &task_row.view.task.id);
     let mut fitting = ids.filter(|id| id.as_str().starts_with(name));
     match (fitting.next(), fitting.next()) {
         (Some(id), None) => Ok(id.clone()),
-        (Some(_), Some(_)) => Err(format!("{name} fits several tasks")),
-        (None, _) => Err(format!("no task begins with {name}")),
+        (Some(_), Some(_)) => Err(format!("{name} matches several tasks")),
+        (None, _) => Err(format!("no task id starts with {name}")),
     }
 }
 
-/// Goes to the tasks that are named on a line, and does there what its first word says.
+/// Goes to the named tasks and performs the command's action on them.
 fn on_tasks(
     state: &mut State,
     word: &str,
@@ -534,7 +537,7 @@ fn on_tasks(
         names.len()
     });
     let tasks: Result<Vec<TaskId>, String> = match names {
-        // Without an id it is the one under the cursor.
+        // Without an id: the task under the cursor.
         [] => Ok(state.cursor.iter().cloned().collect()),
         [all] if all == "--all" && word == "cancel" => Ok(state.open.iter().cloned().collect()),
         names => names.iter().map(|name| task_named(state, name)).collect(),
@@ -544,7 +547,7 @@ fn on_tasks(
         Err(message) => return state.reply(message),
     };
     let Some(first) = tasks.first() else {
-        return state.reply("there is no task");
+        return state.reply("no task to act on");
     };
     to_tasks(state);
     select::move_to_task(state, first);
@@ -575,14 +578,14 @@ fn on_tasks(
             Err(message) => state.reply(message),
         };
     }
-    // What is named is meant, whatever is marked.
+    // The action applies to the named tasks, not to the marked ones.
     let several = if tasks.len() > 1 { tasks } else { Vec::new() };
     let marks = std::mem::replace(&mut state.marks, several.into_iter().collect());
     perform(state, action, now, effects);
     state.marks = marks;
 }
 
-/// Makes a server known by its URL; its name, if it is a URL at all.
+/// Adds a server by URL unless it is known; returns its name, or `None` if the URL is invalid.
 pub(super) fn add_url(
     state: &mut State,
     url: &str,
@@ -590,8 +593,7 @@ pub(super) fn add_url(
 ) -> Option<ServerName> {
     let url = url.trim();
     let Some(base) = name_from_url(url) else {
-        state
-            .reply("a server is a URL such as http://127.0.0.1:8931/mcp, without name or password");
+        state.reply("enter a URL such as http://127.0.0.1:8931/mcp (no credentials)");
         return None;
     };
     let known = state
@@ -634,7 +636,7 @@ pub(super) fn filter_key(
     match action {
         Some(Action::Accept) => {
             if state.lines.is_empty() && !state.filter.is_empty() {
-                state.reply_until_rows("nothing fits; Esc clears the filter");
+                state.reply_until_rows("no matching tasks; Esc clears the filter");
             }
             None
         }
@@ -662,14 +664,14 @@ pub(super) fn save_key(
         Some(Action::Accept) => {
             let path = field.text().trim().to_owned();
             if path.is_empty() {
-                state.reply("nothing is saved without the name of a file");
+                state.reply("not saved: no file name given");
             } else {
                 save_each(state, &tasks, what, path, effects);
             }
             None
         }
         Some(Action::Back) => {
-            state.reply("nothing was saved");
+            state.reply("not saved");
             None
         }
         _ => {
@@ -679,7 +681,7 @@ pub(super) fn save_key(
     }
 }
 
-/// Saves something of one task to a file, or of each of several to a file of its own in a directory.
+/// Saves one task to a file, or several tasks to a directory with one file each.
 fn save_each(
     state: &mut State,
     tasks: &[TaskId],
@@ -737,9 +739,9 @@ pub(super) fn search_key(
     }
 }
 
-/// What is said of a name that no server has.
+/// The message for an unknown server name.
 fn no_server(state: &State, name: &str) -> String {
     let known: Vec<&str> = state.servers.iter().map(|it| it.name.as_str()).collect();
     let known = text::clean_line(&known.join(", ")).into_owned();
-    format!("no server is called {name:?}; there are {known}")
+    format!("no server named {name:?}; known servers: {known}")
 }

@@ -1,5 +1,5 @@
-//! The mouse: what lies under it, and what a press or the wheel does there. Nothing here leaves out a question that a
-//! key would have to answer: over a dialog only the wheel does something.
+//! The mouse: what is under it, and what a click or the wheel does. A click never bypasses a confirmation that a key
+//! would get: over a dialog only the wheel works.
 
 use crate::domain::{Chord, Key, MouseAction, Stamp};
 
@@ -19,9 +19,9 @@ const NOTCH: isize = 3;
 
 /// What is under the mouse.
 enum Hit {
-    /// A line of the pane that is shown, from 0.
+    /// A row of the current pane, by index.
     Row(usize),
-    /// The title of a tab.
+    /// A tab label.
     Tab(Tab),
     /// Anything else in the detail pane.
     Detail,
@@ -59,12 +59,12 @@ pub(super) fn on_mouse(
     state.reply = None;
     let hit = hit(state, at);
     match wheel {
-        Some((by, _)) => turn(state, &hit, by),
+        Some((by, _)) => scroll_wheel(state, &hit, by),
         None => press(state, &hit, effects),
     }
 }
 
-/// What is under a cell of the screen, from 0.
+/// What is at a cell of the screen.
 fn hit(state: &State, (column, row): (u16, u16)) -> Hit {
     let heights = PaneHeights::of(state, state.size);
     let list = heights.header + heights.banner + heights.titles;
@@ -101,11 +101,11 @@ fn hit(state: &State, (column, row): (u16, u16)) -> Hit {
     line.map_or(Hit::Nothing, Hit::Row)
 }
 
-/// A notch of the wheel moves what is under the mouse, whatever has the keys.
-fn turn(state: &mut State, hit: &Hit, by: isize) {
+/// Scrolls what is under the mouse, regardless of the keyboard focus.
+fn scroll_wheel(state: &mut State, hit: &Hit, by: isize) {
     match (state.pane, hit) {
         (Pane::Tasks, Hit::Detail | Hit::Tab(_)) => {
-            // It shows the present and has nothing to scroll.
+            // The Now tab has nothing to scroll.
             if state.tab != Tab::Now {
                 scroll(state, by);
             }
@@ -118,7 +118,7 @@ fn turn(state: &mut State, hit: &Hit, by: isize) {
     }
 }
 
-/// A press chooses what is under the mouse; a second one on the same row opens it.
+/// A click selects what is under the mouse; a second one on the same row opens it.
 fn press(state: &mut State, hit: &Hit, effects: &mut Vec<Command>) {
     match (state.pane, hit) {
         (Pane::Tasks, Hit::Row(line)) => {

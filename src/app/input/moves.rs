@@ -1,4 +1,4 @@
-//! Moving about: the cursor of each pane, the tabs, and what a search finds.
+//! Navigation: the cursor of each pane, the tabs, and the search.
 
 use crate::domain::{ServerName, text};
 
@@ -12,7 +12,7 @@ use super::{
     check_config, request_tools,
 };
 
-/// Rows of a page, with one line of overlap.
+/// How many rows a page key moves: a page with some overlap.
 pub(super) fn page(state: &State) -> isize {
     let heights = PaneHeights::of(state, state.size);
     let rows = if state.pane == Pane::Tasks && state.focus == Focus::Detail {
@@ -27,15 +27,15 @@ pub(super) fn moved(position: usize, by: isize, most: usize) -> usize {
     position.saturating_add_signed(by).min(most)
 }
 
-/// Moves whatever has the keys.
+/// Moves the cursor of the focused pane.
 pub(super) fn step(state: &mut State, by: isize) {
     match (state.pane, state.focus) {
         (Pane::Tasks, Focus::List) => {
             if !select::move_by(state, by) && by.unsigned_abs() == 1 {
                 state.reply(if by > 0 {
-                    "that is the last one"
+                    "already at the last row"
                 } else {
-                    "that is the first one"
+                    "already at the first row"
                 });
             }
         }
@@ -54,7 +54,7 @@ pub(super) fn step(state: &mut State, by: isize) {
     }
 }
 
-/// Lines that a pane has.
+/// How many rows a pane has.
 pub(super) fn pane_lines(state: &State, pane: Pane) -> usize {
     match pane {
         Pane::Tasks => state.lines.len(),
@@ -68,8 +68,8 @@ pub(super) fn pane_lines(state: &State, pane: Pane) -> usize {
     }
 }
 
-/// The rows of a page of the log and of a text: the last page stays full. Wrapped lines take an unknown number of rows,
-/// so there the last line can be the first.
+/// The rows on the screen for the log and for a text; scrolling stops at a full last page. Wrapped lines take an unknown
+/// number of rows, so they can be scrolled until only the last one is left.
 fn page_rows(state: &State) -> (usize, usize) {
     let rows = usize::from(PaneHeights::of(state, state.size).detail);
     if state.is_wrapping {
@@ -79,7 +79,7 @@ fn page_rows(state: &State) -> (usize, usize) {
     }
 }
 
-/// The result that is shown, to move about in.
+/// The document in the current tab, if it shows a result.
 pub(super) fn document(state: &mut State) -> Option<&mut Document> {
     let id = state.cursor.as_ref()?;
     if state.tab != Tab::Result || result_document(state, state.tasks.get(id)?).is_none() {
@@ -139,7 +139,7 @@ pub(super) fn next_pane(state: &mut State) {
     match (state.pane, state.focus) {
         (Pane::Tasks, Focus::List) if state.cursor.is_some() => {
             state.focus = Focus::Detail;
-            // Without room for both, the pane gets the whole screen.
+            // If there is no room for both, the detail pane fills the screen.
             if PaneHeights::of(state, state.size).detail == 0 {
                 state.is_zoomed = true;
             }
@@ -153,7 +153,7 @@ pub(super) fn next_pane(state: &mut State) {
     select::keep_in_sight(state);
 }
 
-/// Goes to the tasks; whoever comes from another pane finds each row where it belongs.
+/// Goes to the tasks. Coming from another pane, rows move to their groups.
 pub(super) fn to_tasks(state: &mut State) {
     if state.pane != Pane::Tasks {
         state.pane = Pane::Tasks;
@@ -202,7 +202,7 @@ pub(super) fn show_tools(state: &mut State, server: ServerName, effects: &mut Ve
     state.tools_of = Some(server);
 }
 
-/// The places that match, as scroll positions, nearest to the present one first.
+/// The matches of the search as scroll positions, in ascending order.
 pub(super) fn matching(state: &State) -> Vec<usize> {
     let (Some(search), Some(task_row)) = (&state.search, state.selected()) else {
         return Vec::new();
@@ -230,7 +230,7 @@ pub(super) fn find_from_here(state: &mut State) {
     if let Some(document) = document(state) {
         return match document.search(&query, rows) {
             Some(found) => answer_match(state, found),
-            None => state.reply(format!("{query:?} is not found here")),
+            None => state.reply(format!("no match for {query:?} here")),
         };
     }
     let positions = matching(state);
@@ -239,11 +239,11 @@ pub(super) fn find_from_here(state: &mut State) {
     if let Some(position) = next.or(positions.first()) {
         go_to(state, *position, &positions);
     } else {
-        state.reply(format!("{query:?} is not found here"));
+        state.reply(format!("no match for {query:?} here"));
     }
 }
 
-/// `n` goes on in the direction of the search: back in time in a log, down in a text.
+/// Goes to the next match: back in time in a log, down in a text.
 pub(super) fn find(state: &mut State, forward: bool) {
     let (_, rows) = page_rows(state);
     let query = state.search.clone().unwrap_or_default();
@@ -270,7 +270,7 @@ pub(super) fn find(state: &mut State, forward: bool) {
 
 fn no_further(state: &mut State, hits: usize, forward: bool) {
     if hits == 0 {
-        return state.reply("not found here");
+        return state.reply("no matches here");
     }
     let other = if forward {
         Action::FindPrevious
@@ -278,7 +278,9 @@ fn no_further(state: &mut State, hits: usize, forward: bool) {
         Action::FindNext
     };
     let key = state.key(other);
-    state.reply(format!("no further match; {key} the other way"));
+    state.reply(format!(
+        "no more matches; press {key} for the other direction"
+    ));
 }
 
 pub(super) fn go_to(state: &mut State, position: usize, positions: &[usize]) {
@@ -300,12 +302,12 @@ fn answer_match(state: &mut State, (number, count): Match) {
     });
 }
 
-/// Folds or unfolds what the reader of the result stands on.
+/// Folds or unfolds the JSON value under the cursor.
 pub(super) fn fold_here(state: &mut State) {
     if let Some(document) = document(state)
         && !document.toggle()
     {
-        state.reply("nothing folds here; it would be an object or a list");
+        state.reply("nothing to fold here; only JSON objects and arrays fold");
     }
 }
 
@@ -313,9 +315,9 @@ pub(super) fn fold_here(state: &mut State) {
 pub(super) fn fold_all(state: &mut State) {
     if let Some(document) = document(state) {
         let message = if document.toggle_all() {
-            "all is folded"
+            "everything folded"
         } else {
-            "all is unfolded"
+            "everything unfolded"
         };
         state.reply(message);
     }

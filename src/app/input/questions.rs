@@ -1,4 +1,4 @@
-//! The keys of a question, what they send, and when its dialog goes by itself.
+//! The keys of a question, the answers that they send, and when its dialog closes on its own.
 
 use crate::domain::{
     Answer, Chord, NoticeLevel, RequestError, SessionRequest, SessionResponse, Stamp, TaskId, text,
@@ -42,11 +42,11 @@ pub(super) fn question_key(
         return Some(Overlay::Question(form));
     }
     if is_close {
-        state.reply("later: the question stays");
+        state.reply("postponed; the question stays open");
         return None;
     }
     if form.is_sent {
-        state.reply("the answer is being saved");
+        state.reply("saving the answer");
         return Some(Overlay::Question(form));
     }
     let is_opening = std::mem::take(&mut form.is_opening);
@@ -64,7 +64,7 @@ pub(super) fn question_key(
             }
         }
         _ if form.at.is_none() => {
-            state.reply("nothing is focused yet: Tab to start, Esc to answer later");
+            state.reply("nothing is focused yet; press Tab to start, Esc to answer later");
         }
         Some(Action::Send) => send(state, &mut form, Button::Accept, effects),
         Some(Action::Accept) => match form.button() {
@@ -77,7 +77,7 @@ pub(super) fn question_key(
                 let first = form.fields.len();
                 form.at = form.at.map(|at| at.saturating_sub(1).max(first));
             }
-            _ => state.reply("Enter takes this button; Tab and the arrows go to another"),
+            _ => state.reply("press Enter for this button, Tab or the arrows for another"),
         },
         _ => {
             form.errors.clear();
@@ -89,7 +89,7 @@ pub(super) fn question_key(
     Some(Overlay::Question(form))
 }
 
-/// The first time only says what the second will do.
+/// Opens the question's page. The first press only announces what the second one does.
 fn open_page(
     state: &mut State,
     form: &mut QuestionForm,
@@ -103,9 +103,9 @@ fn open_page(
     }
     if is_opening {
         effects.push(Command::OpenPage(link.whole()));
-        state.reply("your browser was asked to open it; Accept tells the server that you agreed");
+        state.reply("opened in your browser; Accept tells the server that you agreed");
     } else {
-        let message = format!("o once more opens {} in your browser", link.host);
+        let message = format!("press o again to open {} in your browser", link.host);
         state.reply(message);
         form.is_opening = true;
     }
@@ -140,7 +140,7 @@ fn send(state: &mut State, form: &mut QuestionForm, button: Button, effects: &mu
     );
 }
 
-/// An answer is saved, or was refused: its dialog gives way to the next question, or says why.
+/// Handles the response to an answer: replaces the dialog with the next question, or shows the error.
 pub(in crate::app) fn on_answer_saved(
     state: &mut State,
     task: &TaskId,
@@ -179,14 +179,14 @@ pub(in crate::app) fn on_answer_saved(
     }
 }
 
-/// Closes the dialog of a question that a task does not ask any more.
+/// Closes the dialog of a question that is no longer open.
 pub(in crate::app) fn close_withdrawn_question(state: &mut State, id: &TaskId, now: Stamp) {
     let Some(task) = state.task(id).map(|task_row| &task_row.view.task) else {
         return;
     };
     let is_settled = task.status.is_settled();
     let asks = |key: &str| !is_settled && task.open_questions().any(|question| question.key == key);
-    // Our own answer closes it when it is saved.
+    // The response to our own answer closes it otherwise.
     let is_gone = |overlay: &Overlay| {
         matches!(overlay, Overlay::Question(form)
             if form.task == *id && !asks(&form.key) && (is_settled || !form.is_sent))
@@ -195,9 +195,9 @@ pub(in crate::app) fn close_withdrawn_question(state: &mut State, id: &TaskId, n
         return;
     };
     let message = if is_settled {
-        format!("{id} is {}; its question is gone", task.status.label())
+        format!("{id} is {}; its question was closed", task.status.label())
     } else {
-        format!("{id}: the question was answered elsewhere, or taken back")
+        format!("{id}: the question was answered elsewhere or withdrawn")
     };
     state.overlays.remove(index);
     state.show_toast(NoticeLevel::Warning, &text::clean_line(&message), now);

@@ -515,7 +515,7 @@ fn a_session_is_handed_over_on_request_and_each_step_is_there_once() {
     assert_eq!(driver(env.path()), pid(&other));
     other.wait_until("it has begun to", |screen| {
         let text = screen.contents();
-        !text.contains("Nobody drives") && !text.contains("so leaving this one")
+        !text.contains("Nobody drives") && !text.contains("leaving this one changes nothing")
     });
     other.press(":drive\r");
     other.wait_for("this window is already the driver");

@@ -519,7 +519,7 @@ fn on_history(state: &mut State, task: &TaskId, entries: Vec<crate::domain::Entr
     let Some(log) = state.logs.get_mut(task) else {
         return;
     };
-    let added = log.take(entries, dropped);
+    let added = log.append(entries, dropped);
     let held = log.entries.len();
     if state.cursor.as_ref() == Some(task) && state.tab == Tab::Log && !state.is_following {
         // The visible lines stay in place while new lines arrive below.

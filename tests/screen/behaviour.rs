@@ -803,7 +803,7 @@ fn arguments_that_are_a_book_are_told_by_their_size() {
     screen.keys("enter ] ] ]");
     let drawn = screen.draw();
     assert!(
-        drawn.contains("300.0 kB, too much for this pane"),
+        drawn.contains("300.0 kB) are too large for this pane"),
         "{drawn}"
     );
 }
@@ -990,7 +990,7 @@ fn what_is_recorded_of_the_wire_is_read_while_it_is_looked_at_and_searched() {
     assert_eq!(reads(&screen), 0, "nobody looks at it");
     screen.keys("]");
     assert_eq!((screen.state.tab, reads(&screen)), (Tab::Trace, 1));
-    assert!(screen.draw().contains("reading what is recorded"));
+    assert!(screen.draw().contains("traffic: loading"));
     // It moves while the read is under way, and is read once more after that.
     let mut view = morning().remove(3);
     assert_eq!(view.task.id, task);
@@ -1003,7 +1003,7 @@ fn what_is_recorded_of_the_wire_is_read_while_it_is_looked_at_and_searched() {
         entries,
     });
     assert_eq!(reads(&screen), 2);
-    assert!(screen.draw().contains(":trace records from now on"));
+    assert!(screen.draw().contains(":trace starts and stops recording"));
     let entries = recorded("build-box", "q7m2xk");
     screen.event(Event::TrafficRead {
         task: task.clone(),
@@ -1243,7 +1243,7 @@ fn arguments_without_measure_are_not_laid_out() {
         screen.keys("]");
     }
     let drawn = screen.draw();
-    assert!(drawn.contains("too much for this pane"), "{drawn}");
+    assert!(drawn.contains("are too large for this pane"), "{drawn}");
 }
 
 #[test]

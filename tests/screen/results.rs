@@ -288,7 +288,7 @@ fn what_is_no_picture_is_not_opened_whatever_it_says_of_itself() {
     let mut screen = with_parts("j j j j s");
     screen.read().keys("o");
     assert!(
-        answer(&screen).contains("it is text"),
+        answer(&screen).contains("text can only be saved"),
         "{}",
         answer(&screen)
     );

@@ -1,4 +1,4 @@
-//! The form of a new call: a server, a tool, its arguments; checked and priced before anything is sent.
+//! The form of a new call: server, tool and arguments. Arguments are checked before anything is sent.
 
 use serde_json::{Map, Value};
 
@@ -10,80 +10,80 @@ use super::{
     typed_line::{TypedCall, TypedValue},
 };
 
-/// Where a call goes, its tool, and the task that it repeats: drafts are kept by these.
+/// The key of a draft: server, tool, and the task that the call repeats.
 pub(super) type DraftKey = (Option<ServerName>, String, Option<TaskId>);
 
-/// How far a new call is filled in.
+/// The step of a new call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Where.
+    /// Choose the server.
     Server,
-    /// What.
+    /// Choose the tool.
     Tool,
-    /// With which arguments.
+    /// Fill in the arguments.
     Form,
 }
 
-/// Why a form is not sent.
+/// Why a form can't be sent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FormErrors {
-    /// In words, one line each; clean.
+    /// Sanitized messages, one per error.
     pub lines: Vec<String>,
-    /// Where.
+    /// The paths of the invalid arguments.
     pub wrong: Vec<Vec<Step>>,
-    /// What would be sent all the same, where it can be read at least.
+    /// The arguments, if they are readable and only the schema rejects them.
     pub arguments: Option<Map<String, Value>>,
 }
 
 /// A new call that is being filled in.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallForm {
-    /// What is asked for at present.
+    /// The current step.
     pub stage: Stage,
-    /// The chosen server in the list; one past the last is the URL.
+    /// The index of the selected server; the index after the last one means the URL.
     pub server_at: usize,
-    /// A part of a server's name that is typed in, or the URL of another.
+    /// The filter for server names, or the URL of a new server.
     pub url: Field,
-    /// Where the call goes.
+    /// The server of the call.
     pub server: Option<ServerName>,
-    /// The tools of all servers are shown, whose one is chosen with the tool.
+    /// List the tools of all servers; choosing a tool chooses its server.
     pub is_any_server: bool,
-    /// What narrows the tools down.
+    /// The filter for tools.
     pub filter: Field,
-    /// The chosen one of those that are left.
+    /// The index of the selected tool among the matches.
     pub tool_at: usize,
-    /// What is called; absent while the list is not there yet.
+    /// The tool; `None` while the server's tools are unknown.
     pub tool: Option<Tool>,
-    /// The name of what is called.
+    /// The name of the tool.
     pub tool_name: String,
-    /// One field an argument.
+    /// One field per argument.
     pub fields: Vec<FormField>,
     /// The user's name for the task.
     pub name: Field,
     /// The arguments as JSON, instead of fields.
     pub raw: Option<Field>,
-    /// Which field has the cursor: the arguments, then the name, then the button.
+    /// The index of the focused element: the arguments, then the name, then the button.
     pub at: usize,
-    /// What is wrong.
+    /// Error messages.
     pub errors: Vec<String>,
-    /// Where that is, as far as it can be pointed at.
+    /// The paths of the invalid arguments, as far as they are known.
     pub wrong: Vec<Vec<Step>>,
-    /// Only the schema has something against it: the same key once more sends it unchecked.
+    /// Only the schema rejects the arguments: pressing the same key again sends them unchecked.
     pub may_send_unchecked: bool,
-    /// A repeat that may do harm was agreed to.
+    /// The user confirmed a repeat that may not be safe.
     pub is_confirmed: bool,
-    /// The earlier call whose arguments were taken over.
+    /// The earlier call whose arguments were filled in.
     pub taken: Option<TaskId>,
-    /// The task whose intent is being saved.
+    /// The id of the new task while it is being saved.
     pub sent: Option<TaskId>,
-    /// The task that this repeats.
+    /// The task that this call repeats.
     pub origin: Option<TaskId>,
-    /// Arguments that were typed on a line, until the tool is known.
+    /// Arguments from a typed command, kept until the tool is known.
     pub typed: Vec<TypedArgument>,
 }
 
 impl CallForm {
-    /// An empty form; with one server only, its tools come at once.
+    /// An empty form. With a single server, it starts with that server's tools.
     pub(super) fn new(state: &State) -> Self {
         let only = match state.servers.as_slice() {
             [one] => Some(one.name.clone()),
@@ -125,7 +125,7 @@ impl CallForm {
         }
     }
 
-    /// A form filled in from a task.
+    /// A form that repeats a task, with some arguments changed.
     pub(super) fn from_task(
         state: &State,
         task: &crate::domain::Task,
@@ -136,7 +136,7 @@ impl CallForm {
             server: Some(task.server.clone()),
             tool_name: task.tool.clone(),
             name: Field::new(task.name.clone().unwrap_or_default()),
-            // Until the tool is known, the arguments are what they were: JSON.
+            // JSON until the tool is known and has fields.
             raw: Some(Field::lines(display_arguments(&task.arguments))),
             origin: Some(task.id.clone()),
             typed: changed,
@@ -146,7 +146,7 @@ impl CallForm {
         form
     }
 
-    /// A form for a call that was typed on a line.
+    /// A form for a typed command.
     pub(super) fn from_line(state: &State, server: ServerName, call: TypedCall) -> Self {
         let mut form = Self {
             stage: Stage::Form,
@@ -161,7 +161,7 @@ impl CallForm {
         form
     }
 
-    /// Puts what was typed on a line into the fields, in place of what is there; what does not fit is said.
+    /// Fills the typed arguments into the fields; reports the ones that don't fit.
     pub(super) fn apply_typed(&mut self) {
         let shapes = self.tool.as_ref().map(Tool::shapes).unwrap_or_default();
         let is_named =
@@ -169,7 +169,7 @@ impl CallForm {
         let has_others = self.tool.is_some() && !self.typed.iter().all(is_named);
         let mut raw: Option<Map<String, Value>> = match &self.raw {
             Some(raw) => serde_json::from_str(raw.text()).ok(),
-            // Only JSON has a place for what no field asks for.
+            // Arguments without a field can only be edited as JSON.
             None if has_others => Some(self.read().unwrap_or_default()),
             None => None,
         };
@@ -187,7 +187,7 @@ impl CallForm {
                 (Err((wanted, words)), raw, field) => {
                     self.errors
                         .push(format!("{key} must be {wanted}, not {words:?}"));
-                    // It stays wrong until it is mended: its default was not asked for.
+                    // Keep the invalid text instead of the default, so that the user must fix it.
                     if let Some(raw) = raw {
                         raw.insert(key, Value::String(words));
                     } else if let Some(typed) = field.and_then(|(field, _)| field.typed()) {
@@ -202,7 +202,7 @@ impl CallForm {
                     *field = FormField::from_shape(shape, InitialValue::Given(&value));
                     field.before = before;
                 }
-                // Without a tool there are no fields either.
+                // Impossible: without a tool the form is JSON, and without a field `raw` is set.
                 (Ok(_), None, None) => {}
             }
         }
@@ -214,7 +214,7 @@ impl CallForm {
         }
     }
 
-    /// Turns raw arguments into fields once the tool's schema is there.
+    /// Turns JSON into fields once the tool's schema is known.
     pub(super) fn on_tools(&mut self, state: &State) {
         if self.stage != Stage::Form || self.tool.is_some() {
             return;
@@ -230,7 +230,7 @@ impl CallForm {
             let known = tools.filter(|tools| tools.request.is_none());
             if let Some(why) = known.and_then(|tools| tools.error.as_ref()) {
                 let words =
-                    format!("the tools of {server} are not known, so nothing is checked: {why}");
+                    format!("can't check the arguments: the tools of {server} are unknown: {why}");
                 self.errors = vec![words];
             } else if known.is_some_and(|tools| tools.is_known) {
                 self.errors = vec![format!("{server} has no tool {}", self.tool_name)];
@@ -255,7 +255,7 @@ impl CallForm {
         self.apply_typed();
     }
 
-    /// Shows the fields of a tool, with their defaults or with what is given and nothing else.
+    /// Sets the tool and its fields, filled with the defaults or exactly with `given`.
     pub(super) fn set_tool(&mut self, tool: Tool, given: Option<&Map<String, Value>>) {
         let shapes = tool.shapes();
         let is_simple = given.is_none_or(|given| {
@@ -273,7 +273,7 @@ impl CallForm {
             .iter()
             .map(|shape| FormField::from_shape(shape, start(&shape.spec.name)))
             .collect();
-        // Arguments that the schema does not name can only be shown as JSON.
+        // Arguments that the schema does not list can only be shown as JSON.
         if is_simple {
             self.raw = None;
         }
@@ -284,12 +284,12 @@ impl CallForm {
         self.clear_errors();
     }
 
-    /// The lines of the arguments.
+    /// The rows of the arguments.
     pub fn rows(&self) -> Vec<FormRow<'_>> {
         FormField::rows(&self.fields)
     }
 
-    /// How many places the cursor has: arguments, name, button.
+    /// How many elements can be focused: arguments, name and button.
     pub fn focus_count(&self) -> usize {
         let arguments = if self.raw.is_some() {
             1
@@ -299,17 +299,17 @@ impl CallForm {
         arguments + 2
     }
 
-    /// Whether the cursor stands on the name.
+    /// Whether the name is focused.
     pub fn is_at_name(&self) -> bool {
         self.at + 2 == self.focus_count()
     }
 
-    /// Whether the cursor stands on the button.
+    /// Whether the button is focused.
     pub fn is_at_button(&self) -> bool {
         self.at + 1 >= self.focus_count()
     }
 
-    /// What is filled in, or what of it cannot be read.
+    /// The arguments, or errors for unreadable values.
     fn read(&self) -> Result<Map<String, Value>, Vec<String>> {
         let mut errors = Vec::new();
         let mut arguments = Map::new();
@@ -320,7 +320,7 @@ impl CallForm {
                 Ok(Value::Object(object)) => arguments = object,
                 Ok(_) => errors.push("the arguments must be a JSON object: {...}".to_owned()),
                 Err(error) => {
-                    errors.push(format!("this is not valid JSON: {}", json_error(&error)));
+                    errors.push(format!("invalid JSON: {}", json_error(&error)));
                 }
             }
         } else {
@@ -341,7 +341,7 @@ impl CallForm {
         }
     }
 
-    /// The arguments as they would be sent, and why nobody could check them where that is so; or what is wrong with them.
+    /// The arguments to send, and why the schema could not check them if it is unusable; or the errors.
     pub fn arguments(&self) -> Result<(Map<String, Value>, Option<String>), FormErrors> {
         let arguments = self.read().map_err(|lines| FormErrors {
             lines,
@@ -371,7 +371,7 @@ impl CallForm {
         })
     }
 
-    /// What has to be there and is not, in the alternative that was chosen at a place.
+    /// The missing required values of the chosen alternative at a path.
     fn missing_below(&self, path: &[Step]) -> Vec<String> {
         let rows = self.rows();
         let is_choice = |row: &&FormRow<'_>| {
@@ -388,7 +388,7 @@ impl CallForm {
         missing.map(|row| path_text(&row.path)).collect()
     }
 
-    /// What tells its draft from those of other calls.
+    /// The key of its draft.
     pub(super) fn draft_key(&self) -> DraftKey {
         (
             self.server.clone(),
@@ -397,7 +397,7 @@ impl CallForm {
         )
     }
 
-    /// Whether anything is filled in that would be missed.
+    /// Whether it has input worth saving as a draft.
     pub(super) fn has_input(&self) -> bool {
         let is_json = self.raw.is_some() && self.tool.is_some();
         is_json
@@ -405,7 +405,7 @@ impl CallForm {
             || self.fields.iter().any(FormField::is_changed)
     }
 
-    /// Whether the same is filled in as in another.
+    /// Whether it has the same input as another form.
     pub(super) fn has_same_input(&self, other: &Self) -> bool {
         let (raw, others) = (self.raw.as_ref(), other.raw.as_ref());
         self.fields == other.fields
@@ -413,7 +413,7 @@ impl CallForm {
             && raw.map(Field::text) == others.map(Field::text)
     }
 
-    /// Earlier calls of this tool on this server with other arguments than the newer ones, newest first.
+    /// Earlier calls of this tool on this server, newest first, without repeated arguments.
     pub fn earlier<'s>(&self, state: &'s State) -> Vec<&'s crate::domain::Task> {
         let tasks = state.tasks.values().map(|task_row| &task_row.view.task);
         let is_same = |task: &&crate::domain::Task| {
@@ -430,7 +430,7 @@ impl CallForm {
         tasks
     }
 
-    /// Fills in the arguments of the call before the one that they are of now; `None` where there is none.
+    /// Fills in the arguments of the next older call; returns `None` if there is none.
     pub(super) fn fill_from_earlier(&mut self, state: &State) -> Option<TaskId> {
         let earlier = self.earlier(state);
         let of_now = self.taken.as_ref().or(self.origin.as_ref());
@@ -444,7 +444,7 @@ impl CallForm {
         self.taken.clone()
     }
 
-    /// The command that makes this call, with what can be read of what is filled in.
+    /// The longhaul command for this call, or errors for unreadable values.
     pub(super) fn command(&self, state: &State) -> Result<String, Vec<String>> {
         let arguments = self.read()?;
         let server = self.server.as_ref().map_or("", ServerName::as_str);
@@ -453,14 +453,14 @@ impl CallForm {
         Ok(command(state, server, &self.tool_name, &arguments, name))
     }
 
-    /// Takes back what was said of what is filled in.
+    /// Clears the errors.
     pub(super) fn clear_errors(&mut self) {
         self.errors.clear();
         self.wrong.clear();
         self.may_send_unchecked = false;
     }
 
-    /// Whether something is wrong at a line: with just that, or with something in it that has no line of its own.
+    /// Whether to mark a row as invalid: for its own value, or for a value inside it that has no row.
     pub fn is_wrong(&self, row: &FormRow<'_>) -> bool {
         if self.wrong.is_empty() {
             return false;
@@ -476,7 +476,7 @@ impl CallForm {
         })
     }
 
-    /// Goes to the first line that something is wrong with; in JSON, to the place.
+    /// Focuses the first invalid row; in JSON, moves the cursor to the error.
     pub(super) fn focus_first_error(&mut self) {
         if let Some(raw) = &mut self.raw {
             return go_to_json_error(raw);
@@ -495,7 +495,7 @@ impl CallForm {
         }
     }
 
-    /// Changes between fields and JSON; what is typed is kept.
+    /// Switches between fields and JSON, keeping the input.
     pub(super) fn toggle_raw(&mut self) {
         match self.raw.take() {
             None => match self.read() {
@@ -503,7 +503,7 @@ impl CallForm {
                     self.raw = Some(Field::lines(pretty(&Value::Object(arguments))));
                     self.clear_errors();
                 }
-                // What cannot be read has no place in JSON, and would be gone.
+                // An unreadable value can't be converted to JSON and would be lost.
                 Err(errors) => {
                     self.errors = errors;
                     return self.focus_first_error();
@@ -518,7 +518,7 @@ impl CallForm {
                         if given.keys().all(named) {
                             let before = std::mem::take(&mut self.fields);
                             self.set_tool(tool, Some(&given));
-                            // What JSON left as it was keeps what only fields know: the alternative that was chosen.
+                            // Unchanged values keep their old field, which knows the chosen alternative.
                             for (field, before) in self.fields.iter_mut().zip(before) {
                                 if field.read() == before.read() {
                                     *field = before;
@@ -526,20 +526,19 @@ impl CallForm {
                             }
                         } else {
                             self.errors =
-                                vec!["some of these are no arguments of this tool".to_owned()];
+                                vec!["some of these are not arguments of this tool".to_owned()];
                             self.raw = Some(raw);
                         }
                     }
                     (Err(error), _) => {
-                        self.errors =
-                            vec![format!("this is not valid JSON: {}", json_error(&error))];
+                        self.errors = vec![format!("invalid JSON: {}", json_error(&error))];
                         let mut raw = raw;
                         go_to_json_error(&mut raw);
                         self.raw = Some(raw);
                     }
                     (_, None) => {
                         self.errors =
-                            vec!["the arguments of this tool are not known yet".to_owned()];
+                            vec!["the arguments of this tool aren't known yet".to_owned()];
                         self.raw = Some(raw);
                     }
                 }
@@ -548,7 +547,7 @@ impl CallForm {
         self.at = 0;
     }
 
-    /// The text field under the cursor, if a text can be typed there.
+    /// The focused text field, if any.
     pub(super) fn text_field(&mut self) -> Option<&mut Field> {
         match self.stage {
             Stage::Server => Some(&mut self.url),
@@ -567,7 +566,7 @@ impl CallForm {
         }
     }
 
-    /// The field of an argument under the cursor.
+    /// The focused argument, if any.
     pub(super) fn argument(&mut self) -> Option<&mut FormField> {
         if self.raw.is_some() {
             return None;
@@ -576,18 +575,17 @@ impl CallForm {
         FormField::at_row(&mut self.fields, &mut row)
     }
 
-    /// The servers that are left by what is typed.
+    /// The servers that match the input.
     pub fn servers<'s>(&self, state: &'s State) -> Vec<&'s ServerView> {
         let typed = self.url.text().trim_start_matches('/').to_lowercase();
         let fits = |server: &&ServerView| server.name.as_str().to_lowercase().contains(&typed);
         state.servers.iter().filter(fits).collect()
     }
 
-    /// The tools that are left by the filter, each with its server: those that are called so first, then in the order of
-    /// the servers and in theirs.
+    /// The tools that match the filter, with their servers: best matches first, then in the order of servers and tools.
     pub fn matching<'s>(&self, state: &'s State) -> Vec<(&'s ServerName, &'s Tool)> {
         let typed = self.filter.text().to_lowercase();
-        // As in the pane of the tools, where this key begins to look for one.
+        // `/` opens the tool search, so it may be typed once more here.
         let typed = typed.trim_start().trim_start_matches('/');
         let words: Vec<&str> = typed.split_whitespace().collect();
         let is_asked = |name: &ServerName| self.is_any_server || self.server.as_ref() == Some(name);
@@ -612,7 +610,7 @@ impl CallForm {
     }
 }
 
-/// What was typed on a line, as JSON, while the tool is not known that would say what it means.
+/// Typed arguments as JSON, with guessed types while the tool is unknown.
 fn as_json(arguments: &[TypedArgument]) -> String {
     let value = |given: &TypedValue| match given {
         TypedValue::Json(value) => value.clone(),
@@ -627,8 +625,8 @@ fn as_json(arguments: &[TypedArgument]) -> String {
     pretty(&Value::Object(all.collect()))
 }
 
-/// How well a word fits a tool, nothing best: its name begins so, a word of its name does, the name has it, the server or
-/// the description has it, or its letters stand in the name in that order.
+/// How well a word matches a tool, 0 being best: prefix of the name, prefix of a word in the name, part of the name, part
+/// of the server or description, or its letters in order within the name. `None` if it doesn't match.
 fn match_rank(word: &str, tool: &Tool, server: &str) -> Option<u8> {
     let name = tool.name.to_lowercase();
     let description = tool.description.as_deref().unwrap_or_default();
@@ -649,7 +647,7 @@ fn match_rank(word: &str, tool: &Tool, server: &str) -> Option<u8> {
     u8::try_from(index).ok()
 }
 
-/// The command line that makes a call, quoted for a shell and clean. It names the server as the session does.
+/// The sanitized longhaul command for a call, quoted for a shell.
 pub(super) fn command(
     state: &State,
     server: &str,
@@ -660,12 +658,12 @@ pub(super) fn command(
     let mut words = vec![tool.to_owned()];
     for (key, value) in arguments {
         words.push(match value {
-            // JSON has words for what a line cannot hold.
+            // JSON escapes control characters.
             Value::String(text) if !text.contains(char::is_control) => format!("{key}={text}"),
             other => format!("{key}:={other}"),
         });
     }
-    // Such a key would be read as another.
+    // `key=value` can't express these keys.
     let is_odd = |key: &String| key.is_empty() || key.contains(['=', ':']) || key.starts_with('-');
     if arguments.keys().any(is_odd) {
         let json = Value::Object(arguments.clone()).to_string();
@@ -684,14 +682,14 @@ pub(super) fn command(
     text::clean_line(&line).into_owned()
 }
 
-/// Arguments as they are shown for typing: clean, and in lines where they can be read.
+/// Arguments as sanitized text for editing, formatted if they are valid JSON.
 fn display_arguments(arguments: &str) -> String {
     let value = serde_json::from_str::<Value>(arguments);
     let lines = value.map_or_else(|_| arguments.to_owned(), |value| pretty(&value));
     text::clean_block(&lines).into_owned()
 }
 
-/// A server name made from a URL: its host and port.
+/// A server name made from a URL: its host and port. `None` for invalid URLs and URLs with credentials.
 pub(super) fn name_from_url(url: &str) -> Option<ServerName> {
     let rest = url
         .strip_prefix("http://")
@@ -725,7 +723,7 @@ mod tests {
         form
     }
 
-    /// What would be sent, or the lines that say what is wrong.
+    /// The arguments to send, or the error messages.
     fn sent(form: &CallForm) -> Result<Value, Vec<String>> {
         let sent = form.arguments().map_err(|errors| errors.lines)?;
         Ok(Value::Object(sent.0))
@@ -742,7 +740,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_are_filled_in_and_what_is_empty_is_left_out() {
+    fn fills_in_defaults_and_omits_empty_values() {
         let mut form = form(&schema(), &json!({}));
         assert_eq!(sent(&form), Err(vec!["name is missing".to_owned()]));
         form.text_field().unwrap().paste("eu");
@@ -750,7 +748,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named_before_sending() {
+    fn names_unreadable_values_before_sending() {
         let mut form = form(&schema(), &json!({"name": "x"}));
         form.at = 1;
         form.text_field().unwrap().paste("x");
@@ -761,7 +759,7 @@ mod tests {
     }
 
     #[test]
-    fn toggles_and_choices_turn_and_can_be_left_out() {
+    fn toggles_and_choices_cycle_through_omitted() {
         let mut form = form(&schema(), &json!({"name": "x"}));
         let seen: Vec<_> = (0..4)
             .map(|_| {
@@ -779,7 +777,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_become_json_and_come_back() {
+    fn converts_fields_to_json_and_back() {
         let mut form = form(&schema(), &json!({"name": "x", "more": {"deep": [1]}}));
         let before = sent(&form);
         form.toggle_raw();
@@ -839,7 +837,7 @@ mod tests {
         );
         assert_eq!(sent(&form), Err(form.errors.clone()));
         assert!(form.raw.as_ref().unwrap().text().contains("\"nam\": \"x\""));
-        // A value that cannot be read stays wrong there.
+        // An unreadable value stays invalid.
         let form = typed("name=x n=y zebra=1");
         assert!(
             sent(&form)
@@ -850,7 +848,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_named_after_its_host_and_port() {
+    fn names_a_server_after_its_host_and_port() {
         let name = |url| name_from_url(url).map(|name| name.to_string());
         assert_eq!(
             name("http://127.0.0.1:8931/mcp").as_deref(),
@@ -885,7 +883,7 @@ mod tests {
     }
 
     #[test]
-    fn members_items_and_alternatives_have_lines_of_their_own() {
+    fn members_items_and_alternatives_have_their_own_rows() {
         let mut form = form(&nested(), &json!({}));
         assert_eq!(
             lines(&form),
@@ -921,7 +919,7 @@ mod tests {
                 json!({"to": {"street": "Rua"}, "tags": ["", "b"], "shape": {"kind": "box", "w": 2.5}, "free": {"a": 1}})
             )
         );
-        // Taking items away again, down to no list at all.
+        // Remove the items again, and then the list itself.
         for _ in 0..3 {
             form.fields[1].change(false);
         }
@@ -935,7 +933,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_shown_where_it_is() {
+    fn focuses_the_invalid_value() {
         let mut form = form(&nested(), &json!({"to": {"street": "x"}, "free": {"a": 1}}));
         type_at(&mut form, "to.zip", "x");
         assert_eq!(
@@ -950,7 +948,7 @@ mod tests {
         form.at = 0;
         form.focus_first_error();
         assert_eq!(form.at, 1);
-        // In JSON it is a line and a column.
+        // In JSON, errors have a line and a column.
         let at = lines(&form).iter().position(|it| it == "free").unwrap();
         form.at = at;
         let field = form.text_field().unwrap();
@@ -1030,7 +1028,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_valid_value_comes_out_of_the_form_as_it_went_in_and_by_way_of_json_too(
+        fn valid_values_survive_the_form_and_json(
             arguments in prop::collection::vec(any_pair(), 1..4), turns in prop::collection::vec((0_usize..12, any::<bool>()), 0..8)
         ) {
             let (mut properties, mut given) = (Map::new(), Map::new());
@@ -1046,7 +1044,7 @@ mod tests {
             prop_assert_eq!(sent(&form), Ok(given.clone()));
             form.toggle_raw();
             prop_assert_eq!(sent(&form), Ok(given));
-            // Whatever is turned then: what can be read is the same after a way through JSON.
+            // After any changes, readable values survive a conversion to JSON and back.
             for (row, forward) in turns {
                 form.at = row;
                 if let Some(field) = form.argument() {

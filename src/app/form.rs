@@ -1,4 +1,4 @@
-//! One field of a form: what is filled in, and what would be sent of it.
+//! A field of a form: its input and the value to send.
 
 use serde_json::{Map, Value};
 
@@ -9,72 +9,72 @@ use super::Field;
 /// One field of a form.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FormField {
-    /// What it is.
+    /// The argument's name, type and default.
     pub spec: ArgumentSpec,
-    /// What is filled in.
+    /// The input.
     pub value: FormValue,
-    /// What was filled in at first, to show what was changed.
+    /// The initial value, to show what was changed.
     pub before: Option<Value>,
 }
 
-/// What is filled in.
+/// The input of a field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FormValue {
     /// Text, a number or, in several lines, JSON.
     Typed(Field),
-    /// The members of an object, if it is there at all.
+    /// The members of an object.
     Members {
-        /// Whether it is.
+        /// Whether the object is sent at all.
         is_present: bool,
         /// The members.
         fields: Vec<FormField>,
     },
-    /// The items of a list, if it is there at all.
+    /// The items of an array.
     Items {
-        /// Whether it is.
+        /// Whether the array is sent at all.
         is_present: bool,
         /// The items.
         fields: Vec<FormField>,
-        /// What one more would be.
+        /// The shape of a new item.
         each: Box<Shape>,
     },
     /// One of several alternatives, or none.
     Variant {
-        /// Which.
+        /// The index of the chosen alternative.
         at: Option<usize>,
-        /// One field for each.
+        /// One field per alternative.
         fields: Vec<FormField>,
-        /// What they are called.
+        /// Their labels.
         labels: Vec<String>,
     },
-    /// Yes, no, or left out.
+    /// True, false, or omitted.
     Toggle(Option<bool>),
-    /// One of the choices, or left out.
+    /// The index of the choice, or omitted.
     Choice(Option<usize>),
     /// Several of the choices.
     Many {
-        /// Which are chosen, in the order of the choices.
+        /// For each choice, whether it is selected.
         chosen: Vec<bool>,
-        /// The one that Space takes or leaves.
+        /// The index of the choice that Space toggles.
         at: usize,
     },
 }
 
-/// Items of a list that a form shows; a longer one is JSON.
+/// The most items that a form shows as fields; a longer array is shown as JSON.
 const MAX_ITEMS: usize = 50;
 
-/// Whether null is a choice, not what stands for nothing.
+/// Whether null is one of the choices, as opposed to "omitted".
 fn has_null(spec: &ArgumentSpec) -> bool {
     matches!(&spec.kind, ArgumentKind::Choice(choices) if choices.contains(&Value::Null))
 }
 
-/// The same, in one of the alternatives too.
+/// Whether null is a choice here or in one of the alternatives.
 fn takes_null(shape: &Shape) -> bool {
     let in_any = |all: &[(String, Shape)]| all.iter().any(|(_, one)| takes_null(one));
     has_null(&shape.spec) || matches!(&shape.within, Within::Variants(all) if in_any(all))
 }
 
-/// Whether a single field can show a value so that it goes back as it came.
+/// Whether a single field can show a value and return it unchanged.
 fn can_show(kind: &ArgumentKind, value: &Value) -> bool {
     match kind {
         ArgumentKind::Text => value.as_str().is_some_and(|it| !it.is_empty()),
@@ -90,7 +90,7 @@ fn can_show(kind: &ArgumentKind, value: &Value) -> bool {
     }
 }
 
-/// The next of so many choices or the one before; one more place than choices stands for leaving it out.
+/// The next or previous choice, cyclically; "omitted" comes after the last choice if it is allowed.
 fn next_choice(
     at: Option<usize>,
     choices: usize,
@@ -107,7 +107,7 @@ fn next_choice(
     (next < choices).then_some(next)
 }
 
-/// Where and why something is no JSON.
+/// The position and message of a JSON error.
 pub(super) fn json_error(error: &serde_json::Error) -> String {
     let (line, column) = (error.line(), error.column());
     let words = error.to_string();
@@ -116,7 +116,7 @@ pub(super) fn json_error(error: &serde_json::Error) -> String {
     format!("line {line}, column {column}: {words}")
 }
 
-/// Puts the cursor of a field of JSON where it stops being JSON.
+/// Puts the cursor of a JSON field at the error.
 pub(super) fn go_to_json_error(field: &mut Field) {
     if let Err(error) = serde_json::from_str::<Value>(field.text()) {
         field.go_to(
@@ -126,33 +126,33 @@ pub(super) fn go_to_json_error(field: &mut Field) {
     }
 }
 
-/// What a field begins with.
+/// The initial value of a field.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum InitialValue<'v> {
-    /// Its default.
+    /// The schema's default.
     Default,
-    /// Nothing: what is repeated was without it.
+    /// Nothing: the repeated call omitted it.
     Omitted,
-    /// This.
+    /// This value.
     Given(&'v Value),
 }
 
-/// One line of a form, for a field or a part of one.
+/// A row of a form, for a field or a part of one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FormRow<'f> {
-    /// Where it is.
+    /// Its path in the arguments.
     pub path: Vec<Step>,
-    /// What it is.
+    /// The field.
     pub field: &'f FormField,
 }
 
-/// JSON as people read it.
+/// Formatted JSON.
 pub(super) fn pretty(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_else(|_| value.to_string())
 }
 
 impl FormField {
-    /// A field for whatever is asked for. What the form could not give back as it came is shown as JSON.
+    /// Builds a field for a shape. A value that the field could not return unchanged is shown as JSON.
     pub(super) fn from_shape(shape: &Shape, start: InitialValue<'_>) -> Self {
         let spec = &shape.spec;
         let given = match start {
@@ -249,7 +249,7 @@ impl FormField {
                         labels,
                     }),
                     Some(given) => {
-                        // The first that gives the value back as it came, and not as JSON.
+                        // The first alternative that returns the value unchanged without falling back to JSON.
                         let fits = |(_, variant): &(String, Shape)| {
                             let field = Self::from_shape(variant, InitialValue::Given(given));
                             let is_json = field.is_json() && variant.within != Within::Nothing;
@@ -282,7 +282,7 @@ impl FormField {
         }
     }
 
-    /// Fills in the members that can be one value only: they say which alternative this is.
+    /// Fills in the members that have only one possible value, such as the discriminator of an alternative.
     fn select_only_choices(&mut self) {
         let FormValue::Members { fields, .. } = &mut self.value else {
             return;
@@ -297,12 +297,12 @@ impl FormField {
         }
     }
 
-    /// Whether it is typed as JSON.
+    /// Whether it is edited as JSON.
     pub fn is_json(&self) -> bool {
         matches!(&self.value, FormValue::Typed(field) if field.has_lines())
     }
 
-    /// The parts of it that are on the screen below it.
+    /// The visible fields inside it.
     fn parts(&self) -> &[FormField] {
         match &self.value {
             FormValue::Members { is_present, fields }
@@ -345,7 +345,7 @@ impl FormField {
         }
     }
 
-    /// An object that must be there has nothing to turn, so only its members have lines.
+    /// Whether it has a row of its own. A required object has none, because it can't be omitted.
     fn has_row(&self) -> bool {
         !(matches!(self.value, FormValue::Members { .. }) && self.spec.is_required)
     }
@@ -368,7 +368,7 @@ impl FormField {
         }
     }
 
-    /// The lines of a form.
+    /// The rows of a form.
     pub(super) fn rows(fields: &[Self]) -> Vec<FormRow<'_>> {
         let mut rows = Vec::new();
         for field in fields {
@@ -377,7 +377,7 @@ impl FormField {
         rows
     }
 
-    /// The field of one of these lines.
+    /// The field at a row; counts `row` down while searching.
     pub(super) fn at_row<'f>(fields: &'f mut [Self], row: &mut usize) -> Option<&'f mut Self> {
         for field in fields {
             if field.has_row() {
@@ -393,7 +393,7 @@ impl FormField {
         None
     }
 
-    /// A field filled in with what is given, else with its default.
+    /// A field with the given value, else with its default.
     pub(super) fn new(spec: ArgumentSpec, given: Option<&Value>) -> Self {
         let start = given
             .or(spec.default.as_ref())
@@ -402,7 +402,7 @@ impl FormField {
             ArgumentKind::Boolean => FormValue::Toggle(start.and_then(Value::as_bool)),
             ArgumentKind::Choice(choices) => {
                 let chosen = start.and_then(|start| choices.iter().position(|it| it == start));
-                // Where there is no choice, it is made.
+                // Select the only choice of a required argument.
                 let is_only = spec.is_required && choices.len() == 1;
                 FormValue::Choice(chosen.or_else(|| is_only.then_some(0)))
             }
@@ -422,7 +422,7 @@ impl FormField {
                     }
                     (_, Some(other)) => other.to_string(),
                 };
-                // A text of the user's own is more often mended than replaced; a number never is.
+                // Typing replaces a default or a number, but edits an existing text.
                 let is_number = matches!(kind, ArgumentKind::Number | ArgumentKind::Integer);
                 FormValue::Typed(if is_number || given.is_none() {
                     Field::prefilled(words)
@@ -438,12 +438,12 @@ impl FormField {
         }
     }
 
-    /// The name to show; not sanitised.
+    /// The name to show; not sanitized.
     pub fn name(&self) -> &str {
         self.spec.title.as_deref().unwrap_or(&self.spec.name)
     }
 
-    /// What would be sent; `None` if it is left out, an error if it cannot be read.
+    /// The value to send; `None` if it is omitted, an error message if it is unreadable.
     pub fn read(&self) -> Result<Option<Value>, String> {
         let must_be = |wanted: String| {
             let line = format!("{} must be {wanted}", self.name());
@@ -482,7 +482,7 @@ impl FormField {
                 let mut items = Vec::new();
                 for (index, field) in fields.iter().enumerate().filter(|_| *is_present) {
                     let named = |line: String| format!("{}[{index}]{line}", self.spec.name);
-                    // An item cannot be left out: what is empty there is an empty text.
+                    // An item can't be omitted, so an empty field is an empty text.
                     let nothing = || match field.spec.kind {
                         ArgumentKind::Text => Ok(Value::String(String::new())),
                         _ => Err(named(" is missing".to_owned())),
@@ -497,7 +497,7 @@ impl FormField {
             },
             (FormValue::Typed(field), _) if field.is_empty() => Ok(None),
             (FormValue::Typed(field), ArgumentKind::Text) => {
-                // What cleaning changed for the eye goes back as it came.
+                // Sanitizing for display must not change an untouched value.
                 let unchanged = self.before.as_ref().filter(|before| {
                     before
                         .as_str()
@@ -518,12 +518,12 @@ impl FormField {
         }
     }
 
-    /// Whether it differs from what was filled in at first.
+    /// Whether the input differs from the initial value.
     pub fn is_changed(&self) -> bool {
         self.read() != Ok(self.before.clone())
     }
 
-    /// The text that is typed in it, if it is one.
+    /// The text field, if it is one.
     pub(super) fn typed(&mut self) -> Option<&mut Field> {
         match &mut self.value {
             FormValue::Typed(field) => Some(field),
@@ -531,14 +531,14 @@ impl FormField {
         }
     }
 
-    /// Puts the cursor where JSON stops being JSON.
+    /// Puts the cursor at the JSON error.
     pub(super) fn go_to_json_error(&mut self) {
         if let FormValue::Typed(field) = &mut self.value {
             go_to_json_error(field);
         }
     }
 
-    /// Turns a toggle or a choice to the next value or the one before, and moves among several choices.
+    /// Changes a toggle or a choice to its next or previous value, adds or removes an item, or moves between choices.
     pub(super) fn change(&mut self, forward: bool) {
         let can_be_left_out = !self.spec.is_required;
         match (&mut self.value, &self.spec.kind) {
@@ -581,8 +581,8 @@ impl FormField {
         }
     }
 
-    /// Begins one more item of a list with a letter that is typed on the list itself: how many lines below it that item
-    /// is. `None` where the key begins nothing.
+    /// Adds an item to an array of text fields when a letter is typed on the array's row. Returns how many rows below the
+    /// new item is; `None` if the key adds nothing.
     pub(super) fn start_item(&mut self, chord: Chord) -> Option<usize> {
         let letter = chord.typed().filter(|it| *it != ' ' && !it.is_control());
         let FormValue::Items {
@@ -605,7 +605,7 @@ impl FormField {
         (items > before).then_some(items)
     }
 
-    /// What Space does where nothing is typed: turns on, or takes and leaves the choice that it stands on.
+    /// Handles Space on a field without text: toggles the current choice, or changes to the next value.
     pub(super) fn toggle(&mut self) {
         match &mut self.value {
             FormValue::Many { chosen, at } => {

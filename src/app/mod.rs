@@ -1,9 +1,9 @@
-//! The program as a value: [`State`], what happens to it ([`Event`]), and what has to be done about it ([`Command`]).
+//! The logic of the screen: its [`State`], the [`Event`]s that change it, and the [`Command`]s for the shell.
 //!
-//! Owns the meaning of every key, what is selected, open, shown and remembered on the screen. Must not know of clocks,
-//! terminals, disks or networks: the time comes in with each call, and whatever touches the world goes out as a
-//! [`Command`]. Invariants: [`update`] is pure, the cursor stands on a task that exists, every list that can grow is
-//! bounded, and every key answers, with an effect or with the reason why it has none.
+//! Owns the meaning of every key, and what the screen selects, shows and remembers. Must not know of clocks, terminals,
+//! disks or networks: the time comes in with each call, and every side effect goes out as a [`Command`]. Invariants:
+//! [`update`] is pure, the cursor is on an existing task, every list that can grow is bounded, and every key has an effect
+//! or gets a reply with the reason.
 
 mod away;
 mod call;

@@ -73,7 +73,7 @@ pub struct CallForm {
     /// The user confirmed a repeat that may not be safe.
     pub is_confirmed: bool,
     /// The earlier call whose arguments were filled in.
-    pub taken: Option<TaskId>,
+    pub filled_from: Option<TaskId>,
     /// The id of the new task while it is being saved.
     pub sent: Option<TaskId>,
     /// The task that this call repeats.
@@ -118,7 +118,7 @@ impl CallForm {
             wrong: Vec::new(),
             may_send_unchecked: false,
             is_confirmed: false,
-            taken: None,
+            filled_from: None,
             sent: None,
             origin: None,
             typed: Vec::new(),
@@ -178,20 +178,20 @@ impl CallForm {
             let field = self.fields.iter_mut().find(|it| it.spec.name == key);
             let value = match (value, shape) {
                 (TypedValue::Json(value), _) => Ok(value),
-                (TypedValue::Text(words), Some(shape)) => {
-                    (shape.spec.read(&words)).map_err(|wanted| (wanted, words))
+                (TypedValue::Text(text), Some(shape)) => {
+                    (shape.spec.read(&text)).map_err(|wanted| (wanted, text))
                 }
-                (TypedValue::Text(words), None) => Ok(Value::String(words)),
+                (TypedValue::Text(text), None) => Ok(Value::String(text)),
             };
             match (value, &mut raw, field.zip(shape)) {
-                (Err((wanted, words)), raw, field) => {
+                (Err((wanted, text)), raw, field) => {
                     self.errors
-                        .push(format!("{key} must be {wanted}, not {words:?}"));
+                        .push(format!("{key} must be {wanted}, not {text:?}"));
                     // Keep the invalid text instead of the default, so that the user must fix it.
                     if let Some(raw) = raw {
-                        raw.insert(key, Value::String(words));
+                        raw.insert(key, Value::String(text));
                     } else if let Some(typed) = field.and_then(|(field, _)| field.typed()) {
-                        *typed = Field::new(words);
+                        *typed = Field::new(text);
                     }
                 }
                 (Ok(value), Some(raw), _) => {
@@ -229,9 +229,9 @@ impl CallForm {
             let server = self.server.as_ref().map_or("it", ServerName::as_str);
             let known = tools.filter(|tools| tools.request.is_none());
             if let Some(why) = known.and_then(|tools| tools.error.as_ref()) {
-                let words =
+                let text =
                     format!("can't check the arguments: the tools of {server} are unknown: {why}");
-                self.errors = vec![words];
+                self.errors = vec![text];
             } else if known.is_some_and(|tools| tools.is_known) {
                 self.errors = vec![format!("{server} has no tool {}", self.tool_name)];
             }
@@ -433,15 +433,15 @@ impl CallForm {
     /// Fills in the arguments of the next older call; returns `None` if there is none.
     pub(super) fn fill_from_earlier(&mut self, state: &State) -> Option<TaskId> {
         let earlier = self.earlier(state);
-        let of_now = self.taken.as_ref().or(self.origin.as_ref());
+        let of_now = self.filled_from.as_ref().or(self.origin.as_ref());
         let index = of_now.and_then(|id| earlier.iter().position(|task| task.id == *id));
         let task = earlier.get(index.map_or(0, |index| index + 1))?;
         let given: Map<String, Value> = serde_json::from_str(&task.arguments).ok()?;
         let tool = self.tool.clone()?;
         self.raw = Some(Field::lines(display_arguments(&task.arguments)));
         self.set_tool(tool, Some(&given));
-        self.taken = Some(task.id.clone());
-        self.taken.clone()
+        self.filled_from = Some(task.id.clone());
+        self.filled_from.clone()
     }
 
     /// The longhaul command for this call, or errors for unreadable values.
@@ -614,9 +614,9 @@ impl CallForm {
 fn as_json(arguments: &[TypedArgument]) -> String {
     let value = |given: &TypedValue| match given {
         TypedValue::Json(value) => value.clone(),
-        TypedValue::Text(words) => match serde_json::from_str(words) {
+        TypedValue::Text(text) => match serde_json::from_str(text) {
             Ok(value @ (Value::Number(_) | Value::Bool(_))) => value,
-            _ => Value::String(words.clone()),
+            _ => Value::String(text.clone()),
         },
     };
     let all = arguments

@@ -212,8 +212,8 @@ fn trace_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
 }
 
 /// A line with a label column.
-fn labeled(label: &str, words: &str) -> String {
-    format!("{label:<15}{}", text::clean_line(words))
+fn labeled(label: &str, text: &str) -> String {
+    format!("{label:<15}{}", text::clean_line(text))
 }
 
 /// What happens to this task when the network drops, longhaul exits or the server's session ends.
@@ -274,7 +274,7 @@ fn server_task_lines(state: &State, task: &ServerTask) -> Vec<String> {
         TaskKind::Core => "a task of MCP 2025-11-25",
         TaskKind::Extension => "a task of the tasks extension",
     };
-    let stands = match task.state {
+    let state_label = match task.state {
         TaskState::Working => "working",
         TaskState::InputRequired => "waiting for an answer",
         TaskState::Completed => "completed",
@@ -285,10 +285,13 @@ fn server_task_lines(state: &State, task: &ServerTask) -> Vec<String> {
         Some(at) => format!("kept until {}", state.clock_day(at)),
         None => "kept for an unspecified time".to_owned(),
     };
-    let whole = format!("{kind}, {stands}, {kept}");
-    let said = task.message.as_deref().map(|said| labeled("message", said));
+    let whole = format!("{kind}, {state_label}, {kept}");
+    let message_line = task
+        .message
+        .as_deref()
+        .map(|message| labeled("message", message));
     std::iter::once(labeled("server task", &whole))
-        .chain(said)
+        .chain(message_line)
         .collect()
 }
 
@@ -431,14 +434,14 @@ pub(super) fn curl(state: &State, task_row: &TaskRow) -> Option<String> {
 
 /// A history entry as one line of sanitized text, for searching and printing.
 pub(super) fn entry_text(entry: &Entry) -> String {
-    let words = entry.message();
+    let message = entry.message();
     let kind = match &entry.what {
-        HistoryEvent::Progress { .. } | HistoryEvent::Log { .. } => words.kind,
+        HistoryEvent::Progress { .. } | HistoryEvent::Log { .. } => message.kind,
         HistoryEvent::InputRequired { .. } => "asks:",
         // The text of other events needs no prefix.
         _ => "",
     };
-    let parts = [kind, &words.lead, &words.text];
+    let parts = [kind, &message.lead, &message.text];
     let parts = parts.into_iter().filter(|part| !part.is_empty());
     parts.collect::<Vec<_>>().join(" ")
 }

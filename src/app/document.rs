@@ -150,21 +150,21 @@ impl Document {
     }
 
     /// Adds plain text.
-    pub(super) fn push_text(&mut self, words: &str) {
-        self.push_lines(words, LineKind::Plain);
+    pub(super) fn push_text(&mut self, text: &str) {
+        self.push_lines(text, LineKind::Plain);
     }
 
     /// Adds the description of a part that is not text.
-    pub(super) fn push_notice(&mut self, words: &str) {
+    pub(super) fn push_notice(&mut self, text: &str) {
         self.has_non_text = true;
-        self.push_lines(words, LineKind::Notice);
+        self.push_lines(text, LineKind::Notice);
     }
 
     /// Adds Markdown.
-    pub(super) fn push_markdown(&mut self, words: &str) {
+    pub(super) fn push_markdown(&mut self, text: &str) {
         self.has_markdown = true;
         let mut fence = "";
-        for line in words.lines() {
+        for line in text.lines() {
             let begin = line.trim_start();
             let mark = ["```", "~~~"]
                 .into_iter()
@@ -189,8 +189,8 @@ impl Document {
         }
     }
 
-    fn push_lines(&mut self, words: &str, kind: LineKind) {
-        for line in words.lines() {
+    fn push_lines(&mut self, text: &str, kind: LineKind) {
+        for line in text.lines() {
             let line = text::clean_block(line);
             self.push(&line, 0, kind);
         }
@@ -450,9 +450,9 @@ impl Document {
     }
 
     /// Searches from the cursor's line on, wrapping around, and goes to the match.
-    pub(super) fn search(&mut self, words: &str, rows: usize) -> Option<Match> {
+    pub(super) fn search(&mut self, query: &str, rows: usize) -> Option<Match> {
         let here = self.here();
-        self.find_matches(words);
+        self.find_matches(query);
         let hits = &self.found.1;
         let next = hits.partition_point(|hit| *hit < here);
         let next = if next < hits.len() { next } else { 0 };
@@ -460,9 +460,9 @@ impl Document {
     }
 
     /// Goes to the next or previous match; `None` if there is none in that direction.
-    pub(super) fn search_next(&mut self, words: &str, forward: bool, rows: usize) -> Option<Match> {
+    pub(super) fn search_next(&mut self, query: &str, forward: bool, rows: usize) -> Option<Match> {
         let here = self.here();
-        self.find_matches(words);
+        self.find_matches(query);
         let hits = &self.found.1;
         let next = if forward {
             hits.partition_point(|hit| *hit <= here)
@@ -503,8 +503,8 @@ impl Document {
     }
 
     /// Finds every line in which a match starts, including folded ones.
-    fn find_matches(&mut self, words: &str) {
-        if self.found.0 == words {
+    fn find_matches(&mut self, query: &str) {
+        if self.found.0 == query {
             return;
         }
         let mut hits = Vec::new();
@@ -523,12 +523,12 @@ impl Document {
             let first = start(number);
             let whole = self.text.get(first..start(end)).unwrap_or_default();
             if end == number + 1 {
-                if finds(whole, words) {
+                if finds(whole, query) {
                     hits.push(index(number));
                 }
             } else {
                 let mut piece = number;
-                for (from, _) in matches_in(whole, words) {
+                for (from, _) in matches_in(whole, query) {
                     while piece + 1 < end && start(piece + 1) <= first + from {
                         piece += 1;
                     }
@@ -539,7 +539,7 @@ impl Document {
             }
             number = end;
         }
-        self.found = (words.to_owned(), hits);
+        self.found = (query.to_owned(), hits);
     }
 }
 
@@ -579,10 +579,10 @@ fn readable(quoted: &str) -> Cow<'_, str> {
 }
 
 /// Whether a text is almost certainly Markdown: it has at least two kinds of Markdown syntax.
-pub(super) fn is_markdown(words: &str) -> bool {
+pub(super) fn is_markdown(text: &str) -> bool {
     let (mut headings, mut fences, mut lists, mut marks) = (false, 0, 0, false);
     // The beginning of the text is enough.
-    for line in words.lines().take(200) {
+    for line in text.lines().take(200) {
         let line = line.trim_start();
         let rest = line.trim_start_matches('#');
         let level = line.len() - rest.len();
@@ -864,7 +864,7 @@ mod tests {
         #[test]
         fn search_agrees_with_a_plain_text_search(
             value in any_json(),
-            words in "[a-cA-CßİΣ\":\\[]{1,3}",
+            query in "[a-cA-CßİΣ\":\\[]{1,3}",
             steps in prop::collection::vec(any::<u8>(), 0..20),
         ) {
             let mut document = of_json(&value.to_string());
@@ -877,23 +877,23 @@ mod tests {
                 .filter(|line| {
                     // A match begins with a letter of the line.
                     let begins = line.char_indices().map(|(from, _)| line.get(from..).unwrap());
-                    begins.into_iter().any(|rest| small(rest).starts_with(&small(&words)))
+                    begins.into_iter().any(|rest| small(rest).starts_with(&small(&query)))
                 })
                 .count();
-            if let Some((number, count)) = document.search(&words, ROWS) {
+            if let Some((number, count)) = document.search(&query, ROWS) {
                 prop_assert_eq!(count, expected);
                 prop_assert!((1..=count).contains(&number));
                 let here = document.shown(document.at).unwrap().text.into_owned();
-                prop_assert!(finds(&here, &words), "{} in {}", words, here);
+                prop_assert!(finds(&here, &query), "{} in {}", query, here);
             } else {
                 prop_assert_eq!(expected, 0);
             }
         }
 
         #[test]
-        fn layout_survives_arbitrary_text(words in "\\PC{0,60}", json in "[\\[\\]{}:,\"\\\\a1 \n]{0,40}") {
-            for text in [words, json] {
-                let document = of_json(&text);
+        fn layout_survives_arbitrary_text(text in "\\PC{0,60}", json in "[\\[\\]{}:,\"\\\\a1 \n]{0,40}") {
+            for source in [text, json] {
+                let document = of_json(&source);
                 let long = document.plain(usize::MAX).len();
                 prop_assert!(long >= document.bytes());
             }

@@ -110,10 +110,10 @@ fn next_choice(
 /// The position and message of a JSON error.
 pub(super) fn json_error(error: &serde_json::Error) -> String {
     let (line, column) = (error.line(), error.column());
-    let words = error.to_string();
+    let text = error.to_string();
     let index = format!(" at line {line} column {column}");
-    let words = words.strip_suffix(&index).unwrap_or(&words);
-    format!("line {line}, column {column}: {words}")
+    let text = text.strip_suffix(&index).unwrap_or(&text);
+    format!("line {line}, column {column}: {text}")
 }
 
 /// Puts the cursor of a JSON field at the error.
@@ -415,19 +415,19 @@ impl FormField {
                 }
             }
             kind => {
-                let words = match (kind, start) {
+                let text = match (kind, start) {
                     (_, None) => String::new(),
-                    (ArgumentKind::Text, Some(Value::String(words))) => {
-                        text::clean_line(words).into_owned()
+                    (ArgumentKind::Text, Some(Value::String(text))) => {
+                        text::clean_line(text).into_owned()
                     }
                     (_, Some(other)) => other.to_string(),
                 };
                 // Typing replaces a default or a number, but edits an existing text.
                 let is_number = matches!(kind, ArgumentKind::Number | ArgumentKind::Integer);
                 FormValue::Typed(if is_number || given.is_none() {
-                    Field::prefilled(words)
+                    Field::prefilled(text)
                 } else {
-                    Field::new(words)
+                    Field::new(text)
                 })
             }
         };

@@ -225,7 +225,7 @@ pub(super) fn arguments_key(
             None if form.tool.is_none() => {
                 state.reply("the arguments of this tool aren't known yet");
             }
-            None if form.taken.is_some() => state.reply("no earlier call of this tool"),
+            None if form.filled_from.is_some() => state.reply("no earlier call of this tool"),
             None => state.reply("this tool has not been called yet"),
         },
         Some(Action::CopyCommand) => match form.command(state) {

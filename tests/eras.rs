@@ -746,7 +746,7 @@ fn a_server_of_both_eras_without_tasks_is_spoken_to_with_a_handshake_and_told_wh
     screen.wait_for("[Now]");
     screen.press("]]]]]");
     screen.wait_for("[Resume]");
-    screen.wait_for_line(&["leaving is", "LIKELY"]);
+    screen.wait_for_line(&["if you quit", "LIKELY"]);
     screen.wait_for_line(&["revision", "2025-11-25"]);
     screen.wait_for_line(&[why]);
     drop(client);
@@ -910,7 +910,7 @@ fn a_plain_call_of_the_modern_era_dies_everywhere() {
     let mut screen = env.open(&["attach", id], (120, 36));
     screen.wait_for_line(&[id, "work", "DIES"]);
     screen.press("]]]]]");
-    screen.wait_for_line(&["leaving is", "DIES: a plain call in MCP 2026-07-28"]);
+    screen.wait_for_line(&["if you quit", "DIES: a plain call in MCP 2026-07-28"]);
     screen.press("n");
     screen.wait_for_line(&["DIES", "leaving cancels it"]);
     screen.press("\x03\x03");

@@ -63,7 +63,7 @@ pub trait Services {
     /// Opens a page in the user's browser; only a failure is an event later.
     fn open_page(&mut self, url: &str);
     /// Writes something of a task to a file that is not there yet; what came of it is an event later.
-    fn save(&mut self, task: &TaskId, what: Saved, path: &str);
+    fn save(&mut self, task: &TaskId, what: SaveContent, path: &str);
     /// Gives a private copy of a part of a result to the program that opens files; what came of it is an event later.
     fn open_part(&mut self, task: &TaskId, part: usize);
     /// Looks for the servers that other programs know, and takes them over if `takes`; what came of it is an event later.
@@ -72,8 +72,8 @@ pub trait Services {
     /// Writes a view into the configuration.
     fn save_view(&mut self, view: View);
 
-    /// Looks whether the configuration has changed, or reads it `anyway`; what it says now is an event later.
-    fn look_at_config(&mut self, anyway: bool);
+    /// Looks whether the configuration has changed, or reads it `force`; what it says now is an event later.
+    fn look_at_config(&mut self, force: bool);
 
     /// Reads what the configuration has for a server, agreed to where this is its digest.
     fn consent(&mut self, server: ServerName, agreed_to: Option<String>);
@@ -235,7 +235,7 @@ async fn turns<S: TerminalSurface, B: Services, T: Time>(
         if let Err(error) = follow_up(surface, backstage, state, todo, now).await {
             return gone(&error);
         }
-        if let Some(note) = state.is_over() {
+        if let Some(note) = state.exit_note() {
             return match trouble {
                 Some((line, exit)) => Outcome {
                     note: LeaveNote { line },
@@ -293,7 +293,7 @@ async fn carry_out<S: TerminalSurface, B: Services>(
 ) -> io::Result<Vec<Event>> {
     // A read that failed is answered too, so that the next one can be asked for.
     Ok(match command {
-        Command::Ask(ask, what) => {
+        Command::Request(ask, what) => {
             backstage.ask(ask, what);
             Vec::new()
         }
@@ -314,11 +314,11 @@ async fn carry_out<S: TerminalSurface, B: Services>(
                 .chain(failed)
                 .collect()
         }
-        Command::ReadWire { task, server } => {
+        Command::ReadTraffic { task, server } => {
             backstage.wire(task, server);
             Vec::new()
         }
-        Command::Break(what) => {
+        Command::InjectFault(what) => {
             backstage.break_demo(&what);
             Vec::new()
         }
@@ -326,7 +326,7 @@ async fn carry_out<S: TerminalSurface, B: Services>(
             backstage.import(false);
             Vec::new()
         }
-        Command::TakeServers => {
+        Command::ImportServers => {
             backstage.import(true);
             Vec::new()
         }
@@ -334,15 +334,15 @@ async fn carry_out<S: TerminalSurface, B: Services>(
             backstage.save_view(view);
             Vec::new()
         }
-        Command::LookAtConfig { anyway } => {
-            backstage.look_at_config(anyway);
+        Command::CheckConfig { force } => {
+            backstage.look_at_config(force);
             Vec::new()
         }
         Command::ReadConsent(server) => {
             backstage.consent(server, None);
             Vec::new()
         }
-        Command::Agree { server, digest } => {
+        Command::Approve { server, digest } => {
             backstage.consent(server, Some(digest));
             Vec::new()
         }

@@ -1,4 +1,4 @@
-//! The welcome-back banner: what happened while nobody looked.
+//! The welcome-back banner: what happened while the user was away.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -7,18 +7,18 @@ use crate::domain::{Status, TaskId, Wall, text};
 use super::{Away, State};
 
 /// Shorter absences are not worth a banner.
-pub(super) const WORTH: Duration = Duration::from_secs(60);
-/// What the engine learns within this time after the start happened while nobody looked.
+pub(super) const MIN_ABSENCE: Duration = Duration::from_secs(60);
+/// What the engine learns within this time after the start happened during the absence.
 const CATCH_UP: Duration = Duration::from_secs(30);
 
-/// Notes where everything stood, to count from.
+/// Records the current state as the baseline.
 pub(super) fn begin(state: &State, from: Wall, until: Wall, asleep: bool) -> Away {
     let seqs: BTreeMap<TaskId, u64> = state
-        .living()
+        .kept_tasks()
         .map(|task_row| (task_row.view.task.id.clone(), task_row.view.task.seq))
         .collect();
     let known = state
-        .living()
+        .kept_tasks()
         .filter(|task_row| task_row.view.task.status.is_settled() && (asleep || task_row.is_seen))
         .map(|task_row| task_row.view.task.id.clone())
         .collect();
@@ -41,7 +41,7 @@ fn long(span: Duration) -> String {
     }
 }
 
-/// What happened meanwhile, in one line; `None` while there is nothing to tell.
+/// The banner's text; `None` without an absence.
 pub fn away_line(state: &State) -> Option<String> {
     let away = state.away.as_ref()?;
     let learned_by = away.until.after(CATCH_UP);

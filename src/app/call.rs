@@ -1,4 +1,4 @@
-//! The form of a new call: a server, a tool, its arguments; checked and priced before anything is sent.
+//! The form of a new call: server, tool and arguments. Arguments are checked before anything is sent.
 
 use serde_json::{Map, Value};
 
@@ -7,29 +7,29 @@ use crate::domain::{
 };
 
 use super::{
-    Field, FormField, FormRow, FormValue, Pair, State,
-    form::{Start, go_to_fault, json_fault, pretty},
-    line::{Given, TypedCall},
+    Field, FormField, FormRow, FormValue, State, TypedArgument,
+    form::{InitialValue, go_to_json_error, json_error, pretty},
+    typed_line::{TypedCall, TypedValue},
 };
 
-/// Where a call goes, its tool, and the task that it repeats: drafts are kept by these.
+/// The key of a draft: server, tool, and the task that the call repeats.
 pub(super) type DraftKey = (Option<ServerName>, String, Option<TaskId>);
 
-/// How far a new call is filled in.
+/// The step of a new call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Where.
+    /// Choose the server.
     Server,
-    /// What.
+    /// Choose the tool.
     Tool,
-    /// With which arguments.
+    /// Fill in the arguments.
     Form,
 }
 
-/// Why a form is not sent.
+/// Why a form can't be sent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FormErrors {
-    /// In words, one line each; clean.
+    /// Sanitized messages, one per error.
     pub lines: Vec<String>,
     /// Where.
     pub wrong: Vec<Vec<PathSegment>>,
@@ -40,31 +40,31 @@ pub struct FormErrors {
 /// A new call that is being filled in.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallForm {
-    /// What is asked for at present.
+    /// The current step.
     pub stage: Stage,
-    /// The chosen server in the list; one past the last is the URL.
+    /// The index of the selected server; the index after the last one means the URL.
     pub server_at: usize,
-    /// A part of a server's name that is typed in, or the URL of another.
+    /// The filter for server names, or the URL of a new server.
     pub url: Field,
-    /// Where the call goes.
+    /// The server of the call.
     pub server: Option<ServerName>,
-    /// The tools of all servers are shown, whose one is chosen with the tool.
-    pub is_anywhere: bool,
-    /// What narrows the tools down.
+    /// List the tools of all servers; choosing a tool chooses its server.
+    pub is_any_server: bool,
+    /// The filter for tools.
     pub filter: Field,
-    /// The chosen one of those that are left.
+    /// The index of the selected tool among the matches.
     pub tool_at: usize,
-    /// What is called; absent while the list is not there yet.
+    /// The tool; `None` while the server's tools are unknown.
     pub tool: Option<Tool>,
-    /// The name of what is called.
+    /// The name of the tool.
     pub tool_name: String,
-    /// One field an argument.
+    /// One field per argument.
     pub fields: Vec<FormField>,
     /// The user's name for the task.
     pub name: Field,
     /// The arguments as JSON, instead of fields.
     pub raw: Option<Field>,
-    /// Which field has the cursor: the arguments, then the name, then the button.
+    /// The index of the focused element: the arguments, then the name, then the button.
     pub at: usize,
     /// What is wrong.
     pub complaints: Vec<String>,
@@ -78,14 +78,14 @@ pub struct CallForm {
     pub taken: Option<TaskId>,
     /// The task whose intent is being saved.
     pub sent: Option<TaskId>,
-    /// The task that this repeats.
+    /// The task that this call repeats.
     pub origin: Option<TaskId>,
-    /// Arguments that were typed on a line, until the tool is known.
-    pub typed: Vec<Pair>,
+    /// Arguments from a typed command, kept until the tool is known.
+    pub typed: Vec<TypedArgument>,
 }
 
 impl CallForm {
-    /// An empty form; with one server only, its tools come at once.
+    /// An empty form. With a single server, it starts with that server's tools.
     pub(super) fn new(state: &State) -> Self {
         let only = match state.servers.as_slice() {
             [one] => Some(one.name.clone()),
@@ -107,7 +107,7 @@ impl CallForm {
             server_at: selected,
             url: Field::default(),
             server: only,
-            is_anywhere: false,
+            is_any_server: false,
             filter: Field::default(),
             tool_at: 0,
             tool: None,
@@ -116,46 +116,50 @@ impl CallForm {
             name: Field::default(),
             raw: None,
             at: 0,
-            complaints: Vec::new(),
+            errors: Vec::new(),
             wrong: Vec::new(),
-            is_doubted: false,
-            is_agreed: false,
-            taken: None,
+            may_send_unchecked: false,
+            is_confirmed: false,
+            filled_from: None,
             sent: None,
             origin: None,
             typed: Vec::new(),
         }
     }
 
-    /// A form filled in from a task.
-    pub(super) fn again(state: &State, task: &crate::domain::Task, changed: Vec<Pair>) -> Self {
+    /// A form that repeats a task, with some arguments changed.
+    pub(super) fn from_task(
+        state: &State,
+        task: &crate::domain::Task,
+        changed: Vec<TypedArgument>,
+    ) -> Self {
         let mut form = Self {
             stage: Stage::Form,
             server: Some(task.server.clone()),
             tool_name: task.tool.clone(),
             name: Field::new(task.name.clone().unwrap_or_default()),
-            // Until the tool is known, the arguments are what they were: JSON.
-            raw: Some(Field::lines(shown(&task.arguments))),
+            // JSON until the tool is known and has fields.
+            raw: Some(Field::lines(display_arguments(&task.arguments))),
             origin: Some(task.id.clone()),
             typed: changed,
             ..Self::new(state)
         };
-        form.tool_known(state);
+        form.on_tools(state);
         form
     }
 
-    /// A form for a call that was typed on a line.
-    pub(super) fn of_line(state: &State, server: ServerName, call: TypedCall) -> Self {
+    /// A form for a typed command.
+    pub(super) fn from_line(state: &State, server: ServerName, call: TypedCall) -> Self {
         let mut form = Self {
             stage: Stage::Form,
             server: Some(server),
             tool_name: call.tool,
             name: Field::new(call.name),
-            raw: Some(Field::lines(as_json(&call.pairs))),
-            typed: call.pairs,
+            raw: Some(Field::lines(as_json(&call.arguments))),
+            typed: call.arguments,
             ..Self::new(state)
         };
-        form.tool_known(state);
+        form.on_tools(state);
         form
     }
 
@@ -170,11 +174,11 @@ impl CallForm {
         let has_others = self.tool.is_some() && !self.typed.iter().all(is_named);
         let mut raw: Option<Map<String, Value>> = match &self.raw {
             Some(raw) => serde_json::from_str(raw.text()).ok(),
-            // Only JSON has a place for what no field asks for.
+            // Arguments without a field can only be edited as JSON.
             None if has_others => Some(self.read().unwrap_or_default()),
             None => None,
         };
-        for Pair { key, value } in std::mem::take(&mut self.typed) {
+        for TypedArgument { key, value } in std::mem::take(&mut self.typed) {
             let shape = shapes.iter().find(|shape| shape.spec.name == key);
             let field = self.fields.iter_mut().find(|it| it.spec.name == key);
             let value = match (value, shape) {
@@ -182,17 +186,17 @@ impl CallForm {
                 (Given::Text(words), Some(shape)) => {
                     (shape.spec.parse(&words)).map_err(|wanted| (wanted, words))
                 }
-                (Given::Text(words), None) => Ok(Value::String(words)),
+                (TypedValue::Text(text), None) => Ok(Value::String(text)),
             };
             match (value, &mut raw, field.zip(shape)) {
-                (Err((wanted, words)), raw, field) => {
-                    self.complaints
-                        .push(format!("{key} must be {wanted}, not {words:?}"));
-                    // It stays wrong until it is mended: its default was not asked for.
+                (Err((wanted, text)), raw, field) => {
+                    self.errors
+                        .push(format!("{key} must be {wanted}, not {text:?}"));
+                    // Keep the invalid text instead of the default, so that the user must fix it.
                     if let Some(raw) = raw {
-                        raw.insert(key, Value::String(words));
+                        raw.insert(key, Value::String(text));
                     } else if let Some(typed) = field.and_then(|(field, _)| field.typed()) {
-                        *typed = Field::new(words);
+                        *typed = Field::new(text);
                     }
                 }
                 (Ok(value), Some(raw), _) => {
@@ -200,23 +204,23 @@ impl CallForm {
                 }
                 (Ok(value), None, Some((field, shape))) => {
                     let before = field.before.take();
-                    *field = FormField::shaped(shape, Start::Given(&value));
+                    *field = FormField::from_shape(shape, InitialValue::Given(&value));
                     field.before = before;
                 }
-                // Without a tool there are no fields either.
+                // Impossible: without a tool the form is JSON, and without a field `raw` is set.
                 (Ok(_), None, None) => {}
             }
         }
         if let Some(raw) = raw {
             self.raw = Some(Field::lines(pretty(&Value::Object(raw))));
         }
-        if has_others && let Err(refusal) = self.arguments() {
-            (self.complaints, self.wrong) = (refusal.lines, refusal.wrong);
+        if has_others && let Err(errors) = self.arguments() {
+            (self.errors, self.wrong) = (errors.lines, errors.wrong);
         }
     }
 
-    /// Turns raw arguments into fields once the tool's schema is there.
-    pub(super) fn tool_known(&mut self, state: &State) {
+    /// Turns JSON into fields once the tool's schema is known.
+    pub(super) fn on_tools(&mut self, state: &State) {
         if self.stage != Stage::Form || self.tool.is_some() {
             return;
         }
@@ -228,21 +232,21 @@ impl CallForm {
             tools.and_then(|tools| tools.list.iter().find(|tool| tool.name == self.tool_name));
         let Some(tool) = tool.cloned() else {
             let server = self.server.as_ref().map_or("it", ServerName::as_str);
-            let known = tools.filter(|tools| tools.asked.is_none());
-            if let Some(why) = known.and_then(|tools| tools.refused.as_ref()) {
-                let words =
-                    format!("the tools of {server} are not known, so nothing is checked: {why}");
-                self.complaints = vec![words];
+            let known = tools.filter(|tools| tools.request.is_none());
+            if let Some(why) = known.and_then(|tools| tools.error.as_ref()) {
+                let text =
+                    format!("can't check the arguments: the tools of {server} are unknown: {why}");
+                self.errors = vec![text];
             } else if known.is_some_and(|tools| tools.is_known) {
-                self.complaints = vec![format!("{server} has no tool {}", self.tool_name)];
+                self.errors = vec![format!("{server} has no tool {}", self.tool_name)];
             }
             return;
         };
         let is_as_typed = |raw: &Field| raw.text() == as_json(&self.typed);
         if self.origin.is_none() && self.raw.as_ref().is_some_and(is_as_typed) {
-            self.take_tool(tool, None);
+            self.set_tool(tool, None);
             self.raw = None;
-            return self.fill_in();
+            return self.apply_typed();
         }
         let given: Map<String, Value> = self
             .raw
@@ -252,8 +256,8 @@ impl CallForm {
         if self.origin.is_none() {
             self.typed.clear();
         }
-        self.take_tool(tool, Some(&given));
-        self.fill_in();
+        self.set_tool(tool, Some(&given));
+        self.apply_typed();
     }
 
     /// Shows the fields of a tool, with their defaults or with what is given and nothing else.
@@ -265,14 +269,16 @@ impl CallForm {
                 .all(|key| shapes.iter().any(|shape| &shape.spec.name == key))
         });
         let start = |name: &str| match given {
-            None => Start::Fresh,
-            Some(given) => given.get(name).map_or(Start::LeftOut, Start::Given),
+            None => InitialValue::Default,
+            Some(given) => given
+                .get(name)
+                .map_or(InitialValue::Omitted, InitialValue::Given),
         };
         self.fields = shapes
             .iter()
-            .map(|shape| FormField::shaped(shape, start(&shape.spec.name)))
+            .map(|shape| FormField::from_shape(shape, start(&shape.spec.name)))
             .collect();
-        // Arguments that the schema does not name can only be shown as JSON.
+        // Arguments that the schema does not list can only be shown as JSON.
         if is_simple {
             self.raw = None;
         }
@@ -280,16 +286,16 @@ impl CallForm {
         self.tool_name.clone_from(&tool.name);
         self.tool = Some(tool);
         self.at = 0;
-        self.unsay();
+        self.clear_errors();
     }
 
-    /// The lines of the arguments.
+    /// The rows of the arguments.
     pub fn rows(&self) -> Vec<FormRow<'_>> {
         FormField::rows(&self.fields)
     }
 
-    /// How many places the cursor has: arguments, name, button.
-    pub fn places(&self) -> usize {
+    /// How many elements can be focused: arguments, name and button.
+    pub fn focus_count(&self) -> usize {
         let arguments = if self.raw.is_some() {
             1
         } else {
@@ -298,28 +304,28 @@ impl CallForm {
         arguments + 2
     }
 
-    /// Whether the cursor stands on the name.
+    /// Whether the name is focused.
     pub fn is_at_name(&self) -> bool {
-        self.at + 2 == self.places()
+        self.at + 2 == self.focus_count()
     }
 
-    /// Whether the cursor stands on the button.
+    /// Whether the button is focused.
     pub fn is_at_button(&self) -> bool {
-        self.at + 1 >= self.places()
+        self.at + 1 >= self.focus_count()
     }
 
-    /// What is filled in, or what of it cannot be read.
+    /// The arguments, or errors for unreadable values.
     fn read(&self) -> Result<Map<String, Value>, Vec<String>> {
-        let mut complaints = Vec::new();
+        let mut errors = Vec::new();
         let mut arguments = Map::new();
         if let Some(raw) = &self.raw {
             let typed = raw.text().trim_end();
             let typed = if typed.is_empty() { "{}" } else { typed };
             match serde_json::from_str::<Value>(typed) {
                 Ok(Value::Object(object)) => arguments = object,
-                Ok(_) => complaints.push("the arguments must be a JSON object: {...}".to_owned()),
+                Ok(_) => errors.push("the arguments must be a JSON object: {...}".to_owned()),
                 Err(error) => {
-                    complaints.push(format!("this is not valid JSON: {}", json_fault(&error)));
+                    errors.push(format!("invalid JSON: {}", json_error(&error)));
                 }
             }
         } else {
@@ -329,18 +335,18 @@ impl CallForm {
                         arguments.insert(field.spec.name.clone(), value);
                     }
                     Ok(None) => {}
-                    Err(complaint) => complaints.push(complaint),
+                    Err(error) => errors.push(error),
                 }
             }
         }
-        if complaints.is_empty() {
+        if errors.is_empty() {
             Ok(arguments)
         } else {
-            Err(complaints)
+            Err(errors)
         }
     }
 
-    /// The arguments as they would be sent, and why nobody could check them where that is so; or what is wrong with them.
+    /// The arguments to send, and why the schema could not check them if it is unusable; or the errors.
     pub fn arguments(&self) -> Result<(Map<String, Value>, Option<String>), FormErrors> {
         let arguments = self.read().map_err(|lines| FormErrors {
             lines,
@@ -387,7 +393,7 @@ impl CallForm {
         missing.map(|row| path_label(&row.path)).collect()
     }
 
-    /// What tells its draft from those of other calls.
+    /// The key of its draft.
     pub(super) fn draft_key(&self) -> DraftKey {
         (
             self.server.clone(),
@@ -396,23 +402,23 @@ impl CallForm {
         )
     }
 
-    /// Whether anything is filled in that would be missed.
-    pub(super) fn is_filled(&self) -> bool {
+    /// Whether it has input worth saving as a draft.
+    pub(super) fn has_input(&self) -> bool {
         let is_json = self.raw.is_some() && self.tool.is_some();
         is_json
             || !self.name.is_empty() && self.origin.is_none()
             || self.fields.iter().any(FormField::is_changed)
     }
 
-    /// Whether the same is filled in as in another.
-    pub(super) fn is_filled_as(&self, other: &Self) -> bool {
+    /// Whether it has the same input as another form.
+    pub(super) fn has_same_input(&self, other: &Self) -> bool {
         let (raw, others) = (self.raw.as_ref(), other.raw.as_ref());
         self.fields == other.fields
             && self.name.text() == other.name.text()
             && raw.map(Field::text) == others.map(Field::text)
     }
 
-    /// Earlier calls of this tool on this server with other arguments than the newer ones, newest first.
+    /// Earlier calls of this tool on this server, newest first, without repeated arguments.
     pub fn earlier<'s>(&self, state: &'s State) -> Vec<&'s crate::domain::Task> {
         let tasks = state.tasks.values().map(|task_row| &task_row.view.task);
         let is_same = |task: &&crate::domain::Task| {
@@ -429,21 +435,21 @@ impl CallForm {
         tasks
     }
 
-    /// Fills in the arguments of the call before the one that they are of now; `None` where there is none.
-    pub(super) fn take_earlier(&mut self, state: &State) -> Option<TaskId> {
+    /// Fills in the arguments of the next older call; returns `None` if there is none.
+    pub(super) fn fill_from_earlier(&mut self, state: &State) -> Option<TaskId> {
         let earlier = self.earlier(state);
-        let of_now = self.taken.as_ref().or(self.origin.as_ref());
-        let place = of_now.and_then(|id| earlier.iter().position(|task| task.id == *id));
-        let task = earlier.get(place.map_or(0, |place| place + 1))?;
+        let of_now = self.filled_from.as_ref().or(self.origin.as_ref());
+        let index = of_now.and_then(|id| earlier.iter().position(|task| task.id == *id));
+        let task = earlier.get(index.map_or(0, |index| index + 1))?;
         let given: Map<String, Value> = serde_json::from_str(&task.arguments).ok()?;
         let tool = self.tool.clone()?;
-        self.raw = Some(Field::lines(shown(&task.arguments)));
-        self.take_tool(tool, Some(&given));
-        self.taken = Some(task.id.clone());
-        self.taken.clone()
+        self.raw = Some(Field::lines(display_arguments(&task.arguments)));
+        self.set_tool(tool, Some(&given));
+        self.filled_from = Some(task.id.clone());
+        self.filled_from.clone()
     }
 
-    /// The command that makes this call, with what can be read of what is filled in.
+    /// The longhaul command for this call, or errors for unreadable values.
     pub(super) fn command(&self, state: &State) -> Result<String, Vec<String>> {
         let arguments = self.read()?;
         let server = self.server.as_ref().map_or("", ServerName::as_str);
@@ -452,14 +458,14 @@ impl CallForm {
         Ok(command(state, server, &self.tool_name, &arguments, name))
     }
 
-    /// Takes back what was said of what is filled in.
-    pub(super) fn unsay(&mut self) {
-        self.complaints.clear();
+    /// Clears the errors.
+    pub(super) fn clear_errors(&mut self) {
+        self.errors.clear();
         self.wrong.clear();
-        self.is_doubted = false;
+        self.may_send_unchecked = false;
     }
 
-    /// Whether something is wrong at a line: with just that, or with something in it that has no line of its own.
+    /// Whether to mark a row as invalid: for its own value, or for a value inside it that has no row.
     pub fn is_wrong(&self, row: &FormRow<'_>) -> bool {
         if self.wrong.is_empty() {
             return false;
@@ -475,10 +481,10 @@ impl CallForm {
         })
     }
 
-    /// Goes to the first line that something is wrong with; in JSON, to the place.
-    pub(super) fn go_to_wrong(&mut self) {
+    /// Focuses the first invalid row; in JSON, moves the cursor to the error.
+    pub(super) fn focus_first_error(&mut self) {
         if let Some(raw) = &mut self.raw {
-            return go_to_fault(raw);
+            return go_to_json_error(raw);
         }
         let rows = self.rows();
         let unread = rows
@@ -490,22 +496,22 @@ impl CallForm {
         };
         self.at = at;
         if let Some(field) = self.argument().filter(|_| unread.is_some()) {
-            field.go_to_fault();
+            field.go_to_json_error();
         }
     }
 
-    /// Changes between fields and JSON; what is typed is kept.
+    /// Switches between fields and JSON, keeping the input.
     pub(super) fn toggle_raw(&mut self) {
         match self.raw.take() {
             None => match self.read() {
                 Ok(arguments) => {
                     self.raw = Some(Field::lines(pretty(&Value::Object(arguments))));
-                    self.unsay();
+                    self.clear_errors();
                 }
-                // What cannot be read has no place in JSON, and would be gone.
-                Err(complaints) => {
-                    self.complaints = complaints;
-                    return self.go_to_wrong();
+                // An unreadable value can't be converted to JSON and would be lost.
+                Err(errors) => {
+                    self.errors = errors;
+                    return self.focus_first_error();
                 }
             },
             Some(raw) => {
@@ -516,29 +522,28 @@ impl CallForm {
                             |key: &String| self.fields.iter().any(|field| &field.spec.name == key);
                         if given.keys().all(named) {
                             let before = std::mem::take(&mut self.fields);
-                            self.take_tool(tool, Some(&given));
-                            // What JSON left as it was keeps what only fields know: the alternative that was chosen.
+                            self.set_tool(tool, Some(&given));
+                            // Unchanged values keep their old field, which knows the chosen alternative.
                             for (field, before) in self.fields.iter_mut().zip(before) {
                                 if field.read() == before.read() {
                                     *field = before;
                                 }
                             }
                         } else {
-                            self.complaints =
-                                vec!["some of these are no arguments of this tool".to_owned()];
+                            self.errors =
+                                vec!["some of these are not arguments of this tool".to_owned()];
                             self.raw = Some(raw);
                         }
                     }
                     (Err(error), _) => {
-                        self.complaints =
-                            vec![format!("this is not valid JSON: {}", json_fault(&error))];
+                        self.errors = vec![format!("invalid JSON: {}", json_error(&error))];
                         let mut raw = raw;
-                        go_to_fault(&mut raw);
+                        go_to_json_error(&mut raw);
                         self.raw = Some(raw);
                     }
                     (_, None) => {
-                        self.complaints =
-                            vec!["the arguments of this tool are not known yet".to_owned()];
+                        self.errors =
+                            vec!["the arguments of this tool aren't known yet".to_owned()];
                         self.raw = Some(raw);
                     }
                 }
@@ -547,7 +552,7 @@ impl CallForm {
         self.at = 0;
     }
 
-    /// The text field under the cursor, if a text can be typed there.
+    /// The focused text field, if any.
     pub(super) fn text_field(&mut self) -> Option<&mut Field> {
         match self.stage {
             Stage::Server => Some(&mut self.url),
@@ -566,7 +571,7 @@ impl CallForm {
         }
     }
 
-    /// The field of an argument under the cursor.
+    /// The focused argument, if any.
     pub(super) fn argument(&mut self) -> Option<&mut FormField> {
         if self.raw.is_some() {
             return None;
@@ -575,24 +580,27 @@ impl CallForm {
         FormField::at_row(&mut self.fields, &mut row)
     }
 
-    /// The servers that are left by what is typed.
+    /// The servers that match the input.
     pub fn servers<'s>(&self, state: &'s State) -> Vec<&'s ServerView> {
         let typed = self.url.text().trim_start_matches('/').to_lowercase();
         let fits = |server: &&ServerView| server.name.as_str().to_lowercase().contains(&typed);
         state.servers.iter().filter(fits).collect()
     }
 
-    /// The tools that are left by the filter, each with its server: those that are called so first, then in the order of
-    /// the servers and in theirs.
+    /// The tools that match the filter, with their servers: best matches first, then in the order of servers and tools.
     pub fn matching<'s>(&self, state: &'s State) -> Vec<(&'s ServerName, &'s Tool)> {
         let typed = self.filter.text().to_lowercase();
-        // As in the pane of the tools, where this key begins to look for one.
+        // `/` opens the tool search, so it may be typed once more here.
         let typed = typed.trim_start().trim_start_matches('/');
         let words: Vec<&str> = typed.split_whitespace().collect();
-        let is_asked = |name: &ServerName| self.is_anywhere || self.server.as_ref() == Some(name);
+        let is_asked = |name: &ServerName| self.is_any_server || self.server.as_ref() == Some(name);
         let rank = |(name, tool): &(&ServerName, &Tool)| {
-            let server = if self.is_anywhere { name.as_str() } else { "" };
-            let mut ranks = words.iter().map(|word| fit(word, tool, server));
+            let server = if self.is_any_server {
+                name.as_str()
+            } else {
+                ""
+            };
+            let mut ranks = words.iter().map(|word| match_rank(word, tool, server));
             ranks.try_fold(0, |worst, rank| rank.map(|rank| worst.max(rank)))
         };
         let mut found: Vec<(u8, (&ServerName, &Tool))> = state
@@ -607,24 +615,24 @@ impl CallForm {
     }
 }
 
-/// What was typed on a line, as JSON, while the tool is not known that would say what it means.
-fn as_json(pairs: &[Pair]) -> String {
-    let value = |given: &Given| match given {
-        Given::Json(value) => value.clone(),
-        Given::Text(words) => match serde_json::from_str(words) {
+/// Typed arguments as JSON, with guessed types while the tool is unknown.
+fn as_json(arguments: &[TypedArgument]) -> String {
+    let value = |given: &TypedValue| match given {
+        TypedValue::Json(value) => value.clone(),
+        TypedValue::Text(text) => match serde_json::from_str(text) {
             Ok(value @ (Value::Number(_) | Value::Bool(_))) => value,
-            _ => Value::String(words.clone()),
+            _ => Value::String(text.clone()),
         },
     };
-    let all = pairs
+    let all = arguments
         .iter()
         .map(|pair| (pair.key.clone(), value(&pair.value)));
     pretty(&Value::Object(all.collect()))
 }
 
-/// How well a word fits a tool, nothing best: its name begins so, a word of its name does, the name has it, the server or
-/// the description has it, or its letters stand in the name in that order.
-fn fit(word: &str, tool: &Tool, server: &str) -> Option<u8> {
+/// How well a word matches a tool, 0 being best: prefix of the name, prefix of a word in the name, part of the name, part
+/// of the server or description, or its letters in order within the name. `None` if it doesn't match.
+fn match_rank(word: &str, tool: &Tool, server: &str) -> Option<u8> {
     let name = tool.name.to_lowercase();
     let description = tool.description.as_deref().unwrap_or_default();
     let begins = |part: &str| part.starts_with(word);
@@ -640,11 +648,11 @@ fn fit(word: &str, tool: &Tool, server: &str) -> Option<u8> {
         },
         &mut || word.chars().all(|letter| letters.any(|it| it == letter)),
     ];
-    let place = rules.into_iter().position(|rule| rule())?;
-    u8::try_from(place).ok()
+    let index = rules.into_iter().position(|rule| rule())?;
+    u8::try_from(index).ok()
 }
 
-/// The command line that makes a call, quoted for a shell and clean. It names the server as the session does.
+/// The sanitized longhaul command for a call, quoted for a shell.
 pub(super) fn command(
     state: &State,
     server: &str,
@@ -655,12 +663,12 @@ pub(super) fn command(
     let mut words = vec![tool.to_owned()];
     for (key, value) in arguments {
         words.push(match value {
-            // JSON has words for what a line cannot hold.
+            // JSON escapes control characters.
             Value::String(text) if !text.contains(char::is_control) => format!("{key}={text}"),
             other => format!("{key}:={other}"),
         });
     }
-    // Such a key would be read as another.
+    // `key=value` can't express these keys.
     let is_odd = |key: &String| key.is_empty() || key.contains(['=', ':']) || key.starts_with('-');
     if arguments.keys().any(is_odd) {
         let json = Value::Object(arguments.clone()).to_string();
@@ -679,14 +687,14 @@ pub(super) fn command(
     text::clean_line(&line).into_owned()
 }
 
-/// Arguments as they are shown for typing: clean, and in lines where they can be read.
-fn shown(arguments: &str) -> String {
+/// Arguments as sanitized text for editing, formatted if they are valid JSON.
+fn display_arguments(arguments: &str) -> String {
     let value = serde_json::from_str::<Value>(arguments);
     let lines = value.map_or_else(|_| arguments.to_owned(), |value| pretty(&value));
     text::clean_block(&lines).into_owned()
 }
 
-/// A server name made from a URL: its host and port.
+/// A server name made from a URL: its host and port. `None` for invalid URLs and URLs with credentials.
 pub(super) fn name_from_url(url: &str) -> Option<ServerName> {
     let rest = url
         .strip_prefix("http://")
@@ -711,7 +719,7 @@ mod tests {
         let state = State::new(Setup::default());
         let mut form = CallForm::new(&state);
         let tool = Tool::taking(schema);
-        form.take_tool(
+        form.set_tool(
             tool,
             Some(given)
                 .filter(|it| *it != &json!({}))
@@ -720,9 +728,9 @@ mod tests {
         form
     }
 
-    /// What would be sent, or the lines that say what is wrong.
+    /// The arguments to send, or the error messages.
     fn sent(form: &CallForm) -> Result<Value, Vec<String>> {
-        let sent = form.arguments().map_err(|refusal| refusal.lines)?;
+        let sent = form.arguments().map_err(|errors| errors.lines)?;
         Ok(Value::Object(sent.0))
     }
 
@@ -737,7 +745,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_are_filled_in_and_what_is_empty_is_left_out() {
+    fn fills_in_defaults_and_omits_empty_values() {
         let mut form = form(&schema(), &json!({}));
         assert_eq!(sent(&form), Err(vec!["name is missing".to_owned()]));
         form.text_field().unwrap().paste("eu");
@@ -745,7 +753,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named_before_sending() {
+    fn names_unreadable_values_before_sending() {
         let mut form = form(&schema(), &json!({"name": "x"}));
         form.at = 1;
         form.text_field().unwrap().paste("x");
@@ -756,25 +764,25 @@ mod tests {
     }
 
     #[test]
-    fn toggles_and_choices_turn_and_can_be_left_out() {
+    fn toggles_and_choices_cycle_through_omitted() {
         let mut form = form(&schema(), &json!({"name": "x"}));
         let seen: Vec<_> = (0..4)
             .map(|_| {
-                form.fields[2].turn(true);
+                form.fields[2].change(true);
                 form.fields[2].read().unwrap()
             })
             .collect();
         assert_eq!(seen, [Some(json!(true)), None, Some(json!(true)), None]);
-        form.fields[2].turn(false);
+        form.fields[2].change(false);
         assert_eq!(form.fields[2].read(), Ok(Some(json!(false))));
-        form.fields[3].turn(true);
+        form.fields[3].change(true);
         assert_eq!(form.fields[3].read(), Ok(Some(json!("a"))));
-        form.fields[3].turn(false);
+        form.fields[3].change(false);
         assert_eq!(form.fields[3].read(), Ok(None));
     }
 
     #[test]
-    fn fields_become_json_and_come_back() {
+    fn converts_fields_to_json_and_back() {
         let mut form = form(&schema(), &json!({"name": "x", "more": {"deep": [1]}}));
         let before = sent(&form);
         form.toggle_raw();
@@ -802,7 +810,7 @@ mod tests {
             fault: None,
         };
         let given = json!({"odd": 1});
-        form.take_tool(tool, given.as_object());
+        form.set_tool(tool, given.as_object());
         assert!(form.raw.is_some());
     }
 
@@ -814,23 +822,27 @@ mod tests {
             form.stage = Stage::Form;
             form.typed = words
                 .split(' ')
-                .map(|word| crate::app::line::pair(word).unwrap().unwrap())
+                .map(|word| {
+                    crate::app::typed_line::parse_argument(word)
+                        .unwrap()
+                        .unwrap()
+                })
                 .collect();
-            form.take_tool(Tool::taking(&schema()), None);
-            form.fill_in();
+            form.set_tool(Tool::taking(&schema()), None);
+            form.apply_typed();
             form
         };
         let form = typed("nam=x n=5");
         assert_eq!(
-            form.complaints,
+            form.errors,
             [
                 "name is missing",
                 "nam is not an argument of this tool (did you mean name?)"
             ]
         );
-        assert_eq!(sent(&form), Err(form.complaints.clone()));
+        assert_eq!(sent(&form), Err(form.errors.clone()));
         assert!(form.raw.as_ref().unwrap().text().contains("\"nam\": \"x\""));
-        // A value that cannot be read stays wrong there.
+        // An unreadable value stays invalid.
         let form = typed("name=x n=y zebra=1");
         assert!(
             sent(&form)
@@ -841,7 +853,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_named_after_its_host_and_port() {
+    fn names_a_server_after_its_host_and_port() {
         let name = |url| name_from_url(url).map(|name| name.to_string());
         assert_eq!(
             name("http://127.0.0.1:8931/mcp").as_deref(),
@@ -876,19 +888,19 @@ mod tests {
     }
 
     #[test]
-    fn members_items_and_alternatives_have_lines_of_their_own() {
+    fn members_items_and_alternatives_have_their_own_rows() {
         let mut form = form(&nested(), &json!({}));
         assert_eq!(
             lines(&form),
             ["to.street", "to.zip", "tags", "shape", "free"]
         );
         type_at(&mut form, "to.street", "Rua");
-        form.fields[1].turn(true);
-        form.fields[1].turn(true);
-        form.fields[1].turn(true);
+        form.fields[1].change(true);
+        form.fields[1].change(true);
+        form.fields[1].change(true);
         type_at(&mut form, "tags[1]", "b");
-        form.fields[2].turn(true);
-        form.fields[2].turn(true);
+        form.fields[2].change(true);
+        form.fields[2].change(true);
         assert_eq!(
             lines(&form),
             [
@@ -912,9 +924,9 @@ mod tests {
                 json!({"to": {"street": "Rua"}, "tags": ["", "b"], "shape": {"kind": "box", "w": 2.5}, "free": {"a": 1}})
             )
         );
-        // Taking items away again, down to no list at all.
+        // Remove the items again, and then the list itself.
         for _ in 0..3 {
-            form.fields[1].turn(false);
+            form.fields[1].change(false);
         }
         assert!(
             !sent(&form)
@@ -926,7 +938,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_shown_where_it_is() {
+    fn focuses_the_invalid_value() {
         let mut form = form(&nested(), &json!({"to": {"street": "x"}, "free": {"a": 1}}));
         type_at(&mut form, "to.zip", "x");
         assert_eq!(
@@ -939,9 +951,9 @@ mod tests {
             PathSegment::Key("zip".to_owned()),
         ]];
         form.at = 0;
-        form.go_to_wrong();
+        form.focus_first_error();
         assert_eq!(form.at, 1);
-        // In JSON it is a line and a column.
+        // In JSON, errors have a line and a column.
         let at = lines(&form).iter().position(|it| it == "free").unwrap();
         form.at = at;
         let field = form.text_field().unwrap();
@@ -955,9 +967,9 @@ mod tests {
         let lines = sent(&form).unwrap_err();
         assert_eq!(lines, ["free must be JSON: line 2, column 6: expected `:`"]);
         form.at = 0;
-        form.go_to_wrong();
+        form.focus_first_error();
         assert_eq!(form.at, at);
-        assert_eq!(form.text_field().unwrap().place(), (1, 5));
+        assert_eq!(form.text_field().unwrap().cursor_position(), (1, 5));
     }
 
     fn any_pair() -> impl Strategy<Value = (Value, Value)> {
@@ -991,12 +1003,12 @@ mod tests {
                 object.prop_map(|members| {
                     let (mut properties, mut required, mut value) =
                         (Map::new(), Vec::new(), Map::new());
-                    for (at, ((schema, one), is_there, is_required)) in
+                    for (at, ((schema, one), is_present, is_required)) in
                         members.into_iter().enumerate()
                     {
                         let name = format!("m{at}");
                         properties.insert(name.clone(), schema);
-                        if is_there {
+                        if is_present {
                             value.insert(name.clone(), one);
                             required.extend(is_required.then_some(name));
                         }
@@ -1021,11 +1033,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_valid_value_comes_out_of_the_form_as_it_went_in_and_by_way_of_json_too(
-            pairs in prop::collection::vec(any_pair(), 1..4), turns in prop::collection::vec((0_usize..12, any::<bool>()), 0..8)
+        fn valid_values_survive_the_form_and_json(
+            arguments in prop::collection::vec(any_pair(), 1..4), turns in prop::collection::vec((0_usize..12, any::<bool>()), 0..8)
         ) {
             let (mut properties, mut given) = (Map::new(), Map::new());
-            for (at, (schema, value)) in pairs.into_iter().enumerate() {
+            for (at, (schema, value)) in arguments.into_iter().enumerate() {
                 properties.insert(format!("a{at}"), schema);
                 given.insert(format!("a{at}"), value);
             }
@@ -1037,11 +1049,11 @@ mod tests {
             prop_assert_eq!(sent(&form), Ok(given.clone()));
             form.toggle_raw();
             prop_assert_eq!(sent(&form), Ok(given));
-            // Whatever is turned then: what can be read is the same after a way through JSON.
+            // After any changes, readable values survive a conversion to JSON and back.
             for (row, forward) in turns {
                 form.at = row;
                 if let Some(field) = form.argument() {
-                    field.turn(forward);
+                    field.change(forward);
                 }
             }
             if let Ok(read) = form.read() {

@@ -1,4 +1,4 @@
-//! What the tabs of the detail pane say, as lines of text.
+//! The text of the detail pane's tabs.
 
 use crate::domain::{
     Connectivity, Era, EventId, HistoryEntry, HistoryEvent, Phase, ProtocolVersion, Resumable,
@@ -7,12 +7,12 @@ use crate::domain::{
 
 use super::{Action, Document, State, Tab, state::TaskRow};
 
-/// Lines of a result that are printed; the rest is in the session file.
-const PRINTED: usize = 20_000;
-/// Arguments longer than this are not laid out.
-const ARGUMENTS_BYTES: usize = 256 * 1024;
+/// The most lines of a result to print; the rest is in the session file.
+const MAX_PRINTED_LINES: usize = 20_000;
+/// The most bytes of arguments to show.
+const MAX_ARGUMENTS_BYTES: usize = 256 * 1024;
 
-/// The lines of the present tab; empty for those that are drawn otherwise, and where [`tab_document`] is what is shown.
+/// The lines of the current tab; empty for tabs that are drawn in another way or show a [`tab_document`].
 pub fn tab_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
     match state.tab {
         Tab::Now | Tab::Log => Vec::new(),
@@ -24,7 +24,7 @@ pub fn tab_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
     }
 }
 
-/// The text of the present tab where it is one that folds.
+/// The document in the current tab, if it shows one.
 pub fn tab_document<'s>(state: &'s State, task_row: &TaskRow) -> Option<&'s Document> {
     if state.tab == Tab::Result {
         result_document(state, task_row)
@@ -33,13 +33,13 @@ pub fn tab_document<'s>(state: &'s State, task_row: &TaskRow) -> Option<&'s Docu
     }
 }
 
-/// The result of a task, once it was read.
+/// A task's result, once it is loaded.
 pub(super) fn result_document<'s>(state: &'s State, task_row: &TaskRow) -> Option<&'s Document> {
     let result = state.results.get(&task_row.view.task.id)?;
     (!result.is_asked && !result.document.is_empty()).then_some(&result.document)
 }
 
-/// What stands in the place of a result that is not there.
+/// The lines for a task without a result.
 fn result_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
     let task = &task_row.view.task;
     let mut lines = Vec::new();
@@ -49,10 +49,10 @@ fn result_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
             .map_or(String::new(), |code| format!(" ({code})"));
         let kind = match error.kind {
             crate::domain::TaskErrorKind::Tool => "The tool failed",
-            crate::domain::TaskErrorKind::Protocol => "The server answered with an error",
-            crate::domain::TaskErrorKind::Refused => "The call was refused",
-            crate::domain::TaskErrorKind::Unreachable => "The server was not reached",
-            crate::domain::TaskErrorKind::TimedOut => "A limit ended it",
+            crate::domain::TaskErrorKind::Protocol => "The server responded with an error",
+            crate::domain::TaskErrorKind::Refused => "The call was rejected",
+            crate::domain::TaskErrorKind::Unreachable => "The server was unreachable",
+            crate::domain::TaskErrorKind::TimedOut => "It timed out",
         };
         lines.push(format!("{kind}{code}:"));
         lines.push(String::new());
@@ -62,11 +62,11 @@ fn result_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
     } else if let Some(reason) = task.status.reason() {
         lines.push(format!("No result: {reason}."));
         let key = state.key(Action::Open);
-        lines.push(format!("{key} shows what can be done now."));
+        lines.push(format!("Press {key} for recovery options."));
     } else if task.status.is_settled() {
         lines.push("No result.".to_owned());
     } else {
-        lines.push("No result yet. It is on disk before it is shown here.".to_owned());
+        lines.push("No result yet. It is saved to disk before it appears here.".to_owned());
     }
     lines
 }
@@ -85,9 +85,11 @@ fn argument_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
         lines.push(format!("client id {}", text::clean_line(client)));
     }
     lines.push(String::new());
-    if task.arguments.len() > ARGUMENTS_BYTES {
+    if task.arguments.len() > MAX_ARGUMENTS_BYTES {
         let size = text::bytes(u64::try_from(task.arguments.len()).unwrap_or(u64::MAX));
-        lines.push(format!("The arguments are {size}, too much for this pane."));
+        lines.push(format!(
+            "The arguments ({size}) are too large for this pane."
+        ));
         return lines;
     }
     let changed = task
@@ -133,11 +135,11 @@ fn trace_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
     let mut lines = Vec::new();
     for attempt in &task.attempts {
         let phase = match attempt.phase {
-            Phase::Queued => "and waits to be sent",
+            Phase::Queued => "waiting to be sent",
             Phase::Sent => "then sent",
-            Phase::Open if is_cut => "then sent; its stream was cut",
-            Phase::Open => "then sent; its stream is open",
-            Phase::Ended => "then sent; it ended",
+            Phase::Open if is_cut => "then sent; stream lost",
+            Phase::Open => "then sent; stream open",
+            Phase::Ended => "then sent; ended",
         };
         let ended = attempt.ended_at.map_or(String::new(), |at| {
             format!(" at {}", state.clock_seconds(at))
@@ -159,7 +161,7 @@ fn trace_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
                 .map_or("none".to_owned(), |id| clean(&text::truncate(id, 40)))
         };
         lines.push(match &attempt.cursors.newest {
-            None => "  no event id came, so no stream can be asked for again".to_owned(),
+            None => "  no event ids received, so the stream can't be resumed".to_owned(),
             newest => format!(
                 "  event ids: newest with data {}, newest {}, first {}",
                 cursor(&attempt.cursors.data),
@@ -168,83 +170,84 @@ fn trace_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
             ),
         });
         if let Some(retry) = attempt.retry_ms {
-            lines.push(format!("  the server wants {retry} ms between tries"));
+            lines.push(format!("  the server requests {retry} ms between retries"));
         }
     }
     lines.push(String::new());
-    lines.push("contact and state, as recorded:".to_owned());
+    lines.push("connection and status history:".to_owned());
     let before = lines.len();
     if let Some(log) = state.logs.get(&task.id) {
-        let told = log.entries.iter().filter(|entry| {
+        let labeled = log.entries.iter().filter(|entry| {
             !matches!(
                 entry.what,
                 HistoryEvent::Progress { .. } | HistoryEvent::Log { .. }
             )
         });
         lines.extend(
-            told.map(|entry| format!("  {} {}", state.clock_seconds(entry.at), entry_text(entry))),
+            labeled
+                .map(|entry| format!("  {} {}", state.clock_seconds(entry.at), entry_text(entry))),
         );
     }
     if lines.len() == before {
-        lines.push("  nothing yet".to_owned());
+        lines.push("  none yet".to_owned());
     }
     lines.push(String::new());
     let server = text::clean_line(task.server.as_str());
-    let wire = state.wire.as_ref().filter(|wire| wire.task == task.id);
+    let wire = state.traffic.as_ref().filter(|wire| wire.task == task.id);
     match wire.and_then(|wire| wire.lines.as_ref()) {
-        None => lines.push("on the wire: reading what is recorded ...".to_owned()),
+        None => lines.push("traffic: loading ...".to_owned()),
         Some(recorded) if recorded.is_empty() => {
-            lines.push(format!("on the wire: nothing is recorded with {server}."));
+            lines.push(format!("traffic: nothing recorded with {server}."));
             let command = state.key(Action::Trace);
             lines.push(format!(
-                "{command} records from now on, until it is said again; so does --trace at the start."
+                "{command} starts and stops recording; --trace records from the start."
             ));
         }
         Some(recorded) => {
-            lines.push(format!("on the wire with {server}, the newest last:"));
+            lines.push(format!("traffic with {server}, newest last:"));
             lines.extend(recorded.iter().map(|line| format!("  {line}")));
         }
     }
     lines
 }
 
-/// A label, and words that go on below it.
-fn told(label: &str, words: &str) -> String {
-    format!("{label:<15}{}", text::clean_line(words))
+/// A line with a label column.
+fn labeled(label: &str, text: &str) -> String {
+    format!("{label:<15}{}", text::clean_line(text))
 }
 
-/// What can happen, and what becomes of this task then (the table of promises in words).
+/// What happens to this task when the network drops, longhaul exits or the server's session ends.
 fn cases(task: &Task) -> Vec<String> {
     let [cut, death, gone] = match task.resumability.strongest() {
         Some(Resumable::Task) => {
             let bound = task.server_task.as_ref().and_then(|task| task.is_bound);
             [
-                "it is retried until it expires",
-                "it is asked for by its id, which is in the session file",
+                "longhaul polls until the task expires",
+                "the next start polls it by its id from the session file",
                 match bound {
-                    Some(false) => "it is asked for in a new one",
-                    _ => "it is asked for in a new one, unless it ended with the old",
+                    Some(false) => "longhaul polls it in a new session",
+                    _ => "longhaul polls it in a new session, unless it ended too",
                 },
             ]
         }
         Some(Resumable::Checkpoint) => [
-            "its stream is picked up; if that is gone, its checkpoint",
-            "the same, from the session file",
-            "its checkpoint is picked up in a new one",
+            "longhaul resumes its stream, or else its checkpoint",
+            "the next start does the same",
+            "longhaul resumes its checkpoint in a new session",
         ],
         Some(Resumable::Stream) => [
-            "its stream is asked for after the last event",
-            "the same, from the session file",
-            "it is lost: no other way leads to it",
+            "longhaul resumes its stream after the last event",
+            "the next start does the same",
+            "it is lost: it can't be resumed otherwise",
         ],
         None if is_modern(task) => [
-            "it is lost: the server must cancel it then",
-            "it is lost: leaving cancels it",
-            "there is none in this revision",
+            "it is lost: the server must cancel it",
+            "it is lost: disconnecting cancels it",
+            "this revision has no sessions",
         ],
         None if task.resumability.stream.is_none() => [
-            "not known before its first event",
-            "not known before its first event",
+            "unknown until its first event",
+            "unknown until its first event",
             "it is lost",
         ],
         None => [
@@ -254,9 +257,9 @@ fn cases(task: &Task) -> Vec<String> {
         ],
     };
     vec![
-        told("network drops", cut),
-        told("longhaul dies", death),
-        told("session gone", gone),
+        labeled("network drops", cut),
+        labeled("longhaul exits", death),
+        labeled("session ends", gone),
     ]
 }
 
@@ -265,27 +268,30 @@ fn is_modern(task: &Task) -> bool {
     version.map(ProtocolVersion::era) == Some(Era::Modern)
 }
 
-/// The server's own task: what it is, how it stands, and how long it is kept.
+/// The server's task object: its kind, state and retention.
 fn server_task_lines(state: &State, task: &ServerTask) -> Vec<String> {
     let kind = match task.kind {
         TaskKind::Core => "a task of MCP 2025-11-25",
         TaskKind::Extension => "a task of the tasks extension",
     };
-    let stands = match task.state {
+    let state_label = match task.state {
         TaskState::Working => "working",
-        TaskState::InputRequired => "waits for an answer",
+        TaskState::InputRequired => "waiting for an answer",
         TaskState::Completed => "completed",
         TaskState::Failed => "failed",
         TaskState::Cancelled => "cancelled",
     };
     let kept = match task.expires_at() {
         Some(at) => format!("kept until {}", state.clock_day(at)),
-        None => "kept without a limit that it told".to_owned(),
+        None => "kept for an unspecified time".to_owned(),
     };
-    let whole = format!("{kind}, {stands}, {kept}");
-    let said = task.message.as_deref().map(|said| told("it says", said));
-    std::iter::once(told("server task", &whole))
-        .chain(said)
+    let whole = format!("{kind}, {state_label}, {kept}");
+    let message_line = task
+        .message
+        .as_deref()
+        .map(|message| labeled("message", message));
+    std::iter::once(labeled("server task", &whole))
+        .chain(message_line)
         .collect()
 }
 
@@ -296,44 +302,44 @@ fn resume_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
     if task.status.is_settled() {
         let key = state.key(Action::RunAgain);
         lines.push(format!(
-            "It has ended; there is nothing to pick up. {key} runs it again."
+            "It has ended; nothing to resume. Press {key} to run it again."
         ));
     } else {
         match task.resumability.strongest() {
             Some(Resumable::Task) => {
-                lines
-                    .push("picked up by   the server's task: it is asked for by its id".to_owned());
+                lines.push(
+                    "resumed by     the server's task: longhaul polls it by its id".to_owned(),
+                );
             }
             Some(Resumable::Checkpoint) => {
                 lines.push(
-                    "picked up by   the checkpoint: the tool is called again with its".to_owned(),
+                    "resumed by     the checkpoint: longhaul calls the tool again with its"
+                        .to_owned(),
                 );
-                lines.push("               client id, once the old run has stood still".to_owned());
+                lines.push("               client id once the old run has stopped".to_owned());
             }
             Some(Resumable::Stream) => {
                 lines.push(
-                    "picked up by   the stream: GET after the last event id that came".to_owned(),
+                    "resumed by     the stream: GET after the last event id received".to_owned(),
                 );
                 lines.push("               with data".to_owned());
             }
             None if is_modern(task) => {
-                lines.push("picked up by   nothing: a plain call of this revision".to_owned());
+                lines.push("resumed by     nothing: a plain call of this revision".to_owned());
             }
             None if task.resumability.stream.is_none() => {
-                lines.push("picked up by   not known yet: no event has come".to_owned());
+                lines.push("resumed by     not known yet: no event received".to_owned());
             }
-            None => lines.push("picked up by   nothing: the events carry no ids".to_owned()),
+            None => lines.push("resumed by     nothing: the events have no ids".to_owned()),
         }
         if task.resumability.checkpoint && task.resumability.stream == Some(true) {
-            lines.push(
-                "               and before that the stream, while the server keeps it".to_owned(),
-            );
+            lines.push("               or the stream, as long as the server keeps it".to_owned());
         }
-        if let Some(price) = task_row.price() {
+        if let Some(impact) = task_row.leave_impact() {
             lines.push(format!(
-                "leaving is     {}: {}",
-                price.label().to_uppercase(),
-                text::clean_line(price.why())
+                "if you quit    {}: {}",
+                impact.label().to_uppercase(),
+                text::clean_line(impact.why())
             ));
         }
         lines.extend(cases(task));
@@ -348,14 +354,17 @@ fn resume_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
             None if server.era.is_empty() => "not negotiated yet".to_owned(),
             None => text::clean_line(&server.era).into_owned(),
         };
-        lines.push(told("revision", &era));
+        lines.push(labeled("revision", &era));
         let why = match version {
             Some(_) => task.era_why(&server.era, &server.era_why),
             None => Some(server.era_why.clone()),
         };
-        lines.extend(why.filter(|why| !why.is_empty()).map(|why| told("", &why)));
+        lines.extend(
+            why.filter(|why| !why.is_empty())
+                .map(|why| labeled("", &why)),
+        );
         if server.capabilities.version.is_some() || server.capabilities.tasks.is_some() {
-            lines.push(told("server tasks", &task_offer(server)));
+            lines.push(labeled("server tasks", &task_offer(server)));
         }
         let ids = match server.capabilities.gives_ids {
             Some(true) => "yes",
@@ -372,14 +381,15 @@ fn resume_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
     }
     if let Some(line) = curl(state, task_row) {
         lines.push(String::new());
-        lines
-            .push("by hand (the session id is a secret and stays in the session file):".to_owned());
+        lines.push(
+            "manually (the session id is secret, so it is only in the session file):".to_owned(),
+        );
         lines.extend(line.lines().map(|line| format!("  {line}")));
     }
     lines
 }
 
-/// What a server offers of tasks, in words.
+/// Describes a server's support for tasks.
 pub fn task_offer(server: &ServerView) -> String {
     let extension = TaskCapability {
         kind: TaskKind::Extension,
@@ -388,11 +398,11 @@ pub fn task_offer(server: &ServerView) -> String {
     };
     let extension = server.capabilities.has_extension().then_some(extension);
     let Some(offer) = extension.or(server.capabilities.tasks) else {
-        return "none offered".to_owned();
+        return "not supported".to_owned();
     };
     let kind = match offer.kind {
-        TaskKind::Core => "of 2025-11-25, where a tool takes them",
-        TaskKind::Extension => "of the extension, where the server decides so",
+        TaskKind::Core => "of 2025-11-25, if a tool supports them",
+        TaskKind::Extension => "of the extension, if the server chooses so",
     };
     let list = if offer.can_list {
         "listed"
@@ -407,12 +417,12 @@ pub fn task_offer(server: &ServerView) -> String {
     format!("{kind}; {list}, {cancel}")
 }
 
-/// The request that picks the stream up, for a person to send.
+/// A curl command that resumes the task's stream.
 pub(super) fn curl(state: &State, task_row: &TaskRow) -> Option<String> {
     let task = &task_row.view.task;
     let server = state.server(&task.server)?;
     let cursor = task.attempt()?.cursors.data.as_deref()?;
-    // Inside single quotes a shell takes everything but a single quote literally.
+    // In single quotes, a shell takes everything except a single quote literally.
     let quoted = |text: &str| text::clean_line(text).replace('\'', "'\\''");
     Some(format!(
         "curl -N '{}' \\\n  -H 'Accept: text/event-stream' -H \"MCP-Session-Id: $MCP_SESSION\" \\\n  -H 'MCP-Protocol-Version: {}' -H 'Last-Event-ID: {}'",
@@ -426,17 +436,17 @@ pub(super) fn curl(state: &State, task_row: &TaskRow) -> Option<String> {
 pub(super) fn entry_text(entry: &HistoryEntry) -> String {
     let words = entry.message();
     let kind = match &entry.what {
-        HistoryEvent::Progress { .. } | HistoryEvent::Log { .. } => words.kind,
+        HistoryEvent::Progress { .. } | HistoryEvent::Log { .. } => message.kind,
         HistoryEvent::InputRequired { .. } => "asks:",
-        // Their text says it.
+        // The text of other events needs no prefix.
         _ => "",
     };
-    let parts = [kind, &words.lead, &words.text];
+    let parts = [kind, &message.lead, &message.text];
     let parts = parts.into_iter().filter(|part| !part.is_empty());
     parts.collect::<Vec<_>>().join(" ")
 }
 
-/// What `Y` prints: the task in words, then the present tab.
+/// The text to print: a line about the task, then the current tab.
 pub(super) fn print_text(state: &State, task_row: &TaskRow) -> String {
     let task = &task_row.view.task;
     let (title, argument) = state.label(task_row);
@@ -465,7 +475,7 @@ pub(super) fn print_text(state: &State, task_row: &TaskRow) -> String {
         _ => tab_document(state, task_row),
     };
     if let Some(document) = document {
-        out.push_str(&document.plain(PRINTED));
+        out.push_str(&document.plain(MAX_PRINTED_LINES));
         out.push('\n');
         return out;
     }

@@ -1,103 +1,103 @@
-//! A long text as lines that fold, and the search in it.
+//! A long text as foldable lines, with a cursor and a search.
 //!
-//! Owns how text and JSON are laid out in lines, what is folded away, where the reader stands and what a search finds.
-//! Must not know of tasks, keys or columns. Invariants: every line is clean and short, so that a frame costs what its rows
-//! cost; folding changes what is shown and never what is there; the place of the reader is a line that is shown.
+//! Owns the layout of text and JSON in lines, the folds, the cursor and the matches of a search. Must not know of tasks,
+//! keys or columns. Invariants: every line is sanitized and short, so that the cost of a frame depends on its rows only;
+//! folding hides lines but never changes them; the cursor is on a visible line.
 
 use std::borrow::Cow;
 
 use crate::domain::text;
 
-/// Lines kept; the rest is in the session file.
-const LINES: usize = 400_000;
-/// Bytes of text kept.
-const TEXT_BYTES: usize = 24 << 20;
-/// Bytes of one line; what is longer goes on in further ones.
-const PIECE: usize = 1024;
-/// Columns of one step of indentation.
-const STEP: usize = 2;
-/// Indentation beyond this is not written out: a text that is copied must not grow without bound by its depth.
-const DEEPEST: usize = 40;
+/// The most lines in memory; the rest is in the session file.
+const MAX_LINES: usize = 400_000;
+/// The most bytes of text in memory.
+const MAX_TEXT_BYTES: usize = 24 << 20;
+/// The most bytes of one line; longer lines continue in the next ones.
+const MAX_LINE_BYTES: usize = 1024;
+/// Columns per indentation step.
+const INDENT: usize = 2;
+/// The most indentation steps in copied text, so that deep nesting doesn't make it huge.
+const MAX_INDENT_STEPS: usize = 40;
 
-/// What a line is.
+/// The kind of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Text or JSON, as it is.
+pub enum LineKind {
+    /// Plain text or JSON.
     Plain,
-    /// A line of Markdown.
+    /// Markdown.
     Markdown,
-    /// A line of code inside Markdown, or what fences it in.
+    /// A code block in Markdown, including its fences.
     Code,
-    /// What is said of a part that is no text.
+    /// A description of a part that is not text.
     Notice,
 }
 
 /// One line, without its indentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Line {
+struct StoredLine {
     start: u32,
     depth: u16,
-    kind: Kind,
-    /// It goes on from the line before.
-    goes_on: bool,
+    kind: LineKind,
+    /// Whether it continues the previous line.
+    is_continuation: bool,
 }
 
-/// Lines that belong to the one above them: the inside of an object or array, and its end.
+/// The lines of a JSON object or array after its first one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Fold {
-    /// The line that stays.
+    /// The first line, which stays visible.
     head: u32,
-    /// The last line that goes.
+    /// The last line to hide.
     last: u32,
     items: u32,
     is_folded: bool,
 }
 
-/// A line as it is shown.
+/// A visible line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shown<'d> {
-    /// Clean text without its indentation; of a fold that is closed, with what ends it.
+pub struct DocumentLine<'d> {
+    /// The sanitized text without its indentation; for a closed fold, with its closing bracket.
     pub text: Cow<'d, str>,
-    /// What it is.
-    pub kind: Kind,
-    /// How far it is indented, in steps.
+    /// Its kind.
+    pub kind: LineKind,
+    /// Its indentation in steps.
     pub depth: usize,
-    /// Whether it can be folded, and whether it is.
+    /// Whether its fold is closed; `None` if it can't be folded.
     pub fold: Option<bool>,
-    /// What a closed fold holds, e.g. `12 items`; else nothing.
+    /// The size of a closed fold, e.g. `12 items`; else empty.
     pub holds: String,
-    /// Whether the reader stands here.
+    /// Whether the cursor is here.
     pub is_here: bool,
 }
 
-/// A text in lines.
+/// A text as foldable lines.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Document {
-    /// All lines, one behind the other without line ends.
+    /// All lines, concatenated without line ends.
     text: String,
-    lines: Vec<Line>,
-    /// By their heads.
+    lines: Vec<StoredLine>,
+    /// Sorted by `head`.
     folds: Vec<Fold>,
-    /// The lines with which the parts of a result begin, and which part each is; what belongs to none has no number.
+    /// The first line of each part of a result, and the index of the part; `None` for text that belongs to no part.
     parts: Vec<(u32, Option<usize>)>,
     has_markdown: bool,
-    has_remarks: bool,
-    /// The lines that no fold hides.
+    has_non_text: bool,
+    /// The indices of the visible lines.
     shown: Vec<u32>,
-    /// The shown line on which the reader stands.
+    /// The cursor, as an index into `shown`.
     at: usize,
-    /// The first shown line on the screen.
+    /// The first line on the screen, as an index into `shown`.
     top: usize,
     is_cut: bool,
-    /// What was searched for last, and the lines in which it begins.
+    /// The last search text, and the lines in which its matches start.
     found: (String, Vec<u32>),
 }
 
-/// What a search leads to: the number of the match, from 1, and how many there are.
+/// The number of a match, from 1, and the number of matches.
 pub type Match = (usize, usize);
 
 impl Document {
-    /// Whether something was left out, because there is too much of it.
+    /// Whether the text was cut off because it is too long.
     pub fn is_cut(&self) -> bool {
         self.is_cut
     }
@@ -117,86 +117,86 @@ impl Document {
         self.text.len()
     }
 
-    /// Whether lines are walked through, not only read: there is something that folds, or something to take out.
-    pub fn has_places(&self) -> bool {
-        self.has_folds() || self.has_remarks
+    /// Whether it has a cursor, because something can be folded, saved or opened.
+    pub fn is_navigable(&self) -> bool {
+        self.has_folds() || self.has_non_text
     }
 
-    /// Whether there is something that folds.
+    /// Whether something can be folded.
     pub fn has_folds(&self) -> bool {
         !self.folds.is_empty()
     }
 
-    /// Whether there is a part that is no text.
-    pub fn has_remarks(&self) -> bool {
-        self.has_remarks
+    /// Whether it has parts that are not text.
+    pub fn has_non_text(&self) -> bool {
+        self.has_non_text
     }
 
-    /// Whether there is Markdown, which can be shown as it was written too.
+    /// Whether it has Markdown, which can be shown rendered or raw.
     pub fn has_markdown(&self) -> bool {
         self.has_markdown
     }
 
-    /// The part of the result in which the reader stands.
+    /// The index of the part under the cursor.
     pub(super) fn part_here(&self) -> Option<usize> {
         let here = self.here();
         let next = self.parts.partition_point(|(first, _)| *first <= here);
         self.parts.get(next.checked_sub(1)?)?.1
     }
 
-    /// Begins a part of the result.
+    /// Starts a part of the result.
     pub(super) fn begin_part(&mut self, number: Option<usize>) {
         self.parts.push((index(self.lines.len()), number));
     }
 
-    /// Adds a text of any kind.
-    pub(super) fn push_text(&mut self, words: &str) {
-        self.push_lines(words, Kind::Plain);
+    /// Adds plain text.
+    pub(super) fn push_text(&mut self, text: &str) {
+        self.push_lines(text, LineKind::Plain);
     }
 
-    /// Adds what is said of a part that is no text.
-    pub(super) fn push_remark(&mut self, words: &str) {
-        self.has_remarks = true;
-        self.push_lines(words, Kind::Notice);
+    /// Adds the description of a part that is not text.
+    pub(super) fn push_notice(&mut self, text: &str) {
+        self.has_non_text = true;
+        self.push_lines(text, LineKind::Notice);
     }
 
     /// Adds Markdown.
-    pub(super) fn push_markdown(&mut self, words: &str) {
+    pub(super) fn push_markdown(&mut self, text: &str) {
         self.has_markdown = true;
         let mut fence = "";
-        for line in words.lines() {
+        for line in text.lines() {
             let begin = line.trim_start();
             let mark = ["```", "~~~"]
                 .into_iter()
                 .find(|mark| begin.starts_with(mark));
             let kind = match (fence, mark) {
-                ("", None) => Kind::Markdown,
+                ("", None) => LineKind::Markdown,
                 ("", Some(mark)) => {
                     fence = mark;
-                    Kind::Code
+                    LineKind::Code
                 }
                 (open, Some(mark)) if open == mark => {
                     fence = "";
-                    Kind::Code
+                    LineKind::Code
                 }
-                _ => Kind::Code,
+                _ => LineKind::Code,
             };
             self.push_lines(line, kind);
-            // An empty line is no line to `lines`.
+            // `push_lines` adds nothing for an empty line.
             if line.is_empty() {
                 self.push("", 0, kind);
             }
         }
     }
 
-    fn push_lines(&mut self, words: &str, kind: Kind) {
-        for line in words.lines() {
+    fn push_lines(&mut self, text: &str, kind: LineKind) {
+        for line in text.lines() {
             let line = text::clean_block(line);
             self.push(&line, 0, kind);
         }
     }
 
-    /// Adds the text of a JSON value, laid out; other text is added as it is.
+    /// Adds formatted JSON; adds invalid JSON as plain text.
     pub(super) fn push_json(&mut self, json: &str) {
         if serde_json::from_str::<serde::de::IgnoredAny>(json).is_err() {
             return self.push_text(json);
@@ -219,7 +219,7 @@ impl Document {
                         line.push(end);
                         rest = inside.strip_prefix(end).unwrap_or_default();
                     } else {
-                        self.push(&std::mem::take(&mut line), open.len(), Kind::Plain);
+                        self.push(&std::mem::take(&mut line), open.len(), LineKind::Plain);
                         open.push(self.folds.len());
                         self.folds.push(Fold {
                             head: index(self.lines.len().saturating_sub(1)),
@@ -231,19 +231,19 @@ impl Document {
                 }
                 '}' | ']' => {
                     if !line.is_empty() {
-                        self.push(&std::mem::take(&mut line), open.len(), Kind::Plain);
+                        self.push(&std::mem::take(&mut line), open.len(), LineKind::Plain);
                     }
-                    let fold = open.pop().and_then(|place| self.folds.get_mut(place));
+                    let fold = open.pop().and_then(|row| self.folds.get_mut(row));
                     if let Some(fold) = fold {
-                        // The line that is begun here.
+                        // The line that starts with this bracket.
                         fold.last = index(self.lines.len());
                     }
                     line.push(first);
                 }
                 ',' => {
                     line.push(first);
-                    self.push(&std::mem::take(&mut line), open.len(), Kind::Plain);
-                    let fold = open.last().and_then(|place| self.folds.get_mut(*place));
+                    self.push(&std::mem::take(&mut line), open.len(), LineKind::Plain);
+                    let fold = open.last().and_then(|row| self.folds.get_mut(*row));
                     if let Some(fold) = fold {
                         fold.items = fold.items.saturating_add(1);
                     }
@@ -254,12 +254,12 @@ impl Document {
             }
         }
         if !line.is_empty() {
-            self.push(&line, open.len(), Kind::Plain);
+            self.push(&line, open.len(), LineKind::Plain);
         }
-        // What was cut off in the middle folds up to the cut.
+        // Unclosed folds of a text that was cut off end at the cut.
         let last = index(self.lines.len().saturating_sub(1));
-        for place in open {
-            if let Some(fold) = self.folds.get_mut(place) {
+        for row in open {
+            if let Some(fold) = self.folds.get_mut(row) {
                 fold.last = last;
             }
         }
@@ -268,44 +268,46 @@ impl Document {
         }
     }
 
-    /// Adds one line, in pieces if it is long.
-    fn push(&mut self, line: &str, depth: usize, kind: Kind) {
+    /// Adds one line, split into several if it is long.
+    fn push(&mut self, line: &str, depth: usize, kind: LineKind) {
         let line = text::clean_line(line);
         let mut rest: &str = &line;
-        let mut goes_on = false;
+        let mut is_continuation = false;
         loop {
-            if self.lines.len() >= LINES || self.text.len() + rest.len().min(PIECE) > TEXT_BYTES {
+            if self.lines.len() >= MAX_LINES
+                || self.text.len() + rest.len().min(MAX_LINE_BYTES) > MAX_TEXT_BYTES
+            {
                 self.is_cut = true;
                 return;
             }
-            let end = (0..=PIECE.min(rest.len()))
+            let end = (0..=MAX_LINE_BYTES.min(rest.len()))
                 .rev()
                 .find(|end| rest.is_char_boundary(*end))
                 .unwrap_or(rest.len());
             let (piece, after) = rest.split_at_checked(end).unwrap_or((rest, ""));
-            self.lines.push(Line {
+            self.lines.push(StoredLine {
                 start: index(self.text.len()),
                 depth: u16::try_from(depth).unwrap_or(u16::MAX),
                 kind,
-                goes_on,
+                is_continuation,
             });
             self.text.push_str(piece);
             rest = after;
-            goes_on = true;
+            is_continuation = true;
             if rest.is_empty() {
                 return;
             }
         }
     }
 
-    /// Makes it ready to be read; nothing is added after.
+    /// Finishes the document; nothing may be added after this.
     pub(super) fn finish(&mut self) {
         self.text.shrink_to_fit();
         self.lines.shrink_to_fit();
-        // A fold without a line that goes would do nothing.
+        // Drop folds that would hide nothing.
         self.folds.retain(|fold| fold.last > fold.head);
         self.folds.shrink_to_fit();
-        self.show();
+        self.update_shown();
     }
 
     fn line(&self, number: usize) -> &str {
@@ -319,9 +321,9 @@ impl Document {
             .unwrap_or_default()
     }
 
-    /// A shown line.
-    pub fn shown(&self, place: usize) -> Option<Shown<'_>> {
-        let number = *self.shown.get(place)?;
+    /// A visible line by its row.
+    pub fn shown(&self, row: usize) -> Option<DocumentLine<'_>> {
+        let number = *self.shown.get(row)?;
         let line = self.lines.get(number as usize)?;
         let text = self.line(number as usize);
         let fold = self.fold_at(number).and_then(|at| self.folds.get(at));
@@ -332,47 +334,47 @@ impl Document {
             ),
             _ => (Cow::Borrowed(text), String::new()),
         };
-        Some(Shown {
+        Some(DocumentLine {
             text,
             kind: line.kind,
             depth: usize::from(line.depth),
             fold: fold.map(|fold| fold.is_folded),
             holds,
-            is_here: self.has_places() && place == self.at,
+            is_here: self.is_navigable() && row == self.at,
         })
     }
 
-    /// All lines as one text, nothing folded; of a long one the first `limit` lines.
+    /// The first `limit` lines as one text, with nothing folded.
     pub fn plain(&self, limit: usize) -> String {
         let mut out = String::with_capacity(self.text.len());
         for (number, line) in self.lines.iter().enumerate().take(limit) {
-            if !line.goes_on {
+            if !line.is_continuation {
                 if number > 0 {
                     out.push('\n');
                 }
-                let depth = usize::from(line.depth).min(DEEPEST);
-                out.extend(std::iter::repeat_n(' ', depth * STEP));
+                let depth = usize::from(line.depth).min(MAX_INDENT_STEPS);
+                out.extend(std::iter::repeat_n(' ', depth * INDENT));
             }
             out.push_str(self.line(number));
         }
         out
     }
 
-    /// The first line on a screen of `rows`.
+    /// The first row to draw on a screen of `rows`.
     pub fn top(&self, rows: usize) -> usize {
         let rows = rows.max(1);
         let top = self.top.min(self.shown.len().saturating_sub(rows));
-        if self.has_places() {
+        if self.is_navigable() {
             top.clamp((self.at + 1).saturating_sub(rows), self.at)
         } else {
             top
         }
     }
 
-    /// Moves the reader, or what is read where there is no place to go to, over a screen of `rows`.
+    /// Moves the cursor, or scrolls if the document has none, on a screen of `rows`.
     pub(super) fn step(&mut self, by: isize, rows: usize) {
         let last = self.shown.len().saturating_sub(1);
-        if self.has_places() {
+        if self.is_navigable() {
             self.at = self.at.saturating_add_signed(by).min(last);
             self.top = self.top(rows);
         } else {
@@ -388,48 +390,48 @@ impl Document {
             .ok()
     }
 
-    /// Folds what the reader stands on or in, or unfolds it; `false` if nothing there folds.
+    /// Toggles the innermost fold at the cursor; returns `false` if there is none.
     pub(super) fn toggle(&mut self) -> bool {
         let Some(&number) = self.shown.get(self.at) else {
             return false;
         };
-        let place = self.fold_at(number).or_else(|| {
-            // The innermost is the last that begins before and ends after.
+        let row = self.fold_at(number).or_else(|| {
+            // The innermost fold is the last one that starts before this line and ends after it.
             self.folds
                 .iter()
                 .rposition(|fold| fold.head < number && number <= fold.last)
         });
-        let Some(fold) = place.and_then(|place| self.folds.get_mut(place)) else {
+        let Some(fold) = row.and_then(|row| self.folds.get_mut(row)) else {
             return false;
         };
         fold.is_folded = !fold.is_folded;
         let head = fold.head;
-        self.show();
-        self.stand_on(head);
+        self.update_shown();
+        self.move_to_line(head);
         true
     }
 
-    /// Folds everything, or unfolds it if anything is folded; tells whether it is folded now.
+    /// Folds everything, or unfolds everything if anything is folded; returns whether it is folded now.
     pub(super) fn toggle_all(&mut self) -> bool {
-        let folds = !self.folds.iter().any(|fold| fold.is_folded);
+        let fold_all = !self.folds.iter().any(|fold| fold.is_folded);
         for fold in &mut self.folds {
-            fold.is_folded = folds;
+            fold.is_folded = fold_all;
         }
         let here = self.here();
-        self.show();
-        self.stand_on(here);
-        folds
+        self.update_shown();
+        self.move_to_line(here);
+        fold_all
     }
 
-    /// Works out which lines are shown.
-    fn show(&mut self) {
+    /// Recomputes the visible lines.
+    fn update_shown(&mut self) {
         self.shown.clear();
         let mut folds = self.folds.iter().filter(|fold| fold.is_folded).peekable();
         let mut number = 0;
         let end = index(self.lines.len());
         while number < end {
             self.shown.push(number);
-            // Folds inside one that is closed are passed over with it.
+            // Skip the folds inside a closed one.
             while folds.next_if(|fold| fold.head < number).is_some() {}
             number = match folds.next_if(|fold| fold.head == number) {
                 Some(fold) => fold.last + 1,
@@ -439,29 +441,28 @@ impl Document {
         self.at = self.at.min(self.shown.len().saturating_sub(1));
     }
 
-    /// Puts the reader on a line, or on what it is folded into.
-    fn stand_on(&mut self, number: u32) {
+    /// Moves the cursor to a line, or to the closed fold that hides it.
+    fn move_to_line(&mut self, number: u32) {
         self.at = self
             .shown
             .partition_point(|shown| *shown <= number)
             .saturating_sub(1);
     }
 
-    /// Looks for words from where the reader stands, that line included, and goes to the first match; after the last
-    /// comes the first.
-    pub(super) fn search(&mut self, words: &str, rows: usize) -> Option<Match> {
+    /// Searches from the cursor's line on, wrapping around, and goes to the match.
+    pub(super) fn search(&mut self, query: &str, rows: usize) -> Option<Match> {
         let here = self.here();
-        self.find_all(words);
+        self.find_matches(query);
         let hits = &self.found.1;
         let next = hits.partition_point(|hit| *hit < here);
         let next = if next < hits.len() { next } else { 0 };
         self.go_to_hit(next, rows)
     }
 
-    /// Goes to the next match, or to the one before; `None` if there is none that way.
-    pub(super) fn search_on(&mut self, words: &str, forward: bool, rows: usize) -> Option<Match> {
+    /// Goes to the next or previous match; `None` if there is none in that direction.
+    pub(super) fn search_next(&mut self, query: &str, forward: bool, rows: usize) -> Option<Match> {
         let here = self.here();
-        self.find_all(words);
+        self.find_matches(query);
         let hits = &self.found.1;
         let next = if forward {
             hits.partition_point(|hit| *hit <= here)
@@ -471,7 +472,7 @@ impl Document {
         self.go_to_hit(next, rows)
     }
 
-    /// In how many lines the words begin that were searched for last.
+    /// How many lines the last search matched.
     pub fn hits(&self) -> usize {
         self.found.1.len()
     }
@@ -490,28 +491,28 @@ impl Document {
             }
         }
         if is_hidden {
-            self.show();
+            self.update_shown();
         }
-        self.stand_on(number);
+        self.move_to_line(number);
         if self.at < self.top || self.at >= self.top + rows.max(1) {
-            // With a few lines above it, to see where it belongs.
+            // Show a few lines above it for context.
             self.top = self.at.saturating_sub(rows / 3);
         }
         self.top = self.top(rows);
         Some((hit + 1, self.found.1.len()))
     }
 
-    /// Notes every line in which a match begins, whatever is folded.
-    fn find_all(&mut self, words: &str) {
-        if self.found.0 == words {
+    /// Finds every line in which a match starts, including folded ones.
+    fn find_matches(&mut self, query: &str) {
+        if self.found.0 == query {
             return;
         }
         let mut hits = Vec::new();
         let mut number = 0;
         while number < self.lines.len() {
-            // A line in pieces is searched as one.
+            // A split line is searched as a whole.
             let mut end = number + 1;
-            while self.lines.get(end).is_some_and(|line| line.goes_on) {
+            while self.lines.get(end).is_some_and(|line| line.is_continuation) {
                 end += 1;
             }
             let start = |at: usize| {
@@ -522,12 +523,12 @@ impl Document {
             let first = start(number);
             let whole = self.text.get(first..start(end)).unwrap_or_default();
             if end == number + 1 {
-                if finds(whole, words) {
+                if finds(whole, query) {
                     hits.push(index(number));
                 }
             } else {
                 let mut piece = number;
-                for (from, _) in matches_in(whole, words) {
+                for (from, _) in matches_in(whole, query) {
                     while piece + 1 < end && start(piece + 1) <= first + from {
                         piece += 1;
                     }
@@ -538,7 +539,7 @@ impl Document {
             }
             number = end;
         }
-        self.found = (words.to_owned(), hits);
+        self.found = (query.to_owned(), hits);
     }
 }
 
@@ -546,7 +547,7 @@ fn index(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// The length of the first token of JSON that was found to be right.
+/// The length of the first token of valid JSON.
 fn token(json: &str) -> usize {
     let bytes = json.as_bytes();
     match bytes.first() {
@@ -567,7 +568,7 @@ fn token(json: &str) -> usize {
     }
 }
 
-/// A string of JSON with the letters that many servers write as numbers.
+/// A JSON string with `\u` escapes resolved where possible.
 fn readable(quoted: &str) -> Cow<'_, str> {
     if !quoted.contains("\\u") {
         return Cow::Borrowed(quoted);
@@ -577,11 +578,11 @@ fn readable(quoted: &str) -> Cow<'_, str> {
     written.map_or(Cow::Borrowed(quoted), Cow::Owned)
 }
 
-/// Whether a text is clearly Markdown by its shape: it has signs of it of more than one kind.
-pub(super) fn is_markdown(words: &str) -> bool {
+/// Whether a text is almost certainly Markdown: it has at least two kinds of Markdown syntax.
+pub(super) fn is_markdown(text: &str) -> bool {
     let (mut headings, mut fences, mut lists, mut marks) = (false, 0, 0, false);
-    // What it is shows at its beginning.
-    for line in words.lines().take(200) {
+    // The beginning of the text is enough.
+    for line in text.lines().take(200) {
         let line = line.trim_start();
         let rest = line.trim_start_matches('#');
         let level = line.len() - rest.len();
@@ -591,15 +592,15 @@ pub(super) fn is_markdown(words: &str) -> bool {
         marks |= line.matches("**").count() >= 2 || line.contains("](http");
     }
     let signs = [headings, fences >= 2, lists >= 2, marks];
-    signs.into_iter().filter(|is_there| *is_there).count() >= 2
+    signs.into_iter().filter(|is_present| *is_present).count() >= 2
 }
 
-/// Whether a line has what is searched for, without regard to case.
+/// Whether a line contains the search text, ignoring case.
 pub fn finds(line: &str, search: &str) -> bool {
     !matches_from(line, search, true).is_empty() || search.is_empty()
 }
 
-/// Where in a line the matches stand, in bytes from and to, without regard to case; they do not overlap.
+/// The byte ranges of the non-overlapping matches in a line, ignoring case.
 pub fn matches_in(line: &str, search: &str) -> Vec<(usize, usize)> {
     matches_from(line, search, false)
 }
@@ -647,7 +648,7 @@ fn matches_from(line: &str, search: &str, only_one: bool) -> Vec<(usize, usize)>
     matches
 }
 
-/// How many bytes at the beginning of a text match these small letters.
+/// The length in bytes of a prefix of `text` that matches these lowercase letters.
 fn match_of(text: &str, small: &[char]) -> Option<usize> {
     let mut left = small;
     let mut long = 0;
@@ -684,15 +685,15 @@ mod tests {
 
     fn lines(document: &Document) -> Vec<String> {
         (0..document.len())
-            .map(|place| {
-                let line = document.shown(place).unwrap();
+            .map(|row| {
+                let line = document.shown(row).unwrap();
                 format!("{}{}", "  ".repeat(line.depth), line.text)
             })
             .collect()
     }
 
     #[test]
-    fn json_is_laid_out_and_folds() {
+    fn lays_out_and_folds_json() {
         let mut document = of_json(r#"{"a":[1, {"b" : "x,]\u00e9\u001b"}],"c":{},"d":[ ]}"#);
         let whole = [
             "{",
@@ -732,15 +733,15 @@ mod tests {
     }
 
     #[test]
-    fn a_match_in_what_is_folded_unfolds_it_and_no_more() {
+    fn unfolds_only_what_hides_a_match() {
         let mut document =
             of_json(r#"{"a":{"x":{"deep":"Straße"}},"b":{"y":1},"z":"STRASSE, straße"}"#);
         assert!(document.toggle_all());
         document.toggle();
         assert_eq!(document.search("straSSe", ROWS), Some((1, 1)));
         assert_eq!(document.search("straße", ROWS), Some((2, 2)));
-        assert_eq!(document.search_on("straße", true, ROWS), None);
-        assert_eq!(document.search_on("straße", false, ROWS), Some((1, 2)));
+        assert_eq!(document.search_next("straße", true, ROWS), None);
+        assert_eq!(document.search_next("straße", false, ROWS), Some((1, 2)));
         let shown = lines(&document);
         let is_shown = |line: &str| shown.iter().any(|other| other == line);
         assert!(is_shown(r#"      "deep": "Straße""#), "{shown:?}");
@@ -749,19 +750,23 @@ mod tests {
     }
 
     #[test]
-    fn a_match_that_is_far_away_is_shown_with_what_stands_before_it() {
+    fn shows_context_above_a_distant_match() {
         let mut document = of_json(&format!("[{}\"end\"{}]", "1,".repeat(50), ",2".repeat(50)));
         assert_eq!(document.search("end", ROWS), Some((1, 1)));
         assert_eq!((document.at, document.top(ROWS)), (51, 48));
-        // What is on the screen already does not move.
+        // A match that is already visible does not scroll.
         assert_eq!(document.search("2", ROWS), Some((1, 50)));
         assert_eq!((document.at, document.top(ROWS)), (52, 48));
     }
 
     #[test]
-    fn a_line_without_end_goes_on_in_further_ones_and_is_searched_as_one() {
+    fn splits_a_long_line_but_searches_it_as_one() {
         let mut document = Document::default();
-        let long = format!("{}needle{}", "x".repeat(PIECE - 3), "é".repeat(PIECE));
+        let long = format!(
+            "{}needle{}",
+            "x".repeat(MAX_LINE_BYTES - 3),
+            "é".repeat(MAX_LINE_BYTES)
+        );
         document.push_text(&long);
         document.finish();
         assert_eq!(document.len(), 4);
@@ -771,13 +776,13 @@ mod tests {
     }
 
     #[test]
-    fn depth_and_length_without_measure_cost_little() {
+    fn handles_huge_depth_and_length() {
         let deep = of_json(&format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000)));
         assert_eq!(deep.len(), 200_001);
         assert!(deep.bytes() < 300_000);
         let mut long = of_json(&format!("[{}1]", "[1,2],".repeat(200_000)));
         assert!(long.is_cut());
-        assert_eq!(long.len(), LINES);
+        assert_eq!(long.len(), MAX_LINES);
         // The list whose end was cut off folds up to the cut.
         assert!(long.toggle());
         assert_eq!(long.len(), 1);
@@ -809,7 +814,7 @@ mod tests {
                     document.toggle_all();
                 }
                 4 => {
-                    document.search_on("a", step % 2 == 0, ROWS);
+                    document.search_next("a", step % 2 == 0, ROWS);
                 }
                 _ => {
                     document.toggle();
@@ -820,7 +825,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn json_reads_as_it_was_meant(value in any_json()) {
+        fn json_layout_matches_serde_json(value in any_json()) {
             let compact = of_json(&value.to_string());
             let laid_out = serde_json::to_string_pretty(&value).unwrap();
             let clean: Vec<String> = laid_out.lines().map(|line| text::clean_line(line).into_owned()).collect();
@@ -829,14 +834,14 @@ mod tests {
         }
 
         #[test]
-        fn whatever_was_folded_comes_back(value in any_json(), steps in prop::collection::vec(any::<u8>(), 0..30)) {
+        fn unfolding_restores_all_lines(value in any_json(), steps in prop::collection::vec(any::<u8>(), 0..30)) {
             let fresh = of_json(&value.to_string());
             let mut walked = fresh.clone();
             walk(&mut walked, &steps);
             let here = walked.shown(walked.at).map(|line| line.is_here);
-            prop_assert!(here.is_some(), "the reader stands on a line that is shown");
+            prop_assert!(here.is_some(), "the cursor is on a visible line");
             let top = walked.top(ROWS);
-            prop_assert!(!walked.has_places() || (top <= walked.at && walked.at < top + ROWS));
+            prop_assert!(!walked.is_navigable() || (top <= walked.at && walked.at < top + ROWS));
             prop_assert_eq!(walked.plain(usize::MAX), fresh.plain(usize::MAX));
             if walked.toggle_all() {
                 walked.toggle_all();
@@ -845,7 +850,7 @@ mod tests {
         }
 
         #[test]
-        fn a_fold_that_is_closed_and_opened_changes_nothing(value in any_json(), steps in prop::collection::vec(any::<u8>(), 0..30)) {
+        fn toggling_a_fold_twice_changes_nothing(value in any_json(), steps in prop::collection::vec(any::<u8>(), 0..30)) {
             let mut walked = of_json(&value.to_string());
             walk(&mut walked, &steps);
             let before = lines(&walked);
@@ -857,9 +862,9 @@ mod tests {
         }
 
         #[test]
-        fn a_search_finds_what_a_plain_one_finds(
+        fn search_agrees_with_a_plain_text_search(
             value in any_json(),
-            words in "[a-cA-CßİΣ\":\\[]{1,3}",
+            query in "[a-cA-CßİΣ\":\\[]{1,3}",
             steps in prop::collection::vec(any::<u8>(), 0..20),
         ) {
             let mut document = of_json(&value.to_string());
@@ -872,23 +877,23 @@ mod tests {
                 .filter(|line| {
                     // A match begins with a letter of the line.
                     let begins = line.char_indices().map(|(from, _)| line.get(from..).unwrap());
-                    begins.into_iter().any(|rest| small(rest).starts_with(&small(&words)))
+                    begins.into_iter().any(|rest| small(rest).starts_with(&small(&query)))
                 })
                 .count();
-            if let Some((number, count)) = document.search(&words, ROWS) {
+            if let Some((number, count)) = document.search(&query, ROWS) {
                 prop_assert_eq!(count, expected);
                 prop_assert!((1..=count).contains(&number));
                 let here = document.shown(document.at).unwrap().text.into_owned();
-                prop_assert!(finds(&here, &words), "{} in {}", words, here);
+                prop_assert!(finds(&here, &query), "{} in {}", query, here);
             } else {
                 prop_assert_eq!(expected, 0);
             }
         }
 
         #[test]
-        fn nothing_a_server_sends_breaks_the_layout(words in "\\PC{0,60}", json in "[\\[\\]{}:,\"\\\\a1 \n]{0,40}") {
-            for text in [words, json] {
-                let document = of_json(&text);
+        fn layout_survives_arbitrary_text(text in "\\PC{0,60}", json in "[\\[\\]{}:,\"\\\\a1 \n]{0,40}") {
+            for source in [text, json] {
+                let document = of_json(&source);
                 let long = document.plain(usize::MAX).len();
                 prop_assert!(long >= document.bytes());
             }

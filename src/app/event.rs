@@ -1,4 +1,4 @@
-//! What comes in and what goes out: events, commands, and what the program is told at its start.
+//! The interface between the screen's state and the shell: events in, commands out, and the settings at startup.
 
 use std::sync::Arc;
 
@@ -11,24 +11,25 @@ use crate::domain::{
     ThemeName, TrafficEntry, UserInput, Wall,
 };
 
-/// What the shell knows before the first frame.
+/// Settings that are known before the first frame.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setup {
     /// The name of the saved session.
     pub session: String,
-    /// The command that opens this session again, e.g. `longhaul --session nightly`.
+    /// The command that reopens this session, e.g. `longhaul --session nightly`.
     pub reopens_with: String,
-    /// What any other command needs to find this session, e.g. ` --session nightly`; empty where it needs nothing.
+    /// Flags that point other commands at this session, with a leading space, e.g. ` --session nightly`; empty for the
+    /// default session.
     pub flags: String,
-    /// Whether the embedded demo server is what this session is about.
+    /// Whether this session runs against the embedded demo server.
     pub is_demo: bool,
-    /// The zone in which times are shown.
+    /// The time zone for displayed times.
     pub tz: TimeZone,
-    /// What the terminal can show.
+    /// Colors, character set and animation.
     pub look: Look,
-    /// Whether the screen takes the mouse, so that the terminal no longer marks text with it.
+    /// Whether longhaul captures the mouse; the terminal can't select text with it then.
     pub takes_mouse: bool,
-    /// Whether nothing may be started, changed or stopped.
+    /// Whether starting, changing and stopping tasks is disabled.
     pub readonly: bool,
     /// What limits a new call has.
     pub limits: DefaultLimits,
@@ -36,11 +37,11 @@ pub struct Setup {
     pub notify: NotifyConfig,
     /// How the list can be shown, by name.
     pub views: Vec<View>,
-    /// The program that opens files on this desktop, where there is one.
+    /// The program that opens files on this desktop, e.g. `xdg-open`.
     pub viewer: Option<String>,
-    /// What each key does.
+    /// The key bindings.
     pub keys: Keymap,
-    /// Where the ids of new tasks come from; each start brings fresh dice.
+    /// Random seed for the ids of new tasks.
     pub seed: u64,
 }
 
@@ -65,16 +66,16 @@ impl Default for Setup {
     }
 }
 
-/// What the terminal can show.
+/// Colors, character set and animation, chosen by the terminal's capabilities and the user's flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
     /// How many colours.
     pub colour: ColorDepth,
     /// Which of them.
     pub theme: ThemeName,
-    /// Whether only ASCII may be drawn.
+    /// Draw with ASCII characters only.
     pub ascii: bool,
-    /// Whether anything may move by itself.
+    /// Whether animations are enabled.
     pub motion: bool,
 }
 
@@ -89,60 +90,60 @@ impl Default for Look {
     }
 }
 
-/// The servers that other programs know.
+/// Servers found in the configuration of other MCP clients.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Findings {
-    /// A line for each file, and for each server what becomes or became of it.
+pub struct ServerFindings {
+    /// A line for each file and each server, with what happens or happened to it.
     pub lines: Vec<String>,
-    /// How many of them are new here.
+    /// How many servers are new or were added.
     pub new: usize,
-    /// What the configuration says after they were taken over; nothing where none was.
+    /// The servers in the configuration after the import; empty if nothing was imported.
     pub server_configs: ServerConfigs,
-    /// Those of the new ones that wait for a person's word.
+    /// The new servers that need the user's approval.
     pub waiting: Vec<ServerName>,
 }
 
-impl Findings {
-    /// What is said where there is no file of another program.
-    pub const NONE: &str = "no file of another program found here or in your home";
+impl ServerFindings {
+    /// The notice when no file of another client was found.
+    pub const NONE: &str = "no config file of another MCP client found here or in your home";
 }
 
-/// How it stands with what the configuration has for a server and nothing happens of without the user's word.
+/// What a server's configuration needs the user to approve: variables that would be sent, or a program to start.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Consent {
-    /// What would go where or be started, if that waits for the user.
-    pub to_agree: Vec<String>,
-    /// The digest of all of it.
+    /// A line for each item to approve; empty if nothing needs approval.
+    pub pending: Vec<String>,
+    /// The digest of everything to approve.
     pub digest: String,
-    /// Whether a program would be started.
+    /// Whether approval starts a program.
     pub is_program: bool,
-    /// Whether it was agreed to just now.
-    pub is_agreed: bool,
-    /// Where nothing waits for the user: how it stands.
-    pub words: String,
-    /// All that is configured now.
+    /// Whether the user approved it just now.
+    pub is_approved: bool,
+    /// The server's approval status in a sentence, if nothing is pending.
+    pub message: String,
+    /// All configured servers.
     pub server_configs: ServerConfigs,
 }
 
-/// What an open screen takes of the configuration; the rest of it holds from the next start.
+/// The settings that an open screen picks up from a changed config file; the others apply at the next start.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Reread {
-    /// The file, for people.
+pub struct ConfigReread {
+    /// The path of the file, for display.
     pub file: String,
-    /// The servers.
+    /// The configured servers.
     pub server_configs: ServerConfigs,
     /// What limits a new call has.
     pub limits: DefaultLimits,
     /// The colours.
     pub theme: ThemeName,
-    /// Whether the screen takes the mouse.
+    /// Whether longhaul captures the mouse.
     pub takes_mouse: bool,
-    /// How the list can be shown, by name.
+    /// The user's named views of the list.
     pub views: Vec<View>,
-    /// What each key does.
+    /// The key bindings.
     pub keys: Keymap,
-    /// What was passed over, each with its file and line.
-    pub remarks: Vec<String>,
+    /// Ignored lines of the file, each with its line number and reason.
+    pub warnings: Vec<String>,
 }
 
 /// Something that happened.
@@ -152,68 +153,68 @@ pub enum Event {
     Input(UserInput),
     /// The engine has something to say.
     Session(SessionEvent),
-    /// What the session file held, for the first paint.
+    /// The contents of the session file, for the first frame.
     Restored {
-        /// The tasks, with contact `Unwatched`.
+        /// The tasks, with their connectivity set to `Unwatched`.
         views: Vec<Arc<TaskView>>,
-        /// The servers.
+        /// The known servers.
         servers: Vec<ServerView>,
         /// When the session was last written; `None` for a new one.
         saved_at: Option<Wall>,
     },
-    /// The answer to [`Command::ReadHistory`].
+    /// The response to [`Command::ReadHistory`].
     History {
-        /// Whose.
+        /// The task.
         task: TaskId,
         /// What follows `after_seq`, in order.
         entries: Vec<HistoryEntry>,
         /// How many entries between `after_seq` and the first of these were left out.
         dropped: u64,
     },
-    /// The answer to [`Command::ReadResult`].
+    /// The response to [`Command::ReadResult`].
     ResultRead {
-        /// Whose.
+        /// The task.
         task: TaskId,
-        /// The JSON text; `None` if there is none on disk.
+        /// The JSON text; `None` if no result is on disk.
         json: Option<String>,
     },
-    /// The answer to [`Command::ReadWire`].
-    WireRead {
-        /// For which task.
+    /// The response to [`Command::ReadTraffic`].
+    TrafficRead {
+        /// The task.
         task: TaskId,
         /// The newest messages of it and of its server, in order.
         entries: Vec<TrafficEntry>,
     },
-    /// Something that the shell tried worked, in words: a demo fault, a page that was opened.
-    Worked(String),
-    /// The answer to [`Command::FindServers`].
-    ServersFound(Findings),
-    /// The answer to [`Command::TakeServers`].
-    ServersTaken(Findings),
-    /// The answer to [`Command::ReadConsent`] and [`Command::Agree`].
+    /// The shell did something, e.g. injected a fault; the text says what.
+    Succeeded(String),
+    /// The response to [`Command::FindServers`].
+    ServersFound(ServerFindings),
+    /// The response to [`Command::ImportServers`].
+    ServersImported(ServerFindings),
+    /// The response to [`Command::ReadConsent`] and [`Command::Approve`].
     ConsentRead(ServerName, Consent),
-    /// The answer to [`Command::LookAtConfig`] where there is something new, or that was wanted in any case.
-    ConfigRead(Box<Reread>),
+    /// The response to [`Command::CheckConfig`], if the file changed or the check was forced.
+    ConfigRead(Box<ConfigReread>),
     /// The user named this task on the command line: the cursor goes there.
     Attached(TaskId),
-    /// The user wants this window to drive, by the command line.
-    WantsToDrive,
-    /// The time that [`super::next_wake`] named has come.
+    /// The command line asked for this window to become the driver.
+    DriveRequested,
+    /// The time that [`super::next_wake`] returned has come.
     Tick,
-    /// The program was suspended and goes on.
+    /// The program continues after a suspension.
     Resumed,
-    /// Something that the shell tried failed, in words.
+    /// The shell failed to do something; the text says what and why.
     Failed(String),
 }
 
-/// What of a task is written to a file.
+/// What to write to a file for a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Saved {
-    /// A part of its result, from 0.
+pub enum SaveContent {
+    /// One part of its result, by index.
     Part(usize),
-    /// What happened to it, as a page with its timeline.
+    /// Its history as an HTML page with a timeline.
     Page,
-    /// What happened to it, as JSON.
+    /// Its history as JSON.
     Json,
 }
 
@@ -224,35 +225,35 @@ pub enum Command {
     Ask(SessionRequestId, SessionRequest),
     /// Read a task's history from the session file; answered by [`Event::History`].
     ReadHistory {
-        /// Whose.
+        /// The task.
         task: TaskId,
-        /// The newest entry that is held already.
+        /// The newest entry that is already loaded.
         after_seq: u64,
     },
-    /// Read a task's result from the session file; answered by [`Event::ResultRead`].
+    /// Read a task's result from the session file; responds with [`Event::ResultRead`].
     ReadResult(TaskId),
-    /// Read what was recorded of the wire; answered by [`Event::WireRead`], in its own time.
-    ReadWire {
-        /// For which task.
+    /// Read recorded traffic; responds with [`Event::TrafficRead`], possibly much later.
+    ReadTraffic {
+        /// The task.
         task: TaskId,
-        /// With which server.
+        /// Its server.
         server: ServerName,
     },
-    /// Hand text to the terminal's clipboard (OSC 52); it is clean.
+    /// Copy sanitized text to the terminal's clipboard (OSC 52).
     Copy(String),
-    /// Leave the screen, print the text for the mouse, and wait for Enter.
+    /// Leave the screen, print the text so that the mouse can select it, and wait for Enter.
     Print(String),
     /// Stop the process group, as Ctrl-Z does.
     Suspend,
-    /// Clear the terminal and draw everything again.
+    /// Clear the terminal and redraw the screen.
     Redraw,
-    /// Let the terminal report the mouse, or no longer.
+    /// Turn mouse reporting on or off.
     ReportMouse(bool),
-    /// Set the terminal's title; it is clean.
+    /// Set the terminal's title to sanitized text.
     SetTitle(String),
-    /// Ring.
+    /// Ring the bell.
     Bell,
-    /// Show a notification of the desktop; it is clean.
+    /// Show a desktop notification with sanitized text.
     Notify(String),
     /// Show the overall progress in the taskbar.
     Progress(OverallProgress),
@@ -261,50 +262,50 @@ pub enum Command {
     Break(String),
     /// Look for the servers that other programs know; answered by [`Event::ServersFound`].
     FindServers,
-    /// Write them into the configuration; answered by [`Event::ServersTaken`].
-    TakeServers,
-    /// Write this view into the configuration; answered in words.
+    /// Add those servers to the configuration; responds with [`Event::ServersImported`].
+    ImportServers,
+    /// Write this view to the config file; responds with [`Event::Succeeded`] or [`Event::Failed`].
     SaveView(View),
-    /// Look whether the file of configuration has changed; answered by [`Event::ConfigRead`] if it has.
-    LookAtConfig {
-        /// Read it even if it has not.
-        anyway: bool,
+    /// Check whether the config file changed; responds with [`Event::ConfigRead`] if so.
+    CheckConfig {
+        /// Read it even if it did not change.
+        force: bool,
     },
-    /// Look what of the configuration waits for consent at this server; answered by [`Event::ConsentRead`].
+    /// Look up what needs approval for this server; responds with [`Event::ConsentRead`].
     ReadConsent(ServerName),
-    /// Note that the user agrees to it as it was shown; answered by [`Event::ConsentRead`].
-    Agree {
-        /// At which server.
+    /// Record the user's approval; responds with [`Event::ConsentRead`].
+    Approve {
+        /// The approved server.
         server: ServerName,
-        /// The digest of what was shown.
+        /// The digest of what the user saw.
         digest: String,
     },
-    /// Open this page in the user's browser; http or https, and the user has agreed.
+    /// Open an http or https page in the user's browser; the user has agreed.
     OpenPage(String),
-    /// Write something of a task to a file that is not there yet; answered by [`Event::Worked`] or [`Event::Failed`].
+    /// Write something of a task to a new file; responds with [`Event::Succeeded`] or [`Event::Failed`].
     Save {
-        /// Of which one.
+        /// The task.
         task: TaskId,
-        /// What of it.
-        what: Saved,
-        /// Where to, as it was typed.
+        /// What to write.
+        what: SaveContent,
+        /// The path as the user typed it.
         path: String,
     },
-    /// Give a private copy of a part of a task's result to the program that opens files; the user has agreed. Answered as
-    /// [`Command::Save`].
+    /// Write a private copy of one part of a result and open it with the desktop's viewer; the user has agreed. Responds
+    /// as [`Command::Save`] does.
     OpenPart {
-        /// Whose.
+        /// The task.
         task: TaskId,
-        /// Which one, from 0.
+        /// The index of the part.
         part: usize,
     },
-    /// Leave the program.
+    /// Exit the program.
     Quit(LeaveNote),
 }
 
-/// What to say after the screen is gone.
+/// What to print after the screen has closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaveNote {
-    /// One line for stderr that says how to go on; empty if there is nothing to go on with.
+    /// One line for stderr with the command to continue; empty if nothing is running.
     pub line: String,
 }

@@ -4,7 +4,7 @@ use tui_input::{Input, InputRequest};
 
 use crate::domain::{Chord, Key, text};
 
-/// The text that a field takes at most, in characters; enough for any arguments, too little to stall the screen.
+/// The most bytes of text in a field: enough for any arguments, too few to slow down the screen.
 const LIMIT: usize = 64 * 1024;
 
 /// A text field with its cursor.
@@ -15,7 +15,7 @@ pub struct Field {
     has_lines: bool,
 }
 
-// Written by hand: the crate compares neither; its clipboard is no part of what is seen.
+// Not derived: `Input` has no `PartialEq`.
 impl PartialEq for Field {
     fn eq(&self, other: &Self) -> bool {
         self.input.value() == other.input.value()
@@ -26,7 +26,7 @@ impl PartialEq for Field {
 }
 
 impl Field {
-    /// A field that holds `value`, the cursor at its end.
+    /// A field with the cursor at the end of `value`.
     pub fn new(value: impl Into<String>) -> Self {
         Self {
             input: Input::new(value.into()),
@@ -35,7 +35,7 @@ impl Field {
         }
     }
 
-    /// A field of several lines, the cursor at its beginning.
+    /// A multi-line field with the cursor at the start.
     pub fn lines(value: impl Into<String>) -> Self {
         Self {
             input: Input::new(value.into()).with_cursor(0),
@@ -44,25 +44,25 @@ impl Field {
         }
     }
 
-    /// Whether it takes several lines.
+    /// Whether it is a multi-line field.
     pub fn has_lines(&self) -> bool {
         self.has_lines
     }
 
-    /// Where the cursor stands: the line and the column in it, from nothing on.
-    pub fn place(&self) -> (usize, usize) {
+    /// The line and column of the cursor, both from 0.
+    pub fn cursor_position(&self) -> (usize, usize) {
         let before = self.before();
         let line = before.matches('\n').count();
         let column = before.chars().rev().take_while(|it| *it != '\n').count();
         (line, column)
     }
 
-    /// Puts the cursor into a line, at a column if the line is long enough.
+    /// Moves the cursor to a line and column, or to the end of a shorter line.
     pub(super) fn go_to(&mut self, line: usize, column: usize) {
         let mut cursor = 0;
-        for (place, words) in self.text().split('\n').enumerate() {
-            let length = words.chars().count();
-            if place == line {
+        for (index, content) in self.text().split('\n').enumerate() {
+            let length = content.chars().count();
+            if index == line {
                 cursor += column.min(length);
                 break;
             }
@@ -72,12 +72,13 @@ impl Field {
         self.input.handle(InputRequest::SetCursor(cursor.min(most)));
     }
 
-    /// A key that means a place in several lines, or a new one: `false` if it is none, or leads out of them.
+    /// Handles a key that moves between the lines or adds one; returns `false` for other keys and at the first and last
+    /// line.
     pub(super) fn line_key(&mut self, chord: Chord) -> bool {
         if !self.has_lines || chord.ctrl || chord.alt {
             return false;
         }
-        let (line, column) = self.place();
+        let (line, column) = self.cursor_position();
         let last = self.text().matches('\n').count();
         match chord.key {
             Key::Enter if self.text().len() < LIMIT => {
@@ -92,7 +93,7 @@ impl Field {
         true
     }
 
-    /// A field that holds a default: the first letter typed, or what is pasted, takes its place.
+    /// A field with a default value, which the first typed letter or pasted text replaces.
     pub fn prefilled(value: impl Into<String>) -> Self {
         let field = Self::new(value);
         Self {
@@ -101,7 +102,7 @@ impl Field {
         }
     }
 
-    /// Whether it holds a default that no key has touched.
+    /// Whether it still has its untouched default.
     pub fn is_untouched(&self) -> bool {
         self.is_untouched
     }
@@ -126,7 +127,7 @@ impl Field {
         self.text().chars().skip(self.input.cursor()).collect()
     }
 
-    /// Takes a key; `false` if the key is none that a field knows.
+    /// Handles a key; returns `false` if a text field has no use for it.
     pub fn key(&mut self, chord: Chord) -> bool {
         use InputRequest as Do;
         let request = match (chord.key, chord.ctrl || chord.alt) {
@@ -155,7 +156,7 @@ impl Field {
                 _ => return false,
             },
         };
-        // A key that moves or deletes means the default itself; a letter means another value.
+        // Moving or deleting edits the default; typing replaces it.
         if std::mem::take(&mut self.is_untouched) && matches!(request, Do::InsertChar(_)) {
             self.input.handle(Do::DeleteLine);
         }
@@ -163,7 +164,7 @@ impl Field {
         true
     }
 
-    /// Takes pasted text, as one line where it has only one.
+    /// Inserts pasted text; a single-line field joins the lines.
     pub fn paste(&mut self, pasted: &str) {
         if std::mem::take(&mut self.is_untouched) {
             self.input = Input::default();

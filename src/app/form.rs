@@ -1,4 +1,4 @@
-//! One field of a form: what is filled in, and what would be sent of it.
+//! A field of a form: its input and the value to send.
 
 use serde_json::{Map, Value};
 
@@ -11,30 +11,30 @@ use super::Field;
 /// One field of a form.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FormField {
-    /// What it is.
+    /// The argument's name, type and default.
     pub spec: ArgumentSpec,
-    /// What is filled in.
+    /// The input.
     pub value: FormValue,
-    /// What was filled in at first, to show what was changed.
+    /// The initial value, to show what was changed.
     pub before: Option<Value>,
 }
 
-/// What is filled in.
+/// The input of a field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FormValue {
     /// Text, a number or, in several lines, JSON.
     Typed(Field),
-    /// The members of an object, if it is there at all.
+    /// The members of an object.
     Members {
-        /// Whether it is.
-        is_there: bool,
+        /// Whether the object is sent at all.
+        is_present: bool,
         /// The members.
         fields: Vec<FormField>,
     },
-    /// The items of a list, if it is there at all.
+    /// The items of an array.
     Items {
-        /// Whether it is.
-        is_there: bool,
+        /// Whether the array is sent at all.
+        is_present: bool,
         /// The items.
         fields: Vec<FormField>,
         /// What one more would be.
@@ -42,30 +42,30 @@ pub enum FormValue {
     },
     /// One of several alternatives, or none.
     Variant {
-        /// Which.
+        /// The index of the chosen alternative.
         at: Option<usize>,
-        /// One field for each.
+        /// One field per alternative.
         fields: Vec<FormField>,
-        /// What they are called.
+        /// Their labels.
         labels: Vec<String>,
     },
-    /// Yes, no, or left out.
+    /// True, false, or omitted.
     Toggle(Option<bool>),
-    /// One of the choices, or left out.
+    /// The index of the choice, or omitted.
     Choice(Option<usize>),
     /// Several of the choices.
     Many {
-        /// Which are chosen, in the order of the choices.
+        /// For each choice, whether it is selected.
         chosen: Vec<bool>,
-        /// The one that Space takes or leaves.
+        /// The index of the choice that Space toggles.
         at: usize,
     },
 }
 
-/// Items of a list that a form shows; a longer one is JSON.
-const ITEMS: usize = 50;
+/// The most items that a form shows as fields; a longer array is shown as JSON.
+const MAX_ITEMS: usize = 50;
 
-/// Whether null is a choice, not what stands for nothing.
+/// Whether null is one of the choices, as opposed to "omitted".
 fn has_null(spec: &ArgumentSpec) -> bool {
     matches!(&spec.kind, ArgumentKind::Choice(choices) if choices.contains(&Value::Null))
 }
@@ -76,8 +76,8 @@ fn takes_null(shape: &FieldSpec) -> bool {
     has_null(&shape.spec) || matches!(&shape.contents, FieldContents::Variants(all) if in_any(all))
 }
 
-/// Whether a single field can show a value so that it goes back as it came.
-fn shows(kind: &ArgumentKind, value: &Value) -> bool {
+/// Whether a single field can show a value and return it unchanged.
+fn can_show(kind: &ArgumentKind, value: &Value) -> bool {
     match kind {
         ArgumentKind::Text => value.as_str().is_some_and(|it| !it.is_empty()),
         ArgumentKind::Number => value.is_number(),
@@ -92,34 +92,34 @@ fn shows(kind: &ArgumentKind, value: &Value) -> bool {
     }
 }
 
-/// The next of so many choices or the one before; one more place than choices stands for leaving it out.
-fn turned(
+/// The next or previous choice, cyclically; "omitted" comes after the last choice if it is allowed.
+fn next_choice(
     at: Option<usize>,
     choices: usize,
     can_be_left_out: bool,
     forward: bool,
 ) -> Option<usize> {
     let places = choices + usize::from(can_be_left_out);
-    let place = at.unwrap_or(choices);
+    let index = at.unwrap_or(choices);
     let step = if forward { 1 } else { places.saturating_sub(1) };
     let next = match at {
         None if !can_be_left_out && forward => 0,
-        _ => (place + step) % places.max(1),
+        _ => (index + step) % places.max(1),
     };
     (next < choices).then_some(next)
 }
 
-/// Where and why something is no JSON.
-pub(super) fn json_fault(error: &serde_json::Error) -> String {
+/// The position and message of a JSON error.
+pub(super) fn json_error(error: &serde_json::Error) -> String {
     let (line, column) = (error.line(), error.column());
-    let words = error.to_string();
-    let place = format!(" at line {line} column {column}");
-    let words = words.strip_suffix(&place).unwrap_or(&words);
-    format!("line {line}, column {column}: {words}")
+    let text = error.to_string();
+    let index = format!(" at line {line} column {column}");
+    let text = text.strip_suffix(&index).unwrap_or(&text);
+    format!("line {line}, column {column}: {text}")
 }
 
-/// Puts the cursor of a field of JSON where it stops being JSON.
-pub(super) fn go_to_fault(field: &mut Field) {
+/// Puts the cursor of a JSON field at the error.
+pub(super) fn go_to_json_error(field: &mut Field) {
     if let Err(error) = serde_json::from_str::<Value>(field.text()) {
         field.go_to(
             error.line().saturating_sub(1),
@@ -128,18 +128,18 @@ pub(super) fn go_to_fault(field: &mut Field) {
     }
 }
 
-/// What a field begins with.
+/// The initial value of a field.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Start<'v> {
-    /// Its default.
-    Fresh,
-    /// Nothing: what is repeated was without it.
-    LeftOut,
-    /// This.
+pub(super) enum InitialValue<'v> {
+    /// The schema's default.
+    Default,
+    /// Nothing: the repeated call omitted it.
+    Omitted,
+    /// This value.
     Given(&'v Value),
 }
 
-/// One line of a form, for a field or a part of one.
+/// A row of a form, for a field or a part of one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FormRow<'f> {
     /// Where it is.
@@ -148,7 +148,7 @@ pub struct FormRow<'f> {
     pub field: &'f FormField,
 }
 
-/// JSON as people read it.
+/// Formatted JSON.
 pub(super) fn pretty(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_else(|_| value.to_string())
 }
@@ -158,12 +158,14 @@ impl FormField {
     pub(super) fn shaped(shape: &FieldSpec, start: Start<'_>) -> Self {
         let spec = &shape.spec;
         let given = match start {
-            Start::Given(value) if value.is_null() && !spec.is_required && !takes_null(shape) => {
+            InitialValue::Given(value)
+                if value.is_null() && !spec.is_required && !takes_null(shape) =>
+            {
                 None
             }
-            Start::Given(value) => Some(value),
-            Start::LeftOut => None,
-            Start::Fresh => spec.default.as_ref(),
+            InitialValue::Given(value) => Some(value),
+            InitialValue::Omitted => None,
+            InitialValue::Default => spec.default.as_ref(),
         };
         let is_fresh = matches!(start, Start::Fresh);
         let value = match &shape.contents {
@@ -171,7 +173,7 @@ impl FormField {
                 let is_shown = given.is_none_or(|given| is_fresh || shows(&spec.kind, given));
                 if is_shown && spec.kind != ArgumentKind::Json {
                     let spec = match start {
-                        Start::Fresh => spec.clone(),
+                        InitialValue::Default => spec.clone(),
                         _ => ArgumentSpec {
                             default: None,
                             ..spec.clone()
@@ -188,22 +190,25 @@ impl FormField {
                 Some(Value::Object(object)) => {
                     let is_named = |key: &String| members.iter().any(|it| it.spec.name == *key);
                     object.keys().all(is_named).then(|| FormValue::Members {
-                        is_there: true,
+                        is_present: true,
                         fields: members
                             .iter()
                             .map(|it| {
                                 let given = object.get(&it.spec.name);
-                                Self::shaped(it, given.map_or(Start::LeftOut, Start::Given))
+                                Self::from_shape(
+                                    it,
+                                    given.map_or(InitialValue::Omitted, InitialValue::Given),
+                                )
                             })
                             .collect(),
                     })
                 }
                 Some(_) => None,
                 None => Some(FormValue::Members {
-                    is_there: spec.is_required,
+                    is_present: spec.is_required,
                     fields: members
                         .iter()
-                        .map(|it| Self::shaped(it, Start::Fresh))
+                        .map(|it| Self::from_shape(it, InitialValue::Default))
                         .collect(),
                 }),
             },
@@ -212,13 +217,13 @@ impl FormField {
                     is_there: true,
                     fields: items
                         .iter()
-                        .map(|item| Self::shaped(each, Start::Given(item)))
+                        .map(|item| Self::from_shape(each, InitialValue::Given(item)))
                         .collect(),
                     each: each.clone(),
                 }),
                 Some(_) => None,
                 None => Some(FormValue::Items {
-                    is_there: spec.is_required,
+                    is_present: spec.is_required,
                     fields: Vec::new(),
                     each: each.clone(),
                 }),
@@ -226,13 +231,13 @@ impl FormField {
             FieldContents::Variants(variants) => {
                 let fields = |chosen: Option<(usize, &Value)>| {
                     let each = variants.iter().enumerate();
-                    each.map(|(place, (_, variant))| match chosen {
-                        Some((at, value)) if at == place => {
-                            Self::shaped(variant, Start::Given(value))
+                    each.map(|(index, (_, variant))| match chosen {
+                        Some((at, value)) if at == index => {
+                            Self::from_shape(variant, InitialValue::Given(value))
                         }
                         _ => {
-                            let mut field = Self::shaped(variant, Start::Fresh);
-                            field.take_only_choices();
+                            let mut field = Self::from_shape(variant, InitialValue::Default);
+                            field.select_only_choices();
                             field
                         }
                     })
@@ -280,8 +285,8 @@ impl FormField {
         }
     }
 
-    /// Fills in the members that can be one value only: they say which alternative this is.
-    fn take_only_choices(&mut self) {
+    /// Fills in the members that have only one possible value, such as the discriminator of an alternative.
+    fn select_only_choices(&mut self) {
         let FormValue::Members { fields, .. } = &mut self.value else {
             return;
         };
@@ -295,19 +300,19 @@ impl FormField {
         }
     }
 
-    /// Whether it is typed as JSON.
+    /// Whether it is edited as JSON.
     pub fn is_json(&self) -> bool {
         matches!(&self.value, FormValue::Typed(field) if field.has_lines())
     }
 
-    /// The parts of it that are on the screen below it.
+    /// The visible fields inside it.
     fn parts(&self) -> &[FormField] {
         match &self.value {
-            FormValue::Members { is_there, fields }
+            FormValue::Members { is_present, fields }
             | FormValue::Items {
-                is_there, fields, ..
+                is_present, fields, ..
             } => {
-                if *is_there {
+                if *is_present {
                     fields
                 } else {
                     &[]
@@ -324,11 +329,11 @@ impl FormField {
 
     fn parts_mut(&mut self) -> &mut [FormField] {
         match &mut self.value {
-            FormValue::Members { is_there, fields }
+            FormValue::Members { is_present, fields }
             | FormValue::Items {
-                is_there, fields, ..
+                is_present, fields, ..
             } => {
-                if *is_there {
+                if *is_present {
                     fields
                 } else {
                     &mut []
@@ -343,7 +348,7 @@ impl FormField {
         }
     }
 
-    /// An object that must be there has nothing to turn, so only its members have lines.
+    /// Whether it has a row of its own. A required object has none, because it can't be omitted.
     fn has_row(&self) -> bool {
         !(matches!(self.value, FormValue::Members { .. }) && self.spec.is_required)
     }
@@ -355,7 +360,7 @@ impl FormField {
                 field: self,
             });
         }
-        for (place, part) in self.parts().iter().enumerate() {
+        for (index, part) in self.parts().iter().enumerate() {
             let mut path = path.to_vec();
             match &self.value {
                 FormValue::Members { .. } => path.push(PathSegment::Key(part.spec.name.clone())),
@@ -366,7 +371,7 @@ impl FormField {
         }
     }
 
-    /// The lines of a form.
+    /// The rows of a form.
     pub(super) fn rows(fields: &[Self]) -> Vec<FormRow<'_>> {
         let mut rows = Vec::new();
         for field in fields {
@@ -375,7 +380,7 @@ impl FormField {
         rows
     }
 
-    /// The field of one of these lines.
+    /// The field at a row; counts `row` down while searching.
     pub(super) fn at_row<'f>(fields: &'f mut [Self], row: &mut usize) -> Option<&'f mut Self> {
         for field in fields {
             if field.has_row() {
@@ -391,7 +396,7 @@ impl FormField {
         None
     }
 
-    /// A field filled in with what is given, else with its default.
+    /// A field with the given value, else with its default.
     pub(super) fn new(spec: ArgumentSpec, given: Option<&Value>) -> Self {
         let start = given
             .or(spec.default.as_ref())
@@ -400,7 +405,7 @@ impl FormField {
             ArgumentKind::Boolean => FormValue::Toggle(start.and_then(Value::as_bool)),
             ArgumentKind::Choice(choices) => {
                 let chosen = start.and_then(|start| choices.iter().position(|it| it == start));
-                // Where there is no choice, it is made.
+                // Select the only choice of a required argument.
                 let is_only = spec.is_required && choices.len() == 1;
                 FormValue::Choice(chosen.or_else(|| is_only.then_some(0)))
             }
@@ -413,19 +418,19 @@ impl FormField {
                 }
             }
             kind => {
-                let words = match (kind, start) {
+                let text = match (kind, start) {
                     (_, None) => String::new(),
-                    (ArgumentKind::Text, Some(Value::String(words))) => {
-                        text::clean_line(words).into_owned()
+                    (ArgumentKind::Text, Some(Value::String(text))) => {
+                        text::clean_line(text).into_owned()
                     }
                     (_, Some(other)) => other.to_string(),
                 };
-                // A text of the user's own is more often mended than replaced; a number never is.
+                // Typing replaces a default or a number, but edits an existing text.
                 let is_number = matches!(kind, ArgumentKind::Number | ArgumentKind::Integer);
                 FormValue::Typed(if is_number || given.is_none() {
-                    Field::prefilled(words)
+                    Field::prefilled(text)
                 } else {
-                    Field::new(words)
+                    Field::new(text)
                 })
             }
         };
@@ -436,12 +441,12 @@ impl FormField {
         }
     }
 
-    /// The name to show; not sanitised.
+    /// The name to show; not sanitized.
     pub fn name(&self) -> &str {
         self.spec.title.as_deref().unwrap_or(&self.spec.name)
     }
 
-    /// What would be sent; `None` if it is left out, an error if it cannot be read.
+    /// The value to send; `None` if it is omitted, an error message if it is unreadable.
     pub fn read(&self) -> Result<Option<Value>, String> {
         let must_be = |wanted: String| {
             let line = format!("{} must be {wanted}", self.name());
@@ -459,9 +464,9 @@ impl FormField {
                 Ok((!is_left_out).then_some(Value::Array(taken)))
             }
             (FormValue::Choice(_) | FormValue::Many { .. }, _) => Ok(None),
-            (FormValue::Members { is_there, fields }, _) => {
+            (FormValue::Members { is_present, fields }, _) => {
                 let mut object = Map::new();
-                for field in fields.iter().filter(|_| *is_there) {
+                for field in fields.iter().filter(|_| *is_present) {
                     let value = field
                         .read()
                         .map_err(|line| format!("{}.{line}", self.spec.name))?;
@@ -469,25 +474,25 @@ impl FormField {
                         object.insert(field.spec.name.clone(), value);
                     }
                 }
-                Ok(is_there.then_some(Value::Object(object)))
+                Ok(is_present.then_some(Value::Object(object)))
             }
             (
                 FormValue::Items {
-                    is_there, fields, ..
+                    is_present, fields, ..
                 },
                 _,
             ) => {
                 let mut items = Vec::new();
-                for (place, field) in fields.iter().enumerate().filter(|_| *is_there) {
-                    let named = |line: String| format!("{}[{place}]{line}", self.spec.name);
-                    // An item cannot be left out: what is empty there is an empty text.
+                for (index, field) in fields.iter().enumerate().filter(|_| *is_present) {
+                    let named = |line: String| format!("{}[{index}]{line}", self.spec.name);
+                    // An item can't be omitted, so an empty field is an empty text.
                     let nothing = || match field.spec.kind {
                         ArgumentKind::Text => Ok(Value::String(String::new())),
                         _ => Err(named(" is missing".to_owned())),
                     };
                     items.push(field.read().map_err(named)?.map_or_else(nothing, Ok)?);
                 }
-                Ok(is_there.then_some(Value::Array(items)))
+                Ok(is_present.then_some(Value::Array(items)))
             }
             (FormValue::Variant { at, fields, .. }, _) => match at.and_then(|at| fields.get(at)) {
                 Some(field) => field.read(),
@@ -495,7 +500,7 @@ impl FormField {
             },
             (FormValue::Typed(field), _) if field.is_empty() => Ok(None),
             (FormValue::Typed(field), ArgumentKind::Text) => {
-                // What cleaning changed for the eye goes back as it came.
+                // Sanitizing for display must not change an untouched value.
                 let unchanged = self.before.as_ref().filter(|before| {
                     before
                         .as_str()
@@ -510,7 +515,7 @@ impl FormField {
             (FormValue::Typed(field), ArgumentKind::Json) => {
                 serde_json::from_str(field.text().trim_end())
                     .map(Some)
-                    .map_err(|error| must_be(format!("JSON: {}", json_fault(&error))))
+                    .map_err(|error| must_be(format!("JSON: {}", json_error(&error))))
             }
             (FormValue::Typed(field), _) => {
                 self.spec.parse(field.text()).map(Some).map_err(must_be)
@@ -518,12 +523,12 @@ impl FormField {
         }
     }
 
-    /// Whether it differs from what was filled in at first.
+    /// Whether the input differs from the initial value.
     pub fn is_changed(&self) -> bool {
         self.read() != Ok(self.before.clone())
     }
 
-    /// The text that is typed in it, if it is one.
+    /// The text field, if it is one.
     pub(super) fn typed(&mut self) -> Option<&mut Field> {
         match &mut self.value {
             FormValue::Typed(field) => Some(field),
@@ -531,15 +536,15 @@ impl FormField {
         }
     }
 
-    /// Puts the cursor where JSON stops being JSON.
-    pub(super) fn go_to_fault(&mut self) {
+    /// Puts the cursor at the JSON error.
+    pub(super) fn go_to_json_error(&mut self) {
         if let FormValue::Typed(field) = &mut self.value {
-            go_to_fault(field);
+            go_to_json_error(field);
         }
     }
 
-    /// Turns a toggle or a choice to the next value or the one before, and moves among several choices.
-    pub(super) fn turn(&mut self, forward: bool) {
+    /// Changes a toggle or a choice to its next or previous value, adds or removes an item, or moves between choices.
+    pub(super) fn change(&mut self, forward: bool) {
         let can_be_left_out = !self.spec.is_required;
         match (&mut self.value, &self.spec.kind) {
             (FormValue::Toggle(value), _) => {
@@ -549,27 +554,27 @@ impl FormField {
                     Some(value) => Some(!value),
                 };
             }
-            (FormValue::Members { is_there, .. }, _) => *is_there = !*is_there,
+            (FormValue::Members { is_present, .. }, _) => *is_present = !*is_present,
             (
                 FormValue::Items {
-                    is_there,
+                    is_present,
                     fields,
                     each,
                 },
                 _,
-            ) => match (forward, *is_there) {
-                (true, false) => *is_there = true,
-                (true, true) if fields.len() < ITEMS => {
-                    fields.push(Self::shaped(each, Start::Fresh));
+            ) => match (forward, *is_present) {
+                (true, false) => *is_present = true,
+                (true, true) if fields.len() < MAX_ITEMS => {
+                    fields.push(Self::from_shape(each, InitialValue::Default));
                 }
-                (false, true) if fields.pop().is_none() => *is_there = !can_be_left_out,
+                (false, true) if fields.pop().is_none() => *is_present = !can_be_left_out,
                 _ => {}
             },
             (FormValue::Variant { at, fields, .. }, _) => {
-                *at = turned(*at, fields.len(), can_be_left_out, forward);
+                *at = next_choice(*at, fields.len(), can_be_left_out, forward);
             }
             (FormValue::Choice(at), ArgumentKind::Choice(choices)) => {
-                *at = turned(*at, choices.len(), can_be_left_out, forward);
+                *at = next_choice(*at, choices.len(), can_be_left_out, forward);
             }
             (FormValue::Many { chosen, at }, _) => {
                 let last = chosen.len().saturating_sub(1);
@@ -581,28 +586,31 @@ impl FormField {
         }
     }
 
-    /// Begins one more item of a list with a letter that is typed on the list itself: how many lines below it that item
-    /// is. `None` where the key begins nothing.
-    pub(super) fn begin_item(&mut self, chord: Chord) -> Option<usize> {
+    /// Adds an item to an array of text fields when a letter is typed on the array's row. Returns how many rows below the
+    /// new item is; `None` if the key adds nothing.
+    pub(super) fn start_item(&mut self, chord: Chord) -> Option<usize> {
         let letter = chord.typed().filter(|it| *it != ' ' && !it.is_control());
-        let FormValue::Items { is_there, each, .. } = &self.value else {
+        let FormValue::Items {
+            is_present, each, ..
+        } = &self.value
+        else {
             return None;
         };
-        let mut is_typed = Self::shaped(each, Start::Fresh);
+        let mut is_typed = Self::from_shape(each, InitialValue::Default);
         let is_typed = is_typed.typed().is_some_and(|field| !field.has_lines());
         if letter.is_none() || !is_typed {
             return None;
         }
-        if !is_there {
-            self.turn(true);
+        if !is_present {
+            self.change(true);
         }
         let before = self.parts().len();
-        self.turn(true);
+        self.change(true);
         let items = self.parts().len();
         (items > before).then_some(items)
     }
 
-    /// What Space does where nothing is typed: turns on, or takes and leaves the choice that it stands on.
+    /// Handles Space on a field without text: toggles the current choice, or changes to the next value.
     pub(super) fn toggle(&mut self) {
         match &mut self.value {
             FormValue::Many { chosen, at } => {
@@ -610,7 +618,7 @@ impl FormField {
                     *one = !*one;
                 }
             }
-            _ => self.turn(true),
+            _ => self.change(true),
         }
     }
 }

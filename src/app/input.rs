@@ -1,4 +1,4 @@
-//! Keys and pasted text: where they go, what they do, and the reason when they do nothing.
+//! Handles keys, pasted text and the mouse. A key that has no effect gets a reply with the reason.
 
 mod actions;
 mod forms;
@@ -16,25 +16,25 @@ use crate::domain::{
 use super::{
     Command, Group, Menu, Overlay, Pane, State, TaskRow, UserInput,
     keymap::{Action, pretty},
-    select,
-    state::Pending,
+    select, server_needs,
+    state::RequestPurpose,
     status::scope,
-    wants,
 };
 
 pub(super) use actions::drive;
 pub use actions::why_not;
 pub(super) use moves::show_tab;
-pub(super) use questions::{close_gone, took_answer};
+pub(super) use questions::{close_withdrawn_question, on_answer_saved};
 
 use actions::{apply_filter, interrupt, perform};
 use forms::{call_key, edit_key};
 use layers::{filter_key, help_key, menu_key, page_key, palette_key, save_key, search_key};
 use questions::question_key;
 
-/// A row counts as looked at after the cursor has rested on it this long.
+/// A row counts as seen after the cursor has rested on it this long.
 const DWELL: Duration = Duration::from_millis(1_500);
-/// A row that ended on the screen counts as seen once a key proves that somebody is there, this long after.
+/// A visible row that ended at least this long ago counts as seen at the next key press, which proves that the user is
+/// there.
 const WATCHED: Duration = Duration::from_secs(3);
 
 /// Takes what the user did.
@@ -76,7 +76,7 @@ fn paste(state: &mut State, pasted: &str, now: Stamp) {
             }
         }
         Some(Overlay::Call(form)) => {
-            form.unsay();
+            form.clear_errors();
             if let Some(field) = form.text_field() {
                 field.paste(pasted);
             }
@@ -85,38 +85,38 @@ fn paste(state: &mut State, pasted: &str, now: Stamp) {
             let is_read = form.is_read(now);
             match form.text_field().filter(|_| is_read) {
                 Some(field) => field.paste(pasted),
-                None => state.answer("pasted text needs a field; Tab goes to one"),
+                None => state.reply("press Tab to focus a field, then paste"),
             }
         }
         Some(Overlay::Page { .. } | Overlay::Menu { .. }) => {}
         None => {
             let keys = [Action::Filter, Action::NewCall, Action::Palette].map(|it| state.key(it));
             let keys = keys.join(" ");
-            state.answer(format!(
-                "pasted text is never read as keys; open a field first ({keys} )"
+            state.reply(format!(
+                "pasted text isn't read as keys; open a field first ({keys} )"
             ));
         }
     }
 }
 
-fn take_key(state: &mut State, chord: Chord, now: Stamp, todo: &mut Vec<Command>) {
-    see(state, now, todo);
+fn on_key(state: &mut State, chord: Chord, now: Stamp, effects: &mut Vec<Command>) {
+    mark_seen_rows(state, now, effects);
     state.last_key = Some(now.mono);
-    state.looked_since = Some(now.mono);
-    state.remark = None;
+    state.cursor_still_since = Some(now.mono);
+    state.reply = None;
     let scope = scope(state);
     let action = state.setup.keys.lookup(scope, chord);
     match action {
-        Some(Action::Interrupt) => return interrupt(state, now, todo),
-        Some(Action::Suspend) => return todo.push(Command::Suspend),
-        Some(Action::Redraw) => return todo.push(Command::Redraw),
+        Some(Action::Interrupt) => return interrupt(state, now, effects),
+        Some(Action::Suspend) => return effects.push(Command::Suspend),
+        Some(Action::Redraw) => return effects.push(Command::Redraw),
         _ => {}
     }
-    // The layer on top takes the key; it is put back unless it closes itself.
+    // The top layer handles the key; it is put back unless it closes itself.
     if let Some(overlay) = state.overlays.pop() {
         let stays = match overlay {
             Overlay::Help { field, cursor } => {
-                help_key(state, field, cursor, action, chord, now, todo)
+                help_key(state, field, cursor, action, chord, now, effects)
             }
             Overlay::Page {
                 title,
@@ -127,18 +127,18 @@ fn take_key(state: &mut State, chord: Chord, now: Stamp, todo: &mut Vec<Command>
                 menu,
                 cursor,
                 drawn,
-            } => menu_key(state, menu, cursor, drawn, action, chord, now, todo),
+            } => menu_key(state, menu, cursor, drawn, action, chord, now, effects),
             Overlay::Palette { field, cursor } => {
-                palette_key(state, field, cursor, action, chord, now, todo)
+                palette_key(state, field, cursor, action, chord, now, effects)
             }
             Overlay::Filter(field) => filter_key(state, field, action, chord),
             Overlay::Search(field) => search_key(state, field, action, chord),
             Overlay::SaveAs { field, tasks, what } => {
-                save_key(state, (field, tasks, what), action, chord, todo)
+                save_key(state, (field, tasks, what), action, chord, effects)
             }
-            Overlay::Call(form) => call_key(state, form, action, chord, now, todo),
-            Overlay::Edit(form) => edit_key(state, form, action, chord, todo),
-            Overlay::Question(form) => question_key(state, form, action, chord, now, todo),
+            Overlay::Call(form) => call_key(state, form, action, chord, now, effects),
+            Overlay::Edit(form) => edit_key(state, form, action, chord, effects),
+            Overlay::Question(form) => question_key(state, form, action, chord, now, effects),
         };
         if let Some(overlay) = stays {
             state.overlays.push(overlay);
@@ -146,139 +146,141 @@ fn take_key(state: &mut State, chord: Chord, now: Stamp, todo: &mut Vec<Command>
         return;
     }
     match action {
-        Some(action) => perform(state, action, now, todo),
-        None => state.answer(format!(
-            "{} does nothing here; {} shows the keys",
+        Some(action) => perform(state, action, now, effects),
+        None => state.reply(format!(
+            "{} does nothing here; press {} for the keys",
             pretty(chord),
             state.key(Action::Help)
         )),
     }
 }
 
-/// A key proves that somebody is there: what they had under their eyes was seen.
-fn see(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
+/// Marks what was visible until now as seen: a key press proves that the user is there.
+fn mark_seen_rows(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
     if !state.overlays.is_empty() || state.pane != Pane::Tasks {
         return;
     }
-    let has_rested = state
-        .looked_since
+    let is_read = state
+        .cursor_still_since
         .is_some_and(|since| now.mono.since(since) >= DWELL);
-    // What failed or is lost asks for more than a look: it stays until the user decided.
-    let is_plain_end = |task_row: &TaskRow| task_row.belongs() == Group::Done;
-    if has_rested
+    // A failed or lost task needs more than a look: it stays until the user decides.
+    let is_done = |task_row: &TaskRow| task_row.group() == Group::Done;
+    if is_read
         && let Some(id) = state.cursor.clone()
-        && state.task(&id).is_some_and(is_plain_end)
+        && state.task(&id).is_some_and(is_done)
     {
-        mark_seen(state, &id, todo);
+        mark_seen(state, &id, effects);
     }
     for id in select::visible_rows(state) {
         let was_watched = state.task(&id).is_some_and(|task_row| {
-            task_row.is_new()
-                && task_row.belongs() == Group::Done
+            task_row.ended_unseen()
+                && task_row.group() == Group::Done
                 && task_row
                     .settled_at
                     .is_some_and(|at| now.mono.since(at) >= WATCHED)
         });
         if was_watched {
-            mark_seen(state, &id, todo);
+            mark_seen(state, &id, effects);
         }
     }
 }
 
-/// Notes, here and on disk, that the user knows how a task ended.
-pub(super) fn mark_seen(state: &mut State, id: &TaskId, todo: &mut Vec<Command>) {
-    if !state.task(id).is_some_and(TaskRow::is_new) {
+/// Records, here and on disk, that the user has seen how a task ended.
+pub(super) fn mark_seen(state: &mut State, id: &TaskId, effects: &mut Vec<Command>) {
+    if !state.task(id).is_some_and(TaskRow::ended_unseen) {
         return;
     }
     state.count(id, false);
     if let Some(task_row) = state.tasks.get_mut(id) {
         task_row.is_seen = true;
-        if task_row.home != task_row.belongs() {
-            state.moving.insert(id.clone());
+        if task_row.listed_group != task_row.group() {
+            state.regrouping.insert(id.clone());
         }
     }
     state.count(id, true);
     state.is_order_stale = true;
     state.are_headings_stale = true;
     if !state.setup.readonly {
-        ask(
+        request(
             state,
             SessionRequest::Seen(id.clone()),
-            Pending::Plain,
-            todo,
+            RequestPurpose::Other,
+            effects,
         );
     }
 }
 
-/// Sends an ask and remembers what it was for.
-pub(super) fn ask(
+/// Sends a request and remembers what it is for.
+pub(super) fn request(
     state: &mut State,
-    ask: SessionRequest,
-    pending: Pending,
-    todo: &mut Vec<Command>,
+    request: SessionRequest,
+    pending: RequestPurpose,
+    effects: &mut Vec<Command>,
 ) -> SessionRequestId {
-    let number = state.next_ask;
-    state.next_ask = state.next_ask.wrapping_add(1);
-    state.pending.insert(number, pending);
-    todo.push(Command::Ask(number, ask));
-    number
+    let id = state.next_request;
+    state.next_request = state.next_request.wrapping_add(1);
+    state.pending_requests.insert(id, pending);
+    effects.push(Command::Request(id, request));
+    id
 }
 
-/// Looks whether the configuration has changed, unless nothing here would follow from it.
-pub(super) fn look_at_config(state: &State, anyway: bool, todo: &mut Vec<Command>) {
+/// Checks whether the configuration has changed, unless this window ignores it.
+pub(super) fn check_config(state: &State, force: bool, effects: &mut Vec<Command>) {
     if !state.setup.readonly && !state.setup.is_demo {
-        todo.push(Command::LookAtConfig { anyway });
+        effects.push(Command::CheckConfig { force });
     }
 }
 
-/// Asks for a server's tools unless that is under way.
-pub(super) fn ask_tools(state: &mut State, server: &ServerName, todo: &mut Vec<Command>) {
-    let is_asked = state
+/// Requests a server's tools unless a request is in progress.
+pub(super) fn request_tools(state: &mut State, server: &ServerName, effects: &mut Vec<Command>) {
+    let is_requested = state
         .tools
         .get(server)
-        .is_some_and(|tools| tools.asked.is_some());
-    if is_asked {
+        .is_some_and(|tools| tools.request.is_some());
+    if is_requested {
         return;
     }
-    let number = ask(
+    let id = request(
         state,
         SessionRequest::Tools(server.clone()),
-        Pending::Tools(server.clone()),
-        todo,
+        RequestPurpose::Tools(server.clone()),
+        effects,
     );
     let tools = state.tools.entry(server.clone()).or_default();
-    tools.asked = Some(number);
-    tools.refused = None;
+    tools.request = Some(id);
+    tools.error = None;
 }
 
-/// Asks for the word of the user's that the next of the servers waits for that were just taken over.
-pub(super) fn ask_consent(state: &mut State, todo: &mut Vec<Command>) {
-    if let Some(server) = state.to_agree.pop_front() {
-        todo.push(Command::ReadConsent(server));
+/// Opens the consent dialog of the next imported server that needs one.
+pub(super) fn request_next_consent(state: &mut State, effects: &mut Vec<Command>) {
+    if let Some(server) = state.awaiting_consent.pop_front() {
+        effects.push(Command::ReadConsent(server));
     }
 }
 
-/// Says what a server wants where nothing is left to agree to: why it refuses, and what can be done about that.
-pub(super) fn tell_need(
+/// Shows what a server needs if nothing is left to approve.
+pub(super) fn show_server_need(
     state: &mut State,
     server: &ServerName,
-    words: String,
+    message: String,
     now: Stamp,
-    todo: &mut Vec<Command>,
+    effects: &mut Vec<Command>,
 ) {
-    state.note(NoticeLevel::Warning, &words, now.wall);
-    let why = state.server(server).and_then(|server| wants(state, server));
-    let lines = why.into_iter().chain([words]).collect();
+    state.log_message(NoticeLevel::Warning, &message, now.wall);
+    let why = state
+        .server(server)
+        .and_then(|server| server_needs(state, server));
+    let lines = why.into_iter().chain([message]).collect();
     let name = text::clean_line(server.as_str());
     state.overlays.push(Overlay::Page {
         title: format!("What {name} needs"),
         lines,
         scroll: 0,
     });
-    ask_consent(state, todo);
+    request_next_consent(state, effects);
 }
 
-/// Whether a layer is about one task only.
+/// Whether a layer is about this task.
 pub(super) fn is_about(overlay: &Overlay, id: &TaskId) -> bool {
     match overlay {
         Overlay::Menu { menu, .. } => match menu {
@@ -288,7 +290,7 @@ pub(super) fn is_about(overlay: &Overlay, id: &TaskId) -> bool {
             | Menu::Part { task, .. } => task == id,
             Menu::Cancel(tasks) | Menu::Export(tasks) => tasks.contains(id),
             Menu::Leave
-            | Menu::Break
+            | Menu::InjectFault
             | Menu::Views
             | Menu::Import { .. }
             | Menu::Consent { .. }
@@ -303,7 +305,7 @@ pub(super) fn is_about(overlay: &Overlay, id: &TaskId) -> bool {
     }
 }
 
-/// Whether the copy menu is open, which needs the result at hand.
+/// Whether the copy menu is open, which needs the result in memory.
 pub(super) fn is_copying(state: &State) -> bool {
     state.overlays.iter().any(|overlay| {
         matches!(
@@ -324,10 +326,10 @@ pub(super) fn open_menu(state: &mut State, menu: Menu) {
     });
 }
 
-/// Says that a key was dropped because nobody could have read yet what it would have answered.
-pub(super) fn too_soon(state: &mut State, chord: Chord) {
-    state.answer(format!(
-        "{} was ignored: it came before you could read this; press it again",
+/// Replies that a key was ignored because it came before the user could have read the dialog.
+pub(super) fn ignore_early_key(state: &mut State, chord: Chord) {
+    state.reply(format!(
+        "{} ignored: it came before you could read this; press it again",
         pretty(chord)
     ));
 }

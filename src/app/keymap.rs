@@ -1,5 +1,5 @@
-//! The one table of keys, and the keys that hold once the user changed some: they feed dispatch, the footer, the help,
-//! the palette, and every sentence that names a key.
+//! The default key bindings, and the bindings with the user's overrides. Key handling, the footer, the help, the palette
+//! and every message that names a key use them.
 
 mod key_override;
 
@@ -9,9 +9,9 @@ use crate::domain::{Chord, Key, text};
 
 pub use key_override::KeyOverride;
 
-/// Something that the user wants.
+/// What a key or a palette command does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "each has its sentence in the table below")]
+#[expect(missing_docs, reason = "the table below describes each one")]
 pub enum Action {
     Down,
     Up,
@@ -22,14 +22,14 @@ pub enum Action {
     Open,
     Back,
     NextPane,
-    TabBefore,
-    TabAfter,
+    PreviousTab,
+    NextTab,
     Zoom,
     Filter,
     FindTool,
     Search,
     FindNext,
-    FindBefore,
+    FindPrevious,
     NeedsOnly,
     Fold,
     Views,
@@ -59,7 +59,7 @@ pub enum Action {
     Follow,
     Wrap,
     Markdown,
-    TakeOut,
+    SaveOrOpenPart,
     Times,
     Freeze,
     SignIn,
@@ -71,25 +71,25 @@ pub enum Action {
     Adopt,
     Palette,
     Help,
-    Break,
+    InjectFault,
     Leave,
     Interrupt,
     Suspend,
     Redraw,
     Accept,
     NextField,
-    FieldBefore,
+    PreviousField,
     Send,
     Raw,
     Earlier,
     CopyCommand,
     OpenPage,
     CopyPage,
-    ChoiceBefore,
-    ChoiceAfter,
+    PreviousChoice,
+    NextChoice,
 }
 
-/// Where keys go.
+/// What has the keyboard focus; a key can mean different actions in different scopes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
     /// The list of tasks.
@@ -100,20 +100,20 @@ pub enum Scope {
     Tools,
     /// The servers.
     Servers,
-    /// What longhaul did and said.
+    /// Messages from longhaul.
     Messages,
-    /// A choice or a page over the screen.
+    /// A dialog or a text page over the screen.
     Menu,
     /// A form.
     Form,
-    /// A question that wants a page opened.
+    /// A question that asks the user to open a web page.
     Page,
-    /// A line that is being typed.
+    /// A text line such as the filter or the palette.
     Text,
 }
 
 impl Scope {
-    /// All of them.
+    /// All scopes, in the order of the help.
     pub const ALL: [Self; 9] = [
         Self::List,
         Self::Detail,
@@ -134,7 +134,7 @@ impl Scope {
             Self::Tools => "In the tools",
             Self::Servers => "In the servers",
             Self::Messages => "In the messages",
-            Self::Menu => "In a choice",
+            Self::Menu => "In a dialog",
             Self::Form => "In a form",
             Self::Page => "In a question about a page",
             Self::Text => "While typing",
@@ -142,20 +142,21 @@ impl Scope {
     }
 }
 
-/// One row of the table.
+/// One row of the table of key bindings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Binding {
     /// What it does.
     pub action: Action,
-    /// The chords that do it where the user wants no others, as [`Chord`] writes them; the first is shown.
+    /// The default chords, as [`Chord`] displays them; the first is shown.
     pub chords: &'static [&'static str],
-    /// Where it does it.
+    /// Where it applies.
     pub scopes: &'static [Scope],
-    /// The word of the palette, the same as on the command line where there is one; empty for what only keys do.
-    pub word: &'static str,
-    /// A word or two for the footer.
+    /// Its command in the palette and its name in the configuration, the same as on the command line if there is one;
+    /// empty if it only has keys.
+    pub command: &'static str,
+    /// A short label for the footer.
     pub label: &'static str,
-    /// A sentence for the help.
+    /// A description for the help.
     pub help: &'static str,
 }
 
@@ -169,7 +170,7 @@ const fn bind(
     action: Action,
     chords: &'static [&'static str],
     scopes: &'static [Scope],
-    word: &'static str,
+    command: &'static str,
     label: &'static str,
     help: &'static str,
 ) -> Binding {
@@ -177,13 +178,13 @@ const fn bind(
         action,
         chords,
         scopes,
-        word,
+        command,
         label,
         help,
     }
 }
 
-/// The table.
+/// The default bindings.
 pub const BINDINGS: &[Binding] = &[
     bind(
         Action::Open,
@@ -244,14 +245,14 @@ pub const BINDINGS: &[Binding] = &[
         "next pane",
     ),
     bind(
-        Action::TabBefore,
+        Action::PreviousTab,
         &["["],
         TASK,
         "",
         "tab",
         "previous detail tab",
     ),
-    bind(Action::TabAfter, &["]"], TASK, "", "tab", "next detail tab"),
+    bind(Action::NextTab, &["]"], TASK, "", "tab", "next detail tab"),
     bind(
         Action::Zoom,
         &["z"],
@@ -453,11 +454,11 @@ pub const BINDINGS: &[Binding] = &[
         "next match",
     ),
     bind(
-        Action::FindBefore,
+        Action::FindPrevious,
         &["N"],
         &[Detail],
         "",
-        "before",
+        "previous",
         "previous match",
     ),
     bind(
@@ -497,11 +498,11 @@ pub const BINDINGS: &[Binding] = &[
         &["m"],
         &[Detail],
         "markdown",
-        "as written",
+        "raw text",
         "switch between rendered and raw Markdown",
     ),
     bind(
-        Action::TakeOut,
+        Action::SaveOrOpenPart,
         &["s"],
         &[Detail],
         "take-out",
@@ -597,17 +598,17 @@ pub const BINDINGS: &[Binding] = &[
         "sign in",
         "sign in to a server, or approve what it receives",
     ),
-    // Seldom enough to do without a key.
+    // Too rarely used for a key.
     bind(
         Action::Trace,
         &[],
         TASK,
         "trace",
-        "record the wire",
+        "record traffic",
         "start or stop recording traffic with the task's server (see the Trace tab)",
     ),
     bind(
-        Action::Break,
+        Action::InjectFault,
         &["b"],
         PANES,
         "break",
@@ -687,11 +688,11 @@ pub const BINDINGS: &[Binding] = &[
         "next field",
     ),
     bind(
-        Action::FieldBefore,
+        Action::PreviousField,
         &["backtab", "up"],
         &[Form, Page, Text],
         "",
-        "field before",
+        "previous field",
         "previous field",
     ),
     bind(
@@ -707,11 +708,11 @@ pub const BINDINGS: &[Binding] = &[
         &["pgup"],
         &[Text],
         "",
-        "page before",
+        "previous page",
         "previous page of matches",
     ),
     bind(
-        Action::ChoiceBefore,
+        Action::PreviousChoice,
         &["left"],
         &[Form, Page],
         "",
@@ -719,7 +720,7 @@ pub const BINDINGS: &[Binding] = &[
         "previous choice",
     ),
     bind(
-        Action::ChoiceAfter,
+        Action::NextChoice,
         &["right"],
         &[Form, Page],
         "",
@@ -779,30 +780,30 @@ pub const BINDINGS: &[Binding] = &[
 /// A line of the help.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HelpLine {
-    /// The keys, or the command where there is no key; empty in a title and in the rest of a wrapped line.
+    /// The keys, or the command if it has no key; empty in a title and in a continued line.
     pub keys: String,
     /// What they do, or the title.
-    pub words: String,
-    /// The row of the table and its place among the lines that have one; a title has none.
+    pub text: String,
+    /// The binding and its index among the help's bindings; `None` for a title.
     pub binding: Option<(usize, &'static Binding)>,
 }
 
 impl HelpLine {
-    fn title(words: &str) -> Self {
+    fn title(text: &str) -> Self {
         Self {
             keys: String::new(),
-            words: words.to_owned(),
+            text: text.to_owned(),
             binding: None,
         }
     }
 }
 
-/// The keys that hold: those of the table, with what the user changed.
+/// The key bindings in use: the defaults with the user's overrides.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Keymap {
-    /// Every row of the table with its keys; the first of them is shown.
+    /// Every binding with its keys; the first one is shown.
     rows: Vec<(&'static Binding, Vec<Chord>)>,
-    /// What a key does where.
+    /// The action of each chord in each scope.
     actions: BTreeMap<(Scope, Chord), Action>,
 }
 
@@ -832,31 +833,30 @@ impl Keymap {
         Self { rows, actions }
     }
 
-    /// What a chord does in a scope.
+    /// The action of a chord in a scope.
     pub fn lookup(&self, scope: Scope, chord: Chord) -> Option<Action> {
         self.actions.get(&(scope, chord)).copied()
     }
 
-    /// An action that has a key in a scope, and the first of its keys as people write it.
+    /// An action's binding in a scope and the label of its first key, if it has one.
     pub fn key_of(&self, scope: Scope, action: Action) -> Option<(&'static Binding, String)> {
         let (binding, chords) = self.row(scope, action)?;
         Some((binding, pretty(*chords.first()?)))
     }
 
-    /// The key of an action as a sentence names it: the one of this scope, else the one of where the action is at home;
-    /// without any, its command.
-    pub fn said(&self, scope: Scope, action: Action) -> String {
+    /// The label of an action's key for messages: its key in this scope, else in another one, else its command.
+    pub fn key_label(&self, scope: Scope, action: Action) -> String {
         let elsewhere = || self.rows.iter().find(|(row, _)| row.action == action);
         match self.row(scope, action).or_else(elsewhere) {
             Some((binding, chords)) => match chords.first() {
                 Some(chord) => pretty(*chord),
-                None => format!(":{}", binding.word),
+                None => format!(":{}", binding.command),
             },
             None => String::new(),
         }
     }
 
-    /// The first key of a row of the table as people write it; empty where it has none.
+    /// The label of a binding's first key; empty if it has none.
     pub fn first_key(&self, binding: &Binding) -> String {
         let mut rows = self.rows.iter();
         let row = rows.find(|(row, _)| *row == binding);
@@ -864,7 +864,7 @@ impl Keymap {
             .map_or(String::new(), |chord| pretty(*chord))
     }
 
-    /// The first key of a row of the table as people write it, if it holds in this scope.
+    /// The label of a binding's first key, if it applies in this scope.
     pub fn lookup_first(&self, scope: Scope, binding: &Binding) -> Option<String> {
         let key = self.first_key(binding);
         (binding.scopes.contains(&scope) && !key.is_empty()).then_some(key)
@@ -876,35 +876,34 @@ impl Keymap {
             .find(|(row, _)| row.action == action && row.scopes.contains(&scope))
     }
 
-    /// What the help shows for what is typed, wrapped for a screen so many columns wide.
+    /// The help's lines for a search text, wrapped for a screen of this width.
     pub fn help_page(&self, columns: u16, typed: &str) -> Vec<HelpLine> {
-        // The keys, the frame and what lies beside it.
-        let room = usize::from(columns).min(96).saturating_sub(29).max(20);
+        // Leave room for the keys, the frame and the margins.
+        let width = usize::from(columns).min(96).saturating_sub(29).max(20);
         let mut page = Vec::new();
         for mut line in self.help_found(typed) {
-            let whole = std::mem::take(&mut line.words);
+            let whole = std::mem::take(&mut line.text);
             for word in whole.split(' ') {
-                if !line.words.is_empty() && text::width(&line.words) + 1 + text::width(word) > room
+                if !line.text.is_empty() && text::width(&line.text) + 1 + text::width(word) > width
                 {
                     page.push(line.clone());
                     line.keys.clear();
-                    line.words.clear();
+                    line.text.clear();
                 }
-                if !line.words.is_empty() {
-                    line.words.push(' ');
+                if !line.text.is_empty() {
+                    line.text.push(' ');
                 }
-                line.words.push_str(word);
+                line.text.push_str(word);
             }
             page.push(line);
         }
         page
     }
 
-    /// What the help shows for what is typed: the whole table by the places where its keys hold, or what fits, best
-    /// first.
+    /// The help's lines for a search text: all bindings by scope if it is empty, else the matches, best first.
     fn help_found(&self, typed: &str) -> Vec<HelpLine> {
         let typed = typed.trim();
-        // In pagers, a search begins with a slash.
+        // A leading slash is a habit from pagers.
         let typed = typed
             .strip_prefix('/')
             .filter(|it| !it.is_empty())
@@ -916,12 +915,12 @@ impl Keymap {
         let rank = |line: &HelpLine| {
             let (_, binding) = line.binding?;
             let is_key = line.keys.split(' ').any(|key| key == typed);
-            let says = |words: &str| words.to_lowercase().contains(&lower);
-            Some(match binding.word {
+            let matches = |text: &str| text.to_lowercase().contains(&lower);
+            Some(match binding.command {
                 _ if is_key => 0,
                 word if word == lower => 1,
                 word if word.starts_with(&lower) => 2,
-                _ if says(&line.words) || says(binding.label) || says(&line.keys) => 3,
+                _ if matches(&line.text) || matches(binding.label) || matches(&line.keys) => 3,
                 _ => return None,
             })
         };
@@ -932,23 +931,23 @@ impl Keymap {
         found.sort_by_key(|(rank, _)| *rank);
         let found = found.into_iter().enumerate();
         found
-            .map(|(place, (_, mut line))| {
-                line.binding = line.binding.map(|(_, binding)| (place, binding));
+            .map(|(index, (_, mut line))| {
+                line.binding = line.binding.map(|(_, binding)| (index, binding));
                 line
             })
             .collect()
     }
 
-    /// The whole table by the places where its keys hold; an action without a key has its command there.
+    /// All bindings by scope; an action without a key is listed with its command.
     fn help_all(&self) -> Vec<HelpLine> {
         let mut lines = Vec::new();
-        let mut told: Vec<(Action, &str)> = Vec::new();
+        let mut seen: Vec<(Action, &str)> = Vec::new();
         for scope in Scope::ALL {
             let of_scope: Vec<&(&Binding, Vec<Chord>)> = self
                 .rows
                 .iter()
                 .filter(|(binding, _)| binding.scopes.contains(&scope))
-                .filter(|(binding, _)| !told.contains(&(binding.action, binding.help)))
+                .filter(|(binding, _)| !seen.contains(&(binding.action, binding.help)))
                 .collect();
             if of_scope.is_empty() {
                 continue;
@@ -958,53 +957,53 @@ impl Keymap {
             }
             lines.push(HelpLine::title(scope.title()));
             for (binding, chords) in of_scope {
-                let place = told.len();
-                told.push((binding.action, binding.help));
+                let index = seen.len();
+                seen.push((binding.action, binding.help));
                 let keys: Vec<String> = chords.iter().map(|chord| pretty(*chord)).collect();
                 let keys = match keys.as_slice() {
-                    [] => format!(":{}", binding.word),
+                    [] => format!(":{}", binding.command),
                     keys => keys.join(" "),
                 };
                 lines.push(HelpLine {
                     keys,
-                    words: binding.help.to_owned(),
-                    binding: Some((place, binding)),
+                    text: binding.help.to_owned(),
+                    binding: Some((index, binding)),
                 });
             }
         }
         lines
     }
 
-    /// The whole help as keys and words; a title has no keys.
+    /// The whole help as pairs of keys and descriptions; a title has no keys.
     pub fn help_lines(&self) -> Vec<(String, String)> {
         let lines = self.help_all().into_iter();
-        lines.map(|line| (line.keys, line.words)).collect()
+        lines.map(|line| (line.keys, line.text)).collect()
     }
 }
 
 impl Binding {
-    /// Its keys in the table.
+    /// Its default chords.
     fn defaults(&self) -> Vec<Chord> {
         let chords = self.chords.iter();
         chords.filter_map(|chord| chord.parse().ok()).collect()
     }
 
-    /// Whether it does something where nothing lies over the panes.
-    pub(super) fn is_of_panes(&self) -> bool {
+    /// Whether it applies to the panes, as opposed to layers over them.
+    pub(super) fn acts_on_panes(&self) -> bool {
         self.scopes.iter().any(|scope| PANES.contains(scope))
     }
 
-    /// What people call it.
+    /// Its name for messages.
     fn name(&self) -> &'static str {
-        if self.word.is_empty() {
+        if self.command.is_empty() {
             self.label
         } else {
-            self.word
+            self.command
         }
     }
 }
 
-/// A chord as people write it: `Enter`, `Esc`, `Ctrl-C`, `p`.
+/// The label of a chord: `Enter`, `Esc`, `Ctrl-C`, `p`.
 pub fn pretty(chord: Chord) -> String {
     let mut text = String::new();
     for (is_held, name) in [
@@ -1037,7 +1036,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_chord_means_two_things_in_one_scope() {
+    fn chords_are_unique_per_scope() {
         for scope in Scope::ALL {
             let mut seen = Vec::new();
             for binding in BINDINGS
@@ -1053,7 +1052,7 @@ mod tests {
     }
 
     #[test]
-    fn every_chord_of_the_table_is_a_key_and_finds_its_action() {
+    fn every_default_chord_finds_its_action() {
         let keys = Keymap::default();
         for binding in BINDINGS {
             for chord in binding.chords {
@@ -1067,9 +1066,9 @@ mod tests {
     }
 
     #[test]
-    fn every_action_is_bound_and_in_the_help() {
+    fn every_action_has_a_binding_and_a_help_line() {
         let lines = Keymap::default().help_lines();
-        let last = Action::ChoiceAfter as usize;
+        let last = Action::NextChoice as usize;
         let bound: std::collections::BTreeSet<usize> = BINDINGS
             .iter()
             .map(|binding| binding.action as usize)
@@ -1078,7 +1077,7 @@ mod tests {
         for binding in BINDINGS {
             let keys: Vec<String> = binding.defaults().into_iter().map(pretty).collect();
             let keys = match keys.as_slice() {
-                [] => format!(":{}", binding.word),
+                [] => format!(":{}", binding.command),
                 keys => keys.join(" "),
             };
             let line = (keys, binding.help.to_owned());
@@ -1087,7 +1086,7 @@ mod tests {
     }
 
     #[test]
-    fn chords_are_shown_as_people_write_them() {
+    fn formats_chords_for_display() {
         for (chord, shown) in [
             ("enter", "Enter"),
             ("ctrl-c", "Ctrl-C"),

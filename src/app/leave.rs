@@ -1,99 +1,99 @@
-//! Leaving: what it would do, and what is said afterwards.
+//! Quitting: its impact on running calls, and the note printed afterwards.
 
 use crate::domain::{LeaveImpact, Mono, TaskId, text};
 
 use super::{LeaveNote, State};
 
-/// How the program is about to end.
+/// Whether and when the program is about to quit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Leaving {
-    /// It is not.
+    /// Not quitting.
     #[default]
     No,
-    /// Ctrl-C or `q` was answered by the dialog then; a second one leaves.
+    /// Ctrl-C or `q` opened the dialog at this time; a second Ctrl-C quits.
     Asked(Mono),
-    /// As soon as nothing that would die is left.
+    /// Quits as soon as no call is left that quitting would end.
     OnceSafe,
-    /// As soon as everything is cancelled, at the latest then.
+    /// Quits as soon as everything is cancelled, or at this time.
     OnceCancelled(Mono),
 }
 
-/// What leaving would do to the tasks that are not settled.
+/// What quitting would do to the tasks that have not ended.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Prices<'s> {
-    /// Nothing is lost.
+pub struct LeaveImpacts<'s> {
+    /// Survive.
     pub safe: Vec<(&'s TaskId, &'s LeaveImpact)>,
-    /// The server stops them at a checkpoint.
+    /// The server stops them at a checkpoint; they can be resumed.
     pub pauses: Vec<(&'s TaskId, &'s LeaveImpact)>,
-    /// They can most likely be picked up again.
+    /// Can probably be resumed.
     pub likely: Vec<(&'s TaskId, &'s LeaveImpact)>,
-    /// They, or their results, are gone.
+    /// They, or their results, are lost.
     pub dies: Vec<(&'s TaskId, &'s LeaveImpact)>,
 }
 
-impl<'s> Prices<'s> {
-    /// Looks through the tasks.
+impl<'s> LeaveImpacts<'s> {
+    /// Collects the impact on all open tasks.
     pub fn of(state: &'s State) -> Self {
-        let mut prices = Self::default();
+        let mut impacts = Self::default();
         for task_row in state.open_tasks() {
-            let Some(price) = task_row.price() else {
+            let Some(impact) = task_row.leave_impact() else {
                 continue;
             };
-            let line = (&task_row.view.task.id, price);
-            match price {
-                LeaveImpact::Safe { .. } => prices.safe.push(line),
-                LeaveImpact::Pauses { .. } => prices.pauses.push(line),
-                LeaveImpact::Likely { .. } => prices.likely.push(line),
-                LeaveImpact::Dies { .. } => prices.dies.push(line),
+            let line = (&task_row.view.task.id, impact);
+            match impact {
+                LeaveImpact::Safe { .. } => impacts.safe.push(line),
+                LeaveImpact::Pauses { .. } => impacts.pauses.push(line),
+                LeaveImpact::Likely { .. } => impacts.likely.push(line),
+                LeaveImpact::Dies { .. } => impacts.dies.push(line),
             }
         }
-        prices
+        impacts
     }
 
-    /// Whether leaving costs nothing.
+    /// Whether every call survives.
     pub fn is_all_safe(&self) -> bool {
         self.pauses.is_empty() && self.likely.is_empty() && self.dies.is_empty()
     }
 
-    /// Whether nothing is under way.
+    /// Whether no task is open.
     pub fn is_empty(&self) -> bool {
         self.is_all_safe() && self.safe.is_empty()
     }
 }
 
-/// Whether another process drives, so that leaving this one changes nothing.
+/// Whether another process is the driver, so that quitting this one changes nothing.
 pub fn is_viewer(state: &State) -> bool {
     matches!(state.driver, Some((_, false))) && !state.is_driverless
 }
 
-/// The last line of the screen: `3 safe, 1 likely until about 07:20, 1 DIES (pd6xw8)`; the time gives way where
-/// `columns` are few.
+/// The last line of the screen: `3 safe, 1 likely until about 07:20, 1 DIES (pd6xw8)`. Leaves the time out if the line
+/// would be wider than `columns`.
 pub fn leave_line(state: &State, columns: usize) -> String {
-    let whole = leave_words(state, true);
+    let whole = leave_text(state, true);
     if text::width(&whole) <= columns {
         whole
     } else {
-        leave_words(state, false)
+        leave_text(state, false)
     }
 }
 
-fn leave_words(state: &State, has_time: bool) -> String {
+fn leave_text(state: &State, has_time: bool) -> String {
     if is_viewer(state) {
         let pid = state.driver.map_or(0, |(pid, _)| pid);
-        return format!("process {pid} drives, so leaving this one changes nothing");
+        return format!("process {pid} is the driver; leaving this one changes nothing");
     }
-    let ledger = &state.ledger;
-    if ledger.safe + ledger.pauses + ledger.likely.len() + ledger.dies.len() == 0 {
-        return "nothing is under way".to_owned();
+    let totals = &state.totals;
+    if totals.safe + totals.pauses + totals.likely.len() + totals.dies.len() == 0 {
+        return "nothing is running".to_owned();
     }
     let mut parts = Vec::new();
-    if ledger.safe > 0 {
-        parts.push(format!("{} safe", text::grouped(ledger.safe)));
+    if totals.safe > 0 {
+        parts.push(format!("{} safe", text::grouped(totals.safe)));
     }
-    if ledger.pauses > 0 {
-        parts.push(format!("{} pauses", text::grouped(ledger.pauses)));
+    if totals.pauses > 0 {
+        parts.push(format!("{} pauses", text::grouped(totals.pauses)));
     }
-    if let Some((until, _)) = ledger.likely.first() {
+    if let Some((until, _)) = totals.likely.first() {
         let until = if until.0 == i64::MAX || !has_time {
             String::new()
         } else {
@@ -101,35 +101,35 @@ fn leave_words(state: &State, has_time: bool) -> String {
         };
         parts.push(format!(
             "{} likely{until}",
-            text::grouped(ledger.likely.len())
+            text::grouped(totals.likely.len())
         ));
     }
-    if !ledger.dies.is_empty() {
-        let ids: Vec<&str> = ledger.dies.iter().take(3).map(TaskId::as_str).collect();
-        let more = match ledger.dies.len() - ids.len() {
+    if !totals.dies.is_empty() {
+        let ids: Vec<&str> = totals.dies.iter().take(3).map(TaskId::as_str).collect();
+        let more = match totals.dies.len() - ids.len() {
             0 => String::new(),
             more => format!(" and {} more", text::grouped(more)),
         };
         parts.push(format!(
             "{} DIES ({}{more})",
-            text::grouped(ledger.dies.len()),
+            text::grouped(totals.dies.len()),
             ids.join(", ")
         ));
     }
     parts.join(", ")
 }
 
-/// What to say on stderr once the screen is gone.
+/// The note for stderr after the screen has closed.
 pub fn leave_note(state: &State) -> LeaveNote {
-    let prices = Prices::of(state);
+    let impacts = LeaveImpacts::of(state);
     let command = &state.setup.reopens_with;
     if is_viewer(state) {
         let pid = state.driver.map_or(0, |(pid, _)| pid);
         return LeaveNote {
-            line: format!("process {pid} goes on driving; look again: {command}"),
+            line: format!("process {pid} continues as the driver; to watch again: {command}"),
         };
     }
-    if prices.is_empty() {
+    if impacts.is_empty() {
         return LeaveNote {
             line: String::new(),
         };
@@ -138,15 +138,15 @@ pub fn leave_note(state: &State) -> LeaveNote {
         (!part.is_empty()).then(|| format!("{} {word}", part.len()))
     };
     let parts: Vec<String> = [
-        count(&prices.safe, "safe"),
-        count(&prices.pauses, "pauses"),
-        count(&prices.likely, "likely"),
-        count(&prices.dies, "DIES"),
+        count(&impacts.safe, "safe"),
+        count(&impacts.pauses, "pauses"),
+        count(&impacts.likely, "likely"),
+        count(&impacts.dies, "DIES"),
     ]
     .into_iter()
     .flatten()
     .collect();
     LeaveNote {
-        line: format!("left with {}; go on: {command}", parts.join(", ")),
+        line: format!("left with {}; to continue: {command}", parts.join(", ")),
     }
 }

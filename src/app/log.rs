@@ -1,4 +1,4 @@
-//! What was read of a task's history and result, bounded.
+//! A task's history, result and traffic in memory, with bounded size.
 
 use std::{collections::VecDeque, fmt};
 
@@ -8,26 +8,26 @@ use serde_json::value::RawValue;
 use super::{Document, document::is_markdown};
 use crate::domain::{ContentBlock, HistoryEntry, TaskId, UrlPreview, is_markdown_type, text};
 
-/// Entries of one task kept in memory; older ones stay in the session file and are counted here.
-const ENTRIES: usize = 2_000;
-/// Bytes of a result that are laid out for the screen.
-const RESULT_BYTES: usize = 16 << 20;
+/// History entries of one task in memory; older ones stay in the session file and are counted.
+const MAX_ENTRIES: usize = 2_000;
+/// The most bytes of a result to lay out for the screen.
+const MAX_RESULT_BYTES: usize = 16 << 20;
 
-/// The newest part of a task's history.
+/// The newest entries of a task's history.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TaskLog {
     /// Oldest first.
     pub entries: VecDeque<HistoryEntry>,
     /// Older entries that are only in the session file.
     pub dropped: u64,
-    /// The `saved_seq` at which the last read was asked for.
+    /// The task's `saved_seq` when the last read was requested.
     pub(super) asked_at: u64,
-    /// Whether a read is under way.
+    /// Whether a read is in progress.
     pub(super) is_asked: bool,
 }
 
 impl TaskLog {
-    /// The newest `seq` held.
+    /// The sequence number of the newest entry in memory.
     pub fn newest(&self) -> u64 {
         self.entries.back().map_or(0, |entry| entry.seq)
     }
@@ -41,7 +41,7 @@ impl TaskLog {
         for entry in entries.into_iter().filter(|entry| entry.seq > newest) {
             self.entries.push_back(entry);
             added += 1;
-            if self.entries.len() > ENTRIES {
+            if self.entries.len() > MAX_ENTRIES {
                 self.entries.pop_front();
                 self.dropped += 1;
             }
@@ -50,13 +50,13 @@ impl TaskLog {
     }
 }
 
-/// Parts of a result that can be taken out on the screen; the command line reaches the others.
-const PARTS: usize = 1_000;
+/// The most parts of a result that can be saved or opened on the screen; the command line can save any.
+const MAX_PARTS: usize = 1_000;
 
-/// A part of a result, as far as taking it out needs to know it.
+/// A part of a result, with what is needed to save or open it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
-    /// Which one, from 0.
+pub struct ResultPart {
+    /// Its index in the result.
     pub number: usize,
     /// In clean words what it is.
     pub words: String,
@@ -64,7 +64,7 @@ pub struct Part {
     pub link: Option<UrlPreview>,
     /// The ending of the file that it is saved to.
     pub extension: &'static str,
-    /// Why another program may not open it.
+    /// Why it can't be opened in another program.
     pub why_not: Option<String>,
 }
 
@@ -81,7 +81,7 @@ impl Part {
         };
         Self {
             number,
-            words: block.message(),
+            description: block.message(),
             link,
             extension: block.extension(),
             why_not,
@@ -89,41 +89,41 @@ impl Part {
     }
 }
 
-/// What was recorded of the wire for one task, a message a line.
+/// Recorded traffic of one task, one message per line.
 #[derive(Clone, Debug, PartialEq)]
-pub struct WireText {
-    /// Whose.
+pub struct TrafficText {
+    /// The task.
     pub task: TaskId,
-    /// The newest messages, in order; `None` before the first read.
+    /// The newest messages, oldest first; `None` before the first read.
     pub lines: Option<Vec<String>>,
-    /// Whether a read is under way.
+    /// Whether a read is in progress.
     pub is_asked: bool,
-    /// How far the task was then.
+    /// The task's `saved_seq` when the last read was requested.
     pub asked_at: u64,
 }
 
-/// A result laid out in lines.
+/// A result as lines of text.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ResultText {
-    /// What there is to read.
+    /// The text.
     pub document: Document,
-    /// What can be taken out of it.
-    pub parts: Vec<Part>,
-    /// Whether the read is still under way.
+    /// The parts that can be saved or opened.
+    pub parts: Vec<ResultPart>,
+    /// Whether the read is still in progress.
     pub is_asked: bool,
 }
 
 impl ResultText {
-    /// Lays out the JSON text of a CallToolResult: its texts first, then the rest as JSON.
+    /// Lays out the JSON text of a `CallToolResult`: the content first, then the other members as JSON.
     pub(super) fn read(task: &TaskId, json: Option<String>) -> Self {
         let mut document = Document::default();
         let mut parts = Vec::new();
         match json {
             None => {}
-            Some(json) if json.len() > RESULT_BYTES => {
+            Some(json) if json.len() > MAX_RESULT_BYTES => {
                 let shown = text::bytes(u64::try_from(json.len()).unwrap_or(u64::MAX));
                 document.push_text(&format!(
-                    "The result is {shown}, too much for this pane: longhaul result {task} --out FILE"
+                    "The result ({shown}) is too large for this pane. Save it: longhaul result {task} --out FILE"
                 ));
             }
             Some(json) => match serde_json::from_str::<Members<'_>>(&json) {
@@ -140,7 +140,7 @@ impl ResultText {
     }
 }
 
-/// The members of a JSON object in their order, each as it was written: a large one must not be held twice.
+/// The members of a JSON object in their order. Borrows each value, so that a large result is not copied.
 struct Members<'j>(Vec<(String, &'j RawValue)>);
 
 impl<'de> Deserialize<'de> for Members<'de> {
@@ -167,10 +167,10 @@ impl<'de> Deserialize<'de> for Members<'de> {
     }
 }
 
-fn lay_out(members: &[(String, &RawValue)], document: &mut Document, parts: &mut Vec<Part>) {
+fn lay_out(members: &[(String, &RawValue)], document: &mut Document, parts: &mut Vec<ResultPart>) {
     for (key, value) in members {
         if key == "isError" && value.get() == "true" {
-            document.push_text("The tool says that it failed (isError).\n\n");
+            document.push_text("The tool reported an error (isError).\n\n");
         }
     }
     let mut is_first = true;
@@ -184,8 +184,8 @@ fn lay_out(members: &[(String, &RawValue)], document: &mut Document, parts: &mut
                 let block = ContentBlock::parse(&block);
                 if number < PARTS {
                     document.begin_part(Some(number));
-                    parts.push(Part::of(number, &block));
-                } else if number == PARTS {
+                    parts.push(ResultPart::of(number, &block));
+                } else if number == MAX_PARTS {
                     document.begin_part(None);
                 }
                 lay_out_block(json, &block, document);
@@ -216,15 +216,15 @@ fn lay_out_block(json: &str, block: &ContentBlock<'_>, document: &mut Document) 
         } => {
             // Of a text that is a resource it is told which.
             if !uri.is_empty() {
-                document.push_remark(&format!("[{}]", block.message()));
+                document.push_notice(&format!("[{}]", block.message()));
             }
-            if words.trim_start().starts_with(['{', '[']) {
-                // A text that is JSON reads better laid out; it is not changed otherwise.
-                document.push_json(words);
-            } else if is_markdown_type(mime) || mime.is_empty() && is_markdown(words) {
-                document.push_markdown(words);
+            if text.trim_start().starts_with(['{', '[']) {
+                // JSON text is easier to read laid out.
+                document.push_json(text);
+            } else if is_markdown_type(mime) || mime.is_empty() && is_markdown(text) {
+                document.push_markdown(text);
             } else {
-                document.push_text(words);
+                document.push_text(text);
             }
         }
         ContentBlock::Media(_) | ContentBlock::Link(_) => {
@@ -239,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_result_without_end_a_part_is_laid_out_and_that_is_told() {
+    fn shows_part_of_a_huge_result_and_says_so() {
         let task = TaskId::from_bits(7);
         let of_text = |text: String| {
             let json = serde_json::json!({"content": [{"type": "text", "text": text}]});
@@ -247,8 +247,8 @@ mod tests {
         };
         let long = of_text("line\n".repeat(500_000)).document;
         assert_eq!((long.len(), long.is_cut()), (400_000, true));
-        let large = of_text("x".repeat(RESULT_BYTES)).document;
+        let large = of_text("x".repeat(MAX_RESULT_BYTES)).document;
         let said = large.plain(usize::MAX);
-        assert!(said.contains("16.8 MB, too much"), "{said}");
+        assert!(said.contains("16.8 MB) is too large"), "{said}");
     }
 }

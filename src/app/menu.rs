@@ -1,4 +1,4 @@
-//! Choices over the screen: what can be chosen, what it does, and what has to be known before.
+//! Dialogs with a list of actions: their text, their items and what the items do.
 
 use core::time::Duration;
 
@@ -7,82 +7,82 @@ use crate::domain::{
 };
 
 use super::{
-    Action, Part, Prices, Saved, State, Tab, View, call::command, detail, leave::is_viewer,
-    select::hidden_of_marked,
+    Action, LeaveImpacts, ResultPart, SaveContent, State, Tab, View, call::command, detail,
+    leave::is_viewer, select::hidden_among_marked,
 };
 
-/// Nobody reacts faster than this to what a screen shows: a key that comes sooner after a dialog was drawn was meant for
-/// what lay below it. Whoever knows the dialog and types on in one go is hardly held up.
-const REFLEX: Duration = Duration::from_millis(250);
+/// Nobody reacts to a new dialog faster than this: an earlier key was meant for what lay below it. Short enough not to
+/// slow down a user who knows the dialog.
+const REACTION_TIME: Duration = Duration::from_millis(250);
 
-/// Whether a key that comes now can have been meant for a dialog that was first drawn then.
-pub(super) fn can_be_meant(drawn: Option<Mono>, now: Stamp) -> bool {
-    drawn.is_some_and(|at| now.mono.since(at) >= REFLEX)
+/// Whether a key pressed now can be meant for a dialog that was first drawn at `drawn`.
+pub(super) fn was_readable(drawn: Option<Mono>, now: Stamp) -> bool {
+    drawn.is_some_and(|at| now.mono.since(at) >= REACTION_TIME)
 }
 
-/// No terminal takes more than this into its clipboard; what is longer is not laid out for it.
-const COPIED: usize = 1 << 20;
+/// The most bytes to copy to a terminal's clipboard (OSC 52); terminals refuse more.
+const MAX_COPY_BYTES: usize = 1 << 20;
 
-/// A choice.
+/// A dialog with a list of actions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Menu {
-    /// Leaving would cost something.
+    /// Quitting would end or endanger calls.
     Leave,
-    /// Cancel these.
+    /// Cancel these tasks.
     Cancel(Vec<TaskId>),
-    /// It was asked to pause and still moves.
+    /// The task was asked to pause but is still making progress.
     StopNow(TaskId),
-    /// It is unknown or lost.
+    /// The task failed, or is unknown or lost.
     WhatNow(TaskId),
-    /// Copy something of it.
+    /// Copy something of the task.
     Copy(TaskId),
-    /// Write what happened to them to files, one each.
+    /// Export each task to a file.
     Export(Vec<TaskId>),
-    /// Break something of the demo.
-    Break,
-    /// Take over the servers that other programs know.
+    /// Inject a fault into the demo.
+    InjectFault,
+    /// Import servers from other MCP clients.
     Import {
         /// A line for each file and server.
         lines: Vec<String>,
-        /// How many are new here.
+        /// How many servers are new.
         new: usize,
     },
-    /// Show the list in one of the views.
+    /// Choose a view of the list.
     Views,
-    /// Agree to what the configuration would send to a server, or start as one.
+    /// Approve what the configuration would send to a server or start.
     Consent {
-        /// Which.
+        /// The server.
         server: ServerName,
-        /// What goes where, or what is started.
+        /// A line for each item to approve.
         lines: Vec<String>,
-        /// The digest of all of it.
+        /// The digest of everything to approve.
         digest: String,
-        /// Whether a program would be started.
+        /// Whether approval starts a program.
         is_program: bool,
     },
     /// Save or open a part of a result.
     Part {
-        /// Whose result.
+        /// The task.
         task: TaskId,
         /// The part.
-        part: Box<Part>,
+        part: Box<ResultPart>,
     },
-    /// The call in the form below repeats what may do harm.
+    /// Confirm that the call in the form below repeats a tool that may not be safe to repeat.
     Repeat {
-        /// Where.
+        /// The server.
         server: ServerName,
-        /// What.
+        /// The tool.
         tool: String,
-        /// Why it is asked for, in words that go on after the name of the server.
-        doubt: &'static str,
-        /// Whether its arguments go out unchecked.
+        /// Why the repeat needs confirmation: the rest of a sentence that starts with the server's name.
+        reason: &'static str,
+        /// Whether to send arguments that the schema rejects.
         is_unchecked: bool,
     },
-    /// Drive from here, which would end what these words name.
+    /// Become the driver although that ends calls; the text names them.
     Drive(String),
-    /// Open the page of a sign-in.
+    /// Open the sign-in page.
     SignIn {
-        /// Where to.
+        /// The server.
         server: ServerName,
         /// Its page.
         page: SignInPage,
@@ -90,113 +90,113 @@ pub enum Menu {
 }
 
 impl Menu {
-    /// Whether a key typed by reflex would do harm.
-    pub(super) fn is_grave(&self) -> bool {
+    /// Whether keys that come right after the dialog opened are ignored, because one typed by accident could do harm.
+    pub(super) fn ignores_early_keys(&self) -> bool {
         !matches!(
             self,
-            Self::Copy(_) | Self::Export(_) | Self::Break | Self::Views | Self::Import { .. }
+            Self::Copy(_) | Self::Export(_) | Self::InjectFault | Self::Views | Self::Import { .. }
         )
     }
 }
 
 /// What choosing an item does.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Act {
-    /// Nothing.
+pub enum MenuAction {
+    /// Close the dialog.
     Close,
-    /// Show what the choice is about as a page above it.
+    /// Show the full text on a page above the dialog.
     Read {
-        /// What it is.
+        /// The title.
         title: String,
-        /// Its lines.
+        /// The lines.
         lines: Vec<String>,
     },
-    /// Ask the engine.
-    Ask(Vec<SessionRequest>),
-    /// Copy this.
+    /// Send requests to the engine.
+    Request(Vec<SessionRequest>),
+    /// Copy this text.
     Copy(String),
-    /// Break this.
-    Break(String),
-    /// Show the list so.
-    Show(View),
-    /// Take the servers over that were found.
-    TakeServers,
-    /// Let the configuration do for this server what was shown.
-    Agree {
-        /// Which.
+    /// Inject this fault.
+    InjectFault(String),
+    /// Show the list in this view.
+    ShowView(View),
+    /// Import the servers that were found.
+    ImportServers,
+    /// Approve what the dialog showed.
+    Approve {
+        /// The server.
         server: ServerName,
         /// The digest of what was shown.
         digest: String,
     },
     /// Open this page in the browser.
     OpenPage(String),
-    /// Ask for a file to save something of a task to, or for a directory for the files of several.
+    /// Ask for the path to save to.
     SaveAs {
-        /// Of which.
+        /// The tasks.
         tasks: Vec<TaskId>,
-        /// What of it.
-        what: Saved,
-        /// A name for the file, or for the directory.
+        /// What to save.
+        what: SaveContent,
+        /// The suggested name of the file, or of the directory for several tasks.
         name: String,
     },
-    /// Give a part of a result to the program that opens files.
+    /// Open a part of a result in the desktop's viewer.
     OpenPart {
-        /// Whose result.
+        /// The task.
         task: TaskId,
-        /// Which part, from 0.
+        /// The index of the part.
         part: usize,
     },
-    /// Open the form with its arguments.
+    /// Open a call form with the task's arguments.
     RunAgain(TaskId),
-    /// Send the repeat in the form below.
+    /// Send the call in the form below.
     Repeat {
-        /// Whatever the schema says of its arguments.
+        /// Send it even if the schema rejects the arguments.
         is_unchecked: bool,
     },
-    /// Forget it.
+    /// Forget the task.
     Forget(TaskId),
-    /// Leave now.
+    /// Quit now.
     Leave,
-    /// Leave once nothing that would die is left.
+    /// Quit once no call is left that quitting would end.
     LeaveOnceSafe,
-    /// Cancel everything, then leave.
+    /// Cancel everything, then quit.
     CancelAllAndLeave,
 }
 
-/// An item of a choice.
+/// An item of a dialog.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Item {
-    /// Its key.
+pub struct MenuItem {
+    /// The key that chooses it.
     pub key: char,
-    /// What it says.
+    /// Its label.
     pub label: String,
-    /// Why it cannot be chosen now.
+    /// Why it is disabled.
     pub why_not: Option<String>,
     /// What it does.
-    pub act: Act,
+    pub action: MenuAction,
 }
 
-fn item(key: char, label: impl Into<String>, act: Act) -> Item {
-    Item {
+fn item(key: char, label: impl Into<String>, action: MenuAction) -> MenuItem {
+    MenuItem {
         key,
         label: label.into(),
         why_not: None,
-        act,
+        action,
     }
 }
 
-/// A line above the items: a word that stands out, and what it is about.
+/// A line above the items: a label that stands out, and a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
-    /// `DIES`, `LIKELY`, `SAFE`, or nothing.
-    pub word: &'static str,
-    /// In words.
+pub struct BodyLine {
+    /// `DIES`, `LIKELY`, `PAUSES` or `SAFE`; empty for plain text.
+    pub label: &'static str,
+    /// The text.
     pub text: String,
 }
 
-fn told(text: impl Into<String>) -> Told {
-    Told {
-        word: "",
+fn body_line(text: impl Into<String>) -> BodyLine {
+    BodyLine {
+        label: "",
         text: text.into(),
     }
 }
@@ -213,13 +213,13 @@ fn name_of(state: &State, id: &TaskId) -> String {
     )
 }
 
-/// The title of a choice.
+/// The title of a dialog.
 pub fn title(menu: &Menu) -> String {
     match menu {
         Menu::Leave => "Leave?".to_owned(),
         Menu::Cancel(tasks) if tasks.len() == 1 => "Cancel?".to_owned(),
         Menu::Cancel(tasks) => format!("Cancel {} tasks?", tasks.len()),
-        Menu::StopNow(_) => "Still moving".to_owned(),
+        Menu::StopNow(_) => "Still running".to_owned(),
         Menu::WhatNow(id) => format!("What now? {id}"),
         Menu::Copy(id) => format!("Copy {id}"),
         Menu::Export(tasks) => match tasks.as_slice() {
@@ -227,10 +227,10 @@ pub fn title(menu: &Menu) -> String {
             tasks => format!("Export {} tasks", tasks.len()),
         },
         Menu::Part { task, part } => match part.link {
-            Some(_) => format!("A link of {task}"),
+            Some(_) => format!("Link in {task}"),
             None => format!("Part {} of {task}", part.number + 1),
         },
-        Menu::Break => "Break something".to_owned(),
+        Menu::InjectFault => "Inject a fault".to_owned(),
         Menu::Views => "Views".to_owned(),
         Menu::Import { .. } => "Import servers?".to_owned(),
         Menu::Consent {
@@ -238,7 +238,7 @@ pub fn title(menu: &Menu) -> String {
         } => {
             let server = text::clean_line(server.as_str());
             if *is_program {
-                format!("Start this for {server}?")
+                format!("Start {server}?")
             } else {
                 format!("Send this to {server}?")
             }
@@ -249,41 +249,41 @@ pub fn title(menu: &Menu) -> String {
     }
 }
 
-/// Tasks listed one by one; more of them are counted.
-const LISTED: usize = 6;
+/// Tasks to list; the others are counted.
+const MAX_LISTED: usize = 6;
 
-/// What has to be known before choosing.
-pub fn body(state: &State, menu: &Menu, now: Stamp) -> Vec<Told> {
+/// The text above the items of a dialog.
+pub fn body(state: &State, menu: &Menu, now: Stamp) -> Vec<BodyLine> {
     match menu {
         Menu::Leave => {
-            let prices = Prices::of(state);
+            let impacts = LeaveImpacts::of(state);
             let mut lines = Vec::new();
-            for (word, part) in [
-                ("DIES", &prices.dies),
-                ("LIKELY", &prices.likely),
-                ("PAUSES", &prices.pauses),
-                ("SAFE", &prices.safe),
+            for (label, part) in [
+                ("DIES", &impacts.dies),
+                ("LIKELY", &impacts.likely),
+                ("PAUSES", &impacts.pauses),
+                ("SAFE", &impacts.safe),
             ] {
-                for (id, price) in part.iter().take(LISTED) {
-                    let until = match price {
+                for (id, impact) in part.iter().take(MAX_LISTED) {
+                    let until = match impact {
                         LeaveImpact::Likely {
                             until: Some(at), ..
                         } => format!(" until about {}", state.clock_minutes(*at)),
                         _ => String::new(),
                     };
-                    lines.push(Told {
-                        word,
+                    lines.push(BodyLine {
+                        label,
                         text: format!(
                             "{}{until}: {}",
                             name_of(state, id),
-                            text::clean_line(price.why())
+                            text::clean_line(impact.why())
                         ),
                     });
                 }
-                let more = part.len().saturating_sub(LISTED);
+                let more = part.len().saturating_sub(MAX_LISTED);
                 if more > 0 {
-                    lines.push(Told {
-                        word,
+                    lines.push(BodyLine {
+                        label,
                         text: format!("and {more} more"),
                     });
                 }
@@ -291,29 +291,29 @@ pub fn body(state: &State, menu: &Menu, now: Stamp) -> Vec<Told> {
             lines
         }
         Menu::Cancel(tasks) => {
-            let mut lines: Vec<Told> = tasks
+            let mut lines: Vec<BodyLine> = tasks
                 .iter()
-                .take(LISTED)
-                .map(|id| told(name_of(state, id)))
+                .take(MAX_LISTED)
+                .map(|id| body_line(name_of(state, id)))
                 .collect();
-            let more = tasks.len().saturating_sub(LISTED);
+            let more = tasks.len().saturating_sub(MAX_LISTED);
             if more > 0 {
-                lines.push(told(format!("and {more} more")));
+                lines.push(body_line(format!("and {more} more")));
             }
-            let hidden = hidden_of_marked(state, tasks);
+            let hidden = hidden_among_marked(state, tasks);
             if hidden > 0 {
-                lines.push(told(format!("{hidden} of them are not shown at present")));
+                lines.push(body_line(format!("{hidden} of them are hidden")));
             }
             let ended = state.marks.len().saturating_sub(tasks.len());
             if ended > 0 {
-                let words = format!("{ended} more of the marked have ended and stay as they are");
-                lines.push(told(words));
+                let message = format!("{ended} more marked tasks have ended and stay as they are");
+                lines.push(body_line(message));
             }
             let has_checkpoint = tasks
                 .iter()
                 .filter_map(|id| state.task(id))
                 .all(|task_row| task_row.view.task.resumability.checkpoint);
-            lines.push(told(if has_checkpoint {
+            lines.push(body_line(if has_checkpoint {
                 "The server will be asked to stop. The checkpoint is kept there."
             } else {
                 "The server will be asked to stop. Work already done is not undone."
@@ -328,27 +328,32 @@ pub fn body(state: &State, menu: &Menu, now: Stamp) -> Vec<Told> {
                     format!(" {} ago", text::span(now.wall.since(asked.at)))
                 });
             vec![
-                told(name_of(state, id)),
-                told(format!("Pausing was asked{age}; the server still moves.")),
+                body_line(name_of(state, id)),
+                body_line(format!(
+                    "Pause requested{age}; the server is still making progress."
+                )),
             ]
         }
         Menu::WhatNow(id) => {
             let Some(task_row) = state.task(id) else {
-                return vec![told("It is gone.")];
+                return vec![body_line("This task no longer exists.")];
             };
             let task = &task_row.view.task;
-            let mut lines = vec![told(name_of(state, id))];
-            let word = task.status.label();
+            let mut lines = vec![body_line(name_of(state, id))];
+            let label = task.status.label();
             match task.why() {
                 Some(why) => {
                     let line = text::clean_line(why.lines().next().unwrap_or_default());
-                    lines.push(told(format!("{word}: {}.", line.trim_end_matches('.'))));
+                    lines.push(body_line(format!(
+                        "{label}: {}.",
+                        line.trim_end_matches('.')
+                    )));
                 }
-                None => lines.push(told(format!("It is {word} now."))),
+                None => lines.push(body_line(format!("Status: {label}."))),
             }
             if let Some(progress) = &task.progress {
-                lines.push(told(format!(
-                    "Last seen at {}{}.",
+                lines.push(body_line(format!(
+                    "Last progress: {}{}.",
                     text::amount(progress.value),
                     progress.total.map_or(String::new(), |total| format!(
                         " of {}",
@@ -358,45 +363,44 @@ pub fn body(state: &State, menu: &Menu, now: Stamp) -> Vec<Told> {
             }
             lines
         }
-        Menu::Copy(_) => vec![told("Goes to the terminal (OSC 52); it may refuse.")],
+        Menu::Copy(_) => vec![body_line(
+            "Uses the terminal's clipboard (OSC 52), if it has one.",
+        )],
         Menu::Export(tasks) => {
             let flags = &state.setup.flags;
             let id = tasks.first().map_or("ID", TaskId::as_str);
             let mut lines = vec![
-                told(
-                    "What happened to it, for a bug report: no secrets, and of what people and servers wrote the size.",
-                ),
-                told(format!(
-                    "longhaul export {id}{flags} --with-content has that too."
+                body_line("A record for bug reports. No secrets; text is replaced by its size."),
+                body_line(format!(
+                    "To include the text: longhaul export {id}{flags} --with-content"
                 )),
             ];
             if tasks.len() > 1 {
-                lines.insert(0, told("Each of the marked goes to a file of its own."));
+                lines.insert(0, body_line("Each marked task gets its own file."));
             }
-            let hidden = hidden_of_marked(state, tasks);
+            let hidden = hidden_among_marked(state, tasks);
             if hidden > 0 && tasks.len() > 1 {
-                lines.insert(
-                    1,
-                    told(format!("{hidden} of them are not shown at present")),
-                );
+                lines.insert(1, body_line(format!("{hidden} of them are hidden")));
             }
             lines
         }
         Menu::Repeat {
             server,
             tool,
-            doubt,
+            reason,
             ..
         } => vec![
-            told(text::clean_line(&format!("{tool} on {server}"))),
-            told(text::clean_line(&format!("{server} {doubt}."))),
+            body_line(text::clean_line(&format!("{tool} on {server}"))),
+            body_line(text::clean_line(&format!("{server} {reason}."))),
         ],
-        Menu::Drive(words) => vec![
-            told(text::clean_line(words)),
-            told("Everything else continues."),
+        Menu::Drive(message) => vec![
+            body_line(text::clean_line(message)),
+            body_line("Everything else continues."),
         ],
-        Menu::Break => vec![told("The demo server and the way to it, on purpose.")],
-        Menu::Part { part, .. } => about_part(state, part),
+        Menu::InjectFault => vec![body_line(
+            "Breaks the demo server or its connection on purpose.",
+        )],
+        Menu::Part { part, .. } => part_lines(state, part),
         Menu::SignIn { page, .. } => {
             let host = text::clean_line(&page.host);
             let mut lines = vec![told(format!("A page at {host} asks you."))];
@@ -411,32 +415,32 @@ pub fn body(state: &State, menu: &Menu, now: Stamp) -> Vec<Told> {
         }
         Menu::Views => {
             let key = state.key(Action::Palette);
-            vec![told(format!(
-                "{key} save-view NAME keeps what is shown now."
+            vec![body_line(format!(
+                "To save the current view: {key} save-view NAME"
             ))]
         }
         Menu::Consent {
             lines, is_program, ..
         } => {
-            let first = told(if *is_program {
-                "It would have your rights, and was not started yet."
+            let first = body_line(if *is_program {
+                "It runs with your permissions. It has not been started yet."
             } else {
-                "It came by import, so nothing was sent yet."
+                "It was imported, so nothing has been sent yet."
             });
-            let last = told("A yes holds until anything of that changes.");
-            let lines = lines.iter().map(|line| told(text::clean_line(line)));
+            let last = body_line("Your approval holds until any of this changes.");
+            let lines = lines.iter().map(|line| body_line(text::clean_line(line)));
             std::iter::once(first).chain(lines).chain([last]).collect()
         }
         Menu::Import { lines, .. } => {
-            let first = told("Nobody is contacted and nothing is started.");
+            let first = body_line("This contacts no server and starts no program.");
             std::iter::once(first)
-                .chain(lines.iter().map(|line| told(text::clean_line(line))))
+                .chain(lines.iter().map(|line| body_line(text::clean_line(line))))
                 .collect()
         }
     }
 }
 
-/// Whether a dialog of these lines is seen whole, by a careful guess at how they are wrapped.
+/// Whether a dialog with these lines fits on the screen, by a conservative estimate of how they wrap.
 fn fits(state: &State, lines: &[String]) -> bool {
     let (columns, rows) = state.size;
     let width = usize::from(columns.min(80)).saturating_sub(10).max(1);
@@ -448,58 +452,58 @@ fn fits(state: &State, lines: &[String]) -> bool {
             1 + columns.div_ceil(width.div_ceil(2))
         }
     });
-    // Beside them stand two lines of ours, the choice, the frame and the strips of the screen.
+    // The other rows: two lines of our own text, the items, the frame, and the header and footer of the screen.
     taken.sum::<usize>() + 12 <= usize::from(rows)
 }
 
-/// Everything as it is at first, then each view by its number.
-fn views(state: &State) -> Vec<Item> {
-    let all = item('0', "everything", Act::Show(View::default()));
+/// The default view, then each named view by its number.
+fn view_items(state: &State) -> Vec<MenuItem> {
+    let all = item('0', "everything", MenuAction::ShowView(View::default()));
     let views = state.setup.views.iter().zip('1'..='9');
     let views = views.map(|(view, key)| {
         let label = format!("{}: {}", view.name, view.message());
-        item(key, label, Act::Show(view.clone()))
+        item(key, label, MenuAction::ShowView(view.clone()))
     });
     std::iter::once(all).chain(views).collect()
 }
 
-/// What can be chosen; the first item is chosen at first and does no harm.
-pub fn items(state: &State, menu: &Menu) -> Vec<Item> {
+/// The items of a dialog. The first one is selected initially and is always harmless.
+pub fn items(state: &State, menu: &Menu) -> Vec<MenuItem> {
     match menu {
         Menu::Leave => {
-            let prices = Prices::of(state);
+            let impacts = LeaveImpacts::of(state);
             let wait = item(
                 'w',
                 format!(
-                    "leave once the dying {} ended",
-                    if prices.dies.len() == 1 {
-                        "one has"
+                    "leave once {} ended",
+                    if impacts.dies.len() == 1 {
+                        "the call that would be lost has"
                     } else {
-                        "ones have"
+                        "the calls that would be lost have"
                     }
                 ),
-                Act::LeaveOnceSafe,
+                MenuAction::LeaveOnceSafe,
             );
-            let cancel = item('c', "cancel all and leave", Act::CancelAllAndLeave);
-            let cancel = Item {
+            let cancel = item('c', "cancel all and leave", MenuAction::CancelAllAndLeave);
+            let cancel = MenuItem {
                 why_not: if state.setup.readonly {
                     Some("read only".to_owned())
                 } else if is_viewer(state) {
-                    Some("another process drives".to_owned())
+                    Some("another process is the driver".to_owned())
                 } else {
                     None
                 },
                 ..cancel
             };
-            let mut items = vec![item('s', "stay", Act::Close)];
-            if !prices.dies.is_empty() {
+            let mut items = vec![item('s', "stay", MenuAction::Close)];
+            if !impacts.dies.is_empty() {
                 items.push(wait);
             }
-            items.extend([item('l', "leave", Act::Leave), cancel]);
+            items.extend([item('l', "leave", MenuAction::Leave), cancel]);
             items
         }
         Menu::Cancel(tasks) => vec![
-            item('n', "no, keep it running", Act::Close),
+            item('n', "no, keep it running", MenuAction::Close),
             item(
                 'y',
                 if tasks.len() == 1 {
@@ -507,21 +511,21 @@ pub fn items(state: &State, menu: &Menu) -> Vec<Item> {
                 } else {
                     format!("yes, cancel all {}", tasks.len())
                 },
-                Act::Ask(tasks.iter().cloned().map(SessionRequest::Cancel).collect()),
+                MenuAction::Request(tasks.iter().cloned().map(SessionRequest::Cancel).collect()),
             ),
         ],
         Menu::StopNow(id) => vec![
-            item('w', "wait for the server", Act::Close),
+            item('w', "wait for the server", MenuAction::Close),
             item(
                 's',
-                "stop it now, the checkpoint stays",
-                Act::Ask(vec![SessionRequest::Cancel(id.clone())]),
+                "stop it now and keep the checkpoint",
+                MenuAction::Request(vec![SessionRequest::Cancel(id.clone())]),
             ),
         ],
-        Menu::WhatNow(id) => what_now(state, id),
-        Menu::Copy(id) => copies(state, id),
+        Menu::WhatNow(id) => recovery_items(state, id),
+        Menu::Copy(id) => copy_items(state, id),
         Menu::Export(tasks) => {
-            let save = |what, ending: &str| Act::SaveAs {
+            let save = |what, ending: &str| MenuAction::SaveAs {
                 tasks: tasks.clone(),
                 what,
                 name: match tasks.as_slice() {
@@ -532,24 +536,24 @@ pub fn items(state: &State, menu: &Menu) -> Vec<Item> {
             vec![
                 item(
                     'p',
-                    "as a page with its timeline",
-                    save(Saved::Page, "html"),
+                    "as an HTML page with a timeline",
+                    save(SaveContent::Page, "html"),
                 ),
-                item('j', "as JSON", save(Saved::Json, "json")),
-                item('n', "no, leave it", Act::Close),
+                item('j', "as JSON", save(SaveContent::Json, "json")),
+                item('n', "do nothing", MenuAction::Close),
             ]
         }
-        Menu::Part { task, part } => of_part(state, task, part),
+        Menu::Part { task, part } => part_items(state, task, part),
         Menu::SignIn { page, .. } => vec![
             item(
                 'o',
                 "open it in the browser",
-                Act::OpenPage(page.url.clone()),
+                MenuAction::OpenPage(page.url.clone()),
             ),
-            item('y', "copy its URL", Act::Copy(page.url.clone())),
-            item('l', "later", Act::Close),
+            item('y', "copy its URL", MenuAction::Copy(page.url.clone())),
+            item('l', "later", MenuAction::Close),
         ],
-        Menu::Views => views(state),
+        Menu::Views => view_items(state),
         Menu::Consent {
             server,
             lines,
@@ -557,137 +561,150 @@ pub fn items(state: &State, menu: &Menu) -> Vec<Item> {
             is_program,
         } => {
             let (no, yes) = if *is_program {
-                ("no, start nothing", "yes, it may be started")
+                ("no, don't start it", "yes, start it")
             } else {
-                ("no, send nothing", "yes, these may go there")
+                ("no, send nothing", "yes, send these")
             };
-            let agree = Act::Agree {
+            let agree = MenuAction::Approve {
                 server: server.clone(),
                 digest: digest.clone(),
             };
             let command = if *is_program { "approve" } else { "consent" };
-            // Nobody agrees to what he does not see.
+            // The user must be able to read everything before approving it.
             let why_not = (!fits(state, lines)).then(|| {
                 let server = text::shell_word(server.as_str());
-                format!("too long to be seen here; longhaul servers {command} {server}")
+                format!("too long to show here; use longhaul servers {command} {server}")
             });
             let yes = item('y', yes, agree);
-            vec![item('n', no, Act::Close), Item { why_not, ..yes }]
+            vec![
+                item('n', no, MenuAction::Close),
+                MenuItem { why_not, ..yes },
+            ]
         }
         Menu::Drive(_) => vec![
-            item('n', "no, let it drive", Act::Close),
+            item('n', "no, let it continue", MenuAction::Close),
             item(
                 'y',
-                "yes, drive from here whatever ends",
-                Act::Ask(vec![SessionRequest::HandOver { is_forced: true }]),
+                "yes, drive from here and end these calls",
+                MenuAction::Request(vec![SessionRequest::HandOver { is_forced: true }]),
             ),
         ],
         Menu::Repeat { is_unchecked, .. } => vec![
-            item('n', "no, back to the form", Act::Close),
+            item('n', "no, back to the form", MenuAction::Close),
             item(
                 'y',
                 "yes, run it again",
-                Act::Repeat {
+                MenuAction::Repeat {
                     is_unchecked: *is_unchecked,
                 },
             ),
         ],
         Menu::Import { lines, new } => {
             let count = text::plural(u64::try_from(*new).unwrap_or(u64::MAX), "server");
-            let take = item('t', format!("take {count} over"), Act::TakeServers);
-            let why_not = (*new == 0).then(|| "none is new here".to_owned());
-            let read = Act::Read {
-                title: "What was found".to_owned(),
+            let take = item('t', format!("import {count}"), MenuAction::ImportServers);
+            let why_not = (*new == 0).then(|| "none of them is new".to_owned());
+            let read = MenuAction::Read {
+                title: "Servers found".to_owned(),
                 lines: lines.clone(),
             };
-            let read = (!fits(state, lines)).then(|| item('r', "read all of it", read));
-            [item('n', "not now", Act::Close), Item { why_not, ..take }]
-                .into_iter()
-                .chain(read)
-                .collect()
+            let read = (!fits(state, lines)).then(|| item('r', "show everything", read));
+            [
+                item('n', "not now", MenuAction::Close),
+                MenuItem { why_not, ..take },
+            ]
+            .into_iter()
+            .chain(read)
+            .collect()
         }
-        Menu::Break => vec![
+        Menu::InjectFault => vec![
             item(
                 'c',
                 "cut the network for 5 s",
-                Act::Break("cut 5".to_owned()),
+                MenuAction::InjectFault("cut 5".to_owned()),
             ),
-            item('r', "restart the server", Act::Break("restart".to_owned())),
+            item(
+                'r',
+                "restart the server",
+                MenuAction::InjectFault("restart".to_owned()),
+            ),
             item(
                 's',
-                "stall: keep open, say nothing",
-                Act::Break("stall".to_owned()),
+                "stall: keep the connection open but silent",
+                MenuAction::InjectFault("stall".to_owned()),
             ),
             item(
                 'd',
                 "drop the connection after the next event",
-                Act::Break("drop".to_owned()),
+                MenuAction::InjectFault("drop".to_owned()),
             ),
             item(
                 'u',
                 "duplicate events on replay",
-                Act::Break("duplicate".to_owned()),
+                MenuAction::InjectFault("duplicate".to_owned()),
             ),
-            item('f', "forget the session", Act::Break("forget".to_owned())),
+            item(
+                'f',
+                "forget the session",
+                MenuAction::InjectFault("forget".to_owned()),
+            ),
             item(
                 'p',
-                "fail polls of tasks for 5 s",
-                Act::Break("polls".to_owned()),
+                "fail task polls for 5 s",
+                MenuAction::InjectFault("polls".to_owned()),
             ),
             item(
                 'h',
-                "never answer the next poll",
-                Act::Break("hang".to_owned()),
+                "never respond to the next poll",
+                MenuAction::InjectFault("hang".to_owned()),
             ),
         ],
     }
 }
 
-/// What has to be known before a part of a result is given to another program.
-fn about_part(state: &State, part: &Part) -> Vec<Told> {
-    let mut lines = vec![told(part.words.clone())];
+fn part_lines(state: &State, part: &ResultPart) -> Vec<BodyLine> {
+    let mut lines = vec![body_line(part.description.clone())];
     if let Some(link) = &part.link {
         if link.can_open {
-            lines.push(told(format!("Opening it asks {}.", link.host)));
+            lines.push(body_line(format!("Opens a page at {}.", link.host)));
         }
-        lines.extend(link.warnings.iter().cloned().map(told));
+        lines.extend(link.warnings.iter().cloned().map(body_line));
     } else if let (None, Some(viewer)) = (&part.why_not, &state.setup.viewer) {
-        lines.push(told(format!(
-            "Opening it writes a private copy and runs: {viewer} FILE.{}",
+        lines.push(body_line(format!(
+            "Writes a private copy and runs: {viewer} FILE.{}",
             part.extension
         )));
-        lines.push(told("The copy goes when longhaul ends."));
+        lines.push(body_line("The copy is deleted when longhaul exits."));
     }
     lines
 }
 
-fn of_part(state: &State, task: &TaskId, part: &Part) -> Vec<Item> {
-    let leave = item('n', "no, leave it", Act::Close);
+fn part_items(state: &State, task: &TaskId, part: &ResultPart) -> Vec<MenuItem> {
+    let leave = item('n', "do nothing", MenuAction::Close);
     if let Some(link) = &part.link {
         let open = item(
             'o',
             format!("open {} in the browser", link.host),
             Act::OpenPage(link.full_url()),
         );
-        let open = Item {
+        let open = MenuItem {
             why_not: (!link.can_open).then(|| link.warnings.first().cloned().unwrap_or_default()),
             ..open
         };
         let copy = item('y', "copy its URI", Act::Copy(link.full_url()));
         return vec![copy, open, leave];
     }
-    let save = Act::SaveAs {
+    let save = MenuAction::SaveAs {
         tasks: vec![task.clone()],
-        what: Saved::Part(part.number),
+        what: SaveContent::Part(part.number),
         name: format!("{task}-{}.{}", part.number + 1, part.extension),
     };
-    let open = Act::OpenPart {
+    let open = MenuAction::OpenPart {
         task: task.clone(),
         part: part.number,
     };
     let why_not = part.why_not.clone().or_else(|| {
-        let is_there = state.setup.viewer.is_some();
-        (!is_there).then(|| "there is no desktop here to open it on".to_owned())
+        let is_present = state.setup.viewer.is_some();
+        (!is_present).then(|| "no desktop to open it on".to_owned())
     });
     let label = match &state.setup.viewer {
         Some(viewer) => format!("open it with {viewer}"),
@@ -695,7 +712,7 @@ fn of_part(state: &State, task: &TaskId, part: &Part) -> Vec<Item> {
     };
     vec![
         item('s', "save it to a file", save),
-        Item {
+        MenuItem {
             why_not,
             ..item('o', label, open)
         },
@@ -703,60 +720,56 @@ fn of_part(state: &State, task: &TaskId, part: &Part) -> Vec<Item> {
     ]
 }
 
-fn what_now(state: &State, id: &TaskId) -> Vec<Item> {
+fn recovery_items(state: &State, id: &TaskId) -> Vec<MenuItem> {
     let Some(task_row) = state.task(id) else {
-        return vec![item('c', "close", Act::Close)];
+        return vec![item('c', "close", MenuAction::Close)];
     };
     let is_unknown = matches!(task_row.view.task.status, Status::Unknown(_));
     let mut items = vec![item(
         'w',
-        if is_unknown {
-            "wait"
-        } else {
-            "leave it as it is"
-        },
-        Act::Close,
+        if is_unknown { "wait" } else { "do nothing" },
+        MenuAction::Close,
     )];
     let mut look = item(
         'l',
         "look for it on the server",
-        Act::Ask(vec![SessionRequest::Resume(id.clone())]),
+        MenuAction::Request(vec![SessionRequest::Resume(id.clone())]),
     );
     let task = &task_row.view.task;
     let has_cursor = task
         .attempt()
         .is_some_and(|attempt| attempt.cursors.newest.is_some());
     if is_unknown && !task.resumability.checkpoint && !has_cursor {
-        look.why_not = Some("no event id and no checkpoint to find it by".to_owned());
+        look.why_not = Some("it has no event id and no checkpoint".to_owned());
     }
-    // What failed was answered: there is nothing to look for.
+    // A failed call got its response, so the server has nothing left to look up.
     if task.status != Status::Failed {
         items.push(look);
     }
     items.push(item(
         'a',
-        "run again, with the arguments filled in",
-        Act::RunAgain(id.clone()),
+        "run again with the same arguments",
+        MenuAction::RunAgain(id.clone()),
     ));
     if is_unknown {
         items.push(item(
             'x',
             "cancel the old request",
-            Act::Ask(vec![SessionRequest::Cancel(id.clone())]),
+            MenuAction::Request(vec![SessionRequest::Cancel(id.clone())]),
         ));
         items.push(item(
             'm',
             "mark as lost",
-            Act::Ask(vec![SessionRequest::GiveUp(id.clone())]),
+            MenuAction::Request(vec![SessionRequest::GiveUp(id.clone())]),
         ));
     }
     items.push(item(
         'f',
         format!(
-            "forget it here ({} brings it back)",
+            "remove it from the list ({} restores it)",
             state.key(Action::Undo)
         ),
-        Act::Forget(id.clone()),
+        MenuAction::Forget(id.clone()),
     ));
     if state.setup.readonly {
         for item in items.iter_mut().skip(1) {
@@ -766,19 +779,19 @@ fn what_now(state: &State, id: &TaskId) -> Vec<Item> {
     items
 }
 
-fn copies(state: &State, id: &TaskId) -> Vec<Item> {
+fn copy_items(state: &State, id: &TaskId) -> Vec<MenuItem> {
     let Some(task_row) = state.task(id) else {
-        return vec![item('c', "close", Act::Close)];
+        return vec![item('c', "close", MenuAction::Close)];
     };
     let task = &task_row.view.task;
     let attach = format!("longhaul attach {id}{}", state.setup.flags);
     let mut items = vec![
-        item('i', format!("id: {id}"), Act::Copy(id.to_string())),
-        item('a', format!("command: {attach}"), Act::Copy(attach)),
+        item('i', format!("id: {id}"), MenuAction::Copy(id.to_string())),
+        item('a', format!("command: {attach}"), MenuAction::Copy(attach)),
         item(
             'n',
-            "command that calls it again",
-            Act::Copy(command(
+            "command that runs it again",
+            MenuAction::Copy(command(
                 state,
                 task.server.as_str(),
                 &task.tool,
@@ -789,7 +802,7 @@ fn copies(state: &State, id: &TaskId) -> Vec<Item> {
         item(
             'j',
             "arguments as JSON",
-            Act::Copy(text::clean_line(&task.arguments).into_owned()),
+            MenuAction::Copy(text::clean_line(&task.arguments).into_owned()),
         ),
     ];
     let result = state
@@ -797,23 +810,23 @@ fn copies(state: &State, id: &TaskId) -> Vec<Item> {
         .get(id)
         .map(|result| &result.document)
         .filter(|document| !document.is_empty());
-    let mut of_result = item('r', "result", Act::Close);
+    let mut result_item = item('r', "result", MenuAction::Close);
     match result {
-        Some(document) if document.bytes() > COPIED => {
-            of_result.why_not = Some("it is too long for a clipboard of a terminal".to_owned());
+        Some(document) if document.bytes() > MAX_COPY_BYTES => {
+            result_item.why_not = Some("too long for a terminal's clipboard".to_owned());
         }
-        Some(document) => of_result.act = Act::Copy(document.plain(usize::MAX)),
+        Some(document) => result_item.action = MenuAction::Copy(document.plain(usize::MAX)),
         None if task.result_bytes.is_some() => {
-            of_result.why_not = Some("it is being read".to_owned());
+            result_item.why_not = Some("still loading".to_owned());
         }
-        None => of_result.why_not = Some("there is none".to_owned()),
+        None => result_item.why_not = Some("no result".to_owned()),
     }
-    items.push(of_result);
+    items.push(result_item);
     if let Some(error) = &task.error {
-        let words = text::clean_block(&error.message).into_owned();
-        items.push(item('e', "error", Act::Copy(words)));
+        let message = text::clean_block(&error.message).into_owned();
+        items.push(item('e', "error", MenuAction::Copy(message)));
     }
-    // Of what stands under the cursor, where that is a link.
+    // The link under the cursor.
     let here = state.results.get(id).filter(|_| state.tab == Tab::Result);
     let part = here.and_then(|result| result.parts.get(result.document.part_here()?));
     if let Some(link) = part.and_then(|part| part.link.as_ref()) {
@@ -826,13 +839,13 @@ fn copies(state: &State, id: &TaskId) -> Vec<Item> {
             1 => "id of the marked task".to_owned(),
             _ => format!("ids of the {}", text::plural(count, "marked task")),
         };
-        items.push(item('m', label, Act::Copy(ids.join(" "))));
+        items.push(item('m', label, MenuAction::Copy(ids.join(" "))));
     }
     if let Some(line) = detail::curl(state, task_row) {
         items.push(item(
             'h',
-            "request that picks it up by hand",
-            Act::Copy(line),
+            "curl command that resumes its stream",
+            MenuAction::Copy(line),
         ));
     }
     items

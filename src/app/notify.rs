@@ -1,4 +1,4 @@
-//! What is told beside the screen: messages in words, the bell, notifications of the desktop, the taskbar and the title.
+//! Alerts outside the screen: the bell, desktop notifications, the taskbar and the terminal's title.
 
 use core::time::Duration;
 
@@ -8,23 +8,23 @@ use crate::domain::{
 
 use super::{Command, Counts, State, select::Group};
 
-/// What comes closer together than this is told as one.
-const APART: Duration = Duration::from_secs(2);
-/// A terminal that never speaks of its focus counts as looked at for so long after a key.
-const LOOKED_AT: Duration = Duration::from_secs(60);
-/// How often the overall progress is looked at; a taskbar is no gauge.
-const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+/// Alerts closer together than this are combined into one.
+const MIN_INTERVAL: Duration = Duration::from_secs(2);
+/// A terminal that never reports its focus counts as watched for this long after a key.
+const WATCHED_AFTER_KEY: Duration = Duration::from_secs(60);
+/// How often the progress in the taskbar is updated.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What is to be told, and what was.
+/// Waiting alerts, and what was last shown outside the screen.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Telling {
     /// The most important of what waits, and its words.
     waiting: Option<(NotifyReason, String)>,
     /// How many more wait.
     more: u64,
-    /// When something was told last.
+    /// When an alert was last sent.
     at: Option<Mono>,
-    /// The title last set.
+    /// The title that was last set.
     title: String,
     /// The overall progress last shown, and when it was looked at.
     overall: OverallProgress,
@@ -43,46 +43,48 @@ impl Telling {
             .as_ref()
             .is_none_or(|(first, _)| *first < occasion)
         {
-            self.waiting = Some((occasion, words));
+            self.waiting = Some((occasion, message));
         }
     }
 
-    /// When what waits is due.
+    /// When the waiting alert is due.
     pub(super) fn wake(&self) -> Option<Mono> {
-        let due = self.at.map_or(Mono(0), |at| at.after(APART));
+        let due = self.at.map_or(Mono(0), |at| at.after(MIN_INTERVAL));
         self.waiting.as_ref().map(|_| due)
     }
 }
 
-/// Whether somebody looks at this window, as far as the terminal tells.
-fn is_looked_at(state: &State, now: Stamp) -> bool {
-    let is_at_work = || {
+/// Whether the user is probably looking at this window.
+fn is_watched(state: &State, now: Stamp) -> bool {
+    let was_key_pressed = || {
         let since = |key: Mono| now.mono.since(key);
-        state.last_key.is_some_and(|key| since(key) < LOOKED_AT)
+        state
+            .last_key
+            .is_some_and(|key| since(key) < WATCHED_AFTER_KEY)
     };
-    state.has_focus && (state.tells_focus || is_at_work())
+    state.has_focus && (state.reports_focus || was_key_pressed())
 }
 
-/// Tells what is due.
-pub(super) fn follow(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
-    if state.over.is_some() {
+/// Sends what is due.
+pub(super) fn send_alerts(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
+    if state.exit_note.is_some() {
         return;
     }
-    if state.told.wake().is_some_and(|due| due <= now.mono) {
-        tell(state, now, todo);
+    if state.alerts.wake().is_some_and(|due| due <= now.mono) {
+        send_waiting(state, now, effects);
     }
     if state.is_dirty {
-        set_title(state, todo);
-        show_progress(state, now, todo);
+        set_title(state, effects);
+        show_progress(state, now, effects);
     }
 }
 
-fn tell(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
-    let Some((occasion, words)) = state.told.waiting.take() else {
+fn send_waiting(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
+    let Some((occasion, message)) = state.alerts.waiting.take() else {
         return;
     };
-    let more = std::mem::take(&mut state.told.more);
-    state.told.at = Some(now.mono);
+    let more = std::mem::take(&mut state.alerts.more);
+    state.alerts.at = Some(now.mono);
     let notify = state.setup.notify;
     let is_looked_at = is_looked_at(state, now);
     // What needs a person rings beside him too: he may look at another row.
@@ -97,14 +99,14 @@ fn tell(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
     }
 }
 
-/// The mean of those that say how far they are; without any, that something runs.
-fn show_progress(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
+/// Shows the mean progress of the tasks with a known total, or just that something is running.
+fn show_progress(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
     let running = state.counts.running;
-    let told = &state.told;
-    let is_fresh = told
-        .looked_at
-        .is_some_and(|at| now.mono.since(at) < PROGRESS_EVERY);
-    if is_fresh && told.running == running {
+    let alerts = &state.alerts;
+    let is_fresh = alerts
+        .progress_at
+        .is_some_and(|at| now.mono.since(at) < PROGRESS_INTERVAL);
+    if is_fresh && alerts.running == running {
         return;
     }
     let parts: Vec<f64> = state
@@ -122,13 +124,13 @@ fn show_progress(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
         let mean = parts.iter().sum::<f64>() / parts.len() as f64;
         OverallProgress::Percent(whole_percent(mean))
     };
-    (state.told.looked_at, state.told.running) = (Some(now.mono), running);
-    if overall != std::mem::replace(&mut state.told.overall, overall) {
-        todo.push(Command::Progress(overall));
+    (state.alerts.progress_at, state.alerts.running) = (Some(now.mono), running);
+    if overall != std::mem::replace(&mut state.alerts.overall, overall) {
+        effects.push(Command::Progress(overall));
     }
 }
 
-/// Rings for what needs a person, and tells of what ended.
+/// Shows a toast for a task's new status, and queues an alert if the task ended or needs the user.
 pub(super) fn announce(
     state: &mut State,
     id: &TaskId,
@@ -143,13 +145,13 @@ pub(super) fn announce(
     if task.status == *status_before {
         return;
     }
-    // As in the list: with the argument that tells it from others.
+    // As in the list: with the argument that tells it apart from others.
     let title = match state.label(task_row) {
         (title, Some((key, value))) => format!("{title} {key}={value}"),
         (title, None) => title,
     };
-    let needs_you = task_row.belongs() == Group::NeedsYou && group_before != Group::NeedsYou;
-    let words = match &task.status {
+    let needs_you = task_row.group() == Group::NeedsYou && group_before != Group::NeedsYou;
+    let message = match &task.status {
         Status::Completed => {
             let line = task.result_summary().unwrap_or("done".into());
             format!("{id} {title} is done: {}", text::clean_line(&line))
@@ -162,10 +164,10 @@ pub(super) fn announce(
             let line = text::clean_line(message.lines().next().unwrap_or_default()).into_owned();
             format!("{id} {title} failed: {line}")
         }
-        Status::Cancelled => format!("{id} {title} is cancelled"),
+        Status::Cancelled => format!("{id} {title} was cancelled"),
         Status::Lost(reason) => format!("{id} {title} is lost: {reason}"),
         Status::Unknown(window) => format!("{id} {title} is unknown: {window}"),
-        Status::InputRequired => format!("{id} {title} asks something"),
+        Status::InputRequired => format!("{id} {title} has a question"),
         Status::Paused => format!("{id} {title} is paused"),
         Status::Running => return,
     };
@@ -179,13 +181,13 @@ pub(super) fn announce(
     } else {
         task.status.is_settled().then_some(NotifyReason::Done)
     };
-    state.say(level, &words, now);
+    state.show_toast(level, &message, now);
     if let Some(occasion) = occasion {
-        state.told.add(occasion, words);
+        state.alerts.add(occasion, message);
     }
 }
 
-fn set_title(state: &mut State, todo: &mut Vec<Command>) {
+fn set_title(state: &mut State, effects: &mut Vec<Command>) {
     if !state.setup.notify.title {
         return;
     }
@@ -199,8 +201,8 @@ fn set_title(state: &mut State, todo: &mut Vec<Command>) {
         let need = if needs == 1 { "needs" } else { "need" };
         title = format!("{needs} {need} you, {title}");
     }
-    if title != state.told.title {
-        state.told.title.clone_from(&title);
-        todo.push(Command::SetTitle(title));
+    if title != state.alerts.title {
+        state.alerts.title.clone_from(&title);
+        effects.push(Command::SetTitle(title));
     }
 }

@@ -1,17 +1,21 @@
-//! The commands behind `:`, with the words of the command line.
+//! The command palette (`:`). It uses the names of the command line's commands.
 
 use super::keymap::{BINDINGS, Binding};
 
-/// The commands that fit what is typed, best first.
+/// The commands that match the input, best first.
 pub fn matches(typed: &str) -> Vec<&'static Binding> {
     let typed = typed.trim().to_lowercase();
     let word = typed.split_whitespace().next().unwrap_or_default();
-    let named = || BINDINGS.iter().filter(|binding| !binding.word.is_empty());
+    let named = || {
+        BINDINGS
+            .iter()
+            .filter(|binding| !binding.command.is_empty())
+    };
     let mut found: Vec<&'static Binding> = Vec::new();
-    // The word itself, then words that begin so, then whatever says it.
+    // Exact names first, then prefixes, then matches in the description.
     let rules: [&dyn Fn(&Binding) -> bool; 3] = [
-        &|binding| binding.word == word,
-        &|binding| binding.word.starts_with(word),
+        &|binding| binding.command == word,
+        &|binding| binding.command.starts_with(word),
         &|binding| binding.help.contains(&typed) || binding.label.contains(&typed),
     ];
     for rule in rules {
@@ -30,7 +34,7 @@ mod tests {
     use crate::app::keymap::Action;
 
     #[test]
-    fn the_words_of_the_command_line_find_their_actions() {
+    fn command_names_find_their_actions() {
         for (word, action) in [
             ("pause", Action::Pause),
             ("again", Action::RunAgain),

@@ -1,5 +1,5 @@
-//! The dialog of a question: what the server asks, what is filled in, and where the keys go. Nothing of it can be
-//! answered by reflex: at first nothing has the keys, and keys count only once a person can have read it.
+//! The dialog of a question from a server (an elicitation). It can't be answered by accident: nothing is focused at
+//! first, and keys are ignored until the user could have read it.
 
 use serde_json::{Map, Value};
 
@@ -8,14 +8,14 @@ use crate::domain::{
     text,
 };
 
-use super::{Field, FormField, State, TaskRow, menu::can_be_meant};
+use super::{Field, FormField, State, TaskRow, menu::was_readable};
 
 /// A question that is being answered.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QuestionForm {
-    /// Whose.
+    /// The task that asks.
     pub task: TaskId,
-    /// Which.
+    /// The key of the question.
     pub key: String,
     /// What is asked.
     pub asked: Elicitation,
@@ -23,33 +23,33 @@ pub struct QuestionForm {
     pub link: Option<UrlPreview>,
     /// One field each.
     pub fields: Vec<FormField>,
-    /// Which place has the keys: the fields, then the buttons; none at first.
+    /// The index of the focused element: the fields, then the buttons; none at first.
     pub at: Option<usize>,
-    /// What is wrong with what is filled in.
-    pub complaints: Vec<String>,
-    /// The answer is on its way.
+    /// Error messages.
+    pub errors: Vec<String>,
+    /// The answer is being saved.
     pub is_sent: bool,
-    /// The page is opened when the same key comes again.
+    /// Pressing the same key again opens the page.
     pub is_opening: bool,
     /// How many questions of this task were answered here before this one.
     pub answered: usize,
-    /// When it was first on the screen; keys typed before were not meant for it.
+    /// When it was first drawn; earlier keys were not meant for it.
     pub(super) drawn: Option<Mono>,
 }
 
 /// The buttons below a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Button {
-    /// Yes.
+    /// Sends MCP's `accept` with the values.
     Accept,
-    /// No.
+    /// Sends MCP's `decline`.
     Decline,
-    /// MCP's `cancel`.
+    /// Sends MCP's `cancel`.
     Dismiss,
 }
 
 impl Button {
-    /// All of them, from left to right.
+    /// All buttons, from left to right.
     pub const ALL: [Self; 3] = [Self::Accept, Self::Decline, Self::Dismiss];
 }
 
@@ -64,9 +64,9 @@ impl QuestionForm {
             fields: fields
                 .map(|spec: ArgumentSpec| FormField::new(spec, None))
                 .collect(),
-            asked,
+            elicitation,
             at: None,
-            complaints: Vec::new(),
+            errors: Vec::new(),
             is_sent: false,
             is_opening: false,
             answered,
@@ -74,18 +74,18 @@ impl QuestionForm {
         }
     }
 
-    /// The last place of the keys.
+    /// The index of the last element.
     pub fn last(&self) -> usize {
         self.fields.len() + Button::ALL.len() - 1
     }
 
-    /// The button that has the keys.
+    /// The focused button.
     pub fn button(&self) -> Option<Button> {
-        let place = self.at?.checked_sub(self.fields.len())?;
-        Button::ALL.get(place).copied()
+        let index = self.at?.checked_sub(self.fields.len())?;
+        Button::ALL.get(index).copied()
     }
 
-    /// The field that has the keys.
+    /// The focused field.
     pub fn field(&mut self) -> Option<&mut FormField> {
         self.fields.get_mut(self.at?)
     }
@@ -94,22 +94,22 @@ impl QuestionForm {
         self.field()?.typed()
     }
 
-    /// Whether a key that comes now can have been meant for it.
+    /// Whether a key pressed now can be meant for it.
     pub(super) fn is_read(&self, now: Stamp) -> bool {
-        can_be_meant(self.drawn, now)
+        was_readable(self.drawn, now)
     }
 
-    /// Yes with what is filled in, or what is wrong with it.
+    /// The accepting answer with the values, or the error messages.
     pub(super) fn accept(&self) -> Result<Answer, Vec<String>> {
         let mut given = Map::new();
-        let mut complaints = Vec::new();
+        let mut errors = Vec::new();
         for field in &self.fields {
-            // In the words on the screen, where a field may have another name.
+            // Messages use the field's title, as on the screen.
             let wrong = |wanted: String| format!("{} must be {wanted}", field.name());
             match field.read() {
-                Err(complaint) => complaints.push(complaint),
+                Err(error) => errors.push(error),
                 Ok(None) if field.spec.is_required => {
-                    complaints.push(format!("{} is missing", field.name()));
+                    errors.push(format!("{} is missing", field.name()));
                 }
                 Ok(value) => {
                     let wanted = value.as_ref().and_then(|value| field.spec.violation(value));
@@ -119,17 +119,17 @@ impl QuestionForm {
                 }
             }
         }
-        if !complaints.is_empty() {
-            return Err(complaints);
+        if !errors.is_empty() {
+            return Err(errors);
         }
-        self.asked
+        self.elicitation
             .content(&given)
             .map(|content| Answer::Accept { content })
     }
 }
 
-/// The place of a question among those of its task that are open, and how many there are; from 1.
-pub fn place_of(state: &State, form: &QuestionForm) -> (usize, usize) {
+/// The number of a question among its task's questions, from 1, and how many there are.
+pub fn position_of(state: &State, form: &QuestionForm) -> (usize, usize) {
     let task = state.task(&form.task).map(|task_row| &task_row.view.task);
     let open = || task.into_iter().flat_map(Task::open_questions);
     let before = open().take_while(|question| question.key != form.key);
@@ -139,11 +139,11 @@ pub fn place_of(state: &State, form: &QuestionForm) -> (usize, usize) {
     )
 }
 
-/// `waits 3 h, until 09:30 at most`.
+/// How long a question has been open and when it expires: `waiting 3 h, until 09:30 at most`.
 pub fn waits(state: &State, task: &Task, key: &str, now: Stamp) -> String {
     let question = task.questions.iter().find(|question| question.key == key);
     let since = question.map_or(task.updated_at, |question| question.asked_at);
-    let waits = format!("waits {}", text::span(now.wall.since(since)));
+    let waits = format!("waiting {}", text::span(now.wall.since(since)));
     let waits = match question.and_then(|question| question.asked_for(&task.id)) {
         Some(asked_for) => format!("{asked_for}; {waits}"),
         None => waits,
@@ -151,11 +151,11 @@ pub fn waits(state: &State, task: &Task, key: &str, now: Stamp) -> String {
     let until = task.server_task.as_ref().and_then(ServerTask::expires_at);
     match until {
         Some(until) => format!("{waits}, until {} at most", state.clock_short(until, now)),
-        None => format!("{waits}; the server did not say until when"),
+        None => format!("{waits}, no deadline"),
     }
 }
 
-/// The question of a task that is to be answered next, other than one that was just answered.
+/// The next open question of a task, except the one that was just answered.
 pub(super) fn next<'e>(task_row: &'e TaskRow, but: Option<&str>) -> Option<&'e Question> {
     let mut open = task_row.view.task.open_questions();
     open.find(|question| Some(question.key.as_str()) != but)

@@ -1,4 +1,4 @@
-//! Which tasks are shown, in what order, and where the cursor stands.
+//! The task list: filter, grouping, order and cursor.
 
 use std::{borrow::Cow, cmp::Ordering, time::Duration};
 
@@ -6,31 +6,31 @@ use crate::domain::{Connectivity, ServerName, Stamp, Status, Task, TaskId, text}
 
 use super::{
     Pane, State,
-    room::{PaneHeights, window},
+    layout::{PaneHeights, window},
     state::{TaskRow, short_arguments},
 };
 
-/// Rows keep their order for this long after a key, so that nobody acts on a row that has just moved away.
-pub(super) const STEADY: Duration = Duration::from_secs(1);
+/// Rows keep their order for this long after a key, so that the user doesn't act on a row that has just moved.
+pub(super) const HOLD_AFTER_KEY: Duration = Duration::from_secs(1);
 
-/// What changes by itself is put in order at most this often, however fast it changes.
-pub(super) const CALM: Duration = Duration::from_millis(250);
+/// The list is resorted at most this often because of changes to tasks.
+pub(super) const MIN_REORDER_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The three groups of the list, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Group {
-    /// A person has to act, or has to know.
+    /// Needs the user's attention.
     NeedsYou,
-    /// Under way.
+    /// Running or paused.
     Running,
-    /// Settled and seen, or settled well.
+    /// Ended, and completed or seen by the user.
     Done,
 }
 
 /// What the list is grouped by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Grouping {
-    /// By who has to act: [`Group`].
+    /// By [`Group`].
     #[default]
     Need,
     /// By server.
@@ -40,10 +40,10 @@ pub enum Grouping {
 }
 
 impl Grouping {
-    /// All of them, in the order of their key.
+    /// All groupings, in the order in which the key cycles through them.
     pub const ALL: [Self; 3] = [Self::Need, Self::Server, Self::Status];
 
-    /// The word for it.
+    /// Its name in messages and in the configuration.
     pub fn label(self) -> &'static str {
         match self {
             Self::Need => "need",
@@ -52,28 +52,28 @@ impl Grouping {
         }
     }
 
-    /// The next one.
+    /// The next one in `ALL`, cyclically.
     pub(super) fn next(self) -> Self {
-        let place = Self::ALL.iter().position(|it| *it == self).unwrap_or(0);
+        let index = Self::ALL.iter().position(|it| *it == self).unwrap_or(0);
         Self::ALL
-            .get((place + 1) % Self::ALL.len())
+            .get((index + 1) % Self::ALL.len())
             .copied()
             .unwrap_or_default()
     }
 
-    /// The order of the groups that two rows stand in.
+    /// The order of two rows' groups.
     fn compare(self, one: &TaskRow, two: &TaskRow) -> Ordering {
         let (a, b) = (&one.view.task, &two.view.task);
         match self {
-            Self::Need => one.home.cmp(&two.home),
+            Self::Need => one.listed_group.cmp(&two.listed_group),
             Self::Server => a.server.cmp(&b.server),
             Self::Status => (urgency(&a.status).cmp(&urgency(&b.status)))
                 .then_with(|| a.status.label().cmp(b.status.label())),
         }
     }
 
-    /// The group that a row stands in.
-    fn title(self, task_row: &TaskRow) -> Title {
+    /// The group of a row.
+    fn title(self, task_row: &TaskRow) -> GroupTitle {
         match self {
             Self::Need => Title::Need(task_row.home),
             Self::Server => Title::Server(task_row.view.task.server.clone()),
@@ -82,51 +82,51 @@ impl Grouping {
     }
 }
 
-/// What a group of the list is of.
+/// The title of a group in the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Title {
-    /// Who has to act.
+pub enum GroupTitle {
+    /// Grouped by need for attention.
     Need(Group),
-    /// The server.
+    /// Grouped by server.
     Server(ServerName),
-    /// The status, by the word of its rows.
+    /// Grouped by status, with the status as the rows show it.
     Status(&'static str),
 }
 
-impl Title {
-    /// Whether the row of a task stands in this group.
+impl GroupTitle {
+    /// Whether a task is listed in this group.
     fn has(&self, task_row: &TaskRow) -> bool {
         match self {
-            Self::Need(group) => task_row.home == *group,
+            Self::Need(group) => task_row.listed_group == *group,
             Self::Server(server) => task_row.view.task.server == *server,
             Self::Status(word) => task_row.view.task.status.row_label() == *word,
         }
     }
 }
 
-/// How many of the tasks shown stand in a group, so that a title never contradicts the rows below it.
+/// How many of a group's listed tasks are in which state. They match the rows below the heading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Headcount {
-    /// All of them but the paused ones and those that left.
+pub struct GroupCounts {
+    /// All tasks except the paused ones and those in `left`.
     pub count: usize,
-    /// Those whose rows wait here until they were seen, though they belong elsewhere by now: where a person has to act,
-    /// under way, settled.
+    /// Tasks that belong to another group by now but stay here until the user has seen them: needing attention, running,
+    /// done.
     pub left: [usize; 3],
-    /// Those that are under way and paused.
+    /// Paused tasks.
     pub paused: usize,
-    /// How many of them need a person.
+    /// Tasks that need attention.
     pub needs: usize,
-    /// How many of them settled unseen.
+    /// Ended tasks that the user has not seen.
     pub new: usize,
 }
 
-/// A line of the list.
+/// A row of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Line {
+pub enum ListRow {
     /// The title of a group.
-    Heading(Title, Headcount),
+    Heading(GroupTitle, GroupCounts),
     /// A task.
-    Row(TaskId),
+    Task(TaskId),
 }
 
 /// What the list is sorted by inside its groups.
@@ -144,7 +144,7 @@ pub enum SortKey {
 }
 
 impl SortKey {
-    /// All of them, in the order of `s`.
+    /// All sort keys, in the order in which the key cycles through them.
     pub const ALL: [Self; 6] = [
         Self::Newest,
         Self::State,
@@ -154,7 +154,7 @@ impl SortKey {
         Self::Leave,
     ];
 
-    /// The word for it.
+    /// Its name in messages and in the configuration.
     pub fn label(self) -> &'static str {
         match self {
             Self::Newest => "newest",
@@ -166,20 +166,20 @@ impl SortKey {
         }
     }
 
-    /// The next one.
+    /// The next one in `ALL`, cyclically.
     pub(super) fn next(self) -> Self {
-        let place = Self::ALL.iter().position(|key| *key == self).unwrap_or(0);
+        let index = Self::ALL.iter().position(|key| *key == self).unwrap_or(0);
         Self::ALL
-            .get((place + 1) % Self::ALL.len())
+            .get((index + 1) % Self::ALL.len())
             .copied()
             .unwrap_or_default()
     }
 }
 
-/// The keys of a filter.
-const KEYS: [&str; 5] = ["status", "server", "tag", "tool", "id"];
-/// What `status:` can mean: what a server showed, what was asked for, how contact stands.
-const STATES: [&str; 20] = [
+/// The keys of filter terms such as `status:failed`.
+const FILTER_KEYS: [&str; 5] = ["status", "server", "tag", "tool", "id"];
+/// The values of `status:`: a status, a pending request, or the connectivity.
+const STATUS_VALUES: [&str; 20] = [
     "running",
     "input-required",
     "asks",
@@ -202,7 +202,7 @@ const STATES: [&str; 20] = [
     "idle",
 ];
 
-/// A filter: words, `!x`, `status:failed`, `server:lab`, `tag:x`; all have to fit.
+/// A filter: words, `!x`, `status:failed`, `server:lab`, `tag:x`. A task must match all terms.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     text: String,
@@ -212,12 +212,12 @@ pub struct Filter {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Term {
     is_negated: bool,
-    field: Option<Named>,
-    words: String,
+    field: Option<TermField>,
+    text: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Named {
+enum TermField {
     Status,
     Server,
     Tag,
@@ -226,8 +226,8 @@ enum Named {
 }
 
 impl Filter {
-    /// Reads what was typed; every text is a filter.
-    pub fn read(typed: &str) -> Self {
+    /// Parses a filter. Every text is valid; [`Self::invalid_reason`] finds likely mistakes.
+    pub fn parse(typed: &str) -> Self {
         let terms = typed
             .split_whitespace()
             .filter_map(|word| {
@@ -237,24 +237,24 @@ impl Filter {
                 };
                 let named = word.split_once(':').and_then(|(name, rest)| {
                     let field = match name {
-                        "status" => Named::Status,
-                        "server" => Named::Server,
-                        "tag" => Named::Tag,
-                        "tool" => Named::Tool,
-                        "id" => Named::Id,
+                        "status" => TermField::Status,
+                        "server" => TermField::Server,
+                        "tag" => TermField::Tag,
+                        "tool" => TermField::Tool,
+                        "id" => TermField::Id,
                         _ => return None,
                     };
                     Some((field, rest))
                 });
-                let (field, words) = match named {
+                let (field, text) = match named {
                     Some((field, rest)) => (Some(field), rest),
                     None => (None, word),
                 };
-                // A term that is still being typed takes nothing away.
-                (!words.is_empty()).then(|| Term {
+                // A term that is still being typed, e.g. `tag:`, matches everything.
+                (!text.is_empty()).then(|| Term {
                     is_negated,
                     field,
-                    words: words.to_lowercase(),
+                    text: text.to_lowercase(),
                 })
             })
             .collect();
@@ -264,59 +264,59 @@ impl Filter {
         }
     }
 
-    /// Why what was typed cannot mean anything, where somebody has ended typing it: a key or a status that there is not.
-    pub fn refusal(typed: &str) -> Option<String> {
+    /// Returns an error message for an unknown key or status in a complete filter.
+    pub fn invalid_reason(typed: &str) -> Option<String> {
         typed.split_whitespace().find_map(|word| {
             let (key, rest) = word.strip_prefix('!').unwrap_or(word).split_once(':')?;
             let is_key = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphabetic());
-            // An address is a word like others.
-            let is_place = rest.starts_with("//") || rest.bytes().all(|it| it.is_ascii_digit());
-            if !KEYS.contains(&key) {
-                let words = format!(
+            // `http://...` and `host:8080` are plain words, not terms with a key.
+            let is_address = rest.starts_with("//") || rest.bytes().all(|it| it.is_ascii_digit());
+            if !FILTER_KEYS.contains(&key) {
+                let text = format!(
                     "{key}: is not a filter key; expected one of: {}",
-                    KEYS.join(", ")
+                    FILTER_KEYS.join(", ")
                 );
-                return (is_key && !is_place).then_some(words);
+                return (is_key && !is_address).then_some(text);
             }
             let is_state = || {
                 let rest = rest.to_lowercase();
-                STATES.iter().any(|state| state.starts_with(&rest))
+                STATUS_VALUES.iter().any(|state| state.starts_with(&rest))
             };
             (key == "status" && !is_state()).then(|| {
                 format!(
                     "{rest} is not a status; expected one of: {}",
-                    STATES.join(", ")
+                    STATUS_VALUES.join(", ")
                 )
             })
         })
     }
 
-    /// As it was typed.
+    /// The filter as it was typed.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Whether it lets everything through.
+    /// Whether it matches everything.
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()
     }
 
-    /// Whether a task of the screen is let through.
-    pub fn fits(&self, task_row: &TaskRow) -> bool {
+    /// Whether a task on the screen matches.
+    pub fn matches(&self, task_row: &TaskRow) -> bool {
         let view = &task_row.view;
-        self.lets(&view.task, &view.contact, || {
+        self.matches_terms(&view.task, &view.contact, || {
             Cow::Borrowed(&*task_row.arguments)
         })
     }
 
-    /// Whether a task that stands on no screen is let through.
-    pub fn fits_task(&self, task: &Task, contact: &Connectivity) -> bool {
-        self.lets(task, contact, || {
+    /// Whether a task matches, without a row on a screen.
+    pub fn matches_task(&self, task: &Task, contact: &Connectivity) -> bool {
+        self.matches_terms(task, contact, || {
             Cow::Owned(short_arguments(&task.arguments))
         })
     }
 
-    fn lets<'a>(
+    fn matches_terms<'a>(
         &self,
         task: &Task,
         contact: &Connectivity,
@@ -324,34 +324,34 @@ impl Filter {
     ) -> bool {
         self.terms
             .iter()
-            .all(|term| term.fits(task, contact, &arguments) != term.is_negated)
+            .all(|term| term.matches(task, contact, &arguments) != term.is_negated)
     }
 }
 
 impl Term {
-    fn fits<'a>(
+    fn matches<'a>(
         &self,
         task: &Task,
         contact: &Connectivity,
         arguments: &impl Fn() -> Cow<'a, [(String, String)]>,
     ) -> bool {
-        let has = |text: &str| text.to_lowercase().contains(&self.words);
+        let has = |text: &str| text.to_lowercase().contains(&self.text);
         match self.field {
-            Some(Named::Status) => {
-                task.status.label().starts_with(&self.words)
-                    || (self.words == "done" && task.status == Status::Completed)
-                    || (self.words == "asks" && task.status == Status::InputRequired)
+            Some(TermField::Status) => {
+                task.status.label().starts_with(&self.text)
+                    || (self.text == "done" && task.status == Status::Completed)
+                    || (self.text == "asks" && task.status == Status::InputRequired)
                     || task
                         .control
                         .is_some_and(|asked| asked.what.label().starts_with(&self.words))
                     || contact.label().starts_with(&self.words)
             }
-            Some(Named::Server) => has(task.server.as_str()),
-            Some(Named::Tag) => task.tag.as_deref().is_some_and(has),
-            Some(Named::Tool) => has(&task.tool),
-            Some(Named::Id) => task.id.as_str().starts_with(&self.words),
+            Some(TermField::Server) => has(task.server.as_str()),
+            Some(TermField::Tag) => task.tag.as_deref().is_some_and(has),
+            Some(TermField::Tool) => has(&task.tool),
+            Some(TermField::Id) => task.id.as_str().starts_with(&self.text),
             None => {
-                task.id.as_str().starts_with(&self.words)
+                task.id.as_str().starts_with(&self.text)
                     || has(task.title())
                     || has(&task.tool)
                     || has(task.server.as_str())
@@ -366,11 +366,11 @@ impl Term {
     }
 }
 
-/// Whether a task is shown.
+/// Whether a task is listed.
 fn is_shown(state: &State, task_row: &TaskRow) -> bool {
     task_row.view.task.forgotten_at.is_none()
-        && (!state.needs_only || task_row.belongs() == Group::NeedsYou)
-        && state.filter.fits(task_row)
+        && (!state.needs_only || task_row.group() == Group::NeedsYou)
+        && state.filter.matches(task_row)
 }
 
 fn compare(state: &State, one: &TaskRow, two: &TaskRow) -> Ordering {
@@ -405,8 +405,8 @@ fn compare(state: &State, one: &TaskRow, two: &TaskRow) -> Ordering {
             weight(one).cmp(&weight(two))
         }
     };
-    let order = order.then_with(|| match one.home {
-        // The question first, then what only a person can decide, then what has to be known.
+    let order = order.then_with(|| match one.listed_group {
+        // Questions first, then unknown tasks, then failed and lost ones.
         Group::NeedsYou => (urgency(&a.status).cmp(&urgency(&b.status))).then_with(newest),
         Group::Done => (b.settled_at.cmp(&a.settled_at)).then_with(newest),
         Group::Running => newest(),
@@ -428,13 +428,13 @@ fn urgency(status: &Status) -> u8 {
     }
 }
 
-/// The title of a group over what is shown.
-fn heading<'s>(title: Title, shown: impl Iterator<Item = &'s TaskRow>) -> Line {
-    let mut heads = Headcount::default();
+/// Builds the heading of a group from all listed tasks.
+fn heading<'s>(title: GroupTitle, shown: impl Iterator<Item = &'s TaskRow>) -> ListRow {
+    let mut counts = GroupCounts::default();
     for task_row in shown.filter(|task_row| title.has(task_row)) {
-        let group = task_row.belongs();
-        if matches!(title, Title::Need(home) if home != group) {
-            let [needs, running, done] = &mut heads.left;
+        let group = task_row.group();
+        if matches!(title, GroupTitle::Need(listed_group) if listed_group != group) {
+            let [needs, running, done] = &mut counts.left;
             *match group {
                 Group::NeedsYou => needs,
                 Group::Running => running,
@@ -443,21 +443,21 @@ fn heading<'s>(title: Title, shown: impl Iterator<Item = &'s TaskRow>) -> Line {
             continue;
         }
         if group == Group::Running && task_row.view.task.status == Status::Paused {
-            heads.paused += 1;
+            counts.paused += 1;
         } else {
-            heads.count += 1;
+            counts.count += 1;
         }
-        heads.needs += usize::from(group == Group::NeedsYou);
-        heads.new += usize::from(task_row.is_new());
+        counts.needs += usize::from(group == Group::NeedsYou);
+        counts.new += usize::from(task_row.ended_unseen());
     }
-    Line::Heading(title, heads)
+    ListRow::Heading(title, counts)
 }
 
-/// Counts the headings again and leaves every row where it is.
+/// Recounts the headings without moving any row.
 fn recount(state: &mut State) {
     let mut lines = std::mem::take(&mut state.lines);
     for line in &mut lines {
-        if let Line::Heading(title, _) = line {
+        if let ListRow::Heading(title, _) = line {
             let shown = state
                 .tasks
                 .values()
@@ -470,16 +470,16 @@ fn recount(state: &mut State) {
     state.is_dirty = true;
 }
 
-/// Builds the list as the user asked for it: nobody expects a row where it was before, so each stands where it belongs.
+/// Rebuilds the list after the user changed what it shows: rows may move to their groups at once.
 pub(super) fn arrange(state: &mut State) {
-    state.moving.clear();
+    state.regrouping.clear();
     for task_row in state.tasks.values_mut() {
-        task_row.home = task_row.belongs();
+        task_row.listed_group = task_row.group();
     }
     rebuild(state);
 }
 
-/// Builds the lines of the list again and puts the cursor back on its task.
+/// Rebuilds the rows and keeps the cursor on its task.
 pub(super) fn rebuild(state: &mut State) {
     state.is_order_stale = false;
     state.are_headings_stale = false;
@@ -491,7 +491,7 @@ pub(super) fn rebuild(state: &mut State) {
     let by = state.grouping;
     shown.sort_by(|one, two| {
         by.compare(one, two)
-            .then_with(|| one.home.cmp(&two.home))
+            .then_with(|| one.listed_group.cmp(&two.listed_group))
             .then_with(|| compare(state, one, two))
     });
     let mut lines = Vec::with_capacity(shown.len() + 3);
@@ -500,39 +500,44 @@ pub(super) fn rebuild(state: &mut State) {
         lines.push(heading(by.title(first), shown.iter().copied()));
         let rows = group
             .iter()
-            .filter(|task_row| !(state.is_folded && task_row.home == Group::Done));
-        lines.extend(rows.map(|task_row| Line::Row(task_row.view.task.id.clone())));
+            .filter(|task_row| !(state.is_folded && task_row.listed_group == Group::Done));
+        lines.extend(rows.map(|task_row| ListRow::Task(task_row.view.task.id.clone())));
     }
     state.lines = lines;
-    if !state.lines.is_empty() && state.remark.as_ref().is_some_and(|it| it.is_of_empty) {
-        state.remark = None;
+    if !state.lines.is_empty()
+        && state
+            .reply
+            .as_ref()
+            .is_some_and(|it| it.is_about_empty_list)
+    {
+        state.reply = None;
     }
-    let living = |id: &TaskId| {
+    let is_kept = |id: &TaskId| {
         state
             .tasks
             .get(id)
             .is_some_and(|task_row| task_row.view.task.forgotten_at.is_none())
     };
-    let gone: Vec<TaskId> = state
+    let forgotten: Vec<TaskId> = state
         .marks
         .iter()
-        .filter(|id| !living(id))
+        .filter(|id| !is_kept(id))
         .cloned()
         .collect();
-    for id in gone {
+    for id in forgotten {
         state.marks.remove(&id);
     }
     place_cursor(state);
 }
 
-/// Finds the cursor's task among the lines; where it is hidden, the nearest row takes the cursor and says so.
+/// Puts the cursor on its task, or on the nearest row if that task is hidden.
 fn place_cursor(state: &mut State) {
-    let line_of = |lines: &[Line], id: &TaskId| {
+    let line_of = |lines: &[ListRow], id: &TaskId| {
         lines
             .iter()
-            .position(|line| matches!(line, Line::Row(row) if row == id))
+            .position(|line| matches!(line, ListRow::Task(row) if row == id))
     };
-    // What the user chose comes back as soon as it is shown again.
+    // The cursor returns to the task that the user chose as soon as that is listed again.
     if let Some(wanted) = state.wanted.clone()
         && line_of(&state.lines, &wanted).is_some()
     {
@@ -561,30 +566,30 @@ fn place_cursor(state: &mut State) {
     keep_in_sight(state);
 }
 
-pub(super) fn row_at(lines: &[Line], line: usize) -> Option<TaskId> {
+pub(super) fn row_at(lines: &[ListRow], line: usize) -> Option<TaskId> {
     match lines.get(line) {
-        Some(Line::Row(id)) => Some(id.clone()),
+        Some(ListRow::Task(id)) => Some(id.clone()),
         _ => None,
     }
 }
 
 /// The row at `line`, or the first below it, or the last above it.
-fn nearest_row(lines: &[Line], line: usize) -> Option<usize> {
-    let is_row = |place: &usize| matches!(lines.get(*place), Some(Line::Row(_)));
+fn nearest_row(lines: &[ListRow], line: usize) -> Option<usize> {
+    let is_row = |index: &usize| matches!(lines.get(*index), Some(ListRow::Task(_)));
     (line..lines.len())
         .find(is_row)
         .or_else(|| (0..line.min(lines.len())).rev().find(is_row))
 }
 
-/// Moves the first line shown as little as possible, so that the cursor is seen.
+/// Scrolls as little as possible so that the cursor is visible.
 pub(super) fn keep_in_sight(state: &mut State) {
     let rows = usize::from(PaneHeights::of(state, state.size).list);
     state.top = window(state.top, state.cursor_line, rows, state.lines.len());
 }
 
-/// Moves the cursor by rows; it does not wrap.
+/// Moves the cursor by rows, without wrapping around; returns whether it moved.
 pub(super) fn move_by(state: &mut State, rows: isize) -> bool {
-    let is_row = |place: &usize| matches!(state.lines.get(*place), Some(Line::Row(_)));
+    let is_row = |index: &usize| matches!(state.lines.get(*index), Some(ListRow::Task(_)));
     let count = rows.unsigned_abs();
     let target = if rows >= 0 {
         (state.cursor_line + 1..state.lines.len())
@@ -622,18 +627,18 @@ pub(super) fn move_to(state: &mut State, line: usize) {
     keep_in_sight(state);
 }
 
-/// Puts the cursor on a task if it is shown.
+/// Puts the cursor on a task if it is listed.
 pub(super) fn move_to_task(state: &mut State, id: &TaskId) {
     let line = state
         .lines
         .iter()
-        .position(|line| matches!(line, Line::Row(row) if row == id));
+        .position(|line| matches!(line, ListRow::Task(row) if row == id));
     if let Some(line) = line {
         move_to(state, line);
     }
 }
 
-/// The tasks that an action is meant for: the marked ones, else the one under the cursor.
+/// The tasks that an action applies to: the marked ones, else the one under the cursor.
 pub(super) fn chosen(state: &State) -> Vec<TaskId> {
     if state.marks.is_empty() {
         state.cursor.iter().cloned().collect()
@@ -642,78 +647,82 @@ pub(super) fn chosen(state: &State) -> Vec<TaskId> {
     }
 }
 
-/// How many marked tasks are not shown at present.
+/// How many marked tasks are hidden.
 pub(super) fn hidden_marks(state: &State) -> usize {
     hidden(state, state.marks.iter())
 }
 
-/// How many of the tasks that something is asked of are not shown at present, where the marks chose them.
-pub(super) fn hidden_of_marked(state: &State, tasks: &[TaskId]) -> usize {
+/// How many of these tasks are hidden, if they were chosen by marks.
+pub(super) fn hidden_among_marked(state: &State, tasks: &[TaskId]) -> usize {
     if state.marks.is_empty() {
         return 0;
     }
     hidden(state, tasks.iter())
 }
 
-/// How many of these tasks are not shown at present.
+/// How many of these tasks are hidden.
 fn hidden<'t>(state: &State, tasks: impl Iterator<Item = &'t TaskId>) -> usize {
     let is_seen = |id: &TaskId| {
         state.task(id).is_some_and(|task_row| {
-            is_shown(state, task_row) && !(state.is_folded && task_row.home == Group::Done)
+            is_shown(state, task_row) && !(state.is_folded && task_row.listed_group == Group::Done)
         })
     };
     tasks.filter(|id| !is_seen(id)).count()
 }
 
-/// Whether rows may change their places: not within a second of a key.
-pub(super) fn is_steady(state: &State, now: Stamp) -> bool {
+/// Whether rows may move: not within [`HOLD_AFTER_KEY`] of a key.
+pub(super) fn may_reorder(state: &State, now: Stamp) -> bool {
     state
         .last_key
-        .is_none_or(|key| now.mono.since(key) >= STEADY)
+        .is_none_or(|key| now.mono.since(key) >= HOLD_AFTER_KEY)
 }
 
-/// Moves rows to the groups where they belong, once the user has seen why and the cursor is elsewhere.
-pub(super) fn settle_places(state: &mut State, now: Stamp) {
-    // Rows wait for the user, numbers do not: header and headings say the same.
-    let is_count_due = state.counted_at.is_none_or(|at| now.mono.since(at) >= CALM);
+/// Moves rows to their groups once the user has seen the change and the cursor is elsewhere.
+pub(super) fn regroup(state: &mut State, now: Stamp) {
+    // Unlike rows, counts don't wait for the user: headings must agree with the header.
+    let is_count_due = state
+        .counted_at
+        .is_none_or(|at| now.mono.since(at) >= MIN_REORDER_INTERVAL);
     if state.are_headings_stale && is_count_due {
         state.counted_at = Some(now.mono);
         recount(state);
     }
-    if !is_steady(state, now) {
+    if !may_reorder(state, now) {
         return;
     }
     let cursor = state.cursor.clone();
-    let mut moved = false;
-    for id in std::mem::take(&mut state.moving) {
+    let mut has_moved = false;
+    for id in std::mem::take(&mut state.regrouping) {
         let Some(task_row) = state.tasks.get_mut(&id) else {
             continue;
         };
-        let belongs = task_row.belongs();
-        if task_row.home == belongs {
+        let group = task_row.group();
+        if task_row.listed_group == group {
             continue;
         }
         if cursor.as_ref() == Some(&id) {
-            state.moving.insert(id);
+            state.regrouping.insert(id);
             continue;
         }
-        // What was running and is done waits until that was seen, which puts it here again; what needs a person does not
-        // wait.
-        if belongs == Group::Done && !task_row.is_seen {
+        // A task that ended stays in place until the user has seen it (`mark_seen` queues it again). One that needs
+        // attention moves at once.
+        if group == Group::Done && !task_row.is_seen {
             continue;
         }
-        task_row.home = belongs;
-        moved = true;
+        task_row.listed_group = group;
+        has_moved = true;
     }
-    let is_due = state.rebuilt_at.is_none_or(|at| now.mono.since(at) >= CALM);
-    if moved || (state.is_order_stale && is_due) {
+    let is_due = state
+        .rebuilt_at
+        .is_none_or(|at| now.mono.since(at) >= MIN_REORDER_INTERVAL);
+    if has_moved || (state.is_order_stale && is_due) {
         state.rebuilt_at = Some(now.mono);
         rebuild(state);
         state.is_dirty = true;
     }
 }
 
-/// The tasks whose rows are on the screen now.
+/// The tasks whose rows are on the screen.
 pub(super) fn visible_rows(state: &State) -> Vec<TaskId> {
     if state.pane != Pane::Tasks || state.is_zoomed {
         return Vec::new();
@@ -725,13 +734,13 @@ pub(super) fn visible_rows(state: &State) -> Vec<TaskId> {
         .skip(state.top)
         .take(rows)
         .filter_map(|line| match line {
-            Line::Row(id) => Some(id.clone()),
-            Line::Heading(..) => None,
+            ListRow::Task(id) => Some(id.clone()),
+            ListRow::Heading(..) => None,
         })
         .collect()
 }
 
-/// The first line to draw where `rows` are there for the list.
+/// The first row to draw if the list has `rows` rows on the screen.
 pub fn first_line(state: &State, rows: usize) -> usize {
     window(state.top, state.cursor_line, rows, state.lines.len())
 }

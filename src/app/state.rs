@@ -1,4 +1,4 @@
-//! Everything that the screen shows and remembers, in one value.
+//! The state of the screen: everything that it shows and remembers.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -12,126 +12,128 @@ use crate::domain::{
 };
 
 use super::{
-    Action, CallForm, Field, Filter, Group, Grouping, LeaveNote, Leaving, Line, Menu, QuestionForm,
-    Reread, Saved, Setup, SortKey, TaskLog,
+    Action, CallForm, ConfigReread, Field, Filter, Group, Grouping, LeaveNote, Leaving, ListRow,
+    Menu, QuestionForm, SaveContent, Setup, SortKey, TaskLog,
     call::DraftKey,
-    log::{ResultText, WireText},
-    notify::Telling,
+    log::{ResultText, TrafficText},
+    notify::AlertState,
     pane_scope,
 };
 
-/// Messages kept; older ones are counted.
-const MESSAGES: usize = 1_000;
-/// Toasts shown at once.
-const TOASTS: usize = 3;
-/// How long a toast stays.
+/// Messages in memory; older ones are dropped and counted.
+const MAX_MESSAGES: usize = 1_000;
+/// Toasts on the screen at once.
+const MAX_TOASTS: usize = 3;
+/// How long a toast stays, in milliseconds.
 const TOAST_MS: u64 = 3_000;
-/// How long a toast about a failure stays: long enough to read two lines.
+/// How long a toast about a failure stays, in milliseconds: long enough to read two lines.
 const TOAST_ERROR_MS: u64 = 7_000;
-/// Marks of a contact timeline that are kept for a task.
-const TRAIL: usize = 128;
-/// How long the answer to a key stays, if no other key comes.
-const ANSWER: Duration = Duration::from_secs(5);
+/// Marks on a task's connectivity timeline.
+const MAX_TIMELINE_MARKS: usize = 128;
+/// How long the reply to a key stays if no other key is pressed.
+const REPLY_TIME: Duration = Duration::from_secs(5);
 
-/// What a task is to the screen.
+/// A task on the screen.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskRow {
-    /// The newest picture.
+    /// Its newest snapshot.
     pub view: Arc<TaskView>,
     /// Rate and time left.
     pub pace: Pace,
-    /// The arguments as short text, for telling equal names apart.
+    /// Its arguments as short text, to tell tasks of the same name apart.
     pub arguments: Vec<(String, String)>,
-    /// When the kind of contact last changed.
-    pub contact_since: Wall,
-    /// When longhaul last had something to say about it.
-    pub remark_since: Wall,
-    /// The kinds of contact since this program looks, oldest first.
-    pub trail: VecDeque<(Wall, Mark)>,
-    /// The group that it stands in; follows [`TaskRow::belongs`] once the user has seen why.
-    pub home: Group,
-    /// Whether the user has seen how it settled.
+    /// When the kind of connectivity last changed.
+    pub connectivity_since: Wall,
+    /// When the notice about it last changed.
+    pub notice_since: Wall,
+    /// The changes of its connectivity since the program started, oldest first.
+    pub timeline: VecDeque<(Wall, TimelineMark)>,
+    /// The group that it is listed in. It moves to [`TaskRow::group`] once the user has seen the change.
+    pub listed_group: Group,
+    /// Whether the user has seen how it ended.
     pub is_seen: bool,
-    /// When it settled before the eyes of this program.
+    /// When it ended, if it did so while this program was running.
     pub settled_at: Option<Mono>,
 }
 
-/// A kind of contact on a task's timeline.
+/// A mark on a task's connectivity timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mark {
-    /// In contact.
+pub enum TimelineMark {
+    /// Connected.
     Live,
-    /// The connection is gone.
+    /// Disconnected.
     Cut,
-    /// The machine slept.
+    /// The machine was asleep.
     Asleep,
-    /// Nobody drove.
+    /// The session had no driver.
     Unwatched,
-    /// A replay brought what was missed.
+    /// A replay delivered the missed events.
     Replay,
-    /// Something is missing for good.
+    /// Some events are lost for good.
     Gap,
 }
 
 impl TaskRow {
-    /// Takes the first picture of a task.
     pub(super) fn new(view: Arc<TaskView>, now: Stamp) -> Self {
         let arguments = short_arguments(&view.task.arguments);
         let is_seen = view.task.is_seen;
         let mut task_row = Self {
             pace: Pace::default(),
             arguments,
-            contact_since: now.wall,
-            remark_since: view.task.updated_at,
-            trail: VecDeque::from([(now.wall, mark_of(&view.contact))]),
-            home: Group::Running,
+            connectivity_since: now.wall,
+            notice_since: view.task.updated_at,
+            timeline: VecDeque::from([(now.wall, timeline_mark(&view.contact))]),
+            listed_group: Group::Running,
             is_seen,
             settled_at: None,
             view,
         };
         if let Some(progress) = &task_row.view.task.progress
-            && task_row.is_moving()
+            && task_row.is_streaming()
         {
             task_row.pace.step(now, progress.value);
         }
-        if !task_row.is_moving() {
+        if !task_row.is_streaming() {
             task_row.pace.restart(now);
         }
-        task_row.home = task_row.belongs();
+        task_row.listed_group = task_row.group();
         task_row
     }
 
-    /// Takes a newer picture.
-    pub(super) fn take(&mut self, view: Arc<TaskView>, now: Stamp) {
+    /// Applies a newer snapshot.
+    pub(super) fn update(&mut self, view: Arc<TaskView>, now: Stamp) {
         let (before, after) = (Arc::clone(&self.view), &view);
         if before.contact.label() != after.contact.label() {
-            self.contact_since = match &after.contact {
+            self.connectivity_since = match &after.contact {
                 Connectivity::Offline { since, .. } => *since,
                 _ => now.wall,
             };
-            let (was, is) = (mark_of(&before.contact), mark_of(&after.contact));
+            let (was, is) = (
+                timeline_mark(&before.contact),
+                timeline_mark(&after.contact),
+            );
             if was != is {
-                let came_back = was == Mark::Cut && is == Mark::Live;
-                self.mark(now.wall, if came_back { Mark::Replay } else { is });
+                let came_back = was == TimelineMark::Cut && is == TimelineMark::Live;
+                self.mark(now.wall, if came_back { TimelineMark::Replay } else { is });
                 if came_back {
-                    self.mark(Wall(now.wall.0.saturating_add(1)), Mark::Live);
+                    self.mark(Wall(now.wall.0.saturating_add(1)), TimelineMark::Live);
                 }
             }
         }
         if let Some(at) = after.task.gap_at
             && before.task.gap_at != after.task.gap_at
         {
-            // What the picture was taken at may lie before what is on the timeline already.
-            let last = self.trail.back().map_or(at, |(last, _)| at.max(*last));
-            self.mark(last, Mark::Gap);
-            let is = mark_of(&after.contact);
+            // The gap may be older than the last mark, but the timeline must stay in order.
+            let last = self.timeline.back().map_or(at, |(last, _)| at.max(*last));
+            self.mark(last, TimelineMark::Gap);
+            let is = timeline_mark(&after.contact);
             self.mark(Wall(last.0.saturating_add(1)), is);
         }
         if !before.task.status.is_settled() && after.task.status.is_settled() {
             self.settled_at = Some(now.mono);
         }
         if !after.task.status.is_settled() {
-            // Brought back to life, e.g. by a resume of something unknown: its end is news again.
+            // An unknown task may run again after a resume; its end is new again then.
             self.is_seen = false;
             self.settled_at = None;
         }
@@ -142,41 +144,40 @@ impl TaskRow {
             self.arguments = short_arguments(&after.task.arguments);
         }
         self.is_seen |= after.task.is_seen;
-        let was_moving = self.is_moving();
+        let was_moving = self.is_streaming();
         self.view = view;
         let (before, after) = (&before.task, &self.view.task);
         let number = |task: &crate::domain::Task| task.attempt().map(|attempt| attempt.number);
         let is_another = number(before).is_some() && number(before) != number(after);
-        if !self.is_moving() || !was_moving || is_another {
+        if !self.is_streaming() || !was_moving || is_another {
             self.pace.restart(now);
         }
         if let Some(progress) = &self.view.task.progress
-            && self.is_moving()
+            && self.is_streaming()
         {
             self.pace.step(now, progress.value);
         }
     }
 
-    /// Whether its steps arrive as they are made: it runs, and contact stands.
-    fn is_moving(&self) -> bool {
-        let is_asked_to_go_on = self
+    /// Whether it is running and connected, so that its progress arrives live.
+    fn is_streaming(&self) -> bool {
+        let is_resuming = self
             .view
             .task
             .control
             .is_some_and(|asked| asked.what == ControlKind::Resuming);
-        self.is_running() && !is_asked_to_go_on && mark_of(&self.view.contact) == Mark::Live
+        self.is_running() && !is_resuming && timeline_mark(&self.view.contact) == TimelineMark::Live
     }
 
-    /// Adds a mark to the timeline.
-    pub(super) fn mark(&mut self, at: Wall, mark: Mark) {
-        self.trail.push_back((at, mark));
-        if self.trail.len() > TRAIL {
-            self.trail.pop_front();
+    pub(super) fn mark(&mut self, at: Wall, mark: TimelineMark) {
+        self.timeline.push_back((at, mark));
+        if self.timeline.len() > MAX_TIMELINE_MARKS {
+            self.timeline.pop_front();
         }
     }
 
-    /// The group that its facts put it in.
-    pub fn belongs(&self) -> Group {
+    /// The group that its status calls for.
+    pub fn group(&self) -> Group {
         let needs_login = matches!(self.view.contact, Connectivity::NeedsLogin);
         match &self.view.task.status {
             status if status.needs_you(self.is_seen) => Group::NeedsYou,
@@ -186,39 +187,41 @@ impl TaskRow {
         }
     }
 
-    /// What leaving would do to it; nothing to what has settled, or to what only a person can decide.
-    pub fn price(&self) -> Option<&LeaveImpact> {
+    /// What quitting would do to it; `None` if it has ended or its status is unknown.
+    pub fn leave_impact(&self) -> Option<&LeaveImpact> {
         let status = &self.view.task.status;
         let is_open = !status.is_settled() && !matches!(status, Status::Unknown(_));
         self.view.leaving.as_ref().filter(|_| is_open)
     }
 
-    /// Whether it settled and the user has not seen that.
-    pub fn is_new(&self) -> bool {
+    /// Whether it ended and the user has not seen that yet.
+    pub fn ended_unseen(&self) -> bool {
         self.view.task.status.is_settled() && !self.is_seen
     }
 
-    /// Whether it goes on by itself as far as we know.
+    /// Whether its status is `Running`.
     pub fn is_running(&self) -> bool {
         matches!(self.view.task.status, Status::Running)
     }
 }
 
-pub(super) fn mark_of(contact: &Connectivity) -> Mark {
+pub(super) fn timeline_mark(contact: &Connectivity) -> TimelineMark {
     match contact {
-        Connectivity::Live { .. } | Connectivity::Quiet { .. } | Connectivity::Idle => Mark::Live,
+        Connectivity::Live { .. } | Connectivity::Quiet { .. } | Connectivity::Idle => {
+            TimelineMark::Live
+        }
         Connectivity::Reconnecting { .. }
         | Connectivity::Offline { .. }
-        | Connectivity::NeedsLogin => Mark::Cut,
-        Connectivity::Unwatched { .. } => Mark::Unwatched,
+        | Connectivity::NeedsLogin => TimelineMark::Cut,
+        Connectivity::Unwatched { .. } => TimelineMark::Unwatched,
     }
 }
 
-/// Arguments as short text, in their order; values that are no scalars stay out.
+/// The scalar arguments as short text, in their order.
 pub(super) fn short_arguments(json: &str) -> Vec<(String, String)> {
-    // A list shows a few of them; beyond this size nobody tells tasks apart by eye.
-    const LONGEST: usize = 16 * 1024;
-    if json.len() > LONGEST {
+    // Larger arguments don't help to tell tasks apart.
+    const MAX_BYTES: usize = 16 * 1024;
+    if json.len() > MAX_BYTES {
         return Vec::new();
     }
     let parsed: serde_json::Map<String, serde_json::Value> =
@@ -249,11 +252,11 @@ pub enum Pane {
     Tools,
     /// The servers.
     Servers,
-    /// What longhaul did and said.
+    /// Messages from longhaul.
     Messages,
 }
 
-/// Where keys go inside the task pane.
+/// Which half of the task pane gets the keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Focus {
     /// The list.
@@ -277,7 +280,7 @@ pub enum Tab {
 }
 
 impl Tab {
-    /// All of them, from left to right.
+    /// All tabs, from left to right.
     pub const ALL: [Self; 6] = [
         Self::Now,
         Self::Log,
@@ -287,7 +290,7 @@ impl Tab {
         Self::Resume,
     ];
 
-    /// The word on the tab.
+    /// The label on the tab.
     pub fn label(self) -> &'static str {
         match self {
             Self::Now => "Now",
@@ -300,73 +303,73 @@ impl Tab {
     }
 }
 
-/// Something that lies over the screen and takes the keys; the last one is on top.
+/// A layer over the screen that gets the keys; the last one is on top.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Overlay {
-    /// The keys and what they do.
+    /// The key bindings.
     Help {
-        /// What is searched for.
+        /// The search text.
         field: Field,
-        /// Which match is chosen.
+        /// The index of the selected match.
         cursor: usize,
     },
-    /// The commands.
+    /// The command palette.
     Palette {
-        /// What is typed.
+        /// The command line.
         field: Field,
-        /// Which match is chosen.
+        /// The index of the selected match.
         cursor: usize,
     },
-    /// Lines to be read.
+    /// Text to read.
     Page {
-        /// What they are.
+        /// The title.
         title: String,
         /// The lines.
         lines: Vec<String>,
         /// Lines scrolled down.
         scroll: usize,
     },
-    /// A choice.
+    /// A dialog with a list of actions.
     Menu {
-        /// Of what.
+        /// What the dialog is about.
         menu: Menu,
-        /// Which item is chosen.
+        /// The index of the selected item.
         cursor: usize,
-        /// When it was first on the screen; keys typed before were not meant for it.
+        /// When it was first drawn; earlier keys were not meant for it.
         drawn: Option<Mono>,
     },
-    /// A new call.
+    /// The form of a new call.
     Call(Box<CallForm>),
-    /// Name, note and limits of a task.
+    /// The form for a task's name, note and limits.
     Edit(Box<EditForm>),
-    /// A question of a server.
+    /// A question from the server (an elicitation).
     Question(Box<QuestionForm>),
-    /// The filter being typed; what was kept before is brought back by nothing, Esc clears.
+    /// The filter line. Esc clears the filter; it does not restore the previous one.
     Filter(Field),
-    /// The search being typed.
+    /// The search line.
     Search(Field),
-    /// Where something of a task is saved to, being typed.
+    /// The path to save something to.
     SaveAs {
-        /// The path: of the file, or of the directory for the files of several tasks.
+        /// The path of the file, or of a directory for the files of several tasks.
         field: Field,
-        /// Of which tasks.
+        /// The tasks.
         tasks: Vec<TaskId>,
-        /// What of it.
-        what: Saved,
+        /// What to save.
+        what: SaveContent,
     },
 }
 
-/// The fields of `e`.
+/// The form for a task's name, note and limits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EditForm {
-    /// Which task.
+    /// The task.
     pub task: TaskId,
     /// Name, note, idle limit, hard limit.
     pub fields: [Field; 4],
-    /// Which has the cursor.
+    /// The index of the focused field.
     pub at: usize,
-    /// What is wrong with what was typed.
-    pub complaint: Option<String>,
+    /// Why the input is invalid.
+    pub error: Option<String>,
 }
 
 impl EditForm {
@@ -377,132 +380,133 @@ impl EditForm {
 /// A short message over the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Toast {
-    /// How loud.
+    /// Its severity.
     pub level: NoticeLevel,
-    /// In words.
+    /// The sanitized text.
     pub text: String,
-    /// When it goes.
+    /// When it disappears.
     pub until: Mono,
 }
 
 /// A line of the messages pane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// When.
+    /// When it was reported.
     pub at: Wall,
-    /// How loud.
+    /// Its severity.
     pub level: NoticeLevel,
-    /// In words, clean.
+    /// The sanitized text.
     pub text: String,
 }
 
-/// An answer to a key, in the attention line until the next key or for some seconds.
+/// The reply to a key, shown in the attention line until the next key or for a few seconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransientMessage {
-    /// In words.
+    /// The text.
     pub text: String,
-    /// When it goes.
+    /// When it disappears.
     pub until: Mono,
-    /// It says that nothing is shown, so it goes with the first row.
-    pub is_of_empty: bool,
-    /// The tasks whose change it announces; it goes once all of them have changed.
+    /// Whether it explains an empty list; it disappears with the first row then.
+    pub is_about_empty_list: bool,
+    /// The tasks whose change it announces; it disappears once all of them have changed.
     pub awaits: BTreeSet<TaskId>,
 }
 
-/// What the welcome-back banner counts from.
+/// The baseline of the welcome-back banner.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Away {
-    /// From when.
+    /// The start of the absence.
     pub from: Wall,
-    /// Until when.
+    /// The end of the absence.
     pub until: Wall,
-    /// Whether the machine slept, rather than this program being away.
+    /// Whether the machine was asleep, as opposed to the program not running.
     pub asleep: bool,
-    /// Each task's newest history number at that time.
+    /// Each task's newest history sequence number at the start.
     pub seqs: BTreeMap<TaskId, u64>,
-    /// The tasks whose end is no news.
+    /// Tasks whose end the user already knows about.
     pub known: BTreeSet<TaskId>,
 }
 
-/// The display is frozen: what arrives waits here.
+/// A frozen display and the updates that wait for it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Frozen {
     /// The time that the display shows.
     pub at: Stamp,
-    /// The newest picture of each task that changed.
+    /// The newest snapshot of each task that changed.
     pub held: BTreeMap<TaskId, Arc<TaskView>>,
 }
 
-/// The tools of a server as far as known.
+/// What is known of a server's tools.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tools {
     /// The newest list.
     pub list: Vec<Tool>,
     /// Whether a list was ever received.
     pub is_known: bool,
-    /// The ask that is under way.
-    pub asked: Option<SessionRequestId>,
-    /// Why the last ask failed.
-    pub refused: Option<String>,
+    /// The request in progress.
+    pub request: Option<SessionRequestId>,
+    /// Why the last request failed.
+    pub error: Option<String>,
 }
 
-/// What an ask was for, kept until its answer.
+/// What a request was for, kept until its response arrives.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Pending {
-    /// Nothing but the refusal matters.
-    Plain,
-    /// The tools of a server.
+pub enum RequestPurpose {
+    /// Anything else; only an error matters.
+    Other,
+    /// List the server's tools.
     Tools(ServerName),
-    /// A call; the form stays open until the intent is saved.
+    /// Start a call; the form stays open until the call is saved.
     Start(TaskId),
-    /// A server that was typed in; its tools are asked for once it is known.
+    /// Add the server that the user typed in; its tools are requested next.
     Server(ServerName),
-    /// An answer; the dialog stays open until it is saved.
+    /// Answer a question; the dialog stays open until the answer is saved.
     Answer {
-        /// Whose question.
+        /// The task that asked.
         task: TaskId,
-        /// Which.
+        /// The key of the question.
         key: String,
-        /// What was chosen, for the message about it.
-        word: &'static str,
+        /// What the user chose, for the message about it.
+        choice: &'static str,
     },
-    /// Tasks of this server are taken over.
+    /// Import tasks from this server.
     Adopt(ServerName),
-    /// A sign-in at this server begins.
+    /// Start to sign in to this server.
     SignIn(ServerName),
-    /// This window wants to drive.
+    /// Become the driver.
     Drive,
 }
 
-/// How many shown tasks stand where; kept with every change, so that a frame never counts them.
+/// How many tasks are in which state. Updated with every change, so that drawing a frame never counts tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// A person has to act or to know.
+    /// Tasks that need the user's attention.
     pub needs: usize,
-    /// Under way.
+    /// Running tasks.
     pub running: usize,
-    /// Paused.
+    /// Paused tasks.
     pub paused: usize,
-    /// Settled.
+    /// Ended tasks.
     pub done: usize,
-    /// Not settled, and nobody drives them.
+    /// Tasks that have not ended and have no driver.
     pub unwatched: usize,
-    /// Their last change could not be saved.
+    /// Tasks whose last change could not be saved.
     pub unsaved: usize,
 }
 
-/// The open tasks by what the last lines of the screen say of them, so that a frame never looks through all.
+/// Totals over the tasks that have not ended, for the last lines of the screen. Updated with every change, so that
+/// drawing a frame never scans the tasks.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Ledger {
-    /// Leaving costs nothing.
+pub(super) struct OpenTotals {
+    /// Tasks that survive quitting.
     pub(super) safe: usize,
-    /// The server stops them at a checkpoint.
+    /// Tasks that the server will stop at a checkpoint.
     pub(super) pauses: usize,
-    /// Leaving costs nothing most likely, the first to expire first.
+    /// Tasks that probably survive quitting, by expiry time.
     pub(super) likely: BTreeSet<(Wall, TaskId)>,
-    /// Leaving ends them.
+    /// Tasks that quitting would end.
     pub(super) dies: BTreeSet<TaskId>,
-    /// Something was asked of them, the longest ago first.
+    /// Tasks with a pending pause, resume or cancel, by the time of the request.
     pub(super) asked: BTreeSet<(Wall, TaskId)>,
 }
 
@@ -510,157 +514,157 @@ pub(super) struct Ledger {
 #[derive(Clone, Debug, PartialEq)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "each is a switch of its own that the user turns"
+    reason = "each is an independent setting of the user's"
 )]
 pub struct State {
-    /// What was known at the start.
+    /// Settings from the start of the program.
     pub setup: Setup,
-    /// What the configuration said when it was read last.
-    pub(super) config: Option<Reread>,
-    /// Columns and rows.
+    /// The configuration as last reread.
+    pub(super) config: Option<ConfigReread>,
+    /// Columns and rows of the terminal.
     pub size: (u16, u16),
-    /// The tasks, forgotten ones too.
+    /// All tasks, including forgotten ones.
     pub tasks: BTreeMap<TaskId, TaskRow>,
-    /// The servers in the order in which they became known.
+    /// The servers, in the order in which they were added.
     pub servers: Vec<ServerView>,
-    /// The tools of servers.
+    /// The tools of each server.
     pub tools: BTreeMap<ServerName, Tools>,
 
     /// The rows and headings of the list, in order.
-    pub lines: Vec<Line>,
+    pub lines: Vec<ListRow>,
     /// The task under the cursor.
     pub cursor: Option<TaskId>,
     /// The task that the user chose, while a filter hides it.
     pub(super) wanted: Option<TaskId>,
-    /// The line under the cursor.
+    /// The index of the cursor's row in `lines`.
     pub cursor_line: usize,
-    /// The first line shown.
+    /// The index of the first visible row.
     pub top: usize,
     /// Marked tasks.
     pub marks: BTreeSet<TaskId>,
-    /// What is shown of the list.
+    /// The filter of the list.
     pub filter: Filter,
-    /// Only what needs a person is shown.
+    /// Show only tasks that need attention.
     pub needs_only: bool,
-    /// The group of what is done is folded.
+    /// Hide the rows of ended tasks.
     pub is_folded: bool,
     /// What the list is grouped by.
     pub grouping: Grouping,
-    /// How the list is sorted inside its groups.
+    /// How the list is sorted within its groups.
     pub sort: SortKey,
-    /// The sorting is reversed.
+    /// Reverse the sort.
     pub is_reversed: bool,
-    /// The shown tasks that are not settled.
+    /// The tasks that are not forgotten and have not ended.
     pub(super) open: BTreeSet<TaskId>,
-    /// How many shown tasks stand where.
+    /// How many tasks that are not forgotten are in which state.
     pub counts: Counts,
-    /// What leaving would do to the open tasks, and what was asked of them.
-    pub(super) ledger: Ledger,
-    /// Tasks that stand in another group than where they belong, without those that are to be seen first.
-    pub(super) moving: BTreeSet<TaskId>,
-    /// The order may have changed.
+    /// Totals over the open tasks.
+    pub(super) totals: OpenTotals,
+    /// Tasks that are listed in another group than [`TaskRow::group`] and can move.
+    pub(super) regrouping: BTreeSet<TaskId>,
+    /// The rows may need to be sorted again.
     pub(super) is_order_stale: bool,
-    /// A heading may count what has left its group.
+    /// The counts in the headings may be outdated.
     pub(super) are_headings_stale: bool,
-    /// When the headings were last counted by themselves.
+    /// When the headings were last recounted.
     pub(super) counted_at: Option<Mono>,
-    /// When the order last followed what changed by itself.
+    /// When the rows were last sorted because a task changed.
     pub(super) rebuilt_at: Option<Mono>,
-    /// For each title, whether an argument differs among its tasks.
+    /// By title and argument: the first value, and whether tasks of that title differ in it.
     pub(super) differing: BTreeMap<String, BTreeMap<String, (String, bool)>>,
 
-    /// Which pane is shown.
+    /// The visible pane.
     pub pane: Pane,
-    /// Where keys go.
+    /// Which half of the task pane gets the keys.
     pub focus: Focus,
-    /// The detail pane has the whole screen.
+    /// The detail pane fills the screen.
     pub is_zoomed: bool,
     /// The tab of the detail pane.
     pub tab: Tab,
-    /// The log follows what arrives.
+    /// The log scrolls with new entries.
     pub is_following: bool,
-    /// Long lines are wrapped.
+    /// Wrap long lines.
     pub is_wrapping: bool,
-    /// Markdown is shown as it was written.
+    /// Show Markdown unrendered.
     pub is_raw: bool,
-    /// Times are shown.
+    /// Show times in the log.
     pub has_times: bool,
     /// Log entries scrolled back from the end, or lines scrolled down in other tabs.
     pub scroll: usize,
-    /// What is searched for in the detail pane.
+    /// The search text of the detail pane.
     pub search: Option<String>,
-    /// Histories that were read, at most a few.
+    /// Histories in memory.
     pub logs: BTreeMap<TaskId, TaskLog>,
-    /// Results that were read, at most a few.
+    /// Results in memory.
     pub results: BTreeMap<TaskId, ResultText>,
-    /// What was recorded of the wire, while the Trace tab shows it.
-    pub wire: Option<WireText>,
+    /// Recorded traffic, while the Trace tab is open.
+    pub traffic: Option<TrafficText>,
 
     /// Cursors of the tools, servers and messages panes.
     pub cursors: [usize; 3],
-    /// The server whose tools are shown.
+    /// The server in the tools pane.
     pub tools_of: Option<ServerName>,
 
-    /// What lies over the screen.
+    /// Layers over the screen, topmost last.
     pub overlays: Vec<Overlay>,
-    /// Calls that were filled in and not sent.
+    /// Forms that were filled in but not sent.
     pub(super) drafts: BTreeMap<DraftKey, CallForm>,
-    /// Short messages, newest last.
+    /// Toasts, newest last.
     pub toasts: VecDeque<Toast>,
     /// All messages, newest last.
     pub messages: VecDeque<Message>,
-    /// Messages that were dropped.
+    /// How many old messages were dropped.
     pub messages_dropped: u64,
-    /// The answer to the last key.
-    pub remark: Option<TransientMessage>,
-    /// The banner.
+    /// The reply to the last key.
+    pub reply: Option<TransientMessage>,
+    /// The welcome-back banner.
     pub away: Option<Away>,
-    /// The display is frozen.
+    /// Set while the display is frozen.
     pub frozen: Option<Frozen>,
 
-    /// When the session was last written, while nobody has confirmed it.
+    /// When the session was last saved, as read from the file.
     pub saved_at: Option<Wall>,
-    /// When the session file was read; what was made since is new to the user too.
+    /// When the session file was read; the user has not seen tasks created after that.
     pub restored_at: Option<Wall>,
-    /// Who drives: process id, and whether it is this process.
+    /// The driver: its process id, and whether it is this process.
     pub driver: Option<(u32, bool)>,
-    /// Nobody drives at the moment.
+    /// The session has no driver right now.
     pub is_driverless: bool,
-    /// How the program is about to end.
+    /// Whether and when the program is about to quit.
     pub leaving: Leaving,
-    /// The program is over.
-    pub(super) over: Option<LeaveNote>,
+    /// Set once the program quits.
+    pub(super) exit_note: Option<LeaveNote>,
 
-    /// Tasks forgotten here, newest last; `u` brings them back.
+    /// Forgotten tasks that undo restores, newest last.
     pub(super) undo: Vec<Vec<TaskId>>,
-    /// Those of them that were asked back and have not come yet.
+    /// Tasks whose undo is in progress.
     pub(super) returning: BTreeSet<TaskId>,
-    /// Servers that were just taken over and wait for a person's word, in the order in which it is asked for.
-    pub(super) to_agree: VecDeque<ServerName>,
-    /// Asks without an answer.
-    pub(super) pending: BTreeMap<SessionRequestId, Pending>,
-    /// The number of the next ask.
-    pub(super) next_ask: SessionRequestId,
-    /// How many ids were made from the seed.
+    /// Imported servers whose consent dialog has not opened yet, in order.
+    pub(super) awaiting_consent: VecDeque<ServerName>,
+    /// Requests without a response.
+    pub(super) pending_requests: BTreeMap<SessionRequestId, RequestPurpose>,
+    /// The id of the next request.
+    pub(super) next_request: SessionRequestId,
+    /// How many task ids were made from the seed.
     pub(super) ids_made: u64,
-    /// When the last key came.
+    /// When the last key was pressed.
     pub(super) last_key: Option<Mono>,
-    /// Since when the row under the cursor can be looked at.
-    pub(super) looked_since: Option<Mono>,
-    /// The last time that an event came; a jump of the wall clock beside it is sleep.
+    /// Since when the row under the cursor has been visible without a key press.
+    pub(super) cursor_still_since: Option<Mono>,
+    /// When the last event came, to detect that the machine was asleep.
     pub(super) last_event: Option<Stamp>,
     /// Whether the terminal window has the focus.
     pub has_focus: bool,
-    /// Whether the terminal ever spoke of its focus.
-    pub(super) tells_focus: bool,
-    /// What was told beside the screen.
-    pub(super) told: Telling,
+    /// Whether the terminal has ever reported its focus.
+    pub(super) reports_focus: bool,
+    /// The bell, notifications, taskbar and title.
+    pub(super) alerts: AlertState,
     /// Whether something changed since the last frame.
     pub(super) is_dirty: bool,
 }
 
 impl State {
-    /// An empty screen; the first frame can be drawn from it.
+    /// An empty screen, ready to draw.
     pub fn new(setup: Setup) -> Self {
         Self {
             setup,
@@ -683,8 +687,8 @@ impl State {
             is_reversed: false,
             open: BTreeSet::new(),
             counts: Counts::default(),
-            ledger: Ledger::default(),
-            moving: BTreeSet::new(),
+            totals: OpenTotals::default(),
+            regrouping: BTreeSet::new(),
             is_order_stale: false,
             are_headings_stale: false,
             counted_at: None,
@@ -702,7 +706,7 @@ impl State {
             search: None,
             logs: BTreeMap::new(),
             results: BTreeMap::new(),
-            wire: None,
+            traffic: None,
             cursors: [0; 3],
             tools_of: None,
             overlays: Vec::new(),
@@ -710,7 +714,7 @@ impl State {
             toasts: VecDeque::new(),
             messages: VecDeque::new(),
             messages_dropped: 0,
-            remark: None,
+            reply: None,
             away: None,
             frozen: None,
             saved_at: None,
@@ -718,30 +722,29 @@ impl State {
             driver: None,
             is_driverless: false,
             leaving: Leaving::default(),
-            over: None,
+            exit_note: None,
             undo: Vec::new(),
             returning: BTreeSet::new(),
-            to_agree: VecDeque::new(),
-            pending: BTreeMap::new(),
-            next_ask: 1,
+            awaiting_consent: VecDeque::new(),
+            pending_requests: BTreeMap::new(),
+            next_request: 1,
             ids_made: 0,
             last_key: None,
-            looked_since: None,
+            cursor_still_since: None,
             last_event: None,
             has_focus: true,
-            tells_focus: false,
-            told: Telling::default(),
+            reports_focus: false,
+            alerts: AlertState::default(),
             is_dirty: true,
         }
     }
 
-    /// Whether a frame is due; asking takes the flag.
+    /// Returns whether a frame is due, and resets that.
     pub fn take_dirty(&mut self) -> bool {
         std::mem::take(&mut self.is_dirty)
     }
 
-    /// Notes that a frame with everything that is open now is on the screen: keys that come from now on can be meant
-    /// for it.
+    /// Records that the top layer has been drawn, so that later keys can be meant for it.
     pub fn drawn(&mut self, now: Stamp) {
         let drawn = match self.overlays.last_mut() {
             Some(Overlay::Question(form)) => &mut form.drawn,
@@ -756,12 +759,12 @@ impl State {
         self.is_dirty
     }
 
-    /// What to say after the screen is gone, once the program is over.
-    pub fn is_over(&self) -> Option<&LeaveNote> {
-        self.over.as_ref()
+    /// What to print after the screen has closed; set once the program quits.
+    pub fn exit_note(&self) -> Option<&LeaveNote> {
+        self.exit_note.as_ref()
     }
 
-    /// A task by its id.
+    /// Looks up a task.
     pub fn task(&self, id: &TaskId) -> Option<&TaskRow> {
         self.tasks.get(id)
     }
@@ -771,25 +774,25 @@ impl State {
         self.cursor.as_ref().and_then(|id| self.tasks.get(id))
     }
 
-    /// A server by its name.
+    /// Looks up a server.
     pub fn server(&self, name: &ServerName) -> Option<&ServerView> {
         self.servers.iter().find(|server| &server.name == name)
     }
 
-    /// Tasks that are shown at all: not forgotten.
-    pub fn living(&self) -> impl Iterator<Item = &TaskRow> {
+    /// The tasks that are not forgotten.
+    pub fn kept_tasks(&self) -> impl Iterator<Item = &TaskRow> {
         self.tasks
             .values()
             .filter(|task_row| task_row.view.task.forgotten_at.is_none())
     }
 
-    /// Tasks that are shown and not settled.
+    /// The tasks that are not forgotten and have not ended.
     pub fn open_tasks(&self) -> impl Iterator<Item = &TaskRow> {
         self.open.iter().filter_map(|id| self.tasks.get(id))
     }
 
-    /// Takes a task out of the counts before a change of it, and in again after.
-    pub(super) fn count(&mut self, id: &TaskId, is_in: bool) {
+    /// Adds a task to the counts, or removes it: call this before and after each change of a task.
+    pub(super) fn count(&mut self, id: &TaskId, adds: bool) {
         let Some(task_row) = self.tasks.get(id) else {
             return;
         };
@@ -799,14 +802,14 @@ impl State {
         let is_settled = task_row.view.task.status.is_settled();
         let is_unwatched = matches!(task_row.view.contact, Connectivity::Unwatched { .. });
         let counts = &mut self.counts;
-        let place = match (task_row.belongs(), &task_row.view.task.status) {
+        let count = match (task_row.group(), &task_row.view.task.status) {
             (Group::NeedsYou, _) => &mut counts.needs,
             (_, Status::Paused) => &mut counts.paused,
             (Group::Running, _) => &mut counts.running,
             (Group::Done, _) => &mut counts.done,
         };
-        let by = if is_in { 1 } else { -1 };
-        *place = place.saturating_add_signed(by);
+        let by = if adds { 1 } else { -1 };
+        *count = count.saturating_add_signed(by);
         if task_row.view.is_unsaved {
             counts.unsaved = counts.unsaved.saturating_add_signed(by);
         }
@@ -816,133 +819,133 @@ impl State {
         if is_settled {
             return;
         }
-        let ledger = &mut self.ledger;
-        let enter = |set: &mut BTreeSet<(Wall, TaskId)>, at: Wall| {
-            if is_in {
+        let totals = &mut self.totals;
+        let update = |set: &mut BTreeSet<(Wall, TaskId)>, at: Wall| {
+            if adds {
                 set.insert((at, id.clone()));
             } else {
                 set.remove(&(at, id.clone()));
             }
         };
-        match task_row.price() {
-            Some(LeaveImpact::Safe { .. }) => ledger.safe = ledger.safe.saturating_add_signed(by),
+        match task_row.leave_impact() {
+            Some(LeaveImpact::Safe { .. }) => totals.safe = totals.safe.saturating_add_signed(by),
             Some(LeaveImpact::Pauses { .. }) => {
-                ledger.pauses = ledger.pauses.saturating_add_signed(by);
+                totals.pauses = totals.pauses.saturating_add_signed(by);
             }
             Some(LeaveImpact::Likely { until, .. }) => {
-                enter(&mut ledger.likely, until.unwrap_or(Wall(i64::MAX)));
+                update(&mut totals.likely, until.unwrap_or(Wall(i64::MAX)));
             }
-            Some(LeaveImpact::Dies { .. }) if is_in => {
-                ledger.dies.insert(id.clone());
+            Some(LeaveImpact::Dies { .. }) if adds => {
+                totals.dies.insert(id.clone());
             }
             Some(LeaveImpact::Dies { .. }) => {
-                ledger.dies.remove(id);
+                totals.dies.remove(id);
             }
             None => {}
         }
         if let Some(asked) = task_row.view.task.control {
             enter(&mut ledger.asked, asked.at);
         }
-        if is_in {
+        if adds {
             self.open.insert(id.clone());
         } else {
             self.open.remove(id);
         }
     }
 
-    /// The time that the display shows: the present, or when it was frozen.
+    /// The time for the display: the present, or when it was frozen.
     pub fn shown_at(&self, now: Stamp) -> Stamp {
         self.frozen.as_ref().map_or(now, |frozen| frozen.at)
     }
 
-    /// Adds a message, and a toast that shows it.
-    pub(super) fn say(&mut self, level: NoticeLevel, words: &str, now: Stamp) {
-        self.note(level, words, now.wall);
+    /// Logs a message and shows it as a toast.
+    pub(super) fn show_toast(&mut self, level: NoticeLevel, text: &str, now: Stamp) {
+        self.log_message(level, text, now.wall);
         let stay = match level {
             NoticeLevel::Info => TOAST_MS,
             NoticeLevel::Warning | NoticeLevel::Error => TOAST_ERROR_MS,
         };
-        let text = text::clean_line(words).into_owned();
-        // The same thing said twice is one toast that stays longer.
+        let text = text::clean_line(text).into_owned();
+        // A repeated message extends its toast.
         self.toasts.retain(|toast| toast.text != text);
         self.toasts.push_back(Toast {
             level,
             text,
             until: Mono(now.mono.0.saturating_add(stay)),
         });
-        while self.toasts.len() > TOASTS {
+        while self.toasts.len() > MAX_TOASTS {
             self.toasts.pop_front();
         }
         self.is_dirty = true;
     }
 
-    /// Adds a message without a toast.
-    pub(super) fn note(&mut self, level: NoticeLevel, words: &str, at: Wall) {
+    /// Adds a line to the messages pane.
+    pub(super) fn log_message(&mut self, level: NoticeLevel, text: &str, at: Wall) {
         self.messages.push_back(Message {
             at,
             level,
-            text: text::clean_line(words).into_owned(),
+            text: text::clean_line(text).into_owned(),
         });
-        if self.messages.len() > MESSAGES {
+        if self.messages.len() > MAX_MESSAGES {
             self.messages.pop_front();
             self.messages_dropped += 1;
         }
         self.is_dirty = true;
     }
 
-    /// Answers a key.
-    pub(super) fn answer(&mut self, words: impl Into<String>) {
+    /// Shows a reply to a key.
+    pub(super) fn reply(&mut self, text: impl Into<String>) {
         let now = self.last_event.unwrap_or_default().mono;
-        self.remark = Some(TransientMessage {
-            text: words.into(),
-            until: now.after(ANSWER),
-            is_of_empty: false,
+        self.reply = Some(TransientMessage {
+            text: text.into(),
+            until: now.after(REPLY_TIME),
+            is_about_empty_list: false,
             awaits: BTreeSet::new(),
         });
         self.is_dirty = true;
     }
 
-    /// Answers a key that asked for a change of these tasks.
-    pub(super) fn answer_until_changed(&mut self, words: impl Into<String>, tasks: &[TaskId]) {
-        self.answer(words);
-        if let Some(remark) = &mut self.remark {
-            remark.awaits.extend(tasks.iter().cloned());
+    /// Shows a reply to a key that requested a change of these tasks.
+    pub(super) fn reply_until_changed(&mut self, text: impl Into<String>, tasks: &[TaskId]) {
+        self.reply(text);
+        if let Some(reply) = &mut self.reply {
+            reply.awaits.extend(tasks.iter().cloned());
         }
     }
 
-    /// Notes that a task has changed as it was asked to, so that no answer announces it any longer.
-    pub(super) fn has_changed(&mut self, id: &TaskId) {
+    /// Removes a reply that announces this task's change once the change has happened.
+    pub(super) fn dismiss_reply_about(&mut self, id: &TaskId) {
         let is_stale =
-            |remark: &mut TransientMessage| remark.awaits.remove(id) && remark.awaits.is_empty();
-        if self.remark.take_if(is_stale).is_some() {
+            |reply: &mut TransientMessage| reply.awaits.remove(id) && reply.awaits.is_empty();
+        if self.reply.take_if(is_stale).is_some() {
             self.is_dirty = true;
         }
     }
 
-    /// The key of an action as a sentence names it.
+    /// The label of an action's key, for messages.
     pub fn key(&self, action: Action) -> String {
-        self.setup.keys.said(pane_scope(self), action)
+        self.setup.keys.key_label(pane_scope(self), action)
     }
 
-    /// Answers a key after which nothing is shown.
-    pub(super) fn answer_empty(&mut self, words: &str) {
-        self.answer(words);
-        if let Some(remark) = &mut self.remark {
-            remark.is_of_empty = true;
+    /// Shows a reply that explains why the list is empty.
+    pub(super) fn reply_until_rows(&mut self, text: &str) {
+        self.reply(text);
+        if let Some(reply) = &mut self.reply {
+            reply.is_about_empty_list = true;
         }
     }
 
-    /// Whether a line below the header says that servers are out of reach, or that what is shown is old.
+    /// Whether the line below the header reports unreachable servers or outdated data.
     pub fn has_status_line(&self) -> bool {
         self.is_stale() || self.offline().is_some()
     }
 
-    /// Whether what is shown comes from the session file and nobody has confirmed it yet.
+    /// Whether some data comes from the session file and no driver has confirmed it yet.
     pub fn is_stale(&self) -> bool {
         self.is_driverless || self.counts.unwatched > 0
     }
 
-    /// The server that is out of reach for the longest, while nothing else is in contact.
+    /// The server that has been down the longest, if no other server is connected.
     pub fn offline(&self) -> Option<&ServerView> {
         let is_down = |server: &&ServerView| matches!(server.state, LinkState::Down { .. });
         let has_contact = self
@@ -961,7 +964,7 @@ impl State {
             })
     }
 
-    /// The name of a task with the argument that tells it from others of the same tool, e.g. `render_movie scene=12`.
+    /// A task's title and the argument that tells it apart from others of the same title, e.g. `render_movie` and `scene=12`.
     pub fn label(&self, task_row: &TaskRow) -> (String, Option<(String, String)>) {
         let task = &task_row.view.task;
         let index = self.differing.get(task.title());
@@ -970,7 +973,7 @@ impl State {
                 .and_then(|index| index.get(key))
                 .is_some_and(|(_, differs)| *differs)
         };
-        // A name of the user's says enough as long as it is the only one.
+        // A name that the user chose needs no argument unless another task has the same one.
         let first = task_row.arguments.first().filter(|_| task.name.is_none());
         let argument = task_row
             .arguments

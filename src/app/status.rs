@@ -1,4 +1,4 @@
-//! The last lines of the screen in words: what wants attention, and the keys that work here.
+//! The last lines of the screen: what needs attention, and the keys that work in the current scope.
 
 use core::time::Duration;
 
@@ -11,48 +11,48 @@ use super::{
     tab_document, why_not,
 };
 
-/// How much a line of attention weighs.
+/// The kind of text in the attention line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attention {
-    /// Good to know.
+    /// A hint.
     Calm,
-    /// The answer to the last key.
-    Answer,
-    /// Something is not as it should be.
+    /// The reply to the last key, or the state of marks and filter.
+    Reply,
+    /// Something is wrong or about to happen.
     Pressing,
 }
 
-/// How long a remark about a task stays once contact stands; all of them are in its log.
-const REMARK: Duration = Duration::from_secs(5);
+/// How long a task's notice is shown while it is connected; its log keeps all of them.
+const NOTICE_TIME: Duration = Duration::from_secs(5);
 
-/// Seconds after which a server that was asked to pause counts as one that did not stop.
+/// Seconds after which a server that was asked to pause counts as not having stopped.
 const DID_NOT_STOP_S: u64 = 60;
 
-/// Leaves out what is least needed where there is no room: the last clauses, what stands in brackets at the end, and
-/// what follows the last comma.
-fn fitting(mut words: String, columns: usize) -> String {
-    while text::width(&words) > columns {
-        let end = words
+/// Shortens a message that is too wide: drops the last clause, the parenthesis at the end, or the text after the last
+/// comma until it fits.
+fn shorten(mut message: String, columns: usize) -> String {
+    while text::width(&message) > columns {
+        let end = message
             .rfind("; ")
-            .or_else(|| words.rfind(" (").filter(|_| words.ends_with(')')))
-            .or_else(|| words.rfind(", "));
+            .or_else(|| message.rfind(" (").filter(|_| message.ends_with(')')))
+            .or_else(|| message.rfind(", "));
         match end {
-            Some(end) => words.truncate(end),
+            Some(end) => message.truncate(end),
             None => break,
         }
     }
-    words
+    message
 }
 
-/// The one thing that wants attention, in at most so many columns where that can be said.
+/// The most important message for the attention line, shortened to `columns` if possible.
 pub fn attention(state: &State, now: Stamp, columns: usize) -> (String, Attention) {
-    if let Some(remark) = &state.remark {
-        return (remark.text.clone(), Attention::Answer);
+    if let Some(reply) = &state.reply {
+        return (reply.text.clone(), Attention::Reply);
     }
     if state.counts.unsaved > 0 {
         return (
-            fitting(
-                "NOT SAVED: the session file cannot be written; nothing new is started; what is shown may not survive".to_owned(),
+            shorten(
+                "NOT SAVED: can't write the session file; new calls are blocked; what you see may be lost".to_owned(),
                 columns,
             ),
             Attention::Pressing,
@@ -61,7 +61,7 @@ pub fn attention(state: &State, now: Stamp, columns: usize) -> (String, Attentio
     match &state.leaving {
         Leaving::OnceSafe => {
             let ids: Vec<&str> = state
-                .ledger
+                .totals
                 .dies
                 .iter()
                 .map(TaskId::as_str)
@@ -102,14 +102,14 @@ pub fn attention(state: &State, now: Stamp, columns: usize) -> (String, Attentio
         let marked = u64::try_from(state.marks.len()).unwrap_or(u64::MAX);
         return (
             format!(
-                "{} marked{hidden}; Esc takes the marks away",
+                "{} marked{hidden}; Esc clears the marks",
                 text::plural(marked, "task")
             ),
-            Attention::Answer,
+            Attention::Reply,
         );
     }
-    if let Some(words) = asked_line(state, now) {
-        return (fitting(words, columns), Attention::Pressing);
+    if let Some(message) = control_line(state, now) {
+        return (shorten(message, columns), Attention::Pressing);
     }
     if !state.filter.is_empty() {
         return (
@@ -117,11 +117,11 @@ pub fn attention(state: &State, now: Stamp, columns: usize) -> (String, Attentio
                 "filter: {}   (Esc clears)",
                 text::clean_line(state.filter.text())
             ),
-            Attention::Answer,
+            Attention::Reply,
         );
     }
-    if let Some(words) = contact_line(state, now, columns) {
-        return (words, Attention::Pressing);
+    if let Some(message) = connectivity_line(state, now, columns) {
+        return (message, Attention::Pressing);
     }
     if state.setup.is_demo {
         return (demo_line(state, columns), Attention::Calm);
@@ -129,10 +129,10 @@ pub fn attention(state: &State, now: Stamp, columns: usize) -> (String, Attentio
     (String::new(), Attention::Calm)
 }
 
-/// `reindex: pause asked 8 s ago, the server still moves (2.1k); at 60 s this becomes "the server did not stop"`.
-fn asked_line(state: &State, now: Stamp) -> Option<String> {
+/// `reindex: pause requested 8 s ago, still running (2.1k); after 60 s this counts as "did not stop"`.
+fn control_line(state: &State, now: Stamp) -> Option<String> {
     let (task_row, asked) = state
-        .ledger
+        .totals
         .asked
         .iter()
         .filter_map(|(_, id)| state.task(id))
@@ -151,39 +151,41 @@ fn asked_line(state: &State, now: Stamp) -> Option<String> {
         });
     Some(match asked.what {
         ControlKind::Pausing if age.as_secs() < DID_NOT_STOP_S => format!(
-            "{title}: pause asked {since} ago, the server still moves{at}; at {DID_NOT_STOP_S} s this becomes \"the server did not stop\""
+            "{title}: pause requested {since} ago, still running{at}; after {DID_NOT_STOP_S} s this counts as \"did not stop\""
         ),
         ControlKind::Pausing => format!(
-            "{title}: pause asked {since} ago, the server did not stop{at}; {} again: stop it now, the checkpoint stays",
+            "{title}: pause requested {since} ago, the server did not stop{at}; press {} to stop it now and keep the checkpoint",
             state.key(Action::Pause)
         ),
         ControlKind::Resuming => {
-            format!("{title}: asked to resume {since} ago, no progress yet{at}")
+            format!("{title}: resume requested {since} ago, no progress yet{at}")
         }
-        ControlKind::Cancelling => format!("{title}: cancel asked {since} ago, no proof yet{at}"),
+        ControlKind::Cancelling => {
+            format!("{title}: cancel requested {since} ago, not confirmed yet{at}")
+        }
     })
 }
 
-fn contact_line(state: &State, now: Stamp, columns: usize) -> Option<String> {
+fn connectivity_line(state: &State, now: Stamp, columns: usize) -> Option<String> {
     let task_row = state.selected()?;
     let status = &task_row.view.task.status;
     if status.is_settled() {
         return None;
     }
     let title = text::clean_line(task_row.view.task.title()).into_owned();
-    let words = match &task_row.view.contact {
+    let message = match &task_row.view.contact {
         Connectivity::Reconnecting { attempt, next, why } => format!(
-            "{title}: {}; try {} {} ({} now)",
+            "{title}: {}; retry {} {} ({} now)",
             text::clean_line(why),
             attempt.saturating_add(1),
-            in_time(*next, now),
+            until_phrase(*next, now),
             state.key(Action::Resume)
         ),
         Connectivity::Offline { next, why, .. } => format!(
-            "{title}: could not reach {} ({}), next try {} ({} now)",
+            "{title}: cannot reach {} ({}), next retry {} ({} now)",
             text::clean_line(task_row.view.task.server.as_str()),
             text::clean_line(why),
-            in_time(*next, now),
+            until_phrase(*next, now),
             state.key(Action::Resume)
         ),
         contact => {
@@ -195,11 +197,11 @@ fn contact_line(state: &State, now: Stamp, columns: usize) -> Option<String> {
                 .task
                 .notice
                 .as_ref()
-                .filter(|_| is_needed || now.wall.since(since) < REMARK)
+                .filter(|_| is_needed || now.wall.since(since) < NOTICE_TIME)
                 .map(|remark| format!("{title}: {}", text::clean_line(remark)));
         }
     };
-    Some(fitting(words, columns))
+    Some(shorten(message, columns))
 }
 
 /// What to try in the demo.
@@ -207,7 +209,7 @@ fn demo_line(state: &State, columns: usize) -> String {
     let [new, again, cut, leave] = [
         Action::NewCall,
         Action::RunAgain,
-        Action::Break,
+        Action::InjectFault,
         Action::Leave,
     ]
     .map(|action| state.key(action));
@@ -222,16 +224,16 @@ fn demo_line(state: &State, columns: usize) -> String {
             if text::width(&whole) <= columns {
                 whole
             } else {
-                format!("try: {cut} c cuts the network; kill -9 {pid}, then start again")
+                format!("try: {cut} c cuts the network; kill -9 {pid}, then restart")
             }
         }
         _ => format!(
-            "try: {cut} c cuts the network 5 s; {leave} leaves, the same command comes back to all of it"
+            "try: {cut} c cuts the network 5 s; {leave} leaves, and the same command brings everything back"
         ),
     }
 }
 
-/// `4 s`, or `now` once the time has come.
+/// The time left: `4 s`, or `now`.
 pub fn until(at: Wall, now: Stamp) -> String {
     let left = at.since(now.wall);
     if left.is_zero() {
@@ -242,15 +244,15 @@ pub fn until(at: Wall, now: Stamp) -> String {
     }
 }
 
-/// `in 4 s`, or `now` once the time has come.
-pub fn in_time(at: Wall, now: Stamp) -> String {
+/// The time left as a phrase: `in 4 s`, or `now`.
+pub fn until_phrase(at: Wall, now: Stamp) -> String {
     match until(at, now).as_str() {
         "now" => "now".to_owned(),
         left => format!("in {left}"),
     }
 }
 
-/// Where keys go at present.
+/// The scope that has the keyboard focus.
 pub fn scope(state: &State) -> Scope {
     match state.overlays.last() {
         Some(Overlay::Page { .. } | Overlay::Menu { .. }) => Scope::Menu,
@@ -267,7 +269,7 @@ pub fn scope(state: &State) -> Scope {
     }
 }
 
-/// Where keys go when nothing lies over the panes.
+/// The scope of the current pane, without the layers over it.
 pub fn pane_scope(state: &State) -> Scope {
     match (state.pane, state.focus) {
         (Pane::Tasks, Focus::List) => Scope::List,
@@ -278,19 +280,19 @@ pub fn pane_scope(state: &State) -> Scope {
     }
 }
 
-/// Whether closing leads back to what was chosen before, in a new call.
+/// Whether closing the top layer goes back a step in a new call.
 fn leads_back(state: &State) -> bool {
     match state.overlays.last() {
         Some(Overlay::Call(form)) => match form.stage {
             Stage::Server => false,
-            Stage::Tool => !form.is_anywhere && state.servers.len() > 1,
+            Stage::Tool => !form.is_any_server && state.servers.len() > 1,
             Stage::Form => form.origin.is_none() && form.sent.is_none(),
         },
         _ => false,
     }
 }
 
-/// The keys that work here, as key and label; the way to all others comes last.
+/// The keys for the footer, as key and label. The palette and the help come last.
 pub fn footer_keys(state: &State) -> Vec<(String, String)> {
     use Action as Do;
     let scope = scope(state);
@@ -328,13 +330,13 @@ pub fn footer_keys(state: &State) -> Vec<(String, String)> {
                 Some(_) => keys.extend([Do::Open, Do::RunAgain, Do::NewCall, Do::Forget]),
             }
             if state.setup.is_demo {
-                keys.push(Do::Break);
+                keys.push(Do::InjectFault);
             }
             keys.extend([Do::Filter, Do::NeedsOnly, Do::CopyMenu]);
             keys
         }
         Scope::Detail => {
-            let mut keys = vec![Do::Back, Do::TabAfter];
+            let mut keys = vec![Do::Back, Do::NextTab];
             if selected == Some(&Status::InputRequired) {
                 keys.insert(0, Do::Answer);
             }
@@ -347,14 +349,14 @@ pub fn footer_keys(state: &State) -> Vec<(String, String)> {
             if document.is_some_and(Document::has_folds) {
                 keys.push(Do::FoldHere);
             }
-            if document.is_some_and(Document::has_remarks) {
-                keys.push(Do::TakeOut);
+            if document.is_some_and(Document::has_non_text) {
+                keys.push(Do::SaveOrOpenPart);
             }
             if document.is_some_and(Document::has_markdown) {
                 keys.push(Do::Markdown);
             }
             if state.search.is_some() {
-                keys.extend([Do::FindNext, Do::FindBefore]);
+                keys.extend([Do::FindNext, Do::FindPrevious]);
             }
             if state.tab == Tab::Log {
                 keys.push(Do::Follow);
@@ -429,7 +431,7 @@ pub fn footer_keys(state: &State) -> Vec<(String, String)> {
         })
         .collect();
     if scope == Scope::List && state.tasks.is_empty() {
-        // Where there is nothing to mark, this adds a server.
+        // With an empty list, the key for marking adds a server instead.
         keys.insert(0, (state.key(Do::MarkAll), "add a server".to_owned()));
         keys.insert(1, (state.key(Do::Import), "import".to_owned()));
     }

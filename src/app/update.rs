@@ -1,4 +1,4 @@
-//! What an event changes and what has to be done about it.
+//! Applies an event to the state and returns the commands that follow from it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,53 +8,53 @@ use crate::domain::{
 };
 
 use super::{
-    Action, CallForm, Command, Consent, Event, Findings, Group, Leaving, Menu, Overlay, Pane,
-    Reread, ResultText, Stage, State, Tab, WireText, away, input, leave_note, notify,
-    select::{self, settle_places},
-    state::{Mark, Pending, TaskRow, Tools},
+    Action, CallForm, Command, ConfigReread, Consent, Event, Group, Leaving, Menu, Overlay, Pane,
+    ResultText, ServerFindings, Stage, State, Tab, TrafficText, away, input, leave_note, notify,
+    select::{self, regroup},
+    state::{RequestPurpose, TaskRow, TimelineMark, Tools},
 };
 
-/// Histories kept at once; the one looked at is never given up.
+/// Histories in memory; the selected task's is never evicted.
 const LOGS: usize = 8;
-/// Columns kept of a recorded message; `longhaul trace --full` has all of it.
-const WIRE_COLUMNS: usize = 500;
-/// Results kept at once.
+/// Columns kept of a recorded message; `longhaul trace --full` prints it all.
+const TRAFFIC_COLUMNS: usize = 500;
+/// Results in memory.
 const RESULTS: usize = 4;
-/// A gap between two events in which the wall clock ran on by this much more than the machine is sleep.
-const SLEPT: Duration = Duration::from_secs(60);
+/// If the wall clock advances this much more than the monotonic clock between two events, the machine was asleep.
+const MIN_SLEEP: Duration = Duration::from_secs(60);
 
-/// Takes an event in: the only way in which the state changes.
+/// Applies one event.
 pub fn update(state: &mut State, event: Event, now: Stamp) -> Vec<Command> {
     update_all(state, [event], now)
 }
 
-/// Takes in what came at once. What follows from all of it, such as the order of the rows, is worked out once.
+/// Applies a batch of events. Derived state, such as the order of the rows, is updated once at the end.
 pub fn update_all(
     state: &mut State,
     events: impl IntoIterator<Item = Event>,
     now: Stamp,
 ) -> Vec<Command> {
-    let mut todo = Vec::new();
-    let mut has_come = false;
+    let mut effects = Vec::new();
+    let mut is_any = false;
     for event in events {
-        if state.over.is_none() {
-            has_come = true;
-            notice_slept(state, now);
-            // Whatever comes may show, and a frame in which nothing changed writes nothing.
+        if state.exit_note.is_none() {
+            is_any = true;
+            detect_sleep(state, now);
+            // An unnecessary frame is cheap: the terminal only gets what changed.
             state.is_dirty = true;
-            take(state, event, now, &mut todo);
+            apply(state, event, now, &mut effects);
         }
     }
-    if has_come {
-        follow(state, now, &mut todo);
+    if is_any {
+        settle(state, now, &mut effects);
     }
-    todo
+    effects
 }
 
-fn take(state: &mut State, event: Event, now: Stamp, todo: &mut Vec<Command>) {
+fn apply(state: &mut State, event: Event, now: Stamp, effects: &mut Vec<Command>) {
     match event {
-        Event::Input(input) => input::take(state, input, now, todo),
-        Event::Session(news) => take_news(state, news, now, todo),
+        Event::Input(input) => input::apply(state, input, now, effects),
+        Event::Session(news) => on_session_event(state, news, now, effects),
         Event::Restored {
             views,
             servers,
@@ -64,60 +64,58 @@ fn take(state: &mut State, event: Event, now: Stamp, todo: &mut Vec<Command>) {
             task,
             entries,
             dropped,
-        } => take_history(state, &task, entries, dropped),
+        } => on_history(state, &task, entries, dropped),
         Event::ResultRead { task, json } => {
             let text = ResultText::read(&task, json);
             state.results.insert(task, text);
         }
-        Event::WireRead { task, entries } => take_wire(state, &task, &entries),
+        Event::TrafficRead { task, entries } => on_traffic(state, &task, &entries),
         Event::ServersFound(found) if found.lines.is_empty() => {
-            state.remark = None;
-            state.say(NoticeLevel::Info, Findings::NONE, now);
+            state.reply = None;
+            state.show_toast(NoticeLevel::Info, ServerFindings::NONE, now);
         }
-        Event::ServersFound(Findings { lines, new, .. }) => {
-            // They are no longer looked for.
-            state.remark = None;
+        Event::ServersFound(ServerFindings { lines, new, .. }) => {
+            state.reply = None;
             input::open_menu(state, Menu::Import { lines, new });
         }
-        Event::ServersTaken(taken) => {
-            for line in &taken.lines {
-                state.note(NoticeLevel::Info, line, now.wall);
+        Event::ServersImported(imported) => {
+            for line in &imported.lines {
+                state.log_message(NoticeLevel::Info, line, now.wall);
             }
-            let count = text::plural(u64::try_from(taken.new).unwrap_or(u64::MAX), "server");
+            let count = text::plural(u64::try_from(imported.new).unwrap_or(u64::MAX), "server");
             let key = state.key(Action::ShowMessages);
-            let words = format!("took {count} over; {key} lists what became of each");
-            state.say(NoticeLevel::Info, &words, now);
+            let message = format!("imported {count} ({key} for details)");
+            state.show_toast(NoticeLevel::Info, &message, now);
             state.overlays.push(Overlay::Page {
-                title: format!("Took {count} over"),
-                lines: taken.lines,
+                title: format!("Imported {count}"),
+                lines: imported.lines,
                 scroll: 0,
             });
-            let _ = input::ask(
+            let _ = input::request(
                 state,
-                SessionRequest::Configure(taken.server_configs),
-                Pending::Plain,
-                todo,
+                SessionRequest::Configure(imported.server_configs),
+                RequestPurpose::Other,
+                effects,
             );
-            // Above what became of each: what waits for a word of the user's is asked for at once.
-            state.to_agree = taken.waiting.into();
-            input::ask_consent(state, todo);
+            // The consent dialog opens on top of the page.
+            state.awaiting_consent = imported.waiting.into();
+            input::request_next_consent(state, effects);
         }
         Event::ConsentRead(server, consent) => {
             let Consent {
-                to_agree: lines,
+                pending: lines,
                 digest,
                 is_program,
-                is_agreed,
-                words,
+                is_approved,
+                message,
                 server_configs,
             } = consent;
-            // It is no longer looked for.
-            state.remark = None;
-            if lines.is_empty() && is_agreed {
-                state.say(NoticeLevel::Info, &words, now);
-                input::ask_consent(state, todo);
+            state.reply = None;
+            if lines.is_empty() && is_approved {
+                state.show_toast(NoticeLevel::Info, &message, now);
+                input::request_next_consent(state, effects);
             } else if lines.is_empty() {
-                input::tell_need(state, &server, words, now, todo);
+                input::show_server_need(state, &server, message, now, effects);
             } else {
                 let menu = Menu::Consent {
                     server,
@@ -127,34 +125,34 @@ fn take(state: &mut State, event: Event, now: Stamp, todo: &mut Vec<Command>) {
                 };
                 input::open_menu(state, menu);
             }
-            // It may be another one than this screen was started with.
-            let _ = input::ask(
+            // The configuration may have changed since this screen started.
+            let _ = input::request(
                 state,
                 SessionRequest::Configure(server_configs),
-                Pending::Plain,
-                todo,
+                RequestPurpose::Other,
+                effects,
             );
         }
-        Event::ConfigRead(read) => take_config(state, *read, now, todo),
-        Event::Worked(words) => state.say(NoticeLevel::Info, &words, now),
+        Event::ConfigRead(config) => apply_config(state, *config, now, effects),
+        Event::Succeeded(message) => state.show_toast(NoticeLevel::Info, &message, now),
         Event::Tick => {}
         Event::Resumed => state.has_focus = true,
-        Event::WantsToDrive => input::drive(state, todo),
+        Event::DriveRequested => input::drive(state, effects),
         Event::Attached(task) => select::move_to_task(state, &task),
-        Event::Failed(words) => state.say(NoticeLevel::Error, &words, now),
+        Event::Failed(message) => state.show_toast(NoticeLevel::Error, &message, now),
     }
 }
 
-/// Takes over what the file of configuration says now.
-fn take_config(state: &mut State, read: Reread, now: Stamp, todo: &mut Vec<Command>) {
-    if state.config.as_ref() == Some(&read) {
-        if state.remark.is_some() {
-            state.answer(format!("nothing in {} has changed", read.file));
+/// Switches to a reread configuration.
+fn apply_config(state: &mut State, config: ConfigReread, now: Stamp, effects: &mut Vec<Command>) {
+    if state.config.as_ref() == Some(&config) {
+        if state.reply.is_some() {
+            state.reply(format!("{} has not changed", config.file));
         }
         return;
     }
-    state.config = Some(read.clone());
-    let Reread {
+    state.config = Some(config.clone());
+    let ConfigReread {
         file,
         server_configs,
         limits,
@@ -162,88 +160,87 @@ fn take_config(state: &mut State, read: Reread, now: Stamp, todo: &mut Vec<Comma
         takes_mouse,
         views,
         keys,
-        remarks,
-    } = read;
+        warnings,
+    } = config;
     let count = u64::try_from(server_configs.servers.len()).unwrap_or(u64::MAX);
     let setup = &mut state.setup;
     (setup.limits, setup.views, setup.keys) = (limits, views, keys);
     setup.look.theme = theme;
     if std::mem::replace(&mut setup.takes_mouse, takes_mouse) != takes_mouse {
-        todo.push(Command::ReportMouse(takes_mouse));
+        effects.push(Command::ReportMouse(takes_mouse));
     }
     let count = text::plural(count, "server");
-    // What was wrong with the file before is wrong no more, or is said anew.
-    let is_of_file = |text: &str| text.contains(file.as_str());
-    state.toasts.retain(|toast| !is_of_file(&toast.text));
-    state.say(
-        NoticeLevel::Info,
-        &format!("read {file} again: {count}"),
-        now,
-    );
-    for remark in remarks {
-        state.say(NoticeLevel::Warning, &remark, now);
+    // Warnings about the old contents no longer hold, or are repeated below.
+    let names_file = |text: &str| text.contains(file.as_str());
+    state.toasts.retain(|toast| !names_file(&toast.text));
+    state.show_toast(NoticeLevel::Info, &format!("reloaded {file}: {count}"), now);
+    for warning in warnings {
+        state.show_toast(NoticeLevel::Warning, &warning, now);
     }
-    let _ = input::ask(
+    let _ = input::request(
         state,
         SessionRequest::Configure(server_configs),
-        Pending::Plain,
-        todo,
+        RequestPurpose::Other,
+        effects,
     );
 }
 
-/// What every change, and the time, may have made due.
-fn follow(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
+/// Does what has become due through a change or through time.
+fn settle(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
     let toasts = state.toasts.len();
     state.toasts.retain(|toast| toast.until > now.mono);
     state.is_dirty |= toasts != state.toasts.len();
     if state
-        .remark
-        .take_if(|remark| remark.until <= now.mono)
+        .reply
+        .take_if(|reply| reply.until <= now.mono)
         .is_some()
     {
         state.is_dirty = true;
     }
-    settle_places(state, now);
-    want_files(state, todo);
-    finish_leaving(state, now, todo);
-    notify::follow(state, now, todo);
+    regroup(state, now);
+    request_missing_data(state, effects);
+    finish_leaving(state, now, effects);
+    notify::send_alerts(state, now, effects);
 }
 
-/// A jump of the wall clock beside the monotonic one is sleep: the banner counts what happened meanwhile.
-fn notice_slept(state: &mut State, now: Stamp) {
+/// Shows the welcome-back banner after the machine was asleep.
+fn detect_sleep(state: &mut State, now: Stamp) {
     if let Some(last) = state.last_event.replace(now) {
         let (wall, mono) = (now.wall.since(last.wall), now.mono.since(last.mono));
-        if wall > mono.saturating_add(SLEPT) && !state.open.is_empty() {
+        if wall > mono.saturating_add(MIN_SLEEP) && !state.open.is_empty() {
             state.away = Some(away::begin(state, last.wall, now.wall, true));
             for task_row in state.tasks.values_mut() {
                 if !task_row.view.task.status.is_settled() {
-                    task_row.mark(last.wall, Mark::Asleep);
-                    task_row.mark(now.wall, super::state::mark_of(&task_row.view.contact));
+                    task_row.mark(last.wall, TimelineMark::Asleep);
+                    task_row.mark(
+                        now.wall,
+                        super::state::timeline_mark(&task_row.view.contact),
+                    );
                 }
             }
         }
     }
 }
 
-fn take_news(state: &mut State, news: SessionEvent, now: Stamp, todo: &mut Vec<Command>) {
+fn on_session_event(state: &mut State, news: SessionEvent, now: Stamp, effects: &mut Vec<Command>) {
     match news {
         SessionEvent::Task(view) => {
             if let Some(frozen) = &mut state.frozen {
                 frozen.held.insert(view.task.id.clone(), view);
             } else {
-                take_task(state, view, now);
+                apply_task(state, view, now);
             }
         }
         SessionEvent::Erased(id) => erase(state, &id),
         SessionEvent::Server(server) => {
-            let wants = ServerView::waits_for_consent;
-            let did_want = state.server(&server.name).is_some_and(wants);
-            let lets_in = did_want && !wants(&server);
-            take_server(state, (*server).clone());
-            let refused = |tools: &Tools| tools.refused.is_some();
-            if lets_in && state.tools.get(&server.name).is_some_and(refused) {
-                // Whoever looks for its tools got a refusal that holds no more.
-                input::ask_tools(state, &server.name, todo);
+            let needs_consent = ServerView::waits_for_consent;
+            let was_blocked = state.server(&server.name).is_some_and(needs_consent);
+            let is_unblocked = was_blocked && !needs_consent(&server);
+            apply_server(state, (*server).clone());
+            let has_failed = |tools: &Tools| tools.error.is_some();
+            if is_unblocked && state.tools.get(&server.name).is_some_and(has_failed) {
+                // The tools request failed for a reason that no longer holds.
+                input::request_tools(state, &server.name, effects);
             }
         }
         SessionEvent::Response {
@@ -263,9 +260,9 @@ fn take_news(state: &mut State, news: SessionEvent, now: Stamp, todo: &mut Vec<C
     }
 }
 
-/// Nobody drives any more: what is shown is as of now, if it was followed until now.
-fn undriven(state: &mut State, now: Stamp) {
-    // How they stand only a driver knows.
+/// The driver is gone. If this window was connected until now, the shown state is as of now.
+fn on_driver_lost(state: &mut State, now: Stamp) {
+    // Only a driver knows the state of the connections.
     for server in &mut state.servers {
         server.state = LinkState::Idle;
     }
@@ -275,7 +272,7 @@ fn undriven(state: &mut State, now: Stamp) {
     state.is_driverless = true;
 }
 
-pub(super) fn take_server(state: &mut State, server: ServerView) {
+pub(super) fn apply_server(state: &mut State, server: ServerView) {
     match state
         .servers
         .iter_mut()
@@ -286,14 +283,14 @@ pub(super) fn take_server(state: &mut State, server: ServerView) {
     }
 }
 
-/// Takes the newest picture of a task, and says aloud what it means for the user.
-pub(super) fn take_task(state: &mut State, view: Arc<TaskView>, now: Stamp) {
+/// Applies a task's newest snapshot and announces changes that matter to the user.
+pub(super) fn apply_task(state: &mut State, view: Arc<TaskView>, now: Stamp) {
     let id = view.task.id.clone();
     state.count(&id, false);
     let mut before = state
         .tasks
         .get(&id)
-        .map(|task_row| (task_row.belongs(), task_row.view.task.status.clone()));
+        .map(|task_row| (task_row.group(), task_row.view.task.status.clone()));
     let is_asked_for;
     let mut is_renamed = false;
     let mut has_changed = false;
@@ -305,17 +302,17 @@ pub(super) fn take_task(state: &mut State, view: Arc<TaskView>, now: Stamp) {
         let was_forgotten = task_row.view.task.forgotten_at.is_some();
         let old_title = task_row.view.task.title().to_owned();
         let was_restored = matches!(task_row.view.contact, Connectivity::Unwatched { .. });
-        task_row.take(view, now);
+        task_row.update(view, now);
         let task = &task_row.view.task;
         has_changed = task.status != status || asked.is_some() && task.control.is_none();
         if was_restored && task_row.home != task_row.belongs() && task_row.settled_at.is_some() {
             // It ended while nobody looked: there is no row under anybody's eye to keep in its place.
             task_row.settled_at = None;
-            task_row.home = task_row.belongs();
+            task_row.listed_group = task_row.group();
             state.is_order_stale = true;
         }
-        if task_row.home != task_row.belongs() {
-            state.moving.insert(id.clone());
+        if task_row.listed_group != task_row.group() {
+            state.regrouping.insert(id.clone());
         }
         is_asked_for = was_forgotten != task_row.view.task.forgotten_at.is_some();
         if is_asked_for
@@ -325,7 +322,7 @@ pub(super) fn take_task(state: &mut State, view: Arc<TaskView>, now: Stamp) {
             state.is_order_stale = true;
         }
         is_renamed = task_row.view.task.title() != old_title;
-        // A filter may let it through, or no longer.
+        // It may match the filter now, or no longer.
         state.is_order_stale |= !state.filter.is_empty() || state.needs_only;
     } else {
         let returns = state.returning.remove(&id);
@@ -334,7 +331,7 @@ pub(super) fn take_task(state: &mut State, view: Arc<TaskView>, now: Stamp) {
                 .restored_at
                 .is_some_and(|at| view.task.created_at >= at)
         {
-            // It may begin and end between two pictures; its end is told all the same.
+            // It may start and end between two snapshots; its end is announced anyway.
             before = Some((Group::Running, Status::Running));
         }
         add_task(state, view, now);
@@ -344,21 +341,21 @@ pub(super) fn take_task(state: &mut State, view: Arc<TaskView>, now: Stamp) {
     }
     state.count(&id, true);
     if has_changed {
-        state.has_changed(&id);
+        state.dismiss_reply_about(&id);
     }
-    input::close_gone(state, &id, now);
+    input::close_withdrawn_question(state, &id, now);
     if is_renamed {
         index_arguments(state, &id);
     }
-    // What the user has just asked for, and the very first row, need not wait for quiet.
+    // What the user just asked for, and the very first row, appear at once.
     if is_asked_for {
-        state.looked_since.get_or_insert(now.mono);
+        state.cursor_still_since.get_or_insert(now.mono);
         select::rebuild(state);
     }
     if let Some((group, status)) = before {
         state.are_headings_stale |= state
             .task(&id)
-            .is_some_and(|it| it.belongs() != group || it.view.task.status != status);
+            .is_some_and(|it| it.group() != group || it.view.task.status != status);
         notify::announce(state, &id, group, &status, now);
     }
 }
@@ -370,7 +367,7 @@ fn add_task(state: &mut State, view: Arc<TaskView>, now: Stamp) {
     state.is_order_stale = true;
 }
 
-/// Notes which arguments differ among tasks of one title.
+/// Records which arguments differ among tasks with the same title.
 fn index_arguments(state: &mut State, id: &TaskId) {
     let Some(task_row) = state.tasks.get(id) else {
         return;
@@ -390,85 +387,85 @@ fn erase(state: &mut State, id: &TaskId) {
     state.tasks.remove(id);
     state.logs.remove(id);
     state.results.remove(id);
-    state.moving.remove(id);
+    state.regrouping.remove(id);
     if let Some(frozen) = &mut state.frozen {
         frozen.held.remove(id);
     }
-    // A dialog about it would act on nothing.
+    // A dialog about it has nothing left to act on.
     state
         .overlays
         .retain(|overlay| !input::is_about(overlay, id));
     select::rebuild(state);
 }
 
-fn take_answer(
+fn on_response(
     state: &mut State,
-    ask: SessionRequestId,
-    outcome: Result<SessionResponse, RequestError>,
+    request: SessionRequestId,
+    response: Result<SessionResponse, RequestError>,
     now: Stamp,
-    todo: &mut Vec<Command>,
+    effects: &mut Vec<Command>,
 ) {
-    let Some(pending) = state.pending.remove(&ask) else {
+    let Some(pending) = state.pending_requests.remove(&request) else {
         return;
     };
-    match (pending, outcome) {
-        (Pending::Tools(server), Ok(SessionResponse::Tools(list))) => {
+    match (pending, response) {
+        (RequestPurpose::Tools(server), Ok(SessionResponse::Tools(list))) => {
             let tools = state.tools.entry(server).or_default();
             tools.list = list
                 .into_iter()
                 .filter(crate::domain::Tool::is_offered)
                 .collect();
             tools.is_known = true;
-            tools.asked = None;
-            tools.refused = None;
-            with_call_form(state, |state, form| form.tool_known(state));
+            tools.request = None;
+            tools.error = None;
+            update_call_forms(state, |state, form| form.on_tools(state));
         }
-        (Pending::Tools(server), Err(refused)) => {
+        (RequestPurpose::Tools(server), Err(error)) => {
             let tools = state.tools.entry(server).or_default();
-            tools.asked = None;
-            tools.refused = Some(refused.to_string());
-            with_call_form(state, |state, form| form.tool_known(state));
+            tools.request = None;
+            tools.error = Some(error.to_string());
+            update_call_forms(state, |state, form| form.on_tools(state));
         }
-        (Pending::Start(id), Ok(SessionResponse::Started(started))) => {
-            state.say(NoticeLevel::Info, &format!("{started} is started"), now);
+        (RequestPurpose::Start(id), Ok(SessionResponse::Started(started))) => {
+            state.show_toast(NoticeLevel::Info, &format!("{started} started"), now);
             let is_ours = |overlay: &Overlay| matches!(overlay, Overlay::Call(form) if form.sent.as_ref() == Some(&id));
             state.overlays.retain(|overlay| !is_ours(overlay));
             state.pane = Pane::Tasks;
-            // Whatever was read of another: of this there is only the present.
+            // Only the Now tab has something to show for a new task.
             input::show_tab(state, Tab::Now);
             state.wanted = Some(started);
             select::rebuild(state);
         }
-        (Pending::Start(id), Err(refused)) => {
-            let is_its = |form: &CallForm| form.sent.as_ref() == Some(&id);
-            refused_in_form(state, &refused, is_its, |form| form.sent = None, now);
+        (RequestPurpose::Start(id), Err(error)) => {
+            let matches_form = |form: &CallForm| form.sent.as_ref() == Some(&id);
+            show_form_error(state, &error, matches_form, |form| form.sent = None, now);
         }
-        (Pending::Server(server), Ok(_)) => input::ask_tools(state, &server, todo),
-        (Pending::Server(server), Err(refused)) => {
-            let is_its = |form: &CallForm| form.server.as_ref() == Some(&server);
+        (RequestPurpose::Server(server), Ok(_)) => input::request_tools(state, &server, effects),
+        (RequestPurpose::Server(server), Err(error)) => {
+            let matches_form = |form: &CallForm| form.server.as_ref() == Some(&server);
             let step_back = |form: &mut CallForm| form.stage = Stage::Server;
-            refused_in_form(state, &refused, is_its, step_back, now);
+            show_form_error(state, &error, matches_form, step_back, now);
         }
-        (Pending::Answer { task, key, word }, outcome) => {
-            input::took_answer(state, &task, &key, word, outcome, now);
+        (RequestPurpose::Answer { task, key, choice }, response) => {
+            input::on_answer_saved(state, &task, &key, choice, response, now);
         }
-        (Pending::SignIn(server), Ok(SessionResponse::SignIn(page))) => {
-            state.remark = None;
+        (RequestPurpose::SignIn(server), Ok(SessionResponse::SignIn(page))) => {
+            state.reply = None;
             input::open_menu(state, Menu::SignIn { server, page });
         }
         (Pending::Drive, Err(RequestError::WouldLoseWork(words))) => {
             input::open_menu(state, Menu::Drive(words));
         }
-        (Pending::Adopt(server), Ok(SessionResponse::Adopted(tasks))) => {
+        (RequestPurpose::Adopt(server), Ok(SessionResponse::Adopted(tasks))) => {
             let name = text::clean_line(server.as_str());
-            let words = match u64::try_from(tasks.len()) {
-                Ok(0) => format!("{name} lists nothing that is not here already"),
+            let message = match u64::try_from(tasks.len()) {
+                Ok(0) => format!("{name} lists no tasks that are not here already"),
                 count => {
                     let count = text::plural(count.unwrap_or(u64::MAX), "task");
-                    format!("{count} of {name} imported")
+                    format!("imported {count} from {name}")
                 }
             };
-            state.say(NoticeLevel::Info, &words, now);
+            state.show_toast(NoticeLevel::Info, &message, now);
         }
         (_, Ok(SessionResponse::Done(words))) => state.say(NoticeLevel::Info, &words, now),
         (_, Err(refused)) => {
@@ -483,33 +480,33 @@ fn take_answer(
     }
 }
 
-/// Says a refusal in the form that asked for it, which steps back, or as news where that was closed.
-fn refused_in_form(
+/// Shows an error in the form that sent the request and takes the form back a step; shows a toast if it was closed.
+fn show_form_error(
     state: &mut State,
-    refused: &RequestError,
-    is_its: impl Fn(&CallForm) -> bool,
+    error: &RequestError,
+    matches_form: impl Fn(&CallForm) -> bool,
     step_back: impl Fn(&mut CallForm),
     now: Stamp,
 ) {
-    let words = refused.to_string();
-    let mut is_told = false;
+    let message = error.to_string();
+    let mut is_shown = false;
     for overlay in &mut state.overlays {
         if let Overlay::Call(form) = overlay
-            && is_its(form)
+            && matches_form(form)
         {
             step_back(form);
-            form.complaints = vec![words.clone()];
-            is_told = true;
+            form.errors = vec![message.clone()];
+            is_shown = true;
         }
     }
-    if is_told {
-        state.note(NoticeLevel::Error, &words, now.wall);
+    if is_shown {
+        state.log_message(NoticeLevel::Error, &message, now.wall);
     } else {
-        state.say(NoticeLevel::Error, &words, now);
+        state.show_toast(NoticeLevel::Error, &message, now);
     }
 }
 
-fn with_call_form(state: &mut State, change: impl Fn(&State, &mut CallForm)) {
+fn update_call_forms(state: &mut State, change: impl Fn(&State, &mut CallForm)) {
     let mut overlays = std::mem::take(&mut state.overlays);
     for overlay in &mut overlays {
         if let Overlay::Call(form) = overlay {
@@ -528,10 +525,10 @@ fn take_history(
     let Some(log) = state.logs.get_mut(task) else {
         return;
     };
-    let added = log.take(entries, dropped);
+    let added = log.append(entries, dropped);
     let held = log.entries.len();
     if state.cursor.as_ref() == Some(task) && state.tab == Tab::Log && !state.is_following {
-        // What is read stays where it is while new lines come in below.
+        // The visible lines stay in place while new lines arrive below.
         state.scroll = (state.scroll + added).min(held.saturating_sub(1));
     }
 }
@@ -544,11 +541,11 @@ fn take_wire(state: &mut State, task: &TaskId, entries: &[TrafficEntry]) {
             entry.at.0.rem_euclid(1000),
             entry.dir.sign(),
             entry.exchange,
-            entry.what.line(WIRE_COLUMNS, "\u{2026}")
+            entry.what.line(TRAFFIC_COLUMNS, "\u{2026}")
         )
     };
     let lines: Vec<String> = entries.iter().map(line).collect();
-    if let Some(wire) = state.wire.as_mut().filter(|wire| wire.task == *task) {
+    if let Some(wire) = state.traffic.as_mut().filter(|wire| wire.task == *task) {
         wire.lines = Some(lines);
         wire.is_asked = false;
     }
@@ -562,30 +559,30 @@ fn restore(
     now: Stamp,
 ) {
     for server in servers {
-        take_server(state, server);
+        apply_server(state, server);
     }
     for view in views {
-        take_task(state, view, now);
+        apply_task(state, view, now);
     }
-    state.looked_since = Some(now.mono);
+    state.cursor_still_since = Some(now.mono);
     (state.saved_at, state.restored_at) = (saved_at, Some(now.wall));
     select::rebuild(state);
-    // Nobody has chosen a row yet: what comes first is what needs a person.
+    // No row was chosen yet: start at the first one, which may need the user.
     if state.last_key.is_none() {
         select::move_by(state, isize::MIN / 2);
         state.wanted = None;
     }
     if let Some(saved_at) = saved_at
-        && now.wall.since(saved_at) >= away::WORTH
-        && state.living().any(|task_row| !task_row.is_seen)
+        && now.wall.since(saved_at) >= away::MIN_ABSENCE
+        && state.kept_tasks().any(|task_row| !task_row.is_seen)
     {
         state.away = Some(away::begin(state, saved_at, now.wall, false));
     }
     select::keep_in_sight(state);
 }
 
-/// Asks for what the open tabs show and is only in the session file.
-fn want_files(state: &mut State, todo: &mut Vec<Command>) {
+/// Loads what the open tabs show but is only in the session file.
+fn request_missing_data(state: &mut State, effects: &mut Vec<Command>) {
     if state.pane != Pane::Tasks {
         return;
     }
@@ -598,7 +595,7 @@ fn want_files(state: &mut State, todo: &mut Vec<Command>) {
     if saved > log.newest() && !log.is_asked && saved > log.asked_at {
         log.is_asked = true;
         log.asked_at = saved;
-        todo.push(Command::ReadHistory {
+        effects.push(Command::ReadHistory {
             task: id.clone(),
             after_seq: log.newest(),
         });
@@ -614,44 +611,44 @@ fn want_files(state: &mut State, todo: &mut Vec<Command>) {
                 ..ResultText::default()
             },
         );
-        todo.push(Command::ReadResult(id.clone()));
+        effects.push(Command::ReadResult(id.clone()));
     }
-    want_wire(state, &id, saved, todo);
-    forget_others(&mut state.logs, LOGS, &id);
-    forget_others(&mut state.results, RESULTS, &id);
+    request_traffic(state, &id, saved, effects);
+    evict_others(&mut state.logs, LOGS, &id);
+    evict_others(&mut state.results, RESULTS, &id);
 }
 
-/// Asks for what was recorded of the wire as long as that is looked at, anew when the task has moved.
-fn want_wire(state: &mut State, id: &TaskId, saved: u64, todo: &mut Vec<Command>) {
+/// Loads recorded traffic while the Trace tab is open, and again when the task has made progress.
+fn request_traffic(state: &mut State, id: &TaskId, saved: u64, effects: &mut Vec<Command>) {
     let server = state
         .task(id)
         .map(|task_row| task_row.view.task.server.clone());
     let Some(server) = server.filter(|_| state.tab == Tab::Trace) else {
-        state.wire = None;
+        state.traffic = None;
         return;
     };
-    let lines = match state.wire.take() {
+    let lines = match state.traffic.take() {
         Some(wire) if wire.task == *id => {
             if wire.is_asked || wire.asked_at >= saved {
-                state.wire = Some(wire);
+                state.traffic = Some(wire);
                 return;
             }
             wire.lines
         }
         _ => None,
     };
-    state.wire = Some(WireText {
+    state.traffic = Some(TrafficText {
         task: id.clone(),
         lines,
         is_asked: true,
         asked_at: saved,
     });
     let task = id.clone();
-    todo.push(Command::ReadWire { task, server });
+    effects.push(Command::ReadTraffic { task, server });
 }
 
-/// Keeps a map small without giving up the entry that is looked at.
-fn forget_others<V>(map: &mut std::collections::BTreeMap<TaskId, V>, most: usize, keep: &TaskId) {
+/// Shrinks a map to `most` entries without evicting `keep`.
+fn evict_others<V>(map: &mut std::collections::BTreeMap<TaskId, V>, most: usize, keep: &TaskId) {
     while map.len() > most {
         let Some(other) = map.keys().find(|id| *id != keep).cloned() else {
             return;
@@ -660,35 +657,35 @@ fn forget_others<V>(map: &mut std::collections::BTreeMap<TaskId, V>, most: usize
     }
 }
 
-/// Leaves once what was waited for has come.
-fn finish_leaving(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
+/// Quits once the condition that the user chose is met.
+fn finish_leaving(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
     let is_time = match &state.leaving {
         Leaving::No | Leaving::Asked(_) => false,
-        Leaving::OnceSafe => state.ledger.dies.is_empty(),
+        Leaving::OnceSafe => state.totals.dies.is_empty(),
         Leaving::OnceCancelled(at) => state.open.is_empty() || now.mono >= *at,
     };
     if is_time {
-        quit(state, todo);
+        quit(state, effects);
     }
 }
 
-/// Ends the program.
-pub(super) fn quit(state: &mut State, todo: &mut Vec<Command>) {
-    // What ended well and is on the screen now was seen; what failed keeps asking.
+/// Quits the program.
+pub(super) fn quit(state: &mut State, effects: &mut Vec<Command>) {
+    // Completed tasks on the screen count as seen; failed ones keep needing attention.
     for id in select::visible_rows(state) {
-        let is_plain_end = state
+        let is_done = state
             .task(&id)
-            .is_some_and(|task_row| task_row.is_new() && task_row.belongs() == Group::Done);
-        if is_plain_end {
-            input::mark_seen(state, &id, todo);
+            .is_some_and(|task_row| task_row.ended_unseen() && task_row.group() == Group::Done);
+        if is_done {
+            input::mark_seen(state, &id, effects);
         }
     }
     let note = leave_note(state);
-    state.over = Some(note.clone());
-    todo.push(Command::Quit(note));
+    state.exit_note = Some(note.clone());
+    effects.push(Command::Quit(note));
 }
 
-/// Whether a server can be asked for its tools without waiting for it to come back.
+/// Whether a tools request would be sent now instead of waiting for a reconnect.
 pub(super) fn is_reachable(state: &State, name: &crate::domain::ServerName) -> bool {
     state
         .server(name)

@@ -1,28 +1,28 @@
-//! Views: a filter, a grouping and an order of the list under one name.
+//! Named views: a filter, a grouping and a sort order of the list.
 
 use crate::domain::text;
 
 use super::{Filter, Grouping, SortKey, State, select};
 
-/// How the list is shown, under a name.
+/// A named view of the list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct View {
-    /// The user's word for it, without spaces.
+    /// The name, without spaces.
     pub name: String,
     /// The filter as it is typed.
     pub filter: String,
-    /// Only what needs a person.
+    /// Show only tasks that need attention.
     pub needs_only: bool,
     /// What the list is grouped by.
     pub grouping: Grouping,
     /// What it is sorted by inside its groups.
     pub sort: SortKey,
-    /// The order is turned round.
+    /// Reverse the sort.
     pub is_reversed: bool,
 }
 
 impl View {
-    /// What is shown now.
+    /// The current view of the list.
     pub(super) fn of(state: &State, name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -34,9 +34,9 @@ impl View {
         }
     }
 
-    /// Shows the list so.
+    /// Applies the view.
     pub(super) fn show(&self, state: &mut State) {
-        state.filter = Filter::read(&self.filter);
+        state.filter = Filter::parse(&self.filter);
         state.needs_only = self.needs_only;
         state.grouping = self.grouping;
         state.sort = self.sort;
@@ -44,7 +44,7 @@ impl View {
         select::arrange(state);
     }
 
-    /// What it does, for people: the parts that are not as usual.
+    /// Describes the settings that differ from the default.
     pub(super) fn message(&self) -> String {
         let mut parts = Vec::new();
         if !self.filter.trim().is_empty() {
@@ -66,7 +66,7 @@ impl View {
         text::clean_line(&parts.join(", ")).into_owned()
     }
 
-    /// Whether this can be the name of a view: a word that is typed on a line and written into a file as it is.
+    /// Whether this is a valid name: it must be usable unquoted in a command and in the config file.
     pub fn is_name(name: &str) -> bool {
         let is_plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_');
         !name.is_empty() && name.chars().all(is_plain)

@@ -1,28 +1,28 @@
-//! When the screen changes by the passing of time alone.
+//! When the screen next changes through time alone.
 
 use crate::domain::{Connectivity, Mono, Stamp};
 
 use super::{
-    Leaving, Line, Pane, State,
-    select::{CALM, STEADY, is_steady, visible_rows},
+    Leaving, ListRow, Pane, State,
+    select::{HOLD_AFTER_KEY, MIN_REORDER_INTERVAL, may_reorder, visible_rows},
 };
 
-/// A step of a moving bar.
+/// The interval of an animated progress bar, in milliseconds.
 pub const FRAME_MS: u64 = 250;
-/// Ages, rates and countdowns change every second.
+/// The interval of ages, rates and countdowns, in milliseconds.
 const SECOND_MS: u64 = 1_000;
-/// What ended yesterday is shown by its day, from midnight on.
+/// Dates are checked every hour: from midnight on, tasks of the day before are shown with their date.
 const HOUR_MS: i64 = 3_600_000;
 
-/// When the shell should send a [`super::Event::Tick`]; `None` when nothing changes by itself.
+/// When the shell should send a [`super::Event::Tick`]; `None` if nothing changes on its own.
 ///
-/// Once a second while a row ages, once a frame while a bar moves, once an hour for the date.
+/// Once a second while ages are shown, once a frame while a bar moves, once an hour for the date.
 pub fn next_wake(state: &State, now: Stamp) -> Option<Mono> {
-    if state.is_over().is_some() {
+    if state.exit_note().is_some() {
         return None;
     }
     let mut wakes: Vec<Mono> = state.toasts.iter().map(|toast| toast.until).collect();
-    wakes.extend(state.remark.iter().map(|remark| remark.until));
+    wakes.extend(state.reply.iter().map(|remark| remark.until));
     if state.leaving != Leaving::No {
         wakes.push(next_step(now.mono, SECOND_MS));
     }
@@ -33,23 +33,33 @@ pub fn next_wake(state: &State, now: Stamp) -> Option<Mono> {
         if ages(state) {
             wakes.push(next_step(now.mono, SECOND_MS));
         }
-        if state.setup.look.motion && state.has_focus && moves(state) {
+        if state.setup.look.motion && state.has_focus && has_animation(state) {
             wakes.push(next_step(now.mono, FRAME_MS));
         }
     }
-    wakes.extend(state.told.wake());
+    wakes.extend(state.alerts.wake());
     if state.are_headings_stale {
-        wakes.push(state.counted_at.unwrap_or(now.mono).after(CALM));
+        wakes.push(
+            state
+                .counted_at
+                .unwrap_or(now.mono)
+                .after(MIN_REORDER_INTERVAL),
+        );
     }
     if let Some(key) = state.last_key
-        && !is_steady(state, now)
-        && (state.is_order_stale || !state.moving.is_empty())
+        && !may_reorder(state, now)
+        && (state.is_order_stale || !state.regrouping.is_empty())
     {
-        wakes.push(key.after(STEADY));
+        wakes.push(key.after(HOLD_AFTER_KEY));
     } else if state.is_order_stale {
-        wakes.push(state.rebuilt_at.unwrap_or(now.mono).after(CALM));
+        wakes.push(
+            state
+                .rebuilt_at
+                .unwrap_or(now.mono)
+                .after(MIN_REORDER_INTERVAL),
+        );
     }
-    // Never in the past: a shell that sleeps until then must sleep at all.
+    // At least one millisecond ahead, so that the shell never busy-loops.
     wakes
         .into_iter()
         .map(|wake| wake.max(Mono(now.mono.0.saturating_add(1))))
@@ -60,8 +70,8 @@ fn next_step(now: Mono, step: u64) -> Mono {
     Mono((now.0 / step).saturating_add(1).saturating_mul(step))
 }
 
-/// Whether anything on the screen counts seconds. Where nothing does there is no clock either, so that a screen on which
-/// nothing happens is left alone.
+/// Whether anything on the screen counts seconds. If not, the clock is hidden too, so that an idle screen is never
+/// redrawn.
 pub fn ages(state: &State) -> bool {
     let down = state
         .servers
@@ -70,8 +80,8 @@ pub fn ages(state: &State) -> bool {
     down || !state.open.is_empty()
 }
 
-/// Whether a bar without a total is on the screen.
-fn moves(state: &State) -> bool {
+/// Whether an animated progress bar (one without a total) is on the screen.
+fn has_animation(state: &State) -> bool {
     state.pane == Pane::Tasks
         && visible_rows(state).iter().any(|id| {
             state.task(id).is_some_and(|task_row| {
@@ -86,5 +96,8 @@ fn moves(state: &State) -> bool {
                     )
             })
         })
-        && state.lines.iter().any(|line| matches!(line, Line::Row(_)))
+        && state
+            .lines
+            .iter()
+            .any(|line| matches!(line, ListRow::Task(_)))
 }

@@ -160,7 +160,7 @@ pub(super) fn ls(context: &mut Context<'_>, ls: &LsArgs) -> Result<u8, Fail> {
     if let Some(error) = Filter::refusal(&ls.filter.join(" ")) {
         return Err(Fail::usage(error));
     }
-    let filter = Filter::read(&format!("{} {}", view.filter, ls.filter.join(" ")));
+    let filter = Filter::parse(&format!("{} {}", view.filter, ls.filter.join(" ")));
     let needs_me = ls.needs_me || view.needs_only;
     let driver = DriverInfo::of(context, &tasks);
     tasks.retain(|task| {

@@ -11,7 +11,7 @@ use super::{
     target::Targets,
 };
 use crate::{
-    app::{Look, Reread, Setup},
+    app::{ConfigReread, Look, Setup},
     domain::{ServerConfigs, ServerRef, SessionRequest, TaskId, ThemeName, text},
     engine::{FailPoint, Options, PanicIn},
     shell::real::{Configuration, FileMark, Opening, open as open_shell},
@@ -149,7 +149,7 @@ fn reread_config(mark: &mut FileMark, force: bool) -> Option<Result<Reread, Stri
         return None;
     }
     let path = config::path();
-    let read = config::read(path.as_deref()).map(|config| Reread {
+    let read = config::read(path.as_deref()).map(|config| ConfigReread {
         file: path.map_or(String::new(), |path| path.display().to_string()),
         limits: config.default_limits(),
         theme: config.theme.unwrap_or_default(),

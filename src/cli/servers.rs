@@ -550,7 +550,7 @@ pub(super) fn consent_on_screen(
         let is_program = server.program.is_some();
         if agreed_to != Some(&digest) {
             return Ok(Consent {
-                to_agree,
+                pending: to_agree,
                 digest,
                 is_program,
                 server_configs: config::server_configs(config.servers),

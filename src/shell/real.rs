@@ -72,17 +72,18 @@ impl FileMark {
 }
 
 /// Makes the trace of a task as of a time, without the secrets that it is given beside those that it finds.
-pub type MakeTrace = fn(&Paths, &TaskId, Saved, Wall, &[SecretString]) -> Result<String, String>;
+pub type MakeTrace =
+    fn(&Paths, &TaskId, SaveContent, Wall, &[SecretString]) -> Result<String, String>;
 
 /// What the screen has done by the rooms that know the configuration and the traces.
 #[derive(Clone, Copy, Debug)]
 pub struct Configuration {
     /// Finds the servers of other programs, and writes those that this session does not know into it if told so.
-    pub import: fn(&Paths, bool) -> Result<Findings, String>,
+    pub import: fn(&Paths, bool) -> Result<ServerFindings, String>,
     /// Writes a view into it, and says so in words.
     pub save_view: fn(&View) -> Result<String, String>,
     /// What it says now, where its mark is another one than this or it is read anyway.
-    pub look: fn(&mut FileMark, bool) -> Option<Result<Reread, String>>,
+    pub look: fn(&mut FileMark, bool) -> Option<Result<ConfigReread, String>>,
     /// What happened to a task as of now, as a page or JSON; the secrets of the command line are not in it either.
     pub export: MakeTrace,
     /// What it has for a server, agreed to where that is what was shown.
@@ -149,7 +150,7 @@ async fn show(opening: Opening) -> io::Result<Outcome> {
     for event in events
         .into_iter()
         .chain(opening.attach.map(Event::Attached))
-        .chain(opening.drives.then_some(Event::WantsToDrive))
+        .chain(opening.drives.then_some(Event::DriveRequested))
         .chain(opening.remarks.into_iter().map(Event::Failed))
     {
         todo.extend(app::update(&mut state, event, clock.now()));
@@ -405,20 +406,20 @@ impl TerminalSurface for Terminal {
                     .progress(overall, self.notifications.multiplexer)?;
             }
             Command::Progress(_)
-            | Command::Ask(..)
+            | Command::Request(..)
             | Command::ReadHistory { .. }
             | Command::ReadResult(_)
-            | Command::ReadWire { .. }
-            | Command::Break(_)
+            | Command::ReadTraffic { .. }
+            | Command::InjectFault(_)
             | Command::OpenPage(_)
             | Command::Save { .. }
             | Command::OpenPart { .. }
             | Command::FindServers
-            | Command::TakeServers
+            | Command::ImportServers
             | Command::SaveView(_)
-            | Command::LookAtConfig { .. }
+            | Command::CheckConfig { .. }
             | Command::ReadConsent(_)
-            | Command::Agree { .. }
+            | Command::Approve { .. }
             | Command::Quit(_) => {}
         }
         Ok(None)
@@ -512,7 +513,7 @@ impl Engine {
 
     /// The same, of what comes to words.
     fn behind_in_words(&self, work: impl FnOnce() -> Result<String, String> + Send + 'static) {
-        self.behind(move || [work().map_or_else(Event::Failed, Event::Worked)]);
+        self.behind(move || [work().map_or_else(Event::Failed, Event::Succeeded)]);
     }
 
     fn reader(&self) -> Result<Reader, String> {
@@ -601,7 +602,7 @@ impl Services for Engine {
                 .err()
                 .map(|error| Event::Failed(format!("could not {error}")));
             let entries = entries.unwrap_or_default();
-            std::iter::once(Event::WireRead { task, entries }).chain(failed)
+            std::iter::once(Event::TrafficRead { task, entries }).chain(failed)
         });
     }
 
@@ -622,7 +623,7 @@ impl Services for Engine {
         });
     }
 
-    fn save(&mut self, task: &TaskId, what: Saved, path: &str) {
+    fn save(&mut self, task: &TaskId, what: SaveContent, path: &str) {
         let (paths, task) = (self.paths.clone(), task.clone());
         let (configuration, given) = (self.configuration, self.given.clone());
         let now = self.clock.now().wall;
@@ -634,7 +635,7 @@ impl Services for Engine {
         let file = std::path::absolute(&file).unwrap_or(file);
         self.behind_in_words(move || {
             let bytes = match what {
-                Saved::Part(part) => part_of(&paths, &task, part)?.0,
+                SaveContent::Part(part) => part_of(&paths, &task, part)?.0,
                 trace => (configuration.export)(&paths, &task, trace, now, &given)?.into_bytes(),
             };
             // What is there stays: a name that a key left standing must not cost a file.
@@ -683,13 +684,13 @@ impl Services for Engine {
         self.behind_in_words(move || (configuration.save_view)(&view));
     }
 
-    fn look_at_config(&mut self, anyway: bool) {
+    fn look_at_config(&mut self, force: bool) {
         let configuration = self.configuration;
         let mark = Arc::clone(&self.config_mark);
         self.behind(move || {
             // A look that panicked left a whole value behind.
             let mut mark = mark.lock().unwrap_or_else(PoisonError::into_inner);
-            let read = (configuration.look)(&mut mark, anyway)?;
+            let read = (configuration.look)(&mut mark, force)?;
             Some(read.map_or_else(Event::Failed, |read| Event::ConfigRead(Box::new(read))))
         });
     }
@@ -706,7 +707,7 @@ impl Services for Engine {
         let (configuration, paths) = (self.configuration, self.paths.clone());
         self.behind(move || {
             [match (configuration.import)(&paths, takes) {
-                Ok(findings) if takes => Event::ServersTaken(findings),
+                Ok(findings) if takes => Event::ServersImported(findings),
                 Ok(findings) => Event::ServersFound(findings),
                 Err(why) => Event::Failed(why),
             }]

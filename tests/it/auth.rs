@@ -1141,7 +1141,7 @@ fn a_key_signs_in_from_the_screen_and_the_page_is_opened_only_after_its_host_is_
         .open_with(&browser, pty::program(), &words, (120, 36));
     screen.wait_for("needs sign-in: L");
     screen.press("L");
-    let host = world.change(|known| known.issuer.replace("http://", "A page at "));
+    let host = world.change(|known| known.issuer.replace("http://", "a page at "));
     screen.wait_for(&host);
     assert!(!page.exists());
     // What is typed as soon as a dialog is there was not meant for it.

@@ -138,7 +138,7 @@ fn keys_of_the_users_own_act_on_the_screen_and_their_conflicts_are_messages() {
     let mut screen = env.open(&[], (120, 36));
     screen.wait_for_line(&["F2", "all keys"]);
     screen.press("?");
-    screen.wait_for("? does nothing here; F2 shows the keys");
+    screen.wait_for("? does nothing here; press F2 for the keys");
     screen.press("\u{1b}OQ");
     screen.wait_for("Everywhere, and in the list");
     // Typing searches there.
@@ -364,7 +364,7 @@ fn an_open_screen_looks_at_its_configuration_again() {
     // With the focus.
     configure(env.path(), &[server("lab"), server("build")].concat());
     screen.press("\u{1b}[I");
-    screen.wait_for("again: 2 servers");
+    screen.wait_for("config.toml: 2 servers");
     // With the servers.
     configure(env.path(), &[server("build"), server("ci")].concat());
     screen.press("3");
@@ -383,9 +383,9 @@ fn an_open_screen_looks_at_its_configuration_again() {
         &[server("lab"), "[keys]\nhelp = \"f2\"\n".to_owned()].concat(),
     );
     screen.press(":reload\r");
-    screen.wait_for("again: 1 server");
+    screen.wait_for("config.toml: 1 server");
     screen.press("3?");
-    screen.wait_for("F2 shows the keys");
+    screen.wait_for("press F2 for the keys");
     screen.wait_until(
         "the last is gone from the file, and the first is back",
         |screen| {

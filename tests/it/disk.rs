@@ -505,7 +505,7 @@ fn the_screen_says_not_saved_and_recovers_without_a_restart() {
     tui.wait_for_line(&[&id, "%"]);
     bench.becomes(Disk::Full);
     tui.wait_for_line(&[&id, "NOT SAVED"]);
-    tui.wait_for("nothing new is started");
+    tui.wait_for("new calls are blocked");
     // The keys answer meanwhile.
     tui.press("?");
     tui.wait_for("─ Keys ─");

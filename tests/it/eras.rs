@@ -742,7 +742,7 @@ fn a_server_of_both_eras_without_tasks_is_spoken_to_with_a_handshake_and_told_wh
     screen.wait_for("[Now]");
     screen.press("]]]]]");
     screen.wait_for("[Resume]");
-    screen.wait_for_line(&["leaving is", "LIKELY"]);
+    screen.wait_for_line(&["if you quit", "LIKELY"]);
     screen.wait_for_line(&["revision", "2025-11-25"]);
     screen.wait_for_line(&[why]);
     drop(client);

@@ -290,7 +290,7 @@ fn a_server_that_takes_no_handshake_by_post_is_spoken_to_on_its_one_stream_and_t
     let mut screen = bench.env.open(&["attach", &id], (160, 36));
     screen.wait_for("[Now]");
     screen.press("]]]]]");
-    screen.wait_for_line(&["leaving is", "DIES", WHY]);
+    screen.wait_for_line(&["if you quit", "DIES", WHY]);
     screen.wait_for_line(&["revision", "2024-11-05"]);
     screen.wait_for_line(&[why]);
     screen.wait_for_line(&["event ids", "no"]);

@@ -313,7 +313,7 @@ fn the_empty_screen_shows_what_would_be_taken_before_it_is() {
         r#"{{"mcpServers": {{"lab": {{"url": "http://{addr}/mcp"}}, "odd": {{"type": "ws"}}}}}}"#
     ));
     screen.press("i");
-    screen.wait_for("Nobody is contacted and nothing is started.");
+    screen.wait_for("This contacts no server and starts no program.");
     screen.wait_for(&format!("new lab: http://{addr}/mcp"));
     screen.wait_for("skipped odd: longhaul does not support ws");
     screen.press("n");
@@ -323,27 +323,27 @@ fn the_empty_screen_shows_what_would_be_taken_before_it_is() {
     let written = fs::read_to_string(env.path().join("config.toml"));
     assert_eq!(written.unwrap_or_default(), "");
     screen.press("i");
-    screen.wait_for("take 1 server over");
+    screen.wait_for("import 1 server");
     screen.press("t");
     screen.wait_for("Took 1 server over");
     screen.wait_for(&format!("imported lab: http://{addr}/mcp"));
     screen.press("q3");
     screen.wait_for_line(&["lab", "/mcp"]);
     screen.press("i");
-    screen.wait_for("none is new here");
+    screen.wait_for("none of them is new");
     screen.press("n");
     // What may not go out without a word is asked for at once; later is an answer too.
     write(format!(
         r#"{{"mcpServers": {{"ours": {{"url": "http://{addr}/mcp", "headers": {{"X-Key": "${{X}}"}}}}}}}}"#
     ));
     screen.press("i");
-    screen.wait_for("take 1 server over");
+    screen.wait_for("import 1 server");
     screen.press("t");
     screen.wait_for("Send this to ours?");
     screen.wait_for(&format!("X would go to http://{addr} in the header X-Key"));
     screen.press("\x1b");
     screen.wait_for("ours needs consent");
-    screen.wait_for("Took 1 server over");
+    screen.wait_for("Imported 1 server");
     screen.press("qqq");
     screen.end();
     let config = fs::read_to_string(env.path().join("config.toml")).unwrap();

@@ -162,7 +162,7 @@ fn the_demo_moves_at_once_and_fits_every_terminal() {
     leave(&mut tui);
     assert!(tui.is_given_back());
     // Under a minute of work is left to the server, and the note says how to see it again.
-    tui.wait_for("go on: longhaul demo");
+    tui.wait_for("to continue: longhaul demo");
 }
 
 #[test]
@@ -307,7 +307,7 @@ fn pausing_is_honest_and_goes_on_where_it_stood() {
     }
     tui.wait_until("the end of the cancelled call", |screen| {
         let text = screen.contents();
-        text.contains("is cancelled") || text.contains("did not react")
+        text.contains("was cancelled") || text.contains("did not react")
     });
     leave_any(&mut tui);
 }
@@ -403,7 +403,7 @@ fn it_stops_and_comes_back_as_the_shell_wants_it() {
         assert!(shell.screen().alternate_screen());
     }
     shell.press("\u{3}\u{3}");
-    shell.wait_for("go on: longhaul demo");
+    shell.wait_for("to continue: longhaul demo");
     shell.press("exit 9\r");
     assert_eq!(shell.end().0, 9);
 }
@@ -458,7 +458,7 @@ fn mouse_is_taken_only_where_it_is_wanted() {
     shell.wait_for_line(&["the whole archive", "safe"]);
     assert_eq!(mouse(&shell), is_on);
     shell.press("\u{3}\u{3}");
-    shell.wait_for("go on: longhaul demo");
+    shell.wait_for("to continue: longhaul demo");
     assert_eq!(mouse(&shell).0, MouseProtocolMode::None);
     shell.press("exit 9\r");
     assert_eq!(shell.end().0, 9);
@@ -478,7 +478,7 @@ fn a_second_screen_and_commands_beside_it_share_the_one_driver() {
     let env = TestEnv::serving();
     let mut first = open_demo(&env);
     let mut second = env.open(&["demo"], USUAL);
-    second.wait_for("drives, so leaving this one changes nothing");
+    second.wait_for("is the driver; leaving this one changes nothing");
     second.wait_for_line(&["● running", "the whole archive"]);
 
     let id = process(&env, "orders", "2000");

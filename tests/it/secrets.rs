@@ -445,7 +445,7 @@ fn a_task_keeps_its_place_while_the_driver_lacks_a_variable() {
     let resumed = finish(command.env("LAB_TOKEN", "canary"));
     assert_eq!(resumed.code, Some(0), "{resumed:#?}");
     screen.press("1");
-    screen.wait_for("leave: nothing is under way");
+    screen.wait_for("leave: nothing is running");
     screen.press("q");
     screen.end();
 }

@@ -166,7 +166,7 @@ impl Services for FakeBackstage {
 
     fn open_page(&mut self, _url: &str) {}
 
-    fn save(&mut self, _task: &TaskId, _what: longhaul::app::Saved, _path: &str) {}
+    fn save(&mut self, _task: &TaskId, _what: longhaul::app::SaveContent, _path: &str) {}
 
     fn open_part(&mut self, _task: &TaskId, _part: usize) {}
 
@@ -657,7 +657,7 @@ fn every_end_from_outside_has_its_code_and_says_how_to_go_on() {
         assert_eq!(played.outcome.exit, exit, "{outside:?}");
         let line = played.outcome.note.line;
         assert_eq!(
-            line.contains("go on: longhaul"),
+            line.contains("to continue: longhaul"),
             says,
             "{outside:?}: {line}"
         );

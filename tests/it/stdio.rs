@@ -784,11 +784,11 @@ fn the_screen_says_what_is_not_approved_and_a_readonly_one_starts_nothing() {
     screen.press("3");
     screen.wait_for("longhaul servers approve files");
     screen.press("L");
-    screen.wait_for("Start this for files?");
+    screen.wait_for("Start files?");
     screen.wait_for("program    /bin/sh");
     assert!(!text(env.path().join("config.toml")).contains("approved"));
     // What is typed as soon as a dialog is there was not meant for it.
-    while screen.text().contains("Start this") {
+    while screen.text().contains("Start files?") {
         screen.press("y");
         screen.watch_for(Duration::from_millis(50));
     }

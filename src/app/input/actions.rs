@@ -1,4 +1,4 @@
-//! What the actions of the panes do, and the reason where they do nothing.
+//! The actions of the panes, and why an action is not available.
 
 use core::time::Duration;
 
@@ -9,30 +9,31 @@ use crate::domain::{
 
 use super::{
     super::{
-        CallForm, Command, Document, EditForm, Field, Filter, Focus, Frozen, Group, Leaving, Line,
-        Menu, Overlay, Pair, Pane, Part, Prices, Stage, State, Tab,
+        CallForm, Command, Document, EditForm, Field, Filter, Focus, Frozen, Group, LeaveImpacts,
+        Leaving, ListRow, Menu, Overlay, Pane, ResultPart, Stage, State, Tab, TypedArgument,
         detail::{print_text, tab_document},
         keymap::Action,
         leave::is_viewer,
-        select::{self, chosen, hidden_of_marked},
-        state::Pending,
-        update::{quit, take_task},
+        select::{self, chosen, hidden_among_marked},
+        state::RequestPurpose,
+        update::{apply_task, quit},
     },
-    ask, ask_tools,
-    forms::taken_up,
-    look_at_config, mark_seen,
+    check_config,
+    forms::with_draft,
+    mark_seen,
     moves::{
         find, fold_all, fold_here, next_pane, page, show, show_tab, show_tools, step, to_tasks,
         turn_tab,
     },
     open_menu,
     questions::open_question,
+    request, request_tools,
 };
 
-/// A second Ctrl-C within this time leaves at once.
+/// A second Ctrl-C within this time quits at once.
 const TWICE: Duration = Duration::from_secs(2);
 
-pub(super) fn interrupt(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
+pub(super) fn interrupt(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
     let is_second = match state.leaving {
         Leaving::Asked(at) => {
             now.mono.since(at) <= TWICE
@@ -50,19 +51,19 @@ pub(super) fn interrupt(state: &mut State, now: Stamp, todo: &mut Vec<Command>) 
         Leaving::No => false,
     };
     if is_second {
-        return quit(state, todo);
+        return quit(state, effects);
     }
-    leave(state, now, todo);
+    leave(state, now, effects);
 }
 
-/// Leaves if that costs nothing, else says what it costs.
-pub(super) fn leave(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
-    // The prices must be those of now.
+/// Quits if every call survives that, else opens the dialog that shows the impact.
+pub(super) fn leave(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
+    // The dialog must show the current impact, not the frozen one.
     if state.frozen.is_some() {
         freeze(state, now);
     }
-    if is_viewer(state) || Prices::of(state).is_all_safe() {
-        return quit(state, todo);
+    if is_viewer(state) || LeaveImpacts::of(state).is_all_safe() {
+        return quit(state, effects);
     }
     state.leaving = Leaving::Asked(now.mono);
     state.overlays.retain(|overlay| {
@@ -77,10 +78,10 @@ pub(super) fn leave(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
     open_menu(state, Menu::Leave);
 }
 
-/// Why nothing acts in a window that only looks.
-pub(super) const READ_ONLY: &str = "read only: nothing is started, changed or stopped";
+/// The reply to actions in a read-only window.
+pub(super) const READ_ONLY: &str = "read only: tasks can't be started, changed or stopped";
 
-/// Why an action has no effect here and now; `None` if it has one.
+/// Why an action is not available right now; `None` if it is.
 pub fn why_not(state: &State, action: Action) -> Option<String> {
     let acts = matches!(
         action,
@@ -94,7 +95,7 @@ pub fn why_not(state: &State, action: Action) -> Option<String> {
             | Action::Adopt
             | Action::Forget
             | Action::Undo
-            | Action::Break
+            | Action::InjectFault
             | Action::AddServer
             | Action::Import
             | Action::Reload
@@ -117,24 +118,24 @@ pub fn why_not(state: &State, action: Action) -> Option<String> {
             | Action::Export
             | Action::Print
             | Action::Zoom
-            | Action::TabBefore
-            | Action::TabAfter
+            | Action::PreviousTab
+            | Action::NextTab
             | Action::Mark
             | Action::Follow
             | Action::Search
             | Action::FoldHere
             | Action::FoldAll
             | Action::Markdown
-            | Action::TakeOut
+            | Action::SaveOrOpenPart
             | Action::Trace
     );
     let key = |action| state.key(action);
     let Some(task_row) = state.selected() else {
         if needs_task {
             return Some(if state.tasks.is_empty() {
-                format!("no tasks yet; {} starts one", key(Action::NewCall))
+                format!("no tasks yet; press {} to start one", key(Action::NewCall))
             } else {
-                "no task is shown; Esc clears the filter".to_owned()
+                "no matching tasks; Esc clears the filter".to_owned()
             });
         }
         return why_not_anywhere(state, action);
@@ -145,23 +146,24 @@ pub fn why_not(state: &State, action: Action) -> Option<String> {
     match action {
         Action::Pause if is_alone => match &task_row.view.task.status {
             Status::Paused => Some(format!(
-                "{id} is already paused; {} resumes it",
+                "{id} is already paused; press {} to resume it",
                 key(Action::Resume)
             )),
             Status::Running => None,
-            Status::Unknown(_) => {
-                Some(format!("{id} is unknown; {}: what now?", key(Action::Open)))
-            }
-            _ => Some(format!("{id} is {word}; there is nothing to pause")),
+            Status::Unknown(_) => Some(format!(
+                "{id} is unknown; press {} for recovery options",
+                key(Action::Open)
+            )),
+            _ => Some(format!("{id} is {word}; nothing to pause")),
         },
         Action::Resume if is_alone && state.pane == Pane::Tasks => match &task_row.view.task.status
         {
             status if status.is_settled() => Some(format!(
-                "{id} is {word}; {} runs it again",
+                "{id} is {word}; press {} to run it again",
                 key(Action::RunAgain)
             )),
             Status::InputRequired => Some(format!(
-                "{id} waits for an answer, not for {}",
+                "{id} is waiting for an answer, not for {}",
                 key(Action::Resume)
             )),
             _ => None,
@@ -169,12 +171,12 @@ pub fn why_not(state: &State, action: Action) -> Option<String> {
         Action::Answer => match super::super::question::next(task_row, None) {
             Some(_) if !task_row.view.task.status.is_settled() => None,
             _ if task_row.view.task.status == Status::InputRequired => {
-                Some(format!("{id}: the server has not told yet what it asks"))
+                Some(format!("{id}: the server has not sent its question yet"))
             }
-            _ => Some(format!("{id} asks nothing; it is {word}")),
+            _ => Some(format!("{id} has no question; it is {word}")),
         },
         Action::Cancel if is_alone && task_row.view.task.status.is_settled() => {
-            Some(format!("{id} is {word}; there is nothing to cancel"))
+            Some(format!("{id} is {word}; nothing to cancel"))
         }
         _ => why_not_anywhere(state, action),
     }
@@ -191,64 +193,66 @@ pub(super) fn why_not_anywhere(state: &State, action: Action) -> Option<String> 
         Action::Reload if state.setup.is_demo => {
             Some("not available in the demo, which ignores your configuration".to_owned())
         }
-        Action::Break if !state.setup.is_demo => Some("only in the demo: longhaul demo".to_owned()),
+        Action::InjectFault if !state.setup.is_demo => {
+            Some("only available in longhaul demo".to_owned())
+        }
         Action::SignIn => to_sign_in(state).err(),
         Action::Undo if state.undo.is_empty() => Some("nothing to restore".to_owned()),
-        Action::FindNext | Action::FindBefore if state.search.is_none() => {
+        Action::FindNext | Action::FindPrevious if state.search.is_none() => {
             let key = state.key(Action::Search);
-            Some(format!("nothing is searched for; {key} searches"))
+            Some(format!("no search yet; press {key} to search"))
         }
         Action::Search if state.tab == Tab::Now => {
-            let key = state.key(Action::TabAfter);
+            let key = state.key(Action::NextTab);
             Some(format!(
-                "the Now tab is not searched; {key} goes to the log"
+                "the Now tab can't be searched; press {key} for the log"
             ))
         }
-        Action::TakeOut if part_here(state).is_none() => Some(
+        Action::SaveOrOpenPart if part_here(state).is_none() => Some(
             match state.tab {
-                Tab::Result => "the cursor is in no part of the content",
-                _ => "only parts of a result are saved or opened",
+                Tab::Result => "the cursor is not on a part of the content",
+                _ => "only parts of a result can be saved or opened",
             }
             .to_owned(),
         ),
         Action::Markdown if !shown_document(state).is_some_and(Document::has_markdown) => {
-            Some("there is no Markdown here".to_owned())
+            Some("no Markdown here".to_owned())
         }
         Action::FoldHere | Action::FoldAll if !has_folds(state) => Some(
             match state.tab {
-                Tab::Result => "nothing folds here; objects and lists of JSON do",
-                _ => "only a result folds, where it is JSON",
+                Tab::Result => "nothing to fold here; only JSON objects and arrays fold",
+                _ => "only JSON results can be folded",
             }
             .to_owned(),
         ),
         Action::MarkAll if state.lines.is_empty() && !state.tasks.is_empty() => {
-            Some("no task is shown; Esc clears the filter".to_owned())
+            Some("no matching tasks; Esc clears the filter".to_owned())
         }
         _ => None,
     }
 }
 
-/// Whether the present tab shows something that folds.
+/// Whether the current tab shows something that can be folded.
 fn has_folds(state: &State) -> bool {
     shown_document(state).is_some_and(Document::has_folds)
 }
 
-/// The part of the result in which the cursor is.
-fn part_here(state: &State) -> Option<&Part> {
+/// The part of the result under the cursor.
+fn part_here(state: &State) -> Option<&ResultPart> {
     let number = shown_document(state)?.part_here()?;
     let result = state.results.get(state.cursor.as_ref()?)?;
     result.parts.get(number)
 }
 
-/// The text of the present tab where it is a result.
+/// The document in the current tab, if it shows a result.
 fn shown_document(state: &State) -> Option<&Document> {
     tab_document(state, state.selected()?)
 }
 
-/// Does what a key or a command of the palette means.
-pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut Vec<Command>) {
+/// Performs an action, or replies why it is not available.
+pub(super) fn perform(state: &mut State, action: Action, now: Stamp, effects: &mut Vec<Command>) {
     if let Some(reason) = why_not(state, action) {
-        return state.answer(reason);
+        return state.reply(reason);
     }
     let is_of_one = matches!(
         action,
@@ -260,8 +264,8 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
     {
         let count = u64::try_from(state.marks.len()).unwrap_or(u64::MAX);
         let marked = text::plural(count, "marked task");
-        state.answer(format!(
-            "this is about {id}, under the cursor; {marked} left alone"
+        state.reply(format!(
+            "applies to {id} under the cursor only, not to {marked}"
         ));
     }
     match action {
@@ -270,18 +274,18 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
         Action::PageDown => step(state, page(state)),
         Action::PageUp => step(state, -page(state)),
         Action::First => {
-            // The top of the list is asked for, so it is one of rows that stand where they belong.
+            // The user wants the real top of the list, so rows move to their groups first.
             if (state.pane, state.focus) == (Pane::Tasks, Focus::List) {
                 select::arrange(state);
             }
             step(state, isize::MIN / 2);
         }
         Action::Last => step(state, isize::MAX / 2),
-        Action::Open => open(state, todo),
+        Action::Open => open(state, effects),
         Action::Back => back(state, now),
         Action::NextPane => next_pane(state),
-        Action::TabBefore => turn_tab(state, -1),
-        Action::TabAfter => turn_tab(state, 1),
+        Action::PreviousTab => turn_tab(state, -1),
+        Action::NextTab => turn_tab(state, 1),
         Action::Zoom => {
             state.is_zoomed = !state.is_zoomed;
             state.focus = if state.is_zoomed {
@@ -295,19 +299,20 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
             let typed = Field::new(state.filter.text());
             state.overlays.push(Overlay::Filter(typed));
         }
-        Action::FindTool => find_tool(state, todo),
+        Action::FindTool => find_tool(state, effects),
         Action::Search => {
             let typed = Field::new(state.search.clone().unwrap_or_default());
             state.overlays.push(Overlay::Search(typed));
         }
         Action::FindNext => find(state, true),
-        Action::FindBefore => find(state, false),
+        Action::FindPrevious => find(state, false),
         Action::NeedsOnly => {
             state.needs_only = !state.needs_only;
             select::arrange(state);
             if state.lines.is_empty() && state.needs_only {
                 let key = state.key(Action::NeedsOnly);
-                state.answer_empty(&format!("nothing needs you; {key} shows all again"));
+                state
+                    .reply_until_rows(&format!("nothing needs you; press {key} to show all tasks"));
             }
         }
         Action::Fold => {
@@ -318,24 +323,24 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
         Action::Group => {
             state.grouping = state.grouping.next();
             select::arrange(state);
-            state.answer(format!("grouped by {}", state.grouping.label()));
+            state.reply(format!("grouped by {}", state.grouping.label()));
         }
         Action::FoldHere => fold_here(state),
         Action::FoldAll => fold_all(state),
         Action::Sort => {
             state.sort = state.sort.next();
             select::arrange(state);
-            state.answer(format!("sorted by {}", state.sort.label()));
+            state.reply(format!("sorted by {}", state.sort.label()));
         }
         Action::Reverse => {
             state.is_reversed = !state.is_reversed;
             select::arrange(state);
             let order = if state.is_reversed {
-                "turned round"
+                "reversed"
             } else {
-                "as usual"
+                "not reversed"
             };
-            state.answer(format!("sorted by {}, {order}", state.sort.label()));
+            state.reply(format!("sorted by {}, {order}", state.sort.label()));
         }
         Action::Mark => {
             if let Some(id) = state.cursor.clone() {
@@ -346,22 +351,22 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
             }
         }
         Action::MarkAll => mark_all(state),
-        Action::ShowTasks => show(state, Pane::Tasks, todo),
-        Action::ShowTools => show(state, Pane::Tools, todo),
-        Action::ShowServers => show(state, Pane::Servers, todo),
-        Action::ShowMessages => show(state, Pane::Messages, todo),
-        Action::NewCall => new_call(state, todo),
+        Action::ShowTasks => show(state, Pane::Tasks, effects),
+        Action::ShowTools => show(state, Pane::Tools, effects),
+        Action::ShowServers => show(state, Pane::Servers, effects),
+        Action::ShowMessages => show(state, Pane::Messages, effects),
+        Action::NewCall => new_call(state, effects),
         Action::RunAgain => {
             if let Some(id) = state.cursor.clone() {
-                run_again(state, &id, Vec::new(), todo);
+                run_again(state, &id, Vec::new(), effects);
             }
         }
-        Action::Pause => pause(state, now, todo),
-        Action::Resume => resume(state, todo),
+        Action::Pause => pause(state, now, effects),
+        Action::Resume => resume(state, effects),
         Action::Cancel => cancel(state),
         Action::Edit => edit(state),
         Action::Answer => open_question(state),
-        Action::Adopt => adopt(state, todo),
+        Action::Adopt => adopt(state, effects),
         Action::CopyMenu => {
             if let Some(id) = state.cursor.clone() {
                 open_menu(state, Menu::Copy(id));
@@ -370,14 +375,14 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
         Action::Export => open_menu(state, Menu::Export(chosen(state))),
         Action::Print => {
             if let Some(task_row) = state.selected() {
-                todo.push(Command::Print(print_text(state, task_row)));
+                effects.push(Command::Print(print_text(state, task_row)));
             }
         }
         Action::Forget => {
             let tasks = chosen(state);
-            forget(state, tasks, now, todo);
+            forget(state, tasks, now, effects);
         }
-        Action::Undo => undo(state, now, todo),
+        Action::Undo => undo(state, now, effects),
         Action::Follow => {
             state.is_following = !state.is_following;
             if state.is_following {
@@ -388,23 +393,27 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
             } else {
                 "not following"
             };
-            state.answer(format!("the log is {word}"));
+            state.reply(format!("the log is {word}"));
         }
         Action::Wrap => {
             state.is_wrapping = !state.is_wrapping;
-            let word = if state.is_wrapping { "wrapped" } else { "cut" };
-            state.answer(format!("long lines are {word}"));
+            let word = if state.is_wrapping {
+                "wrapped"
+            } else {
+                "cut off"
+            };
+            state.reply(format!("long lines are {word}"));
         }
         Action::Markdown => {
             state.is_raw = !state.is_raw;
             let word = if state.is_raw {
-                "as it was written"
+                "as raw text"
             } else {
                 "rendered"
             };
-            state.answer(format!("Markdown is shown {word}"));
+            state.reply(format!("Markdown is shown {word}"));
         }
-        Action::TakeOut => {
+        Action::SaveOrOpenPart => {
             if let (Some(task), Some(part)) = (state.cursor.clone(), part_here(state).cloned()) {
                 let part = Box::new(part);
                 open_menu(state, Menu::Part { task, part });
@@ -413,17 +422,17 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
         Action::Times => state.has_times = !state.has_times,
         Action::Freeze => freeze(state, now),
         Action::AddServer => add_server(state),
-        Action::SignIn => sign_in(state, todo),
-        Action::Trace => trace(state, todo),
+        Action::SignIn => sign_in(state, effects),
+        Action::Trace => trace(state, effects),
         Action::Import => {
-            todo.push(Command::FindServers);
-            state.answer("looking for the servers of other programs");
+            effects.push(Command::FindServers);
+            state.reply("looking for servers in other MCP clients");
         }
         Action::Reload => {
-            state.answer("reading the configuration again");
-            look_at_config(state, true, todo);
+            state.reply("reloading the configuration");
+            check_config(state, true, effects);
         }
-        Action::Drive => drive(state, todo),
+        Action::Drive => drive(state, effects),
         Action::Palette => state.overlays.push(Overlay::Palette {
             field: Field::default(),
             cursor: 0,
@@ -432,37 +441,37 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, todo: &mut 
             field: Field::default(),
             cursor: 0,
         }),
-        Action::Break => open_menu(state, Menu::Break),
-        Action::Leave => quit_key(state, now, todo),
-        Action::Interrupt => interrupt(state, now, todo),
-        Action::Suspend => todo.push(Command::Suspend),
-        Action::Redraw => todo.push(Command::Redraw),
-        // These belong to layers, which take them before.
+        Action::InjectFault => open_menu(state, Menu::InjectFault),
+        Action::Leave => close_or_quit(state, now, effects),
+        Action::Interrupt => interrupt(state, now, effects),
+        Action::Suspend => effects.push(Command::Suspend),
+        Action::Redraw => effects.push(Command::Redraw),
+        // Only layers handle these.
         Action::Accept
         | Action::NextField
-        | Action::FieldBefore
+        | Action::PreviousField
         | Action::Send
         | Action::Raw
         | Action::Earlier
         | Action::CopyCommand
         | Action::OpenPage
         | Action::CopyPage
-        | Action::ChoiceBefore
-        | Action::ChoiceAfter => {}
+        | Action::PreviousChoice
+        | Action::NextChoice => {}
     }
 }
 
-/// Asks whoever drives for his place.
-pub(in crate::app) fn drive(state: &mut State, todo: &mut Vec<Command>) {
-    let what = SessionRequest::HandOver { is_forced: false };
-    ask(state, what, Pending::Drive, todo);
+/// Asks the driver to hand the session over to this window.
+pub(in crate::app) fn drive(state: &mut State, effects: &mut Vec<Command>) {
+    let hand_over = SessionRequest::HandOver { is_forced: false };
+    request(state, hand_over, RequestPurpose::Drive, effects);
     if let Some((pid, false)) = state.driver {
-        state.answer(format!("asked process {pid} to let this window drive"));
+        state.reply(format!("asked process {pid} to hand over to this window"));
     }
 }
 
-/// `q`: closes the top layer, and leaves from the list.
-pub(super) fn quit_key(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
+/// `q`: goes back one step, and quits from the list.
+pub(super) fn close_or_quit(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
     if state.pane != Pane::Tasks {
         to_tasks(state);
     } else if state.is_zoomed || state.focus == Focus::Detail {
@@ -470,29 +479,29 @@ pub(super) fn quit_key(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
         state.focus = Focus::List;
         select::keep_in_sight(state);
     } else {
-        leave(state, now, todo);
+        leave(state, now, effects);
     }
 }
 
-pub(super) fn open(state: &mut State, todo: &mut Vec<Command>) {
+pub(super) fn open(state: &mut State, effects: &mut Vec<Command>) {
     match state.pane {
         Pane::Tasks => {
             let Some(task_row) = state.selected() else {
                 let key = state.key(Action::NewCall);
-                return state.answer(format!("there is nothing to open; {key} starts a call"));
+                return state.reply(format!("nothing to open; press {key} to start a call"));
             };
             let id = task_row.view.task.id.clone();
             let status = task_row.view.task.status.clone();
-            let is_pressing = task_row.belongs() == Group::NeedsYou;
+            let is_pressing = task_row.group() == Group::NeedsYou;
             if !is_pressing {
-                mark_seen(state, &id, todo);
+                mark_seen(state, &id, effects);
             }
             match status {
                 Status::Unknown(_) | Status::Lost(_) => open_menu(state, Menu::WhatNow(id)),
                 Status::InputRequired if why_not(state, Action::Answer).is_none() => {
                     open_question(state);
                 }
-                // Its error has been read by now.
+                // The user has read its error by now.
                 Status::Failed
                     if is_pressing && state.focus == Focus::Detail && state.is_zoomed =>
                 {
@@ -502,7 +511,7 @@ pub(super) fn open(state: &mut State, todo: &mut Vec<Command>) {
                     fold_here(state);
                 }
                 _ if state.focus == Focus::Detail && state.is_zoomed => {
-                    state.answer("that is all of it; Esc goes back");
+                    state.reply("nothing more to open; Esc goes back");
                 }
                 status => {
                     if matches!(status, Status::Completed | Status::Failed) {
@@ -510,14 +519,14 @@ pub(super) fn open(state: &mut State, todo: &mut Vec<Command>) {
                     }
                     if status == Status::Failed && is_pressing {
                         let key = state.key(Action::Open);
-                        state.answer(format!(
-                            "{key}: what now? Until you choose, it keeps asking"
+                        state.reply(format!(
+                            "press {key} for recovery options; it needs you until you choose one"
                         ));
                     }
                     if status == Status::InputRequired
                         && let Some(reason) = why_not(state, Action::Answer)
                     {
-                        state.answer(reason);
+                        state.reply(reason);
                     }
                     state.focus = Focus::Detail;
                     state.is_zoomed = true;
@@ -531,35 +540,35 @@ pub(super) fn open(state: &mut State, todo: &mut Vec<Command>) {
             });
             let Some((server, tool)) = chosen else {
                 let key = state.key(Action::ShowServers);
-                return state.answer(format!("there is no tool to call; {key} shows the servers"));
+                return state.reply(format!("no tool to call; press {key} for the servers"));
             };
             if let Some(reason) = why_not(state, Action::NewCall) {
-                return state.answer(reason);
+                return state.reply(reason);
             }
             let mut form = CallForm::new(state);
             form.server = Some(server);
-            form.take_tool(tool, None);
-            let form = taken_up(state, form);
+            form.set_tool(tool, None);
+            let form = with_draft(state, form);
             state.overlays.push(Overlay::Call(Box::new(form)));
         }
         Pane::Servers => match state.servers.get(state.cursors[1]) {
             Some(server) => {
                 let name = server.name.clone();
-                show_tools(state, name, todo);
+                show_tools(state, name, effects);
             }
             None => no_server(state),
         },
         Pane::Messages => {
             let key = state.key(Action::Print);
-            state.answer(format!(
-                "messages do not open; {key} in the tasks prints one"
+            state.reply(format!(
+                "messages can't be opened; press {key} on a task to print it"
             ));
         }
     }
 }
 
-/// Looks for a tool among those of all servers. Servers that are there are asked for theirs; nobody else is contacted.
-fn find_tool(state: &mut State, todo: &mut Vec<Command>) {
+/// Opens the tool search over all servers. Requests the tools of connected servers only; opens no connection.
+fn find_tool(state: &mut State, effects: &mut Vec<Command>) {
     let is_unasked = |server: &&ServerView| {
         let is_known = state.tools.get(&server.name).is_some_and(|it| it.is_known);
         !is_known && matches!(server.state, LinkState::Live)
@@ -567,25 +576,25 @@ fn find_tool(state: &mut State, todo: &mut Vec<Command>) {
     let servers = state.servers.iter().filter(is_unasked);
     let names: Vec<ServerName> = servers.map(|server| server.name.clone()).collect();
     for name in &names {
-        ask_tools(state, name, todo);
+        request_tools(state, name, effects);
     }
     let mut form = CallForm::new(state);
-    (form.server, form.stage, form.is_anywhere) = (None, Stage::Tool, true);
+    (form.server, form.stage, form.is_any_server) = (None, Stage::Tool, true);
     state.overlays.push(Overlay::Call(Box::new(form)));
 }
 
-/// Esc: one layer, never out of the program.
+/// Esc: goes back one step, but never quits.
 pub(super) fn back(state: &mut State, now: Stamp) {
     if state.pane != Pane::Tasks {
         to_tasks(state);
     } else if state.focus == Focus::Detail || state.is_zoomed {
-        // What was searched for goes with the place where it was.
+        // The search ends when its pane closes.
         state.search = None;
         state.focus = Focus::List;
         state.is_zoomed = false;
     } else if matches!(state.leaving, Leaving::OnceSafe | Leaving::OnceCancelled(_)) {
         state.leaving = Leaving::No;
-        state.answer("staying");
+        state.reply("staying");
     } else if state.away.take().is_some() {
         // The banner is closed.
     } else if !state.marks.is_empty() {
@@ -601,7 +610,7 @@ pub(super) fn back(state: &mut State, now: Stamp) {
         state.toasts.clear();
     } else {
         let key = state.key(Action::Leave);
-        state.answer(format!("nothing to close; {key} leaves"));
+        state.reply(format!("nothing to close; press {key} to quit"));
     }
     select::keep_in_sight(state);
 }
@@ -614,8 +623,8 @@ pub(super) fn mark_all(state: &mut State) {
         .lines
         .iter()
         .filter_map(|line| match line {
-            Line::Row(id) => Some(id.clone()),
-            Line::Heading(..) => None,
+            ListRow::Task(id) => Some(id.clone()),
+            ListRow::Heading(..) => None,
         })
         .collect();
     if shown.iter().all(|id| state.marks.contains(id)) {
@@ -629,7 +638,7 @@ pub(super) fn freeze(state: &mut State, now: Stamp) {
     match state.frozen.take() {
         Some(frozen) => {
             for view in frozen.held.into_values() {
-                take_task(state, view, now);
+                apply_task(state, view, now);
             }
         }
         None => {
@@ -641,9 +650,9 @@ pub(super) fn freeze(state: &mut State, now: Stamp) {
     }
 }
 
-pub(super) fn pause(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
+pub(super) fn pause(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
     let tasks = chosen(state);
-    // A second time, while it is pausing and still moves: offer to stop it.
+    // A second pause while the task is still running: offer to stop it now.
     if let [id] = tasks.as_slice()
         && let Some(task_row) = state.task(id)
         && let Some(asked) = task_row.view.task.control
@@ -654,8 +663,8 @@ pub(super) fn pause(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
             let id = id.clone();
             return open_menu(state, Menu::StopNow(id));
         }
-        return state.answer(format!(
-            "pausing was asked {age} ago; {} cancels it for good",
+        return state.reply(format!(
+            "pause requested {age} ago; press {} to cancel the call",
             state.key(Action::Cancel)
         ));
     }
@@ -665,14 +674,19 @@ pub(super) fn pause(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
         "pause",
         SessionRequest::Pause,
         |status| *status == Status::Running,
-        todo,
+        effects,
     );
 }
 
-pub(super) fn resume(state: &mut State, todo: &mut Vec<Command>) {
+pub(super) fn resume(state: &mut State, effects: &mut Vec<Command>) {
     if state.pane == Pane::Servers || state.cursor.is_none() {
-        ask(state, SessionRequest::RetryNow, Pending::Plain, todo);
-        return state.answer("every server that is down is tried now");
+        request(
+            state,
+            SessionRequest::RetryNow,
+            RequestPurpose::Other,
+            effects,
+        );
+        return state.reply("retrying every server that is down");
     }
     let tasks = chosen(state);
     act_on(
@@ -681,18 +695,18 @@ pub(super) fn resume(state: &mut State, todo: &mut Vec<Command>) {
         "resume",
         SessionRequest::Resume,
         |status| !status.is_settled() && *status != Status::InputRequired,
-        todo,
+        effects,
     );
 }
 
-/// Asks the same of several tasks, as far as it means something to them.
+/// Sends the same request for each task that it applies to.
 pub(super) fn act_on(
     state: &mut State,
     tasks: Vec<TaskId>,
     word: &str,
     make: impl Fn(TaskId) -> SessionRequest,
     fits: impl Fn(&Status) -> bool,
-    todo: &mut Vec<Command>,
+    effects: &mut Vec<Command>,
 ) {
     let fitting: Vec<TaskId> = tasks
         .into_iter()
@@ -703,38 +717,38 @@ pub(super) fn act_on(
         })
         .collect();
     for id in &fitting {
-        ask(state, make(id.clone()), Pending::Plain, todo);
+        request(state, make(id.clone()), RequestPurpose::Other, effects);
     }
     if fitting.is_empty() && state.marks.is_empty() {
-        return state.answer(format!("there is nothing to {word}"));
+        return state.reply(format!("nothing to {word}"));
     }
-    asked_of(state, &fitting, word);
+    report_requested(state, &fitting, word);
 }
 
-/// Takes the marks off the tasks that were asked something, and says of how many, how many of these are hidden, and which
-/// marked ones were passed over: those keep their marks.
-pub(super) fn asked_of(state: &mut State, asked: &[TaskId], word: &str) {
+/// Unmarks the tasks that got a request and replies with their number, how many are hidden, and which marked tasks were
+/// skipped; those stay marked.
+pub(super) fn report_requested(state: &mut State, asked: &[TaskId], word: &str) {
     let what = match asked {
-        [] => format!("there is nothing to {word}"),
-        [one] => format!("asked: {word} {one}"),
+        [] => format!("nothing to {word}"),
+        [one] => format!("requested: {word} {one}"),
         many => {
             let count = u64::try_from(many.len()).unwrap_or(u64::MAX);
-            format!("asked: {word} {}", text::plural(count, "task"))
+            format!("requested: {word} {}", text::plural(count, "task"))
         }
     };
-    let hidden = match hidden_of_marked(state, asked) {
+    let hidden = match hidden_among_marked(state, asked) {
         0 => String::new(),
         count => format!(", {count} of them hidden"),
     };
     for id in asked {
         state.marks.remove(id);
     }
-    let passed = passed_over(state);
-    state.answer_until_changed(format!("{what}{hidden}{passed}"), asked);
+    let passed = skipped_marks(state);
+    state.reply_until_changed(format!("{what}{hidden}{passed}"), asked);
 }
 
-/// The marked tasks that something meant nothing to, and how they stand.
-fn passed_over(state: &State) -> String {
+/// The rest of a reply: how many marked tasks were skipped, and their statuses.
+fn skipped_marks(state: &State) -> String {
     let left = state.marks.iter().filter_map(|id| state.task(id));
     let statuses: Vec<&Status> = left.map(|task_row| &task_row.view.task.status).collect();
     let have = match statuses.len() {
@@ -750,7 +764,7 @@ fn passed_over(state: &State) -> String {
         words.dedup();
         words.join(", ")
     };
-    format!("; {} passed over, still marked: {why}", statuses.len())
+    format!("; {} skipped, still marked: {why}", statuses.len())
 }
 
 pub(super) fn cancel(state: &mut State) {
@@ -763,12 +777,17 @@ pub(super) fn cancel(state: &mut State) {
         })
         .collect();
     if tasks.is_empty() {
-        return state.answer("all of these have ended; there is nothing to cancel");
+        return state.reply("all of these have ended; nothing to cancel");
     }
     open_menu(state, Menu::Cancel(tasks));
 }
 
-pub(super) fn forget(state: &mut State, tasks: Vec<TaskId>, now: Stamp, todo: &mut Vec<Command>) {
+pub(super) fn forget(
+    state: &mut State,
+    tasks: Vec<TaskId>,
+    now: Stamp,
+    effects: &mut Vec<Command>,
+) {
     let (ended, going): (Vec<TaskId>, Vec<TaskId>) = tasks.into_iter().partition(|id| {
         state.task(id).is_some_and(|task_row| {
             let status = &task_row.view.task.status;
@@ -777,54 +796,54 @@ pub(super) fn forget(state: &mut State, tasks: Vec<TaskId>, now: Stamp, todo: &m
     });
     if ended.is_empty() {
         return if let [one] = going.as_slice() {
-            // Its link knows whether a cancel was asked for and ignored, and says so if not.
-            ask(
+            // The driver only stops following it if a cancel was requested and ignored; it replies if not.
+            request(
                 state,
                 SessionRequest::GiveUp(one.clone()),
-                Pending::Plain,
-                todo,
+                RequestPurpose::Other,
+                effects,
             );
-            let words = format!("asked to stop following {one}");
-            state.answer_until_changed(words, std::slice::from_ref(one));
+            let message = format!("asked to stop following {one}");
+            state.reply_until_changed(message, std::slice::from_ref(one));
         } else {
             let key = state.key(Action::Cancel);
-            state.answer(format!(
-                "these are still under way; {key} cancels them first"
+            state.reply(format!(
+                "these are still running; press {key} to cancel them first"
             ));
         };
     }
-    let hidden = hidden_of_marked(state, &ended);
+    let hidden = hidden_among_marked(state, &ended);
     for id in &ended {
-        ask(
+        request(
             state,
             SessionRequest::Forget(id.clone()),
-            Pending::Plain,
-            todo,
+            RequestPurpose::Other,
+            effects,
         );
         state.marks.remove(id);
     }
     let key = state.key(Action::Undo);
-    let mut words = match ended.as_slice() {
-        [one] => format!("{one} is forgotten here; {key} brings it back"),
+    let mut message = match ended.as_slice() {
+        [one] => format!("{one} removed from the list; {key} restores it"),
         many => format!(
-            "{} tasks are forgotten here; {key} brings them back",
+            "{} tasks removed from the list; {key} restores them",
             many.len()
         ),
     };
     if hidden > 0 {
-        words = format!("{words} ({hidden} of them were hidden)");
+        message = format!("{message} ({hidden} of them were hidden)");
     }
     if !going.is_empty() {
-        words = format!(
-            "{words}; {} still under way passed over, still marked",
+        message = format!(
+            "{message}; {} skipped (still running), still marked",
             going.len()
         );
     }
     state.undo.push(ended);
-    state.say(NoticeLevel::Info, &words, now);
+    state.show_toast(NoticeLevel::Info, &message, now);
 }
 
-pub(super) fn undo(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
+pub(super) fn undo(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
     let Some(tasks) = state.undo.pop() else {
         return;
     };
@@ -832,21 +851,26 @@ pub(super) fn undo(state: &mut State, now: Stamp, todo: &mut Vec<Command>) {
     state.wanted = tasks.first().cloned();
     state.returning.extend(tasks.iter().cloned());
     for id in tasks {
-        ask(state, SessionRequest::Unforget(id), Pending::Plain, todo);
+        request(
+            state,
+            SessionRequest::Unforget(id),
+            RequestPurpose::Other,
+            effects,
+        );
     }
-    let words = format!("{} brought back", text::plural(count, "task"));
-    state.say(NoticeLevel::Info, &words, now);
+    let message = format!("{} restored", text::plural(count, "task"));
+    state.show_toast(NoticeLevel::Info, &message, now);
 }
 
-pub(super) fn new_call(state: &mut State, todo: &mut Vec<Command>) {
+pub(super) fn new_call(state: &mut State, effects: &mut Vec<Command>) {
     let form = CallForm::new(state);
     if let (Stage::Tool, Some(server)) = (form.stage, form.server.clone()) {
-        ask_tools(state, &server, todo);
+        request_tools(state, &server, effects);
     }
     state.overlays.push(Overlay::Call(Box::new(form)));
 }
 
-pub(super) fn adopt(state: &mut State, todo: &mut Vec<Command>) {
+pub(super) fn adopt(state: &mut State, effects: &mut Vec<Command>) {
     let of_cursor = state.servers.get(state.cursors[1]);
     let of_task = || state.selected().map(|task_row| &task_row.view.task.server);
     let server = match state.pane {
@@ -854,18 +878,18 @@ pub(super) fn adopt(state: &mut State, todo: &mut Vec<Command>) {
         _ => of_task().or(state.servers.first().map(|server| &server.name)),
     };
     match server.cloned() {
-        Some(server) => adopt_from(state, server, todo),
+        Some(server) => adopt_from(state, server, effects),
         None => no_server(state),
     }
 }
 
 fn no_server(state: &mut State) {
     let key = state.key(Action::AddServer);
-    state.answer(format!("no servers yet; {key} adds one by its URL"));
+    state.reply(format!("no servers yet; press {key} to add one by URL"));
 }
 
-/// The server that a person's word is meant for: the one under the cursor, else the only one that waits for it; none
-/// where several do.
+/// The server that the sign-in key applies to: the one under the cursor, else the only one that waits for sign-in or
+/// consent; `None` if several wait.
 fn to_sign_in(state: &State) -> Result<Option<&ServerView>, String> {
     let waits = |server: &&ServerView| server.waits_for_consent();
     let mut waiting = state.servers.iter().filter(waits);
@@ -874,7 +898,7 @@ fn to_sign_in(state: &State) -> Result<Option<&ServerView>, String> {
         state.server(&task.server).filter(waits)
     };
     let under_cursor = match state.pane {
-        // Also one that waits for nothing yet: it may be idle because nobody asked it anything.
+        // Even if it does not wait for the user yet: it may only be idle so far.
         Pane::Servers => state.servers.get(state.cursors[1]),
         _ => of_task(),
     };
@@ -885,24 +909,24 @@ fn to_sign_in(state: &State) -> Result<Option<&ServerView>, String> {
     }
 }
 
-fn sign_in(state: &mut State, todo: &mut Vec<Command>) {
+fn sign_in(state: &mut State, effects: &mut Vec<Command>) {
     match to_sign_in(state) {
-        Ok(Some(server)) => sign_in_at(state, &server.name.clone(), todo),
+        Ok(Some(server)) => sign_in_at(state, &server.name.clone(), effects),
         Ok(None) => {
-            show(state, Pane::Servers, todo);
+            show(state, Pane::Servers, effects);
             let waits = ServerView::waits_for_consent;
             state.cursors[1] = state.servers.iter().position(waits).unwrap_or(0);
             let key = state.key(Action::SignIn);
-            state.answer(format!(
-                "several servers wait for you; {key} on one of them"
+            state.reply(format!(
+                "several servers need you; press {key} on one of them"
             ));
         }
         Err(_) => {}
     }
 }
 
-/// Asks what a server wants of a person.
-pub(super) fn sign_in_at(state: &mut State, name: &ServerName, todo: &mut Vec<Command>) {
+/// Starts the sign-in at a server, or looks up what it needs the user to approve.
+pub(super) fn sign_in_at(state: &mut State, name: &ServerName, effects: &mut Vec<Command>) {
     let Some(server) = state.server(name) else {
         return;
     };
@@ -916,40 +940,40 @@ pub(super) fn sign_in_at(state: &mut State, name: &ServerName, todo: &mut Vec<Co
     let name = server.name.clone();
     let shown = text::clean_line(name.as_str()).into_owned();
     if takes_sign_in {
-        state.answer(format!("asking where to sign in to {shown}"));
-        let what = SessionRequest::SignIn(name.clone());
-        ask(state, what, Pending::SignIn(name), todo);
+        state.reply(format!("requesting the sign-in page of {shown}"));
+        let sign_in = SessionRequest::SignIn(name.clone());
+        request(state, sign_in, RequestPurpose::SignIn(name), effects);
     } else {
-        state.answer(format!("looking what the configuration has for {shown}"));
-        todo.push(Command::ReadConsent(name));
+        state.reply(format!("checking the configuration of {shown}"));
+        effects.push(Command::ReadConsent(name));
     }
 }
 
-/// Asks whoever drives to record the wire, or to stop that.
-fn trace(state: &mut State, todo: &mut Vec<Command>) {
+/// Asks the driver to start or stop recording traffic.
+fn trace(state: &mut State, effects: &mut Vec<Command>) {
     let server = state
         .selected()
         .map(|task_row| task_row.view.task.server.clone());
     if server.is_some() {
         let is_on = None;
-        ask(
+        request(
             state,
             SessionRequest::Trace { server, is_on },
-            Pending::Plain,
-            todo,
+            RequestPurpose::Other,
+            effects,
         );
     }
 }
 
-/// Asks for the tasks that a server has and we do not know.
-pub(super) fn adopt_from(state: &mut State, server: ServerName, todo: &mut Vec<Command>) {
-    let words = format!("asked {} for its tasks", text::clean_line(server.as_str()));
-    let what = SessionRequest::Adopt {
+/// Imports tasks that exist on a server but not in this session.
+pub(super) fn adopt_from(state: &mut State, server: ServerName, effects: &mut Vec<Command>) {
+    let message = format!("asked {} for its tasks", text::clean_line(server.as_str()));
+    let adopt = SessionRequest::Adopt {
         server: server.clone(),
         server_task: None,
     };
-    ask(state, what, Pending::Adopt(server), todo);
-    state.answer(words);
+    request(state, adopt, RequestPurpose::Adopt(server), effects);
+    state.reply(message);
 }
 
 fn add_server(state: &mut State) {
@@ -963,20 +987,20 @@ fn add_server(state: &mut State) {
 pub(super) fn run_again(
     state: &mut State,
     id: &TaskId,
-    changed: Vec<Pair>,
-    todo: &mut Vec<Command>,
+    changed: Vec<TypedArgument>,
+    effects: &mut Vec<Command>,
 ) {
     let Some(task_row) = state.task(id) else {
         return;
     };
     let task = task_row.view.task.clone();
     let is_changed = !changed.is_empty();
-    let mut form = CallForm::again(state, &task, changed);
+    let mut form = CallForm::from_task(state, &task, changed);
     if form.tool.is_none() {
-        ask_tools(state, &task.server, todo);
+        request_tools(state, &task.server, effects);
     }
     if !is_changed {
-        form = taken_up(state, form);
+        form = with_draft(state, form);
     }
     state.overlays.push(Overlay::Call(Box::new(form)));
 }
@@ -997,12 +1021,12 @@ pub(super) fn edit(state: &mut State) {
             limit(task.limits.hard),
         ],
         at: 0,
-        complaint: None,
+        error: None,
     };
     state.overlays.push(Overlay::Edit(Box::new(form)));
 }
 
 pub(super) fn apply_filter(state: &mut State, typed: &str) {
-    state.filter = Filter::read(typed);
+    state.filter = Filter::parse(typed);
     select::arrange(state);
 }

@@ -1,4 +1,4 @@
-//! The keys of the forms, and what they send.
+//! The keys of the call form and the edit form, and the requests that they send.
 
 use core::time::Duration;
 
@@ -9,14 +9,13 @@ use crate::domain::{
 use super::{
     super::{
         CallForm, Command, EditForm, Field, FormField, Menu, Overlay, Stage, State, keymap::Action,
-        state::Pending,
+        state::RequestPurpose,
     },
-    ask, ask_tools,
     layers::add_url,
-    mark_seen, open_menu,
+    mark_seen, open_menu, request, request_tools,
 };
 
-/// Reads a length of time, `off` or nothing.
+/// Parses a duration; `off` and an empty text mean no limit.
 pub(super) fn read_limit(typed: &str) -> Result<Option<Duration>, String> {
     match typed.trim() {
         "" | "off" => Ok(None),
@@ -24,11 +23,11 @@ pub(super) fn read_limit(typed: &str) -> Result<Option<Duration>, String> {
     }
 }
 
-/// Where a key takes the cursor of a form, if it moves it: Enter goes on as Tab does, until it stands on the last place.
+/// The focus of a form after a key that moves it. Enter moves on like Tab, except at the end.
 pub(super) fn walk(action: Option<Action>, at: usize, last: usize) -> Option<usize> {
     match action? {
         Action::NextField => Some((at + 1).min(last)),
-        Action::FieldBefore => Some(at.saturating_sub(1)),
+        Action::PreviousField => Some(at.saturating_sub(1)),
         Action::Accept if at < last => Some(at + 1),
         _ => None,
     }
@@ -39,7 +38,7 @@ pub(super) fn edit_key(
     mut form: Box<EditForm>,
     action: Option<Action>,
     chord: Chord,
-    todo: &mut Vec<Command>,
+    effects: &mut Vec<Command>,
 ) -> Option<Overlay> {
     if let Some(at) = walk(action, form.at, form.fields.len() - 1) {
         form.at = at;
@@ -61,14 +60,14 @@ pub(super) fn edit_key(
                         note: some(note),
                         limits: Limits { idle, hard },
                     };
-                    ask(state, edit, Pending::Plain, todo);
+                    request(state, edit, RequestPurpose::Other, effects);
                     return None;
                 }
-                (Err(complaint), _) | (_, Err(complaint)) => form.complaint = Some(complaint),
+                (Err(error), _) | (_, Err(error)) => form.error = Some(error),
             }
         }
         _ => {
-            form.complaint = None;
+            form.error = None;
             let at = form.at;
             if let Some(field) = form.fields.get_mut(at) {
                 field.key(chord);
@@ -84,7 +83,7 @@ pub(super) fn call_key(
     action: Option<Action>,
     chord: Chord,
     now: Stamp,
-    todo: &mut Vec<Command>,
+    effects: &mut Vec<Command>,
 ) -> Option<Overlay> {
     match form.stage {
         Stage::Server => {
@@ -92,26 +91,26 @@ pub(super) fn call_key(
             let last = found.len();
             let is_at_url = form.server_at >= last;
             let here = found.get(form.server_at).map(|server| server.name.clone());
-            // Where nothing is typed yet these move, as in any other choice.
+            // While nothing is typed, these move the cursor as in any list.
             let action = match chord.typed().filter(|_| form.url.is_empty()) {
                 Some('j') => Some(Action::NextField),
-                Some('k') => Some(Action::FieldBefore),
+                Some('k') => Some(Action::PreviousField),
                 _ => action,
             };
             match action {
                 Some(Action::Back) => return None,
                 Some(Action::NextField) => form.server_at = (form.server_at + 1).min(last),
-                Some(Action::FieldBefore) => {
+                Some(Action::PreviousField) => {
                     form.server_at = form.server_at.min(last).saturating_sub(1);
                 }
                 Some(Action::Accept) => {
-                    form.complaints.clear();
+                    form.errors.clear();
                     let server = if is_at_url {
                         let typed = form.url.text().to_owned();
-                        add_url(state, &typed, todo)
+                        add_url(state, &typed, effects)
                     } else {
                         if let Some(name) = &here {
-                            ask_tools(state, name, todo);
+                            request_tools(state, name, effects);
                         }
                         here
                     };
@@ -122,17 +121,17 @@ pub(super) fn call_key(
                             form.tool_at = 0;
                         }
                         None => {
-                            if let Some(remark) = &state.remark {
-                                form.complaints = vec![remark.text.clone()];
+                            if let Some(remark) = &state.reply {
+                                form.errors = vec![remark.text.clone()];
                             }
                         }
                     }
                 }
                 _ => {
-                    // What is typed narrows the servers down, until it fits none: then it is the URL of another.
+                    // The text filters the servers; if it matches none, it is the URL of a new one.
                     if form.url.key(chord) {
                         form.server_at = 0;
-                        form.complaints.clear();
+                        form.errors.clear();
                     }
                 }
             }
@@ -141,7 +140,7 @@ pub(super) fn call_key(
             let last = form.matching(state).len().saturating_sub(1);
             match action {
                 Some(Action::Back) => {
-                    if form.is_anywhere {
+                    if form.is_any_server {
                         return None;
                     }
                     if state.servers.len() > 1 {
@@ -151,7 +150,7 @@ pub(super) fn call_key(
                     }
                 }
                 Some(Action::NextField) => form.tool_at = (form.tool_at + 1).min(last),
-                Some(Action::FieldBefore) => form.tool_at = form.tool_at.saturating_sub(1),
+                Some(Action::PreviousField) => form.tool_at = form.tool_at.saturating_sub(1),
                 Some(Action::Accept) => {
                     let tool = form
                         .matching(state)
@@ -160,13 +159,13 @@ pub(super) fn call_key(
                     match tool {
                         Some((server, tool)) => {
                             form.server = Some(server);
-                            form.take_tool(tool, None);
+                            form.set_tool(tool, None);
                             if form.typed.is_empty() {
-                                *form = taken_up(state, *form);
+                                *form = with_draft(state, *form);
                             }
-                            form.fill_in();
+                            form.apply_typed();
                         }
-                        None => state.answer("no tool fits"),
+                        None => state.reply("no matching tool"),
                     }
                 }
                 _ => {
@@ -176,7 +175,7 @@ pub(super) fn call_key(
                 }
             }
         }
-        Stage::Form => return arguments_key(state, form, action, chord, now, todo),
+        Stage::Form => return arguments_key(state, form, action, chord, now, effects),
     }
     Some(Overlay::Call(form))
 }
@@ -187,19 +186,19 @@ pub(super) fn arguments_key(
     action: Option<Action>,
     chord: Chord,
     now: Stamp,
-    todo: &mut Vec<Command>,
+    effects: &mut Vec<Command>,
 ) -> Option<Overlay> {
-    // While the intent is being saved only closing is possible; the answer closes the form.
+    // While the call is being saved, the form can only be closed; the response closes it.
     if form.sent.is_some() && action != Some(Action::Back) {
-        state.answer("the intent is being saved");
+        state.reply("saving the call");
         return Some(Overlay::Call(form));
     }
-    // In several lines some keys mean lines, not fields.
+    // In a multi-line field some keys move between lines, not fields.
     if form.text_field().is_some_and(|field| field.line_key(chord)) {
-        form.unsay();
+        form.clear_errors();
         return Some(Overlay::Call(form));
     }
-    if let Some(at) = walk(action, form.at, form.places().saturating_sub(1)) {
+    if let Some(at) = walk(action, form.at, form.focus_count().saturating_sub(1)) {
         form.at = at;
         return Some(Overlay::Call(form));
     }
@@ -212,43 +211,43 @@ pub(super) fn arguments_key(
             form.stage = Stage::Tool;
             form.tool = None;
             form.raw = None;
-            form.complaints.clear();
+            form.errors.clear();
             let server = form.server.clone();
             if let Some(server) = server
                 && !state.tools.contains_key(&server)
             {
-                ask_tools(state, &server, todo);
+                request_tools(state, &server, effects);
             }
         }
         Some(Action::Raw) => form.toggle_raw(),
-        Some(Action::Earlier) => match form.take_earlier(state) {
-            Some(id) => state.answer(format!("filled in as in {id}")),
+        Some(Action::Earlier) => match form.fill_from_earlier(state) {
+            Some(id) => state.reply(format!("filled in the arguments of {id}")),
             None if form.tool.is_none() => {
-                state.answer("the arguments of this tool are not known yet");
+                state.reply("the arguments of this tool aren't known yet");
             }
-            None if form.taken.is_some() => state.answer("no call of this tool is older"),
-            None => state.answer("this tool was not called yet"),
+            None if form.filled_from.is_some() => state.reply("no earlier call of this tool"),
+            None => state.reply("this tool has not been called yet"),
         },
         Some(Action::CopyCommand) => match form.command(state) {
             Ok(line) => {
-                todo.push(Command::Copy(line));
-                state.say(NoticeLevel::Info, "sent to the terminal's clipboard", now);
+                effects.push(Command::Copy(line));
+                state.show_toast(NoticeLevel::Info, "sent to the terminal's clipboard", now);
             }
-            Err(lines) => refuse(state, &mut form, lines, Vec::new()),
+            Err(lines) => show_errors(state, &mut form, lines, Vec::new()),
         },
         Some(Action::Accept | Action::Send) => {
-            send(state, &mut form, action == Some(Action::Send), now, todo);
-            // A question on top of the form is asked before anything is sent.
-            if let Some(question) = asked_on_top(state) {
+            send(state, &mut form, action == Some(Action::Send), now, effects);
+            // The confirmation dialog opens above the form before anything is sent.
+            if let Some(question) = take_repeat_dialog(state) {
                 state.overlays.push(Overlay::Call(form));
                 return Some(question);
             }
         }
         _ => {
-            form.unsay();
+            form.clear_errors();
             match form.argument() {
-                Some(field) => match field.begin_item(chord) {
-                    // The letter belongs to the item that it began.
+                Some(field) => match field.start_item(chord) {
+                    // The letter goes into the new item.
                     Some(items) => {
                         form.at += items;
                         if let Some(typed) = form.text_field() {
@@ -268,43 +267,41 @@ pub(super) fn arguments_key(
     Some(Overlay::Call(form))
 }
 
-/// Keeps what is filled in, until it is sent; what is left as it was kept is dropped.
+/// Saves the form as a draft until it is sent; closing an unchanged draft discards it.
 fn keep_draft(state: &mut State, form: &CallForm) {
     if form.sent.is_some() {
         return;
     }
     let key = form.draft_key();
     if let Some(draft) = state.drafts.remove(&key)
-        && draft.is_filled_as(form)
+        && draft.has_same_input(form)
     {
-        return state.answer("what was filled in is dropped");
+        return state.reply("draft discarded");
     }
-    if form.is_filled() {
+    if form.has_input() {
         let tool = text::clean_line(&form.tool_name).into_owned();
         state.drafts.insert(key, form.clone());
-        state.answer(format!(
-            "what is filled in for {tool} is kept until it is sent"
-        ));
+        state.reply(format!("draft of {tool} saved until you send it"));
     }
 }
 
-/// The form as it was left, if it was filled in and not sent.
-pub(super) fn taken_up(state: &mut State, form: CallForm) -> CallForm {
+/// The draft of this call if there is one, else the form itself.
+pub(super) fn with_draft(state: &mut State, form: CallForm) -> CallForm {
     let draft = state.drafts.get(&form.draft_key());
-    // A tool that takes something else by now gets a fresh form.
+    // If the tool has changed since, the draft does not apply.
     let Some(draft) = draft.filter(|it| form.tool.is_none() || it.tool == form.tool) else {
         return form;
     };
     let mut form = draft.clone();
     form.at = 0;
-    form.unsay();
-    state.answer("filled in as you left it; Esc drops that");
+    form.clear_errors();
+    state.reply("draft restored; Esc discards it");
     form
 }
 
-/// The question of a repeat, if one was just opened.
-fn asked_on_top(state: &mut State) -> Option<Overlay> {
-    let is_it = |overlay: &Overlay| {
+/// Takes the confirmation dialog of a repeated call, if it was just opened.
+fn take_repeat_dialog(state: &mut State) -> Option<Overlay> {
+    let is_repeat = |overlay: &Overlay| {
         matches!(
             overlay,
             Overlay::Menu {
@@ -313,31 +310,36 @@ fn asked_on_top(state: &mut State) -> Option<Overlay> {
             }
         )
     };
-    state.overlays.pop_if(|overlay| is_it(overlay))
+    state.overlays.pop_if(|overlay| is_repeat(overlay))
 }
 
-/// The repeat below the question was agreed to.
-pub(super) fn repeat(state: &mut State, is_unchecked: bool, now: Stamp, todo: &mut Vec<Command>) {
+/// Sends the call in the form below the dialog after the user confirmed to repeat it.
+pub(super) fn repeat(
+    state: &mut State,
+    is_unchecked: bool,
+    now: Stamp,
+    effects: &mut Vec<Command>,
+) {
     let Some(Overlay::Call(mut form)) = state.overlays.pop() else {
         return;
     };
-    form.is_agreed = true;
-    form.is_doubted = is_unchecked;
-    send(state, &mut form, is_unchecked, now, todo);
+    form.is_confirmed = true;
+    form.may_send_unchecked = is_unchecked;
+    send(state, &mut form, is_unchecked, now, effects);
     state.overlays.push(Overlay::Call(form));
 }
 
-/// A key on a field: it is typed, or it turns what is chosen.
+/// Handles a key on a field: types it or changes the choice.
 pub(super) fn fill(state: &mut State, field: &mut FormField, action: Option<Action>, chord: Chord) {
     if let Some(typed) = field.typed() {
         typed.key(chord);
         return;
     }
     match action {
-        Some(Action::ChoiceBefore) => field.turn(false),
-        Some(Action::ChoiceAfter) => field.turn(true),
+        Some(Action::PreviousChoice) => field.change(false),
+        Some(Action::NextChoice) => field.change(true),
         _ if chord == Chord::char(' ') => field.toggle(),
-        _ => state.answer("Space or arrows to change; Enter for the next field"),
+        _ => state.reply("Space or arrows to change; Enter for the next field"),
     }
 }
 
@@ -352,29 +354,32 @@ fn refuse(
     (form.complaints, form.wrong) = (lines, wrong);
     if form.is_doubted {
         let key = state.key(Action::Send);
-        state.answer(format!("{key} once more sends it unchecked"));
+        state.reply(format!("press {key} again to send it unchecked"));
     }
-    form.go_to_wrong();
+    form.focus_first_error();
 }
 
-/// Sends the call, unless something is seen to be wrong with it or a repeat of it has to be agreed to. `is_key` where the
-/// key that means nothing but sending was pressed.
+/// Sends the call, unless the form has errors or a repeat needs confirmation. `is_key` is set for the key that only
+/// sends, as opposed to Enter on the button.
 pub(super) fn send(
     state: &mut State,
     form: &mut CallForm,
     is_key: bool,
     now: Stamp,
-    todo: &mut Vec<Command>,
+    effects: &mut Vec<Command>,
 ) {
     let Some(server) = form.server.clone() else {
-        form.complaints = vec!["no server is chosen".to_owned()];
+        form.errors = vec!["no server selected".to_owned()];
         return;
     };
     let (arguments, unusable, is_unchecked) = match form.arguments() {
         Ok((arguments, unusable)) => (arguments, unusable, false),
-        Err(refusal) => match refusal.arguments.filter(|_| form.is_doubted && is_key) {
+        Err(errors) => match errors
+            .arguments
+            .filter(|_| form.may_send_unchecked && is_key)
+        {
             Some(arguments) => (arguments, None, true),
-            None => return refuse(state, form, refusal.lines, refusal.wrong),
+            None => return show_errors(state, form, errors.lines, errors.wrong),
         },
     };
     if form.origin.is_some()
@@ -390,11 +395,8 @@ pub(super) fn send(
         return open_menu(state, menu);
     }
     if let Some(why) = unusable.filter(|_| !arguments.is_empty()) {
-        let line = format!(
-            "{}: its schema cannot be used: {why}; sent unchecked",
-            form.tool_name
-        );
-        state.note(NoticeLevel::Warning, &text::clean_line(&line), now.wall);
+        let line = format!("{}: unusable schema: {why}; sent unchecked", form.tool_name);
+        state.log_message(NoticeLevel::Warning, &text::clean_line(&line), now.wall);
     }
     let id = new_id(state);
     let name = form.name.text().trim();
@@ -407,21 +409,21 @@ pub(super) fn send(
         limits,
         ..NewCall::new(id.clone(), server, form.tool_name.clone(), arguments)
     };
-    form.unsay();
+    form.clear_errors();
     state.drafts.remove(&form.draft_key());
     form.sent = Some(id.clone());
     if let Some(origin) = &form.origin {
-        mark_seen(state, origin, todo);
+        mark_seen(state, origin, effects);
     }
-    ask(
+    request(
         state,
         SessionRequest::Start(Box::new(call)),
-        Pending::Start(id),
-        todo,
+        RequestPurpose::Start(id),
+        effects,
     );
 }
 
-/// The next task id from the seed; one that is taken is passed over.
+/// The next unused task id from the seed.
 pub(super) fn new_id(state: &mut State) -> TaskId {
     loop {
         state.ids_made = state.ids_made.wrapping_add(1);

@@ -1,4 +1,4 @@
-//! The keys of what lies over the screen: pages, choices, and the lines that are typed.
+//! The keys of layers over the screen: help, palette, pages, dialogs, and text lines.
 
 use core::time::Duration;
 
@@ -8,28 +8,27 @@ use crate::domain::{
 
 use super::{
     super::{
-        CallForm, Command, Field, Focus, Grouping, Leaving, Menu, Overlay, Saved, SortKey, Stage,
-        State, Tab, View,
+        CallForm, Command, Field, Focus, Grouping, Leaving, Menu, Overlay, SaveContent, SortKey,
+        Stage, State, Tab, View,
         call::name_from_url,
         keymap::Action,
-        line::{self, TypedCall},
-        menu::{self, Act, can_be_meant},
+        menu::{self, MenuAction, was_readable},
         palette, select,
-        state::Pending,
+        state::RequestPurpose,
+        typed_line::{self, TypedCall},
         update::quit,
     },
     actions::{
-        READ_ONLY, adopt_from, apply_filter, asked_of, forget, perform, run_again, sign_in_at,
-        why_not,
+        READ_ONLY, adopt_from, apply_filter, forget, perform, report_requested, run_again,
+        sign_in_at, why_not,
     },
-    ask, ask_consent, ask_tools,
     forms::repeat,
-    mark_seen,
+    ignore_early_key, mark_seen,
     moves::{find_from_here, show_tab, show_tools, to_tasks},
-    too_soon,
+    request, request_next_consent, request_tools,
 };
 
-/// How long "cancel all and leave" waits for proof.
+/// How long "cancel all and leave" waits for confirmation that the calls were cancelled.
 const CANCEL_ALL: Duration = Duration::from_secs(5);
 
 pub(super) fn help_key(
@@ -39,13 +38,13 @@ pub(super) fn help_key(
     action: Option<Action>,
     chord: Chord,
     now: Stamp,
-    todo: &mut Vec<Command>,
+    effects: &mut Vec<Command>,
 ) -> Option<Overlay> {
     let page = state.setup.keys.help_page(state.size.0, field.text());
-    // The last line of a wrapped row stands for it.
+    // Only the last line of a wrapped entry carries its binding.
     let found: Vec<_> = page.iter().filter_map(|line| line.binding).collect();
-    let last = found.last().map_or(0, |(place, _)| *place);
-    // About as many as the page has above the footer.
+    let last = found.last().map_or(0, |(index, _)| *index);
+    // Roughly the rows above the footer.
     let rows = usize::from(state.size.1).saturating_sub(10).max(1);
     if let Some(cursor) = chosen_after(action, cursor, last, rows) {
         return Some(Overlay::Help { field, cursor });
@@ -53,18 +52,18 @@ pub(super) fn help_key(
     match action {
         Some(Action::Back) => None,
         Some(Action::Accept) => {
-            let chosen = found.iter().find(|(place, _)| *place == cursor);
+            let chosen = found.iter().find(|(index, _)| *index == cursor);
             match chosen {
-                Some((_, binding)) if !binding.is_of_panes() => {
-                    let place = binding.scopes.first().map_or("", |scope| scope.title());
+                Some((_, binding)) if !binding.acts_on_panes() => {
+                    let index = binding.scopes.first().map_or("", |scope| scope.title());
                     let key = state.setup.keys.first_key(binding);
-                    state.answer(format!("{key} works {}", place.to_lowercase()));
+                    state.reply(format!("{key} works {}", index.to_lowercase()));
                     return Some(Overlay::Help { field, cursor });
                 }
-                Some((_, binding)) => perform(state, binding.action, now, todo),
+                Some((_, binding)) => perform(state, binding.action, now, effects),
                 None => {
                     let typed = text::clean_line(field.text()).into_owned();
-                    state.answer(format!("no key or command fits {typed:?}"));
+                    state.reply(format!("no key or command matches {typed:?}"));
                     return Some(Overlay::Help { field, cursor });
                 }
             }
@@ -79,18 +78,18 @@ pub(super) fn help_key(
     }
 }
 
-/// Types into the line above a list; `true` where that closes it, because what is not there was deleted.
+/// Types into the line above a list; returns whether that closes the layer: Backspace in an empty line does.
 fn type_in(field: &mut Field, chord: Chord) -> bool {
     let was_empty = field.is_empty();
     field.key(chord);
     was_empty && chord.key == Key::Backspace
 }
 
-/// Which match is chosen after a key that moves among so many; `None` for every other key.
+/// The selected index after a key that moves the selection; `None` for other keys.
 fn chosen_after(action: Option<Action>, at: usize, last: usize, page: usize) -> Option<usize> {
     let moved = match action? {
         Action::NextField => at + 1,
-        Action::FieldBefore => at.saturating_sub(1),
+        Action::PreviousField => at.saturating_sub(1),
         Action::PageDown => at + page,
         Action::PageUp => at.saturating_sub(page),
         _ => return None,
@@ -105,7 +104,7 @@ pub(super) fn page_key(
     at: usize,
     action: Option<Action>,
 ) -> Option<Overlay> {
-    // A line may be wrapped to several rows, so a page is at least half of what could stand there.
+    // Lines may wrap, so a page is half the rows of the screen.
     let rows = usize::from(state.size.1 / 2).saturating_sub(2).max(1);
     let is_close = matches!(action, Some(Action::Back | Action::Leave | Action::Accept));
     if is_close {
@@ -113,7 +112,7 @@ pub(super) fn page_key(
     }
     let scroll = scrolled(at, lines.len().saturating_sub(1), rows, action).unwrap_or_else(|| {
         let [down, up, close] = [Action::Down, Action::Up, Action::Back].map(|it| state.key(it));
-        state.answer(format!("{down} {up} scroll, {close} closes"));
+        state.reply(format!("press {down} or {up} to scroll, {close} to close"));
         at
     });
     Some(Overlay::Page {
@@ -123,7 +122,7 @@ pub(super) fn page_key(
     })
 }
 
-/// Where a page stands after a key; `None` for a key that does not scroll.
+/// The scroll position after a key; `None` for a key that does not scroll.
 fn scrolled(at: usize, most: usize, rows: usize, action: Option<Action>) -> Option<usize> {
     Some(match action {
         Some(Action::Down) => (at + 1).min(most),
@@ -148,7 +147,7 @@ pub(super) fn menu_key(
     action: Option<Action>,
     chord: Chord,
     now: Stamp,
-    todo: &mut Vec<Command>,
+    effects: &mut Vec<Command>,
 ) -> Option<Overlay> {
     let items = menu::items(state, &menu);
     let last = items.len().saturating_sub(1);
@@ -161,7 +160,7 @@ pub(super) fn menu_key(
     };
     let letter = chord.typed();
     let by_key = letter.and_then(|letter| items.iter().position(|item| item.key == letter));
-    // A letter of the choice is that of the choice, whatever key the user gave to leaving.
+    // An item's letter wins over the user's key for quitting.
     let is_close = match action {
         Some(Action::Back) => true,
         Some(Action::Leave) => by_key.is_none(),
@@ -172,14 +171,16 @@ pub(super) fn menu_key(
             state.leaving = Leaving::No;
         }
         if matches!(menu, Menu::Consent { .. }) {
-            state.to_agree.clear();
+            state.awaiting_consent.clear();
             let [key, servers] = [Action::SignIn, Action::ShowServers].map(|it| state.key(it));
-            state.answer(format!("later: {key} on a server in {servers} asks again"));
+            state.reply(format!(
+                "postponed; press {key} on a server in {servers} to decide"
+            ));
         }
         return None;
     }
-    if menu.is_grave() && !can_be_meant(drawn, now) {
-        too_soon(state, chord);
+    if menu.ignores_early_keys() && !was_readable(drawn, now) {
+        ignore_early_key(state, chord);
         return stay(cursor, menu);
     }
     let picked = match (by_key, action) {
@@ -191,7 +192,7 @@ pub(super) fn menu_key(
         (None, Some(Action::Last | Action::PageDown)) => return stay(last, menu),
         _ => {
             let [down, up] = [Action::Down, Action::Up].map(|it| state.key(it));
-            state.answer(format!(
+            state.reply(format!(
                 "choose with {down} {up} and Enter, or by letter; Esc closes"
             ));
             return stay(cursor, menu);
@@ -199,16 +200,16 @@ pub(super) fn menu_key(
     };
     let item = items.get(picked)?;
     if let Some(reason) = &item.why_not {
-        state.answer(format!("{}: {reason}", item.label));
+        state.reply(format!("{}: {reason}", item.label));
         return stay(picked, menu);
     }
     if menu == Menu::Leave {
         state.leaving = Leaving::No;
     }
     if let Menu::WhatNow(id) = &menu {
-        mark_seen(state, id, todo);
+        mark_seen(state, id, effects);
     }
-    if let Act::Read { title, lines } = item.act.clone() {
+    if let MenuAction::Read { title, lines } = item.action.clone() {
         let menu = Overlay::Menu {
             menu,
             cursor: picked,
@@ -221,64 +222,74 @@ pub(super) fn menu_key(
             scroll: 0,
         });
     }
-    act(state, item.act.clone(), now, todo);
-    if let (Menu::SignIn { .. }, Act::OpenPage(_)) = (&menu, &item.act) {
+    run_menu_action(state, item.action.clone(), now, effects);
+    if let (Menu::SignIn { .. }, MenuAction::OpenPage(_)) = (&menu, &item.action) {
         let key = state.key(Action::SignIn);
-        state.answer(format!(
-            "opened in your browser; {key} names the page again"
+        state.reply(format!(
+            "opened in your browser; press {key} to see the page again"
         ));
     }
-    if let (Menu::Cancel(tasks), Act::Ask(_)) = (&menu, &item.act) {
-        asked_of(state, tasks, "cancel");
+    if let (Menu::Cancel(tasks), MenuAction::Request(_)) = (&menu, &item.action) {
+        report_requested(state, tasks, "cancel");
     }
-    if matches!(menu, Menu::Consent { .. }) && item.act == Act::Close {
-        ask_consent(state, todo);
+    if matches!(menu, Menu::Consent { .. }) && item.action == MenuAction::Close {
+        request_next_consent(state, effects);
     }
     None
 }
 
-pub(super) fn act(state: &mut State, act: Act, now: Stamp, todo: &mut Vec<Command>) {
-    match act {
-        // A page lies over its choice, which stays.
-        Act::Close | Act::Read { .. } => {}
-        Act::Ask(asks) => {
+pub(super) fn run_menu_action(
+    state: &mut State,
+    action: MenuAction,
+    now: Stamp,
+    effects: &mut Vec<Command>,
+) {
+    match action {
+        // The page opens above the dialog, which stays open.
+        MenuAction::Close | MenuAction::Read { .. } => {}
+        MenuAction::Request(asks) => {
             for one in asks {
-                ask(state, one, Pending::Plain, todo);
+                request(state, one, RequestPurpose::Other, effects);
             }
         }
-        Act::Copy(copied) => {
-            todo.push(Command::Copy(copied));
-            state.say(NoticeLevel::Info, "sent to the terminal's clipboard", now);
+        MenuAction::Copy(copied) => {
+            effects.push(Command::Copy(copied));
+            state.show_toast(NoticeLevel::Info, "sent to the terminal's clipboard", now);
         }
-        Act::Break(what) => todo.push(Command::Break(what)),
-        Act::Show(view) => {
+        MenuAction::InjectFault(what) => effects.push(Command::InjectFault(what)),
+        MenuAction::ShowView(view) => {
             view.show(state);
-            state.answer(format!("shown: {}", view.message()));
+            state.reply(format!("view: {}", view.message()));
         }
-        Act::TakeServers => todo.push(Command::TakeServers),
-        Act::Agree { server, digest } => todo.push(Command::Agree { server, digest }),
-        Act::OpenPage(url) => {
-            todo.push(Command::OpenPage(url));
-            state.answer("opened in your browser");
+        MenuAction::ImportServers => effects.push(Command::ImportServers),
+        MenuAction::Approve { server, digest } => effects.push(Command::Approve { server, digest }),
+        MenuAction::OpenPage(url) => {
+            effects.push(Command::OpenPage(url));
+            state.reply("opened in your browser");
         }
-        Act::SaveAs { tasks, what, name } => state.overlays.push(Overlay::SaveAs {
+        MenuAction::SaveAs { tasks, what, name } => state.overlays.push(Overlay::SaveAs {
             field: Field::new(name),
             tasks,
             what,
         }),
-        Act::OpenPart { task, part } => {
-            todo.push(Command::OpenPart { task, part });
-            state.answer("it is handed over");
+        MenuAction::OpenPart { task, part } => {
+            effects.push(Command::OpenPart { task, part });
+            state.reply("opening it");
         }
-        Act::RunAgain(id) => run_again(state, &id, Vec::new(), todo),
-        Act::Repeat { is_unchecked } => repeat(state, is_unchecked, now, todo),
-        Act::Forget(id) => forget(state, vec![id], now, todo),
-        Act::Leave => quit(state, todo),
-        Act::LeaveOnceSafe => state.leaving = Leaving::OnceSafe,
-        Act::CancelAllAndLeave => {
+        MenuAction::RunAgain(id) => run_again(state, &id, Vec::new(), effects),
+        MenuAction::Repeat { is_unchecked } => repeat(state, is_unchecked, now, effects),
+        MenuAction::Forget(id) => forget(state, vec![id], now, effects),
+        MenuAction::Leave => quit(state, effects),
+        MenuAction::LeaveOnceSafe => state.leaving = Leaving::OnceSafe,
+        MenuAction::CancelAllAndLeave => {
             let open: Vec<TaskId> = state.open.iter().cloned().collect();
             for id in open {
-                ask(state, SessionRequest::Cancel(id), Pending::Plain, todo);
+                request(
+                    state,
+                    SessionRequest::Cancel(id),
+                    RequestPurpose::Other,
+                    effects,
+                );
             }
             state.leaving = Leaving::OnceCancelled(now.mono.after(CANCEL_ALL));
         }
@@ -292,7 +303,7 @@ pub(super) fn palette_key(
     action: Option<Action>,
     chord: Chord,
     now: Stamp,
-    todo: &mut Vec<Command>,
+    effects: &mut Vec<Command>,
 ) -> Option<Overlay> {
     let matches = palette::matches(field.text());
     let last = matches.len().saturating_sub(1);
@@ -304,12 +315,12 @@ pub(super) fn palette_key(
         Some(Action::Back) => None,
         Some(Action::Accept) => {
             let typed = field.text().trim().to_owned();
-            if run_line(state, &typed, now, todo) {
+            if run_line(state, &typed, now, effects) {
                 return None;
             }
             match matches.get(cursor) {
-                Some(binding) => perform(state, binding.action, now, todo),
-                None => state.answer(format!("no command is called {typed:?}")),
+                Some(binding) => perform(state, binding.action, now, effects),
+                None => state.reply(format!("unknown command {typed:?}")),
             }
             None
         }
@@ -322,33 +333,33 @@ pub(super) fn palette_key(
     }
 }
 
-/// Keeps how the list is shown now under this name, here and in the configuration.
-fn save_view(state: &mut State, name: &str, todo: &mut Vec<Command>) {
+/// Saves the current view of the list under a name, here and in the configuration.
+fn save_view(state: &mut State, name: &str, effects: &mut Vec<Command>) {
     if !View::is_name(name) {
-        let words = format!("a view cannot be called {name:?}; letters, digits, - and _ are fine");
-        return state.answer(words);
+        let message = format!("invalid view name {name:?}; use letters, digits, - and _");
+        return state.reply(message);
     }
     let view = View::of(state, name);
     let views = &mut state.setup.views;
     views.retain(|known| known.name != name);
     views.push(view.clone());
     views.sort_by(|one, two| one.name.cmp(&two.name));
-    todo.push(Command::SaveView(view));
+    effects.push(Command::SaveView(view));
 }
 
-/// Commands with an argument; `false` if the line is none of them.
+/// Runs a palette command with an argument; returns `false` if the line is no such command.
 pub(super) fn run_line(
     state: &mut State,
     typed: &str,
     now: Stamp,
-    todo: &mut Vec<Command>,
+    effects: &mut Vec<Command>,
 ) -> bool {
     let (word, rest) = typed
         .split_once(char::is_whitespace)
         .map_or((typed, ""), |(word, rest)| (word, rest.trim()));
     let is_read = matches!(word, "attach" | "show" | "watch" | "result" | "logs");
     if is_read || !rest.is_empty() && of_tasks(word).is_some() {
-        on_tasks(state, word, &line::message(rest), now, todo);
+        on_tasks(state, word, &typed_line::split_words(rest), now, effects);
         return true;
     }
     if rest.is_empty() {
@@ -367,82 +378,84 @@ pub(super) fn run_line(
         _ => return false,
     };
     let why_not = match why_not(state, action) {
-        // Showing a view changes nothing, keeping one does.
+        // Showing a view changes nothing, saving one does.
         None if word == "save-view" && state.setup.readonly => Some(READ_ONLY.to_owned()),
-        // Which server waits is no matter where one is named.
+        // With a named server it doesn't matter which servers wait.
         why_not => why_not.filter(|_| action != Action::SignIn),
     };
     if let Some(reason) = why_not {
-        state.answer(reason);
+        state.reply(reason);
         return true;
     }
     match action {
         Action::Filter => apply_filter(state, rest),
-        Action::NewCall => match line::call(&line::message(rest)) {
-            Ok(call) => call_line(state, call, todo),
-            Err(words) => state.answer(words),
+        Action::NewCall => match typed_line::parse_call(&typed_line::split_words(rest)) {
+            Ok(call) => call_line(state, call, effects),
+            Err(message) => state.reply(message),
         },
         Action::SignIn if state.setup.readonly => {
-            state.answer("read only: nothing is started, changed or stopped");
+            state.reply(READ_ONLY);
         }
         Action::SignIn => match named(state, rest) {
-            Some(server) => sign_in_at(state, &server, todo),
-            None => state.answer(no_server(state, rest)),
+            Some(server) => sign_in_at(state, &server, effects),
+            None => state.reply(no_server(state, rest)),
         },
         Action::ShowTools => {
             let name = rest.strip_prefix("-s ").unwrap_or(rest).trim();
             match named(state, name) {
-                Some(server) => show_tools(state, server, todo),
-                None => state.answer(no_server(state, name)),
+                Some(server) => show_tools(state, server, effects),
+                None => state.reply(no_server(state, name)),
             }
         }
         Action::AddServer => {
-            let _ = add_url(state, rest, todo);
+            let _ = add_url(state, rest, effects);
         }
         Action::Adopt => match named(state, rest) {
-            Some(server) => adopt_from(state, server, todo),
-            None => state.answer(no_server(state, rest)),
+            Some(server) => adopt_from(state, server, effects),
+            None => state.reply(no_server(state, rest)),
         },
-        Action::Views if word == "save-view" => save_view(state, rest, todo),
+        Action::Views if word == "save-view" => save_view(state, rest, effects),
         Action::Views => match state.setup.views.iter().find(|it| it.name == rest) {
             Some(view) => view.clone().show(state),
-            None => state.answer(format!("no view is called {rest:?}")),
+            None => state.reply(format!("no view named {rest:?}")),
         },
         Action::Group => match Grouping::ALL.iter().find(|by| by.label() == rest) {
             Some(by) => {
                 state.grouping = *by;
                 select::arrange(state);
             }
-            None => state.answer(format!("there are no groups by {rest:?}")),
+            None => state.reply(format!(
+                "can't group by {rest:?}; expected need, server or status"
+            )),
         },
         Action::Sort => match SortKey::ALL.iter().find(|key| key.label() == rest) {
             Some(key) => {
                 state.sort = *key;
                 select::arrange(state);
             }
-            None => state.answer(format!("no column is called {rest:?}")),
+            None => state.reply(format!("can't sort by {rest:?}; no such column")),
         },
         _ => {}
     }
     true
 }
 
-/// The server of this name.
+/// Looks up a server by name.
 fn named(state: &State, name: &str) -> Option<ServerName> {
     let known = state.servers.iter().find(|it| it.name.as_str() == name);
     known.map(|server| server.name.clone())
 }
 
-/// Opens the form of a call that was typed on a line, or the choice of tools where none is called so.
-fn call_line(state: &mut State, call: TypedCall, todo: &mut Vec<Command>) {
+/// Opens the form of a typed call, or the tool search if no tool has that name.
+fn call_line(state: &mut State, call: TypedCall, effects: &mut Vec<Command>) {
     let wanted = match call.server.as_deref() {
-        Some(url) if url.contains("://") => match add_url(state, url, todo) {
+        Some(url) if url.contains("://") => match add_url(state, url, effects) {
             Some(server) => Some(server),
             None => return,
         },
         Some(name) => match named(state, name) {
             Some(server) => Some(server),
-            None => return state.answer(no_server(state, name)),
+            None => return state.reply(no_server(state, name)),
         },
         None => None,
     };
@@ -463,24 +476,24 @@ fn call_line(state: &mut State, call: TypedCall, todo: &mut Vec<Command>) {
         return state.overlays.push(Overlay::Call(Box::new(form)));
     };
     let is_unknown = tools(&server).is_none_or(|it| !it.is_known);
-    let is_meant = wanted.is_some() || !call.pairs.is_empty();
+    let is_meant = wanted.is_some() || !call.arguments.is_empty();
     if has(&server) || is_unknown && is_meant && !call.tool.is_empty() {
         if !has(&server) {
-            ask_tools(state, &server, todo);
+            request_tools(state, &server, effects);
         }
-        form = CallForm::of_line(state, server, call);
+        form = CallForm::from_line(state, server, call);
     } else {
-        ask_tools(state, &server, todo);
+        request_tools(state, &server, effects);
         form.server = Some(server);
         form.stage = Stage::Tool;
         form.filter = Field::new(call.tool);
         form.name = Field::new(call.name);
-        form.typed = call.pairs;
+        form.typed = call.arguments;
     }
     state.overlays.push(Overlay::Call(Box::new(form)));
 }
 
-/// What a word of the command line does to the tasks that are named behind it.
+/// The action of a command that takes task ids.
 fn of_tasks(word: &str) -> Option<Action> {
     Some(match word {
         "open" => Action::Open,
@@ -498,19 +511,25 @@ fn of_tasks(word: &str) -> Option<Action> {
     })
 }
 
-/// The task whose id begins so.
+/// Looks up a task by an unambiguous prefix of its id.
 fn task_named(state: &State, name: &str) -> Result<TaskId, String> {
-    let ids = state.living().map(|task_row| &task_row.view.task.id);
+    let ids = state.kept_tasks().map(|task_row| &task_row.view.task.id);
     let mut fitting = ids.filter(|id| id.as_str().starts_with(name));
     match (fitting.next(), fitting.next()) {
         (Some(id), None) => Ok(id.clone()),
-        (Some(_), Some(_)) => Err(format!("{name} fits several tasks")),
-        (None, _) => Err(format!("no task begins with {name}")),
+        (Some(_), Some(_)) => Err(format!("{name} matches several tasks")),
+        (None, _) => Err(format!("no task id starts with {name}")),
     }
 }
 
-/// Goes to the tasks that are named on a line, and does there what its first word says.
-fn on_tasks(state: &mut State, word: &str, names: &[String], now: Stamp, todo: &mut Vec<Command>) {
+/// Goes to the named tasks and performs the command's action on them.
+fn on_tasks(
+    state: &mut State,
+    word: &str,
+    names: &[String],
+    now: Stamp,
+    effects: &mut Vec<Command>,
+) {
     let is_again = of_tasks(word) == Some(Action::RunAgain);
     let (names, pairs) = names.split_at(if is_again {
         names.len().min(1)
@@ -518,22 +537,22 @@ fn on_tasks(state: &mut State, word: &str, names: &[String], now: Stamp, todo: &
         names.len()
     });
     let tasks: Result<Vec<TaskId>, String> = match names {
-        // Without an id it is the one under the cursor.
+        // Without an id: the task under the cursor.
         [] => Ok(state.cursor.iter().cloned().collect()),
         [all] if all == "--all" && word == "cancel" => Ok(state.open.iter().cloned().collect()),
         names => names.iter().map(|name| task_named(state, name)).collect(),
     };
     let tasks = match tasks {
         Ok(tasks) => tasks,
-        Err(words) => return state.answer(words),
+        Err(message) => return state.reply(message),
     };
     let Some(first) = tasks.first() else {
-        return state.answer("there is no task");
+        return state.reply("no task to act on");
     };
     to_tasks(state);
     select::move_to_task(state, first);
     if state.cursor.as_ref() != Some(first) && tasks.len() == 1 {
-        return state.answer(format!("{first} is hidden by the filter or folded"));
+        return state.reply(format!("{first} is hidden by the filter or folded"));
     }
     let tab = match word {
         "result" => Some(Tab::Result),
@@ -547,29 +566,34 @@ fn on_tasks(state: &mut State, word: &str, names: &[String], now: Stamp, todo: &
     }
     let Some(action) = of_tasks(word) else { return };
     if is_again && why_not(state, action).is_none() {
-        let pairs: Result<Vec<_>, String> = pairs.iter().map(|it| line::pair(it)).collect();
+        let pairs: Result<Vec<_>, String> = pairs
+            .iter()
+            .map(|it| typed_line::parse_argument(it))
+            .collect();
         return match pairs {
             Ok(pairs) => {
                 let id = first.clone();
-                run_again(state, &id, pairs.into_iter().flatten().collect(), todo);
+                run_again(state, &id, pairs.into_iter().flatten().collect(), effects);
             }
-            Err(words) => state.answer(words),
+            Err(message) => state.reply(message),
         };
     }
-    // What is named is meant, whatever is marked.
+    // The action applies to the named tasks, not to the marked ones.
     let several = if tasks.len() > 1 { tasks } else { Vec::new() };
     let marks = std::mem::replace(&mut state.marks, several.into_iter().collect());
-    perform(state, action, now, todo);
+    perform(state, action, now, effects);
     state.marks = marks;
 }
 
-/// Makes a server known by its URL; its name, if it is a URL at all.
-pub(super) fn add_url(state: &mut State, url: &str, todo: &mut Vec<Command>) -> Option<ServerName> {
+/// Adds a server by URL unless it is known; returns its name, or `None` if the URL is invalid.
+pub(super) fn add_url(
+    state: &mut State,
+    url: &str,
+    effects: &mut Vec<Command>,
+) -> Option<ServerName> {
     let url = url.trim();
     let Some(base) = name_from_url(url) else {
-        state.answer(
-            "a server is a URL such as http://127.0.0.1:8931/mcp, without name or password",
-        );
+        state.reply("enter a URL such as http://127.0.0.1:8931/mcp (no credentials)");
         return None;
     };
     let known = state
@@ -578,7 +602,7 @@ pub(super) fn add_url(state: &mut State, url: &str, todo: &mut Vec<Command>) -> 
         .find(|known| known.url == url)
         .map(|known| known.name.clone());
     if let Some(name) = known {
-        ask_tools(state, &name, todo);
+        request_tools(state, &name, effects);
         return Some(name);
     }
     let name = ServerName::free(base.as_str(), |name| {
@@ -594,11 +618,11 @@ pub(super) fn add_url(state: &mut State, url: &str, todo: &mut Vec<Command>) -> 
         config_headers: Vec::new(),
         protocol: None,
     };
-    ask(
+    request(
         state,
         SessionRequest::Server(server),
-        Pending::Server(name.clone()),
-        todo,
+        RequestPurpose::Server(name.clone()),
+        effects,
     );
     Some(name)
 }
@@ -612,7 +636,7 @@ pub(super) fn filter_key(
     match action {
         Some(Action::Accept) => {
             if state.lines.is_empty() && !state.filter.is_empty() {
-                state.answer_empty("nothing fits; Esc clears the filter");
+                state.reply_until_rows("no matching tasks; Esc clears the filter");
             }
             None
         }
@@ -631,23 +655,23 @@ pub(super) fn filter_key(
 
 pub(super) fn save_key(
     state: &mut State,
-    (mut field, tasks, what): (Field, Vec<TaskId>, Saved),
+    (mut field, tasks, what): (Field, Vec<TaskId>, SaveContent),
     action: Option<Action>,
     chord: Chord,
-    todo: &mut Vec<Command>,
+    effects: &mut Vec<Command>,
 ) -> Option<Overlay> {
     match action {
         Some(Action::Accept) => {
             let path = field.text().trim().to_owned();
             if path.is_empty() {
-                state.answer("nothing is saved without the name of a file");
+                state.reply("not saved: no file name given");
             } else {
-                save_each(state, &tasks, what, path, todo);
+                save_each(state, &tasks, what, path, effects);
             }
             None
         }
         Some(Action::Back) => {
-            state.answer("nothing was saved");
+            state.reply("not saved");
             None
         }
         _ => {
@@ -657,30 +681,34 @@ pub(super) fn save_key(
     }
 }
 
-/// Saves something of one task to a file, or of each of several to a file of its own in a directory.
+/// Saves one task to a file, or several tasks to a directory with one file each.
 fn save_each(
     state: &mut State,
     tasks: &[TaskId],
-    what: Saved,
+    what: SaveContent,
     path: String,
-    todo: &mut Vec<Command>,
+    effects: &mut Vec<Command>,
 ) {
     if let [task] = tasks {
         let task = task.clone();
-        return todo.push(Command::Save { task, what, path });
+        return effects.push(Command::Save { task, what, path });
     }
-    let ending = if what == Saved::Page { "html" } else { "json" };
+    let ending = if what == SaveContent::Page {
+        "html"
+    } else {
+        "json"
+    };
     let directory = if path.ends_with('/') {
         path
     } else {
         path + "/"
     };
-    todo.extend(tasks.iter().map(|task| Command::Save {
+    effects.extend(tasks.iter().map(|task| Command::Save {
         task: task.clone(),
         what,
         path: format!("{directory}{task}.{ending}"),
     }));
-    asked_of(state, tasks, "export");
+    report_requested(state, tasks, "export");
 }
 
 pub(super) fn search_key(
@@ -711,9 +739,9 @@ pub(super) fn search_key(
     }
 }
 
-/// What is said of a name that no server has.
+/// The message for an unknown server name.
 fn no_server(state: &State, name: &str) -> String {
     let known: Vec<&str> = state.servers.iter().map(|it| it.name.as_str()).collect();
     let known = text::clean_line(&known.join(", ")).into_owned();
-    format!("no server is called {name:?}; there are {known}")
+    format!("no server named {name:?}; known servers: {known}")
 }

@@ -1,17 +1,17 @@
-//! The mouse: what lies under it, and what a press or the wheel does there. Nothing here leaves out a question that a
-//! key would have to answer: over a dialog only the wheel does something.
+//! The mouse: what is under it, and what a click or the wheel does. A click never bypasses a confirmation that a key
+//! would get: over a dialog only the wheel works.
 
 use crate::domain::{Chord, Key, MouseAction, Stamp};
 
 use super::{
     super::{
-        Command, Focus, Line, Overlay, Pane, PaneHeights, State, Tab, first_line,
-        room::{servers_shown, tab_at, tools_shown},
+        Command, Focus, ListRow, Overlay, Pane, PaneHeights, State, Tab, first_line,
+        layout::{servers_shown, tab_at, tools_shown},
         select,
     },
     actions::open,
     moves::{scroll, show_tab, step},
-    take_key,
+    on_key,
 };
 
 /// Rows that one notch of the wheel moves.
@@ -19,21 +19,21 @@ const NOTCH: isize = 3;
 
 /// What is under the mouse.
 enum Hit {
-    /// A line of the pane that is shown, from 0.
-    Line(usize),
-    /// The title of a tab.
+    /// A row of the current pane, by index.
+    Row(usize),
+    /// A tab label.
     Tab(Tab),
     /// Anything else in the detail pane.
     Detail,
     Nothing,
 }
 
-pub(super) fn take_mouse(
+pub(super) fn on_mouse(
     state: &mut State,
     action: MouseAction,
     at: (u16, u16),
     now: Stamp,
-    todo: &mut Vec<Command>,
+    effects: &mut Vec<Command>,
 ) {
     let wheel = match action {
         MouseAction::Press => None,
@@ -49,62 +49,63 @@ pub(super) fn take_mouse(
                 | Overlay::Menu { .. }
         );
         if let Some((_, key)) = wheel.filter(|_| is_list) {
-            take_key(state, Chord::plain(key), now, todo);
+            on_key(state, Chord::plain(key), now, effects);
         }
         return;
     }
-    super::see(state, now, todo);
+    super::mark_seen_rows(state, now, effects);
     state.last_key = Some(now.mono);
-    state.looked_since = Some(now.mono);
-    state.remark = None;
+    state.cursor_still_since = Some(now.mono);
+    state.reply = None;
     let hit = hit(state, at);
     match wheel {
-        Some((by, _)) => turn(state, &hit, by),
-        None => press(state, &hit, todo),
+        Some((by, _)) => scroll_wheel(state, &hit, by),
+        None => press(state, &hit, effects),
     }
 }
 
-/// What is under a cell of the screen, from 0.
+/// What is at a cell of the screen.
 fn hit(state: &State, (column, row): (u16, u16)) -> Hit {
-    let room = PaneHeights::of(state, state.size);
-    let list = room.header + room.banner + room.titles;
-    let detail = list + room.list;
+    let heights = PaneHeights::of(state, state.size);
+    let list = heights.header + heights.banner + heights.titles;
+    let detail = list + heights.list;
     if row < list {
         return Hit::Nothing;
     }
     if row >= detail {
         return match state.selected() {
-            Some(_) if row == detail && room.detail > 0 => {
+            Some(_) if row == detail && heights.detail > 0 => {
                 tab_at(state, column).map_or(Hit::Detail, Hit::Tab)
             }
-            Some(_) if row < detail + room.detail => Hit::Detail,
+            Some(_) if row < detail + heights.detail => Hit::Detail,
             _ => Hit::Nothing,
         };
     }
     let below = usize::from(row - list);
     // The other panes have a title and an empty row above their lines.
     let line = match state.pane {
-        Pane::Tasks => Some(first_line(state, usize::from(room.list)) + below),
+        Pane::Tasks => Some(first_line(state, usize::from(heights.list)) + below),
         Pane::Tools => {
-            let (rows, columns, first) = tools_shown((state.size.0, room.list), state.cursors[0]);
+            let (rows, columns, first) =
+                tools_shown((state.size.0, heights.list), state.cursors[0]);
             let line = below.checked_sub(2);
             let line = line.filter(|at| *at < usize::from(rows) && column < columns);
             line.map(|line| first + line)
         }
         Pane::Servers => {
-            let (_, first) = servers_shown(room.list, state.cursors[1]);
+            let (_, first) = servers_shown(heights.list, state.cursors[1]);
             below.checked_sub(2).map(|below| first + below / 3)
         }
         Pane::Messages => None,
     };
-    line.map_or(Hit::Nothing, Hit::Line)
+    line.map_or(Hit::Nothing, Hit::Row)
 }
 
-/// A notch of the wheel moves what is under the mouse, whatever has the keys.
-fn turn(state: &mut State, hit: &Hit, by: isize) {
+/// Scrolls what is under the mouse, regardless of the keyboard focus.
+fn scroll_wheel(state: &mut State, hit: &Hit, by: isize) {
     match (state.pane, hit) {
         (Pane::Tasks, Hit::Detail | Hit::Tab(_)) => {
-            // It shows the present and has nothing to scroll.
+            // The Now tab has nothing to scroll.
             if state.tab != Tab::Now {
                 scroll(state, by);
             }
@@ -117,15 +118,15 @@ fn turn(state: &mut State, hit: &Hit, by: isize) {
     }
 }
 
-/// A press chooses what is under the mouse; a second one on the same row opens it.
-fn press(state: &mut State, hit: &Hit, todo: &mut Vec<Command>) {
+/// A click selects what is under the mouse; a second one on the same row opens it.
+fn press(state: &mut State, hit: &Hit, effects: &mut Vec<Command>) {
     match (state.pane, hit) {
-        (Pane::Tasks, Hit::Line(line)) => {
-            let Some(Line::Row(id)) = state.lines.get(*line).cloned() else {
+        (Pane::Tasks, Hit::Row(line)) => {
+            let Some(ListRow::Task(id)) = state.lines.get(*line).cloned() else {
                 return;
             };
             if state.focus == Focus::List && state.cursor.as_ref() == Some(&id) {
-                return open(state, todo);
+                return open(state, effects);
             }
             state.focus = Focus::List;
             select::move_to_task(state, &id);
@@ -135,7 +136,7 @@ fn press(state: &mut State, hit: &Hit, todo: &mut Vec<Command>) {
             show_tab(state, *tab);
         }
         (Pane::Tasks, Hit::Detail) => state.focus = Focus::Detail,
-        (pane @ (Pane::Tools | Pane::Servers), Hit::Line(line)) => {
+        (pane @ (Pane::Tools | Pane::Servers), Hit::Row(line)) => {
             let count = super::moves::pane_lines(state, pane);
             let cursor = match pane {
                 Pane::Tools => &mut state.cursors[0],
@@ -145,7 +146,7 @@ fn press(state: &mut State, hit: &Hit, todo: &mut Vec<Command>) {
                 return;
             }
             if std::mem::replace(cursor, *line) == *line {
-                open(state, todo);
+                open(state, effects);
             }
         }
         _ => {}

@@ -1,4 +1,4 @@
-//! Moving about: the cursor of each pane, the tabs, and what a search finds.
+//! Navigation: the cursor of each pane, the tabs, and the search.
 
 use crate::domain::{ServerName, text};
 
@@ -9,33 +9,33 @@ use super::{
         finds, select,
         update::is_reachable,
     },
-    ask_tools, look_at_config,
+    check_config, request_tools,
 };
 
-/// Rows of a page, with one line of overlap.
+/// How many rows a page key moves: a page with some overlap.
 pub(super) fn page(state: &State) -> isize {
-    let room = PaneHeights::of(state, state.size);
+    let heights = PaneHeights::of(state, state.size);
     let rows = if state.pane == Pane::Tasks && state.focus == Focus::Detail {
-        room.detail.saturating_sub(4)
+        heights.detail.saturating_sub(4)
     } else {
-        room.list.saturating_sub(1)
+        heights.list.saturating_sub(1)
     };
     isize::try_from(rows.max(1)).unwrap_or(1)
 }
 
-pub(super) fn moved(place: usize, by: isize, most: usize) -> usize {
-    place.saturating_add_signed(by).min(most)
+pub(super) fn moved(position: usize, by: isize, most: usize) -> usize {
+    position.saturating_add_signed(by).min(most)
 }
 
-/// Moves whatever has the keys.
+/// Moves the cursor of the focused pane.
 pub(super) fn step(state: &mut State, by: isize) {
     match (state.pane, state.focus) {
         (Pane::Tasks, Focus::List) => {
             if !select::move_by(state, by) && by.unsigned_abs() == 1 {
-                state.answer(if by > 0 {
-                    "that is the last one"
+                state.reply(if by > 0 {
+                    "already at the last row"
                 } else {
-                    "that is the first one"
+                    "already at the first row"
                 });
             }
         }
@@ -54,7 +54,7 @@ pub(super) fn step(state: &mut State, by: isize) {
     }
 }
 
-/// Lines that a pane has.
+/// How many rows a pane has.
 pub(super) fn pane_lines(state: &State, pane: Pane) -> usize {
     match pane {
         Pane::Tasks => state.lines.len(),
@@ -68,8 +68,8 @@ pub(super) fn pane_lines(state: &State, pane: Pane) -> usize {
     }
 }
 
-/// The rows of a page of the log and of a text: the last page stays full. Wrapped lines take an unknown number of rows,
-/// so there the last line can be the first.
+/// The rows on the screen for the log and for a text; scrolling stops at a full last page. Wrapped lines take an unknown
+/// number of rows, so they can be scrolled until only the last one is left.
 fn page_rows(state: &State) -> (usize, usize) {
     let rows = usize::from(PaneHeights::of(state, state.size).detail);
     if state.is_wrapping {
@@ -79,7 +79,7 @@ fn page_rows(state: &State) -> (usize, usize) {
     }
 }
 
-/// The result that is shown, to move about in.
+/// The document in the current tab, if it shows a result.
 pub(super) fn document(state: &mut State) -> Option<&mut Document> {
     let id = state.cursor.as_ref()?;
     if state.tab != Tab::Result || result_document(state, state.tasks.get(id)?).is_none() {
@@ -95,7 +95,7 @@ pub(super) fn scroll(state: &mut State, by: isize) {
     }
     match state.tab {
         Tab::Now => {
-            state.answer("nothing to scroll here; press ] for the log");
+            state.reply("nothing to scroll here; press ] for the log");
         }
         Tab::Log => {
             let held = state
@@ -117,11 +117,11 @@ pub(super) fn scroll(state: &mut State, by: isize) {
 }
 
 pub(super) fn turn_tab(state: &mut State, by: isize) {
-    let place = Tab::ALL
+    let position = Tab::ALL
         .iter()
         .position(|tab| *tab == state.tab)
         .unwrap_or(0);
-    let next = moved(place, by, Tab::ALL.len() - 1);
+    let next = moved(position, by, Tab::ALL.len() - 1);
     if let Some(tab) = Tab::ALL.get(next) {
         show_tab(state, *tab);
     }
@@ -139,7 +139,7 @@ pub(super) fn next_pane(state: &mut State) {
     match (state.pane, state.focus) {
         (Pane::Tasks, Focus::List) if state.cursor.is_some() => {
             state.focus = Focus::Detail;
-            // Without room for both, the pane gets the whole screen.
+            // If there is no room for both, the detail pane fills the screen.
             if PaneHeights::of(state, state.size).detail == 0 {
                 state.is_zoomed = true;
             }
@@ -153,7 +153,7 @@ pub(super) fn next_pane(state: &mut State) {
     select::keep_in_sight(state);
 }
 
-/// Goes to the tasks; whoever comes from another pane finds each row where it belongs.
+/// Goes to the tasks. Coming from another pane, rows move to their groups.
 pub(super) fn to_tasks(state: &mut State) {
     if state.pane != Pane::Tasks {
         state.pane = Pane::Tasks;
@@ -162,7 +162,7 @@ pub(super) fn to_tasks(state: &mut State) {
     select::keep_in_sight(state);
 }
 
-pub(super) fn show(state: &mut State, pane: Pane, todo: &mut Vec<Command>) {
+pub(super) fn show(state: &mut State, pane: Pane, effects: &mut Vec<Command>) {
     if pane == Pane::Tasks {
         to_tasks(state);
     }
@@ -173,7 +173,7 @@ pub(super) fn show(state: &mut State, pane: Pane, todo: &mut Vec<Command>) {
         select::keep_in_sight(state);
     }
     if pane == Pane::Servers {
-        look_at_config(state, false, todo);
+        check_config(state, false, effects);
     }
     if pane == Pane::Tools {
         let of_task = state
@@ -185,24 +185,24 @@ pub(super) fn show(state: &mut State, pane: Pane, todo: &mut Vec<Command>) {
             .or(of_task)
             .or_else(|| state.servers.first().map(|server| server.name.clone()));
         if let Some(server) = server {
-            show_tools(state, server, todo);
+            show_tools(state, server, effects);
         }
     }
 }
 
-pub(super) fn show_tools(state: &mut State, server: ServerName, todo: &mut Vec<Command>) {
+pub(super) fn show_tools(state: &mut State, server: ServerName, effects: &mut Vec<Command>) {
     state.pane = Pane::Tools;
     if state.tools_of.as_ref() != Some(&server) {
         state.cursors[0] = 0;
     }
     let is_known = state.tools.get(&server).is_some_and(|tools| tools.is_known);
     if !is_known || is_reachable(state, &server) {
-        ask_tools(state, &server, todo);
+        request_tools(state, &server, effects);
     }
     state.tools_of = Some(server);
 }
 
-/// The places that match, as scroll positions, nearest to the present one first.
+/// The matches of the search as scroll positions, in ascending order.
 pub(super) fn matching(state: &State) -> Vec<usize> {
     let (Some(search), Some(task_row)) = (&state.search, state.selected()) else {
         return Vec::new();
@@ -226,70 +226,72 @@ pub(super) fn matching(state: &State) -> Vec<usize> {
 
 pub(super) fn find_from_here(state: &mut State) {
     let (_, rows) = page_rows(state);
-    let words = state.search.clone().unwrap_or_default();
+    let query = state.search.clone().unwrap_or_default();
     if let Some(document) = document(state) {
-        return match document.search(&words, rows) {
+        return match document.search(&query, rows) {
             Some(found) => answer_match(state, found),
-            None => state.answer(format!("{words:?} is not found here")),
+            None => state.reply(format!("no match for {query:?} here")),
         };
     }
-    let places = matching(state);
+    let positions = matching(state);
     let here = state.scroll;
-    let next = places.iter().find(|place| **place >= here);
-    if let Some(place) = next.or(places.first()) {
-        go_to(state, *place, &places);
+    let next = positions.iter().find(|position| **position >= here);
+    if let Some(position) = next.or(positions.first()) {
+        go_to(state, *position, &positions);
     } else {
-        state.answer(format!("{words:?} is not found here"));
+        state.reply(format!("no match for {query:?} here"));
     }
 }
 
-/// `n` goes on in the direction of the search: back in time in a log, down in a text.
+/// Goes to the next match: back in time in a log, down in a text.
 pub(super) fn find(state: &mut State, forward: bool) {
     let (_, rows) = page_rows(state);
-    let words = state.search.clone().unwrap_or_default();
+    let query = state.search.clone().unwrap_or_default();
     if let Some(document) = document(state) {
-        let found = document.search_on(&words, forward, rows);
+        let found = document.search_next(&query, forward, rows);
         let hits = document.hits();
         return match found {
             Some(found) => answer_match(state, found),
             None => no_further(state, hits, forward),
         };
     }
-    let places = matching(state);
+    let positions = matching(state);
     let here = state.scroll;
     let next = if forward {
-        places.iter().find(|place| **place > here)
+        positions.iter().find(|position| **position > here)
     } else {
-        places.iter().rev().find(|place| **place < here)
+        positions.iter().rev().find(|position| **position < here)
     };
     match next {
-        Some(place) => go_to(state, *place, &places),
-        None => no_further(state, places.len(), forward),
+        Some(position) => go_to(state, *position, &positions),
+        None => no_further(state, positions.len(), forward),
     }
 }
 
 fn no_further(state: &mut State, hits: usize, forward: bool) {
     if hits == 0 {
-        return state.answer("not found here");
+        return state.reply("no matches here");
     }
     let other = if forward {
-        Action::FindBefore
+        Action::FindPrevious
     } else {
         Action::FindNext
     };
     let key = state.key(other);
-    state.answer(format!("no further match; {key} the other way"));
+    state.reply(format!(
+        "no more matches; press {key} for the other direction"
+    ));
 }
 
-pub(super) fn go_to(state: &mut State, place: usize, places: &[usize]) {
-    state.scroll = place;
-    state.is_following = state.tab == Tab::Log && place == 0;
-    let number = places.partition_point(|other| *other < place) + 1;
-    answer_match(state, (number, places.len()));
+pub(super) fn go_to(state: &mut State, position: usize, positions: &[usize]) {
+    state.scroll = position;
+    state.is_following = state.tab == Tab::Log && position == 0;
+    let number = positions.partition_point(|other| *other < position) + 1;
+    answer_match(state, (number, positions.len()));
 }
 
 fn answer_match(state: &mut State, (number, count): Match) {
-    state.answer(if count == 1 {
+    state.reply(if count == 1 {
         "1 match".to_owned()
     } else {
         format!(
@@ -300,23 +302,23 @@ fn answer_match(state: &mut State, (number, count): Match) {
     });
 }
 
-/// Folds or unfolds what the reader of the result stands on.
+/// Folds or unfolds the JSON value under the cursor.
 pub(super) fn fold_here(state: &mut State) {
     if let Some(document) = document(state)
         && !document.toggle()
     {
-        state.answer("nothing folds here; it would be an object or a list");
+        state.reply("nothing to fold here; only JSON objects and arrays fold");
     }
 }
 
 /// Folds the whole result, or unfolds it.
 pub(super) fn fold_all(state: &mut State) {
     if let Some(document) = document(state) {
-        let words = if document.toggle_all() {
-            "all is folded"
+        let message = if document.toggle_all() {
+            "everything folded"
         } else {
-            "all is unfolded"
+            "everything unfolded"
         };
-        state.answer(words);
+        state.reply(message);
     }
 }

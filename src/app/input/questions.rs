@@ -1,4 +1,4 @@
-//! The keys of a question, what they send, and when its dialog goes by itself.
+//! The keys of a question, the answers that they send, and when its dialog closes on its own.
 
 use crate::domain::{
     Answer, Chord, NoticeLevel, RequestError, SessionRequest, SessionResponse, Stamp, TaskId, text,
@@ -7,11 +7,10 @@ use crate::domain::{
 use super::{
     super::{
         Button, Command, Overlay, QuestionForm, State, TaskRow, keymap::Action, question,
-        state::Pending,
+        state::RequestPurpose,
     },
-    ask,
     forms::fill,
-    too_soon,
+    ignore_early_key, request,
 };
 
 /// Opens the oldest question of the task under the cursor.
@@ -35,29 +34,29 @@ pub(super) fn question_key(
     action: Option<Action>,
     chord: Chord,
     now: Stamp,
-    todo: &mut Vec<Command>,
+    effects: &mut Vec<Command>,
 ) -> Option<Overlay> {
     let is_close = action == Some(Action::Back);
     if form.drawn.is_none() || !is_close && !form.is_read(now) {
-        too_soon(state, chord);
+        ignore_early_key(state, chord);
         return Some(Overlay::Question(form));
     }
     if is_close {
-        state.answer("later: the question stays");
+        state.reply("postponed; the question stays open");
         return None;
     }
     if form.is_sent {
-        state.answer("the answer is being saved");
+        state.reply("saving the answer");
         return Some(Overlay::Question(form));
     }
     let is_opening = std::mem::take(&mut form.is_opening);
     let last = form.last();
     match action {
         Some(Action::NextField) => form.at = Some(form.at.map_or(0, |at| (at + 1).min(last))),
-        Some(Action::FieldBefore) => {
+        Some(Action::PreviousField) => {
             form.at = Some(form.at.map_or(last, |at| at.saturating_sub(1)));
         }
-        Some(Action::OpenPage) => open_page(state, &mut form, is_opening, todo),
+        Some(Action::OpenPage) => open_page(state, &mut form, is_opening, effects),
         Some(Action::CopyPage) => {
             if let Some(link) = &form.link {
                 todo.push(Command::Copy(link.full_url()));
@@ -65,23 +64,23 @@ pub(super) fn question_key(
             }
         }
         _ if form.at.is_none() => {
-            state.answer("nothing is focused yet: Tab to start, Esc to answer later");
+            state.reply("nothing is focused yet; press Tab to start, Esc to answer later");
         }
-        Some(Action::Send) => send(state, &mut form, Button::Accept, todo),
+        Some(Action::Send) => send(state, &mut form, Button::Accept, effects),
         Some(Action::Accept) => match form.button() {
-            Some(button) => send(state, &mut form, button, todo),
+            Some(button) => send(state, &mut form, button, effects),
             None => form.at = form.at.map(|at| at + 1),
         },
         _ if form.button().is_some() => match action {
-            Some(Action::ChoiceAfter) => form.at = form.at.map(|at| (at + 1).min(last)),
-            Some(Action::ChoiceBefore) => {
+            Some(Action::NextChoice) => form.at = form.at.map(|at| (at + 1).min(last)),
+            Some(Action::PreviousChoice) => {
                 let first = form.fields.len();
                 form.at = form.at.map(|at| at.saturating_sub(1).max(first));
             }
-            _ => state.answer("Enter takes this button; Tab and the arrows go to another"),
+            _ => state.reply("press Enter for this button, Tab or the arrows for another"),
         },
         _ => {
-            form.complaints.clear();
+            form.errors.clear();
             if let Some(field) = form.field() {
                 fill(state, field, action, chord);
             }
@@ -90,42 +89,42 @@ pub(super) fn question_key(
     Some(Overlay::Question(form))
 }
 
-/// The first time only says what the second will do.
+/// Opens the question's page. The first press only announces what the second one does.
 fn open_page(
     state: &mut State,
     form: &mut QuestionForm,
     is_opening: bool,
-    todo: &mut Vec<Command>,
+    effects: &mut Vec<Command>,
 ) {
     let Some(link) = &form.link else { return };
     if !link.can_open {
         let why = link.warnings.first().cloned().unwrap_or_default();
-        return state.answer(why);
+        return state.reply(why);
     }
     if is_opening {
         todo.push(Command::OpenPage(link.full_url()));
         state.answer("your browser was asked to open it; Accept tells the server that you agreed");
     } else {
-        let words = format!("o once more opens {} in your browser", link.host);
-        state.answer(words);
+        let message = format!("press o again to open {} in your browser", link.host);
+        state.reply(message);
         form.is_opening = true;
     }
 }
 
-fn send(state: &mut State, form: &mut QuestionForm, button: Button, todo: &mut Vec<Command>) {
-    form.complaints.clear();
+fn send(state: &mut State, form: &mut QuestionForm, button: Button, effects: &mut Vec<Command>) {
+    form.errors.clear();
     let answer = match button {
         Button::Accept => match form.accept() {
             Ok(answer) => answer,
-            Err(complaints) => {
-                form.complaints = complaints;
+            Err(errors) => {
+                form.errors = errors;
                 return;
             }
         },
         Button::Decline => Answer::Decline,
         Button::Dismiss => Answer::Dismiss,
     };
-    let word = answer.outcome();
+    let choice = answer.outcome();
     form.is_sent = true;
     let (task, key) = (form.task.clone(), form.key.clone());
     let what = SessionRequest::Answer {
@@ -133,35 +132,40 @@ fn send(state: &mut State, form: &mut QuestionForm, button: Button, todo: &mut V
         key: Some(key.clone()),
         answer,
     };
-    ask(state, what, Pending::Answer { task, key, word }, todo);
+    request(
+        state,
+        what,
+        RequestPurpose::Answer { task, key, choice },
+        effects,
+    );
 }
 
-/// An answer is saved, or was refused: its dialog gives way to the next question, or says why.
-pub(in crate::app) fn took_answer(
+/// Handles the response to an answer: replaces the dialog with the next question, or shows the error.
+pub(in crate::app) fn on_answer_saved(
     state: &mut State,
     task: &TaskId,
     key: &str,
-    word: &str,
-    outcome: Result<SessionResponse, RequestError>,
+    choice: &str,
+    response: Result<SessionResponse, RequestError>,
     now: Stamp,
 ) {
     let is_it = |overlay: &Overlay| matches!(overlay, Overlay::Question(form) if form.task == *task && form.key == *key);
-    let place = state.overlays.iter().position(is_it);
-    if let Err(refused) = outcome {
-        let words = refused.to_string();
-        match place.and_then(|place| state.overlays.get_mut(place)) {
+    let index = state.overlays.iter().position(is_it);
+    if let Err(error) = response {
+        let message = error.to_string();
+        match index.and_then(|index| state.overlays.get_mut(index)) {
             Some(Overlay::Question(form)) => {
                 form.is_sent = false;
-                form.complaints = vec![words.clone()];
-                state.note(NoticeLevel::Error, &words, now.wall);
+                form.errors = vec![message.clone()];
+                state.log_message(NoticeLevel::Error, &message, now.wall);
             }
-            _ => state.say(NoticeLevel::Error, &words, now),
+            _ => state.show_toast(NoticeLevel::Error, &message, now),
         }
         return;
     }
-    state.say(NoticeLevel::Info, &format!("{task}: {word}"), now);
-    let Some(place) = place else { return };
-    let Overlay::Question(form) = state.overlays.remove(place) else {
+    state.show_toast(NoticeLevel::Info, &format!("{task}: {choice}"), now);
+    let Some(index) = index else { return };
+    let Overlay::Question(form) = state.overlays.remove(index) else {
         return;
     };
     let next = state
@@ -171,30 +175,30 @@ pub(in crate::app) fn took_answer(
     if let Some(next) = next {
         state
             .overlays
-            .insert(place, Overlay::Question(Box::new(next)));
+            .insert(index, Overlay::Question(Box::new(next)));
     }
 }
 
-/// Closes the dialog of a question that a task does not ask any more.
-pub(in crate::app) fn close_gone(state: &mut State, id: &TaskId, now: Stamp) {
+/// Closes the dialog of a question that is no longer open.
+pub(in crate::app) fn close_withdrawn_question(state: &mut State, id: &TaskId, now: Stamp) {
     let Some(task) = state.task(id).map(|task_row| &task_row.view.task) else {
         return;
     };
     let is_settled = task.status.is_settled();
     let asks = |key: &str| !is_settled && task.open_questions().any(|question| question.key == key);
-    // Our own answer closes it when it is saved.
+    // The response to our own answer closes it otherwise.
     let is_gone = |overlay: &Overlay| {
         matches!(overlay, Overlay::Question(form)
             if form.task == *id && !asks(&form.key) && (is_settled || !form.is_sent))
     };
-    let Some(place) = state.overlays.iter().position(is_gone) else {
+    let Some(index) = state.overlays.iter().position(is_gone) else {
         return;
     };
-    let words = if is_settled {
-        format!("{id} is {}; its question is gone", task.status.label())
+    let message = if is_settled {
+        format!("{id} is {}; its question was closed", task.status.label())
     } else {
-        format!("{id}: the question was answered elsewhere, or taken back")
+        format!("{id}: the question was answered elsewhere or withdrawn")
     };
-    state.overlays.remove(place);
-    state.say(NoticeLevel::Warning, &text::clean_line(&words), now);
+    state.overlays.remove(index);
+    state.show_toast(NoticeLevel::Warning, &text::clean_line(&message), now);
 }

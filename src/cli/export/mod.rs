@@ -22,7 +22,7 @@ use super::{
     json as documents, logins,
 };
 use crate::{
-    app::Saved,
+    app::SaveContent,
     auth::Logins,
     domain::{
         Attempt, HistoryEntry, HistoryEvent, LinkRecord, ProtocolVersion, Question, ServerConfig,
@@ -117,7 +117,7 @@ pub(super) fn export(context: &mut Context<'_>, args: &ExportArgs) -> Result<u8,
 pub(super) fn for_screen(
     paths: &Paths,
     id: &TaskId,
-    what: Saved,
+    what: SaveContent,
     now: Wall,
     cli_secrets: &[SecretString],
 ) -> Result<String, String> {
@@ -133,7 +133,7 @@ pub(super) fn for_screen(
             servers: &config.servers,
             cli_secrets,
             has_content: false,
-            is_page: what == Saved::Page,
+            is_page: what == SaveContent::Page,
             now,
         };
         let text = exporter.render(&mut reader, &task)?;

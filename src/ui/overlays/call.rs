@@ -110,7 +110,7 @@ fn servers(window: &mut Canvas<'_>, state: &State, form: &CallForm, now: Stamp) 
 fn tools(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
     let server = form.server.as_ref().map_or("", |server| server.as_str());
     let server = text::clean_line(server).into_owned();
-    let label = if form.is_anywhere {
+    let label = if form.is_any_server {
         "tool on any server: ".to_owned()
     } else {
         format!("tool on {server}: ")
@@ -368,13 +368,13 @@ fn status_text(form: &CallForm, columns: usize) -> (Vec<String>, Role, usize) {
 /// The form's validation errors, or `otherwise` if there are none, wrapped to at most 4 lines.
 fn problems(form: &CallForm, columns: usize, otherwise: &str) -> (Vec<String>, Role) {
     let columns = columns.max(1);
-    if form.complaints.is_empty() {
+    if form.errors.is_empty() {
         let mut lines = wrap(&text::clean_line(otherwise), columns);
         lines.truncate(4);
         return (lines, Role::Dim);
     }
     let lines = form
-        .complaints
+        .errors
         .iter()
         .flat_map(|complaint| wrap(&text::clean_line(complaint), columns))
         .take(4)

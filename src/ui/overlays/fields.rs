@@ -177,13 +177,13 @@ pub(super) fn form_field(region: &mut Canvas<'_>, y: u16, shown: &FieldView<'_>,
                     left.put(x, 0, &text::clean_line(&one_line), Role::Plain);
                 }
             }
-            FormValue::Members { is_there, .. } => {
+            FormValue::Members { is_present, .. } => {
                 let x = left.put(0, 0, &head, role);
                 let label = if *is_there { "set" } else { "(left out)" };
                 selector(&mut left, x, label, has_cursor);
             }
             FormValue::Items {
-                is_there, fields, ..
+                is_present, fields, ..
             } => {
                 let x = left.put(0, 0, &head, role);
                 let label = if *is_there {

@@ -1,7 +1,7 @@
 //! A menu dialog: explanatory lines, then the items, each with its key.
 
 use crate::{
-    app::{Menu, State, Told, body, items, title},
+    app::{BodyLine, Menu, State, body, items, title},
     domain::{Stamp, text},
 };
 
@@ -59,7 +59,7 @@ pub(super) fn menu(canvas: &mut Canvas<'_>, state: &State, menu: &Menu, cursor: 
             if usize::from(y) >= body_rows {
                 break 'body;
             }
-            let role = match line.word {
+            let role = match line.label {
                 "DIES" => Role::Failed,
                 "LIKELY" => Role::Cut,
                 _ => Role::Dim,

@@ -42,7 +42,7 @@ pub(super) fn help(canvas: &mut Canvas<'_>, state: &State, field: &Field, cursor
             Some(_) => Role::Plain,
         };
         if line.binding.is_none() {
-            window.put(0, y, &line.words, role);
+            window.put(0, y, &line.text, role);
             continue;
         }
         if is_on(line) && !line.keys.is_empty() {
@@ -153,7 +153,7 @@ pub(super) fn palette(canvas: &mut Canvas<'_>, state: &State, field: &Field, cur
             (false, None) => Role::Plain,
             (false, Some(_)) => Role::Dim,
         };
-        window.put(2, y, binding.word, role);
+        window.put(2, y, binding.command, role);
         let keys = &state.setup.keys;
         // A key that does something else in this pane is shown with the pane where it works.
         let here = keys.lookup_first(below, binding);

@@ -13,7 +13,7 @@ pub(in crate::ui) fn attention_line(canvas: &mut Canvas<'_>, state: &State, now:
     let (line, weight) = attention(state, now, available);
     let role = match weight {
         Attention::Calm => Role::Dim,
-        Attention::Answer => Role::Strong,
+        Attention::Reply => Role::Strong,
         Attention::Pressing => Role::Cut,
     };
     canvas.put(1, 0, &line, role);

@@ -2,8 +2,8 @@
 
 use crate::{
     app::{
-        Action, Focus, Mark, State, Tab, TaskLog, TaskRow, detail_margin, finds, in_time, tabs,
-        waits, wants,
+        Action, Focus, State, Tab, TaskLog, TaskRow, TimelineMark, detail_margin, finds,
+        server_needs, tabs, until_phrase, waits,
     },
     domain::{
         Connectivity, Elicitation, HistoryEntry, HistoryEvent, HistoryLine, LeaveImpact, LogLevel,
@@ -56,7 +56,7 @@ fn titles(canvas: &mut Canvas<'_>, state: &State, task_row: &TaskRow) {
         x = canvas.put(x, 0, " ", Role::Plain);
     }
     let [before, after, zoom] =
-        [Action::TabBefore, Action::TabAfter, Action::Zoom].map(|it| state.key(it));
+        [Action::PreviousTab, Action::NextTab, Action::Zoom].map(|it| state.key(it));
     let word = if state.is_zoomed { "unzoom" } else { "zoom" };
     let hint = format!(" {before} {after} tab  {zoom} {word} ");
     let width = u16::try_from(text::width(&hint)).unwrap_or(0);
@@ -293,7 +293,7 @@ fn connection(state: &State, task_row: &TaskRow, now: Stamp) -> (String, Role) {
                 "cut: {}; try {} {}",
                 text::clean_line(why.strip_prefix("cut: ").unwrap_or(&why)),
                 attempt.saturating_add(1),
-                in_time(next, now)
+                until_phrase(next, now)
             ),
             Role::Cut,
         ),
@@ -302,7 +302,7 @@ fn connection(state: &State, task_row: &TaskRow, now: Stamp) -> (String, Role) {
                 "offline for {}: {}; next try {}",
                 text::span(now.wall.since(since)),
                 text::clean_line(&why),
-                in_time(next, now)
+                until_phrase(next, now)
             ),
             Role::Cut,
         ),
@@ -323,7 +323,7 @@ fn connection(state: &State, task_row: &TaskRow, now: Stamp) -> (String, Role) {
 /// Draws the connection timeline with a legend, up to now or to the task's end: `06:51:51 ━━━━━╍╍╍╍▲━━━━━━━━ now`.
 fn timeline(canvas: &mut Canvas<'_>, y: u16, state: &State, task_row: &TaskRow, now: Stamp) {
     let signs = canvas.glyphs().trail;
-    let Some((first, _)) = task_row.trail.front() else {
+    let Some((first, _)) = task_row.timeline.front() else {
         return;
     };
     let task = &task_row.view.task;
@@ -348,8 +348,11 @@ fn timeline(canvas: &mut Canvas<'_>, y: u16, state: &State, task_row: &TaskRow, 
         .saturating_sub(if has_legend { legend_wide + 3 } else { 0 } + 1)
         .saturating_sub(u16::try_from(text::width(&end_words)).unwrap_or(0));
     let columns = end.saturating_sub(start).min(60);
-    let mut marks = task_row.trail.iter().peekable();
-    let mut present = task_row.trail.front().map_or(Mark::Live, |(_, mark)| *mark);
+    let mut marks = task_row.timeline.iter().peekable();
+    let mut present = task_row
+        .timeline
+        .front()
+        .map_or(TimelineMark::Live, |(_, mark)| *mark);
     for column in 0..columns {
         let upto = whole * u128::from(column + 1) / u128::from(columns.max(1));
         let mut shown = present;
@@ -368,12 +371,12 @@ fn timeline(canvas: &mut Canvas<'_>, y: u16, state: &State, task_row: &TaskRow, 
             marks.next();
         }
         let (sign, role) = match shown {
-            Mark::Live => (signs[0], Role::Done),
-            Mark::Cut => (signs[1], Role::Cut),
-            Mark::Asleep => (signs[2], Role::Dim),
-            Mark::Unwatched => (signs[3], Role::Dim),
-            Mark::Replay => (signs[4], Role::Running),
-            Mark::Gap => (signs[5], Role::Failed),
+            TimelineMark::Live => (signs[0], Role::Done),
+            TimelineMark::Cut => (signs[1], Role::Cut),
+            TimelineMark::Asleep => (signs[2], Role::Dim),
+            TimelineMark::Unwatched => (signs[3], Role::Dim),
+            TimelineMark::Replay => (signs[4], Role::Running),
+            TimelineMark::Gap => (signs[5], Role::Failed),
         };
         canvas.put(start + column, y, sign, role);
     }

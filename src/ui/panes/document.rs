@@ -3,7 +3,7 @@
 use core::ops::Range;
 
 use crate::{
-    app::{Document, Focus, Kind, Shown, State, TaskRow, finds},
+    app::{Document, DocumentLine, Focus, LineKind, State, TaskRow, finds},
     domain::text,
 };
 
@@ -30,7 +30,7 @@ pub(super) fn document(
     };
     let top = document.top(page);
     let search = state.search.as_deref();
-    let gutter = if document.has_places() { GUTTER } else { 0 };
+    let gutter = if document.is_navigable() { GUTTER } else { 0 };
     let mut y = 0;
     let mut index = top;
     while y < rows
@@ -45,14 +45,14 @@ pub(super) fn document(
         };
         let from = y;
         y = match line.kind {
-            Kind::Markdown if !state.is_raw => {
+            LineKind::Markdown if !state.is_raw => {
                 let pieces = markdown::pieces(&line.text, canvas.glyphs());
                 put_pieces(canvas, (x, y), &pieces, state.is_wrapping, search)
             }
             kind => {
                 let role = match kind {
-                    Kind::Code if !state.is_raw => Role::Running,
-                    Kind::Notice => Role::Strong,
+                    LineKind::Code if !state.is_raw => Role::Running,
+                    LineKind::Notice => Role::Strong,
                     _ => Role::Plain,
                 };
                 put_text(canvas, (x, y), &line.text, role, state.is_wrapping, search)
@@ -80,7 +80,7 @@ pub(super) fn document(
     }
 }
 
-fn put_signs(canvas: &mut Canvas<'_>, y: u16, line: &Shown<'_>) {
+fn put_signs(canvas: &mut Canvas<'_>, y: u16, line: &DocumentLine<'_>) {
     let cursor = canvas.glyphs().cursor;
     if line.is_here {
         canvas.put(0, y, cursor, Role::Cursor);

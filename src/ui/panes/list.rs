@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use crate::{
     app::{
-        Action, Focus, Group, Headcount, Line, SortKey, State, TaskRow, Title, until, waits_for,
+        Action, Focus, Group, GroupCounts, GroupTitle, ListRow, SortKey, State, TaskRow, until,
+        waits_for,
     },
     domain::{
         Connectivity, Elicitation, LeaveImpact, Progress, ServerTask, Stamp, Status, Task, text,
@@ -80,8 +81,8 @@ pub(in crate::ui) fn list(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
     let lines = state.lines.iter().enumerate().skip(top).take(rows);
     for ((index, line), y) in lines.zip(0_u16..) {
         match line {
-            Line::Heading(title, heads) => heading(canvas, y, state, title, *heads),
-            Line::Row(id) => {
+            ListRow::Heading(title, heads) => heading(canvas, y, state, title, *heads),
+            ListRow::Task(id) => {
                 if let Some(task_row) = state.task(id) {
                     let is_cursor = index == state.cursor_line;
                     if is_cursor && state.focus == Focus::List {
@@ -108,24 +109,24 @@ pub(in crate::ui) fn list(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
     }
 }
 
-fn heading(canvas: &mut Canvas<'_>, y: u16, state: &State, title: &Title, heads: Headcount) {
+fn heading(canvas: &mut Canvas<'_>, y: u16, state: &State, title: &GroupTitle, heads: GroupCounts) {
     let line = canvas.glyphs().line;
     let (name, role) = match title {
-        Title::Need(Group::NeedsYou) => ("NEEDS YOU".into(), Role::Needs),
-        Title::Need(Group::Running) => ("RUNNING".into(), Role::Heading),
-        Title::Need(Group::Done) => ("DONE".into(), Role::Heading),
-        Title::Server(server) => (text::clean_line(server.as_str()), Role::Heading),
-        Title::Status(word) => (word.to_uppercase().into(), Role::Heading),
+        GroupTitle::Need(Group::NeedsYou) => ("NEEDS YOU".into(), Role::Needs),
+        GroupTitle::Need(Group::Running) => ("RUNNING".into(), Role::Heading),
+        GroupTitle::Need(Group::Done) => ("DONE".into(), Role::Heading),
+        GroupTitle::Server(server) => (text::clean_line(server.as_str()), Role::Heading),
+        GroupTitle::Status(word) => (word.to_uppercase().into(), Role::Heading),
     };
-    let Headcount {
+    let GroupCounts {
         count,
         left,
         paused,
         needs,
         new,
     } = heads;
-    let is_of_done = *title == Title::Need(Group::Done);
-    let is_of_server = matches!(title, Title::Server(_));
+    let is_of_done = *title == GroupTitle::Need(Group::Done);
+    let is_of_server = matches!(title, GroupTitle::Server(_));
     let count = if is_of_server { count + paused } else { count };
     let mut heading = format!(" {name} {}", text::grouped(count));
     if needs > 0 && is_of_server {
@@ -202,7 +203,7 @@ fn row(
     let glyphs = canvas.glyphs();
     let task = &task_row.view.task;
     let shown = labels::state_of(state, task_row, glyphs, now);
-    let is_new = task_row.is_new();
+    let is_new = task_row.ended_unseen();
     let is_marked = state.marks.contains(&task.id);
     // Cursor, mark and news dot share two columns; the news dot moves the cursor to the left one.
     let mark = if is_marked { glyphs.mark } else { " " };
@@ -573,7 +574,7 @@ fn end(
     let task = &task_row.view.task;
     if let Some(at) = task.settled_at
         && task.status.is_settled()
-        && task_row.belongs() != Group::NeedsYou
+        && task_row.group() != Group::NeedsYou
     {
         let (label, role) = (state.clock_short(at, now), Role::Dim);
         put(canvas, y, column, &label, role);
@@ -619,7 +620,7 @@ fn end(
 fn age(task_row: &TaskRow, now: Stamp) -> String {
     let task = &task_row.view.task;
     match task.settled_at {
-        Some(at) if task_row.belongs() == Group::NeedsYou => text::span(now.wall.since(at)),
+        Some(at) if task_row.group() == Group::NeedsYou => text::span(now.wall.since(at)),
         Some(at) => {
             let took = at.since(task.created_at);
             if took.as_secs() < 10 {

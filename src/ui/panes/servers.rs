@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::{
-    app::{Action, State, servers_shown, task_offer, wants},
+    app::{Action, State, server_needs, servers_shown, task_offer},
     domain::{LinkState, Stamp, text},
 };
 
@@ -94,7 +94,9 @@ pub(in crate::ui) fn servers(canvas: &mut Canvas<'_>, state: &State, now: Stamp)
                 let age = text::span(now.wall.since(*since));
                 parts.insert(0, format!("down for {age}: {}", text::clean_line(why)));
             }
-            _ => parts.splice(0..0, wants(state, server)).for_each(drop),
+            _ => parts
+                .splice(0..0, server_needs(state, server))
+                .for_each(drop),
         }
         if let Some(file) = &server.gone_from {
             let warning =

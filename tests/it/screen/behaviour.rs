@@ -22,7 +22,7 @@ fn asks(screen: &Screen) -> Vec<SessionRequest> {
         .todo
         .iter()
         .filter_map(|command| match command {
-            Command::Ask(_, ask) => Some(ask.clone()),
+            Command::Request(_, ask) => Some(ask.clone()),
             _ => None,
         })
         .collect()
@@ -31,9 +31,9 @@ fn asks(screen: &Screen) -> Vec<SessionRequest> {
 fn answer(screen: &Screen) -> String {
     screen
         .state
-        .remark
+        .reply
         .as_ref()
-        .map_or(String::new(), |remark| remark.text.clone())
+        .map_or(String::new(), |reply| reply.text.clone())
 }
 
 fn news(screen: &mut Screen, view: longhaul::domain::TaskView) {
@@ -82,8 +82,8 @@ fn keys_that_cannot_act_answer_why() {
     for (key, words) in [
         ("p", "nothing to pause"),
         ("x", "nothing to cancel"),
-        ("r", "R runs it again"),
-        ("b", "only in the demo"),
+        ("r", "press R to run it again"),
+        ("b", "only available in longhaul demo"),
         ("L", "no server needs"),
         ("u", "nothing to restore"),
         ("ctrl-g", "does nothing here"),
@@ -124,9 +124,9 @@ fn with_everything_safe_q_just_leaves_and_says_how_to_go_on() {
     news(&mut screen, morning().remove(3));
     screen.keys("q");
     let note = LeaveNote {
-        line: "left with 1 safe; go on: longhaul".to_owned(),
+        line: "left with 1 safe; to continue: longhaul".to_owned(),
     };
-    assert_eq!(screen.state.is_over(), Some(&note));
+    assert_eq!(screen.state.exit_note(), Some(&note));
     assert_eq!(screen.todo.last(), Some(&Command::Quit(note)));
     assert_eq!(next_wake(&screen.state, screen.now), None);
 }
@@ -135,10 +135,10 @@ fn with_everything_safe_q_just_leaves_and_says_how_to_go_on() {
 fn leaving_what_would_die_asks_and_a_second_ctrl_c_leaves() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys("ctrl-c");
-    assert!(screen.state.is_over().is_none());
+    assert!(screen.state.exit_note().is_none());
     assert!(screen.draw().contains("DIES    pd6xw8"));
     screen.keys("ctrl-c");
-    assert!(screen.state.is_over().is_some());
+    assert!(screen.state.exit_note().is_some());
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn ctrl_c_leaves_from_inside_a_form() {
     let mut screen = Screen::new(WIDE, colour());
     news(&mut screen, morning().remove(3));
     screen.keys("R").type_in("x").keys("ctrl-c");
-    assert!(screen.state.is_over().is_some());
+    assert!(screen.state.exit_note().is_some());
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn leaving_waits_for_the_dying_ones_and_can_be_taken_back() {
     screen.keys("q").wait(500).keys("w");
     let dying = settled(morning().remove(6), Status::Completed, 0);
     news(&mut screen, dying);
-    assert!(screen.state.is_over().is_some());
+    assert!(screen.state.exit_note().is_some());
 }
 
 #[test]
@@ -173,9 +173,9 @@ fn cancel_all_and_leave_waits_for_proof_but_not_for_ever() {
         .filter(|ask| matches!(ask, SessionRequest::Cancel(_)))
         .count();
     assert_eq!(cancelled, 5);
-    assert!(screen.state.is_over().is_none());
+    assert!(screen.state.exit_note().is_none());
     screen.wait(5_000);
-    assert!(screen.state.is_over().is_some());
+    assert!(screen.state.exit_note().is_some());
 }
 
 #[test]
@@ -187,8 +187,8 @@ fn a_viewer_leaves_freely() {
     }));
     screen.keys("q");
     assert_eq!(
-        screen.state.is_over().map(|note| note.line.as_str()),
-        Some("process 77 goes on driving; look again: longhaul")
+        screen.state.exit_note().map(|note| note.line.as_str()),
+        Some("process 77 continues as the driver; to watch again: longhaul")
     );
 }
 
@@ -197,18 +197,18 @@ fn the_list_is_grouped_by_need_by_server_or_by_status() {
     let mut screen = Screen::morning(WIDE, colour());
     let tasks = |screen: &Screen| {
         let rows = screen.state.lines.iter();
-        rows.filter(|line| matches!(line, Line::Row(_))).count()
+        rows.filter(|line| matches!(line, ListRow::Task(_))).count()
     };
     // Every row stands below the title of its group, and the titles count what is there.
     let is_right = |screen: &Screen| {
         let (mut title, mut left) = (None, 0);
         for line in &screen.state.lines {
             match line {
-                Line::Heading(of, heads) => {
+                ListRow::Heading(of, heads) => {
                     assert_eq!(left, 0, "{title:?}");
                     (title, left) = (Some(of), heads.count + heads.paused);
                 }
-                Line::Row(id) => {
+                ListRow::Task(id) => {
                     let task_row = screen.state.task(id).unwrap();
                     let task = &task_row.view.task;
                     assert!(match title.unwrap() {
@@ -234,8 +234,8 @@ fn the_list_is_grouped_by_need_by_server_or_by_status() {
     let done = |screen: &Screen| {
         let rows = screen.state.lines.iter();
         rows.filter(|line| match line {
-            Line::Row(id) => screen.state.task(id).unwrap().home == Group::Done,
-            Line::Heading(..) => false,
+            ListRow::Task(id) => screen.state.task(id).unwrap().listed_group == Group::Done,
+            ListRow::Heading(..) => false,
         })
         .count()
     };
@@ -253,7 +253,7 @@ fn a_view_is_kept_under_its_name_and_shown_again() {
         .keys(":")
         .type_in("save-view two words")
         .keys("enter");
-    assert!(answer(&screen).contains("cannot be called"));
+    assert!(answer(&screen).contains("invalid view name"));
     assert!(screen.todo.is_empty());
     screen.keys(":").type_in("save-view lab").keys("enter");
     let view = View {
@@ -290,7 +290,7 @@ fn a_view_is_kept_under_its_name_and_shown_again() {
 #[test]
 fn nobody_agrees_to_what_is_not_shown_whole() {
     let consent = |lines: Vec<String>| Consent {
-        to_agree: lines,
+        pending: lines,
         digest: "d".to_owned(),
         is_program: true,
         ..Consent::default()
@@ -303,7 +303,7 @@ fn nobody_agrees_to_what_is_not_shown_whole() {
         let shown = screen.draw_text();
         screen.wait(500).keys("y");
         let is_agreed = screen.todo
-            == [Command::Agree {
+            == [Command::Approve {
                 server: server.clone(),
                 digest: "d".to_owned(),
             }];
@@ -332,9 +332,9 @@ fn a_settled_row_stays_under_the_cursor_and_moves_once_seen() {
             .state
             .lines
             .iter()
-            .take_while(|line| **line != longhaul::app::Line::Row(id("q7m2xk")));
+            .take_while(|line| **line != longhaul::app::ListRow::Task(id("q7m2xk")));
         before
-            .filter(|line| matches!(line, longhaul::app::Line::Heading(..)))
+            .filter(|line| matches!(line, longhaul::app::ListRow::Heading(..)))
             .count()
     };
     assert_eq!(group(&screen), 2);
@@ -366,7 +366,7 @@ fn a_row_that_fails_under_the_cursor_stays_until_the_cursor_leaves() {
         .state
         .lines
         .iter()
-        .position(|line| *line == longhaul::app::Line::Row(id("q7m2xk")));
+        .position(|line| *line == longhaul::app::ListRow::Task(id("q7m2xk")));
     assert_ne!(first, Some(line), "it stays where nobody looks for it");
 }
 
@@ -408,19 +408,25 @@ fn what_failed_or_is_lost_needs_you_until_you_chose() {
             !asks(&screen).contains(&SessionRequest::Seen(id(name))),
             "{name}"
         );
-        assert!(screen.state.task(&id(name)).unwrap().is_new(), "{name}");
+        assert!(
+            screen.state.task(&id(name)).unwrap().ended_unseen(),
+            "{name}"
+        );
         screen.go_to(name).keys("enter").wait(500);
         if screen.state.overlays.is_empty() {
             screen.keys("enter").wait(500);
         }
-        assert!(screen.draw().contains("leave it as it is"), "{name}");
+        assert!(screen.draw().contains("do nothing"), "{name}");
         screen.keys("w");
         assert!(
             asks(&screen).contains(&SessionRequest::Seen(id(name))),
             "{name}"
         );
         screen.keys("esc").go_to("q7m2xk").wait(2_000);
-        assert_eq!(screen.state.task(&id(name)).unwrap().home, Group::Done);
+        assert_eq!(
+            screen.state.task(&id(name)).unwrap().listed_group,
+            Group::Done
+        );
     }
 }
 
@@ -499,7 +505,7 @@ fn the_filter_knows_words_fields_and_not() {
         screen.keys("esc /").type_in(typed);
         let count = screen.state.lines.iter();
         count
-            .filter(|line| matches!(line, longhaul::app::Line::Row(_)))
+            .filter(|line| matches!(line, longhaul::app::ListRow::Task(_)))
             .count()
     };
     for (typed, count) in [
@@ -525,19 +531,19 @@ fn actions_on_marks_say_how_many_and_how_many_are_hidden() {
     screen.keys("p");
     assert_eq!(
         answer(&screen),
-        "asked: pause 4 tasks, 3 of them hidden; 5 passed over, still marked: asks, cancelled, done, failed, lost"
+        "requested: pause 4 tasks, 3 of them hidden; 5 skipped, still marked: asks, cancelled, done, failed, lost"
     );
     assert_eq!(asks(&screen).len(), 4);
     // Only what is meant is counted: nothing that runs is folded away, and nothing that is done goes on.
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys("esc a . x");
     let drawn = screen.draw_text();
-    assert!(drawn.contains("more of the marked have ended"), "{drawn}");
-    assert!(!drawn.contains("not shown at present"), "{drawn}");
+    assert!(drawn.contains("more marked tasks have ended"), "{drawn}");
+    assert!(!drawn.contains("of them are hidden"), "{drawn}");
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys("esc a / ").type_in("reindex").keys("enter D");
     let told = &screen.state.messages.back().unwrap().text;
-    assert!(told.starts_with("4 tasks are forgotten here"), "{told}");
+    assert!(told.starts_with("4 tasks removed from the list"), "{told}");
     assert!(told.contains("(4 of them were hidden)"), "{told}");
 }
 
@@ -580,8 +586,11 @@ fn what_is_missing_for_good_stands_on_the_timeline() {
     screen.go_to("q7m2xk").wait(10_000);
     let view = screen.state.tasks[&id("q7m2xk")].view.clone();
     let gaps = |screen: &Screen| {
-        let trail = &screen.state.tasks[&id("q7m2xk")].trail;
-        trail.iter().filter(|(_, mark)| *mark == Mark::Gap).count()
+        let trail = &screen.state.tasks[&id("q7m2xk")].timeline;
+        trail
+            .iter()
+            .filter(|(_, mark)| *mark == TimelineMark::Gap)
+            .count()
     };
     let mut missed = view.as_ref().clone();
     missed.task.gap_at = Some(screen.now.wall);
@@ -642,7 +651,7 @@ fn what_is_brought_back_is_there_at_once_and_no_news() {
         screen.news(view);
     }
     for view in &settled {
-        let row = longhaul::app::Line::Row(view.task.id.clone());
+        let row = longhaul::app::ListRow::Task(view.task.id.clone());
         assert!(screen.state.lines.contains(&row), "{row:?}");
     }
     assert_eq!(screen.state.messages.len(), messages);
@@ -668,7 +677,7 @@ fn a_call_is_checked_priced_and_started_once() {
     assert_eq!(call.arguments, r#"{"city":"Lisbon"}"#);
     assert_eq!(call.name.as_deref(), Some("weather"));
     let ask = screen.todo.iter().find_map(|command| match command {
-        Command::Ask(ask, SessionRequest::Start(_)) => Some(*ask),
+        Command::Request(ask, SessionRequest::Start(_)) => Some(*ask),
         _ => None,
     });
     let started = call.id.clone();
@@ -794,7 +803,7 @@ fn arguments_that_are_a_book_are_told_by_their_size() {
     screen.keys("enter ] ] ]");
     let drawn = screen.draw();
     assert!(
-        drawn.contains("300.0 kB, too much for this pane"),
+        drawn.contains("300.0 kB) are too large for this pane"),
         "{drawn}"
     );
 }
@@ -825,7 +834,7 @@ fn pasted_text_is_never_keys() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.todo.clear();
     screen.type_in("qxyD\u{3}\ny");
-    assert!(screen.state.is_over().is_none());
+    assert!(screen.state.exit_note().is_none());
     assert_eq!(asks(&screen), []);
     screen.keys("/").type_in("two\nlines\u{1b}[31m");
     let Some(Overlay::Filter(field)) = screen.state.overlays.last() else {
@@ -935,7 +944,7 @@ fn an_end_is_told_also_of_a_task_that_was_never_seen_running() {
         });
         let view = task("q7m2xk", "lab", "quick", "{}", age);
         news(&mut screen, settled(view, Status::Cancelled, 0));
-        let is_said = screen.draw().contains("quick is cancelled");
+        let is_said = screen.draw().contains("quick was cancelled");
         assert_eq!(is_said, is_told, "{}", screen.draw());
     }
 }
@@ -972,7 +981,7 @@ fn copying_goes_to_the_terminal_and_the_result_is_read_for_it() {
 fn what_is_recorded_of_the_wire_is_read_while_it_is_looked_at_and_searched() {
     let mut screen = Screen::morning(WIDE, colour());
     let (task, server) = (id("q7m2xk"), ServerName::new("build-box"));
-    let read = Command::ReadWire {
+    let read = Command::ReadTraffic {
         task: task.clone(),
         server: server.clone(),
     };
@@ -981,7 +990,7 @@ fn what_is_recorded_of_the_wire_is_read_while_it_is_looked_at_and_searched() {
     assert_eq!(reads(&screen), 0, "nobody looks at it");
     screen.keys("]");
     assert_eq!((screen.state.tab, reads(&screen)), (Tab::Trace, 1));
-    assert!(screen.draw().contains("reading what is recorded"));
+    assert!(screen.draw().contains("traffic: loading"));
     // It moves while the read is under way, and is read once more after that.
     let mut view = morning().remove(3);
     assert_eq!(view.task.id, task);
@@ -989,14 +998,14 @@ fn what_is_recorded_of_the_wire_is_read_while_it_is_looked_at_and_searched() {
     screen.event(Event::Session(SessionEvent::Task(Arc::new(view))));
     assert_eq!(reads(&screen), 1);
     let entries = Vec::new();
-    screen.event(Event::WireRead {
+    screen.event(Event::TrafficRead {
         task: task.clone(),
         entries,
     });
     assert_eq!(reads(&screen), 2);
-    assert!(screen.draw().contains(":trace records from now on"));
+    assert!(screen.draw().contains(":trace starts and stops recording"));
     let entries = recorded("build-box", "q7m2xk");
-    screen.event(Event::WireRead {
+    screen.event(Event::TrafficRead {
         task: task.clone(),
         entries,
     });
@@ -1015,7 +1024,7 @@ fn what_is_recorded_of_the_wire_is_read_while_it_is_looked_at_and_searched() {
     };
     assert_eq!(asks(&screen), [ask]);
     screen.keys("[");
-    assert_eq!(screen.state.wire, None, "nothing is kept of it");
+    assert_eq!(screen.state.traffic, None, "nothing is kept of it");
 }
 
 #[test]
@@ -1029,7 +1038,7 @@ fn the_palette_runs_commands_by_their_words() {
     screen.keys("esc esc :").type_in("attach t9").keys("enter");
     assert_eq!(screen.state.cursor, Some(id("t9x4gz")));
     screen.keys(":").type_in("no such word").keys("enter");
-    assert!(answer(&screen).contains("no command"));
+    assert!(answer(&screen).contains("unknown command"));
 }
 
 #[test]
@@ -1080,14 +1089,11 @@ fn the_palette_acts_on_the_tasks_that_are_named_there_or_says_why_not() {
         Some(ServerName::new("ci"))
     );
     for (line, words) in [
-        ("cancel zz", "no task begins with zz"),
-        (
-            "cancel c5",
-            "c5b8yp is completed; there is nothing to cancel",
-        ),
+        ("cancel zz", "no task id starts with zz"),
+        ("cancel c5", "c5b8yp is completed; nothing to cancel"),
         (
             "tools nowhere",
-            "no server is called \"nowhere\"; there are build-box, lab, ci",
+            "no server named \"nowhere\"; known servers: build-box, lab, ci",
         ),
     ] {
         let screen = typed(line);
@@ -1157,7 +1163,7 @@ fn a_call_typed_in_the_palette_opens_its_form_filled_in() {
         .type_in("call get_forecast city=Faro wind=3")
         .keys("enter");
     assert_eq!(
-        form(&screen).complaints,
+        form(&screen).errors,
         ["wind is not an argument of this tool"]
     );
     assert!(screen.draw().contains("Faro"));
@@ -1172,11 +1178,11 @@ fn a_call_typed_in_the_palette_opens_its_form_filled_in() {
     for (line, words) in [
         (
             "call -s nowhere get_forecast",
-            "no server is called \"nowhere\"; there are build-box, lab, ci",
+            "no server named \"nowhere\"; known servers: build-box, lab, ci",
         ),
         (
             "call t --once x",
-            "--once is not read here; -s, --name and key=value are",
+            "--once is not supported here; use -s, --name and key=value",
         ),
     ] {
         let mut screen = Screen::morning(WIDE, colour());
@@ -1191,7 +1197,7 @@ fn the_palette_knows_the_commands_that_are_no_keys() {
     screen.keys(":").type_in("save-view film");
     let drawn = screen.draw();
     assert!(
-        drawn.contains("keep what is shown now under a name"),
+        drawn.contains("save the current view of the list"),
         "{drawn}"
     );
 }
@@ -1210,7 +1216,7 @@ fn esc_goes_back_layer_by_layer_and_never_out() {
         screen.keys("esc");
     }
     assert_eq!(screen.state.focus, Focus::List);
-    assert!(screen.state.is_over().is_none());
+    assert!(screen.state.exit_note().is_none());
     assert!(answer(&screen).contains("q leaves"));
 }
 
@@ -1237,7 +1243,7 @@ fn arguments_without_measure_are_not_laid_out() {
         screen.keys("]");
     }
     let drawn = screen.draw();
-    assert!(drawn.contains("too much for this pane"), "{drawn}");
+    assert!(drawn.contains("are too large for this pane"), "{drawn}");
 }
 
 #[test]
@@ -1395,7 +1401,7 @@ fn the_taskbar_shows_the_mean_of_what_runs_at_a_gentle_pace() {
 fn toasts_stack_to_three_and_errors_stay_longer() {
     let mut screen = Screen::new(WIDE, colour());
     for words in ["one", "two", "three"] {
-        screen.event(Event::Worked(words.to_owned()));
+        screen.event(Event::Succeeded(words.to_owned()));
     }
     screen.event(Event::Failed("it broke".to_owned()));
     assert_eq!(screen.state.toasts.len(), 3);
@@ -1457,7 +1463,7 @@ fn a_refusal_is_said_aloud() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.todo.clear();
     screen.keys("p");
-    let Some(Command::Ask(ask, _)) = screen.todo.first().cloned() else {
+    let Some(Command::Request(ask, _)) = screen.todo.first().cloned() else {
         panic!();
     };
     screen.event(Event::Session(SessionEvent::Response {
@@ -1470,17 +1476,17 @@ fn a_refusal_is_said_aloud() {
 }
 
 #[test]
-fn the_answer_to_a_key_goes_by_itself_or_gives_way_to_the_refusal() {
+fn the_answer_to_a_key_goes_by_itself_or_gives_way_to_the_invalid_reason() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.todo.clear();
     screen.keys("p");
-    assert_eq!(answer(&screen), "asked: pause q7m2xk");
+    assert_eq!(answer(&screen), "requested: pause q7m2xk");
     assert!(next_wake(&screen.state, screen.now).is_some());
     screen.wait(5_000);
     assert_eq!(answer(&screen), "");
     screen.todo.clear();
     screen.keys("p");
-    let Some(Command::Ask(ask, _)) = screen.todo.first().cloned() else {
+    let Some(Command::Request(ask, _)) = screen.todo.first().cloned() else {
         panic!();
     };
     let words = "Not paused: lab has no pause tool; the call keeps running";
@@ -1569,7 +1575,7 @@ fn nothing_fits_is_no_longer_said_once_a_row_fits() {
     let mut screen = Screen::new(WIDE, colour());
     news(&mut screen, morning().remove(3));
     screen.keys("/").type_in("reindex").keys("enter");
-    assert!(answer(&screen).contains("nothing fits"));
+    assert!(answer(&screen).contains("no matching tasks"));
     screen.wait(1_500);
     news(&mut screen, morning().remove(5));
     screen.wait(500);
@@ -1586,7 +1592,7 @@ fn a_driver_that_is_gone_is_not_believed_to_go_on() {
     screen.event(Event::Session(SessionEvent::Undriven));
     assert!(!screen.draw().contains("process 77 drives"));
     screen.keys("q");
-    assert!(screen.state.is_over().is_none());
+    assert!(screen.state.exit_note().is_none());
     assert!(screen.draw().contains("DIES    pd6xw8"));
 }
 
@@ -1634,7 +1640,7 @@ fn a_list_that_the_user_asks_for_anew_has_every_row_where_it_belongs() {
         );
         let stray = |screen: &Screen| {
             let mut entities = screen.state.tasks.values();
-            entities.any(|task_row| task_row.home != task_row.belongs())
+            entities.any(|task_row| task_row.listed_group != task_row.group())
         };
         assert!(stray(&screen), "the row under the cursor waits");
         screen.keys("k j");
@@ -1700,7 +1706,7 @@ fn what_now_greys_what_cannot_be_done_and_says_why() {
     assert!(
         screen
             .draw()
-            .contains("look for it on the server (no event id and no checkpoint")
+            .contains("look for it on the server (it has no event id and no checkpoint")
     );
     screen.todo.clear();
     screen.keys("l");
@@ -1726,7 +1732,7 @@ fn a_long_refusal_can_be_read_to_its_end_among_the_messages() {
     let mut screen = Screen::morning(USUAL, colour());
     screen.todo.clear();
     screen.keys("p");
-    let Some(Command::Ask(ask, _)) = screen.todo.first().cloned() else {
+    let Some(Command::Request(ask, _)) = screen.todo.first().cloned() else {
         panic!();
     };
     let words = "Not paused: this server has no tool that pauses a run, so the work goes on; cancel it with x, or leave and come back";
@@ -1790,12 +1796,12 @@ fn the_price_of_a_running_row_is_the_word_of_the_list() {
 fn with_keys(wishes: &[(&str, &[&str])]) -> Screen {
     let wishes: Vec<KeyOverride> = wishes
         .iter()
-        .map(|(word, chords)| KeyOverride {
-            word: (*word).to_owned(),
+        .map(|(action, chords)| KeyOverride {
+            action: (*action).to_owned(),
             chords: chords.iter().map(|chord| (*chord).to_owned()).collect(),
         })
         .collect();
-    let (keys, said) = Keymap::with(&wishes);
+    let (keys, said) = Keymap::with_overrides(&wishes);
     assert_eq!(said, []);
     let mut screen = Screen::morning(WIDE, colour());
     screen.state.setup.keys = keys;
@@ -1815,7 +1821,7 @@ fn a_key_of_the_users_own_acts_and_every_place_that_names_keys_names_it() {
         ("zoom", &["K"]),
     ]);
     screen.keys("p");
-    assert_eq!(answer(&screen), "p does nothing here; H shows the keys");
+    assert_eq!(answer(&screen), "p does nothing here; press H for the keys");
     assert_eq!(asks(&screen), []);
     screen.keys("ctrl-p");
     assert_eq!(asks(&screen), [SessionRequest::Pause(id("q7m2xk"))]);
@@ -1855,7 +1861,7 @@ fn a_key_of_the_users_own_acts_and_every_place_that_names_keys_names_it() {
 
     screen.keys("esc").go_to("c5b8yp").keys("ctrl-r");
     assert!(
-        answer(&screen).ends_with(":again runs it again"),
+        answer(&screen).ends_with("press :again to run it again"),
         "{}",
         answer(&screen)
     );
@@ -1903,7 +1909,7 @@ fn events_after_the_end_do_nothing() {
 fn started(screen: &mut Screen) -> Vec<NewCall> {
     let asked = std::mem::take(&mut screen.todo);
     let call = |command: Command| match command {
-        Command::Ask(_, SessionRequest::Start(call)) => Some(*call),
+        Command::Request(_, SessionRequest::Start(call)) => Some(*call),
         _ => None,
     };
     asked.into_iter().filter_map(call).collect()
@@ -1992,7 +1998,7 @@ fn what_only_the_schema_is_against_goes_out_unchecked_when_asked_twice() {
     // Typing on takes the doubt back.
     screen.keys("backtab").type_in("d").keys("ctrl-s");
     assert_eq!(started(&mut screen), []);
-    assert!(answer(&screen).contains("once more sends it unchecked"));
+    assert!(answer(&screen).contains("again to send it unchecked"));
     screen.keys("ctrl-s");
     let calls = started(&mut screen);
     assert!(
@@ -2009,7 +2015,7 @@ fn the_last_arguments_of_a_tool_are_offered_again_and_a_call_is_copied_as_a_comm
         .answer_tools()
         .keys("enter ctrl-p");
     assert!(
-        answer(&screen).contains("filled in as in q7m2xk"),
+        answer(&screen).contains("filled in the arguments of q7m2xk"),
         "{}",
         answer(&screen)
     );
@@ -2023,7 +2029,7 @@ fn the_last_arguments_of_a_tool_are_offered_again_and_a_call_is_copied_as_a_comm
         "longhaul -s build-box call resumable_data_processing dataset_name=eu-2026 total_records:=50 batch_size:=5"
     );
     screen.keys("ctrl-p");
-    assert_eq!(answer(&screen), "no call of this tool is older");
+    assert_eq!(answer(&screen), "no earlier call of this tool");
     screen.todo.clear();
     screen.keys("ctrl-s");
     let calls = started(&mut screen);
@@ -2118,7 +2124,7 @@ fn nothing_that_is_filled_in_gets_lost_on_the_way_to_json_and_back() {
     let mut screen = form_of(WIDE, schema);
     screen.type_in("100abc").keys("ctrl-r");
     assert!(call_form(&screen).raw.is_none());
-    assert_eq!(call_form(&screen).complaints, ["n must be a whole number"]);
+    assert_eq!(call_form(&screen).errors, ["n must be a whole number"]);
     screen.keys("ctrl-u").type_in("7").keys("down right right");
     assert!(screen.draw().contains("< invoice >"));
     screen.keys("ctrl-r");
@@ -2137,9 +2143,9 @@ fn what_was_filled_in_is_there_again_until_it_is_sent() {
     screen.keys("esc");
     assert_eq!(answer(&screen), "", "nothing is filled in");
     screen.keys("enter").type_in("Lisbon").keys("esc");
-    assert!(answer(&screen).contains("is kept until it is sent"));
+    assert!(answer(&screen).contains("saved until you send it"));
     screen.keys("esc esc n enter enter");
-    assert!(answer(&screen).contains("as you left it"));
+    assert!(answer(&screen).contains("draft restored"));
     assert!(screen.draw().contains("Lisbon"));
     screen.type_in("!").keys("esc");
     screen.keys("esc esc 2 enter");
@@ -2187,9 +2193,9 @@ fn what_is_missing_in_the_chosen_alternative_is_named() {
     screen.keys("right right ctrl-s");
     let form = call_form(&screen);
     assert!(
-        form.complaints[0].contains("pay.vat is missing"),
+        form.errors[0].contains("pay.vat is missing"),
         "{:?}",
-        form.complaints
+        form.errors
     );
     let pay = serde_json::json!({"kind": "invoice"});
     assert_eq!(form.fields[0].read(), Ok(Some(pay)));
@@ -2197,7 +2203,7 @@ fn what_is_missing_in_the_chosen_alternative_is_named() {
     let bare = schema.replace(r#""kind": {"const": "card"}, "#, "");
     let mut screen = form_of(WIDE, &bare.replace(r#""kind": {"const": "invoice"}, "#, ""));
     screen.keys("right right ctrl-s");
-    let complaints = &call_form(&screen).complaints;
+    let complaints = &call_form(&screen).errors;
     assert!(
         complaints[0].contains("pay.vat is missing"),
         "{complaints:?}"
@@ -2292,7 +2298,7 @@ fn a_filter_that_is_misspelt_says_what_there_is() {
         "server:zz",
         "12:30",
     ] {
-        assert_eq!(longhaul::app::Filter::refusal(fine), None, "{fine}");
+        assert_eq!(longhaul::app::Filter::invalid_reason(fine), None, "{fine}");
     }
 }
 
@@ -2327,9 +2333,9 @@ fn what_does_not_fit_in_the_pane_of_the_tools_is_counted() {
 fn what_was_wrong_with_the_file_goes_once_it_is_read_and_the_same_twice_says_nothing() {
     let mut screen = Screen::morning(WIDE, colour());
     let read = || {
-        Event::ConfigRead(Box::new(Reread {
+        Event::ConfigRead(Box::new(ConfigReread {
             file: "/c/config.toml".to_owned(),
-            ..Reread::default()
+            ..ConfigReread::default()
         }))
     };
     let wrong = "/c/config.toml:18: unclosed table, and what can be done about it is told at such a length that two lines of a message have no room for it, so that its end is read elsewhere";
@@ -2344,13 +2350,13 @@ fn what_was_wrong_with_the_file_goes_once_it_is_read_and_the_same_twice_says_not
             .map(|it| it.text.clone())
             .collect()
     };
-    assert_eq!(texts(&screen), ["read /c/config.toml again: 0 servers"]);
+    assert_eq!(texts(&screen), ["reloaded /c/config.toml: 0 servers"]);
     screen.wait(20_000);
     screen.event(read());
     assert_eq!(texts(&screen), [""; 0]);
     screen.keys(":").type_in("reload").keys("enter");
     screen.event(read());
-    assert_eq!(answer(&screen), "nothing in /c/config.toml has changed");
+    assert_eq!(answer(&screen), "/c/config.toml has not changed");
 }
 
 #[test]
@@ -2386,7 +2392,7 @@ fn a_new_task_opens_on_its_present() {
     screen.state.tab = Tab::Result;
     screen.keys("ctrl-s");
     let ask = screen.todo.iter().find_map(|command| match command {
-        Command::Ask(ask, SessionRequest::Start(_)) => Some(*ask),
+        Command::Request(ask, SessionRequest::Start(_)) => Some(*ask),
         _ => None,
     });
     screen.event(Event::Session(SessionEvent::Response {
@@ -2431,7 +2437,7 @@ fn a_message_tells_a_task_by_what_tells_it_from_others() {
     );
     let drawn = screen.draw();
     assert!(
-        drawn.contains("m2hn5t render_movie scene=13 is done"),
+        drawn.contains("m2hn5t render_movie scene=13 completed"),
         "{drawn}"
     );
 }
@@ -2518,14 +2524,14 @@ fn who_wants_to_drive_hears_what_that_ends_and_says_so_twice() {
 
 #[test]
 fn the_configuration_is_looked_at_with_the_focus_and_the_servers_and_read_by_command() {
-    let look = |anyway| Command::LookAtConfig { anyway };
+    let look = |force| Command::CheckConfig { force };
     let mut screen = Screen::morning(WIDE, colour());
     screen.todo.clear();
     screen.event(Event::Input(UserInput::FocusGained));
     screen.keys("3");
     screen.keys(":").type_in("reload").keys("enter");
     let looks = |screen: &Screen| -> Vec<Command> {
-        let is_look = |it: &&Command| matches!(it, Command::LookAtConfig { .. });
+        let is_look = |it: &&Command| matches!(it, Command::CheckConfig { .. });
         screen.todo.iter().filter(is_look).cloned().collect()
     };
     assert_eq!(looks(&screen), [look(false), look(false), look(true)]);
@@ -2533,11 +2539,11 @@ fn the_configuration_is_looked_at_with_the_focus_and_the_servers_and_read_by_com
         file: Some("/c".to_owned()),
         servers: Vec::new(),
     };
-    screen.event(Event::ConfigRead(Box::new(Reread {
+    screen.event(Event::ConfigRead(Box::new(ConfigReread {
         file: "~/c".to_owned(),
         server_configs: server_configs.clone(),
         views: vec![View::default()],
-        ..Reread::default()
+        ..ConfigReread::default()
     })));
     assert_eq!(
         asks(&screen).last(),
@@ -2560,7 +2566,7 @@ fn a_key_dropped_by_a_dialog_is_named() {
     assert_eq!(asks(&screen), []);
     assert_eq!(
         answer(&screen),
-        "y was ignored: it came before you could read this; press it again"
+        "y ignored: it came before you could read this; press it again"
     );
     assert!(screen.draw().contains("y was ignored"), "{}", screen.draw());
     screen.wait(100).keys("esc");
@@ -2571,26 +2577,26 @@ fn a_key_dropped_by_a_dialog_is_named() {
 
 #[test]
 fn every_event_makes_a_frame_due() {
-    let found = Event::ServersFound(longhaul::app::Findings {
+    let found = Event::ServersFound(longhaul::app::ServerFindings {
         lines: vec!["new lab: http://127.0.0.1:8931/mcp".to_owned()],
         new: 1,
         ..Default::default()
     });
     let mut screen = Screen::new(WIDE, colour());
     screen.keys("i");
-    assert!(answer(&screen).contains("looking for the servers"));
+    assert!(answer(&screen).contains("looking for servers"));
     screen.state.take_dirty();
     screen.event(found);
     assert!(screen.state.take_dirty());
     // What it said was under way is over.
-    assert_eq!(screen.state.remark, None);
+    assert_eq!(screen.state.reply, None);
 }
 
 #[test]
 fn an_answer_goes_once_the_task_has_changed_as_it_says() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys("p");
-    assert_eq!(answer(&screen), "asked: pause q7m2xk");
+    assert_eq!(answer(&screen), "requested: pause q7m2xk");
     let mut view = morning().remove(3);
     view.task.control = Some(longhaul::domain::ControlRequest {
         what: longhaul::domain::ControlKind::Pausing,
@@ -2600,8 +2606,12 @@ fn an_answer_goes_once_the_task_has_changed_as_it_says() {
     assert_eq!(answer(&screen), "asked: pause q7m2xk");
     (view.task.control, view.task.status) = (None, Status::Paused);
     screen.news(view);
-    assert_eq!(screen.state.remark, None);
-    assert!(!screen.draw().contains("asked: pause"), "{}", screen.draw());
+    assert_eq!(screen.state.reply, None);
+    assert!(
+        !screen.draw().contains("requested: pause"),
+        "{}",
+        screen.draw()
+    );
 }
 
 #[test]
@@ -2639,7 +2649,7 @@ fn help_takes_typing_and_lets_nothing_through() {
         .keys("enter");
     assert_eq!(answer(&screen), "Ctrl-S works in a form");
     screen.keys("ctrl-u").type_in("no such thing").keys("enter");
-    assert!(answer(&screen).contains("no key or command fits"));
+    assert!(answer(&screen).contains("no key or command matches"));
     assert_eq!(screen.state.overlays.len(), 1);
     screen.keys("ctrl-u down down enter");
     assert!(screen.state.overlays.is_empty(), "the third: down");
@@ -2650,7 +2660,7 @@ fn help_takes_typing_and_lets_nothing_through() {
 fn a_page_is_closed_only_by_the_keys_that_close() {
     let mut screen = Screen::new(USUAL, colour());
     screen.state.overlays.push(Overlay::Page {
-        title: "What was found".to_owned(),
+        title: "Servers found".to_owned(),
         lines: vec!["one".to_owned()],
         scroll: 0,
     });
@@ -2658,5 +2668,5 @@ fn a_page_is_closed_only_by_the_keys_that_close() {
     assert_eq!(screen.state.overlays.len(), 1);
     assert_eq!(answer(&screen), "j k scroll, Esc closes");
     screen.keys("q");
-    assert!(screen.state.overlays.is_empty() && screen.state.is_over().is_none());
+    assert!(screen.state.overlays.is_empty() && screen.state.exit_note().is_none());
 }

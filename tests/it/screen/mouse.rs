@@ -170,7 +170,7 @@ fn over_a_dialog_only_the_wheel_does_something() {
     );
     assert!(!screen.todo.iter().any(|it| matches!(
         it,
-        longhaul::app::Command::Ask(_, SessionRequest::Cancel(_))
+        longhaul::app::Command::Request(_, SessionRequest::Cancel(_))
     )));
     screen.wait(1_000);
     mouse(&mut screen, MouseAction::WheelDown, (50, 20));

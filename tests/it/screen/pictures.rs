@@ -89,13 +89,13 @@ const SCENES: &[Scene] = &[
         let mut screen = pressed(size, look, "esc enter ] ] ] ]");
         let entries = recorded("build-box", "q7m2xk");
         let task = id("q7m2xk");
-        screen.event(Event::WireRead { task, entries });
+        screen.event(Event::TrafficRead { task, entries });
         screen
     }),
     ("detail_trace_unrecorded", |size, look| {
         let mut screen = pressed(size, look, "esc enter ] ] ] ]");
         let (task, entries) = (id("q7m2xk"), Vec::new());
-        screen.event(Event::WireRead { task, entries });
+        screen.event(Event::TrafficRead { task, entries });
         screen
     }),
     ("detail_resume", |size, look| {
@@ -329,7 +329,7 @@ const SCENES: &[Scene] = &[
         screen.answer_with(safe);
         screen.todo.clear();
         screen.keys("ctrl-s");
-        let Some(Command::Ask(ask, SessionRequest::Start(call))) = screen.todo.first().cloned()
+        let Some(Command::Request(ask, SessionRequest::Start(call))) = screen.todo.first().cloned()
         else {
             panic!("{:?}", screen.todo);
         };
@@ -640,5 +640,5 @@ fn the_demo_cuts_the_network_by_two_keys() {
     screen.keys("b");
     screen.todo.clear();
     screen.keys("c");
-    assert_eq!(screen.todo, [Command::Break("cut 5".to_owned())]);
+    assert_eq!(screen.todo, [Command::InjectFault("cut 5".to_owned())]);
 }

@@ -164,9 +164,10 @@ fn take(screen: &mut Screen, step: &Step) {
         }
         Step::Tools => {
             let ask = screen.todo.iter().rev().find_map(|command| match command {
-                longhaul::app::Command::Ask(ask, longhaul::domain::SessionRequest::Tools(_)) => {
-                    Some(*ask)
-                }
+                longhaul::app::Command::Request(
+                    ask,
+                    longhaul::domain::SessionRequest::Tools(_),
+                ) => Some(*ask),
                 _ => None,
             });
             Event::Session(SessionEvent::Response {
@@ -221,7 +222,7 @@ fn take(screen: &mut Screen, step: &Step) {
                     data.clone_from(text);
                 }
             }
-            Event::WireRead { task, entries }
+            Event::TrafficRead { task, entries }
         }
         Step::Wait(millis) => {
             screen.wait(*millis);
@@ -262,9 +263,9 @@ proptest! {
                 prop_assert!(task_row.is_some_and(|task_row| task_row.view.task.forgotten_at.is_none())
                     || screen.state.lines.is_empty(), "the cursor is on {cursor}");
                 let line = screen.state.lines.get(screen.state.cursor_line);
-                prop_assert_eq!(line, Some(&longhaul::app::Line::Row(cursor.clone())));
+                prop_assert_eq!(line, Some(&longhaul::app::ListRow::Task(cursor.clone())));
             } else {
-                let has_row = screen.state.lines.iter().any(|line| matches!(line, longhaul::app::Line::Row(_)));
+                let has_row = screen.state.lines.iter().any(|line| matches!(line, longhaul::app::ListRow::Task(_)));
                 prop_assert!(!has_row, "rows without a cursor");
             }
             prop_assert!(screen.state.toasts.len() <= 3);
@@ -284,14 +285,14 @@ proptest! {
         for step in &steps {
             take(&mut screen, step);
         }
-        let living = || screen.state.living();
+        let living = || screen.state.kept_tasks();
         let open = living().filter(|task_row| !task_row.view.task.status.is_settled()).count();
         prop_assert_eq!(screen.state.open_tasks().count(), open);
         let counts = screen.state.counts;
         prop_assert_eq!(counts.needs + counts.running + counts.paused + counts.done, living().count());
         let unsaved = living().filter(|task_row| task_row.view.is_unsaved).count();
         prop_assert_eq!(counts.unsaved, unsaved);
-        let prices = longhaul::app::Prices::of(&screen.state);
+        let prices = longhaul::app::LeaveImpacts::of(&screen.state);
         let line = longhaul::app::leave_line(&screen.state, 300);
         if !longhaul::app::is_viewer(&screen.state) {
             prop_assert_eq!(line.contains("DIES"), !prices.dies.is_empty(), "{}", line);

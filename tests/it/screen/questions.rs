@@ -27,7 +27,7 @@ fn is_closed(screen: &Screen) -> bool {
 /// What was answered, with the number of the ask.
 fn answers(screen: &Screen) -> Vec<(SessionRequestId, String, Answer)> {
     let asks = screen.todo.iter().filter_map(|command| match command {
-        Command::Ask(
+        Command::Request(
             ask,
             SessionRequest::Answer {
                 id: task,
@@ -52,7 +52,7 @@ fn opened(screen: &Screen) -> Vec<String> {
 }
 
 fn remark(screen: &Screen) -> &str {
-    &screen.state.remark.as_ref().unwrap().text
+    &screen.state.reply.as_ref().unwrap().text
 }
 
 fn has_toast(screen: &Screen, words: &str) -> bool {
@@ -136,7 +136,7 @@ fn what_is_wrong_is_said_in_the_words_of_the_screen_and_nothing_is_sent() {
     let mut screen = asked(&[ROLLOUT]);
     screen.keys("tab 1 2 ctrl-s");
     assert_eq!(
-        form(&screen).complaints,
+        form(&screen).errors,
         [
             "hosts must be a whole number of 1 to 9",
             "Why now is missing"
@@ -144,7 +144,7 @@ fn what_is_wrong_is_said_in_the_words_of_the_screen_and_nothing_is_sent() {
     );
     assert!(answers(&screen).is_empty());
     screen.keys("backspace");
-    assert!(form(&screen).complaints.is_empty());
+    assert!(form(&screen).errors.is_empty());
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn a_refused_answer_stays_to_be_mended() {
         &mut screen,
         Err(RequestError::CannotSave("no space left".to_owned())),
     );
-    assert_eq!(form(&screen).complaints, ["no space left"]);
+    assert_eq!(form(&screen).errors, ["no space left"]);
     assert!(screen.draw_text().contains("no space left"));
     screen.keys("enter");
     assert_eq!(answers(&screen).len(), 2);
@@ -221,7 +221,7 @@ fn a_question_that_is_moot_closes_its_dialog_and_says_why() {
     let gone = settled(asking(&[ROLLOUT]), Status::Lost(LostReason::TaskExpired), 0);
     for (view, words) in [
         (answered, "answered elsewhere"),
-        (gone, "is lost; its question is gone"),
+        (gone, "is lost; its question was closed"),
     ] {
         let mut screen = asked(&[ROLLOUT]);
         screen.keys("tab 7").news(view);
@@ -240,7 +240,7 @@ fn a_question_that_is_moot_closes_its_dialog_and_says_why() {
 fn a_page_is_opened_only_after_a_second_word_and_only_over_http() {
     let mut screen = asked(&[VISIT]);
     screen.keys("o");
-    assert!(remark(&screen).contains("o once more opens xn--pypal-4ve.com"));
+    assert!(remark(&screen).contains("press o again to open xn--pypal-4ve.com"));
     // Any other key takes it back.
     screen.keys("tab o");
     assert!(opened(&screen).is_empty());
@@ -270,14 +270,14 @@ fn whoever_only_looks_cannot_answer_and_what_asks_nothing_says_so() {
     assert!(is_closed(&screen) && remark(&screen).contains("read only"));
     let mut screen = Screen::morning(USUAL, colour());
     screen.go_to("q7m2xk").keys("tab a");
-    assert!(is_closed(&screen) && remark(&screen).contains("asks nothing"));
+    assert!(is_closed(&screen) && remark(&screen).contains("has no question"));
 }
 
 #[test]
 fn tasks_are_taken_over_from_the_server_under_the_cursor_or_by_name() {
     let adopts = |screen: &Screen| {
         let ask = screen.todo.iter().find_map(|command| match command {
-            Command::Ask(
+            Command::Request(
                 ask,
                 SessionRequest::Adopt {
                     server,

@@ -1,11 +1,11 @@
 //! The result of a task: folding, searching, and what a large one costs.
 
-use longhaul::app::{Command, Event, Saved, Tab};
+use longhaul::app::{Command, Event, SaveContent, Tab};
 
 use super::support::*;
 
 fn answer(screen: &Screen) -> String {
-    let remark = screen.state.remark.as_ref();
+    let remark = screen.state.reply.as_ref();
     remark.map_or(String::new(), |remark| remark.text.clone())
 }
 
@@ -45,14 +45,14 @@ fn what_the_cursor_is_in_folds_and_all_of_it() {
     assert!(screen.draw().contains("\"celsius\": 21"));
     screen.keys(".");
     let folded = screen.draw();
-    assert_eq!(answer(&screen), "all is folded");
+    assert_eq!(answer(&screen), "everything folded");
     assert!(folded.contains("{ … }  2 items"), "{folded}");
     assert!(!folded.contains("Lisbon"));
     screen.keys(".");
     assert!(screen.draw().contains("Lisbon"));
     screen.keys("g space");
     assert!(
-        answer(&screen).contains("nothing folds here"),
+        answer(&screen).contains("nothing to fold here"),
         "{}",
         answer(&screen)
     );
@@ -71,7 +71,7 @@ fn a_search_marks_what_it_finds_counts_it_and_unfolds_it() {
     assert_eq!(answer(&screen), "2 of 2 matches");
     screen.keys("n");
     assert!(
-        answer(&screen).contains("N the other way"),
+        answer(&screen).contains("press N for the other direction"),
         "{}",
         answer(&screen)
     );
@@ -79,7 +79,7 @@ fn a_search_marks_what_it_finds_counts_it_and_unfolds_it() {
     assert_eq!(answer(&screen), "1 of 2 matches");
     screen.keys("N");
     assert!(
-        answer(&screen).contains("n the other way"),
+        answer(&screen).contains("press n for the other direction"),
         "{}",
         answer(&screen)
     );
@@ -92,13 +92,13 @@ fn where_nothing_folds_it_is_said() {
     let mut screen = with_result(WIDE, r#"{"content":[{"type":"text","text":"Sunny"}]}"#);
     screen.keys("space");
     assert!(
-        answer(&screen).contains("objects and lists of JSON"),
+        answer(&screen).contains("only JSON objects and arrays"),
         "{}",
         answer(&screen)
     );
     screen.keys("] .");
     assert!(
-        answer(&screen).contains("only a result folds"),
+        answer(&screen).contains("only JSON results can be folded"),
         "{}",
         answer(&screen)
     );
@@ -168,7 +168,7 @@ fn markdown_is_rendered_with_every_target_and_shown_as_it_was_written_by_a_key()
     screen.keys("/").type_in("THE MAP <HTTP").keys("enter");
     // What is searched is what was written.
     assert!(
-        answer(&screen).contains("is not found"),
+        answer(&screen).contains("no match for"),
         "{}",
         answer(&screen)
     );
@@ -288,7 +288,7 @@ fn what_is_no_picture_is_not_opened_whatever_it_says_of_itself() {
     let mut screen = with_parts("j j j j s");
     screen.read().keys("o");
     assert!(
-        answer(&screen).contains("it is text"),
+        answer(&screen).contains("text can only be saved"),
         "{}",
         answer(&screen)
     );
@@ -318,12 +318,12 @@ fn a_part_is_saved_where_the_person_says() {
         sent(&screen),
         [Command::Save {
             task,
-            what: Saved::Part(0),
+            what: SaveContent::Part(0),
             path
         }]
     );
     screen.keys("s").read().keys("s esc");
-    assert_eq!(answer(&screen), "nothing was saved");
+    assert_eq!(answer(&screen), "not saved");
     assert_eq!(sent(&screen).len(), 1);
 }
 
@@ -331,7 +331,7 @@ fn a_part_is_saved_where_the_person_says() {
 fn a_link_names_its_host_and_leads_only_to_the_web() {
     let mut screen = with_parts("j s");
     let drawn = screen.draw();
-    assert!(drawn.contains("Opening it asks a.example."), "{drawn}");
+    assert!(drawn.contains("Opens a page at a.example."), "{drawn}");
     screen.keys("o");
     assert_eq!(sent(&screen), []);
     screen.read().keys("o");
@@ -350,7 +350,7 @@ fn a_link_names_its_host_and_leads_only_to_the_web() {
 fn outside_of_the_content_there_is_nothing_to_take_out() {
     let mut screen = with_parts("G s");
     assert!(
-        answer(&screen).contains("in no part"),
+        answer(&screen).contains("not on a part"),
         "{}",
         answer(&screen)
     );

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use longhaul::{
-    app::{Command, Consent, Event, Findings, Menu, Overlay, Pane, Tab},
+    app::{Command, Consent, Event, Menu, Overlay, Pane, ServerFindings, Tab},
     domain::{
         Connectivity, LinkState, Phase, ServerName, ServerObstacle, ServerView, SessionEvent,
         SessionRequest,
@@ -47,7 +47,7 @@ fn a_server_says_what_it_needs_before_anybody_asks_it_something() {
         (
             variable(),
             "lab needs $LAB_TOKEN",
-            "not set when longhaul was started",
+            "not set when longhaul started",
         ),
     ] {
         let mut screen = Screen::new(WIDE, colour());
@@ -89,7 +89,7 @@ fn a_task_that_waits_names_what_it_waits_for() {
             None,
             signs_in,
             "needs sign-in: L",
-            "L signs in, or longhaul login lab",
+            "press L to sign in, or run longhaul login lab",
         ),
     ];
     for (obstacle, state, row, now) in cases {
@@ -120,7 +120,7 @@ fn a_task_that_waits_names_what_it_waits_for() {
 /// Nothing is left to agree to there.
 fn nothing_at(name: &str, words: &str) -> Event {
     let consent = Consent {
-        words: words.to_owned(),
+        message: words.to_owned(),
         ..Consent::default()
     };
     Event::ConsentRead(ServerName::new(name), consent)
@@ -135,7 +135,7 @@ fn what_a_server_wants_is_told_whole_and_is_no_success() {
     };
     knows(&mut screen, lab(None, refuses));
     screen.keys("3 L");
-    assert!(screen.draw().contains("looking what the configuration"));
+    assert!(screen.draw().contains("checking the configuration"));
     screen.event(nothing_at(
         "lab",
         "lab gets $LAB_TOKEN as the configuration has it",
@@ -148,7 +148,7 @@ fn what_a_server_wants_is_told_whole_and_is_no_success() {
     );
     assert!(drawn.contains("gets $LAB_TOKEN"), "{drawn}");
     assert!(
-        !drawn.contains("looking what") && !drawn.contains("\u{2713}"),
+        !drawn.contains("checking the") && !drawn.contains("\u{2713}"),
         "{drawn}"
     );
     screen.keys("esc");
@@ -187,7 +187,7 @@ fn where_several_servers_wait_the_key_goes_to_them() {
     assert!(
         screen
             .draw()
-            .contains("several servers wait for you; L on one of them")
+            .contains("several servers need you; press L on one of them")
     );
     screen.keys("L");
     assert_eq!(reads(&screen), ["lab"]);
@@ -196,7 +196,7 @@ fn where_several_servers_wait_the_key_goes_to_them() {
 }
 
 fn taken(waiting: &[&str], lines: Vec<String>) -> Event {
-    Event::ServersTaken(Findings {
+    Event::ServersImported(ServerFindings {
         lines,
         new: 3,
         server_configs: longhaul::domain::ServerConfigs::default(),
@@ -206,7 +206,7 @@ fn taken(waiting: &[&str], lines: Vec<String>) -> Event {
 
 fn asks_for(name: &str) -> Event {
     let consent = Consent {
-        to_agree: vec![format!("{name}: X would go to https://h.example")],
+        pending: vec![format!("{name}: X would go to https://h.example")],
         digest: "d".to_owned(),
         ..Consent::default()
     };
@@ -237,8 +237,8 @@ fn what_waits_for_a_word_after_an_import_is_asked_for_one_by_one() {
     screen.event(Event::ConsentRead(
         ServerName::new("lab"),
         Consent {
-            words: "agreed for lab".to_owned(),
-            is_agreed: true,
+            message: "agreed for lab".to_owned(),
+            is_approved: true,
             ..Consent::default()
         },
     ));
@@ -252,9 +252,13 @@ fn what_waits_for_a_word_after_an_import_is_asked_for_one_by_one() {
     screen.event(asks_for("lab"));
     screen.wait(500).keys("esc");
     assert_eq!(reads(&screen), ["lab"]);
-    assert!(screen.draw().contains("later: L on a server in 3"));
+    assert!(
+        screen
+            .draw()
+            .contains("postponed; press L on a server in 3")
+    );
     let asked =
-        |command: &Command| matches!(command, Command::Ask(_, SessionRequest::Configure(_)));
+        |command: &Command| matches!(command, Command::Request(_, SessionRequest::Configure(_)));
     assert!(screen.todo.iter().any(asked));
 }
 
@@ -266,7 +270,7 @@ fn what_became_of_each_server_of_an_import_can_be_read_to_its_end() {
     screen.event(taken(&[], lines.clone()));
     let drawn = screen.draw();
     assert!(
-        drawn.contains("Took 3 servers over") && drawn.contains("end-0"),
+        drawn.contains("Imported 3 servers") && drawn.contains("end-0"),
         "{drawn}"
     );
     let mut seen = drawn;
@@ -282,13 +286,13 @@ fn what_became_of_each_server_of_an_import_can_be_read_to_its_end() {
     screen.keys("esc");
     assert!(screen.state.overlays.is_empty());
     // The same before anything is taken; the choice stays below.
-    screen.event(Event::ServersFound(Findings {
+    screen.event(Event::ServersFound(ServerFindings {
         lines,
         new: 1,
-        ..Findings::default()
+        ..ServerFindings::default()
     }));
     screen.keys("r");
-    assert!(screen.draw().contains("What was found"));
+    assert!(screen.draw().contains("Servers found"));
     screen.keys("G");
     assert!(screen.draw().contains("end-29"), "{}", screen.draw());
     screen.keys("q");

@@ -566,7 +566,7 @@ impl Screen {
             is_us: false,
         }));
         self.keys(":").type_in("drive").keys("enter");
-        let Some(Command::Ask(ask, SessionRequest::HandOver { is_forced: false })) =
+        let Some(Command::Request(ask, SessionRequest::HandOver { is_forced: false })) =
             self.todo.last()
         else {
             panic!("{:?}", self.todo);
@@ -620,7 +620,7 @@ impl Screen {
 
     fn answer_tools_with(&mut self, outcome: Result<SessionResponse, RequestError>) -> &mut Self {
         let ask = self.todo.iter().rev().find_map(|command| match command {
-            Command::Ask(ask, SessionRequest::Tools(_)) => Some(*ask),
+            Command::Request(ask, SessionRequest::Tools(_)) => Some(*ask),
             _ => None,
         });
         self.event(Event::Session(SessionEvent::Response {

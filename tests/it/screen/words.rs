@@ -1,19 +1,19 @@
 //! What keys say they did, to how many and where; and that the screen has one word for one thing.
 
 use longhaul::{
-    app::{Command, Event, Focus, Overlay, Saved, Tab},
+    app::{Command, Event, Focus, Overlay, SaveContent, Tab},
     domain::{SessionRequest, Status, TaskId},
 };
 
 use super::support::*;
 
 fn answer(screen: &Screen) -> String {
-    let remark = screen.state.remark.as_ref();
+    let remark = screen.state.reply.as_ref();
     remark.map_or(String::new(), |remark| remark.text.clone())
 }
 
 fn asked(screen: &Screen) -> usize {
-    let is_ask = |command: &&Command| matches!(command, Command::Ask(_, ask) if !matches!(ask, SessionRequest::Seen(_)));
+    let is_ask = |command: &&Command| matches!(command, Command::Request(_, ask) if !matches!(ask, SessionRequest::Seen(_)));
     screen.todo.iter().filter(is_ask).count()
 }
 
@@ -26,7 +26,7 @@ fn a_mark_goes_where_the_key_acted_and_stays_where_it_meant_nothing() {
     assert_eq!(asked(&screen), 5);
     assert_eq!(
         answer(&screen),
-        "asked: cancel 5 tasks; 4 passed over, still marked: they have ended"
+        "requested: cancel 5 tasks; 4 skipped, still marked: they have ended"
     );
     assert_eq!(screen.state.marks.len(), 4);
     let has_ended = |name: &TaskId| {
@@ -37,14 +37,14 @@ fn a_mark_goes_where_the_key_acted_and_stays_where_it_meant_nothing() {
     screen.keys("p");
     assert_eq!(
         answer(&screen),
-        "there is nothing to pause; 4 passed over, still marked: they have ended"
+        "nothing to pause; 4 skipped, still marked: they have ended"
     );
     // One that is marked is like several.
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys("space");
     assert_eq!(screen.state.marks.len(), 1);
     screen.keys("p");
-    assert_eq!(answer(&screen), "asked: pause q7m2xk");
+    assert_eq!(answer(&screen), "requested: pause q7m2xk");
     assert!(screen.state.marks.is_empty());
 }
 
@@ -56,7 +56,7 @@ fn what_acts_on_one_task_says_so_while_others_are_marked() {
         screen.keys(key);
         assert_eq!(
             answer(&screen),
-            "this is about q7m2xk, under the cursor; 2 marked tasks left alone",
+            "applies to q7m2xk under the cursor only, not to 2 marked tasks",
             "{key}"
         );
         assert_eq!(screen.state.marks.len(), 2);
@@ -100,8 +100,8 @@ fn the_palette_names_a_key_only_where_it_is_that_key() {
 #[test]
 fn what_happened_to_a_task_is_exported_to_a_file_of_the_persons_choice() {
     for (key, what, name) in [
-        ("p", Saved::Page, "q7m2xk.html"),
-        ("j", Saved::Json, "q7m2xk.json"),
+        ("p", SaveContent::Page, "q7m2xk.html"),
+        ("j", SaveContent::Json, "q7m2xk.json"),
     ] {
         let mut screen = Screen::morning(WIDE, colour());
         screen.todo.clear();
@@ -135,14 +135,14 @@ fn what_happened_to_a_task_is_exported_to_a_file_of_the_persons_choice() {
     screen.type_in("/out").keys("enter");
     let saves = ["c5b8yp", "q7m2xk"].map(|name| Command::Save {
         task: id(name),
-        what: Saved::Json,
+        what: SaveContent::Json,
         path: format!("./out/{name}.json"),
     });
     assert_eq!(screen.todo, saves);
     assert!(screen.state.marks.is_empty());
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys(":").type_in("export").keys("enter");
-    assert!(screen.draw().contains("as a page with its timeline"));
+    assert!(screen.draw().contains("as an HTML page with a timeline"));
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn a_message_never_covers_the_row_under_the_cursor() {
                 let before = rows(&screen, count);
                 for words in ["first of three that cover much", "second of them", "third"] {
                     let words = format!("{words}: {}", "and so on ".repeat(6));
-                    screen.event(Event::Worked(words));
+                    screen.event(Event::Succeeded(words));
                 }
                 assert_eq!(rows(&screen, count), before, "{pane} {size:?}");
                 screen.keys("j");
@@ -267,11 +267,11 @@ fn of_five_hundred_tasks_on_five_servers_those_of_a_filter_are_marked_and_cancel
     screen.todo.clear();
     screen.keys("x").wait(500).keys("y");
     let cancelled = |command: &Command| match command {
-        Command::Ask(_, SessionRequest::Cancel(id)) => Some(id.clone()),
+        Command::Request(_, SessionRequest::Cancel(id)) => Some(id.clone()),
         _ => None,
     };
     let asked = screen.todo.iter().filter_map(cancelled);
     assert_eq!(asked.collect::<std::collections::BTreeSet<_>>(), of_s3);
-    assert_eq!(answer(&screen), "asked: cancel 100 tasks");
+    assert_eq!(answer(&screen), "requested: cancel 100 tasks");
     assert!(screen.state.marks.is_empty());
 }

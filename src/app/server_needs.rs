@@ -1,12 +1,12 @@
-//! What a server wants of a person before it can be used, in words: for its own place, for the row of a task that waits
-//! for it, and for the detail of that task.
+//! What a server needs from the user before it can be used, e.g. a sign-in: for the servers pane, for the row of a task
+//! that waits for it, and for that task's details.
 
 use crate::domain::{Connectivity, LinkState, ServerObstacle, ServerView, text};
 
 use super::{State, TaskRow, keymap::Action};
 
-/// What a server wants and what to do about it, as a sentence; nothing where it wants nothing.
-pub fn wants(state: &State, server: &ServerView) -> Option<String> {
+/// What a server needs and what to do about it; `None` if it needs nothing.
+pub fn server_needs(state: &State, server: &ServerView) -> Option<String> {
     let key = state.key(Action::SignIn);
     let name = text::shell_word(server.name.as_str());
     let flags = &state.setup.flags;
@@ -23,9 +23,9 @@ pub fn wants(state: &State, server: &ServerView) -> Option<String> {
                 [_] => ("variable", "was", "it"),
                 _ => ("variables", "were", "them"),
             };
-            // Short enough for the detail of a task, which gives it three lines.
+            // Short enough for a task's details, which have three lines for it.
             format!(
-                "it wants the {what} {}, which {were} not set when longhaul was started; restart it with {it}",
+                "it needs the {what} {}, which {were} not set when longhaul started; set {it} and restart longhaul",
                 names.join(", ")
             )
         }
@@ -35,16 +35,16 @@ pub fn wants(state: &State, server: &ServerView) -> Option<String> {
                 why,
                 takes_sign_in: true,
             },
-        ) => format!("{why}; {key} signs in, or longhaul login {name}{flags}"),
+        ) => format!("{why}; press {key} to sign in, or run longhaul login {name}{flags}"),
         (None, LinkState::NeedsLogin { why, .. } | LinkState::NotStarted { why, .. }) => {
             why.clone()
         }
         (None, _) => return None,
     };
-    Some(text::clean_line(&words).into_owned())
+    Some(text::clean_line(&message).into_owned())
 }
 
-/// What a task waits for before it is sent, as short as its row needs it: `needs $LAB_TOKEN`, `needs consent: L`.
+/// What a task waits for before it is sent, short enough for its row: `needs $LAB_TOKEN`, `needs consent: L`.
 pub fn waits_for(state: &State, task_row: &TaskRow) -> Option<String> {
     if task_row.view.contact != Connectivity::NeedsLogin {
         return None;
@@ -62,8 +62,8 @@ pub fn waits_for(state: &State, task_row: &TaskRow) -> Option<String> {
             },
         ) => format!("needs sign-in: {key}"),
         (None, LinkState::NeedsLogin { .. }) => "needs credentials".to_owned(),
-        (None, LinkState::NotStarted { .. }) => "its program is not started".to_owned(),
+        (None, LinkState::NotStarted { .. }) => "its program is not running".to_owned(),
         (None, _) => return None,
     };
-    Some(text::clean_line(&words).into_owned())
+    Some(text::clean_line(&message).into_owned())
 }

@@ -1,14 +1,14 @@
-//! A line of the palette in the words of the command line.
+//! Parses palette lines in the syntax of the command line.
 
 use serde_json::Value;
 
-/// The commands that take more than a word and are no key's, each with what it does.
-const LINES: [(&str, &str); 7] = [
+/// Commands that take arguments and have no key binding, with their help.
+const COMMANDS: [(&str, &str); 7] = [
     (
         "save-view",
-        "save-view NAME: keep what is shown now under a name",
+        "save-view NAME: save the current view of the list",
     ),
-    ("view", "view NAME: show the list in a view of yours"),
+    ("view", "view NAME: show the list in one of your views"),
     ("attach", "attach ID: go to a task"),
     ("show", "show ID: go to a task"),
     ("watch", "watch ID: go to a task"),
@@ -16,47 +16,47 @@ const LINES: [(&str, &str); 7] = [
     ("logs", "logs ID: read the log of a task"),
 ];
 
-/// What the commands do that begin as what is typed and are no key's.
+/// The help of the matching commands that have no key binding.
 pub fn lines(typed: &str) -> Vec<&'static str> {
     let word = typed.split_whitespace().next().unwrap_or_default();
-    let lines = LINES.iter().filter(|(name, _)| name.starts_with(word));
+    let lines = COMMANDS.iter().filter(|(name, _)| name.starts_with(word));
     lines.map(|(_, help)| *help).collect()
 }
 
-/// One `key=value` or `key:=json`.
+/// A typed argument, `key=value` or `key:=json`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Pair {
+pub struct TypedArgument {
     /// The name of the argument.
     pub(super) key: String,
-    /// What is given.
-    pub(super) value: Given,
+    /// The value.
+    pub(super) value: TypedValue,
 }
 
-/// A value as it is typed.
+/// A typed value.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Given {
-    /// As text; the tool's schema says what it stands for.
+pub(super) enum TypedValue {
+    /// Text; the tool's schema determines its type.
     Text(String),
-    /// As JSON.
+    /// JSON.
     Json(Value),
 }
 
-/// A call as it is typed.
+/// A typed call.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct TypedCall {
-    /// Where, if that is said: a name, or a URL.
+    /// The server's name or URL, if given.
     pub(super) server: Option<String>,
-    /// What, or words to find it by.
+    /// The tool's name, or words to search for.
     pub(super) tool: String,
-    /// With which arguments.
-    pub(super) pairs: Vec<Pair>,
-    /// Under which name.
+    /// The arguments.
+    pub(super) arguments: Vec<TypedArgument>,
+    /// The user's name for the task; empty if not given.
     pub(super) name: String,
 }
 
-/// The words of a line, as a shell makes them out. Quotes count where they begin a word or a value only, so that JSON can
-/// be typed without more of them; one that is not closed lasts to the end.
-pub(super) fn message(line: &str) -> Vec<String> {
+/// Splits a line into words as a shell does. Quotes only count at the start of a word or value, so that JSON can be typed
+/// without extra quoting. An unclosed quote extends to the end.
+pub(super) fn split_words(line: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut word: Option<String> = None;
     let (mut open, mut is_quoted) = (None, false);
@@ -84,8 +84,8 @@ pub(super) fn message(line: &str) -> Vec<String> {
     words
 }
 
-/// One argument; `None` where a word is none.
-pub(super) fn pair(word: &str) -> Result<Option<Pair>, String> {
+/// Parses an argument; `None` if the word is not one.
+pub(super) fn parse_argument(word: &str) -> Result<Option<TypedArgument>, String> {
     let Some((key, value)) = word.split_once('=').filter(|(key, _)| !key.is_empty()) else {
         return Ok(None);
     };
@@ -93,16 +93,16 @@ pub(super) fn pair(word: &str) -> Result<Option<Pair>, String> {
         Some(key) => {
             let json = serde_json::from_str(value)
                 .map_err(|error| format!("the value of {key} is not valid JSON: {error}"))?;
-            (key, Given::Json(json))
+            (key, TypedValue::Json(json))
         }
-        None => (key, Given::Text(value.to_owned())),
+        None => (key, TypedValue::Text(value.to_owned())),
     };
     let key = key.to_owned();
-    Ok(Some(Pair { key, value }))
+    Ok(Some(TypedArgument { key, value }))
 }
 
-/// What stands behind `call`.
-pub(super) fn call(words: &[String]) -> Result<TypedCall, String> {
+/// Parses the words after `call`.
+pub(super) fn parse_call(words: &[String]) -> Result<TypedCall, String> {
     let mut call = TypedCall::default();
     let mut words = words.iter();
     while let Some(word) = words.next() {
@@ -117,11 +117,11 @@ pub(super) fn call(words: &[String]) -> Result<TypedCall, String> {
             "--" => {}
             _ if flag.starts_with('-') => {
                 return Err(format!(
-                    "{flag} is not read here; -s, --name and key=value are"
+                    "{flag} is not supported here; use -s, --name and key=value"
                 ));
             }
-            _ => match pair(word)?.filter(|_| !call.tool.is_empty()) {
-                Some(pair) => call.pairs.push(pair),
+            _ => match parse_argument(word)?.filter(|_| !call.tool.is_empty()) {
+                Some(pair) => call.arguments.push(pair),
                 None if call.tool.is_empty() => call.tool.clone_from(word),
                 None => call.tool = format!("{} {word}", call.tool),
             },
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_those_of_a_shell_and_json_needs_no_quotes() {
+    fn splits_words_like_a_shell_and_keeps_json_quotes() {
         for (line, expected) in [
             ("  a  b ", &["a", "b"][..]),
             ("topic='two words' n=1", &["topic=two words", "n=1"]),
@@ -146,17 +146,17 @@ mod tests {
             ("x='open end", &["x=open end"]),
             ("x=''", &["x="]),
         ] {
-            assert_eq!(message(line), expected, "{line}");
+            assert_eq!(split_words(line), expected, "{line}");
         }
     }
 
     #[test]
-    fn a_call_is_read_as_on_the_command_line() {
-        let read = |line: &str| call(&message(line));
+    fn parses_a_call_like_the_command_line() {
+        let read = |line: &str| parse_call(&split_words(line));
         let all = read("-s lab t a=1 b:=[2] --name=film").unwrap();
         assert_eq!(all.server.as_deref(), Some("lab"));
         assert_eq!((all.tool.as_str(), all.name.as_str()), ("t", "film"));
-        assert_eq!(all.pairs.len(), 2);
+        assert_eq!(all.arguments.len(), 2);
         assert_eq!(read("two words").unwrap().tool, "two words");
         assert!(read("t --once x").unwrap_err().contains("--once"));
         assert!(read("t b:={").unwrap_err().contains("not valid JSON"));

@@ -10,7 +10,7 @@ use std::{collections::VecDeque, future::Future, io, panic::AssertUnwindSafe, ti
 use futures_util::FutureExt as _;
 
 use crate::{
-    app::{self, Command, Event, LeaveNote, Saved, State, UserInput, View},
+    app::{self, Command, Event, LeaveNote, SaveContent, State, UserInput, View},
     domain::{
         HistoryEntry, Mono, ServerName, SessionEvent, SessionRequest, SessionRequestId, Stamp,
         TaskId,

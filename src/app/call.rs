@@ -31,9 +31,9 @@ pub enum Stage {
 pub struct FormErrors {
     /// Sanitized messages, one per error.
     pub lines: Vec<String>,
-    /// Where.
+    /// The paths of the invalid arguments.
     pub wrong: Vec<Vec<PathSegment>>,
-    /// What would be sent all the same, where it can be read at least.
+    /// The arguments, if they are readable and only the schema rejects them.
     pub arguments: Option<Map<String, Value>>,
 }
 
@@ -66,17 +66,17 @@ pub struct CallForm {
     pub raw: Option<Field>,
     /// The index of the focused element: the arguments, then the name, then the button.
     pub at: usize,
-    /// What is wrong.
-    pub complaints: Vec<String>,
-    /// Where that is, as far as it can be pointed at.
+    /// Error messages.
+    pub errors: Vec<String>,
+    /// The paths of the invalid arguments, as far as they are known.
     pub wrong: Vec<Vec<PathSegment>>,
-    /// Only the schema has something against it: the same key once more sends it unchecked.
-    pub is_doubted: bool,
-    /// A repeat that may do harm was agreed to.
-    pub is_agreed: bool,
-    /// The earlier call whose arguments were taken over.
-    pub taken: Option<TaskId>,
-    /// The task whose intent is being saved.
+    /// Only the schema rejects the arguments: pressing the same key again sends them unchecked.
+    pub may_send_unchecked: bool,
+    /// The user confirmed a repeat that may not be safe.
+    pub is_confirmed: bool,
+    /// The earlier call whose arguments were filled in.
+    pub filled_from: Option<TaskId>,
+    /// The id of the new task while it is being saved.
     pub sent: Option<TaskId>,
     /// The task that this call repeats.
     pub origin: Option<TaskId>,
@@ -163,14 +163,15 @@ impl CallForm {
         form
     }
 
-    /// Puts what was typed on a line into the fields, in place of what is there; what does not fit is said.
-    pub(super) fn fill_in(&mut self) {
+    /// Fills the typed arguments into the fields; reports the ones that don't fit.
+    pub(super) fn apply_typed(&mut self) {
         let shapes = self
             .tool
             .as_ref()
             .map(Tool::form_fields)
             .unwrap_or_default();
-        let is_named = |pair: &Pair| shapes.iter().any(|shape| shape.spec.name == pair.key);
+        let is_named =
+            |pair: &TypedArgument| shapes.iter().any(|shape| shape.spec.name == pair.key);
         let has_others = self.tool.is_some() && !self.typed.iter().all(is_named);
         let mut raw: Option<Map<String, Value>> = match &self.raw {
             Some(raw) => serde_json::from_str(raw.text()).ok(),
@@ -182,9 +183,9 @@ impl CallForm {
             let shape = shapes.iter().find(|shape| shape.spec.name == key);
             let field = self.fields.iter_mut().find(|it| it.spec.name == key);
             let value = match (value, shape) {
-                (Given::Json(value), _) => Ok(value),
-                (Given::Text(words), Some(shape)) => {
-                    (shape.spec.parse(&words)).map_err(|wanted| (wanted, words))
+                (TypedValue::Json(value), _) => Ok(value),
+                (TypedValue::Text(text), Some(shape)) => {
+                    (shape.spec.parse(&text)).map_err(|wanted| (wanted, text))
                 }
                 (TypedValue::Text(text), None) => Ok(Value::String(text)),
             };
@@ -260,8 +261,8 @@ impl CallForm {
         self.apply_typed();
     }
 
-    /// Shows the fields of a tool, with their defaults or with what is given and nothing else.
-    pub(super) fn take_tool(&mut self, tool: Tool, given: Option<&Map<String, Value>>) {
+    /// Sets the tool and its fields, filled with the defaults or exactly with `given`.
+    pub(super) fn set_tool(&mut self, tool: Tool, given: Option<&Map<String, Value>>) {
         let shapes = tool.form_fields();
         let is_simple = given.is_none_or(|given| {
             given
@@ -376,7 +377,7 @@ impl CallForm {
         })
     }
 
-    /// What has to be there and is not, in the alternative that was chosen at a place.
+    /// The missing required values of the chosen alternative at a path.
     fn missing_below(&self, path: &[PathSegment]) -> Vec<String> {
         let rows = self.rows();
         let is_choice = |row: &&FormRow<'_>| {
@@ -960,9 +961,9 @@ mod tests {
         assert_eq!(field.text(), "{\n  \"a\": 1\n}");
         field.go_to(1, 5);
         field.paste("!");
-        form.fields[0] = FormField::shaped(
+        form.fields[0] = FormField::from_shape(
             &form.tool.clone().unwrap().form_fields()[0],
-            Start::Given(&json!({"street": "x"})),
+            InitialValue::Given(&json!({"street": "x"})),
         );
         let lines = sent(&form).unwrap_err();
         assert_eq!(lines, ["free must be JSON: line 2, column 6: expected `:`"]);

@@ -432,9 +432,9 @@ pub(super) fn curl(state: &State, task_row: &TaskRow) -> Option<String> {
     ))
 }
 
-/// An entry as one line of clean text, for searching and printing.
+/// A history entry as one line of sanitized text, for searching and printing.
 pub(super) fn entry_text(entry: &HistoryEntry) -> String {
-    let words = entry.message();
+    let message = entry.message();
     let kind = match &entry.what {
         HistoryEvent::Progress { .. } | HistoryEvent::Log { .. } => message.kind,
         HistoryEvent::InputRequired { .. } => "asks:",

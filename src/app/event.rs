@@ -31,11 +31,11 @@ pub struct Setup {
     pub takes_mouse: bool,
     /// Whether starting, changing and stopping tasks is disabled.
     pub readonly: bool,
-    /// What limits a new call has.
+    /// Default limits of a new call.
     pub limits: DefaultLimits,
-    /// What is told beside the screen.
+    /// When to ring the bell, show desktop notifications and set the title.
     pub notify: NotifyConfig,
-    /// How the list can be shown, by name.
+    /// The user's named views of the list.
     pub views: Vec<View>,
     /// The program that opens files on this desktop, e.g. `xdg-open`.
     pub viewer: Option<String>,
@@ -69,9 +69,9 @@ impl Default for Setup {
 /// Colors, character set and animation, chosen by the terminal's capabilities and the user's flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// How many colours.
+    /// The color depth.
     pub colour: ColorDepth,
-    /// Which of them.
+    /// The color theme.
     pub theme: ThemeName,
     /// Draw with ASCII characters only.
     pub ascii: bool,
@@ -132,9 +132,9 @@ pub struct ConfigReread {
     pub file: String,
     /// The configured servers.
     pub server_configs: ServerConfigs,
-    /// What limits a new call has.
+    /// Default limits of a new call.
     pub limits: DefaultLimits,
-    /// The colours.
+    /// The color theme.
     pub theme: ThemeName,
     /// Whether longhaul captures the mouse.
     pub takes_mouse: bool,
@@ -149,9 +149,9 @@ pub struct ConfigReread {
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// The user did something at the terminal.
+    /// Keys, mouse, paste, resize or focus.
     Input(UserInput),
-    /// The engine has something to say.
+    /// An event from the engine.
     Session(SessionEvent),
     /// The contents of the session file, for the first frame.
     Restored {
@@ -166,7 +166,7 @@ pub enum Event {
     History {
         /// The task.
         task: TaskId,
-        /// What follows `after_seq`, in order.
+        /// The entries after `after_seq`, oldest first.
         entries: Vec<HistoryEntry>,
         /// How many entries between `after_seq` and the first of these were left out.
         dropped: u64,
@@ -182,7 +182,7 @@ pub enum Event {
     TrafficRead {
         /// The task.
         task: TaskId,
-        /// The newest messages of it and of its server, in order.
+        /// The newest messages of the task and its server, oldest first.
         entries: Vec<TrafficEntry>,
     },
     /// The shell did something, e.g. injected a fault; the text says what.
@@ -221,9 +221,9 @@ pub enum SaveContent {
 /// Something that the shell must do.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    /// Ask the engine; it answers with one [`SessionEvent::Response`].
-    Ask(SessionRequestId, SessionRequest),
-    /// Read a task's history from the session file; answered by [`Event::History`].
+    /// Send a request to the engine; it responds with one [`SessionEvent::Answer`].
+    Request(SessionRequestId, SessionRequest),
+    /// Read a task's history from the session file; responds with [`Event::History`].
     ReadHistory {
         /// The task.
         task: TaskId,
@@ -257,10 +257,9 @@ pub enum Command {
     Notify(String),
     /// Show the overall progress in the taskbar.
     Progress(OverallProgress),
-    /// Break something on the demo server: `cut 5`, `restart`, `stall`, `drop`, `duplicate`, `forget`,
-    /// `polls`, `hang`.
-    Break(String),
-    /// Look for the servers that other programs know; answered by [`Event::ServersFound`].
+    /// Inject a fault into the demo server: `cut 5`, `restart`, `stall`, `drop`, `duplicate`, `forget`, `polls`, `hang`.
+    InjectFault(String),
+    /// Look for servers in the configuration of other MCP clients; responds with [`Event::ServersFound`].
     FindServers,
     /// Add those servers to the configuration; responds with [`Event::ServersImported`].
     ImportServers,

@@ -37,7 +37,7 @@ pub enum FormValue {
         is_present: bool,
         /// The items.
         fields: Vec<FormField>,
-        /// What one more would be.
+        /// The shape of a new item.
         each: Box<FieldSpec>,
     },
     /// One of several alternatives, or none.
@@ -70,7 +70,7 @@ fn has_null(spec: &ArgumentSpec) -> bool {
     matches!(&spec.kind, ArgumentKind::Choice(choices) if choices.contains(&Value::Null))
 }
 
-/// The same, in one of the alternatives too.
+/// Whether null is a choice here or in one of the alternatives.
 fn takes_null(shape: &FieldSpec) -> bool {
     let in_any = |all: &[(String, FieldSpec)]| all.iter().any(|(_, one)| takes_null(one));
     has_null(&shape.spec) || matches!(&shape.contents, FieldContents::Variants(all) if in_any(all))
@@ -142,9 +142,9 @@ pub(super) enum InitialValue<'v> {
 /// A row of a form, for a field or a part of one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FormRow<'f> {
-    /// Where it is.
+    /// Its path in the arguments.
     pub path: Vec<PathSegment>,
-    /// What it is.
+    /// The field.
     pub field: &'f FormField,
 }
 
@@ -154,8 +154,8 @@ pub(super) fn pretty(value: &Value) -> String {
 }
 
 impl FormField {
-    /// A field for whatever is asked for. What the form could not give back as it came is shown as JSON.
-    pub(super) fn shaped(shape: &FieldSpec, start: Start<'_>) -> Self {
+    /// Builds a field for a shape. A value that the field could not return unchanged is shown as JSON.
+    pub(super) fn from_shape(shape: &FieldSpec, start: InitialValue<'_>) -> Self {
         let spec = &shape.spec;
         let given = match start {
             InitialValue::Given(value)
@@ -167,10 +167,10 @@ impl FormField {
             InitialValue::Omitted => None,
             InitialValue::Default => spec.default.as_ref(),
         };
-        let is_fresh = matches!(start, Start::Fresh);
+        let is_fresh = matches!(start, InitialValue::Default);
         let value = match &shape.contents {
             FieldContents::Single => {
-                let is_shown = given.is_none_or(|given| is_fresh || shows(&spec.kind, given));
+                let is_shown = given.is_none_or(|given| is_fresh || can_show(&spec.kind, given));
                 if is_shown && spec.kind != ArgumentKind::Json {
                     let spec = match start {
                         InitialValue::Default => spec.clone(),
@@ -213,8 +213,8 @@ impl FormField {
                 }),
             },
             FieldContents::Items(each) => match given {
-                Some(Value::Array(items)) if items.len() <= ITEMS => Some(FormValue::Items {
-                    is_there: true,
+                Some(Value::Array(items)) if items.len() <= MAX_ITEMS => Some(FormValue::Items {
+                    is_present: true,
                     fields: items
                         .iter()
                         .map(|item| Self::from_shape(each, InitialValue::Given(item)))
@@ -251,9 +251,9 @@ impl FormField {
                         labels,
                     }),
                     Some(given) => {
-                        // The first that gives the value back as it came, and not as JSON.
+                        // The first alternative that returns the value unchanged without falling back to JSON.
                         let fits = |(_, variant): &(String, FieldSpec)| {
-                            let field = Self::shaped(variant, Start::Given(given));
+                            let field = Self::from_shape(variant, InitialValue::Given(given));
                             let is_json =
                                 field.is_json() && variant.contents != FieldContents::Single;
                             !is_json && field.read() == Ok(Some(given.clone()))
@@ -364,7 +364,7 @@ impl FormField {
             let mut path = path.to_vec();
             match &self.value {
                 FormValue::Members { .. } => path.push(PathSegment::Key(part.spec.name.clone())),
-                FormValue::Items { .. } => path.push(PathSegment::Index(place)),
+                FormValue::Items { .. } => path.push(PathSegment::Index(index)),
                 _ => {}
             }
             part.add_rows(&path, rows);

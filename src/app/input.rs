@@ -37,12 +37,12 @@ const DWELL: Duration = Duration::from_millis(1_500);
 /// there.
 const WATCHED: Duration = Duration::from_secs(3);
 
-/// Takes what the user did.
-pub(super) fn take(state: &mut State, input: UserInput, now: Stamp, todo: &mut Vec<Command>) {
+/// Applies an input event.
+pub(super) fn apply(state: &mut State, input: UserInput, now: Stamp, effects: &mut Vec<Command>) {
     match input {
-        UserInput::Key(chord) => take_key(state, chord.normalized(), now, todo),
+        UserInput::Key(chord) => on_key(state, chord.normalized(), now, effects),
         UserInput::Mouse(action, column, row) => {
-            mouse::take_mouse(state, action, (column, row), now, todo);
+            mouse::on_mouse(state, action, (column, row), now, effects);
         }
         UserInput::Paste(pasted) => paste(state, &pasted, now),
         UserInput::Resize(columns, rows) => {
@@ -50,10 +50,10 @@ pub(super) fn take(state: &mut State, input: UserInput, now: Stamp, todo: &mut V
             select::keep_in_sight(state);
         }
         UserInput::FocusGained => {
-            (state.has_focus, state.tells_focus) = (true, true);
-            look_at_config(state, false, todo);
+            (state.has_focus, state.reports_focus) = (true, true);
+            check_config(state, false, effects);
         }
-        UserInput::FocusLost => (state.has_focus, state.tells_focus) = (false, true),
+        UserInput::FocusLost => (state.has_focus, state.reports_focus) = (false, true),
     }
 }
 

@@ -32,8 +32,8 @@ impl TaskLog {
         self.entries.back().map_or(0, |entry| entry.seq)
     }
 
-    /// Appends what was read and tells how many lines it added; what is held already is passed over.
-    pub(super) fn take(&mut self, entries: Vec<HistoryEntry>, dropped: u64) -> usize {
+    /// Appends entries, skipping those that are in memory already; returns how many were added.
+    pub(super) fn append(&mut self, entries: Vec<HistoryEntry>, dropped: u64) -> usize {
         self.is_asked = false;
         self.dropped = self.dropped.saturating_add(dropped);
         let newest = self.newest();
@@ -58,22 +58,22 @@ const MAX_PARTS: usize = 1_000;
 pub struct ResultPart {
     /// Its index in the result.
     pub number: usize,
-    /// In clean words what it is.
-    pub words: String,
-    /// Where it leads, if it is a link.
+    /// A sanitized description.
+    pub description: String,
+    /// The link, if it is one.
     pub link: Option<UrlPreview>,
-    /// The ending of the file that it is saved to.
+    /// The file extension to save it with.
     pub extension: &'static str,
     /// Why it can't be opened in another program.
     pub why_not: Option<String>,
 }
 
-impl Part {
+impl ResultPart {
     fn of(number: usize, block: &ContentBlock<'_>) -> Self {
         let why_not = match block {
             ContentBlock::Media(media) => media.opens_as().err(),
             ContentBlock::Link(_) => None,
-            _ => Some("it is text; save it instead".to_owned()),
+            _ => Some("text can only be saved".to_owned()),
         };
         let link = match block {
             ContentBlock::Link(link) => Some(UrlPreview::parse(link.uri)),
@@ -182,7 +182,7 @@ fn lay_out(members: &[(String, &RawValue)], document: &mut Document, parts: &mut
                 let json = block.get();
                 let block = serde_json::from_str(json).unwrap_or_default();
                 let block = ContentBlock::parse(&block);
-                if number < PARTS {
+                if number < MAX_PARTS {
                     document.begin_part(Some(number));
                     parts.push(ResultPart::of(number, &block));
                 } else if number == MAX_PARTS {
@@ -209,12 +209,8 @@ fn lay_out(members: &[(String, &RawValue)], document: &mut Document, parts: &mut
 
 fn lay_out_block(json: &str, block: &ContentBlock<'_>, document: &mut Document) {
     match block {
-        ContentBlock::Text {
-            text: words,
-            mime,
-            uri,
-        } => {
-            // Of a text that is a resource it is told which.
+        ContentBlock::Text { text, mime, uri } => {
+            // An embedded resource gets a line with its URI.
             if !uri.is_empty() {
                 document.push_notice(&format!("[{}]", block.message()));
             }
@@ -228,7 +224,7 @@ fn lay_out_block(json: &str, block: &ContentBlock<'_>, document: &mut Document) 
             }
         }
         ContentBlock::Media(_) | ContentBlock::Link(_) => {
-            document.push_remark(&format!("[{}]", block.message()));
+            document.push_notice(&format!("[{}]", block.message()))
         }
         ContentBlock::Other(_) => document.push_json(json),
     }

@@ -403,14 +403,14 @@ pub fn body(state: &State, menu: &Menu, now: Stamp) -> Vec<BodyLine> {
         Menu::Part { part, .. } => part_lines(state, part),
         Menu::SignIn { page, .. } => {
             let host = text::clean_line(&page.host);
-            let mut lines = vec![told(format!("A page at {host} asks you."))];
-            // On lines of their own, so that a long host does not hide them.
+            let mut lines = vec![body_line(format!("You sign in on a page at {host}."))];
+            // On separate lines, so that a long host name doesn't push them out of view.
             lines.extend(
                 page.other_parties
                     .iter()
-                    .map(|who| told(text::clean_line(who))),
+                    .map(|who| body_line(text::clean_line(who))),
             );
-            lines.push(told("longhaul waits here for its answer, 15 minutes."));
+            lines.push(body_line("longhaul waits 15 minutes for the result."));
             lines
         }
         Menu::Views => {
@@ -684,13 +684,13 @@ fn part_items(state: &State, task: &TaskId, part: &ResultPart) -> Vec<MenuItem> 
         let open = item(
             'o',
             format!("open {} in the browser", link.host),
-            Act::OpenPage(link.full_url()),
+            MenuAction::OpenPage(link.full_url()),
         );
         let open = MenuItem {
             why_not: (!link.can_open).then(|| link.warnings.first().cloned().unwrap_or_default()),
             ..open
         };
-        let copy = item('y', "copy its URI", Act::Copy(link.full_url()));
+        let copy = item('y', "copy its URI", MenuAction::Copy(link.full_url()));
         return vec![copy, open, leave];
     }
     let save = MenuAction::SaveAs {
@@ -830,7 +830,11 @@ fn copy_items(state: &State, id: &TaskId) -> Vec<MenuItem> {
     let here = state.results.get(id).filter(|_| state.tab == Tab::Result);
     let part = here.and_then(|result| result.parts.get(result.document.part_here()?));
     if let Some(link) = part.and_then(|part| part.link.as_ref()) {
-        items.push(item('u', "URI of this link", Act::Copy(link.full_url())));
+        items.push(item(
+            'u',
+            "URI of this link",
+            MenuAction::Copy(link.full_url()),
+        ));
     }
     if !state.marks.is_empty() {
         let ids: Vec<&str> = state.marks.iter().map(TaskId::as_str).collect();

@@ -17,24 +17,24 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Waiting alerts, and what was last shown outside the screen.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Telling {
-    /// The most important of what waits, and its words.
+pub(super) struct AlertState {
+    /// The most important waiting alert.
     waiting: Option<(NotifyReason, String)>,
-    /// How many more wait.
+    /// How many other alerts wait.
     more: u64,
     /// When an alert was last sent.
     at: Option<Mono>,
     /// The title that was last set.
     title: String,
-    /// The overall progress last shown, and when it was looked at.
+    /// The progress in the taskbar, and when it was computed.
     overall: OverallProgress,
-    looked_at: Option<Mono>,
-    /// How many ran then.
+    progress_at: Option<Mono>,
+    /// How many tasks were running then.
     running: usize,
 }
 
-impl Telling {
-    fn add(&mut self, occasion: NotifyReason, words: String) {
+impl AlertState {
+    fn add(&mut self, occasion: NotifyReason, message: String) {
         if self.waiting.is_some() {
             self.more += 1;
         }
@@ -86,15 +86,15 @@ fn send_waiting(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
     let more = std::mem::take(&mut state.alerts.more);
     state.alerts.at = Some(now.mono);
     let notify = state.setup.notify;
-    let is_looked_at = is_looked_at(state, now);
-    // What needs a person rings beside him too: he may look at another row.
-    if notify.bell.includes(occasion) && (occasion == NotifyReason::NeedsYou || !is_looked_at) {
-        todo.push(Command::Bell);
+    let is_watched = is_watched(state, now);
+    // Ring for what needs the user even in a watched window: they may be looking at another task.
+    if notify.bell.includes(occasion) && (occasion == NotifyReason::NeedsYou || !is_watched) {
+        effects.push(Command::Bell);
     }
-    if notify.desktop.includes(occasion) && !is_looked_at {
-        todo.push(Command::Notify(match more {
-            0 => words,
-            more => format!("{words} (and {more} more)"),
+    if notify.desktop.includes(occasion) && !is_watched {
+        effects.push(Command::Notify(match more {
+            0 => message,
+            more => format!("{message} (and {more} more)"),
         }));
     }
 }
@@ -154,7 +154,7 @@ pub(super) fn announce(
     let message = match &task.status {
         Status::Completed => {
             let line = task.result_summary().unwrap_or("done".into());
-            format!("{id} {title} is done: {}", text::clean_line(&line))
+            format!("{id} {title} completed: {}", text::clean_line(&line))
         }
         Status::Failed => {
             let message = task

@@ -17,11 +17,11 @@ pub struct QuestionForm {
     pub task: TaskId,
     /// The key of the question.
     pub key: String,
-    /// What is asked.
-    pub asked: Elicitation,
-    /// The page that is to be opened, if it is one.
+    /// The question.
+    pub elicitation: Elicitation,
+    /// The page to open, if the question is about one.
     pub link: Option<UrlPreview>,
-    /// One field each.
+    /// The fields of the requested form.
     pub fields: Vec<FormField>,
     /// The index of the focused element: the fields, then the buttons; none at first.
     pub at: Option<usize>,
@@ -55,12 +55,12 @@ impl Button {
 
 impl QuestionForm {
     pub(super) fn new(task: &TaskId, question: &Question, answered: usize) -> Self {
-        let asked = Elicitation::parse(&question.request);
-        let fields = asked.fields().iter().cloned();
+        let elicitation = Elicitation::parse(&question.request);
+        let fields = elicitation.fields().iter().cloned();
         Self {
             task: task.clone(),
             key: question.key.clone(),
-            link: asked.url_preview(),
+            link: elicitation.url_preview(),
             fields: fields
                 .map(|spec: ArgumentSpec| FormField::new(spec, None))
                 .collect(),
@@ -113,8 +113,8 @@ impl QuestionForm {
                 }
                 Ok(value) => {
                     let wanted = value.as_ref().and_then(|value| field.spec.violation(value));
-                    complaints.extend(wanted.map(wrong));
-                    // What was cleared is left out, its default too.
+                    errors.extend(wanted.map(wrong));
+                    // A cleared value is omitted, even if it has a default.
                     given.insert(field.spec.name.clone(), value.unwrap_or(Value::Null));
                 }
             }

@@ -75,9 +75,9 @@ impl Grouping {
     /// The group of a row.
     fn title(self, task_row: &TaskRow) -> GroupTitle {
         match self {
-            Self::Need => Title::Need(task_row.home),
-            Self::Server => Title::Server(task_row.view.task.server.clone()),
-            Self::Status => Title::Status(task_row.view.task.status.row_label()),
+            Self::Need => GroupTitle::Need(task_row.listed_group),
+            Self::Server => GroupTitle::Server(task_row.view.task.server.clone()),
+            Self::Status => GroupTitle::Status(task_row.view.task.status.row_label()),
         }
     }
 }
@@ -343,8 +343,8 @@ impl Term {
                     || (self.text == "asks" && task.status == Status::InputRequired)
                     || task
                         .control
-                        .is_some_and(|asked| asked.what.label().starts_with(&self.words))
-                    || contact.label().starts_with(&self.words)
+                        .is_some_and(|asked| asked.what.label().starts_with(&self.text))
+                    || contact.label().starts_with(&self.text)
             }
             Some(TermField::Server) => has(task.server.as_str()),
             Some(TermField::Tag) => task.tag.as_deref().is_some_and(has),

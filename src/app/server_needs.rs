@@ -10,12 +10,12 @@ pub fn server_needs(state: &State, server: &ServerView) -> Option<String> {
     let key = state.key(Action::SignIn);
     let name = text::shell_word(server.name.as_str());
     let flags = &state.setup.flags;
-    let words = match (&server.obstacle, &server.state) {
+    let message = match (&server.obstacle, &server.state) {
         (Some(ServerObstacle::Approval), _) => format!(
-            "it is a stdio server that you have not approved; {key} shows what would be started, or longhaul servers approve {name}"
+            "this stdio server needs your approval; press {key} to review it, or run longhaul servers approve {name}"
         ),
         (Some(ServerObstacle::Consent(names)), _) => format!(
-            "nobody said that {} may go there; {key} shows what would be sent, or longhaul servers consent {name}",
+            "sending {} there needs your consent; press {key} to review it, or run longhaul servers consent {name}",
             names.join(", ")
         ),
         (Some(ServerObstacle::Variables(names)), _) => {
@@ -51,7 +51,7 @@ pub fn waits_for(state: &State, task_row: &TaskRow) -> Option<String> {
     }
     let key = state.key(Action::SignIn);
     let server = state.server(&task_row.view.task.server)?;
-    let words = match (&server.obstacle, &server.state) {
+    let message = match (&server.obstacle, &server.state) {
         (Some(obstacle @ ServerObstacle::Variables(_)), _) => obstacle.message(),
         (Some(obstacle), _) => format!("{}: {key}", obstacle.message()),
         (

@@ -138,7 +138,7 @@ impl TaskRow {
             self.settled_at = None;
         }
         if before.task.notice != after.task.notice {
-            self.remark_since = now.wall;
+            self.notice_since = now.wall;
         }
         if before.task.arguments != after.task.arguments {
             self.arguments = short_arguments(&after.task.arguments);
@@ -844,7 +844,7 @@ impl State {
             None => {}
         }
         if let Some(asked) = task_row.view.task.control {
-            enter(&mut ledger.asked, asked.at);
+            update(&mut totals.asked, asked.at);
         }
         if adds {
             self.open.insert(id.clone());

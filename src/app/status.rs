@@ -189,9 +189,10 @@ fn connectivity_line(state: &State, now: Stamp, columns: usize) -> Option<String
             state.key(Action::Resume)
         ),
         contact => {
-            let since = task_row.remark_since.max(task_row.contact_since);
+            let since = task_row.notice_since.max(task_row.connectivity_since);
             let is_needed = status.needs_decision() || matches!(contact, Connectivity::NeedsLogin);
-            // What others said is cut where it has to be: its end may be what matters, and the detail pane has it all.
+            // A server's text is cut off by the screen instead: any part of it may matter, and the detail pane has all
+            // of it.
             return task_row
                 .view
                 .task

@@ -246,16 +246,16 @@ fn on_session_event(state: &mut State, news: SessionEvent, now: Stamp, effects: 
         SessionEvent::Response {
             request: ask,
             outcome,
-        } => take_answer(state, ask, outcome, now, todo),
-        SessionEvent::Notice(notice) => state.say(notice.level, &notice.text, now),
+        } => on_response(state, ask, outcome, now, effects),
+        SessionEvent::Notice(notice) => state.show_toast(notice.level, &notice.text, now),
         SessionEvent::Driver { pid, is_us } => {
             state.driver = Some((pid, is_us));
             state.is_driverless = false;
         }
-        SessionEvent::Undriven => undriven(state, now),
+        SessionEvent::Undriven => on_driver_lost(state, now),
         SessionEvent::Failed { message: words, .. } => {
-            undriven(state, now);
-            state.say(NoticeLevel::Error, &words, now);
+            on_driver_lost(state, now);
+            state.show_toast(NoticeLevel::Error, &words, now);
         }
     }
 }
@@ -305,8 +305,11 @@ pub(super) fn apply_task(state: &mut State, view: Arc<TaskView>, now: Stamp) {
         task_row.update(view, now);
         let task = &task_row.view.task;
         has_changed = task.status != status || asked.is_some() && task.control.is_none();
-        if was_restored && task_row.home != task_row.belongs() && task_row.settled_at.is_some() {
-            // It ended while nobody looked: there is no row under anybody's eye to keep in its place.
+        if was_restored
+            && task_row.listed_group != task_row.group()
+            && task_row.settled_at.is_some()
+        {
+            // It ended before this screen opened, so its row need not stay in place until the user sees it.
             task_row.settled_at = None;
             task_row.listed_group = task_row.group();
             state.is_order_stale = true;
@@ -453,8 +456,8 @@ fn on_response(
             state.reply = None;
             input::open_menu(state, Menu::SignIn { server, page });
         }
-        (Pending::Drive, Err(RequestError::WouldLoseWork(words))) => {
-            input::open_menu(state, Menu::Drive(words));
+        (RequestPurpose::Drive, Err(RequestError::WouldLoseWork(message))) => {
+            input::open_menu(state, Menu::Drive(message));
         }
         (RequestPurpose::Adopt(server), Ok(SessionResponse::Adopted(tasks))) => {
             let name = text::clean_line(server.as_str());
@@ -467,13 +470,15 @@ fn on_response(
             };
             state.show_toast(NoticeLevel::Info, &message, now);
         }
-        (_, Ok(SessionResponse::Done(words))) => state.say(NoticeLevel::Info, &words, now),
-        (_, Err(refused)) => {
-            let words = refused.to_string();
-            state.say(NoticeLevel::Error, &words, now);
-            // "asked: ..." is no longer the last word on it.
-            if state.remark.is_some() {
-                state.answer(text::clean_line(&words));
+        (_, Ok(SessionResponse::Done(message))) => {
+            state.show_toast(NoticeLevel::Info, &message, now)
+        }
+        (_, Err(error)) => {
+            let message = error.to_string();
+            state.show_toast(NoticeLevel::Error, &message, now);
+            // Replaces "requested: ...".
+            if state.reply.is_some() {
+                state.reply(text::clean_line(&message));
             }
         }
         (_, Ok(_)) => {}
@@ -516,7 +521,7 @@ fn update_call_forms(state: &mut State, change: impl Fn(&State, &mut CallForm)) 
     state.overlays = overlays;
 }
 
-fn take_history(
+fn on_history(
     state: &mut State,
     task: &TaskId,
     entries: Vec<crate::domain::HistoryEntry>,
@@ -533,7 +538,7 @@ fn take_history(
     }
 }
 
-fn take_wire(state: &mut State, task: &TaskId, entries: &[TrafficEntry]) {
+fn on_traffic(state: &mut State, task: &TaskId, entries: &[TrafficEntry]) {
     let line = |entry: &TrafficEntry| {
         format!(
             "{}.{:03} {} {} {}",

@@ -157,7 +157,7 @@ pub(super) fn ls(context: &mut Context<'_>, ls: &LsArgs) -> Result<u8, Fail> {
         Some(name) => context.config()?.view(name)?.clone(),
         None => View::default(),
     };
-    if let Some(error) = Filter::refusal(&ls.filter.join(" ")) {
+    if let Some(error) = Filter::invalid_reason(&ls.filter.join(" ")) {
         return Err(Fail::usage(error));
     }
     let filter = Filter::parse(&format!("{} {}", view.filter, ls.filter.join(" ")));
@@ -179,7 +179,7 @@ pub(super) fn ls(context: &mut Context<'_>, ls: &LsArgs) -> Result<u8, Fail> {
         let mut matching = Vec::new();
         for task in tasks {
             let contact = contact(&mut reader, &task, &driver)?;
-            if filter.fits_task(&task, &contact) {
+            if filter.matches_task(&task, &contact) {
                 matching.push(task);
             }
         }

@@ -143,7 +143,7 @@ pub(super) fn open(
 }
 
 /// Reads the config again for an open TUI. `None` if the file has not changed, unless `force` is set.
-fn reread_config(mark: &mut FileMark, force: bool) -> Option<Result<Reread, String>> {
+fn reread_config(mark: &mut FileMark, force: bool) -> Option<Result<ConfigReread, String>> {
     let now = config::mark();
     if std::mem::replace(mark, now) == now && !force {
         return None;
@@ -156,7 +156,7 @@ fn reread_config(mark: &mut FileMark, force: bool) -> Option<Result<Reread, Stri
         takes_mouse: config.defaults.takes_mouse,
         views: config.views,
         keys: config.keys,
-        remarks: config.notices,
+        warnings: config.notices,
         server_configs: config::server_configs(config.servers),
     });
     Some(read.map_err(|why| format!("{why}; the previous config stays in use")))

@@ -565,8 +565,8 @@ pub(super) fn consent_on_screen(
         }
         edit.save().map_err(Fail::into_words)?;
         return Ok(Consent {
-            is_agreed: true,
-            words: consent_given(server),
+            is_approved: true,
+            message: consent_given(server),
             server_configs: config::server_configs(config::read(path.as_deref())?.servers),
             ..Consent::default()
         });
@@ -588,7 +588,7 @@ pub(super) fn consent_on_screen(
         ),
     };
     Ok(Consent {
-        words: text::clean_line(&message).into_owned(),
+        message: text::clean_line(&message).into_owned(),
         server_configs: config::server_configs(config.servers),
         ..Consent::default()
     })

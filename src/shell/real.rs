@@ -15,7 +15,10 @@ use tokio::sync::mpsc;
 
 use super::{BUG, Outcome, Services, TerminalEvent, TerminalSurface, Time, follow_up, gone, run};
 use crate::{
-    app::{self, Command, Consent, Event, Findings, Reread, Saved, Setup, State, UserInput, View},
+    app::{
+        self, Command, ConfigReread, Consent, Event, SaveContent, ServerFindings, Setup, State,
+        UserInput, View,
+    },
     domain::{
         ContentBlock, HistoryEntry, Key, LinkState, Mono, ServerName, ServerView, SessionEvent,
         SessionRequest, SessionRequestId, Stamp, TaskId, TaskView, TrafficEntry, Wall,

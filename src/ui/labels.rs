@@ -105,7 +105,7 @@ pub(crate) fn state_of(
             StateLabel::new(glyphs.asks, text, Role::Needs)
         }
         Connectivity::Reconnecting { .. } => {
-            let age = text::span(now.wall.since(task_row.contact_since));
+            let age = text::span(now.wall.since(task_row.connectivity_since));
             StateLabel::new(glyphs.cut, format!("cut {age}"), Role::Cut)
         }
         Connectivity::Offline { since, .. } => {
@@ -231,7 +231,7 @@ fn health_by_calls(state: &State, server: &ServerView, now: Stamp) -> CallHealth
         match task_row.view.contact.at(now) {
             Connectivity::Quiet { last_byte } => quiet = min(quiet, now.wall.since(last_byte)),
             Connectivity::Reconnecting { .. } => {
-                cut = min(cut, now.wall.since(task_row.contact_since));
+                cut = min(cut, now.wall.since(task_row.connectivity_since));
             }
             Connectivity::Offline { since, .. } => cut = min(cut, now.wall.since(since)),
             Connectivity::Live { .. }

@@ -759,10 +759,10 @@ fn skipped_marks(state: &State) -> String {
     let why = if statuses.iter().all(|status| status.is_settled()) {
         format!("{have} ended")
     } else {
-        let mut words: Vec<&str> = statuses.iter().map(|status| status.row_label()).collect();
-        words.sort_unstable();
-        words.dedup();
-        words.join(", ")
+        let mut message: Vec<&str> = statuses.iter().map(|status| status.row_label()).collect();
+        message.sort_unstable();
+        message.dedup();
+        message.join(", ")
     };
     format!("; {} skipped, still marked: {why}", statuses.len())
 }

@@ -343,16 +343,16 @@ pub(super) fn fill(state: &mut State, field: &mut FormField, action: Option<Acti
     }
 }
 
-/// Says what is wrong, goes to where it is, and offers to send it all the same where only the schema is against it.
-fn refuse(
+/// Shows what is wrong and focuses it. If only the schema rejects the arguments, offers to send them anyway.
+fn show_errors(
     state: &mut State,
     form: &mut CallForm,
     lines: Vec<String>,
     wrong: Vec<Vec<PathSegment>>,
 ) {
-    form.is_doubted = !wrong.is_empty();
-    (form.complaints, form.wrong) = (lines, wrong);
-    if form.is_doubted {
+    form.may_send_unchecked = !wrong.is_empty();
+    (form.errors, form.wrong) = (lines, wrong);
+    if form.may_send_unchecked {
         let key = state.key(Action::Send);
         state.reply(format!("press {key} again to send it unchecked"));
     }
@@ -383,13 +383,13 @@ pub(super) fn send(
         },
     };
     if form.origin.is_some()
-        && !form.is_agreed
+        && !form.is_confirmed
         && form.tool.as_ref().is_some_and(Tool::is_unsafe_to_repeat)
     {
         let menu = Menu::Repeat {
             server,
             tool: form.tool_name.clone(),
-            doubt: Tool::repeat_warning(form.tool.as_ref()),
+            reason: Tool::repeat_warning(form.tool.as_ref()),
             is_unchecked,
         };
         return open_menu(state, menu);

@@ -59,8 +59,8 @@ pub(super) fn question_key(
         Some(Action::OpenPage) => open_page(state, &mut form, is_opening, effects),
         Some(Action::CopyPage) => {
             if let Some(link) = &form.link {
-                todo.push(Command::Copy(link.full_url()));
-                state.say(NoticeLevel::Info, "sent to the terminal's clipboard", now);
+                effects.push(Command::Copy(link.full_url()));
+                state.show_toast(NoticeLevel::Info, "sent to the terminal's clipboard", now);
             }
         }
         _ if form.at.is_none() => {
@@ -102,8 +102,8 @@ fn open_page(
         return state.reply(why);
     }
     if is_opening {
-        todo.push(Command::OpenPage(link.full_url()));
-        state.answer("your browser was asked to open it; Accept tells the server that you agreed");
+        effects.push(Command::OpenPage(link.full_url()));
+        state.reply("opened in your browser; Accept tells the server that you agreed");
     } else {
         let message = format!("press o again to open {} in your browser", link.host);
         state.reply(message);

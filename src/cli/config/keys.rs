@@ -16,7 +16,13 @@ impl Parser<'_> {
             match chords(value.get_ref()) {
                 Some(chords) => {
                     let word = word.to_owned();
-                    overrides.push((key.span().start, KeyOverride { word, chords }));
+                    overrides.push((
+                        key.span().start,
+                        KeyOverride {
+                            action: word,
+                            chords,
+                        },
+                    ));
                 }
                 None => self.notice(
                     value.span().start,
@@ -27,7 +33,7 @@ impl Parser<'_> {
         // If two lines bind the same key, the first wins.
         overrides.sort_by_key(|(at, _)| *at);
         let (offsets, overrides): (Vec<usize>, Vec<KeyOverride>) = overrides.into_iter().unzip();
-        let (keys, problems) = Keymap::with(&overrides);
+        let (keys, problems) = Keymap::with_overrides(&overrides);
         for (index, why) in problems {
             self.notice(offsets.get(index).copied().unwrap_or(at), &why);
         }

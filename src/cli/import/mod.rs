@@ -21,7 +21,7 @@ use super::{
     json as documents, quoted, servers,
 };
 use crate::{
-    app::Findings,
+    app::ServerFindings,
     domain::{Program, ServerConfigs, ServerName, Template, server_url, text},
     store::{Paths, Reader},
 };
@@ -121,7 +121,7 @@ pub(super) fn import(context: &mut Context<'_>, import: &ImportArgs) -> Result<u
     if files.is_empty() {
         context.terminal.remark(&format!(
             "{}; import another file with `longhaul servers import FILE`",
-            Findings::NONE
+            ServerFindings::NONE
         ));
         return Ok(code::OK);
     }
@@ -154,8 +154,8 @@ pub(super) fn import(context: &mut Context<'_>, import: &ImportArgs) -> Result<u
 }
 
 /// As [`import`], for the screen: lists what would be imported, or with `does_import` imports it. Gives no consent.
-pub(super) fn findings(paths: &Paths, does_import: bool) -> Result<Findings, String> {
-    let found = || -> Result<Findings, Fail> {
+pub(super) fn findings(paths: &Paths, does_import: bool) -> Result<ServerFindings, String> {
+    let found = || -> Result<ServerFindings, Fail> {
         let path = config::path();
         let config = config::read(path.as_deref()).map_err(Fail::usage)?;
         let (edit, mut reports) = plan(
@@ -184,7 +184,7 @@ pub(super) fn findings(paths: &Paths, does_import: bool) -> Result<Findings, Str
             waiting = withheld.filter(is_imported).collect();
             server_configs = config::server_configs(config.servers);
         }
-        Ok(Findings {
+        Ok(ServerFindings {
             // After the import the screen asks for consent itself.
             lines: lines(&reports, !does_import),
             new,

@@ -126,8 +126,8 @@ fn tools(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
     let matching = form.matching(state);
     if matching.is_empty() {
         let note = match known {
-            Some(tools) if tools.refused.is_some() => {
-                let why = tools.refused.as_deref().unwrap_or_default();
+            Some(tools) if tools.error.is_some() => {
+                let why = tools.error.as_deref().unwrap_or_default();
                 let asked = form.server.as_ref();
                 asked.map_or(String::new(), |asked| no_tools(state, asked, why))
             }
@@ -135,7 +135,7 @@ fn tools(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
                 format!("{server} has no tools.")
             }
             Some(tools) if tools.is_known => "No matching tool.".to_owned(),
-            None if form.is_anywhere => {
+            None if form.is_any_server => {
                 "No matching tool on servers whose tools are loaded.".to_owned()
             }
             _ => format!("Loading tools from {server} ..."),
@@ -151,7 +151,7 @@ fn tools(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
     let mut region = window.region(0, 2, columns, rows.saturating_sub(2));
     let shown = matching
         .iter()
-        .map(|(name, tool)| (form.is_anywhere.then_some(*name), *tool));
+        .map(|(name, tool)| (form.is_any_server.then_some(*name), *tool));
     tool_list(&mut region, shown, cursor, true);
 }
 
@@ -386,7 +386,7 @@ fn raw_field(region: &mut Canvas<'_>, raw: &crate::app::Field, has_cursor: bool)
     let role = if has_cursor { Role::Key } else { Role::Dim };
     region.put(0, 0, "arguments as JSON:", role);
     if has_cursor {
-        let (line, column) = raw.place();
+        let (line, column) = raw.cursor_position();
         let position = format!("line {}, column {}", line + 1, column + 1);
         region.put_right_aligned(region.columns(), 0, &position, Role::Dim);
     }

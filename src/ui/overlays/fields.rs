@@ -179,14 +179,14 @@ pub(super) fn form_field(region: &mut Canvas<'_>, y: u16, shown: &FieldView<'_>,
             }
             FormValue::Members { is_present, .. } => {
                 let x = left.put(0, 0, &head, role);
-                let label = if *is_there { "set" } else { "(left out)" };
+                let label = if *is_present { "set" } else { "(left out)" };
                 selector(&mut left, x, label, has_cursor);
             }
             FormValue::Items {
                 is_present, fields, ..
             } => {
                 let x = left.put(0, 0, &head, role);
-                let label = if *is_there {
+                let label = if *is_present {
                     text::plural(fields.len() as u64, "item")
                 } else {
                     "(left out)".to_owned()

@@ -12,7 +12,7 @@ pub(super) fn menu(canvas: &mut Canvas<'_>, state: &State, menu: &Menu, cursor: 
     let body_lines = body(state, menu, now);
     let items = items(state, menu);
     let most = usize::from(canvas.window_columns(88).saturating_sub(4)).clamp(1, 84);
-    let lead = if body_lines.iter().any(|line| !line.word.is_empty()) {
+    let lead = if body_lines.iter().any(|line| !line.label.is_empty()) {
         8
     } else {
         0
@@ -28,7 +28,7 @@ pub(super) fn menu(canvas: &mut Canvas<'_>, state: &State, menu: &Menu, cursor: 
         .max()
         .unwrap_or(34)
         .min(most);
-    let mut lines: Vec<(&Told, Vec<String>)> = body_lines
+    let mut lines: Vec<(&BodyLine, Vec<String>)> = body_lines
         .iter()
         .map(|line| (line, wrap(&line.text, widest.saturating_sub(lead).max(1))))
         .collect();
@@ -65,7 +65,7 @@ pub(super) fn menu(canvas: &mut Canvas<'_>, state: &State, menu: &Menu, cursor: 
                 _ => Role::Dim,
             };
             if index == 0 {
-                window.put(0, y, line.word, role);
+                window.put(0, y, line.label, role);
             }
             window.put(u16::try_from(lead).unwrap_or(0), y, row, Role::Plain);
             y += 1;

@@ -49,7 +49,7 @@ pub(super) fn help(canvas: &mut Canvas<'_>, state: &State, field: &Field, cursor
             window.put(0, y, sign, Role::Focus);
         }
         window.put_clipped(2, y, 18, &line.keys, Role::Key);
-        window.put(21, y, &line.words, role);
+        window.put(21, y, &line.text, role);
         if is_on(line) {
             let width = window.columns();
             window.apply_style(0, y, width, Role::Selected);

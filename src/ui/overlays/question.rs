@@ -1,7 +1,7 @@
 //! The dialog for a server's question: its origin and message, the form or link, and the answer buttons.
 
 use crate::{
-    app::{Button, FormField, FormValue, QuestionForm, State, place_of, waits},
+    app::{Button, FormField, FormValue, QuestionForm, State, position_of, waits},
     domain::{ElicitationMode, Stamp, UrlPreview, text},
 };
 
@@ -21,7 +21,7 @@ pub(super) fn question(canvas: &mut Canvas<'_>, state: &State, form: &QuestionFo
     let Some(task_row) = state.task(&form.task) else {
         return;
     };
-    let (number, count) = place_of(state, form);
+    let (number, count) = position_of(state, form);
     let title = match count {
         0 | 1 => "Question".to_owned(),
         _ => format!("Question {number} of {count}"),
@@ -97,7 +97,7 @@ pub(super) fn question(canvas: &mut Canvas<'_>, state: &State, form: &QuestionFo
 }
 
 fn message_lines(form: &QuestionForm, available: usize) -> Vec<String> {
-    let clean = text::clean_block(&form.asked.message);
+    let clean = text::clean_block(&form.elicitation.message);
     let lines = clean
         .trim_end()
         .lines()
@@ -106,7 +106,7 @@ fn message_lines(form: &QuestionForm, available: usize) -> Vec<String> {
     if lines.is_empty() {
         lines.push("(no message)".to_owned());
     }
-    if let ElicitationMode::Form { warnings, .. } = &form.asked.mode {
+    if let ElicitationMode::Form { warnings, .. } = &form.elicitation.mode {
         let warnings = warnings.iter().map(|warning| text::clean_line(warning));
         lines.extend(warnings.flat_map(|warning| wrap(&warning, available)));
     }
@@ -211,8 +211,8 @@ fn fields(window: &mut Canvas<'_>, y: u16, form: &QuestionForm, rows: usize) {
 
 /// The lines above the buttons: validation errors, help for the field, or help for the button.
 fn status_text(form: &QuestionForm, available: usize) -> (Vec<String>, Role) {
-    if !form.complaints.is_empty() {
-        let problems = form.complaints.iter().map(|line| text::clean_line(line));
+    if !form.errors.is_empty() {
+        let problems = form.errors.iter().map(|line| text::clean_line(line));
         let lines = problems
             .flat_map(|line| wrap(&line, available))
             .take(MAX_PROBLEM_LINES);

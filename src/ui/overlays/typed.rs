@@ -140,7 +140,7 @@ pub(super) fn edit(canvas: &mut Canvas<'_>, state: &State, form: &EditForm) {
             form.at == index,
         );
     }
-    let (help, role) = match &form.complaint {
+    let (help, role) = match &form.error {
         Some(complaint) => (complaint.as_str(), Role::Failed),
         None => (
             "Limits cancel the call: 90s, 5m, 2h, or off. Enter saves.",

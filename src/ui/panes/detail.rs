@@ -230,7 +230,7 @@ fn facts(state: &State, task_row: &TaskRow, now: Stamp) -> Vec<(&'static str, St
         )
     });
     facts.push(("pending", pending, Role::Plain));
-    if let Some(impact) = task_row.price()
+    if let Some(impact) = task_row.leave_impact()
         && !is_settled
     {
         let label = impact.label().to_uppercase();
@@ -308,7 +308,7 @@ fn connection(state: &State, task_row: &TaskRow, now: Stamp) -> (String, Role) {
         ),
         Connectivity::NeedsLogin => {
             let server = state.server(&task_row.view.task.server);
-            let need = server.and_then(|server| wants(state, server));
+            let need = server.and_then(|server| server_needs(state, server));
             let need = need.unwrap_or_else(|| "the server requires sign-in".to_owned());
             (format!("waiting: {need}"), Role::Needs)
         }
@@ -362,7 +362,10 @@ fn timeline(canvas: &mut Canvas<'_>, y: u16, state: &State, task_row: &TaskRow, 
                 break;
             }
             // A short event must stay visible, even if other marks fall into the same column.
-            let is_short = matches!(mark, Mark::Replay | Mark::Gap | Mark::Cut);
+            let is_short = matches!(
+                mark,
+                TimelineMark::Replay | TimelineMark::Gap | TimelineMark::Cut
+            );
             if is_short || !is_event {
                 shown = *mark;
             }

@@ -21,7 +21,7 @@ pub(in crate::ui) fn empty(canvas: &mut Canvas<'_>, state: &State) {
         };
         canvas.put(2, 1, note, Role::Plain);
         let available = usize::from(canvas.columns().saturating_sub(4)).max(1);
-        let problem = Filter::refusal(state.filter.text()).unwrap_or_default();
+        let problem = Filter::invalid_reason(state.filter.text()).unwrap_or_default();
         for (line, y) in super::detail::wrap(&problem, available).iter().zip(3..) {
             canvas.put(2, y, line, Role::Needs);
         }

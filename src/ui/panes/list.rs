@@ -132,7 +132,7 @@ fn heading(canvas: &mut Canvas<'_>, y: u16, state: &State, title: &GroupTitle, h
     if needs > 0 && is_of_server {
         heading = format!("{heading}, {needs} need you");
     }
-    if paused > 0 && *title != Title::Status("paused") {
+    if paused > 0 && *title != GroupTitle::Status("paused") {
         heading = format!("{heading}, {paused} paused");
     }
     if new > 0 && (is_of_done || is_of_server) {
@@ -155,7 +155,7 @@ fn heading(canvas: &mut Canvas<'_>, y: u16, state: &State, title: &GroupTitle, h
     }
     let x = canvas.put(1, y, line, Role::Border);
     let mut x = canvas.put(x, y, &heading, role);
-    if is_of_done || state.is_folded && !matches!(title, Title::Need(_)) {
+    if is_of_done || state.is_folded && !matches!(title, GroupTitle::Need(_)) {
         let fold = if state.is_folded {
             "   (. to unfold)"
         } else {
@@ -265,7 +265,7 @@ fn row(
     end(canvas, y, columns.end, state, task_row, now);
     let age = age(task_row, now);
     put(canvas, y, columns.age, &age, Role::Dim);
-    if let Some(impact) = task_row.price()
+    if let Some(impact) = task_row.leave_impact()
         && !task.status.is_settled()
     {
         let role = leave_impact_role(impact);

@@ -54,9 +54,9 @@ pub(in crate::ui) fn tools(canvas: &mut Canvas<'_>, state: &State) {
     let list = known.map_or(&[] as &[Tool], |tools| tools.list.as_slice());
     if list.is_empty() {
         let note = match known {
-            Some(tools) if tools.asked.is_some() => format!("Loading tools from {name} ..."),
-            Some(tools) if tools.refused.is_some() => {
-                let why = tools.refused.as_deref().unwrap_or_default();
+            Some(tools) if tools.request.is_some() => format!("Loading tools from {name} ..."),
+            Some(tools) if tools.error.is_some() => {
+                let why = tools.error.as_deref().unwrap_or_default();
                 no_tools(state, server, why)
             }
             Some(tools) if tools.is_known => format!("{name} has no tools."),

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use longhaul::{
     app::{
-        Command, Consent, Event, Focus, Group, Grouping, KeyOverride, Keymap, LeaveNote, Leaving,
-        Line, Mark, Menu, Overlay, Pane, Reread, Setup, SortKey, State, Tab, Title, UserInput,
-        View, next_wake, update,
+        Command, ConfigReread, Consent, Event, Focus, Group, GroupTitle, Grouping, KeyOverride,
+        Keymap, LeaveNote, Leaving, ListRow, Menu, Overlay, Pane, Setup, SortKey, State, Tab,
+        TimelineMark, UserInput, View, next_wake, update,
     },
     domain::{
         Chord, Connectivity, ControlKind, HistoryEvent, LeaveImpact, LogLevel, Mono, NewCall,
@@ -212,7 +212,7 @@ fn the_list_is_grouped_by_need_by_server_or_by_status() {
                     let task_row = screen.state.task(id).unwrap();
                     let task = &task_row.view.task;
                     assert!(match title.unwrap() {
-                        Title::Need(group) => task_row.home == *group,
+                        Title::Need(group) => task_row.listed_group == *group,
                         Title::Server(server) => task.server == *server,
                         Title::Status(word) => task.status.row_label() == *word,
                     });

@@ -212,9 +212,9 @@ fn the_list_is_grouped_by_need_by_server_or_by_status() {
                     let task_row = screen.state.task(id).unwrap();
                     let task = &task_row.view.task;
                     assert!(match title.unwrap() {
-                        Title::Need(group) => task_row.listed_group == *group,
-                        Title::Server(server) => task.server == *server,
-                        Title::Status(word) => task.status.row_label() == *word,
+                        GroupTitle::Need(group) => task_row.listed_group == *group,
+                        GroupTitle::Server(server) => task.server == *server,
+                        GroupTitle::Status(word) => task.status.row_label() == *word,
                     });
                     left -= 1;
                 }

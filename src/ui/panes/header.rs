@@ -10,7 +10,7 @@ use super::super::{canvas::Canvas, labels, theme::Role};
 /// Columns of a filter in the first line.
 const FILTER_COLUMNS: usize = 24;
 
-/// PaneHeights for `Fri 06:52`.
+/// Columns of `Fri 06:52`.
 const CLOCK_COLUMNS: u16 = 9;
 
 /// Session, servers, counts, clock.

@@ -609,7 +609,7 @@ fn not_set(server: &ServerConfig) -> Option<String> {
 
 /// Sends the new configuration to the drivers of all sessions.
 pub(super) fn notify_drivers(context: &Context<'_>) {
-    // A configuration that cannot be read is reported by whoever reads it next.
+    // The next command that reads the configuration reports why it can't be read.
     let Ok(config) = config::read(config::path().as_deref()) else {
         return;
     };

@@ -2,7 +2,7 @@
 //!
 //! The `jsonschema` crate does the validation. This module protects it from untrusted schemas, which must not loop, use
 //! up time or memory, or load other documents, and it writes the error messages. Calls are still allowed if the schema
-//! is unusable; the user is told that nothing was checked.
+//! is unusable; a message says that nothing was checked.
 
 use core::fmt;
 

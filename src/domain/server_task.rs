@@ -66,7 +66,7 @@ impl TaskState {
 /// A server task as its server last showed it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerTask {
-    /// The server's id. Whoever knows it can access the task, so it is shown only on request.
+    /// The server's id. It grants access to the task, so it is shown only on request.
     pub id: String,
     /// Its task protocol.
     pub kind: TaskKind,

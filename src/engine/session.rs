@@ -151,7 +151,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// Starts the network thread; returns at once. What becomes of it comes as [`SessionEvent::Driver`] or [`SessionEvent::Failed`].
+    /// Starts the network thread and returns at once. The thread reports [`SessionEvent::Driver`] or
+    /// [`SessionEvent::Failed`].
     pub fn open(options: Options) -> Self {
         let snapshots = Arc::new(Snapshots::default());
         let (asks, incoming) = mpsc::channel(ASKS_WAITING);

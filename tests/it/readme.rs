@@ -240,7 +240,7 @@ fn key_table_is_that_of_the_program() {
 mod command_line {
     use std::{fmt::Write as _, fs, path::Path, process::Command};
 
-    /// Runs the program without the environment of whoever tests it.
+    /// Runs the program with a clean environment.
     fn run(home: &Path, arguments: &[&str]) -> String {
         let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
         let output = command

@@ -75,7 +75,7 @@ pub(super) fn read_text(path: &Path) -> Result<String, String> {
         .symlink_metadata()
         .is_ok_and(|found| found.is_symlink())
     {
-        // Otherwise whoever created the link would choose which file is read.
+        // Otherwise the creator of the link could choose which file is read.
         let target = path.canonicalize().unwrap_or_default();
         return Err(format!(
             "symlinks are not followed; if you trust this one, import {} instead",

@@ -12,9 +12,9 @@ use crate::{
 /// The purpose of a request that is in flight.
 #[derive(Clone, Debug)]
 pub(super) enum RequestKind {
-    /// It carries the stream of a task: a call, a resume or a probe; the task's [`StreamState`] says which.
+    /// The stream of a task: a call, a resume or a probe, as the task's `StreamState` says.
     Stream(TaskId),
-    /// A second reading of a task's stream from before its replay gap.
+    /// Reads a task's stream again from before its replay gap.
     Reread(TaskId),
     Discover,
     /// The single stream of HTTP+SSE.
@@ -31,40 +31,40 @@ pub(super) enum RequestKind {
     Ping {
         verifies: Option<TaskId>,
     },
-    /// A look at the server's list of checkpoints.
+    /// Reads the server's list of checkpoints to see how the task is doing.
     Look(TaskId),
     Pause(TaskId),
     Cancel(TaskId),
-    /// A look at a server task.
+    /// `tasks/get`.
     Poll(TaskId),
-    /// `tasks/result`: it stays open until the task has ended, and what the task asks comes on it.
+    /// `tasks/result`: stays open until the task ends, and brings its elicitation requests.
     Fetch(TaskId),
-    /// The answer to one question, on its way to a server task.
+    /// The answer to one question of a server task.
     Update(TaskId, String),
-    /// The stream on which the server tells of its tasks.
+    /// The stream of the server's task notifications (`subscriptions/listen`).
     Listen,
     /// The stream of a bare GET.
     Standalone,
-    /// A page of the server's own list of tasks, for an ask.
+    /// `tasks/list`, one page, for a client request.
     ListTasks {
         ask: SessionRequestId,
         so_far: Vec<TaskId>,
         cursors: Vec<String>,
     },
-    /// A look at the server's list of checkpoints, for an ask.
+    /// Reads the server's list of checkpoints for a client request.
     ListCheckpoints {
         ask: SessionRequestId,
     },
-    /// A look at a server task that somebody named, for an ask.
+    /// `tasks/get` of a task that a client wants to adopt.
     Adopt {
         ask: SessionRequestId,
         server_task: String,
         kind: TaskKind,
-        /// Whether it may be one of the other kind.
+        /// Whether the id may belong to a task of the other kind.
         has_other: bool,
     },
-    /// An answer to a request of the server, or a notification that nothing hangs on; which question of a task it answers,
-    /// if it is one.
+    /// A response to a request of the server, or a notification that nothing depends on. Holds the task and the key of
+    /// the question that it answers, if it answers one.
     Reply(Option<(TaskId, String)>),
     TerminateSession,
 }
@@ -73,26 +73,26 @@ pub(super) enum RequestKind {
 #[derive(Clone, Debug)]
 pub(super) struct InFlight {
     pub(super) kind: RequestKind,
-    /// The JSON-RPC id whose answer it waits for, where that is not a task's.
+    /// The JSON-RPC id of the response that it waits for; absent for the stream of a task.
     pub(super) request_id: Option<String>,
     pub(super) until: Option<Mono>,
     pub(super) is_opened: bool,
-    /// When it went out, where that and its answer tell how far away the server is.
+    /// When it was sent, if its response shows the server's latency.
     pub(super) sent_at: Option<Mono>,
-    /// The save that it waits for before it goes out.
+    /// The save that must be on disk before it is sent.
     pub(super) after: Option<SaveToken>,
-    /// What came in place of the answer that it waits for, in words.
+    /// A description of what came instead of the response.
     pub(super) came: Option<String>,
-    /// The session that it was sent in; what it says of that session holds for no other.
+    /// The server session that it was sent in; a refusal says nothing about any other session.
     pub(super) session_number: u64,
     pub(super) is_modern: bool,
-    /// POSTed for HTTP+SSE: its answer comes on the one stream.
+    /// A POST of HTTP+SSE: its response comes on the single stream.
     pub(super) is_by_wire: bool,
 }
 
 impl InFlight {
-    /// Whether a refusal is the answer itself: modern servers give an error a status of its own, and some stateful ones
-    /// do so for a task that they do not know.
+    /// Whether an HTTP error carries the JSON-RPC response: 2026-07-28 gives errors an HTTP status of their own, and some
+    /// older servers do so for an unknown task.
     pub(super) fn is_answered_by(&self, refusal: &HttpError) -> bool {
         let Some(error) = refusal.error.as_ref().filter(|_| self.request_id.is_some()) else {
             return false;

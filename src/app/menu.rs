@@ -302,7 +302,7 @@ pub fn body(state: &State, menu: &Menu, now: Stamp) -> Vec<BodyLine> {
             }
             let hidden = hidden_among_marked(state, tasks);
             if hidden > 0 {
-                lines.push(body_line(format!("{hidden} of them are hidden")));
+                lines.push(body_line(format!("{hidden} of them hidden")));
             }
             let ended = state.marks.len().saturating_sub(tasks.len());
             if ended > 0 {
@@ -380,7 +380,7 @@ pub fn body(state: &State, menu: &Menu, now: Stamp) -> Vec<BodyLine> {
             }
             let hidden = hidden_among_marked(state, tasks);
             if hidden > 0 && tasks.len() > 1 {
-                lines.insert(1, body_line(format!("{hidden} of them are hidden")));
+                lines.insert(1, body_line(format!("{hidden} of them hidden")));
             }
             lines
         }

@@ -906,9 +906,11 @@ fn a_plain_call_of_the_modern_era_dies_everywhere() {
     let mut screen = env.open(&["attach", id], (120, 36));
     screen.wait_for_line(&[id, "work", "DIES"]);
     screen.press("]]]]]");
-    screen.wait_for_line(&["leaving is", "DIES: plain call in MCP 2026-07-28"]);
+    screen.wait_for_line(&["if you", "DIES: plain call in MCP 2026-07-28"]);
     screen.press("n");
-    screen.wait_for_line(&["DIES", "quitting cancels it"]);
+    screen.wait_for("(type to filter)");
+    screen.press("\r");
+    screen.wait_for_line(&["if you leave: DIES", "quitting cancels it"]);
     screen.press("\x03\x03");
     screen.end();
     client.signal(Signal::KILL);

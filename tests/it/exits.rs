@@ -60,7 +60,11 @@ const PLACES: [Place; 15] = [
     place("printed below", &["Y"], "(press Enter to return)"),
     place("filter", &["/abc"], "filter: abc"),
     place("command line", &[":wai"], ": wai"),
-    place("half a paste", &["/", "\u{1b}[200~half a p"], "Enter keeps"),
+    place(
+        "half a paste",
+        &["/", "\u{1b}[200~half a p"],
+        "Enter applies",
+    ),
     place("half a sequence", &["\u{1b}[1"], "q leave"),
     Place {
         name: "too small",

@@ -386,10 +386,7 @@ fn nothing_is_sent_to_an_endpoint_of_another_origin() {
             "which is another origin",
         ),
         ("file:///messages".to_owned(), "which is another origin"),
-        (
-            "http://[broken".to_owned(),
-            "an address that cannot be read",
-        ),
+        ("http://[broken".to_owned(), "an invalid URL"),
     ] {
         let bench = Bench::new();
         *bench.old.shared.endpoint.lock().unwrap() = endpoint.clone();

@@ -306,9 +306,9 @@ fn the_empty_screen_shows_what_would_be_taken_before_it_is() {
         file.write_all(text.as_bytes()).unwrap();
     };
     let mut screen = env.open(&[], (120, 36));
-    screen.wait_for("i  import the servers");
+    screen.wait_for("i  import servers");
     screen.press("i");
-    screen.wait_for("no file of another program found");
+    screen.wait_for("no config file of another MCP client found");
     write(format!(
         r#"{{"mcpServers": {{"lab": {{"url": "http://{addr}/mcp"}}, "odd": {{"type": "ws"}}}}}}"#
     ));
@@ -325,7 +325,7 @@ fn the_empty_screen_shows_what_would_be_taken_before_it_is() {
     screen.press("i");
     screen.wait_for("import 1 server");
     screen.press("t");
-    screen.wait_for("Took 1 server over");
+    screen.wait_for("imported 1 server (");
     screen.wait_for(&format!("imported lab: http://{addr}/mcp"));
     screen.press("q3");
     screen.wait_for_line(&["lab", "/mcp"]);
@@ -632,7 +632,7 @@ fn what_is_no_plain_file_of_text_is_refused_in_words() {
     let nothing = Desk::empty().run(&["servers", "import"]);
     assert_eq!(nothing.code, Some(0), "{nothing:#?}");
     assert!(
-        nothing.err.contains("no file of another program"),
+        nothing.err.contains("no config file of another MCP client"),
         "{nothing:#?}"
     );
 }

@@ -434,7 +434,7 @@ fn a_task_keeps_its_place_while_the_driver_lacks_a_variable() {
     let mut screen = env.open(&["attach", id], (120, 36));
     screen.wait_for_line(&["waiting", "needs $LAB_TOKEN"]);
     screen.press("3");
-    screen.wait_for("wants the variable LAB_TOKEN");
+    screen.wait_for("needs the variable LAB_TOKEN");
     screen.wait_for("0 requests");
     // Nothing left this one: whatever the server read, the first one sent.
     let knows = |head: &HeaderMap| head.get("x-key").is_some_and(|key| key == "canary");

@@ -302,7 +302,7 @@ mod tests {
         let cases: [(Lines, &str); 22] = [
             (&[("paus", &["f5"])], "paus is ignored: unknown action"),
             (&[("", &["f5"])], " is ignored: unknown action"),
-            (&[("pause", &["hyper-x"])], "\"hyper-x\" names no key"),
+            (&[("pause", &["hyper-x"])], "unknown key \"hyper-x\""),
             (&[("pause", &["\u{7}"])], "visible character"),
             (&[("pause", &["\u{200b}"])], "visible character"),
             (&[("pause", &["esc"])], "Esc keeps its meaning"),

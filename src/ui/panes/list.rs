@@ -376,7 +376,7 @@ fn progress(
                 Some(question) => Elicitation::message_of(&question.request),
                 None => "asks a question".to_owned(),
             };
-            let last = Some(format!("{} to answer", state.key(Action::Open)));
+            let last = Some(format!("{} answers", state.key(Action::Open)));
             with_last(&mut cell, &line, last, Role::Plain);
         }
         Status::Cancelled => {

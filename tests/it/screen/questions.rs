@@ -297,7 +297,7 @@ fn tasks_are_taken_over_from_the_server_under_the_cursor_or_by_name() {
         request: ask,
         outcome,
     }));
-    assert!(has_toast(&screen, "2 tasks of lab imported"));
+    assert!(has_toast(&screen, "imported 2 tasks from lab"));
     screen.todo.clear();
     screen.keys(":").type_in("adopt ci").keys("enter");
     assert_eq!(adopts(&screen).1, "ci");

@@ -37,17 +37,17 @@ fn a_server_says_what_it_needs_before_anybody_asks_it_something() {
         (
             consent(),
             "lab needs consent",
-            "or longhaul servers consent lab",
+            "or run longhaul servers consent lab",
         ),
         (
             ServerObstacle::Approval,
             "lab needs approval",
-            "or longhaul servers approve lab",
+            "or run longhaul servers approve lab",
         ),
         (
             variable(),
             "lab needs $LAB_TOKEN",
-            "not set when longhaul started",
+            "set it and restart longhaul",
         ),
     ] {
         let mut screen = Screen::new(WIDE, colour());
@@ -77,13 +77,13 @@ fn a_task_that_waits_names_what_it_waits_for() {
             Some(variable()),
             LinkState::Idle,
             "needs $LAB_TOKEN",
-            "restart it with it",
+            "set it and restart longhaul",
         ),
         (
             Some(consent()),
             LinkState::Idle,
             "needs consent: L",
-            "L shows what would be sent",
+            "press L to review",
         ),
         (
             None,

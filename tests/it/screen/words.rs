@@ -129,7 +129,7 @@ fn what_happened_to_a_task_is_exported_to_a_file_of_the_persons_choice() {
     screen.keys("E");
     let drawn = screen.draw();
     assert!(drawn.contains("Export 2 tasks"), "{drawn}");
-    assert!(drawn.contains("1 of them are not shown"), "{drawn}");
+    assert!(drawn.contains("1 of them hidden"), "{drawn}");
     screen.keys("j");
     assert!(screen.draw().contains("save 2 files to the directory: ."));
     screen.type_in("/out").keys("enter");

@@ -17,7 +17,7 @@ use super::{
     block_on, call,
     checkpoints::{self, Offer},
     client_state::{ClientState, ClientTask},
-    fail::{Fail, code},
+    error::{CliError, code},
     inspect, json as documents,
     live_session::{LiveEvent, LiveSession},
     target::Targets,
@@ -36,7 +36,7 @@ const FILE_BYTES: u64 = 4 * 1024 * 1024;
 const START_WITHIN: Duration = Duration::from_secs(10);
 
 /// `adopt`.
-pub(super) fn adopt(context: &mut Context<'_>, adopt: &AdoptArgs) -> Result<u8, Fail> {
+pub(super) fn adopt(context: &mut Context<'_>, adopt: &AdoptArgs) -> Result<u8, CliError> {
     context.may_act()?;
     let mut reader = context.reader_to_act()?;
     if let Some(path) = &adopt.from {
@@ -64,7 +64,7 @@ pub(super) fn adopt(context: &mut Context<'_>, adopt: &AdoptArgs) -> Result<u8, 
         if ids.is_empty() {
             let name = text::clean_line(name.as_str());
             let message = format!("nothing to adopt: {name} lists no tasks that are new here");
-            context.terminal.remark(&message);
+            context.terminal.info(&message);
         }
         report_adopted(context, &mut reader, &ids)?;
         live.leave(context, &[]).await;
@@ -77,12 +77,14 @@ pub(super) fn report_adopted(
     context: &mut Context<'_>,
     reader: &mut Reader,
     ids: &[TaskId],
-) -> Result<(), Fail> {
+) -> Result<(), CliError> {
     for id in ids {
         let task = context.find(reader, id.as_str())?;
         if context.global.json {
             let document = inspect::document(context, reader, &task)?;
-            context.terminal.document(&documents::text_of(&document))?;
+            context
+                .terminal
+                .print_json(&documents::compact(&document))?;
             continue;
         }
         let their_id = match (&task.server_task_id, &task.client_id) {
@@ -96,7 +98,7 @@ pub(super) fn report_adopted(
             call::task_title(&task).trim_end(),
             task.server
         );
-        context.terminal.line(&text::clean_line(&line))?;
+        context.terminal.print(&text::clean_line(&line))?;
     }
     Ok(())
 }
@@ -107,13 +109,13 @@ fn adopt_from_file(
     reader: &mut Reader,
     path: &Path,
     args: &AdoptArgs,
-) -> Result<u8, Fail> {
+) -> Result<u8, CliError> {
     let failed =
-        |why: String| Fail::usage(format!("could not adopt from {}: {why}", path.display()));
+        |why: String| CliError::usage(format!("could not adopt from {}: {why}", path.display()));
     let state = read_file(path).map_err(failed)?;
     if state.skipped > 0 {
         let skipped = u64::try_from(state.skipped).unwrap_or(u64::MAX);
-        context.terminal.remark(&format!(
+        context.terminal.info(&format!(
             "skipped {} (finished, without a tool name, or duplicates)",
             text::plural(skipped, "task")
         ));
@@ -121,7 +123,7 @@ fn adopt_from_file(
     if state.tasks.is_empty() {
         context
             .terminal
-            .remark("nothing to adopt: the file has no unfinished tasks");
+            .info("nothing to adopt: the file has no unfinished tasks");
         return Ok(code::OK);
     }
     let tasks = select_tasks(state.tasks, args.server_task.as_deref()).map_err(failed)?;
@@ -140,7 +142,7 @@ fn adopt_from_file(
         }
     }
     if offers.is_empty() {
-        return Err(Fail::usage("nothing was adopted"));
+        return Err(CliError::usage("nothing was adopted"));
     }
     for offer in &offers {
         let when = match offer.continues {
@@ -155,10 +157,12 @@ fn adopt_from_file(
             server_url::redacted(&url),
             offer.state
         );
-        context.terminal.say(&text::clean_line(&message));
+        context.terminal.report(&text::clean_line(&message));
     }
     if !args.yes && !confirm(context, "call them? y/N")? {
-        return Err(Fail::usage("nothing was called; use --yes to call them"));
+        return Err(CliError::usage(
+            "nothing was called; use --yes to call them",
+        ));
     }
     let ids = block_on(checkpoints::start_calls(context, server, offers))?;
     report_adopted(context, reader, &ids)?;
@@ -201,7 +205,7 @@ async fn build_offers(
     server: &ServerRef,
     tasks: Vec<ClientTask>,
     pairs: &[String],
-) -> Result<Vec<(ClientTask, Option<Offer>)>, Fail> {
+) -> Result<Vec<(ClientTask, Option<Offer>)>, CliError> {
     let convention = context.config()?.convention(&server.name);
     let client_of = |task: &ClientTask| task.client_id().unwrap_or_default().to_owned();
     let mut clients: Vec<String> = tasks.iter().map(client_of).collect();
@@ -269,15 +273,15 @@ fn report_missing_arguments(
         super::quoted(&path.display().to_string()),
         super::quoted(&task.id),
     );
-    context.terminal.say(&text::clean_line(&message));
+    context.terminal.report(&text::clean_line(&message));
 }
 
 /// Asks a yes-or-no question; without a terminal the answer is no.
-pub(super) fn confirm(context: &mut Context<'_>, question: &str) -> Result<bool, Fail> {
+pub(super) fn confirm(context: &mut Context<'_>, question: &str) -> Result<bool, CliError> {
     if !context.terminal.is_for_people() {
         return Ok(false);
     }
-    context.terminal.say(question);
+    context.terminal.report(question);
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line)?;
     Ok(matches!(line.trim(), "y" | "Y" | "yes"))
@@ -288,14 +292,14 @@ pub(super) fn require_checkpoint(
     tools: &[Tool],
     name: &str,
     convention: &CheckpointConvention,
-) -> Result<(), Fail> {
+) -> Result<(), CliError> {
     let tool = tools.iter().find(|tool| tool.name == name);
     match tool.map(|tool| tool.keeps_checkpoint(tools, convention)) {
         Some(true) => Ok(()),
-        Some(false) => Err(Fail::usage(format!(
+        Some(false) => Err(CliError::usage(format!(
             "{name} keeps no checkpoint, so it would start over; nothing was called"
         ))),
-        None => Err(Fail::usage(format!(
+        None => Err(CliError::usage(format!(
             "the server has no tool {name}; nothing was called"
         ))),
     }
@@ -306,7 +310,7 @@ pub(super) async fn wait_until_started(
     context: &mut Context<'_>,
     live: &mut LiveSession,
     ids: &[TaskId],
-) -> Result<(), Fail> {
+) -> Result<(), CliError> {
     let has_started = |view: &TaskView| {
         let attempt = view.task.attempt();
         view.task.status.ends_waiting() || attempt.is_some_and(|it| it.phase >= Phase::Open)

@@ -12,7 +12,7 @@ use super::{
     args::AnswerArgs,
     block_on,
     call::{ArgumentPair, apply_pairs, argument_usage, parse_pair},
-    fail::{Fail, code},
+    error::{CliError, code},
     format, json as documents,
     live_session::{LiveEvent, LiveSession},
     target::Targets,
@@ -26,7 +26,7 @@ use crate::domain::{
 const DELIVER_WITHIN: Duration = Duration::from_secs(10);
 
 /// `answer`.
-pub(super) fn answer(context: &mut Context<'_>, args: &AnswerArgs) -> Result<u8, Fail> {
+pub(super) fn answer(context: &mut Context<'_>, args: &AnswerArgs) -> Result<u8, CliError> {
     let mut reader = context.reader()?;
     let task = context.find(&mut reader, &args.id)?;
     let question = find_question(&task, args.key.as_deref())?.clone();
@@ -37,13 +37,13 @@ pub(super) fn answer(context: &mut Context<'_>, args: &AnswerArgs) -> Result<u8,
     };
     context.may_act()?;
     if let (Answer::Accept { .. }, Some(link)) = (&answer, elicitation.url_preview()) {
-        context.terminal.line(&link.full_url())?;
+        context.terminal.print(&link.full_url())?;
         for warning in &link.warnings {
-            context.terminal.say(&format!("longhaul: {warning}"));
+            context.terminal.report(&format!("longhaul: {warning}"));
         }
         context
             .terminal
-            .remark("open this page yourself; `longhaul answer` never opens pages");
+            .info("open this page yourself; `longhaul answer` never opens pages");
     }
     let servers = Targets::of(context, &mut reader)?.for_task(&task.server)?;
     block_on(async {
@@ -62,11 +62,11 @@ pub(super) fn answer(context: &mut Context<'_>, args: &AnswerArgs) -> Result<u8,
 }
 
 /// The open question with this key, or the only one.
-fn find_question<'t>(task: &'t Task, key: Option<&str>) -> Result<&'t Question, Fail> {
+fn find_question<'t>(task: &'t Task, key: Option<&str>) -> Result<&'t Question, CliError> {
     let id = &task.id;
     let Some(key) = key else {
         return task.open_question().ok_or_else(|| {
-            Fail::usage(format!(
+            CliError::usage(format!(
                 "{id} has no open question; it is {}",
                 task.status.label()
             ))
@@ -83,7 +83,7 @@ fn find_question<'t>(task: &'t Task, key: Option<&str>) -> Result<&'t Question, 
             } else {
                 keys.join(", ")
             };
-            Fail::usage(format!(
+            CliError::usage(format!(
                 "{id} has no open question {key:?}; open questions: {keys}"
             ))
         })
@@ -95,11 +95,11 @@ fn answer_from_args(
     args: &AnswerArgs,
     task: &Task,
     elicitation: &Elicitation,
-) -> Result<Option<Answer>, Fail> {
+) -> Result<Option<Answer>, CliError> {
     let invalid = |errors: &[String]| {
         let (id, flags) = (&task.id, context.flags());
         let why = errors.join(", ");
-        Fail::usage(format!(
+        CliError::usage(format!(
             "{why}; nothing was sent. `longhaul answer {id}{flags}` shows the question"
         ))
     };
@@ -146,7 +146,7 @@ async fn send(
     task: &Task,
     question: &Question,
     answer: Answer,
-) -> Result<u8, Fail> {
+) -> Result<u8, CliError> {
     let id = &task.id;
     let outcome = answer.outcome();
     let request = SessionRequest::Answer {
@@ -165,7 +165,7 @@ async fn send(
         match tokio::time::timeout_at(until, live.next(context)).await {
             Ok(Ok(LiveEvent::Session(_))) => {}
             Ok(Ok(LiveEvent::Interrupted | LiveEvent::Terminated)) => {
-                return Err(Fail::new(
+                return Err(CliError::new(
                     code::INTERRUPTED,
                     format!(
                         "interrupted; the answer to {id} ({outcome}) is saved and will be sent later"
@@ -181,7 +181,7 @@ async fn send(
                     _ => String::new(),
                 };
                 let server = text::clean_line(task.server.as_str()).into_owned();
-                return Err(Fail::new(
+                return Err(CliError::new(
                     code::UNREACHABLE,
                     format!(
                         "the answer to {id} ({outcome}) is saved, but {server} has not received it yet{why}; longhaul sends it when it runs and can reach the server"
@@ -201,14 +201,16 @@ async fn send(
             "answer": outcome,
             "open": live.tasks.get(id).map_or(0, |view| view.task.open_questions().count()),
         });
-        context.terminal.document(&documents::text_of(&document))?;
+        context
+            .terminal
+            .print_json(&documents::compact(&document))?;
     } else {
         context
             .terminal
-            .line(&format!("{id}: answer sent ({outcome})"))?;
+            .print(&format!("{id}: answer sent ({outcome})"))?;
     }
     if let Some(more) = more.filter(|more| more.key != question.key) {
-        context.terminal.remark(&format!(
+        context.terminal.info(&format!(
             "next question: {}; longhaul answer {id}{}",
             Elicitation::message_of(&more.request),
             context.flags()
@@ -241,10 +243,10 @@ fn show(
     task: &Task,
     question: &Question,
     elicitation: &Elicitation,
-) -> Result<(), Fail> {
+) -> Result<(), CliError> {
     if context.global.json {
         let document = question_json(task, question, elicitation);
-        return context.terminal.document(&documents::pretty(&document));
+        return context.terminal.print_json(&documents::pretty(&document));
     }
     let mut out = question_lines(context.clock.now().wall, task, question, elicitation);
     let clean = |text: &str| text::clean_line(text).into_owned();
@@ -281,7 +283,7 @@ fn show(
     }
     out.push(format!("no:  {command} --decline      dismiss: --cancel"));
     for line in out {
-        context.terminal.line(&line)?;
+        context.terminal.print(&line)?;
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use super::{
     adopt::confirm,
     args::{AgainArgs, CallArgs, StartArgs},
     block_on,
-    fail::{Fail, code},
+    error::{CliError, code},
     follow::{FollowUntil, HistoryPrinter, OutputStyle, QuestionHandling, follow},
     json as documents,
     live_session::LiveSession,
@@ -26,7 +26,7 @@ use crate::{
 const MAX_NAMED_TOOLS: usize = 40;
 
 /// `tools`.
-pub(super) fn tools(context: &mut Context<'_>) -> Result<u8, Fail> {
+pub(super) fn tools(context: &mut Context<'_>) -> Result<u8, CliError> {
     let mut reader = context.reader_to_act()?;
     let server = Targets::of(context, &mut reader)?.one()?;
     let name = server.name.clone();
@@ -44,19 +44,19 @@ pub(super) fn tools(context: &mut Context<'_>) -> Result<u8, Fail> {
             .collect();
         context
             .terminal
-            .document(&documents::pretty(&Value::Array(document)))?;
+            .print_json(&documents::pretty(&Value::Array(document)))?;
         return Ok(code::OK);
     }
     let ending = context.terminal.ending();
     for tool in &tools {
         if let Some(fault) = &tool.fault {
             let message = format!("not usable: {} ({fault})", tool.name);
-            context.terminal.remark(&text::clean_line(&message));
+            context.terminal.info(&text::clean_line(&message));
             continue;
         }
         let arguments: Vec<String> = tool.arguments().iter().map(argument_usage).collect();
         let line = format!("{} {}", text::clean_line(&tool.name), arguments.join(" "));
-        context.terminal.line(line.trim_end())?;
+        context.terminal.print(line.trim_end())?;
         let about = tool.description.as_deref().unwrap_or_default();
         if let Some(first) = about.lines().find(|line| !line.trim().is_empty()) {
             let columns = context
@@ -67,7 +67,7 @@ pub(super) fn tools(context: &mut Context<'_>) -> Result<u8, Fail> {
             let first = text::clean_line(first.trim());
             context
                 .terminal
-                .line(&format!("    {}", text::cut(&first, columns, ending)))?;
+                .print(&format!("    {}", text::cut(&first, columns, ending)))?;
         }
     }
     Ok(code::OK)
@@ -119,13 +119,13 @@ pub(super) async fn list_tools(
     context: &mut Context<'_>,
     live: &mut LiveSession,
     server: &ServerName,
-) -> Result<Vec<Tool>, Fail> {
+) -> Result<Vec<Tool>, CliError> {
     match live
         .request(context, SessionRequest::Tools(server.clone()))
         .await?
     {
         SessionResponse::Tools(tools) => Ok(tools),
-        _ => Err(Fail::new(
+        _ => Err(CliError::new(
             code::BUG,
             format!("{server} returned no tool list"),
         )),
@@ -146,9 +146,9 @@ enum PairValue {
     Json(Value),
 }
 
-pub(super) fn parse_pair(text: &str) -> Result<ArgumentPair, Fail> {
+pub(super) fn parse_pair(text: &str) -> Result<ArgumentPair, CliError> {
     let invalid = || {
-        Fail::usage(format!(
+        CliError::usage(format!(
             "invalid argument {text:?}: use key=value or key:=json"
         ))
     };
@@ -156,7 +156,7 @@ pub(super) fn parse_pair(text: &str) -> Result<ArgumentPair, Fail> {
     let (key, value) = match key.strip_suffix(':') {
         Some(key) => {
             let json = serde_json::from_str(value).map_err(|error| {
-                Fail::usage(format!("the value of {key} is not valid JSON: {error}"))
+                CliError::usage(format!("the value of {key} is not valid JSON: {error}"))
             })?;
             (key, PairValue::Json(json))
         }
@@ -172,9 +172,10 @@ pub(super) fn parse_pair(text: &str) -> Result<ArgumentPair, Fail> {
 }
 
 /// Reads `--args`: a JSON object, `@FILE` or `-` for stdin.
-fn parse_args_object(text: &str) -> Result<Map<String, Value>, Fail> {
-    let read_error =
-        |error: std::io::Error, what: &str| Fail::usage(format!("could not read {what}: {error}"));
+fn parse_args_object(text: &str) -> Result<Map<String, Value>, CliError> {
+    let read_error = |error: std::io::Error, what: &str| {
+        CliError::usage(format!("could not read {what}: {error}"))
+    };
     let json = match text {
         "-" => std::io::read_to_string(std::io::stdin())
             .map_err(|error| read_error(error, "the arguments from stdin"))?,
@@ -185,10 +186,12 @@ fn parse_args_object(text: &str) -> Result<Map<String, Value>, Fail> {
     };
     match serde_json::from_str(&json) {
         Ok(Value::Object(object)) => Ok(object),
-        Ok(_) => Err(Fail::usage(
+        Ok(_) => Err(CliError::usage(
             "--args is not a JSON object; write it as '{\"key\": value}'",
         )),
-        Err(error) => Err(Fail::usage(format!("--args is not valid JSON: {error}"))),
+        Err(error) => Err(CliError::usage(format!(
+            "--args is not valid JSON: {error}"
+        ))),
     }
 }
 
@@ -245,7 +248,7 @@ struct CallDraft {
 }
 
 /// `call`.
-pub(super) fn call(context: &mut Context<'_>, call: CallArgs) -> Result<u8, Fail> {
+pub(super) fn call(context: &mut Context<'_>, call: CallArgs) -> Result<u8, CliError> {
     context.may_act()?;
     let mut reader = context.reader_to_act()?;
     let server = Targets::of(context, &mut reader)?.one()?;
@@ -277,7 +280,7 @@ pub(super) fn call(context: &mut Context<'_>, call: CallArgs) -> Result<u8, Fail
 }
 
 /// `again`.
-pub(super) fn again(context: &mut Context<'_>, again: AgainArgs) -> Result<u8, Fail> {
+pub(super) fn again(context: &mut Context<'_>, again: AgainArgs) -> Result<u8, CliError> {
     context.may_act()?;
     let mut reader = context.reader_to_act()?;
     let old = context.find(&mut reader, &again.id)?;
@@ -323,7 +326,7 @@ pub(super) fn again(context: &mut Context<'_>, again: AgainArgs) -> Result<u8, F
     )
 }
 
-fn run_call(context: &mut Context<'_>, draft: CallDraft) -> Result<u8, Fail> {
+fn run_call(context: &mut Context<'_>, draft: CallDraft) -> Result<u8, CliError> {
     let style = if context.global.json {
         OutputStyle::Json
     } else {
@@ -361,7 +364,7 @@ async fn start_call(
     live: &mut LiveSession,
     reader: &mut Reader,
     draft: CallDraft,
-) -> Result<TaskId, Fail> {
+) -> Result<TaskId, CliError> {
     let CallDraft {
         server,
         tool,
@@ -384,13 +387,13 @@ async fn start_call(
         Vec::new()
     } else {
         match list_tools(context, live, &server.name).await {
-            Err(Fail::Said { code, words }) if code == code::UNREACHABLE => {
+            Err(CliError::Message { code, text: words }) if code == code::UNREACHABLE => {
                 // If the server was reached before, use the tools it had then; the call waits for it.
                 let links = reader.links()?;
                 let known = links
                     .into_iter()
                     .find(|link| link.name == server.name && link.tools_at.is_some());
-                known.ok_or(Fail::Said { code, words })?.tools
+                known.ok_or(CliError::Message { code, text: words })?.tools
             }
             other => other?,
         }
@@ -411,7 +414,7 @@ async fn start_call(
         let near = near.map_or(String::new(), |near| {
             format!(" (did you mean {}?)", text::clean_line(near))
         });
-        return Err(Fail::usage(format!(
+        return Err(CliError::usage(format!(
             "{} has no tool {tool}{near}; it has {}{more}",
             server.name,
             text::clean_line(&names.join(", "))
@@ -425,11 +428,13 @@ async fn start_call(
         let mut arguments = base;
         apply_pairs(pairs, &specs, &mut arguments)
             .map(|()| arguments)
-            .map_err(|error| Fail::usage(format!("{error}; use key:=json to send another type")))?
+            .map_err(|error| {
+                CliError::usage(format!("{error}; use key:=json to send another type"))
+            })?
     } else {
         let checked = build_arguments(base, pairs, described).map_err(|error| {
             let flags = context.flags();
-            Fail::usage(format!(
+            CliError::usage(format!(
                 "{error}; nothing was sent. `longhaul{flags} -s {} tools` shows its arguments; use --unchecked to send \
                  it anyway",
                 super::quoted(server.name.as_str())
@@ -446,7 +451,7 @@ async fn start_call(
     };
     if origin.is_some() {
         for line in changed_arguments(&before, &arguments) {
-            context.terminal.remark(&line);
+            context.terminal.info(&line);
         }
         if !is_confirmed && described.is_none_or(Tool::is_unsafe_to_repeat) {
             let why = Tool::repeat_warning(described);
@@ -458,7 +463,7 @@ async fn start_call(
                     "{} {why}, so nothing was sent; use --yes to run it again",
                     server.name
                 );
-                return Err(Fail::usage(text::clean_line(&message)));
+                return Err(CliError::usage(text::clean_line(&message)));
             }
         }
     }
@@ -491,24 +496,24 @@ async fn start_call(
             if has_key && id != new_id {
                 let before = context.find(reader, id.as_str())?;
                 if before.tool != new_tool || before.arguments != new_arguments {
-                    context.terminal.say(&format!(
+                    context.terminal.report(&format!(
                         "longhaul: key already used by {id} with a different call: {} {}; nothing was started; choose another --once key",
                         text::clean_line(&before.tool),
                         text::truncate(&text::clean_line(&before.arguments), 200)
                     ));
                 } else {
-                    context.terminal.remark(&format!(
+                    context.terminal.info(&format!(
                         "key already used by {id}; nothing new was started"
                     ));
                 }
             } else {
                 for notice in &notices {
-                    context.terminal.remark(&text::clean_line(notice));
+                    context.terminal.info(&text::clean_line(notice));
                 }
             }
             Ok(id)
         }
-        _ => Err(Fail::new(code::BUG, "the engine returned no task id")),
+        _ => Err(CliError::new(code::BUG, "the engine returned no task id")),
     }
 }
 

@@ -11,7 +11,7 @@ use super::{
     args::AdoptArgs,
     block_on, call,
     client_state::adoption_key,
-    fail::{Fail, code},
+    error::{CliError, code},
     live_session::LiveSession,
     random_bits,
     target::Targets,
@@ -42,7 +42,7 @@ pub(super) fn adopt_checkpoints(
     reader: &mut Reader,
     args: &AdoptArgs,
     client_id: &str,
-) -> Result<u8, Fail> {
+) -> Result<u8, CliError> {
     let server = Targets::of(context, reader)?.one()?;
     let convention = context.config()?.convention(&server.name);
     let clients = [client_id.to_owned()];
@@ -57,7 +57,7 @@ pub(super) fn adopt_checkpoints(
     for checkpoint in select(listed, args, &server)? {
         if let Some(known) = find_known(&known_tasks, &checkpoint, &server, client_id) {
             let message = format!("{} is already here as {known}", checkpoint.id);
-            context.terminal.remark(&text::clean_line(&message));
+            context.terminal.info(&text::clean_line(&message));
             continue;
         }
         match make_offer(checkpoint, args, client_id, (&tools, &convention))? {
@@ -69,12 +69,12 @@ pub(super) fn adopt_checkpoints(
         }
     }
     if offers.is_empty() && lacks_arguments {
-        return Err(Fail::usage("nothing was adopted"));
+        return Err(CliError::usage("nothing was adopted"));
     }
     if offers.is_empty() {
         context
             .terminal
-            .remark("nothing to adopt: that client has no unfinished tasks that are new here");
+            .info("nothing to adopt: that client has no unfinished tasks that are new here");
         return Ok(code::OK);
     }
     for offer in &offers {
@@ -85,10 +85,12 @@ pub(super) fn adopt_checkpoints(
             server.name,
             offer.state
         );
-        context.terminal.say(&text::clean_line(&message));
+        context.terminal.report(&text::clean_line(&message));
     }
     if !args.yes && !adopt::confirm(context, "adopt them? y/N")? {
-        return Err(Fail::usage("nothing was adopted; use --yes to adopt them"));
+        return Err(CliError::usage(
+            "nothing was adopted; use --yes to adopt them",
+        ));
     }
     let ids = block_on(start_calls(context, server, offers))?;
     adopt::report_adopted(context, reader, &ids)?;
@@ -101,7 +103,7 @@ pub(super) async fn fetch_checkpoints(
     server: &ServerRef,
     client_ids: &[String],
     needed: &[String],
-) -> Result<(Vec<Vec<Checkpoint>>, Vec<Tool>), Fail> {
+) -> Result<(Vec<Vec<Checkpoint>>, Vec<Tool>), CliError> {
     let convention = context.config()?.convention(&server.name);
     let mut live = LiveSession::open(context, vec![server.clone()])?;
     let fetch = async {
@@ -132,14 +134,14 @@ fn select(
     listed: Vec<Checkpoint>,
     args: &AdoptArgs,
     server: &ServerRef,
-) -> Result<Vec<Checkpoint>, Fail> {
+) -> Result<Vec<Checkpoint>, CliError> {
     let Some(id) = &args.server_task else {
         return Ok(listed.into_iter().filter(|it| it.is_unsettled).collect());
     };
     let ids: Vec<String> = listed.iter().map(|it| it.id.clone()).collect();
     match listed.into_iter().find(|it| it.id == *id) {
         Some(it) => Ok(vec![it]),
-        None => Err(Fail::usage(format!(
+        None => Err(CliError::usage(format!(
             "{} has no task {id} for that client; it lists {}",
             server.name,
             match ids.as_slice() {
@@ -174,7 +176,7 @@ fn make_offer(
     args: &AdoptArgs,
     client_id: &str,
     (tools, convention): (&[Tool], &CheckpointConvention),
-) -> Result<Result<Offer, Checkpoint>, Fail> {
+) -> Result<Result<Offer, Checkpoint>, CliError> {
     let Some(tool) = checkpoint.tool.clone() else {
         return Ok(Err(checkpoint));
     };
@@ -207,7 +209,7 @@ pub(super) fn complete_arguments(
     pairs: &[String],
     (key, client_id): (&str, &str),
     tool: Option<&Tool>,
-) -> Result<Option<Map<String, Value>>, Fail> {
+) -> Result<Option<Map<String, Value>>, CliError> {
     let takes_none = tool.is_some_and(|it| it.arguments().len() <= 1);
     if known.is_none() && pairs.is_empty() && !takes_none {
         return Ok(None);
@@ -217,7 +219,7 @@ pub(super) fn complete_arguments(
     let pairs = pairs.iter().map(|text| call::parse_pair(text));
     let pairs = pairs.collect::<Result<_, _>>()?;
     let (arguments, _) = call::build_arguments(base, pairs, tool)
-        .map_err(|error| Fail::usage(format!("{error}; nothing was adopted")))?;
+        .map_err(|error| CliError::usage(format!("{error}; nothing was adopted")))?;
     Ok(Some(arguments))
 }
 
@@ -239,7 +241,7 @@ fn report_missing_arguments(
         super::quoted(client_id),
         super::quoted(&checkpoint.id),
     );
-    context.terminal.say(&text::clean_line(&message));
+    context.terminal.report(&text::clean_line(&message));
 }
 
 /// `running, 15/50`.
@@ -259,7 +261,7 @@ pub(super) async fn start_calls(
     context: &mut Context<'_>,
     server: ServerRef,
     offers: Vec<Offer>,
-) -> Result<Vec<TaskId>, Fail> {
+) -> Result<Vec<TaskId>, CliError> {
     let name = server.name.clone();
     let limits = context.config()?.default_limits().for_server(&name);
     let mut live = LiveSession::open(context, vec![server])?;

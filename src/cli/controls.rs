@@ -6,7 +6,7 @@ use super::{
     Context,
     args::{CleanArgs, EditArgs, Limit, RmArgs, TaskSelectionArgs, WaitArgs},
     block_on,
-    fail::{Fail, code, exit_code_of, worst},
+    error::{CliError, code, exit_code_of, worst},
     follow::{forgotten_error, sign_in_needed},
     inspect, json,
     live_session::{LiveEvent, LiveSession},
@@ -73,7 +73,7 @@ pub(super) fn control(
     context: &mut Context<'_>,
     action: TaskAction,
     which: &TaskSelectionArgs,
-) -> Result<u8, Fail> {
+) -> Result<u8, CliError> {
     context.may_act()?;
     let mut reader = context.reader_to_act()?;
     let tasks = if let Some(id) = &which.id {
@@ -93,7 +93,7 @@ pub(super) fn control(
         [] => {
             context
                 .terminal
-                .remark("nothing to do: no task in this session is in that state");
+                .info("nothing to do: no task in this session is in that state");
             return Ok(code::OK);
         }
         [task] => servers.for_task(&task.server)?,
@@ -106,7 +106,7 @@ pub(super) fn control(
             let result = match run_action(context, &mut live, action, task).await {
                 Ok(result) => result,
                 // With --all, one failure does not stop the others.
-                Err(Fail::Said { code, words }) if which.all && code < code::BUG => {
+                Err(CliError::Message { code, text: words }) if which.all && code < code::BUG => {
                     ActionResult::new(code, words)
                 }
                 Err(fail) => {
@@ -118,11 +118,11 @@ pub(super) fn control(
             if result.code == code::OK && context.global.json {
                 let task = context.find(&mut reader, task.id.as_str())?;
                 let document = inspect::document(context, &mut reader, &task)?;
-                context.terminal.document(&json::text_of(&document))?;
+                context.terminal.print_json(&json::compact(&document))?;
             } else if result.code == code::OK {
-                context.terminal.line(&message)?;
+                context.terminal.print(&message)?;
             } else {
-                context.terminal.say(&format!("longhaul: {message}"));
+                context.terminal.report(&format!("longhaul: {message}"));
             }
             codes.push(result.code);
         }
@@ -137,7 +137,7 @@ async fn run_action(
     live: &mut LiveSession,
     action: TaskAction,
     before: &Task,
-) -> Result<ActionResult, Fail> {
+) -> Result<ActionResult, CliError> {
     let id = &before.id;
     match live
         .try_request(context, action.request(id.clone()))
@@ -181,7 +181,7 @@ async fn run_action(
             Ok(Ok(LiveEvent::Session(_))) | Err(_) => {}
             Ok(Ok(LiveEvent::Interrupted)) if live.warn_of_loss(context, None) => {}
             Ok(Ok(LiveEvent::Interrupted | LiveEvent::Terminated)) => {
-                return Err(Fail::new(
+                return Err(CliError::new(
                     code::INTERRUPTED,
                     format!("interrupted; the request for {id} stays pending"),
                 ));
@@ -268,10 +268,10 @@ fn check_view(
 }
 
 /// `wait`.
-pub(super) fn wait(context: &mut Context<'_>, wait: &WaitArgs) -> Result<u8, Fail> {
+pub(super) fn wait(context: &mut Context<'_>, wait: &WaitArgs) -> Result<u8, CliError> {
     let mut reader = context.reader()?;
     if wait.ids.is_empty() && wait.tag.is_none() {
-        return Err(Fail::usage(format!(
+        return Err(CliError::usage(format!(
             "no task given; name tasks, or a tag: longhaul wait --tag TAG{0}; `longhaul ls{0}` lists tasks and ids",
             context.flags()
         )));
@@ -285,7 +285,7 @@ pub(super) fn wait(context: &mut Context<'_>, wait: &WaitArgs) -> Result<u8, Fai
                 .filter(|task| task.tag.as_ref() == Some(tag)),
         );
         if tasks.is_empty() {
-            return Err(Fail::usage(format!(
+            return Err(CliError::usage(format!(
                 "no task has the tag {tag:?}; `longhaul ls{}` lists all tasks",
                 context.flags()
             )));
@@ -332,17 +332,17 @@ pub(super) fn wait(context: &mut Context<'_>, wait: &WaitArgs) -> Result<u8, Fai
     for task in &ended {
         if context.global.json {
             let document = inspect::document(context, &mut reader, task)?;
-            context.terminal.document(&json::text_of(&document))?;
+            context.terminal.print_json(&json::compact(&document))?;
         } else {
             let reason = task.why().map_or(String::new(), |reason| {
                 format!(": {}", text::clean_line(&reason))
             });
             context
                 .terminal
-                .line(&format!("{} {}{reason}", task.id, task.status.label()))?;
+                .print(&format!("{} {}{reason}", task.id, task.status.label()))?;
             if task.status == Status::InputRequired {
                 let (id, flags) = (&task.id, context.flags());
-                context.terminal.say(&format!(
+                context.terminal.report(&format!(
                     "longhaul: {id} has a question: longhaul answer {id}{flags}"
                 ));
             }
@@ -365,7 +365,7 @@ async fn wait_for(
     wait: &WaitArgs,
     ended: &mut Vec<Task>,
     open: &mut Vec<Task>,
-) -> Result<Option<Fail>, Fail> {
+) -> Result<Option<CliError>, CliError> {
     let mut reported: Vec<ServerName> = Vec::new();
     while !is_enough(wait, ended, open) {
         match live.next(context).await? {
@@ -377,7 +377,7 @@ async fn wait_for(
             LiveEvent::Session(_) => {}
             LiveEvent::Interrupted if live.warn_of_loss(context, None) => {}
             LiveEvent::Interrupted | LiveEvent::Terminated => {
-                return Err(Fail::new(
+                return Err(CliError::new(
                     code::INTERRUPTED,
                     "interrupted; the tasks stay in the session",
                 ));
@@ -407,11 +407,11 @@ async fn wait_for(
             if is_blocked {
                 let message =
                     format!("{why}; the tasks stay in the session. {hint}; then wait again");
-                return Ok(Some(Fail::new(code::NEEDS_LOGIN, message)));
+                return Ok(Some(CliError::new(code::NEEDS_LOGIN, message)));
             }
             if !reported.contains(&server) {
                 let message = format!("longhaul: {why}; its tasks are waiting. {hint}");
-                context.terminal.say(&text::clean_line(&message));
+                context.terminal.report(&text::clean_line(&message));
                 reported.push(server);
             }
         }
@@ -420,7 +420,7 @@ async fn wait_for(
 }
 
 /// `edit`.
-pub(super) fn edit(context: &mut Context<'_>, edit: EditArgs) -> Result<u8, Fail> {
+pub(super) fn edit(context: &mut Context<'_>, edit: EditArgs) -> Result<u8, CliError> {
     context.may_act()?;
     let mut reader = context.reader_to_act()?;
     let task = context.find(&mut reader, &edit.id)?;
@@ -469,7 +469,7 @@ pub(super) fn edit(context: &mut Context<'_>, edit: EditArgs) -> Result<u8, Fail
     let task = context.find(&mut reader, id.as_str())?;
     if context.global.json {
         let document = inspect::document(context, &mut reader, &task)?;
-        context.terminal.document(&json::pretty(&document))?;
+        context.terminal.print_json(&json::pretty(&document))?;
         return Ok(code::OK);
     }
     let limit_text = |limit: Option<Duration>| Some(limit.map_or("off".to_owned(), text::duration));
@@ -479,18 +479,18 @@ pub(super) fn edit(context: &mut Context<'_>, edit: EditArgs) -> Result<u8, Fail
         ("idle limit", limit_text(task.limits.idle)),
         ("hard limit", limit_text(task.limits.hard)),
     ];
-    context.terminal.line(&format!("updated {id}"))?;
+    context.terminal.print(&format!("updated {id}"))?;
     for (key, value) in rows {
         let value = value.unwrap_or_else(|| "none".to_owned());
         context
             .terminal
-            .line(&format!("  {key:<11} {}", text::clean_line(&value)))?;
+            .print(&format!("  {key:<11} {}", text::clean_line(&value)))?;
     }
     Ok(code::OK)
 }
 
 /// `rm`.
-pub(super) fn rm(context: &mut Context<'_>, rm: &RmArgs) -> Result<u8, Fail> {
+pub(super) fn rm(context: &mut Context<'_>, rm: &RmArgs) -> Result<u8, CliError> {
     if let Some(older_than) = rm.older_than {
         return forget_settled(context, Some(older_than), 0);
     }
@@ -518,11 +518,11 @@ pub(super) fn rm(context: &mut Context<'_>, rm: &RmArgs) -> Result<u8, Fail> {
     })?;
     if context.global.json {
         let document = serde_json::json!({key: ids_of(&tasks), "unchanged": ids_of(&unchanged)});
-        context.terminal.document(&json::text_of(&document))?;
+        context.terminal.print_json(&json::compact(&document))?;
         return Ok(code::OK);
     }
     for task in &unchanged {
-        context.terminal.line(&format!("{} {already}", task.id))?;
+        context.terminal.print(&format!("{} {already}", task.id))?;
     }
     for task in &tasks {
         let keeps_running = !rm.undo && task.status == Status::Running;
@@ -535,7 +535,7 @@ pub(super) fn rm(context: &mut Context<'_>, rm: &RmArgs) -> Result<u8, Fail> {
         };
         context
             .terminal
-            .line(&format!("{} {done}{effect}", task.id))?;
+            .print(&format!("{} {done}{effect}", task.id))?;
     }
     if !rm.undo {
         report_undo(context, &tasks);
@@ -547,7 +547,7 @@ pub(super) fn rm(context: &mut Context<'_>, rm: &RmArgs) -> Result<u8, Fail> {
 fn report_undo(context: &mut Context<'_>, forgotten: &[Task]) {
     if !forgotten.is_empty() {
         let flags = context.flags();
-        context.terminal.remark(&format!(
+        context.terminal.info(&format!(
             "to undo within seven days: longhaul rm --undo {}{flags}",
             ids_of(forgotten).join(" ")
         ));
@@ -559,7 +559,7 @@ fn ids_of(tasks: &[Task]) -> Vec<&str> {
 }
 
 /// `clean`.
-pub(super) fn clean(context: &mut Context<'_>, clean: &CleanArgs) -> Result<u8, Fail> {
+pub(super) fn clean(context: &mut Context<'_>, clean: &CleanArgs) -> Result<u8, CliError> {
     forget_settled(context, clean.older_than, clean.keep.unwrap_or(0))
 }
 
@@ -568,7 +568,7 @@ fn forget_settled(
     context: &mut Context<'_>,
     older_than: Option<Duration>,
     keep: usize,
-) -> Result<u8, Fail> {
+) -> Result<u8, CliError> {
     context.may_act()?;
     let mut reader = context.reader_to_act()?;
     let now = context.clock.now().wall;
@@ -581,13 +581,13 @@ fn forget_settled(
     request_each(context, &tasks, SessionRequest::Forget)?;
     if context.global.json {
         let document = serde_json::json!({"forgotten": ids_of(&tasks)});
-        context.terminal.document(&json::text_of(&document))?;
+        context.terminal.print_json(&json::compact(&document))?;
         return Ok(code::OK);
     }
     let count = u64::try_from(tasks.len()).unwrap_or(u64::MAX);
     context
         .terminal
-        .line(&format!("{} forgotten", text::plural(count, "task")))?;
+        .print(&format!("{} forgotten", text::plural(count, "task")))?;
     report_undo(context, &tasks);
     Ok(code::OK)
 }
@@ -597,7 +597,7 @@ fn request_each(
     context: &mut Context<'_>,
     tasks: &[Task],
     request_for: impl Fn(TaskId) -> SessionRequest,
-) -> Result<(), Fail> {
+) -> Result<(), CliError> {
     if tasks.is_empty() {
         return Ok(());
     }

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::{
     Context,
     args::{self, DemoArgs},
-    fail::{Fail, code},
+    error::{CliError, code},
     random_bits, screen,
 };
 use crate::{
@@ -31,7 +31,7 @@ const MODERN: &str = "demo-modern";
 /// A background server exits after this long without calls and clients.
 const IDLE_EXIT: Duration = Duration::from_secs(120);
 
-impl From<DemoError> for Fail {
+impl From<DemoError> for CliError {
     fn from(error: DemoError) -> Self {
         let code = match error {
             DemoError::NotRunning { .. }
@@ -44,7 +44,7 @@ impl From<DemoError> for Fail {
 }
 
 /// `demo` with all its options.
-pub(super) fn run(context: &mut Context<'_>, args: &DemoArgs) -> Result<ExitCode, Fail> {
+pub(super) fn run(context: &mut Context<'_>, args: &DemoArgs) -> Result<ExitCode, CliError> {
     let dir = context.paths.demo_dir();
     if args.serve {
         serve(context, args, &dir)
@@ -62,10 +62,10 @@ pub(super) fn run(context: &mut Context<'_>, args: &DemoArgs) -> Result<ExitCode
     }
 }
 
-fn serve(context: &mut Context<'_>, args: &DemoArgs, dir: &Path) -> Result<ExitCode, Fail> {
+fn serve(context: &mut Context<'_>, args: &DemoArgs, dir: &Path) -> Result<ExitCode, CliError> {
     let idle_exit = if args.background {
         demo::detach().map_err(|error| {
-            Fail::new(
+            CliError::new(
                 code::BUG,
                 format!("could not detach from the terminal: {error}"),
             )
@@ -99,7 +99,7 @@ fn data_dir(context: &mut Context<'_>, args: &DemoArgs, dir: &Path) -> PathBuf {
     let Some(running) = demo::find_running(dir).filter(is_other) else {
         return dir.to_owned();
     };
-    context.terminal.remark(&format!(
+    context.terminal.info(&format!(
         "the demo is still running at {} (`longhaul demo --stop` stops it), so this server keeps its data in {}",
         running.url,
         port_dir.display()
@@ -107,11 +107,11 @@ fn data_dir(context: &mut Context<'_>, args: &DemoArgs, dir: &Path) -> PathBuf {
     port_dir
 }
 
-fn reset(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, Fail> {
+fn reset(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, CliError> {
     let Some(lock) = DriverLock::try_take(&context.paths)? else {
         let who = DriverLock::holder(&context.paths);
         let who = who.map_or("another process".to_owned(), |pid| format!("process {pid}"));
-        return Err(Fail::usage(format!(
+        return Err(CliError::usage(format!(
             "{who} is using the demo session; quit it first"
         )));
     };
@@ -122,7 +122,7 @@ fn reset(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, Fail> {
     match std::fs::remove_dir_all(dir) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             let message = format!("could not remove {}: {error}", dir.display());
-            return Err(Fail::new(code::CANNOT_SAVE, message));
+            return Err(CliError::new(code::CANNOT_SAVE, message));
         }
         _ => {}
     }
@@ -131,25 +131,25 @@ fn reset(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, Fail> {
 }
 
 /// Prints what was done, as a line or as JSON.
-fn report(context: &mut Context<'_>, message: &str) -> Result<ExitCode, Fail> {
+fn report(context: &mut Context<'_>, message: &str) -> Result<ExitCode, CliError> {
     if context.global.json {
         let document = json!({"done": message});
         context
             .terminal
-            .document(&super::json::text_of(&document))?;
+            .print_json(&super::json::compact(&document))?;
     } else {
-        context.terminal.line(message)?;
+        context.terminal.print(message)?;
     }
     Ok(ExitCode::from(code::OK))
 }
 
 /// Starts the server and opens the screen, which starts the first calls of a new demo.
-fn open(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, Fail> {
+fn open(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, CliError> {
     context.may_act()?;
     // Fails before anything is started.
     screen::check(context)?;
     let exe = std::env::current_exe().map_err(|error| {
-        Fail::new(
+        CliError::new(
             code::BUG,
             format!("could not find the longhaul executable: {error}"),
         )

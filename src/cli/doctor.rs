@@ -17,7 +17,7 @@ use super::{
     Context,
     args::DoctorArgs,
     block_on, config,
-    fail::{Fail, code},
+    error::{CliError, code},
     json as documents,
     screen::capabilities,
     target::Targets,
@@ -112,7 +112,7 @@ pub(super) fn doctor(
     context: &mut Context<'_>,
     args: &DoctorArgs,
     startup_errors: Vec<String>,
-) -> Result<u8, Fail> {
+) -> Result<u8, CliError> {
     let mut checks = Checks::default();
     checks.ok(
         "longhaul",
@@ -148,13 +148,13 @@ pub(super) fn doctor(
     })
 }
 
-fn print(context: &mut Context<'_>, checks: &Checks) -> Result<(), Fail> {
+fn print(context: &mut Context<'_>, checks: &Checks) -> Result<(), CliError> {
     if context.global.json {
         let check = |it: &Check| json!({"of": it.subject, "verdict": it.severity.label(), "words": it.message, "next": it.next});
         let all: Vec<Value> = checks.0.iter().map(check).collect();
         return context
             .terminal
-            .document(&documents::pretty(&Value::Array(all)));
+            .print_json(&documents::pretty(&Value::Array(all)));
     }
     let width = checks.0.iter().map(|check| text::width(&check.subject));
     let width = width.max().unwrap_or(0).min(MAX_SUBJECT_COLS);
@@ -165,7 +165,7 @@ fn print(context: &mut Context<'_>, checks: &Checks) -> Result<(), Fail> {
             .map_or(String::new(), |next| format!("; {next}"));
         let (label, subject) = (check.severity.label(), &check.subject);
         let line = format!("{label:<8} {subject:<width$}  {}{next}", check.message);
-        context.terminal.line(&text::clean_line(&line))?;
+        context.terminal.print(&text::clean_line(&line))?;
     }
     Ok(())
 }
@@ -480,14 +480,14 @@ fn proxies(checks: &mut Checks) {
 
 fn servers(context: &Context<'_>, checks: &mut Checks) {
     let found = Reader::open(&context.paths)
-        .map_err(Fail::from)
+        .map_err(CliError::from)
         .and_then(|mut reader| probe_targets(context, &mut reader));
     let targets = match found {
         Ok(targets) => targets,
-        Err(Fail::Said { words, .. }) => {
+        Err(CliError::Message { text: words, .. }) => {
             return checks.wrong("servers", words, "then run doctor again");
         }
-        Err(Fail::Unread(_)) => return,
+        Err(CliError::StdoutUnread(_)) => return,
     };
     let has_unapproved = unapproved(context, checks);
     if targets.is_empty() && !has_unapproved {
@@ -500,11 +500,11 @@ fn servers(context: &Context<'_>, checks: &mut Checks) {
         let subject = format!("server {name}");
         let server = match server {
             Ok(server) => server,
-            Err(Fail::Said { words, .. }) => {
+            Err(CliError::Message { text: words, .. }) => {
                 checks.wrong(&subject, words, "then run doctor again");
                 continue;
             }
-            Err(Fail::Unread(_)) => return,
+            Err(CliError::StdoutUnread(_)) => return,
         };
         if server_url::is_process(&url) {
             if !check_config_obstacle(context, &subject, &server.name, checks) {
@@ -554,8 +554,10 @@ fn servers(context: &Context<'_>, checks: &mut Checks) {
                 let convention = convention.unwrap_or_default();
                 report(&subject, &url, &probe, &advice, &convention, checks);
             }
-            Err(Fail::Said { words, .. }) => checks.wrong(&subject, words, "try again"),
-            Err(Fail::Unread(_)) => return,
+            Err(CliError::Message { text: words, .. }) => {
+                checks.wrong(&subject, words, "try again")
+            }
+            Err(CliError::StdoutUnread(_)) => return,
         }
     }
 }
@@ -771,10 +773,10 @@ fn token_state(context: &Context<'_>, url: &str, headers: &[(String, SecretStrin
 }
 
 /// A server, its reference for the engine, and its URL.
-type ProbeTarget = (ServerName, Result<ServerRef, Fail>, String);
+type ProbeTarget = (ServerName, Result<ServerRef, CliError>, String);
 
 /// The servers to check: those from `-s`, else all. Each can fail on its own.
-fn probe_targets(context: &Context<'_>, reader: &mut Reader) -> Result<Vec<ProbeTarget>, Fail> {
+fn probe_targets(context: &Context<'_>, reader: &mut Reader) -> Result<Vec<ProbeTarget>, CliError> {
     let all = Targets::of(context, reader)?;
     let named = all.names().into_iter().cloned().collect::<Vec<_>>();
     let urls = all.urls();

@@ -7,7 +7,7 @@ use std::{fs, sync::Arc, time::Duration};
 
 use super::{
     Context, block_on,
-    fail::{Fail, code, exit_code_of},
+    error::{CliError, code, exit_code_of},
     format, json,
     live_session::{LiveEvent, LiveSession, join_ids},
     prompt::{LineReader, Prompt, PromptStep, QuestionId},
@@ -67,22 +67,25 @@ impl HistoryPrinter {
     }
 
     /// The task, as saved.
-    pub(super) fn task(&mut self) -> Result<Task, Fail> {
+    pub(super) fn task(&mut self) -> Result<Task, CliError> {
         match self.reader.task(self.id.as_str())? {
             Lookup::One(task) => Ok(*task),
-            _ => Err(Fail::usage(format!("{} is gone from the session", self.id))),
+            _ => Err(CliError::usage(format!(
+                "{} is gone from the session",
+                self.id
+            ))),
         }
     }
 
     /// Prints all saved entries that were not printed yet. Use it only if the history no longer grows.
-    pub(super) fn catch_up(&mut self, context: &mut Context<'_>) -> Result<(), Fail> {
+    pub(super) fn catch_up(&mut self, context: &mut Context<'_>) -> Result<(), CliError> {
         while self.advance(context)? {}
         Ok(())
     }
 
     /// Prints the next [`CHUNK`] of saved entries and returns whether there may be more. A history can grow faster than it
     /// is printed, so the caller must handle events between chunks.
-    fn advance(&mut self, context: &mut Context<'_>) -> Result<bool, Fail> {
+    fn advance(&mut self, context: &mut Context<'_>) -> Result<bool, CliError> {
         if self.style == OutputStyle::Call && context.global.quiet {
             // Nothing would be printed; the result is read separately.
             self.printed = self.task()?.seq;
@@ -106,7 +109,7 @@ impl HistoryPrinter {
         context: &mut Context<'_>,
         task: &Task,
         entry: &HistoryEntry,
-    ) -> Result<(), Fail> {
+    ) -> Result<(), CliError> {
         let now = context.clock.now();
         match self.style {
             OutputStyle::Json => {
@@ -114,7 +117,7 @@ impl HistoryPrinter {
                     HistoryEvent::Settled { .. } => self.reader.result(&self.id)?,
                     _ => None,
                 };
-                context.terminal.document(&json::text_of(&json::event(
+                context.terminal.print_json(&json::compact(&json::event(
                     task,
                     entry,
                     result.as_deref(),
@@ -132,7 +135,7 @@ impl HistoryPrinter {
                     return Ok(());
                 }
                 let line = format::entry(&self.id, entry, now.wall);
-                context.terminal.line(&line)
+                context.terminal.print(&line)
             }
             OutputStyle::Call => {
                 if let HistoryEvent::Progress {
@@ -156,7 +159,7 @@ impl HistoryPrinter {
                 let is_debug = matches!(entry.what, HistoryEvent::Log { level, .. } if level == crate::domain::LogLevel::Debug);
                 if !is_settled && !is_debug {
                     let line = format::entry(&self.id, entry, now.wall);
-                    context.terminal.remark(&line);
+                    context.terminal.info(&line);
                 }
                 Ok(())
             }
@@ -257,7 +260,7 @@ pub(super) async fn follow(
     mut printer: HistoryPrinter,
     until: FollowUntil,
     questions: QuestionHandling,
-) -> Result<u8, Fail> {
+) -> Result<u8, CliError> {
     let id = printer.id.clone();
     let mut follower = Follower {
         context,
@@ -318,11 +321,11 @@ pub(super) async fn follow(
                     )
                 }
             };
-            context.terminal.say(&message);
+            context.terminal.report(&message);
             if let Some((_, why)) = others.first() {
                 let others = join_ids(&others);
                 let message = format!("quitting also ended {others}: {}", text::clean_line(why));
-                context.terminal.say(&message);
+                context.terminal.report(&message);
             }
             if let Some(LeaveImpact::Likely { why, until }) = impact {
                 let now = context.clock.now().wall;
@@ -331,7 +334,7 @@ pub(super) async fn follow(
                 });
                 let message =
                     format!("left {id} running; it can probably be resumed{until}: {why}");
-                context.terminal.say(&text::clean_line(&message));
+                context.terminal.report(&text::clean_line(&message));
             }
             Ok(code::INTERRUPTED)
         }
@@ -385,7 +388,7 @@ struct Follower<'f, 'c> {
 
 impl Follower<'_, '_> {
     /// Runs until the task ends or is left.
-    async fn run(&mut self) -> Result<FollowEnd, Fail> {
+    async fn run(&mut self) -> Result<FollowEnd, CliError> {
         loop {
             if self.is_behind {
                 self.is_behind = print_new(self.context, self.printer)?;
@@ -431,7 +434,7 @@ impl Follower<'_, '_> {
     }
 
     /// Handles an event; [`Self::on_view`] handles the views it brought. `Some` ends the follow.
-    fn on_event(&mut self, event: &LiveEvent) -> Result<Option<FollowEnd>, Fail> {
+    fn on_event(&mut self, event: &LiveEvent) -> Result<Option<FollowEnd>, CliError> {
         Ok(match event {
             LiveEvent::Session(SessionEvent::Erased(gone)) if *gone == self.id => {
                 Some(FollowEnd::Forgotten)
@@ -446,7 +449,7 @@ impl Follower<'_, '_> {
     }
 
     /// Waits for a typed line or an event, whichever comes first. `Some` ends the follow.
-    async fn read_answer(&mut self) -> Result<Option<FollowEnd>, Fail> {
+    async fn read_answer(&mut self) -> Result<Option<FollowEnd>, CliError> {
         let input = self.input.get_or_insert_with(LineReader::start);
         let line = tokio::select! {
             biased;
@@ -461,12 +464,12 @@ impl Follower<'_, '_> {
         match step {
             Ok(PromptStep::More) => {
                 for choice in prompt.choices() {
-                    self.context.terminal.say(&choice);
+                    self.context.terminal.report(&choice);
                 }
                 self.context.terminal.ask(&prompt.message());
             }
             Err(why) => {
-                self.context.terminal.say(&format!("  {why}"));
+                self.context.terminal.report(&format!("  {why}"));
                 self.context.terminal.ask(&prompt.message());
             }
             Ok(PromptStep::Later) => (self.questions, self.prompt) = (QuestionHandling::Exit, None),
@@ -483,11 +486,11 @@ impl Follower<'_, '_> {
                 match self.live.try_request(self.context, request).await? {
                     Ok(_) => {
                         let message = format!("{}: answer saved ({outcome})", self.id);
-                        self.context.terminal.remark(&message);
+                        self.context.terminal.info(&message);
                     }
                     Err(error) => {
                         self.questions = QuestionHandling::Exit;
-                        self.context.terminal.say(&format!("longhaul: {error}"));
+                        self.context.terminal.report(&format!("longhaul: {error}"));
                     }
                 }
             }
@@ -508,7 +511,7 @@ impl Follower<'_, '_> {
             self.prompt = None;
             self.context.terminal.end_prompt(false);
             let message = format!("the question for {} was answered or withdrawn", self.id);
-            self.context.terminal.remark(&message);
+            self.context.terminal.info(&message);
         }
         let Some(question) = question else {
             return false;
@@ -519,7 +522,7 @@ impl Follower<'_, '_> {
         let prompt = Prompt::new(question);
         let now = self.context.clock.now().wall;
         for line in prompt.intro(now, &view.task, question) {
-            self.context.terminal.say(&line);
+            self.context.terminal.report(&line);
         }
         self.input
             .get_or_insert_with(LineReader::start)
@@ -530,7 +533,7 @@ impl Follower<'_, '_> {
     }
 
     /// Handles a view of the task. `Some` ends the follow.
-    async fn on_view(&mut self, view: &Arc<TaskView>) -> Result<Option<FollowEnd>, Fail> {
+    async fn on_view(&mut self, view: &Arc<TaskView>) -> Result<Option<FollowEnd>, CliError> {
         if self.until == FollowUntil::Detachable && self.try_detach(view)? {
             return Ok(Some(FollowEnd::Detached));
         }
@@ -558,7 +561,7 @@ impl Follower<'_, '_> {
             if view.saved_seq >= view.task.seq && question != self.shown_question.as_ref() {
                 self.shown_question = question.cloned();
                 print_outcome(self.context, self.printer, &view.task)?;
-                self.context.terminal.say(&format!(
+                self.context.terminal.report(&format!(
                     "longhaul: staying until it is answered, because quitting would end {}: {}",
                     self.id,
                     text::clean_line(why)
@@ -580,7 +583,7 @@ impl Follower<'_, '_> {
     }
 
     /// Returns whether to exit for `--detach`, and prints the id if so. If the call can never be left, follows it to its end.
-    fn try_detach(&mut self, view: &Arc<TaskView>) -> Result<bool, Fail> {
+    fn try_detach(&mut self, view: &Arc<TaskView>) -> Result<bool, CliError> {
         let id = self.id.clone();
         match detach_state(view, self.live.is_driver) {
             DetachState::Now => {
@@ -591,14 +594,14 @@ impl Follower<'_, '_> {
                         "longhaul: {id} finished before longhaul could detach: {status}; longhaul result {id}{flags} shows it"
                     );
                     if view.task.status == Status::Completed {
-                        self.context.terminal.remark(&message);
+                        self.context.terminal.info(&message);
                     } else {
-                        self.context.terminal.say(&message);
+                        self.context.terminal.report(&message);
                     }
                 }
                 if let Some(LeaveImpact::Pauses { why }) = &view.leaving {
                     let flags = self.context.flags();
-                    self.context.terminal.say(&format!(
+                    self.context.terminal.report(&format!(
                         "longhaul: {id} pauses until longhaul runs again: {}; continue it: longhaul attach {id}{flags}",
                         text::clean_line(why)
                     ));
@@ -607,7 +610,7 @@ impl Follower<'_, '_> {
                 return Ok(true);
             }
             DetachState::Never(why) => {
-                self.context.terminal.say(&format!(
+                self.context.terminal.report(&format!(
                     "longhaul: staying, because quitting would end {id}: {why}"
                 ));
                 self.until = FollowUntil::Ended;
@@ -621,7 +624,7 @@ impl Follower<'_, '_> {
                 if let Some(message) = message
                     && self.is_first(OneTimeNotice::WaitingToDetach)
                 {
-                    self.context.terminal.remark(&message);
+                    self.context.terminal.info(&message);
                 }
             }
         }
@@ -629,7 +632,7 @@ impl Follower<'_, '_> {
     }
 
     /// Fails if nobody reads stdout any more, unless quitting would end the task.
-    fn check_stdout(&mut self, view: &TaskView) -> Result<(), Fail> {
+    fn check_stdout(&mut self, view: &TaskView) -> Result<(), CliError> {
         // A view older than the printed entries may not have the leave impact yet.
         let Some(unread) =
             self.context.terminal.unread().filter(|_| {
@@ -644,7 +647,7 @@ impl Follower<'_, '_> {
                 if view.task.resumability.stream == Some(false)
                     && self.is_first(OneTimeNotice::StdoutUnread)
                 {
-                    self.context.terminal.say(&format!(
+                    self.context.terminal.report(&format!(
                         "longhaul: stdout is not being read; staying, because quitting would end {}: {}",
                         self.id,
                         text::clean_line(why)
@@ -652,7 +655,7 @@ impl Follower<'_, '_> {
                 }
                 Ok(())
             }
-            _ => Err(Fail::Unread(unread)),
+            _ => Err(CliError::StdoutUnread(unread)),
         }
     }
 
@@ -660,7 +663,7 @@ impl Follower<'_, '_> {
     fn report_trouble(&mut self, view: &TaskView) {
         let id = self.id.clone();
         if view.is_unsaved && !self.was_unsaved {
-            self.context.terminal.say(&format!(
+            self.context.terminal.report(&format!(
                 "longhaul: {id} is NOT SAVED; free up disk space (saving is retried)"
             ));
         }
@@ -670,7 +673,7 @@ impl Follower<'_, '_> {
             && view.task.is_queued()
             && self.is_first(OneTimeNotice::Unreachable)
         {
-            self.context.terminal.say(&format!(
+            self.context.terminal.report(&format!(
                 "longhaul: could not reach {} ({why}); {id} is queued until it can be sent; drop it: longhaul cancel {id}{}; \
                  Ctrl-C leaves it queued",
                 view.task.server,
@@ -691,9 +694,9 @@ impl Follower<'_, '_> {
 
 /// Prints the next saved entries and returns whether there may be more. Continues without printing if nobody reads stdout;
 /// [`Follower::check_stdout`] decides whether to stay.
-fn print_new(context: &mut Context<'_>, printer: &mut HistoryPrinter) -> Result<bool, Fail> {
+fn print_new(context: &mut Context<'_>, printer: &mut HistoryPrinter) -> Result<bool, CliError> {
     match printer.advance(context) {
-        Err(Fail::Unread(why)) => {
+        Err(CliError::StdoutUnread(why)) => {
             context.terminal.give_up_out(why);
             printer.advance(context)
         }
@@ -776,7 +779,7 @@ fn detach_state(view: &Arc<TaskView>, is_driver: bool) -> DetachState {
     }
 }
 
-fn print_id(context: &mut Context<'_>, printer: &mut HistoryPrinter) -> Result<(), Fail> {
+fn print_id(context: &mut Context<'_>, printer: &mut HistoryPrinter) -> Result<(), CliError> {
     if printer.style == OutputStyle::Json {
         let first = printer.reader.history(&printer.id, 0, 1)?;
         let task = printer.task()?;
@@ -784,10 +787,10 @@ fn print_id(context: &mut Context<'_>, printer: &mut HistoryPrinter) -> Result<(
             Some(entry) => printer.print(context, &task, entry),
             None => context
                 .terminal
-                .document(&json::text_of(&serde_json::json!({"id": task.id}))),
+                .print_json(&json::compact(&serde_json::json!({"id": task.id}))),
         };
     }
-    context.terminal.line(printer.id.as_str())
+    context.terminal.print(printer.id.as_str())
 }
 
 /// Why a server needs a person first, and what to do about it.
@@ -837,7 +840,7 @@ async fn exit_code_if_ended(
     live: &mut LiveSession,
     printer: &mut HistoryPrinter,
     view: &Arc<TaskView>,
-) -> Result<Option<u8>, Fail> {
+) -> Result<Option<u8>, CliError> {
     let id = printer.id.clone();
     if view.contact == Connectivity::NeedsLogin {
         let (why, hint) = sign_in_needed(context, live, &view.task.server);
@@ -852,13 +855,13 @@ async fn exit_code_if_ended(
                 .await;
             printer.catch_up(context)?;
             let message = format!("{why}; nothing was run. {hint}");
-            return Err(Fail::new(code::NEEDS_LOGIN, message));
+            return Err(CliError::new(code::NEEDS_LOGIN, message));
         }
         let message = format!(
             "{why}; {id} stays in the session. {hint}; then follow it: `longhaul watch {id}{}`",
             context.flags()
         );
-        return Err(Fail::new(code::NEEDS_LOGIN, message));
+        return Err(CliError::new(code::NEEDS_LOGIN, message));
     }
     if !view.task.status.ends_waiting() || view.is_unsaved || view.saved_seq < view.task.seq {
         return Ok(None);
@@ -876,7 +879,7 @@ async fn exit_code_if_ended(
 fn finish_if_ended(
     context: &mut Context<'_>,
     printer: &mut HistoryPrinter,
-) -> Result<Option<u8>, Fail> {
+) -> Result<Option<u8>, CliError> {
     let task = printer.task()?;
     if !task.status.ends_waiting() {
         return Ok(None);
@@ -891,7 +894,7 @@ fn print_outcome(
     context: &mut Context<'_>,
     printer: &mut HistoryPrinter,
     task: &Task,
-) -> Result<(), Fail> {
+) -> Result<(), CliError> {
     let (id, flags) = (&task.id, context.flags());
     let result = match printer.style {
         OutputStyle::Json => None,
@@ -902,8 +905,8 @@ fn print_outcome(
         let is_error = task.status == Status::Failed && printer.style == OutputStyle::Call;
         match (text.is_empty(), is_error) {
             (true, _) => {}
-            (false, true) => context.terminal.say(&text),
-            (false, false) => context.terminal.line(&text)?,
+            (false, true) => context.terminal.report(&text),
+            (false, false) => context.terminal.print(&text)?,
         }
     }
     let reason = task.status.reason().unwrap_or_default();
@@ -954,7 +957,7 @@ fn print_outcome(
     };
     context
         .terminal
-        .say(&format!("longhaul: {}", text::clean_line(&message)));
+        .report(&format!("longhaul: {}", text::clean_line(&message)));
     Ok(())
 }
 
@@ -967,15 +970,19 @@ impl LiveSession {
 }
 
 /// The error for a task that `rm` has hidden.
-pub(super) fn forgotten_error(context: &Context<'_>, id: &TaskId) -> Fail {
-    Fail::usage(format!(
+pub(super) fn forgotten_error(context: &Context<'_>, id: &TaskId) -> CliError {
+    CliError::usage(format!(
         "{id} was forgotten; `longhaul rm --undo {id}{}` restores it",
         context.flags()
     ))
 }
 
 /// `watch ID`.
-pub(super) fn watch(context: &mut Context<'_>, id: &str, is_new_only: bool) -> Result<u8, Fail> {
+pub(super) fn watch(
+    context: &mut Context<'_>,
+    id: &str,
+    is_new_only: bool,
+) -> Result<u8, CliError> {
     let mut reader = context.reader()?;
     let task = context.find(&mut reader, id)?;
     let after = if is_new_only { task.seq } else { 0 };
@@ -989,7 +996,7 @@ pub(super) fn watch_after(
     task: &Task,
     reader: Reader,
     after: u64,
-) -> Result<u8, Fail> {
+) -> Result<u8, CliError> {
     follow_after(context, task, reader, after, false)
 }
 
@@ -999,7 +1006,7 @@ fn follow_after(
     mut reader: Reader,
     after: u64,
     is_terse: bool,
-) -> Result<u8, Fail> {
+) -> Result<u8, CliError> {
     let style = if context.global.json {
         OutputStyle::Json
     } else {

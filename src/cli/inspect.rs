@@ -9,7 +9,7 @@ use super::{
     args::{LogsArgs, LsArgs, ResultArgs},
     call::task_title,
     config,
-    fail::{Fail, code},
+    error::{CliError, code},
     follow::{self, HistoryPrinter, OutputStyle},
     format, json as documents,
     target::Targets,
@@ -58,7 +58,11 @@ fn is_active(task: &Task) -> bool {
 }
 
 /// The state of the connection, as far as the session file and the driver show it.
-fn contact(reader: &mut Reader, task: &Task, driver: &DriverInfo) -> Result<Connectivity, Fail> {
+fn contact(
+    reader: &mut Reader,
+    task: &Task,
+    driver: &DriverInfo,
+) -> Result<Connectivity, CliError> {
     if !is_active(task) {
         return Ok(Connectivity::Idle);
     }
@@ -96,7 +100,7 @@ pub(super) fn document(
     context: &mut Context<'_>,
     reader: &mut Reader,
     task: &Task,
-) -> Result<Value, Fail> {
+) -> Result<Value, CliError> {
     let driver = DriverInfo::of(context, std::slice::from_ref(task));
     document_with(context, reader, task, &driver)
 }
@@ -106,7 +110,7 @@ fn document_with(
     reader: &mut Reader,
     task: &Task,
     driver: &DriverInfo,
-) -> Result<Value, Fail> {
+) -> Result<Value, CliError> {
     let contact = contact(reader, task, driver)?;
     let now = context.clock.now().wall;
     let leaving = LeaveImpact::of_task(task).map(|impact| impact.at(now));
@@ -117,7 +121,7 @@ fn document_with(
                     "longhaul: could not show the result of {}: could not {error}",
                     task.id
                 );
-                context.terminal.say(&message);
+                context.terminal.report(&message);
                 None
             }
             other => other?,
@@ -135,7 +139,7 @@ fn document_with(
 }
 
 /// `ls`.
-pub(super) fn ls(context: &mut Context<'_>, ls: &LsArgs) -> Result<u8, Fail> {
+pub(super) fn ls(context: &mut Context<'_>, ls: &LsArgs) -> Result<u8, CliError> {
     let mut reader = context.reader()?;
     let listed = ListFilter {
         all: ls.all,
@@ -143,7 +147,7 @@ pub(super) fn ls(context: &mut Context<'_>, ls: &LsArgs) -> Result<u8, Fail> {
     };
     let mut tasks = reader.tasks(listed)?;
     if let Some(remark) = reader.remark() {
-        context.terminal.say(&format!("longhaul: {remark}"));
+        context.terminal.report(&format!("longhaul: {remark}"));
     }
     let is_empty = tasks.is_empty();
     // Reading needs no config, except for a server name that only it has.
@@ -158,7 +162,7 @@ pub(super) fn ls(context: &mut Context<'_>, ls: &LsArgs) -> Result<u8, Fail> {
         None => View::default(),
     };
     if let Some(error) = Filter::invalid_reason(&ls.filter.join(" ")) {
-        return Err(Fail::usage(error));
+        return Err(CliError::usage(error));
     }
     let filter = Filter::parse(&format!("{} {}", view.filter, ls.filter.join(" ")));
     let needs_me = ls.needs_me || view.needs_only;
@@ -192,7 +196,7 @@ pub(super) fn ls(context: &mut Context<'_>, ls: &LsArgs) -> Result<u8, Fail> {
             .collect::<Result<Vec<_>, _>>()?;
         context
             .terminal
-            .document(&documents::pretty(&Value::Array(documents)))?;
+            .print_json(&documents::pretty(&Value::Array(documents)))?;
         return Ok(code::OK);
     }
     if tasks.is_empty() {
@@ -200,7 +204,7 @@ pub(super) fn ls(context: &mut Context<'_>, ls: &LsArgs) -> Result<u8, Fail> {
             .then(|| other_session_hint(context, listed))
             .flatten();
         let flags = context.flags();
-        context.terminal.remark(&hint.unwrap_or_else(|| {
+        context.terminal.info(&hint.unwrap_or_else(|| {
             format!("no tasks to show; `longhaul{flags} call TOOL` starts one")
         }));
         return Ok(code::OK);
@@ -219,7 +223,7 @@ pub(super) fn ls(context: &mut Context<'_>, ls: &LsArgs) -> Result<u8, Fail> {
         rows.push(row(task, &contact, now, (cell, ending)));
     }
     for line in format::table(&rows, context.terminal.out_columns(), 2, ending) {
-        context.terminal.line(&line)?;
+        context.terminal.print(&line)?;
     }
     Ok(code::OK)
 }
@@ -289,12 +293,12 @@ fn row(
 }
 
 /// `show`.
-pub(super) fn show(context: &mut Context<'_>, id: &str) -> Result<u8, Fail> {
+pub(super) fn show(context: &mut Context<'_>, id: &str) -> Result<u8, CliError> {
     let mut reader = context.reader()?;
     let task = context.find(&mut reader, id)?;
     if context.global.json {
         let document = document(context, &mut reader, &task)?;
-        context.terminal.document(&documents::pretty(&document))?;
+        context.terminal.print_json(&documents::pretty(&document))?;
         return Ok(code::OK);
     }
     let driver = DriverInfo::of(context, std::slice::from_ref(&task));
@@ -374,13 +378,13 @@ pub(super) fn show(context: &mut Context<'_>, id: &str) -> Result<u8, Fail> {
     for (key, value) in rows {
         context
             .terminal
-            .line(format!("{key:<13} {}", text::clean_line(&value)).trim_end())?;
+            .print(format!("{key:<13} {}", text::clean_line(&value)).trim_end())?;
     }
     Ok(code::OK)
 }
 
 /// The task's MCP revision, and why it was chosen if the server still uses it.
-fn revision(reader: &mut Reader, task: &Task) -> Result<Option<String>, Fail> {
+fn revision(reader: &mut Reader, task: &Task) -> Result<Option<String>, CliError> {
     let Some(version) = task.attempt().and_then(|attempt| attempt.version) else {
         return Ok(None);
     };
@@ -395,7 +399,7 @@ fn revision(reader: &mut Reader, task: &Task) -> Result<Option<String>, Fail> {
 }
 
 /// `result`.
-pub(super) fn result(context: &mut Context<'_>, which: &ResultArgs) -> Result<u8, Fail> {
+pub(super) fn result(context: &mut Context<'_>, which: &ResultArgs) -> Result<u8, CliError> {
     let mut reader = context.reader()?;
     let task = context.find(&mut reader, &which.id)?;
     let Some(result) = reader.result(&task.id)? else {
@@ -416,8 +420,8 @@ pub(super) fn result(context: &mut Context<'_>, which: &ResultArgs) -> Result<u8
                 context.flags()
             ),
         };
-        let code = super::fail::exit_code_of(&task);
-        return Err(Fail::new(
+        let code = super::error::exit_code_of(&task);
+        return Err(CliError::new(
             if code == code::OK {
                 code::TOOL_FAILED
             } else {
@@ -447,12 +451,12 @@ pub(super) fn result(context: &mut Context<'_>, which: &ResultArgs) -> Result<u8
     } else if context.global.json {
         context
             .terminal
-            .document(&documents::pretty(&documents::parsed(&result)))?;
+            .print_json(&documents::pretty(&documents::parsed(&result)))?;
     } else {
-        context.terminal.line(&format::result(&result))?;
+        context.terminal.print(&format::result(&result))?;
         if let Some(number) = format::first_media_block(&result) {
             let (id, flags) = (&task.id, context.flags());
-            context.terminal.remark(&format!(
+            context.terminal.info(&format!(
                 "save it: longhaul result {id}{flags} --block {number} --out FILE"
             ));
         }
@@ -467,10 +471,13 @@ fn block(
     task: &Task,
     result: &str,
     number: u32,
-) -> Result<u8, Fail> {
+) -> Result<u8, CliError> {
     let index = usize::try_from(number).unwrap_or(usize::MAX) - 1;
     let Some(element) = content_element(result, index) else {
-        return Err(Fail::usage(format!("{} has no block {number}", task.id)));
+        return Err(CliError::usage(format!(
+            "{} has no block {number}",
+            task.id
+        )));
     };
     let block = ContentBlock::parse(&element);
     let summary = block.message();
@@ -478,7 +485,7 @@ fn block(
         Cow::Owned(documents::pretty(&element).into_bytes())
     } else {
         block.contents().map_err(|why| {
-            Fail::usage(format!("block {number} of {} is {summary}: {why}", task.id))
+            CliError::usage(format!("block {number} of {} is {summary}: {why}", task.id))
         })?
     };
     if let Some(path) = &which.out {
@@ -488,7 +495,7 @@ fn block(
         ContentBlock::Media(_)
             if !context.global.json && context.terminal.out_columns().is_some() =>
         {
-            Err(Fail::usage(format!(
+            Err(CliError::usage(format!(
                 "block {number} of {} is {summary}, which a terminal cannot show; save it with --out FILE",
                 task.id
             )))
@@ -504,17 +511,17 @@ fn block(
     }
 }
 
-fn write_out(path: &Path, bytes: &[u8]) -> Result<u8, Fail> {
+fn write_out(path: &Path, bytes: &[u8]) -> Result<u8, CliError> {
     let write = || std::fs::File::create(path)?.write_all(bytes);
     write().map_err(|error| {
         // Not `CANNOT_SAVE`, which is about the session.
-        Fail::usage(format!("could not write {}: {error}", path.display()))
+        CliError::usage(format!("could not write {}: {error}", path.display()))
     })?;
     Ok(code::OK)
 }
 
 /// `logs`.
-pub(super) fn logs(context: &mut Context<'_>, logs: &LogsArgs) -> Result<u8, Fail> {
+pub(super) fn logs(context: &mut Context<'_>, logs: &LogsArgs) -> Result<u8, CliError> {
     let mut reader = context.reader()?;
     let task = context.find(&mut reader, &logs.id)?;
     let now = context.clock.now().wall;
@@ -558,7 +565,7 @@ pub(super) fn logs(context: &mut Context<'_>, logs: &LogsArgs) -> Result<u8, Fai
 }
 
 /// `paths`.
-pub(super) fn paths(context: &mut Context<'_>) -> Result<u8, Fail> {
+pub(super) fn paths(context: &mut Context<'_>) -> Result<u8, CliError> {
     let paths = &context.paths;
     let rows = [
         ("config", config::path().unwrap_or_default()),
@@ -578,13 +585,13 @@ pub(super) fn paths(context: &mut Context<'_>) -> Result<u8, Fail> {
             .collect();
         context
             .terminal
-            .document(&documents::pretty(&Value::Object(document)))?;
+            .print_json(&documents::pretty(&Value::Object(document)))?;
         return Ok(code::OK);
     }
     for (key, path) in rows {
         context
             .terminal
-            .line(&format!("{key:<8} {}", path.display()))?;
+            .print(&format!("{key:<8} {}", path.display()))?;
     }
     Ok(code::OK)
 }

@@ -10,11 +10,11 @@ use crate::domain::{
 };
 
 /// A document on one line. Characters that could move the cursor or reorder text are escaped as `\u`.
-pub(super) fn text_of(value: &Value) -> String {
+pub(super) fn compact(value: &Value) -> String {
     escape(&value.to_string())
 }
 
-/// As [`text_of`], over several lines.
+/// As [`compact`], over several lines.
 pub(super) fn pretty(value: &Value) -> String {
     escape(&serde_json::to_string_pretty(value).unwrap_or_default())
 }
@@ -148,7 +148,7 @@ pub(super) fn hook_task(view: &TaskView, result: Option<&str>) -> String {
         leaving: view.leaving.as_ref(),
         result,
     };
-    text_of(&task(&view.task, &extras))
+    compact(&task(&view.task, &extras))
 }
 
 /// An entry of a task's history. `result` goes into the one that settles it.
@@ -237,7 +237,7 @@ mod tests {
     fn escapes_hostile_characters() {
         let stacked_marks = format!("é{}", "\u{301}".repeat(100));
         let hostile = json!({"a\u{202e}": "\u{1b}]0;x\u{7}\u{7f}\u{9b}31m\u{200b}\u{e0041}é", "b": stacked_marks});
-        let text = text_of(&hostile);
+        let text = compact(&hostile);
         assert_eq!(
             text.matches('\u{301}').count(),
             text::MAX_MARKS_PER_GRAPHEME

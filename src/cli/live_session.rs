@@ -14,7 +14,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{
     Context, config,
-    fail::{Fail, code},
+    error::{CliError, code},
 };
 use crate::{
     domain::{
@@ -69,9 +69,12 @@ pub(super) fn join_ids(dying: &[(TaskId, String)]) -> String {
 
 impl LiveSession {
     /// Opens the session. A failure arrives as [`SessionEvent::Failed`].
-    pub(super) fn open(context: &mut Context<'_>, servers: Vec<ServerRef>) -> Result<Self, Fail> {
+    pub(super) fn open(
+        context: &mut Context<'_>,
+        servers: Vec<ServerRef>,
+    ) -> Result<Self, CliError> {
         let signal_error =
-            |error| Fail::new(code::BUG, format!("could not listen for signals: {error}"));
+            |error| CliError::new(code::BUG, format!("could not listen for signals: {error}"));
         let listen = |kind| signal(kind).map_err(signal_error);
         end_writes_on_signals().map_err(signal_error)?;
         let interrupt = listen(SignalKind::interrupt())?;
@@ -89,7 +92,7 @@ impl LiveSession {
             .as_mut()
             .map(|it| std::mem::take(&mut it.notices));
         for remark in remarks.unwrap_or_default() {
-            context.terminal.say(&format!("longhaul: {remark}"));
+            context.terminal.report(&format!("longhaul: {remark}"));
         }
         let session = Session::open(Options {
             paths: context.paths.clone(),
@@ -125,7 +128,7 @@ impl LiveSession {
     }
 
     /// The next event. Prints notices; `Trouble` becomes an error.
-    pub(super) async fn next(&mut self, context: &mut Context<'_>) -> Result<LiveEvent, Fail> {
+    pub(super) async fn next(&mut self, context: &mut Context<'_>) -> Result<LiveEvent, CliError> {
         loop {
             // Signals go first, however many events are queued.
             self.is_ready().await;
@@ -143,13 +146,13 @@ impl LiveSession {
                     SessionEvent::Driver { is_us, .. } => self.is_driver = *is_us,
                     SessionEvent::Notice(notice) => print_notice(context, notice),
                     SessionEvent::Failed { message, exit } => {
-                        return Err(Fail::new(*exit, message.clone()));
+                        return Err(CliError::new(*exit, message.clone()));
                     }
                     SessionEvent::Server(view) => {
                         self.servers.insert(view.name.clone(), Arc::clone(view));
                     }
                     SessionEvent::Undriven if context.global.readonly => {
-                        context.terminal.say(NOT_DRIVEN);
+                        context.terminal.report(NOT_DRIVEN);
                     }
                     SessionEvent::Undriven | SessionEvent::Response { .. } => {}
                 }
@@ -200,7 +203,7 @@ impl LiveSession {
         &mut self,
         context: &mut Context<'_>,
         request: SessionRequest,
-    ) -> Result<SessionResponse, Fail> {
+    ) -> Result<SessionResponse, CliError> {
         Ok(self.try_request(context, request).await??)
     }
 
@@ -209,7 +212,7 @@ impl LiveSession {
         &mut self,
         context: &mut Context<'_>,
         request: SessionRequest,
-    ) -> Result<Result<SessionResponse, RequestError>, Fail> {
+    ) -> Result<Result<SessionResponse, RequestError>, CliError> {
         let request_id = self.session.ask(&self.subscription, request);
         loop {
             match self.next(context).await? {
@@ -220,7 +223,7 @@ impl LiveSession {
                 }
                 LiveEvent::Session(_) => {}
                 LiveEvent::Interrupted | LiveEvent::Terminated => {
-                    return Err(Fail::new(
+                    return Err(CliError::new(
                         code::INTERRUPTED,
                         format!(
                             "interrupted before the response; `longhaul ls{}` shows what was started",
@@ -245,7 +248,7 @@ impl LiveSession {
                 event
             } else {
                 let line = format!("longhaul: {reason}; press Ctrl-C to quit anyway");
-                context.terminal.say(&line);
+                context.terminal.report(&line);
                 was_printed = true;
                 continue;
             };
@@ -302,7 +305,7 @@ impl LiveSession {
             join_ids(&dying),
             text::clean_line(why)
         );
-        context.terminal.say(&message);
+        context.terminal.report(&message);
         true
     }
 }
@@ -311,7 +314,7 @@ fn print_notice(context: &mut Context<'_>, notice: &Notice) {
     let message = context.with_flags(&notice.text);
     let line = format!("longhaul: {}", text::clean_line(&message));
     match notice.level {
-        NoticeLevel::Info => context.terminal.remark(&line),
-        NoticeLevel::Warning | NoticeLevel::Error => context.terminal.say(&line),
+        NoticeLevel::Info => context.terminal.info(&line),
+        NoticeLevel::Warning | NoticeLevel::Error => context.terminal.report(&line),
     }
 }

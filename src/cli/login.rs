@@ -9,7 +9,7 @@ use super::{
     Context,
     args::{LoginArgs, LogoutArgs},
     block_on,
-    fail::{Fail, code},
+    error::{CliError, code},
     json as documents, quoted,
     target::Targets,
 };
@@ -20,7 +20,7 @@ use crate::{
     transport::{Fetcher, ensure_provider},
 };
 
-impl From<AuthError> for Fail {
+impl From<AuthError> for CliError {
     fn from(error: AuthError) -> Self {
         let code = match &error {
             AuthError::Unreachable { .. } => code::UNREACHABLE,
@@ -36,7 +36,7 @@ impl From<AuthError> for Fail {
 }
 
 /// The name and URL of the selected server.
-fn resolve(context: &mut Context<'_>, server: Option<&str>) -> Result<(String, Url), Fail> {
+fn resolve(context: &mut Context<'_>, server: Option<&str>) -> Result<(String, Url), CliError> {
     let mut reader = context.reader_to_act()?;
     let servers = Targets::of(context, &mut reader)?;
     let server = match server {
@@ -46,7 +46,7 @@ fn resolve(context: &mut Context<'_>, server: Option<&str>) -> Result<(String, U
     let url = servers.url_of(&server);
     let url = url.as_deref().and_then(|url| Url::parse(url).ok());
     let url = url.ok_or_else(|| {
-        Fail::usage(format!(
+        CliError::usage(format!(
             "no URL is known for {}; pass its URL instead of its name",
             server.name
         ))
@@ -55,18 +55,18 @@ fn resolve(context: &mut Context<'_>, server: Option<&str>) -> Result<(String, U
 }
 
 /// `login`.
-pub(super) fn login(context: &mut Context<'_>, args: &LoginArgs) -> Result<u8, Fail> {
+pub(super) fn login(context: &mut Context<'_>, args: &LoginArgs) -> Result<u8, CliError> {
     context.may_act()?;
     let (name, server) = resolve(context, args.at.as_deref())?;
     if server_url::is_cleartext(&server) && !context.global.insecure_http {
-        return Err(Fail::usage(format!(
+        return Err(CliError::usage(format!(
             "refusing to send a token for {name} over plain http, where others can read it; use an https:// URL, or pass \
              --insecure-http"
         )));
     }
     let secret = match &args.client_secret_env {
         Some(variable) => Some(super::env_secret(variable).ok_or_else(|| {
-            Fail::usage(format!(
+            CliError::usage(format!(
                 "{variable} is empty or not set; set it, or leave out --client-secret-env"
             ))
         })?),
@@ -91,7 +91,7 @@ pub(super) fn login(context: &mut Context<'_>, args: &LoginArgs) -> Result<u8, F
         .await?;
         if let Some(notice) = &begun.notice {
             let line = format!("longhaul: {}", text::clean_line(notice));
-            context.terminal.say(&line);
+            context.terminal.report(&line);
         }
         open_browser(context, &name, &begun, args);
         Ok(begun.finish().await?)
@@ -108,14 +108,16 @@ pub(super) fn login(context: &mut Context<'_>, args: &LoginArgs) -> Result<u8, F
             "is_refreshed": signed.refresh.is_some(),
             "file": file.to_string(),
         });
-        context.terminal.document(&documents::text_of(&document))?;
+        context
+            .terminal
+            .print_json(&documents::compact(&document))?;
         return Ok(code::OK);
     }
     let until = match (&signed.refresh, signed.expires_at) {
         (None, Some(end)) => format!(" until {} (not renewable)", end.rfc3339()),
         _ => String::new(),
     };
-    context.terminal.remark(&format!(
+    context.terminal.info(&format!(
         "signed in to {name} by {}{until}; waiting tasks resume",
         text::clean_line(&signed.issuer)
     ));
@@ -126,7 +128,7 @@ pub(super) fn login(context: &mut Context<'_>, args: &LoginArgs) -> Result<u8, F
             text::clean_line(&why)
         ),
     };
-    context.terminal.remark(&format!(
+    context.terminal.info(&format!(
         "tokens are stored in {file}, {protection}; `longhaul logout {}{}` deletes them",
         quoted(args.at.as_deref().unwrap_or(&name)),
         context.flags()
@@ -144,7 +146,7 @@ fn open_browser(
     let mut hosts = vec![begun.host.clone()];
     hosts.extend(begun.other_parties.iter().cloned());
     let line = format!("sign in to {name} at {}", hosts.join(", "));
-    context.terminal.say(&text::clean_line(&line));
+    context.terminal.report(&text::clean_line(&line));
     let env_var = |name: &str| std::env::var_os(name)?.into_string().ok();
     let browser = Browser::find(args.browser.as_deref(), env_var);
     let opened =
@@ -159,17 +161,17 @@ fn open_browser(
                 .to_owned()
         }
     };
-    context.terminal.say(&text::clean_line(&message));
-    context.terminal.say(&format!("  {}", begun.page));
+    context.terminal.report(&text::clean_line(&message));
+    context.terminal.report(&format!("  {}", begun.page));
     if std::io::stderr().is_terminal() {
         context
             .terminal
-            .remark("waiting for the browser; press Ctrl-C to stop");
+            .info("waiting for the browser; press Ctrl-C to stop");
     }
 }
 
 /// `logout`.
-pub(super) fn logout(context: &mut Context<'_>, args: &LogoutArgs) -> Result<u8, Fail> {
+pub(super) fn logout(context: &mut Context<'_>, args: &LogoutArgs) -> Result<u8, CliError> {
     context.may_act()?;
     let (name, server) = resolve(context, args.at.as_deref())?;
     let logins = context.logins.clone();
@@ -178,7 +180,7 @@ pub(super) fn logout(context: &mut Context<'_>, args: &LogoutArgs) -> Result<u8,
         let (login, notice) = logins.remove(&server).await?;
         if let Some(notice) = notice {
             let line = format!("longhaul: {}", text::clean_line(&notice));
-            context.terminal.say(&line);
+            context.terminal.report(&line);
         }
         let revoked = match &login {
             // The local tokens are deleted even if this fails.
@@ -191,7 +193,9 @@ pub(super) fn logout(context: &mut Context<'_>, args: &LogoutArgs) -> Result<u8,
     if context.global.json {
         let document =
             json!({"server": name, "was_signed_in": was_signed_in, "revoked": is_revoked});
-        context.terminal.document(&documents::text_of(&document))?;
+        context
+            .terminal
+            .print_json(&documents::compact(&document))?;
         return Ok(code::OK);
     }
     let message = match (was_signed_in, revoked) {
@@ -207,6 +211,6 @@ pub(super) fn logout(context: &mut Context<'_>, args: &LogoutArgs) -> Result<u8,
             "signed out of {name}: its tokens are deleted here, but were not revoked there ({error})"
         ),
     };
-    context.terminal.remark(&text::clean_line(&message));
+    context.terminal.info(&text::clean_line(&message));
     Ok(code::OK)
 }

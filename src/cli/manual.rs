@@ -13,7 +13,7 @@ use super::{
     Context,
     args::{Cli, ManArgs},
     complete,
-    fail::{Fail, code},
+    error::{CliError, code},
     json as documents,
 };
 use crate::domain::text;
@@ -22,13 +22,13 @@ use crate::domain::text;
 pub(super) const NAME: &str = "longhaul";
 
 /// `completions`.
-pub(super) fn completions(context: &mut Context<'_>, shell: Shell) -> Result<u8, Fail> {
+pub(super) fn completions(context: &mut Context<'_>, shell: Shell) -> Result<u8, CliError> {
     let script = complete::script(shell);
     if context.global.json {
         let document = json!({"shell": shell.to_string(), "script": script});
-        context.terminal.document(&documents::pretty(&document))?;
+        context.terminal.print_json(&documents::pretty(&document))?;
     } else {
-        context.terminal.document(script.trim_end())?;
+        context.terminal.print_json(script.trim_end())?;
     }
     Ok(code::OK)
 }
@@ -52,7 +52,7 @@ pub(super) fn offered(command: &Command) -> Command {
 }
 
 /// `man`.
-pub(super) fn man(context: &mut Context<'_>, args: &ManArgs) -> Result<u8, Fail> {
+pub(super) fn man(context: &mut Context<'_>, args: &ManArgs) -> Result<u8, CliError> {
     let mut root = Cli::command();
     root.build();
     if let Some(dir) = &args.dir {
@@ -62,7 +62,7 @@ pub(super) fn man(context: &mut Context<'_>, args: &ManArgs) -> Result<u8, Fail>
     for name in &args.command {
         command = command.find_subcommand(name).ok_or_else(|| {
             let typed = args.command.join(" ");
-            Fail::usage(format!(
+            CliError::usage(format!(
                 "unknown command {typed:?}; `longhaul --help` lists the commands"
             ))
         })?;
@@ -70,18 +70,18 @@ pub(super) fn man(context: &mut Context<'_>, args: &ManArgs) -> Result<u8, Fail>
     let (name, page) = page(command)?;
     if context.global.json {
         let document = json!({"name": name, "page": page});
-        context.terminal.document(&documents::pretty(&document))?;
+        context.terminal.print_json(&documents::pretty(&document))?;
     } else {
-        context.terminal.document(page.trim_end())?;
+        context.terminal.print_json(page.trim_end())?;
     }
     Ok(code::OK)
 }
 
 /// Writes a page for each visible command.
-fn write_all(context: &mut Context<'_>, root: &Command, dir: &Path) -> Result<u8, Fail> {
+fn write_all(context: &mut Context<'_>, root: &Command, dir: &Path) -> Result<u8, CliError> {
     let failed = |path: &Path, error: &std::io::Error| {
         // Not `CANNOT_SAVE`, because the session is unaffected.
-        Fail::usage(format!("could not write {}: {error}", path.display()))
+        CliError::usage(format!("could not write {}: {error}", path.display()))
     };
     fs::create_dir_all(dir).map_err(|error| failed(dir, &error))?;
     let mut written = Vec::new();
@@ -98,18 +98,18 @@ fn write_all(context: &mut Context<'_>, root: &Command, dir: &Path) -> Result<u8
     written.sort();
     if context.global.json {
         let document = json!({"dir": dir, "pages": written});
-        context.terminal.document(&documents::pretty(&document))?;
+        context.terminal.print_json(&documents::pretty(&document))?;
     } else {
         let count = text::plural(u64::try_from(written.len()).unwrap_or(u64::MAX), "page");
         context
             .terminal
-            .line(&format!("wrote {count} to {}", dir.display()))?;
+            .print(&format!("wrote {count} to {}", dir.display()))?;
     }
     Ok(code::OK)
 }
 
 /// The file name and the roff text of a command's page.
-fn page(command: &Command) -> Result<(String, String), Fail> {
+fn page(command: &Command) -> Result<(String, String), CliError> {
     let man = Man::new(command.clone().disable_help_subcommand(true))
         .source(format!("{NAME} {}", env!("CARGO_PKG_VERSION")))
         .manual("longhaul manual");

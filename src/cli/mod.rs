@@ -17,8 +17,8 @@ mod controls;
 #[cfg(feature = "demo")]
 mod demo;
 mod doctor;
+mod error;
 mod export;
-mod fail;
 mod follow;
 mod format;
 mod import;
@@ -47,8 +47,8 @@ use clap::Parser as _;
 
 use self::{
     args::{Cli, CliCommand, GlobalArgs, ServersCommand, SessionsCommand},
-    fail::{Fail, code},
-    terminal::{Terminal, Unread},
+    error::{CliError, code},
+    terminal::{StdoutLoss, Terminal},
 };
 #[doc(hidden)]
 pub use self::{
@@ -82,10 +82,10 @@ struct Context<'o> {
 
 impl Context<'_> {
     /// The configuration, for a command that needs it; fails if it cannot be read.
-    fn config(&self) -> Result<&Config, Fail> {
+    fn config(&self) -> Result<&Config, CliError> {
         self.config
             .as_ref()
-            .map_err(|message| Fail::usage(message.clone()))
+            .map_err(|message| CliError::usage(message.clone()))
     }
 
     /// Options that a suggested command needs to find this session, e.g. ` --session nightly`.
@@ -159,24 +159,24 @@ impl Context<'_> {
         }
     }
 
-    fn reader(&self) -> Result<Reader, Fail> {
+    fn reader(&self) -> Result<Reader, CliError> {
         Ok(Reader::open(&self.paths)?)
     }
 
     /// Opens the session file for a command that may become the driver.
     ///
     /// Sets a damaged file aside first, as the driver does; otherwise no command could get that far.
-    fn reader_to_act(&mut self) -> Result<Reader, Fail> {
+    fn reader_to_act(&mut self) -> Result<Reader, CliError> {
         let (reader, notices) = self.reader_to_show()?;
         for notice in &notices {
             let line = format!("longhaul: {}", crate::domain::text::clean_line(notice));
-            self.terminal.say(&line);
+            self.terminal.report(&line);
         }
         Ok(reader)
     }
 
     /// As [`Self::reader_to_act`], but returns the notices, which the screen shows itself.
-    fn reader_to_show(&mut self) -> Result<(Reader, Vec<String>), Fail> {
+    fn reader_to_show(&mut self) -> Result<(Reader, Vec<String>), CliError> {
         // Reads something, because opening alone does not notice all damage.
         let open = |paths: &Paths| {
             let mut reader = Reader::open(paths)?;
@@ -196,13 +196,13 @@ impl Context<'_> {
     }
 
     /// The only task whose id starts with `prefix`.
-    fn find(&self, reader: &mut Reader, prefix: &str) -> Result<Task, Fail> {
+    fn find(&self, reader: &mut Reader, prefix: &str) -> Result<Task, CliError> {
         match reader.task(prefix)? {
             Lookup::One(task) => Ok(*task),
-            Lookup::None => Err(Fail::usage(self.task_not_found(prefix))),
+            Lookup::None => Err(CliError::usage(self.task_not_found(prefix))),
             Lookup::Many(ids) => {
                 let ids: Vec<&str> = ids.iter().map(TaskId::as_str).collect();
-                Err(Fail::usage(format!(
+                Err(CliError::usage(format!(
                     "{prefix} matches several tasks: {}; use a longer prefix",
                     ids.join(", ")
                 )))
@@ -211,9 +211,9 @@ impl Context<'_> {
     }
 
     /// Fails with `--readonly`.
-    fn may_act(&self) -> Result<(), Fail> {
+    fn may_act(&self) -> Result<(), CliError> {
         if self.global.readonly {
-            return Err(Fail::usage(
+            return Err(CliError::usage(
                 "not done, because --readonly is set; run the command without it",
             ));
         }
@@ -261,10 +261,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>, out: &mut dyn Write) -> Exi
     let code = match outcome {
         Ok(code) => code,
         // The reader has enough, as in `longhaul ls | head`.
-        Err(Fail::Unread(Unread::Closed)) => ExitCode::from(code::OK),
-        Err(Fail::Unread(Unread::Stalled)) => ExitCode::from(code::INTERRUPTED),
-        Err(Fail::Said { code, words }) => {
-            terminal.say(&format!("longhaul: {words}"));
+        Err(CliError::StdoutUnread(StdoutLoss::Closed)) => ExitCode::from(code::OK),
+        Err(CliError::StdoutUnread(StdoutLoss::Stalled)) => ExitCode::from(code::INTERRUPTED),
+        Err(CliError::Message { code, text: words }) => {
+            terminal.report(&format!("longhaul: {words}"));
             ExitCode::from(code)
         }
     };
@@ -298,7 +298,7 @@ fn keychain(defaults: Option<&config::Defaults>) -> Keychain {
     Keychain::desktop()
 }
 
-fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, Fail> {
+fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, CliError> {
     let Cli {
         mut global,
         command,
@@ -307,7 +307,7 @@ fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, Fail> {
     let config = match config::missing() {
         Some(message) if matches!(command, Some(CliCommand::Doctor(_))) => Err(message),
         Some(message) if !ignores_missing_config(command.as_ref()) => {
-            return Err(Fail::usage(message));
+            return Err(CliError::usage(message));
         }
         _ => config::read(config::path().as_deref()),
     };
@@ -345,7 +345,7 @@ fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, Fail> {
         paths => paths?,
     };
     match start_log(&global, &paths) {
-        Err(fail) if is_doctor => startup_errors.push(fail.into_words()),
+        Err(fail) if is_doctor => startup_errors.push(fail.into_message()),
         started => started?,
     }
     let logins = logins(&paths, defaults);
@@ -433,16 +433,16 @@ fn ignores_missing_config(command: Option<&CliCommand>) -> bool {
 }
 
 /// Runs a command that uses the engine, on a runtime of its own.
-fn block_on<T>(work: impl Future<Output = Result<T, Fail>>) -> Result<T, Fail> {
+fn block_on<T>(work: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| Fail::new(code::BUG, format!("could not start a runtime: {error}")))?;
+        .map_err(|error| CliError::new(code::BUG, format!("could not start a runtime: {error}")))?;
     runtime.block_on(work)
 }
 
 /// Starts the log file if `--verbose` is set.
-fn start_log(global: &GlobalArgs, paths: &Paths) -> Result<(), Fail> {
+fn start_log(global: &GlobalArgs, paths: &Paths) -> Result<(), CliError> {
     let level = match global.verbose {
         0 => return Ok(()),
         1 => tracing::Level::INFO,

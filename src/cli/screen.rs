@@ -6,7 +6,7 @@ use super::{
     Context, args,
     config::{self, Config},
     die_after,
-    fail::{Fail, code},
+    error::{CliError, code},
     random_bits,
     target::Targets,
 };
@@ -84,15 +84,17 @@ pub(super) fn capabilities(context: &Context<'_>) -> Capabilities {
 }
 
 /// Fails if the terminal cannot show the TUI. Called before anything is started.
-pub(super) fn check(context: &Context<'_>) -> Result<(), Fail> {
+pub(super) fn check(context: &Context<'_>) -> Result<(), CliError> {
     let flags = context.flags();
     let instead = format!("use `longhaul{flags} ls` to list tasks and `watch ID` to follow one");
     if !context.terminal.is_for_people() {
-        return Err(Fail::usage(format!("the TUI needs a terminal; {instead}")));
+        return Err(CliError::usage(format!(
+            "the TUI needs a terminal; {instead}"
+        )));
     }
     if !capabilities(context).has_cursor {
         let term = std::env::var_os("TERM").unwrap_or_default();
-        return Err(Fail::usage(format!(
+        return Err(CliError::usage(format!(
             "the TUI needs a terminal that can move the cursor, which TERM={} cannot; set TERM to match your terminal, \
              e.g. xterm-256color, or {instead}",
             super::quoted(&text::clean_line(&term.to_string_lossy()))
@@ -106,7 +108,7 @@ pub(super) fn open(
     context: &mut Context<'_>,
     id: Option<&str>,
     drives: bool,
-) -> Result<ExitCode, Fail> {
+) -> Result<ExitCode, CliError> {
     if drives {
         context.may_act()?;
     }
@@ -167,7 +169,7 @@ pub(super) fn show(
     context: &mut Context<'_>,
     attach: Option<TaskId>,
     options: ScreenOptions,
-) -> Result<ExitCode, Fail> {
+) -> Result<ExitCode, CliError> {
     check(context)?;
     let able = capabilities(context);
     let mut look = Look {
@@ -260,11 +262,13 @@ pub(super) fn show(
     match outcome {
         Ok(outcome) => {
             if !outcome.note.line.is_empty() {
-                context.terminal.say(&text::clean_block(&outcome.note.line));
+                context
+                    .terminal
+                    .report(&text::clean_block(&outcome.note.line));
             }
             Ok(ExitCode::from(outcome.exit))
         }
-        Err(error) => Err(Fail::new(
+        Err(error) => Err(CliError::new(
             code::BUG,
             format!("could not use the terminal: {error}"),
         )),

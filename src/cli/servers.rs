@@ -15,7 +15,7 @@ use super::{
         self, ConfigEdit, Endpoint, NewServer, digest, digest_of_program, is_name, is_secret,
         url_of,
     },
-    fail::{Fail, code, worst},
+    error::{CliError, code, worst},
     format, json as documents,
     live_session::{LiveEvent, LiveSession},
     quoted,
@@ -69,7 +69,7 @@ fn missing_variables(server: &ServerConfig) -> Option<String> {
 }
 
 /// `servers list`.
-pub(super) fn list(context: &mut Context<'_>) -> Result<u8, Fail> {
+pub(super) fn list(context: &mut Context<'_>) -> Result<u8, CliError> {
     let links = context.reader()?.links()?;
     let config = context.config()?;
     let not_configured = links
@@ -83,11 +83,11 @@ pub(super) fn list(context: &mut Context<'_>) -> Result<u8, Fail> {
         .unzip();
     if context.global.json {
         let document = documents::pretty(&Value::Array(document));
-        context.terminal.document(&document)?;
+        context.terminal.print_json(&document)?;
         return Ok(code::OK);
     }
     if rows.is_empty() {
-        context.terminal.remark(
+        context.terminal.info(
             "no servers yet; add one with `longhaul servers add NAME URL`, or import some with `longhaul servers import`",
         );
     }
@@ -98,7 +98,7 @@ pub(super) fn list(context: &mut Context<'_>) -> Result<u8, Fail> {
     }
     let ending = context.terminal.ending();
     for line in format::table(&rows, context.terminal.out_columns(), 1, ending) {
-        context.terminal.line(line.trim_end())?;
+        context.terminal.print(line.trim_end())?;
     }
     Ok(code::OK)
 }
@@ -254,12 +254,12 @@ fn start_summary(program: &Program) -> Vec<String> {
 }
 
 /// `servers approve`.
-pub(super) fn approve(context: &mut Context<'_>, args: &ApproveServerArgs) -> Result<u8, Fail> {
+pub(super) fn approve(context: &mut Context<'_>, args: &ApproveServerArgs) -> Result<u8, CliError> {
     context.may_act()?;
     let mut servers = context.config()?.servers.iter();
     let server = servers.find(|it| it.name.as_str() == args.name).cloned();
     let Some((server, program)) = server.and_then(|it| Some((it.clone(), it.program?))) else {
-        return Err(Fail::usage(format!(
+        return Err(CliError::usage(format!(
             "no stdio server {} in the configuration; `longhaul servers list` lists the servers",
             text::clean_line(&args.name)
         )));
@@ -269,12 +269,12 @@ pub(super) fn approve(context: &mut Context<'_>, args: &ApproveServerArgs) -> Re
         return print_approved(context, &server.name, &message);
     }
     let title = format!("{} would run with your permissions:", server.name);
-    context.terminal.say(&text::clean_line(&title));
+    context.terminal.report(&text::clean_line(&title));
     for line in start_summary(&program) {
-        context.terminal.say(&format!("  {line}"));
+        context.terminal.report(&format!("  {line}"));
     }
     if !args.yes && !confirm(context, "approve? y/N")? {
-        return Err(Fail::usage("not approved; rerun with --yes to approve"));
+        return Err(CliError::usage("not approved; rerun with --yes to approve"));
     }
     let mut edit = ConfigEdit::open(config::path())?;
     edit.approve(&args.name, &digest_of_program(&program));
@@ -287,33 +287,40 @@ pub(super) fn approve(context: &mut Context<'_>, args: &ApproveServerArgs) -> Re
     print_approved(context, &server.name, &message)
 }
 
-fn print_approved(context: &mut Context<'_>, name: &ServerName, message: &str) -> Result<u8, Fail> {
+fn print_approved(
+    context: &mut Context<'_>,
+    name: &ServerName,
+    message: &str,
+) -> Result<u8, CliError> {
     if context.global.json {
         let document = json!({"server": name, "is_approved": true});
-        context.terminal.document(&documents::text_of(&document))?;
+        context
+            .terminal
+            .print_json(&documents::compact(&document))?;
     } else {
-        context.terminal.remark(message);
+        context.terminal.info(message);
     }
     Ok(code::OK)
 }
 
 /// `servers add`.
-pub(super) fn add(context: &mut Context<'_>, add: &AddServerArgs) -> Result<u8, Fail> {
+pub(super) fn add(context: &mut Context<'_>, add: &AddServerArgs) -> Result<u8, CliError> {
     context.may_act()?;
     let name = add.name.trim();
     if !is_name(name) {
-        return Err(Fail::usage(format!(
+        return Err(CliError::usage(format!(
             "{:?} is not a valid server name; use a word such as lab",
             text::clean_line(name)
         )));
     }
-    let url = url_of(&add.url).map_err(|why| Fail::usage(format!("invalid server URL: {why}")))?;
+    let url =
+        url_of(&add.url).map_err(|why| CliError::usage(format!("invalid server URL: {why}")))?;
     check_name_is_free(context, name)?;
     let mut headers = Vec::new();
     for header in &context.global.header {
         if is_secret(&header.name, &header.value) {
             // Configuration files are shared and backed up, and a secret would go with them.
-            return Err(Fail::usage(format!(
+            return Err(CliError::usage(format!(
                 "the value of {0} looks like a secret, and secrets are never written to the configuration; put it into a variable \
                  and pass --header '{0}: ${{{1}}}' (the single quotes keep the shell from expanding it)",
                 header.name,
@@ -321,7 +328,7 @@ pub(super) fn add(context: &mut Context<'_>, add: &AddServerArgs) -> Result<u8, 
             )));
         }
         let template = Template::parse(header.value.clone())
-            .map_err(|why| Fail::usage(format!("invalid header {}: {why}", header.name)))?;
+            .map_err(|why| CliError::usage(format!("invalid header {}: {why}", header.name)))?;
         headers.push((header.name.clone(), template));
     }
     let server = NewServer {
@@ -344,10 +351,10 @@ pub(super) fn add(context: &mut Context<'_>, add: &AddServerArgs) -> Result<u8, 
         let document = json!({"added": add.name.trim(), "file": path});
         return context
             .terminal
-            .document(&documents::text_of(&document))
+            .print_json(&documents::compact(&document))
             .map(|()| code::OK);
     }
-    context.terminal.remark(&format!(
+    context.terminal.info(&format!(
         "added {name} to {path}; test it with `longhaul servers test {name}`, list its tools with `longhaul -s {name} tools`"
     ));
     Ok(code::OK)
@@ -371,7 +378,7 @@ pub(super) fn variable_for(server: &str, header: &str) -> String {
 }
 
 /// Fails if the configuration has a server with this name.
-fn check_name_is_free(context: &Context<'_>, name: &str) -> Result<(), Fail> {
+fn check_name_is_free(context: &Context<'_>, name: &str) -> Result<(), CliError> {
     let config = context.config()?;
     let has_name = |it: &&ServerConfig| it.name.as_str() == name;
     let found = config
@@ -384,7 +391,7 @@ fn check_name_is_free(context: &Context<'_>, name: &str) -> Result<(), Fail> {
             (None, None) => "without a url".to_owned(),
         });
     match found {
-        Some(location) => Err(Fail::usage(format!(
+        Some(location) => Err(CliError::usage(format!(
             "{name} is already in the configuration ({}); choose another name, or run `longhaul servers remove {}` first",
             text::clean_line(&location),
             quoted(name)
@@ -394,7 +401,7 @@ fn check_name_is_free(context: &Context<'_>, name: &str) -> Result<(), Fail> {
 }
 
 /// `servers remove`: from the configuration, and from this session if it has no unfinished tasks there.
-pub(super) fn remove(context: &mut Context<'_>, args: &RemoveServerArgs) -> Result<u8, Fail> {
+pub(super) fn remove(context: &mut Context<'_>, args: &RemoveServerArgs) -> Result<u8, CliError> {
     context.may_act()?;
     let name = args.name.as_str();
     let mut edit = ConfigEdit::open(config::path())?;
@@ -402,7 +409,7 @@ pub(super) fn remove(context: &mut Context<'_>, args: &RemoveServerArgs) -> Resu
     let links = context.reader()?.links()?;
     let is_in_session = links.iter().any(|link| link.name.as_str() == name);
     if !is_configured && !is_in_session {
-        return Err(Fail::usage(format!(
+        return Err(CliError::usage(format!(
             "no server {} in the configuration or this session; `longhaul servers list` lists the servers",
             text::clean_line(name)
         )));
@@ -413,7 +420,7 @@ pub(super) fn remove(context: &mut Context<'_>, args: &RemoveServerArgs) -> Resu
     if let Some((session, count)) = unfinished.first().filter(|_| is_configured || has_tasks) {
         let tasks = text::plural(*count, "unfinished task");
         if !is_configured {
-            return Err(Fail::usage(text::clean_line(&format!(
+            return Err(CliError::usage(text::clean_line(&format!(
                 "not removed: {name} has {tasks} in session {session}; wait for them, or cancel them with \
                  `longhaul cancel ID{}`",
                 context.flags()
@@ -423,9 +430,11 @@ pub(super) fn remove(context: &mut Context<'_>, args: &RemoveServerArgs) -> Resu
             "{name} has {tasks} in session {session}; the session keeps the server, but its configured headers and \
              limits are removed"
         );
-        context.terminal.say(&text::clean_line(&warning));
+        context.terminal.report(&text::clean_line(&warning));
         if !args.yes && !confirm(context, "remove it? y/N")? {
-            return Err(Fail::usage("not removed; rerun with --yes to remove it"));
+            return Err(CliError::usage(
+                "not removed; rerun with --yes to remove it",
+            ));
         }
     }
     let path = edit.path().display().to_string();
@@ -438,8 +447,8 @@ pub(super) fn remove(context: &mut Context<'_>, args: &RemoveServerArgs) -> Resu
         match remove_from_session(context, name) {
             Ok(()) => from.push(format!("session {}", context.paths.session())),
             Err(fail) if is_configured => {
-                let line = format!("longhaul: {}", fail.into_words());
-                context.terminal.remark(&line);
+                let line = format!("longhaul: {}", fail.into_message());
+                context.terminal.info(&line);
             }
             Err(fail) => return Err(fail),
         }
@@ -449,18 +458,18 @@ pub(super) fn remove(context: &mut Context<'_>, args: &RemoveServerArgs) -> Resu
         let document = json!({"removed": name, "file": file});
         return context
             .terminal
-            .document(&documents::text_of(&document))
+            .print_json(&documents::compact(&document))
             .map(|()| code::OK);
     }
     let message = format!("removed {name} from {}", from.join(" and "));
-    context.terminal.remark(&text::clean_line(&message));
+    context.terminal.info(&text::clean_line(&message));
     Ok(code::OK)
 }
 
 /// Removes a server from the session file; fails while a driver has it open.
-fn remove_from_session(context: &mut Context<'_>, name: &str) -> Result<(), Fail> {
+fn remove_from_session(context: &mut Context<'_>, name: &str) -> Result<(), CliError> {
     let Some(lock) = DriverLock::try_take(&context.paths)? else {
-        return Err(Fail::usage(text::clean_line(&format!(
+        return Err(CliError::usage(text::clean_line(&format!(
             "session {} still has the server {name}, because another longhaul has the session open; quit that one, \
              then run this again",
             context.paths.session()
@@ -473,7 +482,7 @@ fn remove_from_session(context: &mut Context<'_>, name: &str) -> Result<(), Fail
 }
 
 /// The sessions with unfinished tasks on a server, and the number of those tasks in each.
-fn unfinished_tasks(context: &Context<'_>, name: &str) -> Result<Vec<(String, u64)>, Fail> {
+fn unfinished_tasks(context: &Context<'_>, name: &str) -> Result<Vec<(String, u64)>, CliError> {
     let here = (context.paths.session().to_owned(), context.reader()?);
     let is_unfinished = |task: &&Task| {
         let is_open = !task.status.is_settled() && task.forgotten_at.is_none();
@@ -495,12 +504,12 @@ fn unfinished_tasks(context: &Context<'_>, name: &str) -> Result<Vec<(String, u6
 }
 
 /// `servers consent`.
-pub(super) fn consent(context: &mut Context<'_>, args: &ApproveServerArgs) -> Result<u8, Fail> {
+pub(super) fn consent(context: &mut Context<'_>, args: &ApproveServerArgs) -> Result<u8, CliError> {
     context.may_act()?;
     let mut servers = context.config()?.servers.iter();
     let server = servers.find(|it| it.name.as_str() == args.name).cloned();
     let Some(server) = server else {
-        return Err(Fail::usage(format!(
+        return Err(CliError::usage(format!(
             "no server {} in the configuration; `longhaul servers list` lists the servers",
             text::clean_line(&args.name)
         )));
@@ -510,17 +519,17 @@ pub(super) fn consent(context: &mut Context<'_>, args: &ApproveServerArgs) -> Re
         return print_consented(context, &server.name, &message);
     };
     if server.program.is_some() {
-        return Err(Fail::usage(format!(
+        return Err(CliError::usage(format!(
             "{} is a stdio server; use `longhaul servers approve {}`",
             text::clean_line(server.name.as_str()),
             quoted(server.name.as_str())
         )));
     }
     for line in header_destinations(url, &server.headers, "would go") {
-        context.terminal.say(&line);
+        context.terminal.report(&line);
     }
     if !args.yes && !confirm(context, "allow? y/N")? {
-        return Err(Fail::usage("not approved; rerun with --yes to approve"));
+        return Err(CliError::usage("not approved; rerun with --yes to approve"));
     }
     let mut edit = ConfigEdit::open(config::path())?;
     edit.consent(&args.name, &digest(url, &server.headers));
@@ -557,13 +566,13 @@ pub(super) fn consent_on_screen(
                 ..Consent::default()
             });
         }
-        let mut edit = ConfigEdit::open(path.clone()).map_err(Fail::into_words)?;
+        let mut edit = ConfigEdit::open(path.clone()).map_err(CliError::into_message)?;
         if is_program {
             edit.approve(name.as_str(), &digest);
         } else {
             edit.consent(name.as_str(), &digest);
         }
-        edit.save().map_err(Fail::into_words)?;
+        edit.save().map_err(CliError::into_message)?;
         return Ok(Consent {
             is_approved: true,
             message: consent_given(server),
@@ -622,7 +631,7 @@ pub(super) fn notify_drivers(context: &Context<'_>) {
         futures_util::future::join_all(requests).await;
         Ok(())
     });
-    if let Err(Fail::Said { words, .. }) = sent {
+    if let Err(CliError::Message { text: words, .. }) = sent {
         tracing::warn!(%words, "could not send the configuration to the drivers");
     }
 }
@@ -631,12 +640,14 @@ fn print_consented(
     context: &mut Context<'_>,
     name: &ServerName,
     message: &str,
-) -> Result<u8, Fail> {
+) -> Result<u8, CliError> {
     if context.global.json {
         let document = json!({"server": name, "has_consent": true});
-        context.terminal.document(&documents::text_of(&document))?;
+        context
+            .terminal
+            .print_json(&documents::compact(&document))?;
     } else {
-        context.terminal.remark(message);
+        context.terminal.info(message);
     }
     Ok(code::OK)
 }
@@ -677,22 +688,23 @@ struct TestSuccess {
 }
 
 /// `servers test`.
-pub(super) fn test(context: &mut Context<'_>, args: &TestServersArgs) -> Result<u8, Fail> {
+pub(super) fn test(context: &mut Context<'_>, args: &TestServersArgs) -> Result<u8, CliError> {
     let mut reader = context.reader_to_act()?;
     let servers = Targets::of(context, &mut reader)?;
     let named = servers.names().into_iter().cloned().collect::<Vec<_>>();
     let one = |server: ServerRef| vec![(server.name.clone(), Ok(server))];
-    let wanted: Vec<(ServerName, Result<ServerRef, Fail>)> = match (&args.name, named.as_slice()) {
-        (Some(name), _) => one(servers.named(name)?),
-        (None, []) => servers
-            .choices()
-            .map(|(name, server)| (name.clone(), server))
-            .collect(),
-        (None, _) => one(servers.one()?),
-    };
+    let wanted: Vec<(ServerName, Result<ServerRef, CliError>)> =
+        match (&args.name, named.as_slice()) {
+            (Some(name), _) => one(servers.named(name)?),
+            (None, []) => servers
+                .choices()
+                .map(|(name, server)| (name.clone(), server))
+                .collect(),
+            (None, _) => one(servers.one()?),
+        };
     let urls = servers.urls();
     if wanted.is_empty() {
-        return Err(Fail::usage(
+        return Err(CliError::usage(
             "no servers to test; add one with `longhaul servers add NAME URL`",
         ));
     }
@@ -702,7 +714,7 @@ pub(super) fn test(context: &mut Context<'_>, args: &TestServersArgs) -> Result<
         let report = match server {
             Ok(server) => test_one(context, server)?,
             // One that fails does not keep the others from being tested.
-            Err(Fail::Said { code, words }) => {
+            Err(CliError::Message { code, text: words }) => {
                 let url = urls.iter().find(|(of, _)| *of == name);
                 TestReport {
                     url: url.map_or(String::new(), |(_, url)| url.clone()),
@@ -721,12 +733,12 @@ pub(super) fn test(context: &mut Context<'_>, args: &TestServersArgs) -> Result<
     }
     if context.global.json {
         let document = documents::pretty(&Value::Array(json_reports));
-        context.terminal.document(&document)?;
+        context.terminal.print_json(&document)?;
     }
     Ok(worst(codes.into_iter()))
 }
 
-fn test_one(context: &mut Context<'_>, server: ServerRef) -> Result<TestReport, Fail> {
+fn test_one(context: &mut Context<'_>, server: ServerRef) -> Result<TestReport, CliError> {
     let name = server.name.clone();
     let configured = context.config()?.servers.iter().find(|it| it.name == name);
     let url = server
@@ -745,7 +757,9 @@ fn test_one(context: &mut Context<'_>, server: ServerRef) -> Result<TestReport, 
                 view: server_view(context, &mut live, &name).await,
                 tools,
             }),
-            Err(Fail::Said { code, words }) if code != code::INTERRUPTED => Err((code, words)),
+            Err(CliError::Message { code, text: words }) if code != code::INTERRUPTED => {
+                Err((code, words))
+            }
             Err(fail) => return Err(fail),
         };
         live.leave(context, &[]).await;
@@ -822,7 +836,7 @@ fn document(report: &TestReport) -> Value {
     document
 }
 
-fn print(context: &mut Context<'_>, report: &TestReport) -> Result<(), Fail> {
+fn print(context: &mut Context<'_>, report: &TestReport) -> Result<(), CliError> {
     let name = text::clean_line(report.name.as_str()).into_owned();
     let success = match &report.outcome {
         Ok(success) => success,
@@ -832,7 +846,7 @@ fn print(context: &mut Context<'_>, report: &TestReport) -> Result<(), Fail> {
             let message = message
                 .strip_prefix(&format!("{name} "))
                 .unwrap_or(&message);
-            return context.terminal.line(&format!("{name}: {message}"));
+            return context.terminal.print(&format!("{name}: {message}"));
         }
     };
     let offered = success
@@ -848,7 +862,7 @@ fn print(context: &mut Context<'_>, report: &TestReport) -> Result<(), Fail> {
     let era = view.map_or(String::new(), |view| {
         format!(", MCP {} ({})", view.era, view.era_why)
     });
-    context.terminal.line(&format!(
+    context.terminal.print(&format!(
         "{name}: answers in {} ms{info}{era}, {tools}",
         success.took_ms
     ))?;
@@ -868,7 +882,7 @@ fn print(context: &mut Context<'_>, report: &TestReport) -> Result<(), Fail> {
             impact.why(),
             named.join(", ")
         );
-        context.terminal.line(&text::clean_line(&line))?;
+        context.terminal.print(&text::clean_line(&line))?;
     }
     Ok(())
 }

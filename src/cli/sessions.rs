@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{
     Context,
     args::RemoveSessionsArgs,
-    fail::{Fail, code},
+    error::{CliError, code},
     format, json as documents,
 };
 use crate::{
@@ -41,7 +41,7 @@ fn count(count: usize, one: &str) -> String {
 }
 
 /// `sessions list`.
-pub(super) fn list(context: &mut Context<'_>) -> Result<u8, Fail> {
+pub(super) fn list(context: &mut Context<'_>) -> Result<u8, CliError> {
     let now = context.clock.now().wall;
     let titles = [
         "SESSION",
@@ -75,7 +75,7 @@ pub(super) fn list(context: &mut Context<'_>) -> Result<u8, Fail> {
             Err(error) => Some(error.clone()),
         };
         if let Some(trouble) = trouble.as_ref().filter(|_| !context.global.json) {
-            context.terminal.say(&format!("longhaul: {trouble}"));
+            context.terminal.report(&format!("longhaul: {trouble}"));
         }
         all.push(json!({
             "name": name,
@@ -89,30 +89,33 @@ pub(super) fn list(context: &mut Context<'_>) -> Result<u8, Fail> {
     }
     if context.global.json {
         let document = documents::pretty(&Value::Array(all));
-        context.terminal.document(&document)?;
+        context.terminal.print_json(&document)?;
         return Ok(code::OK);
     }
     if all.is_empty() {
         context
             .terminal
-            .remark("no sessions yet; `longhaul call TOOL` creates one");
+            .info("no sessions yet; `longhaul call TOOL` creates one");
         return Ok(code::OK);
     }
     let ending = context.terminal.ending();
     for line in format::table(&rows, context.terminal.out_columns(), 0, ending) {
-        context.terminal.line(&line)?;
+        context.terminal.print(&line)?;
     }
     Ok(code::OK)
 }
 
 /// `sessions rm`.
-pub(super) fn remove(context: &mut Context<'_>, remove: &RemoveSessionsArgs) -> Result<u8, Fail> {
+pub(super) fn remove(
+    context: &mut Context<'_>,
+    remove: &RemoveSessionsArgs,
+) -> Result<u8, CliError> {
     context.may_act()?;
     let all = context.paths.all()?;
     let found = |name: &String| {
         let found = all.iter().find(|paths| paths.session() == name);
         found.ok_or_else(|| {
-            Fail::usage(format!(
+            CliError::usage(format!(
                 "no session {name:?}; `longhaul sessions list{}` lists all sessions",
                 context.flags_to("", "")
             ))
@@ -136,18 +139,20 @@ pub(super) fn remove(context: &mut Context<'_>, remove: &RemoveSessionsArgs) -> 
             match &kept {
                 None => {
                     let size = text::bytes(bytes);
-                    context.terminal.line(&format!("removed {name} ({size})"))?;
+                    context
+                        .terminal
+                        .print(&format!("removed {name} ({size})"))?;
                 }
                 Some(why) => context
                     .terminal
-                    .say(&format!("longhaul: kept {name}: {why}")),
+                    .report(&format!("longhaul: kept {name}: {why}")),
             }
         }
         results.push(json!({"name": name, "removed": kept.is_none(), "kept_because": kept}));
     }
     if context.global.json {
         let document = documents::pretty(&Value::Array(results));
-        context.terminal.document(&document)?;
+        context.terminal.print_json(&document)?;
     }
     Ok(exit_code)
 }

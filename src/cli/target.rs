@@ -6,7 +6,7 @@ use url::Url;
 use super::{
     Context,
     config::{url_of, with_scheme},
-    fail::Fail,
+    error::CliError,
 };
 use crate::{
     domain::{LinkRecord, ServerConfig, ServerName, ServerRef, Template, server_url},
@@ -56,7 +56,7 @@ fn config_headers(server: &ServerConfig) -> Vec<(String, String)> {
 }
 
 impl Targets {
-    pub(super) fn of(context: &Context<'_>, reader: &mut Reader) -> Result<Self, Fail> {
+    pub(super) fn of(context: &Context<'_>, reader: &mut Reader) -> Result<Self, CliError> {
         let of_session = |link: LinkRecord| KnownServer {
             is_withheld: false,
             is_choice: link.session_number > 0,
@@ -87,7 +87,7 @@ impl Targets {
             .collect();
         if let Some(variable) = &context.global.bearer_env {
             let token = super::env_secret(variable).ok_or_else(|| {
-                Fail::usage(format!(
+                CliError::usage(format!(
                     "{variable} is empty or not set; set it to a token, or leave out --bearer-env"
                 ))
             })?;
@@ -109,7 +109,7 @@ impl Targets {
     }
 
     /// The server as the engine takes it; fails if a header would go to another machine over plain http.
-    fn server_ref(&self, name: ServerName, url: Option<String>) -> Result<ServerRef, Fail> {
+    fn server_ref(&self, name: ServerName, url: Option<String>) -> Result<ServerRef, CliError> {
         let known = || self.known.iter().find(|known| known.name == name);
         let known = known();
         let headers = self.cli_headers.clone();
@@ -126,7 +126,7 @@ impl Targets {
             .is_some_and(|url| server_url::is_cleartext(&url));
         let has_secrets = !headers.is_empty() || !config_headers.is_empty();
         if is_in_clear && has_secrets && !self.allows_insecure_http {
-            return Err(Fail::usage(format!(
+            return Err(CliError::usage(format!(
                 "refusing to send headers to {name} over plain http, where others can read them; use an https:// URL, or pass \
                  --insecure-http"
             )));
@@ -141,18 +141,19 @@ impl Targets {
     }
 
     /// Resolves one value of `-s`, a name or a URL.
-    pub(super) fn named(&self, text: &str) -> Result<ServerRef, Fail> {
+    pub(super) fn named(&self, text: &str) -> Result<ServerRef, CliError> {
         let is_known = self.known.iter().any(|link| link.name.as_str() == text);
         if is_known || !text.contains("://") && with_scheme(text).is_none() {
             return match self.known.iter().find(|link| link.name.as_str() == text) {
                 Some(link) => self.server_ref(link.name.clone(), None),
-                None => Err(Fail::usage(format!(
+                None => Err(CliError::usage(format!(
                     "no server {text} in this session; {}",
                     self.choices_hint()
                 ))),
             };
         }
-        let url = url_of(text).map_err(|why| Fail::usage(format!("invalid server URL: {why}")))?;
+        let url =
+            url_of(text).map_err(|why| CliError::usage(format!("invalid server URL: {why}")))?;
         let same = |link: &&KnownServer| {
             link.url == url.as_str()
                 || link.url == text
@@ -180,7 +181,7 @@ impl Targets {
     }
 
     /// The server to call: from `-s`, else the only known one, else the default of the configuration.
-    pub(super) fn one(&self) -> Result<ServerRef, Fail> {
+    pub(super) fn one(&self) -> Result<ServerRef, CliError> {
         let choices: Vec<&KnownServer> = self.known.iter().filter(|link| link.is_choice).collect();
         match (self.named.as_slice(), choices.as_slice()) {
             ([server], _) => Ok(server.clone()),
@@ -189,23 +190,25 @@ impl Targets {
                 Some(name) if self.known.iter().any(|it| it.name.as_str() == name) => {
                     self.named(name)
                 }
-                Some(name) => Err(Fail::usage(format!(
+                Some(name) => Err(CliError::usage(format!(
                     "unknown server {name} in [defaults] of the configuration; {}",
                     self.choices_hint()
                 ))),
-                None => Err(Fail::usage(format!(
+                None => Err(CliError::usage(format!(
                     "which server? {}",
                     self.choices_hint()
                 ))),
             },
-            _ => Err(Fail::usage(
+            _ => Err(CliError::usage(
                 "this command takes one server; use -s only once",
             )),
         }
     }
 
     /// Every known server except those that were never reached. Each can fail on its own.
-    pub(super) fn choices(&self) -> impl Iterator<Item = (&ServerName, Result<ServerRef, Fail>)> {
+    pub(super) fn choices(
+        &self,
+    ) -> impl Iterator<Item = (&ServerName, Result<ServerRef, CliError>)> {
         let choices = self.known.iter().filter(|link| link.is_choice);
         choices.map(|link| (&link.name, self.server_ref(link.name.clone(), None)))
     }
@@ -234,11 +237,11 @@ impl Targets {
     }
 
     /// Fails if the URL of `server` is unknown, so that waiting for its tasks would be pointless.
-    pub(super) fn must_know(&self, server: &ServerName) -> Result<(), Fail> {
+    pub(super) fn must_know(&self, server: &ServerName) -> Result<(), CliError> {
         if self.known.iter().any(|link| link.name == *server) || self.names().contains(&server) {
             return Ok(());
         }
-        Err(Fail::usage(format!(
+        Err(CliError::usage(format!(
             "the session no longer has a URL for {server}; pass it with -s URL"
         )))
     }
@@ -255,7 +258,7 @@ impl Targets {
     }
 
     /// The servers to announce to the session before it resumes a task of `server`.
-    pub(super) fn for_task(self, server: &ServerName) -> Result<Vec<ServerRef>, Fail> {
+    pub(super) fn for_task(self, server: &ServerName) -> Result<Vec<ServerRef>, CliError> {
         if self.named.is_empty() && !self.cli_headers.is_empty() {
             return Ok(vec![self.server_ref(server.clone(), None)?]);
         }
@@ -263,7 +266,7 @@ impl Targets {
     }
 
     /// The servers to announce to the session before it resumes any of its tasks.
-    pub(super) fn all(self) -> Result<Vec<ServerRef>, Fail> {
+    pub(super) fn all(self) -> Result<Vec<ServerRef>, CliError> {
         match (self.named.is_empty(), self.known.as_slice()) {
             (true, [link]) if !self.cli_headers.is_empty() => {
                 Ok(vec![self.server_ref(link.name.clone(), None)?])

@@ -5,7 +5,7 @@
 
 use std::io::{self, IsTerminal as _, Write};
 
-use super::fail::Fail;
+use super::error::CliError;
 use crate::domain::text;
 
 /// The width of a terminal that does not report one.
@@ -13,7 +13,7 @@ const DEFAULT_COLS: usize = 80;
 
 /// Why nobody reads stdout any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unread {
+pub(super) enum StdoutLoss {
     /// It was closed.
     Closed,
     /// Its reader stopped reading, and a signal told us to exit.
@@ -31,7 +31,7 @@ pub(super) struct Terminal<'o> {
     /// The text before the cursor while the user types an answer.
     prompt: Option<String>,
     /// Set if nobody reads stdout any more but the command continues.
-    unread: Option<Unread>,
+    unread: Option<StdoutLoss>,
     /// Marks the end of a cut line.
     ending: &'static str,
 }
@@ -150,34 +150,34 @@ impl<'o> Terminal<'o> {
     }
 
     /// Discards data from now on.
-    pub(super) fn give_up_out(&mut self, why: Unread) {
+    pub(super) fn give_up_out(&mut self, why: StdoutLoss) {
         self.unread = Some(why);
     }
 
     /// Why data is discarded, if it is.
-    pub(super) fn unread(&self) -> Option<Unread> {
+    pub(super) fn unread(&self) -> Option<StdoutLoss> {
         self.unread
     }
 
     /// Prints one or more lines of data.
-    pub(super) fn line(&mut self, line: &str) -> Result<(), Fail> {
+    pub(super) fn print(&mut self, line: &str) -> Result<(), CliError> {
         self.data(format!("{}\n", text::clean_block(line)).as_bytes())
     }
 
     /// Prints a JSON document, which [`json`](super::json) has already escaped.
-    pub(super) fn document(&mut self, json: &str) -> Result<(), Fail> {
+    pub(super) fn print_json(&mut self, json: &str) -> Result<(), CliError> {
         self.data(format!("{json}\n").as_bytes())
     }
 
     /// Prints text unchanged to a file or pipe. A terminal gets cleaned text, and a notice if that differs.
-    pub(super) fn raw(&mut self, raw: &str) -> Result<(), Fail> {
+    pub(super) fn raw(&mut self, raw: &str) -> Result<(), CliError> {
         if self.out_columns.is_none() {
             return self.data(raw.as_bytes());
         }
         let clean = text::clean_block(raw);
         self.data(clean.as_bytes())?;
         if clean != raw {
-            self.remark(
+            self.info(
                 "longhaul: replaced control characters that could affect your terminal; use `--out FILE` or a pipe to get \
                  the original bytes",
             );
@@ -186,7 +186,7 @@ impl<'o> Terminal<'o> {
     }
 
     /// Writes bytes unchanged.
-    pub(super) fn data(&mut self, data: &[u8]) -> Result<(), Fail> {
+    pub(super) fn data(&mut self, data: &[u8]) -> Result<(), CliError> {
         if self.unread.is_some() {
             return Ok(());
         }
@@ -203,14 +203,14 @@ impl<'o> Terminal<'o> {
     }
 
     /// Prints a message on stderr, unless `--quiet` is set.
-    pub(super) fn remark(&mut self, line: &str) {
+    pub(super) fn info(&mut self, line: &str) {
         if !self.is_quiet {
-            self.say(line);
+            self.report(line);
         }
     }
 
     /// Prints a message on stderr, even with `--quiet`.
-    pub(super) fn say(&mut self, line: &str) {
+    pub(super) fn report(&mut self, line: &str) {
         self.clear_bar();
         let prompt = self.prompt.take();
         let above = if prompt.is_some() { "\n" } else { "" };
@@ -253,10 +253,10 @@ mod tests {
         let mut terminal = Terminal::new(&mut out, &mut err, false, false);
         terminal.err_columns = Some(DEFAULT_COLS);
         terminal.out_columns = Some(DEFAULT_COLS);
-        terminal.line(hostile).unwrap();
+        terminal.print(hostile).unwrap();
         terminal.raw(hostile).unwrap();
-        terminal.say(hostile);
-        terminal.remark(hostile);
+        terminal.report(hostile);
+        terminal.info(hostile);
         terminal.bar(hostile);
         drop(terminal);
         let err = String::from_utf8(err).unwrap();

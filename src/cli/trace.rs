@@ -8,7 +8,7 @@ use super::{
     Context,
     args::TraceArgs,
     block_on,
-    fail::{Fail, code},
+    error::{CliError, code},
     format, json as documents,
 };
 use crate::{
@@ -38,7 +38,7 @@ impl MessageFilter {
 }
 
 /// `trace`.
-pub(super) fn trace(context: &mut Context<'_>, trace: &TraceArgs) -> Result<u8, Fail> {
+pub(super) fn trace(context: &mut Context<'_>, trace: &TraceArgs) -> Result<u8, CliError> {
     let named = trace.of.as_ref().or(context.global.server.first());
     let (mut reader, task) = match named {
         None => (TraceReader::of_all(&context.paths)?, None),
@@ -57,7 +57,7 @@ pub(super) fn trace(context: &mut Context<'_>, trace: &TraceArgs) -> Result<u8, 
     }
     if entries.is_empty() && !trace.follow {
         let message = empty_message(context, trace, is_recorded);
-        context.terminal.remark(&message);
+        context.terminal.info(&message);
     }
     print(context, trace, &entries)?;
     if !trace.follow {
@@ -77,7 +77,10 @@ pub(super) fn trace(context: &mut Context<'_>, trace: &TraceArgs) -> Result<u8, 
 }
 
 /// The records of a server, or of a task's server with the task's id.
-fn find_records(context: &Context<'_>, of: &str) -> Result<(TraceReader, Option<TaskId>), Fail> {
+fn find_records(
+    context: &Context<'_>,
+    of: &str,
+) -> Result<(TraceReader, Option<TaskId>), CliError> {
     let name = ServerName::new(of);
     let records = TraceReader::of_servers(&context.paths, [&name]);
     let mut reader = context.reader()?;
@@ -85,7 +88,7 @@ fn find_records(context: &Context<'_>, of: &str) -> Result<(TraceReader, Option<
         return Ok((records, None));
     }
     if !is_task_id_prefix(of) || matches!(reader.task(of)?, Lookup::None) {
-        return Err(Fail::usage(format!(
+        return Err(CliError::usage(format!(
             "no server or task {} in session {}; `longhaul{} ls --all` lists them",
             text::clean_line(of),
             context.paths.session(),
@@ -115,14 +118,16 @@ fn print(
     context: &mut Context<'_>,
     trace: &TraceArgs,
     entries: &[TrafficEntry],
-) -> Result<(), Fail> {
+) -> Result<(), CliError> {
     for entry in entries {
         if context.global.json {
             let document = serde_json::to_value(entry).unwrap_or_default();
-            context.terminal.document(&documents::text_of(&document))?;
+            context
+                .terminal
+                .print_json(&documents::compact(&document))?;
         } else if trace.full {
             for line in full_message(context, entry) {
-                context.terminal.line(&line)?;
+                context.terminal.print(&line)?;
             }
         } else {
             let head = head(context, entry);
@@ -131,7 +136,7 @@ fn print(
             let body_cols = columns.saturating_sub(text::width(&head) + 1);
             let line = entry.what.line(body_cols, context.terminal.ending());
             let line = format!("{head} {line}");
-            context.terminal.line(&line)?;
+            context.terminal.print(&line)?;
         }
     }
     Ok(())

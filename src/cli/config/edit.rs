@@ -10,7 +10,7 @@ use std::{
 
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value};
 
-use super::super::fail::{Fail, code};
+use super::super::error::{CliError, code};
 use crate::{
     app::{Grouping, SortKey, View},
     domain::{Program, Template},
@@ -58,27 +58,27 @@ pub(in crate::cli) struct ConfigEdit {
 
 impl ConfigEdit {
     /// Reads the file; fails if it is not valid TOML or too large.
-    pub(in crate::cli) fn open(path: Option<PathBuf>) -> Result<Self, Fail> {
+    pub(in crate::cli) fn open(path: Option<PathBuf>) -> Result<Self, CliError> {
         let path = path.ok_or_else(|| {
             let message = format!(
                 "no home directory for the configuration; set {} to a file",
                 super::PATH_VARIABLE
             );
-            Fail::usage(message)
+            CliError::usage(message)
         })?;
         let target = match path.symlink_metadata() {
             Ok(found) if found.is_symlink() => path.canonicalize().map_err(|error| {
                 let shown = path.display();
-                Fail::usage(format!("could not follow the link {shown}: {error}"))
+                CliError::usage(format!("could not follow the link {shown}: {error}"))
             })?,
             _ => path.clone(),
         };
-        let before = super::load(&path).map_err(Fail::usage)?;
-        super::parse(&path, &before).map_err(Fail::usage)?;
+        let before = super::load(&path).map_err(CliError::usage)?;
+        super::parse(&path, &before).map_err(CliError::usage)?;
         let text = if before.is_empty() { HEAD } else { &before };
         let document = text.parse().map_err(|error: toml_edit::TomlError| {
             let why = error.message();
-            Fail::usage(format!("could not change {}: {why}", path.display()))
+            CliError::usage(format!("could not change {}: {why}", path.display()))
         })?;
         Ok(Self {
             path,
@@ -245,14 +245,14 @@ impl ConfigEdit {
     }
 
     /// Writes the file atomically, with mode 0600.
-    pub(in crate::cli) fn save(self) -> Result<(), Fail> {
+    pub(in crate::cli) fn save(self) -> Result<(), CliError> {
         let shown = self.path.display();
         let failed = |why: &dyn std::fmt::Display| {
-            Fail::new(code::CANNOT_SAVE, format!("could not write {shown}: {why}"))
+            CliError::new(code::CANNOT_SAVE, format!("could not write {shown}: {why}"))
         };
         let text = self.document.to_string();
         // Never write a file that cannot be read again.
-        super::parse(&self.path, &text).map_err(|why| Fail::new(code::BUG, why))?;
+        super::parse(&self.path, &text).map_err(|why| CliError::new(code::BUG, why))?;
         let directory = match self.target.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
@@ -261,11 +261,11 @@ impl ConfigEdit {
         // The lock covers the time from the check to the write. Without file locks the check must do.
         let lock = File::open(directory).map_err(|error| failed(&error))?;
         let is_busy = matches!(lock.try_lock(), Err(TryLockError::WouldBlock));
-        if is_busy || super::load(&self.path).map_err(Fail::usage)? != self.before {
+        if is_busy || super::load(&self.path).map_err(CliError::usage)? != self.before {
             return Err(failed(&"another program has changed it; try again"));
         }
         store::write_atomically(&self.target, text.as_bytes())
-            .map_err(|error| Fail::new(code::CANNOT_SAVE, format!("could not {error}")))
+            .map_err(|error| CliError::new(code::CANNOT_SAVE, format!("could not {error}")))
     }
 }
 

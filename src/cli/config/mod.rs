@@ -35,7 +35,7 @@ use crate::domain::{
 };
 use crate::{
     app::{Keymap, View},
-    cli::{fail::Fail, json},
+    cli::{error::CliError, json},
     engine::Hook,
     shell::real::FileMark,
 };
@@ -115,7 +115,7 @@ impl Config {
     }
 
     /// The view named `name`.
-    pub(super) fn view(&self, name: &str) -> Result<&View, Fail> {
+    pub(super) fn view(&self, name: &str) -> Result<&View, CliError> {
         let found = self.views.iter().find(|view| view.name == name);
         found.ok_or_else(|| {
             let names: Vec<&str> = self.views.iter().map(|view| view.name.as_str()).collect();
@@ -125,7 +125,7 @@ impl Config {
                 format!("its views: {}", names.join(", "))
             };
             let name = text::clean_line(name);
-            Fail::usage(format!("the configuration has no view {name}; {hint}"))
+            CliError::usage(format!("the configuration has no view {name}; {hint}"))
         })
     }
 
@@ -232,10 +232,10 @@ pub(super) fn load(path: &Path) -> Result<String, String> {
 
 /// Saves a view in the file; returns a message with the path.
 pub(super) fn save_view(view: &View) -> Result<String, String> {
-    let mut edit = ConfigEdit::open(path()).map_err(Fail::into_words)?;
+    let mut edit = ConfigEdit::open(path()).map_err(CliError::into_message)?;
     edit.view(view);
     let shown = edit.path().display().to_string();
-    edit.save().map_err(Fail::into_words)?;
+    edit.save().map_err(CliError::into_message)?;
     Ok(format!("saved view {} in {shown}", view.name))
 }
 

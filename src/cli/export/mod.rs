@@ -18,7 +18,7 @@ use super::{
     Context,
     args::ExportArgs,
     config, env_secret,
-    fail::{Fail, code},
+    error::{CliError, code},
     json as documents, logins,
 };
 use crate::{
@@ -52,7 +52,7 @@ struct Exporter<'c> {
 
 impl Exporter<'_> {
     /// The export as text, without a trailing newline.
-    fn render(&self, reader: &mut Reader, task: &Task) -> Result<String, Fail> {
+    fn render(&self, reader: &mut Reader, task: &Task) -> Result<String, CliError> {
         let links = reader.links()?;
         let entries = history(reader, task)?;
         let result = reader.result(&task.id)?;
@@ -87,7 +87,7 @@ pub(super) fn cli_secrets(context: &Context<'_>) -> Vec<SecretString> {
 }
 
 /// `export`.
-pub(super) fn export(context: &mut Context<'_>, args: &ExportArgs) -> Result<u8, Fail> {
+pub(super) fn export(context: &mut Context<'_>, args: &ExportArgs) -> Result<u8, CliError> {
     let mut reader = context.reader()?;
     let task = context.find(&mut reader, &args.id)?;
     let config = context.config.as_ref().ok();
@@ -101,14 +101,14 @@ pub(super) fn export(context: &mut Context<'_>, args: &ExportArgs) -> Result<u8,
     }
     .render(&mut reader, &task)?;
     let Some(path) = &args.out else {
-        context.terminal.document(&text)?;
+        context.terminal.print_json(&text)?;
         return Ok(code::OK);
     };
     let file = std::fs::File::create(path);
     file.and_then(|mut file| writeln!(file, "{text}"))
         .map_err(|error| {
             // Not `CANNOT_SAVE`, because the session is unaffected.
-            Fail::usage(format!("could not write {}: {error}", path.display()))
+            CliError::usage(format!("could not write {}: {error}", path.display()))
         })?;
     Ok(code::OK)
 }
@@ -123,10 +123,10 @@ pub(super) fn for_screen(
 ) -> Result<String, String> {
     // A configuration that cannot be read contains no secrets that were ever sent.
     let config = config::read(config::path().as_deref()).unwrap_or_default();
-    let export = || -> Result<String, Fail> {
+    let export = || -> Result<String, CliError> {
         let mut reader = Reader::open(paths)?;
         let Lookup::One(task) = reader.task(id.as_str())? else {
-            return Err(Fail::usage(format!("{id} is no longer in the session")));
+            return Err(CliError::usage(format!("{id} is no longer in the session")));
         };
         let exporter = Exporter {
             logins: &logins(paths, Some(&config.defaults)),
@@ -139,10 +139,10 @@ pub(super) fn for_screen(
         let text = exporter.render(&mut reader, &task)?;
         Ok(format!("{text}\n"))
     };
-    export().map_err(Fail::into_words)
+    export().map_err(CliError::into_message)
 }
 
-fn history(reader: &mut Reader, task: &Task) -> Result<Vec<HistoryEntry>, Fail> {
+fn history(reader: &mut Reader, task: &Task) -> Result<Vec<HistoryEntry>, CliError> {
     let mut all: Vec<HistoryEntry> = Vec::new();
     loop {
         let after = all.last().map_or(0, |entry| entry.seq);

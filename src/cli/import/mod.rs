@@ -17,7 +17,7 @@ use super::{
     adopt::confirm,
     args::ImportArgs,
     config::{self, Config, ConfigEdit, Endpoint, NewServer, digest},
-    fail::{Fail, code},
+    error::{CliError, code},
     json as documents, quoted, servers,
 };
 use crate::{
@@ -109,17 +109,17 @@ impl Imported {
 }
 
 /// Asks whether the variables in the headers of a server may be sent; takes its name, URL and headers.
-type AskConsent<'a> = dyn FnMut(&str, &str, &[(String, Template)]) -> Result<bool, Fail> + 'a;
+type AskConsent<'a> = dyn FnMut(&str, &str, &[(String, Template)]) -> Result<bool, CliError> + 'a;
 
 /// `servers import`.
-pub(super) fn import(context: &mut Context<'_>, import: &ImportArgs) -> Result<u8, Fail> {
+pub(super) fn import(context: &mut Context<'_>, import: &ImportArgs) -> Result<u8, CliError> {
     context.may_act()?;
     let files = match &import.file {
         Some(file) => vec![file.clone()],
         None => locations::existing(),
     };
     if files.is_empty() {
-        context.terminal.remark(&format!(
+        context.terminal.info(&format!(
             "{}; import another file with `longhaul servers import FILE`",
             ServerFindings::NONE
         ));
@@ -129,7 +129,7 @@ pub(super) fn import(context: &mut Context<'_>, import: &ImportArgs) -> Result<u
         && let Err(why) = read(file)
     {
         let message = format!("could not import {}: {why}", file.display());
-        return Err(Fail::usage(text::clean_line(&message)));
+        return Err(CliError::usage(text::clean_line(&message)));
     }
     let servers = ExistingServers::of(context.config()?, &context.paths);
     let mut ask_consent = |name: &str, url: &str, headers: &[(String, Template)]| {
@@ -138,7 +138,7 @@ pub(super) fn import(context: &mut Context<'_>, import: &ImportArgs) -> Result<u
         }
         for line in servers::header_destinations(url, headers, "would go") {
             let line = format!("{}: {line}", text::clean_line(name));
-            context.terminal.say(&line);
+            context.terminal.report(&line);
         }
         confirm(context, "allow? y/N")
     };
@@ -155,9 +155,9 @@ pub(super) fn import(context: &mut Context<'_>, import: &ImportArgs) -> Result<u
 
 /// As [`import`], for the screen: lists what would be imported, or with `does_import` imports it. Gives no consent.
 pub(super) fn findings(paths: &Paths, does_import: bool) -> Result<ServerFindings, String> {
-    let found = || -> Result<ServerFindings, Fail> {
+    let found = || -> Result<ServerFindings, CliError> {
         let path = config::path();
-        let config = config::read(path.as_deref()).map_err(Fail::usage)?;
+        let config = config::read(path.as_deref()).map_err(CliError::usage)?;
         let (edit, mut reports) = plan(
             &locations::existing(),
             ExistingServers::of(&config, paths),
@@ -172,7 +172,7 @@ pub(super) fn findings(paths: &Paths, does_import: bool) -> Result<ServerFinding
         let (mut server_configs, mut waiting) = (ServerConfigs::default(), Vec::new());
         if does_import && new > 0 {
             edit.save()?;
-            let config = config::read(path.as_deref()).map_err(Fail::usage)?;
+            let config = config::read(path.as_deref()).map_err(CliError::usage)?;
             let imported = reports.iter().filter(|report| report.is_imported());
             let is_imported = |name: &ServerName| {
                 let mut names = imported.clone().filter_map(|it| it.known_as.as_deref());
@@ -192,7 +192,7 @@ pub(super) fn findings(paths: &Paths, does_import: bool) -> Result<ServerFinding
             waiting,
         })
     };
-    found().map_err(Fail::into_words)
+    found().map_err(CliError::into_message)
 }
 
 fn read(file: &Path) -> Result<Vec<ImportEntry>, String> {
@@ -205,7 +205,7 @@ fn plan(
     files: &[PathBuf],
     mut servers: ExistingServers,
     ask_consent: &mut AskConsent<'_>,
-) -> Result<(ConfigEdit, Vec<EntryReport>), Fail> {
+) -> Result<(ConfigEdit, Vec<EntryReport>), CliError> {
     let mut edit = ConfigEdit::open(config::path())?;
     let mut reports = Vec::new();
     for file in files {
@@ -239,7 +239,7 @@ fn add(
     ask_consent: &mut AskConsent<'_>,
     file: &Path,
     (name, server): (String, ImportableServer),
-) -> Result<EntryReport, Fail> {
+) -> Result<EntryReport, CliError> {
     let ImportableServer {
         mut endpoint,
         notes,
@@ -441,7 +441,7 @@ impl EntryReport {
 }
 
 /// Prints a line for each entry below the path of its file, or JSON.
-fn print(context: &mut Context<'_>, reports: &[EntryReport]) -> Result<(), Fail> {
+fn print(context: &mut Context<'_>, reports: &[EntryReport]) -> Result<(), CliError> {
     if context.global.json {
         let document: Vec<Value> = reports
             .iter()
@@ -460,10 +460,10 @@ fn print(context: &mut Context<'_>, reports: &[EntryReport]) -> Result<(), Fail>
             })
             .collect();
         let document = documents::pretty(&Value::Array(document));
-        return context.terminal.document(&document);
+        return context.terminal.print_json(&document);
     }
     for line in lines(reports, true) {
-        context.terminal.line(&line)?;
+        context.terminal.print(&line)?;
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::terminal::Unread;
+use super::terminal::StdoutLoss;
 pub(super) use crate::domain::exit as code;
 use crate::{
     domain::{RequestError, Status, Task, TaskErrorKind},
@@ -11,45 +11,45 @@ use crate::{
 
 /// Why a command ends early.
 #[derive(Debug)]
-pub(super) enum Fail {
+pub(super) enum CliError {
     /// Nobody reads stdout any more, so no message is printed.
-    Unread(Unread),
+    StdoutUnread(StdoutLoss),
     /// An error message for stderr.
-    Said {
+    Message {
         /// The exit code.
         code: u8,
         /// The text after `longhaul: `.
-        words: String,
+        text: String,
     },
 }
 
-impl Fail {
-    pub(super) fn new(code: u8, words: impl Into<String>) -> Self {
-        Self::Said {
+impl CliError {
+    pub(super) fn new(code: u8, message: impl Into<String>) -> Self {
+        Self::Message {
             code,
-            words: words.into(),
+            text: message.into(),
         }
     }
 
     /// The message, for the screen.
-    pub(super) fn into_words(self) -> String {
+    pub(super) fn into_message(self) -> String {
         match self {
-            Self::Said { words, .. } => words,
-            Self::Unread(_) => "stdout is not being read".to_owned(),
+            Self::Message { text, .. } => text,
+            Self::StdoutUnread(_) => "stdout is not being read".to_owned(),
         }
     }
 
     /// A usage error; nothing was done.
-    pub(super) fn usage(words: impl Into<String>) -> Self {
-        Self::new(code::REFUSED, words)
+    pub(super) fn usage(message: impl Into<String>) -> Self {
+        Self::new(code::REFUSED, message)
     }
 }
 
-impl From<io::Error> for Fail {
+impl From<io::Error> for CliError {
     fn from(error: io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::BrokenPipe => Self::Unread(Unread::Closed),
-            io::ErrorKind::TimedOut => Self::Unread(Unread::Stalled),
+            io::ErrorKind::BrokenPipe => Self::StdoutUnread(StdoutLoss::Closed),
+            io::ErrorKind::TimedOut => Self::StdoutUnread(StdoutLoss::Stalled),
             _ => Self::new(
                 code::CANNOT_SAVE,
                 format!("could not write to stdout: {error}"),
@@ -58,7 +58,7 @@ impl From<io::Error> for Fail {
     }
 }
 
-impl From<StoreError> for Fail {
+impl From<StoreError> for CliError {
     fn from(error: StoreError) -> Self {
         let code = match error {
             StoreError::BadName(_) => code::REFUSED,
@@ -68,7 +68,7 @@ impl From<StoreError> for Fail {
     }
 }
 
-impl From<RequestError> for Fail {
+impl From<RequestError> for CliError {
     fn from(error: RequestError) -> Self {
         let code = match error {
             RequestError::Usage(_) | RequestError::Settled(_) | RequestError::WouldLoseWork(_) => {

@@ -588,6 +588,12 @@ impl CallForm {
         state.servers.iter().filter(fits).collect()
     }
 
+    /// Whether the tools of the chosen server have not arrived yet.
+    pub fn is_loading(&self, state: &State) -> bool {
+        let tools = self.server.as_ref().and_then(|name| state.tools.get(name));
+        tools.is_none_or(|tools| !tools.is_known && tools.error.is_none())
+    }
+
     /// The tools that match the filter, with their servers: best matches first, then in the order of servers and tools.
     pub fn matching<'s>(&self, state: &'s State) -> Vec<(&'s ServerName, &'s Tool)> {
         let typed = self.filter.text().to_lowercase();

@@ -908,7 +908,7 @@ fn a_plain_call_of_the_modern_era_dies_everywhere() {
     screen.press("]]]]]");
     screen.wait_for_line(&["if you", "DIES: plain call in MCP 2026-07-28"]);
     screen.press("n");
-    screen.wait_for("(type to filter)");
+    screen.wait_for("▸ work");
     screen.press("\r");
     screen.wait_for_line(&["if you leave: DIES", "quitting cancels it"]);
     screen.press("\x03\x03");

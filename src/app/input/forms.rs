@@ -165,6 +165,11 @@ pub(super) fn call_key(
                             }
                             form.apply_typed();
                         }
+                        None if form.is_loading(state) => {
+                            state.reply(
+                                "the tools are still loading; press Enter again in a moment",
+                            );
+                        }
                         None => state.reply("no matching tool"),
                     }
                 }

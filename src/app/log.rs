@@ -224,7 +224,7 @@ fn lay_out_block(json: &str, block: &ContentBlock<'_>, document: &mut Document) 
             }
         }
         ContentBlock::Media(_) | ContentBlock::Link(_) => {
-            document.push_notice(&format!("[{}]", block.message()))
+            document.push_notice(&format!("[{}]", block.message()));
         }
         ContentBlock::Other(_) => document.push_json(json),
     }

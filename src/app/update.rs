@@ -471,7 +471,7 @@ fn on_response(
             state.show_toast(NoticeLevel::Info, &message, now);
         }
         (_, Ok(SessionResponse::Done(message))) => {
-            state.show_toast(NoticeLevel::Info, &message, now)
+            state.show_toast(NoticeLevel::Info, &message, now);
         }
         (_, Err(error)) => {
             let message = error.to_string();

@@ -555,7 +555,7 @@ fn servers(context: &Context<'_>, checks: &mut Checks) {
                 report(&subject, &url, &probe, &advice, &convention, checks);
             }
             Err(CliError::Message { text: words, .. }) => {
-                checks.wrong(&subject, words, "try again")
+                checks.wrong(&subject, words, "try again");
             }
             Err(CliError::StdoutUnread(_)) => return,
         }

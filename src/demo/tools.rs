@@ -483,7 +483,7 @@ async fn deploy(context: &ToolContext, args: DeployArgs) -> Result<CallToolResul
         if step > steps / 2 && answers.is_null() {
             match elicitation::ask_form(context, "release", elicitation::release_form(&env)).await?
             {
-                ElicitationReply::Accepted(content) => answers = content,
+                ElicitationReply::Accepted(fields) => answers = fields,
                 ElicitationReply::Declined => {
                     return Ok(text_result(format!("Deployment to {env} declined")));
                 }

@@ -779,7 +779,7 @@ fn servers_that_do_not_hold_what_they_say_get_nothing() {
             known.is_without_resource = true;
         }),
         ("already contains the parameter state", |known| {
-            known.has_own_state = true
+            known.has_own_state = true;
         }),
         ("identifies itself as", |known| {
             known.claimed_issuer = Some(format!("{}/", known.issuer));

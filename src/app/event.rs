@@ -221,7 +221,7 @@ pub enum SaveContent {
 /// Something that the shell must do.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    /// Send a request to the engine; it responds with one [`SessionEvent::Answer`].
+    /// Send a request to the engine; it responds with one [`SessionEvent::Response`].
     Request(SessionRequestId, SessionRequest),
     /// Read a task's history from the session file; responds with [`Event::History`].
     ReadHistory {

@@ -82,7 +82,7 @@ impl InputStream {
 /// frame of that size would take hundreds of gigabytes.
 const MAX_SIZE: (u16, u16) = (1000, 500);
 
-/// Columns and rows of a terminal, limited to [`MAX_SIZE`]; 80 by 24 if unknown.
+/// Columns and rows of a terminal, limited to `MAX_SIZE`; 80 by 24 if unknown.
 pub fn size(tty: impl AsFd) -> (u16, u16) {
     match rustix::termios::tcgetwinsize(tty) {
         Ok(size) if size.ws_col > 0 && size.ws_row > 0 => {

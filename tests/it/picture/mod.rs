@@ -1,85 +1,73 @@
-//! The picture and the recording of the README: the real program on the demo, as `assets/recording.txt` plays it.
+//! The moving picture in the README: the real program on the demo, as `assets/recording.txt` plays it.
 //!
-//! `LONGHAUL_PICTURE=write cargo test --test it picture::` makes `assets/screen.svg` and `assets/demo.cast` again. Without the
-//! variable those that are there are only looked at, and the script is only read.
+//! `LONGHAUL_PICTURE=write cargo test --test it picture::` makes `assets/demo.svg`. Without the variable, the tests only
+//! check that the picture and the script belong together.
 #![cfg(feature = "demo")]
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
-    reason = "the helpers of a test fail by panic, as the test does"
+    clippy::string_slice,
+    reason = "a test may fail loudly"
 )]
 
-mod cast;
 mod script;
 mod svg;
 
-use std::{io::Write as _, path::Path};
+use std::time::Duration;
 
 use crate::support::pty::assets;
 
 use self::script::Step;
 
-/// Columns and rows of both.
-const SIZE: (u16, u16) = (120, 36);
+/// Columns and rows of the terminal.
+const SIZE: (u16, u16) = (120, 30);
 
 #[test]
-fn the_picture_and_the_recording_of_the_readme_are_there_and_can_be_made_again() {
+fn picture_shows_what_its_script_waits_for() {
     let script = std::fs::read_to_string(assets().join("recording.txt")).unwrap();
     let steps: Vec<Step> = script::read(&script);
-    let (picture, recording) = (assets().join("screen.svg"), assets().join("demo.cast"));
+    let picture = assets().join("demo.svg");
     if std::env::var_os("LONGHAUL_PICTURE").is_some_and(|value| value == "write") {
-        let played = script::play(&steps, SIZE);
-        keep(&picture, &played.picture.unwrap());
-        keep(&recording, &played.recording);
+        std::fs::write(&picture, script::play(&steps, SIZE)).unwrap();
     }
-    let text = svg::text_of(&std::fs::read_to_string(picture).unwrap()).unwrap();
-    for words in ["longhaul demo", "STATE", "LEAVE", "back after"] {
-        assert!(text.contains(words), "no {words:?} in the picture: {text}");
-    }
-    // Whoever plays it sees each thing that the script waited for.
-    let mut replay = cast::Replay::of(&std::fs::read_to_string(recording).unwrap());
+    let texts = svg::texts(&std::fs::read_to_string(picture).unwrap());
     for step in &steps {
         if let Step::Wait(words) = step {
-            replay.until(words);
+            for word in words {
+                let is_shown = texts.iter().any(|text| text.contains(word));
+                assert!(is_shown, "the picture does not show {word:?}");
+            }
         }
     }
 }
 
-fn keep(path: &Path, text: &str) {
-    let mut temporary = tempfile::NamedTempFile::new_in(assets()).unwrap();
-    temporary.write_all(text.as_bytes()).unwrap();
-    let kept = temporary.persist(path).unwrap();
-    // Temporary files are for their owner alone; this one is for everybody.
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-    kept.set_permissions(mode).unwrap();
+#[test]
+fn rejects_a_script_line_by_its_number() {
+    let rejected = std::panic::catch_unwind(|| script::read("# fine\npress j\nlook around"));
+    let message = rejected.unwrap_err().downcast::<String>().unwrap();
+    assert!(message.starts_with("line 3"), "{message}");
 }
 
 #[test]
-fn a_script_that_cannot_be_read_is_refused_by_its_line() {
-    let refused = std::panic::catch_unwind(|| script::read("# fine\npress j\nlook around"));
-    let words = refused.unwrap_err().downcast::<String>().unwrap();
-    assert!(words.starts_with("line 3"), "{words}");
-}
-
-#[test]
-fn a_picture_is_well_formed_whatever_is_on_the_screen() {
-    let mut parser = vt100::Parser::new(3.try_into().unwrap(), 20.try_into().unwrap(), 0);
-    parser.process("a<b> & \"c\"\u{1b}[1;31;44mred\u{1b}[7mback\u{1b}[0m\r\n".as_bytes());
-    parser.process(
-        "█▓▒░▁▆─━╍│┌┐└┘ 木 ●\r\n\u{1b}[2;38;2;1;2;3mdim\u{1b}[48;5;200m \u{1b}[0m".as_bytes(),
+fn shows_each_text_while_it_stands() {
+    let mut recording = svg::Recording::new((20, 2));
+    let second = Duration::from_secs;
+    let bytes = "a<b> &\x1b[1;31;44mred\x1b[0m\r\n木 ●\x1b[1;1Hnew\x1b[K".as_bytes();
+    let split = bytes.len() - "\x1b[1;1Hnew\x1b[K".len();
+    recording.mark_poster(second(2));
+    recording.add(bytes, &[(second(1), split), (second(3), bytes.len())]);
+    let svg = recording.into_svg();
+    assert_eq!(svg::texts(&svg), ["", "a<b> &", "red", "new", "木 ●"]);
+    let piece = |text: &str| {
+        let mut lines = svg.lines().filter(|line| line.contains("<animate"));
+        lines.find(|line| line.contains(text)).unwrap()
+    };
+    let shown = "values=\"none;inline;none\" keyTimes=\"0;0.1667;0.5000\"";
+    assert!(piece("&amp;").contains(shown), "{svg}");
+    assert!(!piece("&amp;").contains("display=\"none\""), "{svg}");
+    assert!(piece(">new<").contains("display=\"none\""), "{svg}");
+    assert!(
+        svg.contains("fill=\"#ef6b73\" font-weight=\"bold\">red<"),
+        "{svg}"
     );
-    let svg = svg::draw(parser.screen(), "<title>");
-    let text = svg::text_of(&svg).unwrap();
-    for words in ["a<b>", "& \"c\"", "red", "木", "dim", "<title>"] {
-        assert!(text.contains(words), "no {words:?} in {text}");
-    }
-    for broken in [
-        "<svg><g></svg>",
-        "<svg>",
-        "<svg>a & b</svg>",
-        "<svg a=\"<\"></svg>",
-        "<svg a></svg>",
-    ] {
-        assert_eq!(svg::text_of(broken), None, "{broken}");
-    }
 }

@@ -1,13 +1,13 @@
-//! The script of the recording: what stands in `assets/recording.txt`, done on a real terminal.
+//! The script of the recording (`assets/recording.txt`), played on a real terminal.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use vt100::Screen;
 
-use super::{cast::Cast, svg};
+use super::svg::Recording;
 use crate::support::pty::{TestEnv, Tui, program};
 
-/// More than the list has.
+/// More rows than the task list has.
 const ROWS: u16 = 20;
 
 /// One line of the script; `assets/recording.txt` says what each does.
@@ -25,12 +25,12 @@ pub(crate) enum Step {
     Picture,
 }
 
-/// Reads the script; panics with the number of a line that is not one.
+/// Reads the script; panics with the number of an invalid line.
 pub(crate) fn read(text: &str) -> Vec<Step> {
     let lines = (1..).zip(text.lines().map(str::trim));
     let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
     let step = |(number, line): (usize, &str)| {
-        step(line).unwrap_or_else(|| panic!("line {number} is no step: {line}"))
+        step(line).unwrap_or_else(|| panic!("line {number} is not a step: {line}"))
     };
     lines.map(step).collect()
 }
@@ -38,7 +38,7 @@ pub(crate) fn read(text: &str) -> Vec<Step> {
 fn step(line: &str) -> Option<Step> {
     let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
     let rest = rest.trim();
-    // What only the plain words take, and what only the others.
+    // Only the other steps have arguments.
     if matches!(word, "open" | "close" | "picture") != rest.is_empty() {
         return None;
     }
@@ -60,11 +60,11 @@ fn step(line: &str) -> Option<Step> {
     })
 }
 
-/// The words of a command; `"` holds several together.
+/// The words of a command; double quotes keep several together.
 fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
-    for (place, part) in text.split('"').enumerate() {
-        if place % 2 == 1 {
+    for (index, part) in text.split('"').enumerate() {
+        if index % 2 == 1 {
             words.push(part.to_owned());
         } else {
             words.extend(part.split_whitespace().map(str::to_owned));
@@ -73,27 +73,20 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// Whether a line of the screen has all of this in it.
-pub(crate) fn is_shown(screen: &Screen, words: &[String]) -> bool {
+/// Whether one line of the screen contains all of these.
+fn is_shown(screen: &Screen, words: &[String]) -> bool {
     let text = screen.contents();
     let mut lines = text.lines();
     lines.any(|line| words.iter().all(|word| line.contains(word.as_str())))
 }
 
-/// What came of it.
-pub(crate) struct Played {
-    pub(crate) picture: Option<String>,
-    pub(crate) recording: String,
-}
-
-/// Plays the script on a demo of its own.
-pub(crate) fn play(steps: &[Step], size: (u16, u16)) -> Played {
+/// Plays the script on a demo server of its own; returns the picture.
+pub(crate) fn play(steps: &[Step], size: (u16, u16)) -> String {
     let env = TestEnv::serving();
     let bin = std::path::Path::new(program()).parent().unwrap();
     let path = format!("{}:/usr/bin:/bin", bin.display());
-    let mut cast = Cast::new(size, "longhaul demo");
+    let mut recording = Recording::new(size);
     let mut tui: Option<Tui> = None;
-    let mut picture = None;
     let mut ids: BTreeMap<String, String> = BTreeMap::new();
     for step in steps {
         if let Step::Open = step {
@@ -140,22 +133,25 @@ pub(crate) fn play(steps: &[Step], size: (u16, u16)) -> Played {
                 };
                 let arguments: Vec<String> = arguments.iter().map(named).collect();
                 let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-                // A tool that fails is part of what is to be seen.
+                // Failing tools are part of the show.
                 env.run(&arguments);
             }
             Step::Close => {
                 terminal.hang_up();
-                cast.add(terminal.raw(), terminal.came());
+                recording.add(terminal.raw(), terminal.arrivals());
                 tui = None;
             }
-            Step::Picture => picture = Some(svg::draw(terminal.screen(), "longhaul demo")),
+            Step::Picture => {
+                let now = terminal
+                    .arrivals()
+                    .last()
+                    .map_or(Duration::ZERO, |(at, _)| *at);
+                recording.mark_poster(now);
+            }
         }
     }
     if let Some(tui) = tui {
-        cast.add(tui.raw(), tui.came());
+        recording.add(tui.raw(), tui.arrivals());
     }
-    Played {
-        picture,
-        recording: cast.into_text(),
-    }
+    recording.into_svg()
 }

@@ -1,415 +1,300 @@
-//! A screen as a picture, and as much of XML as it takes to look at one.
+//! A terminal session as an SVG that moves: each piece of text is shown for as long as it stood on the screen, in a loop.
 
-use std::fmt::Write as _;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+    time::Duration,
+};
 
+use unicode_width::UnicodeWidthStr as _;
 use vt100::{Cell, Color, Screen};
 
-/// Width and height of a cell. A monospaced letter of 14 is 8.43 wide; where a font differs, `textLength` puts it right.
-const CELL: (f32, f32) = (8.43, 18.0);
-/// The baseline of a letter in its cell.
-const BASE: f32 = 13.5;
-/// The window around the cells: its left and right, its top with the title, its bottom.
-const FRAME: (f32, f32, f32) = (16.0, 44.0, 14.0);
-
-const GROUND: &str = "#12151c";
-const TITLE_BAR: &str = "#1b202a";
-const EDGE: &str = "#2c3442";
-const LETTER: &str = "#d3d9e4";
-/// The sixteen colours of a terminal that is easy on the eye.
+/// Width and height of a cell in pixels, for a monospaced font of 14 px.
+const CELL: (f32, f32) = (8.43, 16.4);
+/// The baseline of the text, measured from the top of its cell.
+const BASELINE: f32 = 12.8;
+const MARGIN: f32 = 14.0;
+const BACKGROUND: &str = "#12151c";
+const FOREGROUND: &str = "#d3d9e4";
 const PALETTE: [&str; 16] = [
     "#2b313d", "#ef6b73", "#8ccf7e", "#e5c76b", "#67b0e8", "#c47fd5", "#6cd0d6", "#c5ccd8",
     "#5a6375", "#ff8a91", "#a6e29a", "#f4dc8f", "#8cc6f2", "#d9a0e6", "#93e6ea", "#f2f5fa",
 ];
+/// The time between two states of the screen.
+const STEP: Duration = Duration::from_millis(150);
+/// How long the last state stays before the loop starts again.
+const PAUSE: Duration = Duration::from_secs(3);
 
-/// The screen as an SVG that looks the same in every viewer: blocks and lines are drawn, letters are text.
-pub(crate) fn draw(screen: &Screen, title: &str) -> String {
-    let (rows, columns) = screen.size();
-    let (rows, columns) = (rows.get(), columns.get());
-    let (side, top, bottom) = FRAME;
-    let width = side * 2.0 + CELL.0 * f32::from(columns);
-    let height = top + bottom + CELL.1 * f32::from(rows);
-    let mut svg = String::new();
-    writeln!(
-        svg,
-        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.1} {height:.1}" font-family="ui-monospace, 'SF Mono', Menlo, 'DejaVu Sans Mono', Consolas, monospace" font-size="14">"#
-    )
-    .unwrap();
-    writeln!(
-        svg,
-        r#"<rect x="0.5" y="0.5" width="{:.1}" height="{:.1}" rx="10" fill="{GROUND}" stroke="{EDGE}"/>"#,
-        width - 1.0,
-        height - 1.0
-    )
-    .unwrap();
-    writeln!(
-        svg,
-        r#"<path d="M1 32V11a10 10 0 0 1 10-10H{:.1}a10 10 0 0 1 10 10v21z" fill="{TITLE_BAR}"/>"#,
-        width - 11.0
-    )
-    .unwrap();
-    for (place, colour) in ["#ef6b73", "#e5c76b", "#8ccf7e"].into_iter().enumerate() {
-        writeln!(
-            svg,
-            r#"<circle cx="{}" cy="16.5" r="5.5" fill="{colour}"/>"#,
-            20 + place * 19
-        )
-        .unwrap();
-    }
-    writeln!(
-        svg,
-        r##"<text x="{:.1}" y="21" text-anchor="middle" fill="#8a94a6">{}</text>"##,
-        width / 2.0,
-        escaped(title)
-    )
-    .unwrap();
-    writeln!(
-        svg,
-        r#"<g transform="translate({side} {top})" xml:space="preserve">"#
-    )
-    .unwrap();
-    for row in 0..rows {
-        grounds(&mut svg, screen, row, columns);
-        letters(&mut svg, screen, row, columns);
-    }
-    svg.push_str("</g>\n</svg>\n");
-    svg
+type Span = (Duration, Duration);
+
+/// A piece of text in one style, as SVG, with its row.
+type Piece = (u16, String);
+
+/// What one or several terminals showed one after the other.
+pub(crate) struct Recording {
+    size: (u16, u16),
+    /// When each piece was shown.
+    pieces: BTreeMap<Piece, Vec<Span>>,
+    /// What is shown now, and since when.
+    current: BTreeMap<Piece, Duration>,
+    end: Duration,
+    poster: Duration,
 }
 
-/// How a cell is painted: its letter's colour and strength, and its ground if it has one.
-#[derive(Clone, PartialEq)]
-struct Paint {
-    letter: String,
-    ground: Option<String>,
+impl Recording {
+    /// An empty recording of a terminal with this many columns and rows.
+    pub(crate) fn new(size: (u16, u16)) -> Self {
+        Self {
+            size,
+            pieces: BTreeMap::new(),
+            current: BTreeMap::new(),
+            end: Duration::ZERO,
+            poster: Duration::ZERO,
+        }
+    }
+
+    /// Adds what a terminal showed: all its bytes, and how many of them had arrived at which time after it was opened.
+    pub(crate) fn add(&mut self, bytes: &[u8], arrivals: &[(Duration, usize)]) {
+        let begin = self.end;
+        let (columns, rows) = self.size;
+        let mut terminal =
+            vt100::Parser::new(rows.try_into().unwrap(), columns.try_into().unwrap(), 0);
+        let (mut shown, mut sampled) = (0, Duration::ZERO);
+        for (index, &(at, count)) in arrivals.iter().enumerate() {
+            terminal.process(&bytes[shown..count]);
+            shown = count;
+            let next = arrivals.get(index + 1).map(|(next, _)| *next);
+            if next.is_none_or(|next| next - sampled >= STEP) {
+                sampled = at;
+                self.sample(begin + at, terminal.screen());
+            }
+        }
+    }
+
+    /// Viewers that show no motion show this moment of the terminal that is added next.
+    pub(crate) fn mark_poster(&mut self, after: Duration) {
+        self.poster = self.end + after;
+    }
+
+    fn sample(&mut self, at: Duration, screen: &Screen) {
+        let rows = 0..self.size.1;
+        let shown: BTreeSet<Piece> = rows
+            .flat_map(|row| draw_row(screen, row, self.size.0))
+            .collect();
+        for piece in &shown {
+            self.current.entry(piece.clone()).or_insert(at);
+        }
+        let gone = self
+            .current
+            .extract_if(.., |piece, _| !shown.contains(piece));
+        for (piece, since) in gone {
+            self.pieces.entry(piece).or_default().push((since, at));
+        }
+        self.end = at;
+    }
+
+    /// The recording as one SVG file.
+    pub(crate) fn into_svg(mut self) -> String {
+        let total = self.end + PAUSE;
+        for (piece, since) in std::mem::take(&mut self.current) {
+            self.pieces.entry(piece).or_default().push((since, total));
+        }
+        let width = MARGIN.mul_add(2.0, CELL.0 * f32::from(self.size.0));
+        let height = MARGIN.mul_add(2.0, CELL.1 * f32::from(self.size.1));
+        let mut svg = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" font-size=\"14\" \
+             font-family=\"ui-monospace, 'SF Mono', Menlo, 'DejaVu Sans Mono', Consolas, monospace\">\n\
+             <rect width=\"100%\" height=\"100%\" rx=\"8\" fill=\"{BACKGROUND}\"/>\n\
+             <g transform=\"translate({MARGIN} {MARGIN})\" fill=\"{FOREGROUND}\">\n"
+        );
+        let mut pieces: Vec<_> = self.pieces.iter().collect();
+        // Backgrounds come first, or they would cover the text.
+        pieces
+            .sort_by_key(|((row, drawn), spans)| (*row, drawn.starts_with("<text"), spans.first()));
+        for ((row, drawn), spans) in pieces {
+            let is_poster = spans
+                .iter()
+                .any(|(from, to)| (*from..*to).contains(&self.poster));
+            let display = if is_poster { "" } else { " display=\"none\"" };
+            let y = CELL.1 * f32::from(*row);
+            let animation = animation(spans, total);
+            writeln!(
+                svg,
+                "<g transform=\"translate(0 {y:.1})\"{display}>{animation}{drawn}</g>"
+            )
+            .unwrap();
+        }
+        svg.push_str("</g>\n</svg>\n");
+        svg
+    }
+}
+
+/// Shows an element during these spans of the loop.
+fn animation(spans: &[Span], total: Duration) -> String {
+    let (mut values, mut times) = (Vec::new(), Vec::new());
+    let at = |time: Duration| format!("{:.4}", time.as_secs_f32() / total.as_secs_f32());
+    if spans.first().is_some_and(|(from, _)| !from.is_zero()) {
+        values.push("none");
+        times.push("0".to_owned());
+    }
+    for (from, to) in spans {
+        values.push("inline");
+        times.push(at(*from));
+        if *to < total {
+            values.push("none");
+            times.push(at(*to));
+        }
+    }
+    if let Some(first) = times.first_mut() {
+        "0".clone_into(first);
+    }
+    format!(
+        "<animate attributeName=\"display\" values=\"{}\" keyTimes=\"{}\" dur=\"{:.1}s\" calcMode=\"discrete\" \
+         repeatCount=\"indefinite\"/>",
+        values.join(";"),
+        times.join(";"),
+        total.as_secs_f32()
+    )
+}
+
+/// The pieces of a row: runs of cells in the same style, each a `text` with a `rect` behind it if it has a background.
+fn draw_row(screen: &Screen, row: u16, columns: u16) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    let mut column = 0;
+    while column < columns {
+        let start = column;
+        let mut text = String::new();
+        let style = screen.cell(row, column).map(Style::of).unwrap_or_default();
+        while let Some(cell) = screen.cell(row, column)
+            && column < columns
+            && Style::of(cell) == style
+        {
+            if !cell.is_wide_continuation() {
+                text.push_str(if cell.has_contents() {
+                    cell.contents()
+                } else {
+                    " "
+                });
+            }
+            column += 1;
+        }
+        column = column.max(start + 1);
+        if let Some(color) = &style.background {
+            let (x, width) = (
+                CELL.0 * f32::from(start),
+                CELL.0 * f32::from(column - start),
+            );
+            let height = CELL.1;
+            pieces.push((
+                row,
+                format!(
+                    "<rect x=\"{x:.1}\" width=\"{width:.1}\" height=\"{height}\" fill=\"{color}\"/>"
+                ),
+            ));
+        }
+        let attributes = style.attributes();
+        // SVG collapses spaces, so a text ends before two of them.
+        let mut x = CELL.0 * f32::from(start);
+        for part in text.split("  ") {
+            let (words, width) = (part.trim(), CELL.0 * cells(part.trim()));
+            if !words.is_empty() {
+                let from = x + CELL.0 * cells(part.split(words).next().unwrap_or_default());
+                let words = escape(words);
+                pieces.push((
+                    row,
+                    format!("<text x=\"{from:.1}\" y=\"{BASELINE}\" textLength=\"{width:.1}\"{attributes}>{words}</text>"),
+                ));
+            }
+            x += CELL.0 * (cells(part) + 2.0);
+        }
+    }
+    pieces
+}
+
+/// How many cells a text covers.
+fn cells(text: &str) -> f32 {
+    f32::from(u16::try_from(text.width()).unwrap())
+}
+
+#[derive(Default, PartialEq)]
+struct Style {
+    foreground: Option<String>,
+    background: Option<String>,
     is_bold: bool,
     is_dim: bool,
     is_underlined: bool,
 }
 
-impl Paint {
+impl Style {
     fn of(cell: &Cell) -> Self {
-        let (mut letter, mut ground) = (colour(cell.fgcolor()), colour(cell.bgcolor()));
+        let (mut foreground, mut background) = (color(cell.fgcolor()), color(cell.bgcolor()));
         if cell.inverse() {
-            (letter, ground) = (
-                Some(ground.unwrap_or_else(|| GROUND.to_owned())),
-                Some(letter.unwrap_or_else(|| LETTER.to_owned())),
+            (foreground, background) = (
+                Some(background.unwrap_or_else(|| BACKGROUND.to_owned())),
+                Some(foreground.unwrap_or_else(|| FOREGROUND.to_owned())),
             );
         }
         Self {
-            letter: letter.unwrap_or_else(|| LETTER.to_owned()),
-            ground,
+            foreground,
+            background,
             is_bold: cell.bold(),
             is_dim: cell.dim(),
             is_underlined: cell.underline(),
         }
     }
 
-    /// The attributes of an element of this paint.
     fn attributes(&self) -> String {
-        let mut attributes = format!(r#" fill="{}""#, self.letter);
-        if self.is_bold {
-            attributes.push_str(r#" font-weight="bold""#);
+        let mut attributes = String::new();
+        if let Some(color) = &self.foreground {
+            write!(attributes, " fill=\"{color}\"").unwrap();
         }
-        if self.is_dim {
-            attributes.push_str(r#" opacity="0.58""#);
-        }
-        if self.is_underlined {
-            attributes.push_str(r#" text-decoration="underline""#);
+        for (is_set, attribute) in [
+            (self.is_bold, " font-weight=\"bold\""),
+            (self.is_dim, " opacity=\"0.58\""),
+            (self.is_underlined, " text-decoration=\"underline\""),
+        ] {
+            if is_set {
+                attributes.push_str(attribute);
+            }
         }
         attributes
     }
 }
 
-fn colour(colour: Color) -> Option<String> {
-    match colour {
+/// A terminal color as CSS; `None` for the default.
+fn color(color: Color) -> Option<String> {
+    match color {
         Color::Default => None,
-        Color::Idx(number @ 0..16) => Some(PALETTE[usize::from(number)].to_owned()),
-        Color::Idx(number @ 16..232) => {
+        Color::Idx(index @ 0..16) => Some(PALETTE[usize::from(index)].to_owned()),
+        Color::Idx(index @ 16..232) => {
             let level = |step: u8| if step == 0 { 0 } else { 55 + step * 40 };
-            let number = number - 16;
-            let (red, green, blue) = (number / 36, number / 6 % 6, number % 6);
-            Some(format!(
-                "#{:02x}{:02x}{:02x}",
-                level(red),
-                level(green),
-                level(blue)
-            ))
+            let index = index - 16;
+            let (red, green, blue) = (level(index / 36), level(index / 6 % 6), level(index % 6));
+            Some(format!("#{red:02x}{green:02x}{blue:02x}"))
         }
-        Color::Idx(number) => {
-            let grey = 8 + (number - 232) * 10;
-            Some(format!("#{grey:02x}{grey:02x}{grey:02x}"))
+        Color::Idx(index) => {
+            let gray = 8 + (index - 232) * 10;
+            Some(format!("#{gray:02x}{gray:02x}{gray:02x}"))
         }
         Color::Rgb(red, green, blue) => Some(format!("#{red:02x}{green:02x}{blue:02x}")),
     }
 }
 
-fn left(column: u16) -> f32 {
-    f32::from(column) * CELL.0
-}
-
-fn above(row: u16) -> f32 {
-    f32::from(row) * CELL.1
-}
-
-fn grounds(svg: &mut String, screen: &Screen, row: u16, columns: u16) {
-    let ground = |column: u16| {
-        screen
-            .cell(row, column)
-            .and_then(|cell| Paint::of(cell).ground)
-    };
-    let mut column = 0;
-    while column < columns {
-        let Some(colour) = ground(column) else {
-            column += 1;
-            continue;
-        };
-        let begin = column;
-        while column < columns && ground(column).as_ref() == Some(&colour) {
-            column += 1;
-        }
-        writeln!(
-            svg,
-            r#"<rect x="{:.1}" y="{:.1}" width="{:.1}" height="{:.1}" fill="{colour}"/>"#,
-            left(begin),
-            above(row),
-            left(column) - left(begin),
-            CELL.1
-        )
-        .unwrap();
-    }
-}
-
-fn letters(svg: &mut String, screen: &Screen, row: u16, columns: u16) {
-    let mut column = 0;
-    while column < columns {
-        let Some(cell) = screen.cell(row, column).filter(|cell| cell.has_contents()) else {
-            column += 1;
-            continue;
-        };
-        let paint = Paint::of(cell);
-        let text = cell.contents();
-        if text == " " {
-            column += 1;
-        } else if let Some(shape) = shape(text) {
-            // The same sign again and again is one shape.
-            let begin = column;
-            let is_same = |column: u16| {
-                screen
-                    .cell(row, column)
-                    .is_some_and(|other| other.contents() == text && Paint::of(other) == paint)
-            };
-            while column < columns && is_same(column) {
-                column += 1;
-            }
-            shape.draw(svg, row, begin..column, &paint);
-        } else if text.is_ascii() {
-            let begin = column;
-            let mut run = String::new();
-            while let Some(next) = word(screen, row, column, &paint) {
-                run.push_str(next);
-                column += 1;
-            }
-            write_text(svg, row, begin..column, &run, &paint);
-        } else {
-            let end = column + if cell.is_wide() { 2 } else { 1 };
-            write_text(svg, row, column..end, text, &paint);
-            column = end;
-        }
-    }
-}
-
-/// A letter that goes on with a run of text: ASCII of the same paint, or a single space before one.
-fn word<'s>(screen: &'s Screen, row: u16, column: u16, paint: &Paint) -> Option<&'s str> {
-    let letter = |column: u16| {
-        let cell = screen.cell(row, column)?;
-        let text = cell.contents();
-        let is_word = text != " " && text.is_ascii() && cell.has_contents();
-        (is_word && Paint::of(cell) == *paint).then_some(text)
-    };
-    let cell = screen.cell(row, column)?;
-    let is_space = !cell.has_contents() || cell.contents() == " ";
-    if is_space && Paint::of(cell).ground == paint.ground {
-        letter(column + 1).map(|_| " ")
-    } else {
-        letter(column)
-    }
-}
-
-fn write_text(
-    svg: &mut String,
-    row: u16,
-    columns: std::ops::Range<u16>,
-    text: &str,
-    paint: &Paint,
-) {
-    writeln!(
-        svg,
-        r#"<text x="{:.1}" y="{:.1}" textLength="{:.1}" lengthAdjust="spacingAndGlyphs"{}>{}</text>"#,
-        left(columns.start),
-        above(row) + BASE,
-        left(columns.end) - left(columns.start),
-        paint.attributes(),
-        escaped(text)
-    )
-    .unwrap();
-}
-
-/// A sign that fonts draw with gaps, so that it is drawn as what it means.
-enum Shape {
-    /// A part of the cell's height from below, so strong.
-    Block(f32, f32),
-    /// A line from left to right, so thick.
-    Level(f32),
-    /// The same, broken.
-    Broken(f32),
-    /// Lines from the middle to these sides: left, right, up, down.
-    Corner(bool, bool, bool, bool),
-}
-
-fn shape(text: &str) -> Option<Shape> {
-    Some(match text {
-        "█" => Shape::Block(1.0, 1.0),
-        "▓" => Shape::Block(1.0, 0.75),
-        "▒" => Shape::Block(1.0, 0.5),
-        "░" => Shape::Block(1.0, 0.25),
-        "▁" => Shape::Block(0.125, 1.0),
-        "▂" => Shape::Block(0.25, 1.0),
-        "▃" => Shape::Block(0.375, 1.0),
-        "▄" => Shape::Block(0.5, 1.0),
-        "▅" => Shape::Block(0.625, 1.0),
-        "▆" => Shape::Block(0.75, 1.0),
-        "▇" => Shape::Block(0.875, 1.0),
-        "─" => Shape::Level(1.2),
-        "━" => Shape::Level(2.6),
-        "╍" => Shape::Broken(2.6),
-        "│" => Shape::Corner(false, false, true, true),
-        "┌" => Shape::Corner(false, true, false, true),
-        "┐" => Shape::Corner(true, false, false, true),
-        "└" => Shape::Corner(false, true, true, false),
-        "┘" => Shape::Corner(true, false, true, false),
-        _ => return None,
-    })
-}
-
-impl Shape {
-    fn draw(&self, svg: &mut String, row: u16, columns: std::ops::Range<u16>, paint: &Paint) {
-        let (begin, end, top) = (left(columns.start), left(columns.end), above(row));
-        let middle = top + CELL.1 / 2.0;
-        let dim = if paint.is_dim { 0.58 } else { 1.0 };
-        let fill = &paint.letter;
-        match *self {
-            Self::Block(part, strength) => {
-                // Bars of two rows keep a gap, as the lines of a text do.
-                let high = (CELL.1 - 4.0) * part;
-                writeln!(
-                    svg,
-                    r#"<rect x="{begin:.1}" y="{:.1}" width="{:.1}" height="{high:.1}" fill="{fill}" opacity="{:.2}"/>"#,
-                    top + CELL.1 - 2.0 - high,
-                    end - begin,
-                    strength * dim
-                )
-                .unwrap();
-            }
-            Self::Level(thick) => line(svg, (begin, middle), (end, middle), thick, fill, dim, ""),
-            Self::Broken(thick) => {
-                let dashes = r#" stroke-dasharray="2.6 1.6""#;
-                line(
-                    svg,
-                    (begin, middle),
-                    (end, middle),
-                    thick,
-                    fill,
-                    dim,
-                    dashes,
-                );
-            }
-            Self::Corner(to_left, to_right, up, down) => {
-                for column in columns {
-                    let (x, y) = (left(column) + CELL.0 / 2.0, middle);
-                    for (is_there, end) in [
-                        (to_left, (left(column), y)),
-                        (to_right, (left(column + 1), y)),
-                        (up, (x, top)),
-                        (down, (x, top + CELL.1)),
-                    ] {
-                        if is_there {
-                            line(svg, (x, y), end, 1.2, fill, dim, "");
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-fn line(
-    svg: &mut String,
-    from: (f32, f32),
-    to: (f32, f32),
-    thick: f32,
-    fill: &str,
-    dim: f32,
-    more: &str,
-) {
-    writeln!(
-        svg,
-        r#"<path d="M{:.1} {:.1}L{:.1} {:.1}" stroke="{fill}" stroke-width="{thick}" opacity="{dim}"{more}/>"#,
-        from.0, from.1, to.0, to.1
-    )
-    .unwrap();
-}
-
-fn escaped(text: &str) -> String {
+fn escape(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")
 }
 
-/// The text of an XML document as far as we write it; `None` if it is not well-formed.
-pub(crate) fn text_of(document: &str) -> Option<String> {
-    let mut open = Vec::new();
-    let mut text = String::new();
-    let mut rest = document;
-    while !rest.is_empty() {
-        let (before, after) = rest.split_once('<').unwrap_or((rest, ""));
-        text.push_str(&unescaped(before)?);
-        if after.is_empty() {
-            break;
-        }
-        let (tag, after) = after.split_once('>')?;
-        rest = after;
-        if let Some(name) = tag.strip_prefix('/') {
-            if open.pop()? != name {
-                return None;
-            }
-            continue;
-        }
-        let inner = tag.strip_suffix('/').unwrap_or(tag);
-        let (name, attributes) = inner.split_once(' ').unwrap_or((inner, ""));
-        check_attributes(attributes)?;
-        if inner == tag {
-            open.push(name);
-        }
-    }
-    open.is_empty().then_some(text)
-}
-
-fn check_attributes(mut attributes: &str) -> Option<()> {
-    while !attributes.trim().is_empty() {
-        let (name, after) = attributes.trim_start().split_once("=\"")?;
-        let (value, after) = after.split_once('"')?;
-        if name.contains(char::is_whitespace) || value.contains('<') {
-            return None;
-        }
-        attributes = after;
-    }
-    Some(())
-}
-
-fn unescaped(text: &str) -> Option<String> {
-    let plain = text.replace("&lt;", "<").replace("&gt;", ">");
-    let is_bare = |part: &str| !part.starts_with("amp;");
-    if plain.split('&').skip(1).any(is_bare) {
-        return None;
-    }
-    Some(plain.replace("&amp;", "&"))
+/// The pieces of text in a picture of ours.
+pub(crate) fn texts(svg: &str) -> Vec<String> {
+    let pieces = svg.lines().filter(|line| line.contains("<animate"));
+    let text = |piece: &str| {
+        let parts = piece.split('<').filter_map(|part| part.split_once('>'));
+        let text: String = parts.map(|(_, text)| text).collect();
+        text.replace("&lt;", "<")
+            .replace("&gt;", ">")
+            .replace("&amp;", "&")
+    };
+    pieces.map(text).collect()
 }

@@ -312,8 +312,8 @@ impl Tui {
         &self.raw
     }
 
-    /// Up to which byte of [`Self::raw`] had come so long after the terminal was opened.
-    pub(crate) fn came(&self) -> &[(Duration, usize)] {
+    /// How many bytes of [`Self::raw`] had arrived at which time after the terminal was opened.
+    pub(crate) fn arrivals(&self) -> &[(Duration, usize)] {
         &self.came
     }
 

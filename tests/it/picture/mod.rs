@@ -6,14 +6,13 @@
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
-    clippy::string_slice,
     reason = "a test may fail loudly"
 )]
 
 mod script;
 mod svg;
 
-use std::time::Duration;
+use std::{io::Write as _, time::Duration};
 
 use crate::support::pty::assets;
 
@@ -28,7 +27,9 @@ fn picture_shows_what_its_script_waits_for() {
     let steps: Vec<Step> = script::read(&script);
     let picture = assets().join("demo.svg");
     if std::env::var_os("LONGHAUL_PICTURE").is_some_and(|value| value == "write") {
-        std::fs::write(&picture, script::play(&steps, SIZE)).unwrap();
+        let mut file = std::fs::File::create(&picture).unwrap();
+        file.write_all(script::play(&steps, SIZE).as_bytes())
+            .unwrap();
     }
     let texts = svg::texts(&std::fs::read_to_string(picture).unwrap());
     for step in &steps {

@@ -64,7 +64,7 @@ impl Recording {
             terminal.process(&bytes[shown..count]);
             shown = count;
             let next = arrivals.get(index + 1).map(|(next, _)| *next);
-            if next.is_none_or(|next| next - sampled >= STEP) {
+            if next.is_none_or(|next| next.saturating_sub(sampled) >= STEP) {
                 sampled = at;
                 self.sample(begin + at, terminal.screen());
             }
@@ -84,11 +84,13 @@ impl Recording {
         for piece in &shown {
             self.current.entry(piece.clone()).or_insert(at);
         }
-        let gone = self
-            .current
-            .extract_if(.., |piece, _| !shown.contains(piece));
-        for (piece, since) in gone {
-            self.pieces.entry(piece).or_default().push((since, at));
+        let before = std::mem::take(&mut self.current);
+        for (piece, since) in before {
+            if shown.contains(&piece) {
+                self.current.insert(piece, since);
+            } else {
+                self.pieces.entry(piece).or_default().push((since, at));
+            }
         }
         self.end = at;
     }

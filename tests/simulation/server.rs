@@ -652,8 +652,11 @@ impl Server {
             if self.streams.get(stream).is_some_and(|s| s.is_json) {
                 self.open(conn, Body::Json, None);
             }
+            // Some servers number the events of the modern era too, which can resume nothing.
+            let useless = self.streams.get(stream).is_some_and(|s| s.is_modern) && self.style.primes;
+            let number = || EventId::from(format!("modern/{order}"));
             let arrival = ExchangeEvent::Event {
-                id: id.clone(),
+                id: id.clone().or_else(|| useless.then(number)),
                 retry_ms,
                 data: data.to_owned(),
             };

@@ -458,13 +458,15 @@ impl Link {
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        let is_modern = active.is_modern();
+        if active.is_modern() {
+            // That era has no resumption (MCP 2026-07-28, earlier Streamable HTTP revisions): an id that a server sends
+            // anyway must not make a silent stream look like one that can be requested again.
+            return self.saver.touch(now.mono);
+        }
         if active.came_to(now, event_id, has_data) {
-            // From here on it can be found again: that has to be on disk at once.
+            // From here on it can be resumed: that has to be on disk at once.
             self.saver.urge(now.mono);
-            if !is_modern {
-                self.gives_ids(Some(id), true);
-            }
+            self.gives_ids(Some(id), true);
         } else {
             self.saver.touch(now.mono);
         }

@@ -903,10 +903,7 @@ fn a_plain_call_of_the_modern_era_dies_everywhere() {
         "{shown}"
     );
 
-    let mut screen = env.open(
-        &["--protocol", "2026-07-28", "attach", id],
-        (120, 36),
-    );
+    let mut screen = env.open(&["--protocol", "2026-07-28", "attach", id], (120, 36));
     screen.wait_for_line(&[id, "work", "DIES"]);
     screen.press("]]]]]");
     screen.wait_for_line(&["if you", "DIES: plain call in MCP 2026-07-28"]);

@@ -653,7 +653,8 @@ impl Server {
                 self.open(conn, Body::Json, None);
             }
             // Some servers number the events of the modern era too, which can resume nothing.
-            let useless = self.streams.get(stream).is_some_and(|s| s.is_modern) && self.style.primes;
+            let useless =
+                self.streams.get(stream).is_some_and(|s| s.is_modern) && self.style.primes;
             let number = || EventId::from(format!("modern/{order}"));
             let arrival = ExchangeEvent::Event {
                 id: id.clone().or_else(|| useless.then(number)),

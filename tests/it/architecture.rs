@@ -1,10 +1,13 @@
-//! Dependencies between modules: each module may use only the modules listed here.
+//! Dependencies between modules: each module may use only the modules listed here. And the sizes that a reader can take.
 
 #![expect(
     clippy::unwrap_used,
     clippy::string_slice,
+    clippy::indexing_slicing,
     reason = "a test may fail loudly, and our code is ASCII"
 )]
+
+mod source;
 
 use std::{
     fs,
@@ -199,5 +202,46 @@ fn overview_lists_every_module() {
             docs.contains(module),
             "{module} is missing in the overview at the top of src/lib.rs"
         );
+    }
+}
+
+/// Prints what is measured: `cargo test --test it -- architecture::figures --nocapture`.
+#[test]
+fn figures() {
+    let figures = source::Source::read().figures();
+    println!("{} lines of code in src", figures.code_lines);
+    for (what, sizes, limit) in [
+        ("lines in a file", &figures.files, 600),
+        ("lines in a function", &figures.functions, 80),
+        ("fields in a struct", &figures.structs, 25),
+        ("parameters", &figures.parameters, 6),
+    ] {
+        let over = sizes.iter().filter(|it| it.size > limit);
+        let largest = sizes.first().map_or(0, |it| it.size);
+        println!(
+            "at most {largest} {what} (limit {limit}); {} over it:",
+            over.clone().count()
+        );
+        for it in over {
+            println!("    {:>5} {}", it.size, it.name);
+        }
+    }
+    println!(
+        "{} groups of files that use each other:",
+        figures.cycles.len()
+    );
+    for cycle in &figures.cycles {
+        println!("    {}", cycle.join(" "));
+    }
+    println!(
+        "{} names of more than one public type:",
+        figures.duplicate_names.len()
+    );
+    for name in &figures.duplicate_names {
+        println!("    {name}");
+    }
+    println!("{} errors that are only text:", figures.text_errors.len());
+    for place in &figures.text_errors {
+        println!("    {place}");
     }
 }

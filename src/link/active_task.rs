@@ -1,18 +1,16 @@
 //! One unsettled task inside the machine: its record, where its stream is, and what is not on disk yet.
 
-use std::{
-    fmt,
-    hash::{DefaultHasher, Hasher},
-    time::Duration,
-};
+use core::time::Duration;
 
 use super::{
-    ExchangeId, SaveToken,
     checkpoint::Follow,
+    io::{ExchangeId, SaveToken},
     pending::{Pending, Unsaved},
-    recovery::{Probe, Recovery},
+    recent_ids::RecentIds,
+    recovery::{Cut, KeptConnection, Recovery, ReplayProbe},
     replay_gap::{ReplayGap, StepInterval},
     server_task_poll::ServerTaskPoll,
+    stream_state::{HALF_OPEN_AFTER, StreamState},
 };
 use crate::domain::{
     Attempt, ByteShare, Connectivity, ControlKind, ControlRequest, Era, EventId, HistoryEntry,
@@ -20,127 +18,12 @@ use crate::domain::{
     Status, Task, TaskId, TaskKind, TaskView, Wall, text,
 };
 
-/// Event ids remembered per stream, to know a duplicate; a replay longer than this starts at our own cursor anyway.
-const IDS_REMEMBERED: usize = 1024;
-
 /// The transport gives a connection up that takes longer than ten seconds; a call still out after this has gone out. Some
 /// servers send not even a response head before the result.
 const CONNECTED_WITHIN: Duration = Duration::from_secs(12);
 
-/// Without keep-alive comments nobody can say that a silent stream is dead; with them, this much silence says it.
-pub(super) const HALF_OPEN_AFTER: Duration = Duration::from_secs(45);
 /// Silence after which the checkpoint behind a stream is looked at that never showed a heartbeat.
 const DOUBT_AFTER: Duration = Duration::from_secs(60);
-
-/// Where the stream of the present attempt is.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum StreamState {
-    /// No stream: not sent yet, ended, or watched by the server's list.
-    None,
-    /// The call is out, nothing came back yet.
-    Calling(ExchangeId),
-    /// A stream is open.
-    Open {
-        on: ExchangeId,
-        /// Whether it is a resumed one, which may be open and dead.
-        is_resumed: bool,
-        since: Mono,
-    },
-    /// The stream was asked for again, nothing came back yet.
-    Asking { on: ExchangeId, is_probe: bool },
-    /// It will be asked for again then.
-    Waiting { until: Mono },
-    /// The server refused the cursor; a ping tells whether its session lives.
-    Verifying { said: Option<String> },
-}
-
-impl StreamState {
-    /// The exchange that it stands on.
-    pub(super) fn exchange(&self) -> Option<ExchangeId> {
-        match self {
-            Self::Calling(on) | Self::Open { on, .. } | Self::Asking { on, .. } => Some(*on),
-            Self::None | Self::Waiting { .. } | Self::Verifying { .. } => None,
-        }
-    }
-}
-
-/// A silent connection of a stream that is requested again on a new one. It stays open until the new one brings data, for
-/// its tool may just be slow.
-#[derive(Debug)]
-pub(super) struct KeptConnection {
-    pub(super) on: ExchangeId,
-    /// When the last byte came on it, keep-alive comments included.
-    pub(super) last_byte: Stamp,
-    pub(super) is_resumed: bool,
-    since: Mono,
-    has_news: bool,
-    replay_gap: ReplayGap,
-    live_gap: Option<Duration>,
-    last_step: Option<Mono>,
-}
-
-impl KeptConnection {
-    /// Whether it ever brought more than a replay: some servers replay what they have and then say nothing more.
-    pub(super) fn was_live(&self) -> bool {
-        !self.is_resumed || self.live_gap.is_some()
-    }
-}
-
-/// The newest event ids of a stream, by their hash: two in 2^64 are taken for one, which costs a server that aims at it
-/// its own event. A ring that is read through rather than a set: a step is known by its value, so that ids come in with
-/// every event and are asked for seldom, and what is written costs one line of the processor's cache.
-#[derive(Default)]
-pub(super) struct RecentIds {
-    hashes: Vec<u64>,
-    /// Where the next one goes once the ring is full.
-    next: usize,
-}
-
-impl fmt::Debug for RecentIds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The hashes say nothing to anybody.
-        f.debug_struct("RecentIds").finish_non_exhaustive()
-    }
-}
-
-fn hash(id: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    hasher.write(id.as_bytes());
-    hasher.finish()
-}
-
-impl RecentIds {
-    pub(super) fn restored(ids: Vec<EventId>) -> Self {
-        let mut recent = Self::default();
-        for id in ids {
-            recent.add(&id);
-        }
-        recent
-    }
-
-    pub(super) fn knows(&self, id: &str) -> bool {
-        self.hashes.contains(&hash(id))
-    }
-
-    pub(super) fn add(&mut self, id: &str) {
-        let hash = hash(id);
-        if let Some(oldest) = self.hashes.get_mut(self.next) {
-            *oldest = hash;
-        } else {
-            self.hashes.push(hash);
-        }
-        self.next = (self.next + 1) % IDS_REMEMBERED;
-    }
-}
-
-/// An outage of one stream, for the one line that the log shows of it.
-#[derive(Clone, Debug)]
-pub(super) struct Cut {
-    pub(super) at: Mono,
-    /// How long it had lasted then: nobody may have been there.
-    pub(super) before: Duration,
-    pub(super) why: String,
-}
 
 /// What is being asked of the server for the user, beside the call itself.
 #[derive(Clone, Debug)]
@@ -374,6 +257,14 @@ impl ActiveTask {
         self.attempt().map_or(Phase::Ended, |attempt| attempt.phase)
     }
 
+    /// Marks all attempts as ended.
+    pub(super) fn end_attempts(&mut self, now: Stamp) {
+        for attempt in &mut self.task.attempts {
+            attempt.phase = Phase::Ended;
+            attempt.ended_at.get_or_insert(now.wall);
+        }
+    }
+
     /// The request id of the present attempt while its answer is awaited.
     pub(super) fn request_id(&self) -> Option<&str> {
         self.attempt()
@@ -422,7 +313,7 @@ impl ActiveTask {
         };
         (self.activity.has_news, self.replay_gap) = (kept.has_news, kept.replay_gap);
         (self.activity.live_gap, self.activity.last_step) = (kept.live_gap, kept.last_step);
-        self.recovery.probe = Probe::Off;
+        self.recovery.probe = ReplayProbe::Off;
         // What the other connection brought says nothing of this one.
         self.activity.last_byte = kept.last_byte;
         self.note_back(now);
@@ -681,20 +572,6 @@ impl ActiveTask {
     }
 }
 
-/// About how many bytes of memory an entry takes.
-pub(super) fn weight(what: &HistoryEvent) -> usize {
-    let text = match what {
-        HistoryEvent::Progress { message, .. } => {
-            message.as_ref().map_or(0, compact_str::CompactString::len)
-        }
-        HistoryEvent::Log { logger, data, .. } => {
-            data.len() + logger.as_ref().map_or(0, String::len)
-        }
-        _ => 0,
-    };
-    text + size_of::<HistoryEntry>()
-}
-
 /// An attempt that has not been sent.
 pub(super) fn new_attempt(
     now: Wall,
@@ -725,20 +602,3 @@ pub(super) fn new_attempt(
 
 /// The task of an id in a map that may not hold it any more.
 pub(super) type Tasks = std::collections::BTreeMap<TaskId, ActiveTask>;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn of_event_ids_the_newest_are_remembered() {
-        let mut recent = RecentIds::default();
-        for number in 0..5000 {
-            recent.add(&number.to_string());
-            let oldest = usize::saturating_sub(number, IDS_REMEMBERED - 1);
-            assert!(recent.knows(&oldest.to_string()), "{oldest} of {number}");
-        }
-        assert_eq!(recent.hashes.len(), IDS_REMEMBERED);
-        assert!(!recent.knows("3000"));
-    }
-}

@@ -9,6 +9,9 @@ use serde_json::Value;
 
 use crate::domain::{Checkpoint, Mono, Progress, Wall};
 
+/// From here on the server's list is read, which tells where the work stands and not how it came there.
+pub(super) const BY_CHECKPOINT: &str =
+    "going on by its checkpoint, where single steps may pass unseen";
 /// One line of a server's list of checkpoints.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Listed {

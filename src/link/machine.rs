@@ -4,11 +4,22 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use super::{
-    Choice, ExchangeId, Input, Output, SaveToken, Sent,
-    active_task::{ActiveTask, StreamState, Tasks},
+    active_task::{ActiveTask, Tasks},
+    connection::{ConnectionState, McpSession},
+    credentials::{Credentials, Sent},
+    in_flight::{InFlight, InFlightRequests, RequestKind, SHORT},
+    io::{ExchangeId, Input, Output, SaveToken},
+    legacy_sse::LegacySse,
+    negotiation::{Choice, MODERN, Negotiation},
     pending::Unsaved,
+    queued_requests::QueuedRequests,
     reachability::Reachability,
+    replies::Replies,
     saver::Saver,
+    standalone::Standalone,
+    stream_state::StreamState,
+    subscription::Subscription,
+    task_index::TaskIndex,
 };
 use crate::{
     domain::{
@@ -18,21 +29,14 @@ use crate::{
     },
     protocol::{Method, Request, encode},
 };
-use credentials::Credentials;
-use in_flight::{InFlight, InFlightRequests, RequestKind};
-use queued_requests::QueuedRequests;
-use task_index::TaskIndex;
 
 mod adopt;
 mod answers;
 mod connection;
 mod controls;
-mod credentials;
-mod in_flight;
 mod legacy_sse;
 mod negotiation;
 mod questions;
-mod queued_requests;
 mod replay_gaps;
 mod replies;
 mod requests;
@@ -40,56 +44,17 @@ mod session_check;
 mod silence;
 mod standalone;
 mod streams;
-mod task_index;
 mod tasks;
 
 /// The wall clock running ahead of the monotonic one by this much means that the machine slept.
 const SLEPT: Duration = Duration::from_secs(10);
 /// Silence after which the server's session is kept alive by a ping; one SDK ends it after five minutes.
 const PING_AFTER: Duration = Duration::from_secs(60);
-/// How long a short request may take before it counts as failed; calls have no such limit.
-const SHORT: Duration = Duration::from_secs(30);
-/// How long a look at a server task may take before it counts as failed.
-const POLL_WITHIN: Duration = Duration::from_secs(20);
 /// Servers that were not read for this long are asked anew.
 const BACKPRESSURED: Duration = Duration::from_secs(5);
 /// Looking through all tasks takes its time: with so many more of them, the next look is a millisecond later, so that
 /// thousands of calls that end together are looked through a few times and not at every end.
 const TASKS_A_MILLISECOND: u64 = 250;
-/// How long a ping may take.
-const PING_WITHIN: Duration = Duration::from_secs(20);
-
-/// The state of the connection to the server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum ConnectionState {
-    /// There is no server session.
-    Disconnected,
-    /// `server/discover` is in flight.
-    Discovering,
-    /// The stream of HTTP+SSE is requested and has not named its endpoint yet.
-    OpeningSse,
-    /// `initialize` is in flight.
-    Initializing,
-    /// `notifications/initialized` is in flight.
-    Announcing,
-    /// Requests may be sent.
-    Ready,
-    /// The server requires credentials, which only the user can provide.
-    AuthRequired(String),
-}
-
-/// What the server session has shown so far.
-#[derive(Debug, Default)]
-struct McpSession {
-    /// Handshakes in a row after which nothing worked.
-    handshake_tries: u32,
-    /// The session that replaced one that ended, until the server serves something in it.
-    unproven: Option<u64>,
-    /// The session was refused, and nothing was served in it since.
-    check: Option<session_check::SessionCheck>,
-    /// Whether this process has listed the tools in this session.
-    has_fresh_tools: bool,
-}
 
 /// What the user and the configuration say about the server.
 #[derive(Debug, Default)]
@@ -158,12 +123,12 @@ pub struct Link {
     exit: Exit,
     published: Published,
     /// What is believed and found out about the server's era.
-    negotiation: negotiation::Negotiation,
-    wire: Option<legacy_sse::Wire>,
-    standalone: standalone::Standalone,
-    replies: replies::Replies,
+    negotiation: Negotiation,
+    legacy_sse: Option<LegacySse>,
+    standalone: Standalone,
+    replies: Replies,
     /// The subscription of the modern era.
-    subscription: tasks::Listening,
+    subscription: Subscription,
     queued_requests: QueuedRequests,
     /// Second readings that brought nothing that was missing; `None` once one did.
     vain_rereads: Option<u32>,
@@ -197,7 +162,7 @@ impl Link {
         // A server that was never spoken to is not on disk: its URL goes there with the first intent, or a task that
         // was asked for and not sent would come back without a server to send it to.
         let is_new = record.session_number == 0;
-        let negotiation = negotiation::Negotiation::new(choice, &record);
+        let negotiation = Negotiation::new(choice, &record);
         Self {
             record,
             rng,
@@ -212,10 +177,10 @@ impl Link {
             exit: Exit::default(),
             published: Published::default(),
             negotiation,
-            wire: None,
-            standalone: standalone::Standalone::new(now.mono),
-            replies: replies::Replies::default(),
-            subscription: tasks::Listening::default(),
+            legacy_sse: None,
+            standalone: Standalone::new(now.mono),
+            replies: Replies::default(),
+            subscription: Subscription::default(),
             queued_requests: QueuedRequests::default(),
             vain_rereads: Some(0),
             reachability: Reachability::new(now),
@@ -303,7 +268,7 @@ impl Link {
         }
         self.credentials.is_program_approved =
             config.program.is_some() && config.withheld.is_none();
-        if self.record.is_process() && self.wire.is_none() {
+        if self.record.is_process() && self.legacy_sse.is_none() {
             match &config.withheld {
                 Some(why) => {
                     self.connection = ConnectionState::AuthRequired(why.clone());
@@ -347,10 +312,10 @@ impl Link {
             (self.record.modern, self.record.refuses_session) = (ModernSupport::Unknown, false);
             self.record.asked_version = None;
             self.session.has_fresh_tools = false;
-            self.hang_up_wire();
+            self.close_legacy_sse();
             self.connection = ConnectionState::Disconnected;
         }
-        self.negotiation = negotiation::Negotiation::new(self.config.choice, &self.record);
+        self.negotiation = Negotiation::new(self.config.choice, &self.record);
         self.record_changed();
         Ok(())
     }
@@ -369,12 +334,12 @@ impl Link {
                 "{name} is in use at {old}; the {url} of the configuration holds from the next start with nothing unsettled there"
             ));
         }
-        self.hang_up_wire();
+        self.close_legacy_sse();
         let moved = LinkRecord::new(name, url);
         let old = std::mem::replace(&mut self.record, moved);
         self.record.session_number = old.session_number;
         (self.record.pinned_version, self.record.convention) = (old.pinned_version, old.convention);
-        self.negotiation = negotiation::Negotiation::new(self.config.choice, &self.record);
+        self.negotiation = Negotiation::new(self.config.choice, &self.record);
         (self.session.has_fresh_tools, self.connection) = (false, ConnectionState::Disconnected);
         self.reachability = Reachability::new(self.now);
         self.record_changed();
@@ -572,7 +537,7 @@ impl Link {
             None => active.is_some_and(ActiveTask::is_modern),
         };
         if is_modern {
-            return negotiation::MODERN;
+            return MODERN;
         }
         let of_session = self.session_version();
         let of_call = || active.and_then(|it| it.attempt()?.version);
@@ -597,9 +562,9 @@ impl Link {
             | RequestKind::Adopt {
                 kind: TaskKind::Extension,
                 ..
-            } => Some(negotiation::MODERN),
+            } => Some(MODERN),
             // That of the session is a GET.
-            RequestKind::Listen if is_request => Some(negotiation::MODERN),
+            RequestKind::Listen if is_request => Some(MODERN),
             _ => self.record.version,
         }
     }
@@ -751,32 +716,14 @@ impl Link {
     ) -> ExchangeId {
         let version = self.version_for(&kind, request_id.is_some());
         let has_session = version.is_some_and(|version| version.era() == Era::Stateful);
-        let wire = self.wire.as_ref().map(|wire| wire.target.clone());
-        let is_short = !matches!(
-            &kind,
-            RequestKind::Stream(_)
-                | RequestKind::Fetch(_)
-                | RequestKind::Listen
-                | RequestKind::Standalone
-                | RequestKind::Reread(_)
-                | RequestKind::LegacySse
-        );
-        let until = match &kind {
-            RequestKind::Stream(_)
-            | RequestKind::Fetch(_)
-            | RequestKind::Listen
-            | RequestKind::Standalone => None,
-            RequestKind::Reread(_) => Some(replay_gaps::REREAD_WITHIN),
-            RequestKind::Ping { .. } => Some(PING_WITHIN),
-            RequestKind::Poll(_) => Some(POLL_WITHIN),
-            RequestKind::LegacySse => Some(legacy_sse::ENDPOINT_WITHIN),
-            _ => Some(SHORT),
-        };
+        let target = self.legacy_sse.as_ref();
+        let target = target.map(|legacy_sse| legacy_sse.target().to_owned());
+        let (is_short, within) = (kind.is_short(), kind.time_limit());
         let exchange = self.in_flight.insert(
             InFlight {
                 kind,
                 request_id,
-                until: until.map(|wait| self.now.mono.after(wait)),
+                until: within.map(|wait| self.now.mono.after(wait)),
                 is_opened: false,
                 // What waits for another request, or whose answer is held open, tells nothing of the way there.
                 sent_at: (after.is_none() && is_short).then_some(self.now.mono),
@@ -784,7 +731,7 @@ impl Link {
                 came: None,
                 session_number: self.record.session_number,
                 is_modern: version.is_some_and(|version| version.era() == Era::Modern),
-                is_by_wire: wire.is_some(),
+                is_by_legacy_sse: target.is_some(),
             },
             self.now.mono,
         );
@@ -796,7 +743,7 @@ impl Link {
                 method,
                 session: self.record.session.clone().filter(|_| has_session),
                 version: version.filter(|version| *version != ProtocolVersion::V20241105),
-                target: wire,
+                target,
             },
             after,
         });

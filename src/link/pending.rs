@@ -3,7 +3,6 @@
 //! A task with very many steps keeps a part of them only. Where they come faster than they are written, the others are
 //! left out here already, so that a burst costs neither memory nor time for what the session file would drop.
 
-use super::active_task::weight;
 use crate::domain::{ByteShare, Entries, HistoryEntry, HistoryEvent, SharedByteCount, text};
 
 /// Bytes of history that may wait of one task; above, steps and log lines are counted instead of kept. A quarter of a
@@ -164,6 +163,20 @@ impl Pending {
             self.push(entry);
         }
     }
+}
+
+/// About how many bytes of memory an entry takes.
+pub(super) fn weight(what: &HistoryEvent) -> usize {
+    let text = match what {
+        HistoryEvent::Progress { message, .. } => {
+            message.as_ref().map_or(0, compact_str::CompactString::len)
+        }
+        HistoryEvent::Log { logger, data, .. } => {
+            data.len() + logger.as_ref().map_or(0, String::len)
+        }
+        _ => 0,
+    };
+    text + size_of::<HistoryEntry>()
 }
 
 #[cfg(test)]

@@ -1,18 +1,16 @@
 //! How the stream of a call is won back after a cut or a silence: what was tried since it last brought something new.
 
-use super::{
-    active_task::{Cut, KeptConnection},
-    reachability::Budget,
-    refusals::Refusals,
-};
-use crate::domain::{EventId, Mono};
+use core::time::Duration;
+
+use super::{io::ExchangeId, reachability::Budget, refusals::Refusals, replay_gap::ReplayGap};
+use crate::domain::{EventId, Mono, Stamp};
 
 /// A silent probe may have met a dead connection; this many in a row count as failed.
 const SILENT_PROBES: u32 = 2;
 
 /// A replay from an older event: it shows whether the server still replays the stream at all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) enum Probe {
+pub(super) enum ReplayProbe {
     /// The stream is requested from the newest known event.
     #[default]
     Off,
@@ -38,6 +36,37 @@ pub(super) enum ProbeResult {
     Failed,
 }
 
+/// A silent connection of a stream that is requested again on a new one. It stays open until the new one brings data, for
+/// its tool may just be slow.
+#[derive(Debug)]
+pub(super) struct KeptConnection {
+    pub(super) on: ExchangeId,
+    /// When the last byte came on it, keep-alive comments included.
+    pub(super) last_byte: Stamp,
+    pub(super) is_resumed: bool,
+    pub(super) since: Mono,
+    pub(super) has_news: bool,
+    pub(super) replay_gap: ReplayGap,
+    pub(super) live_gap: Option<Duration>,
+    pub(super) last_step: Option<Mono>,
+}
+
+impl KeptConnection {
+    /// Whether it ever brought more than a replay: some servers replay what they have and then say nothing more.
+    pub(super) fn was_live(&self) -> bool {
+        !self.is_resumed || self.live_gap.is_some()
+    }
+}
+
+/// An outage of one stream, for the one line that the log shows of it.
+#[derive(Clone, Debug)]
+pub(super) struct Cut {
+    pub(super) at: Mono,
+    /// How long it had lasted then: nobody may have been there.
+    pub(super) before: Duration,
+    pub(super) why: String,
+}
+
 #[derive(Debug)]
 pub(super) struct Recovery {
     /// Failed requests for the stream.
@@ -46,7 +75,7 @@ pub(super) struct Recovery {
     pub(super) empty_resumes: u32,
     /// How often the stream was requested again because of its silence.
     pub(super) silences: u32,
-    pub(super) probe: Probe,
+    pub(super) probe: ReplayProbe,
     pub(super) probe_result: ProbeResult,
     /// The server accepts the newest cursor and refuses older ones: it knows the stream, and a probe shows nothing more.
     pub(super) refuses_older_cursors: bool,
@@ -72,7 +101,7 @@ impl Recovery {
             tries: 0,
             empty_resumes: 0,
             silences: 0,
-            probe: Probe::Off,
+            probe: ReplayProbe::Off,
             probe_result: ProbeResult::None,
             refuses_older_cursors: false,
             is_replay_failing: false,
@@ -95,7 +124,7 @@ impl Recovery {
     /// The call is sent again, on a stream of its own.
     pub(super) fn restart(&mut self) {
         (self.tries, self.empty_resumes, self.silences) = (0, 0, 0);
-        (self.cut, self.probe) = (None, Probe::Off);
+        (self.cut, self.probe) = (None, ReplayProbe::Off);
     }
 
     pub(super) fn note_try(&mut self) {
@@ -121,7 +150,7 @@ impl Recovery {
     }
 }
 
-impl Probe {
+impl ReplayProbe {
     /// Whether what comes is dropped, because it is known.
     pub(super) fn is_replaying(&self) -> bool {
         matches!(self, Self::Replaying { .. })

@@ -3,7 +3,7 @@
 //! Some servers let events fall there: those of the moment between the end of the replay and the first live event. Their
 //! store has them, so the stream is read a second time from before the replay gap while what is live waits its turn.
 
-use super::ExchangeId;
+use super::io::ExchangeId;
 use crate::domain::EventId;
 
 /// Live events that wait for a second reading; more of them go on without it.

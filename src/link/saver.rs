@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use super::{SaveToken, pending::Unsaved};
+use super::{io::SaveToken, pending::Unsaved};
 use crate::domain::{Mono, Row, TaskId};
 
 /// How long progress may wait to be written.

@@ -2,8 +2,11 @@
 
 use core::time::Duration;
 
-use super::{ExchangeId, reachability::doubled};
-use crate::domain::{Mono, ServerTask, TaskKind};
+use super::{io::ExchangeId, reachability::doubled};
+use crate::{
+    domain::{Mono, ServerTask, TaskKind, TaskState, Wall},
+    protocol::TaskObject,
+};
 
 /// The pace of asking where the server names none.
 const CORE_PACE: Duration = Duration::from_secs(2);
@@ -16,6 +19,8 @@ const SAFETY: u32 = 4;
 /// The first wait after a poll that came to nothing.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 
+/// How long we ask a server to keep a core task: a day, so that a weekend's sleep is told from a lunch break.
+pub(super) const TTL_WISH_MS: u64 = 86_400_000;
 /// The asking for one server task.
 #[derive(Clone, Debug)]
 pub(super) struct ServerTaskPoll {
@@ -80,4 +85,30 @@ impl ServerTaskPoll {
             *next = now;
         }
     }
+}
+
+/// A server task that was just heard of; what else `shape` shows of it is told by [`Link::showed`].
+pub(super) fn made(
+    shape: &TaskObject,
+    kind: TaskKind,
+    now: Wall,
+    is_bound: Option<bool>,
+) -> ServerTask {
+    ServerTask {
+        id: shape.id.clone(),
+        kind,
+        state: TaskState::Working,
+        message: None,
+        since: now,
+        ttl_ms: shape.ttl_ms,
+        poll_ms: shape.poll_ms,
+        is_bound: is_bound.filter(|_| kind == TaskKind::Core),
+        updated: None,
+    }
+}
+
+/// Whether one time stamp of a server is before another; unreadable ones are in no order.
+pub(super) fn is_before(one: Option<&str>, other: Option<&str>) -> bool {
+    let read = |text: Option<&str>| text.and_then(Wall::parse_rfc3339);
+    matches!((read(one), read(other)), (Some(one), Some(other)) if one < other)
 }

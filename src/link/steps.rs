@@ -6,8 +6,9 @@
 use core::time::Duration;
 
 use super::{
-    active_task::{ActiveTask, StreamState},
+    active_task::ActiveTask,
     replay_gap::{Held, ReplayGap, StepInterval},
+    stream_state::StreamState,
 };
 use crate::{
     domain::{EventId, HistoryEvent, Progress, Stamp},

@@ -2,13 +2,7 @@
 
 use core::time::Duration;
 
-use super::{
-    ConnectionState, Link, RequestKind,
-    connection::CURSOR_BYTES,
-    negotiation::MODERN,
-    queued_requests::{QueuedRequest, Wanted},
-    tasks::made,
-};
+use super::Link;
 use crate::{
     domain::{
         Era, NewCall, Phase, ProtocolVersion, RequestError, SessionRequestId, SessionResponse,
@@ -16,8 +10,12 @@ use crate::{
     },
     link::{
         active_task::{ActiveTask, new_attempt},
-        checkpoint,
-        server_task_poll::ServerTaskPoll,
+        checkpoint::{self},
+        connection::ConnectionState,
+        in_flight::{CURSOR_BYTES, RequestKind},
+        negotiation::MODERN,
+        queued_requests::{QueuedRequest, Wanted},
+        server_task_poll::{ServerTaskPoll, made},
     },
     protocol::{self, RpcError, TaskObject, encode},
 };

@@ -2,13 +2,17 @@
 
 use serde_json::Value;
 
-use super::{InFlight, Link, RequestKind, replies, requests::end_attempts};
+use super::Link;
 use crate::{
     domain::{
         Attempt, ControlKind, HistoryEvent, Phase, Progress, Status, TaskError, TaskErrorKind,
         TaskId, TaskKind, text,
     },
-    link::active_task::ActiveTask,
+    link::{
+        active_task::ActiveTask,
+        in_flight::{InFlight, RequestKind},
+        replies::AT_ONCE,
+    },
     protocol::{self, CallOutcome, Incoming, RpcError, encode},
 };
 
@@ -135,10 +139,7 @@ impl Link {
     pub(super) fn reply(&mut self, answer: protocol::Method) {
         // Whoever asked in a session that is over waits no more, and in the present one his id may be another's.
         let is_awaited = self.reading.session_number == self.record.session_number;
-        if is_awaited
-            && self.replies_out() < replies::AT_ONCE
-            && self.reachability.spend_spare(self.now)
-        {
+        if is_awaited && self.replies_out() < AT_ONCE && self.reachability.spend_spare(self.now) {
             self.send(RequestKind::Reply(None), answer, None, None);
             self.needs_advance = true;
         }
@@ -407,7 +408,7 @@ impl Link {
         let connections = active.take_connections();
         active.follow = None;
         let fetching = active.served.take().and_then(|served| served.fetching);
-        end_attempts(active, now);
+        active.end_attempts(now);
         active.task.status = Status::Paused;
         active.set_control(now, None);
         active.task.notice = None;
@@ -473,7 +474,7 @@ impl Link {
         active.task.status = status;
         if active.is_settled() {
             active.task.settled_at = Some(now.wall);
-            end_attempts(active, now);
+            active.end_attempts(now);
             active.note(
                 now,
                 None,

@@ -2,28 +2,25 @@
 
 use core::time::Duration;
 
-use super::{
-    ConnectionState, InFlight, Link, RequestKind,
-    credentials::AuthRefusal,
-    negotiation::{MODERN, NegotiationStep, refuses_what_it_speaks},
-    streams::DETACHED_FOR,
-};
+use super::Link;
 use crate::{
     domain::{
         Era, LostReason, Phase, ProtocolVersion, RequestError, SessionRequestId, SessionResponse,
         Status, TaskErrorKind, TaskId, Tool, server_url, text,
     },
     link::{
-        Output,
-        active_task::{DetachedStream, PendingControl, StreamState},
+        active_task::{DetachedStream, PendingControl},
+        connection::ConnectionState,
+        credentials::AuthRefusal,
+        in_flight::{CURSOR_BYTES, InFlight, RequestKind},
+        io::Output,
+        negotiation::{MODERN, NegotiationStep, refuses_what_it_speaks},
         reachability::doubled,
+        stream_state::{DETACHED_FOR, StreamState},
     },
     protocol::{self, HttpError, RpcError, encode},
 };
 
-/// Bytes of the mark by which a server finds the next page of a list; all of them are remembered, to know a circle. How
-/// many there are is bounded by the budget of requests.
-pub(super) const CURSOR_BYTES: usize = 16 * 1024;
 /// Tools of one server, and the bytes of what they take: a list that nobody reads to its end. It is in memory, in the
 /// session file and on its way to every window of the session.
 const TOOLS: usize = 5_000;
@@ -60,10 +57,10 @@ impl Link {
             && !self.exit.is_leaving
         {
             self.aim();
-            let needs_wire =
-                self.negotiation.step == NegotiationStep::LegacySse || self.record.is_process();
-            match self.negotiation.step {
-                _ if needs_wire && self.wire.is_none() => self.ask_for_wire(),
+            let needs_legacy_sse =
+                self.negotiation.step() == NegotiationStep::LegacySse || self.record.is_process();
+            match self.negotiation.step() {
+                _ if needs_legacy_sse && self.legacy_sse.is_none() => self.open_legacy_sse(),
                 NegotiationStep::Discover => self.discover(),
                 NegotiationStep::Initialize | NegotiationStep::LegacySse => self.send_initialize(),
             }
@@ -110,9 +107,10 @@ impl Link {
             return self.not_mcp("its answer to initialize is not one".to_owned());
         };
         let read = ProtocolVersion::parse(&shake.version);
-        let is_wire = self.wire.is_some() && shake.version == ProtocolVersion::V20241105.label();
+        let is_legacy_sse =
+            self.legacy_sse.is_some() && shake.version == ProtocolVersion::V20241105.label();
         let read = read.filter(|version| version.era() == Era::Stateful);
-        let Some(version) = read.or(is_wire.then_some(ProtocolVersion::V20241105)) else {
+        let Some(version) = read.or(is_legacy_sse.then_some(ProtocolVersion::V20241105)) else {
             return self.handshake_failed(
                 format!(
                     "it speaks only MCP {}, which this build does not",
@@ -125,7 +123,7 @@ impl Link {
             return;
         }
         // Whatever it speaks on the one stream, that is what a call stands on.
-        let version = match self.wire {
+        let version = match self.legacy_sse {
             Some(_) if !self.record.is_process() => ProtocolVersion::V20241105,
             _ => version,
         };
@@ -133,7 +131,7 @@ impl Link {
         self.record.refuses_session = false;
         self.record.asked_version = self
             .negotiation
-            .asked()
+            .pinned()
             .filter(|asked| Some(*asked) != self.config.choice.version);
         self.record.session = session;
         self.record.session_number += 1;
@@ -143,7 +141,7 @@ impl Link {
         self.record.tasks = shake
             .tasks
             .filter(|_| version >= ProtocolVersion::V20251125);
-        if !self.negotiation.is_remembered || self.record.era_why.is_none() {
+        if !self.negotiation.is_remembered() || self.record.era_why.is_none() {
             self.record.era_why = Some(self.why_stateful().to_owned());
         }
         self.record.server_info = shake.server_info;
@@ -329,7 +327,7 @@ impl Link {
 
     /// The handshake failed; a server that was never reached fails what waits for it, a known one is tried again.
     pub(super) fn handshake_failed(&mut self, why: String, refusal: Option<&HttpError>) {
-        self.hang_up_wire();
+        self.close_legacy_sse();
         self.connection = ConnectionState::Disconnected;
         let is_unreachable =
             refusal.is_none_or(|refusal| refusal.status >= 500 || refusal.status == 429);
@@ -487,7 +485,9 @@ impl Link {
         let has_session = self.record.session.is_some() && !in_flight.is_modern;
         match refusal.status {
             _ if matches!(in_flight.kind, RequestKind::Discover) => self.discover_refused(&refusal),
-            _ if matches!(in_flight.kind, RequestKind::LegacySse) => self.wire_refused(&refusal),
+            _ if matches!(in_flight.kind, RequestKind::LegacySse) => {
+                self.legacy_sse_refused(&refusal);
+            }
             _ if matches!(in_flight.kind, RequestKind::Listen) => {
                 self.listening_ended(Some(&refusal));
             }
@@ -506,8 +506,8 @@ impl Link {
                 self.renegotiate(in_flight, refusal.server_text.as_deref());
                 self.in_flight_lost(in_flight, &refusal);
             }
-            _ if self.wants_new_wire(in_flight, &refusal) => {
-                self.wire_ended(&format!("HTTP {}", refusal.status));
+            _ if self.wants_new_legacy_sse(in_flight, &refusal) => {
+                self.legacy_sse_ended(&format!("HTTP {}", refusal.status));
                 self.in_flight_lost(in_flight, &refusal);
             }
             404 | 410 | 400
@@ -586,13 +586,13 @@ impl Link {
     ) {
         match &in_flight.kind {
             RequestKind::Handshake { .. } if in_flight.came.is_some() => self.not_mcp(why),
-            RequestKind::Handshake { .. } if std::mem::take(&mut self.negotiation.is_unheard) => {
+            RequestKind::Handshake { .. } if self.negotiation.take_unheard() => {
                 self.negotiate_with(NegotiationStep::Initialize);
             }
             RequestKind::Handshake { .. } => {
                 let is_tried = refusal.as_ref().is_some_and(|refusal| {
                     self.negotiation.was_refused(refusal);
-                    self.tries_other_era(refusal) || self.tries_wire()
+                    self.tries_other_era(refusal) || self.tries_legacy_sse()
                 });
                 if !is_tried {
                     self.handshake_failed(why, refusal.as_ref());
@@ -602,7 +602,7 @@ impl Link {
             RequestKind::Discover if in_flight.came.is_some() => self.is_not_modern(&why),
             RequestKind::Discover if self.record.is_process() => self.discover_unheard(why),
             RequestKind::Discover => self.handshake_failed(why, refusal.as_ref()),
-            RequestKind::LegacySse if in_flight.is_opened => self.is_no_wire(),
+            RequestKind::LegacySse if in_flight.is_opened => self.legacy_sse_unsupported(),
             RequestKind::LegacySse => self.handshake_failed(why, None),
             RequestKind::Poll(_)
             | RequestKind::Fetch(_)

@@ -4,15 +4,18 @@ use core::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{ConnectionState, Link, RequestKind, earliest, streams::BY_CHECKPOINT};
+use super::{Link, earliest};
 use crate::{
     domain::{
         ControlKind, Mono, Phase, Progress, QuestionSource, RequestError, SessionResponse, Status,
         TaskErrorKind, TaskId, UnknownReason, text,
     },
     link::{
-        active_task::{PendingControl, StreamState},
-        checkpoint::{self, Follow, Verdict},
+        active_task::PendingControl,
+        checkpoint::{self, BY_CHECKPOINT, Follow, Verdict},
+        connection::ConnectionState,
+        in_flight::RequestKind,
+        stream_state::StreamState,
     },
     protocol::{self, encode},
 };
@@ -210,7 +213,7 @@ impl Link {
             active.remark(self.now, words);
         }
         self.conclude(id, Status::Cancelled, None);
-        self.wire_ended("its program was ended after a cancel");
+        self.legacy_sse_ended("its program was ended after a cancel");
         Ok(SessionResponse::Accepted)
     }
 

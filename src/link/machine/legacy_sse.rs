@@ -5,44 +5,23 @@
 //!
 //! Source: MCP 2024-11-05, basic/transports, HTTP with SSE; MCP 2025-11-25, basic/transports, backwards compatibility.
 
-use core::time::Duration;
-
-use super::{ConnectionState, InFlight, Link, RequestKind, negotiation::NegotiationStep};
+use super::Link;
 use crate::{
     link::{
-        ExchangeId,
-        active_task::{ActiveTask, StreamState},
+        active_task::ActiveTask,
+        connection::ConnectionState,
+        in_flight::{InFlight, RequestKind},
+        io::ExchangeId,
+        legacy_sse::LegacySse,
+        negotiation::NegotiationStep,
+        stream_state::StreamState,
     },
     protocol::{Body, ExchangeEvent, HttpError, Method},
 };
 
-/// How long a stream may take to name its endpoint; one of another kind stays silent.
-pub(super) const ENDPOINT_WITHIN: Duration = Duration::from_secs(10);
-
-/// The one stream, once it has named where to POST.
-#[derive(Clone, Debug)]
-pub(super) struct Wire {
-    on: ExchangeId,
-    pub(super) target: String,
-}
-
-impl InFlight {
-    /// Whether a message has to come for it, not only a status.
-    pub(super) fn awaits_answer(&self) -> bool {
-        self.request_id.is_some() || matches!(self.kind, RequestKind::Stream(_))
-    }
-
-    /// Whether a server may refuse it for a session that it does not know.
-    fn is_unknown(&self, refusal: &HttpError) -> bool {
-        self.is_by_wire
-            && !matches!(self.kind, RequestKind::Handshake { .. })
-            && matches!(refusal.status, 400 | 404 | 410)
-    }
-}
-
 impl Link {
     /// Asks for the stream; its first event has to name the endpoint.
-    pub(super) fn ask_for_wire(&mut self) {
+    pub(super) fn open_legacy_sse(&mut self) {
         if self.reachability.spend(self.now).is_err() {
             return;
         }
@@ -56,9 +35,9 @@ impl Link {
     }
 
     /// Something came on the stream: first the endpoint, then all that the server says.
-    pub(super) fn wire_brought(&mut self, exchange: ExchangeId, arrival: ExchangeEvent) {
-        if self.wire.is_none() {
-            return self.wire_began(exchange, arrival);
+    pub(super) fn legacy_sse_brought(&mut self, exchange: ExchangeId, arrival: ExchangeEvent) {
+        if self.legacy_sse.is_none() {
+            return self.legacy_sse_began(exchange, arrival);
         }
         self.reading.is_modern = !self.record.is_stateful();
         let now = self.now;
@@ -77,16 +56,13 @@ impl Link {
         }
     }
 
-    fn wire_began(&mut self, exchange: ExchangeId, arrival: ExchangeEvent) {
+    fn legacy_sse_began(&mut self, exchange: ExchangeId, arrival: ExchangeEvent) {
         match arrival {
             ExchangeEvent::Endpoint { target: Ok(target) } => {
                 if let Some(in_flight) = self.in_flight.get_mut(exchange) {
                     in_flight.until = None;
                 }
-                self.wire = Some(Wire {
-                    on: exchange,
-                    target,
-                });
+                self.legacy_sse = Some(LegacySse::new(exchange, target));
                 self.connection = ConnectionState::Disconnected;
                 self.needs_advance = true;
             }
@@ -102,7 +78,7 @@ impl Link {
             }
             ExchangeEvent::Event { .. } => {
                 self.close(exchange);
-                self.is_no_wire();
+                self.legacy_sse_unsupported();
             }
             _ => {}
         }
@@ -137,7 +113,7 @@ impl Link {
     }
 
     /// The GET was answered with something other than 2xx.
-    pub(super) fn wire_refused(&mut self, refusal: &HttpError) {
+    pub(super) fn legacy_sse_refused(&mut self, refusal: &HttpError) {
         match refusal.status {
             401 | 403 => {
                 self.connection = ConnectionState::Disconnected;
@@ -146,34 +122,34 @@ impl Link {
             408 | 425 | 429 | 500..=599 => {
                 self.handshake_failed(format!("HTTP {}", refusal.status), Some(refusal));
             }
-            _ => self.is_no_wire(),
+            _ => self.legacy_sse_unsupported(),
         }
     }
 
     /// HTTP+SSE is no way either: the refusal of the handshake says most. A server that was known by it is negotiated with again.
-    pub(super) fn is_no_wire(&mut self) {
+    pub(super) fn legacy_sse_unsupported(&mut self) {
         self.negotiate_with(NegotiationStep::Discover);
-        if let Some(refusal) = self.negotiation.no_handshake.take() {
+        if let Some(refusal) = self.negotiation.take_handshake_refusal() {
             self.handshake_failed(format!("HTTP {}", refusal.status), Some(&refusal));
         }
     }
 
     /// A server that no longer knows the session of a POST gets a new stream, unless a call still hangs on this one.
     /// Returns whether it does.
-    pub(super) fn wants_new_wire(&self, in_flight: &InFlight, refusal: &HttpError) -> bool {
+    pub(super) fn wants_new_legacy_sse(&self, in_flight: &InFlight, refusal: &HttpError) -> bool {
         let has_call = |in_flight: &InFlight| {
-            in_flight.is_by_wire
+            in_flight.is_by_legacy_sse
                 && in_flight.is_opened
                 && matches!(in_flight.kind, RequestKind::Stream(_))
         };
-        self.wire.is_some()
+        self.legacy_sse.is_some()
             && in_flight.is_unknown(refusal)
             && !self.in_flight.values().any(has_call)
     }
 
     /// The stream is gone, and with it the session and every answer that was to come.
-    pub(super) fn wire_ended(&mut self, why: &str) {
-        self.hang_up_wire();
+    pub(super) fn legacy_sse_ended(&mut self, why: &str) {
+        self.close_legacy_sse();
         self.record.is_initialized = false;
         self.record.tools_at = None;
         self.session.has_fresh_tools = false;
@@ -186,7 +162,7 @@ impl Link {
         let waiting: Vec<(ExchangeId, InFlight)> = self
             .in_flight
             .iter()
-            .filter(|(_, in_flight)| in_flight.is_by_wire)
+            .filter(|(_, in_flight)| in_flight.is_by_legacy_sse)
             .map(|(exchange, in_flight)| (exchange, in_flight.clone()))
             .collect();
         for (exchange, in_flight) in waiting {
@@ -209,18 +185,18 @@ impl Link {
 
     /// A program that is configured no more is ended once nothing runs there: nothing new begins in it.
     pub(super) fn end_idle_program(&mut self) {
-        let is_of_wire = |in_flight: &InFlight| {
+        let is_of_legacy_sse = |in_flight: &InFlight| {
             matches!(in_flight.kind, RequestKind::LegacySse | RequestKind::Listen)
         };
         let is_idle = self.config.gone_from.is_some()
             && self.record.is_process()
-            && self.wire.is_some()
+            && self.legacy_sse.is_some()
             && !self.exit.keeps_session
             && !self.wants_session()
             && !self.has_unsettled()
-            && self.in_flight.values().all(is_of_wire);
+            && self.in_flight.values().all(is_of_legacy_sse);
         if is_idle {
-            self.wire_ended("its server is configured no more");
+            self.legacy_sse_ended("its server is configured no more");
         }
     }
 
@@ -235,9 +211,9 @@ impl Link {
     }
 
     /// Leaves the stream.
-    pub(super) fn hang_up_wire(&mut self) {
-        if let Some(wire) = self.wire.take() {
-            self.close(wire.on);
+    pub(super) fn close_legacy_sse(&mut self) {
+        if let Some(legacy_sse) = self.legacy_sse.take() {
+            self.close(legacy_sse.exchange());
         }
     }
 }

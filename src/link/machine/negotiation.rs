@@ -6,128 +6,25 @@
 //!
 //! [`ServerCapabilities::era_of`]: crate::domain::ServerCapabilities::era_of
 
-use core::time::Duration;
-
-use super::{ConnectionState, InFlight, Link, RequestKind};
+use super::Link;
 use crate::{
     domain::{
-        Era, LinkRecord, LostReason, ModernSupport, Phase, ProtocolVersion, RequestError, Status,
+        Era, LostReason, ModernSupport, Phase, ProtocolVersion, RequestError, Status,
         TaskCapability, TaskErrorKind, TaskId, TaskKind, text,
     },
     link::{
-        Choice,
-        active_task::{ActiveTask, StreamState},
+        active_task::ActiveTask,
+        connection::ConnectionState,
+        in_flight::{InFlight, RequestKind},
+        negotiation::{
+            HEADER_MISMATCH, MISSING_CAPABILITY, MODERN, Negotiation, NegotiationStep,
+            PROGRAM_TELLS_WITHIN, UNSUPPORTED_VERSION, supported, supported_by,
+        },
+        stream_state::StreamState,
+        subscription::Subscription,
     },
-    protocol::{self, DiscoverResult, HttpError, RpcError, encode},
+    protocol::{self, DiscoverResult, HttpError, encode},
 };
-
-/// Codes of the modern era that prove it; everything else may come from a server of another one.
-const HEADER_MISMATCH: i64 = -32020;
-const MISSING_CAPABILITY: i64 = -32021;
-const UNSUPPORTED_VERSION: i64 = -32022;
-
-/// The modern revision that we ask for.
-pub(super) const MODERN: ProtocolVersion = ProtocolVersion::V20260728;
-
-/// How long a program may take to answer `server/discover`: one of old may say nothing to it. One that is only slow to start
-/// finds the handshake behind it, and is asked again where it does not take that.
-const PROGRAM_TELLS_WITHIN: Duration = Duration::from_secs(5);
-
-/// The next step of the negotiation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NegotiationStep {
-    /// `server/discover`.
-    Discover,
-    /// `initialize`.
-    Initialize,
-    /// A stream of HTTP+SSE first, and `initialize` on it; a process is spoken to on its pipes, whatever the step.
-    LegacySse,
-}
-
-/// What is believed of a server's era, and what was tried to find out.
-#[derive(Clone, Debug)]
-pub(super) struct Negotiation {
-    pinned: Option<ProtocolVersion>,
-    pub(super) step: NegotiationStep,
-    /// Handshakes that were refused since one last worked.
-    refusals: u32,
-    /// A program said nothing to `server/discover`, and the handshake follows on the same pipes: one of old may break by a
-    /// method that it does not know.
-    pub(super) is_unheard: bool,
-    /// The step follows from what was found out in an earlier process, and so does the reason for it.
-    pub(super) is_remembered: bool,
-    /// A modern server without tasks: second best, if it takes no handshake.
-    second_best: Option<DiscoverResult>,
-    /// What `initialize` was refused with while nothing else has worked: the words for it if nothing does.
-    pub(super) no_handshake: Option<HttpError>,
-    /// The revision to ask for after one was refused (-32022); a second refusal is final.
-    retry_with: Option<ProtocolVersion>,
-}
-
-impl Negotiation {
-    /// From the user's choice, else from what was found out before.
-    pub(super) fn new(choice: Choice, record: &LinkRecord) -> Self {
-        let known = record.version;
-        let is_wire = known == Some(ProtocolVersion::V20241105) && !record.is_process();
-        let step = match choice.version.or(known).map(ProtocolVersion::era) {
-            Some(Era::Stateful) if is_wire => {
-                // No choice is HTTP+SSE.
-                choice
-                    .version
-                    .map_or(NegotiationStep::LegacySse, |_| NegotiationStep::Initialize)
-            }
-            Some(Era::Stateful) => NegotiationStep::Initialize,
-            Some(Era::Modern) | None => NegotiationStep::Discover,
-        };
-        Self {
-            is_remembered: choice.version.is_none() && known.is_some(),
-            pinned: choice.version,
-            step,
-            refusals: 0,
-            is_unheard: false,
-            second_best: None,
-            no_handshake: None,
-            retry_with: None,
-        }
-    }
-
-    /// `initialize` was refused with a status, which may come of a server that wants a GET there (MCP 2025-11-25,
-    /// basic/transports, backwards compatibility).
-    pub(super) fn was_refused(&mut self, refusal: &HttpError) {
-        let is_modern = |error: &RpcError| {
-            matches!(
-                error.code,
-                HEADER_MISMATCH | MISSING_CAPABILITY | UNSUPPORTED_VERSION
-            )
-        };
-        let is_sign = matches!(refusal.status, 400 | 404 | 405)
-            && self.step == NegotiationStep::Initialize
-            && self.pinned.is_none()
-            && !refusal.error.as_ref().is_some_and(is_modern);
-        self.no_handshake = is_sign.then(|| refusal.clone());
-    }
-
-    /// The revision that somebody insists on.
-    pub(super) fn asked(&self) -> Option<ProtocolVersion> {
-        self.pinned
-    }
-
-    /// Whether what was refused for its revision may be repeated; it may once.
-    pub(super) fn may_repeat(&mut self) -> bool {
-        self.retry_with.replace(MODERN).is_none()
-    }
-
-    /// The stateful revision to ask for.
-    pub(super) fn stateful_version(&self) -> ProtocolVersion {
-        let is_stateful = |version: &ProtocolVersion| version.era() == Era::Stateful;
-        (self.retry_with.filter(is_stateful))
-            .or(self.pinned.filter(is_stateful))
-            .unwrap_or(match self.step {
-                NegotiationStep::LegacySse => ProtocolVersion::V20241105,
-                _ => ProtocolVersion::V20251125,
-            })
-    }
-}
 
 impl Link {
     /// Asks whether the server is modern; nothing is run by it, whatever the server is.
@@ -140,7 +37,7 @@ impl Link {
         let exchange = self.send(RequestKind::Discover, method, Some(id), None);
         self.connection = ConnectionState::Discovering;
         if self.record.is_process()
-            && self.negotiation.pinned.is_none()
+            && self.negotiation.pinned().is_none()
             && let Some(in_flight) = self.in_flight.get_mut(exchange)
         {
             in_flight.until = Some(self.now.mono.after(PROGRAM_TELLS_WITHIN));
@@ -150,11 +47,11 @@ impl Link {
     /// A program said nothing to `server/discover`, or ended at it: it may know only the handshake (MCP 2026-07-28,
     /// basic/transports/stdio, backward compatibility).
     pub(super) fn discover_unheard(&mut self, why: String) {
-        if self.negotiation.pinned.is_some() || self.negotiation.refusals > 0 {
-            self.negotiation.refusals = 0;
+        if self.negotiation.pinned().is_some() || self.negotiation.was_handshake_refused() {
+            self.negotiation.forget_refusals();
             return self.handshake_failed(why, None);
         }
-        self.negotiation.is_unheard = true;
+        self.negotiation.discover_unheard();
         self.negotiate_with(NegotiationStep::Initialize);
     }
 
@@ -171,16 +68,16 @@ impl Link {
             has_tasks: found.has_tasks,
         };
         // A session that is only to be made again is not given up for a call that needs none.
-        let is_pinned = self.negotiation.pinned.is_some() && !self.is_known_stateful();
+        let is_pinned = self.negotiation.pinned().is_some() && !self.is_known_stateful();
         if self.has_session() {
             self.keep_session();
         } else if self.record.is_process() || is_pinned {
             self.open_modern(found);
-        } else if self.negotiation.refusals > 0 {
+        } else if self.negotiation.was_handshake_refused() {
             self.record.refuses_session = true;
             self.open_modern(found);
         } else {
-            self.negotiation.second_best = Some(found);
+            self.negotiation.set_second_best(Some(found));
             self.negotiate_with(NegotiationStep::Initialize);
         }
     }
@@ -196,11 +93,11 @@ impl Link {
 
     /// What the server speaks beside its session is known now.
     fn keep_session(&mut self) {
-        (self.negotiation.step, self.connection) =
-            (NegotiationStep::Initialize, ConnectionState::Ready);
-        self.negotiation.pinned = self.config.choice.version;
+        self.negotiation.aim_at(NegotiationStep::Initialize);
+        self.connection = ConnectionState::Ready;
+        self.negotiation.pin(self.config.choice.version);
         self.era_is_settled();
-        self.subscription = super::tasks::Listening::default();
+        self.subscription = Subscription::default();
         self.gather();
         self.record_changed();
         self.show_all();
@@ -237,21 +134,14 @@ impl Link {
     /// A server that refuses a revision names those that it speaks, and serves the repeat even where that is the one that
     /// it refused: the newest that we speak too is asked for, once. Returns whether it is.
     pub(super) fn retries_version(&mut self, refusal: &HttpError, asked: ProtocolVersion) -> bool {
-        let newest = supported_by(refusal)
-            .filter(|version| {
-                self.negotiation
-                    .pinned
-                    .is_none_or(|pinned| pinned.era() == version.era())
-            })
-            .max();
-        let Some(newest) = newest.filter(|_| self.negotiation.retry_with.is_none()) else {
+        let Some(newest) = self.negotiation.version_to_retry(refusal) else {
             return false;
         };
         // An older one of the same era is asked for by the handshake, which is tried anyway.
         if newest.era() != asked.era() && self.has_session() {
             return false;
         }
-        self.negotiation.retry_with = Some(newest);
+        self.negotiation.retry_with(Some(newest));
         self.negotiate_with(match newest.era() {
             Era::Modern => NegotiationStep::Discover,
             Era::Stateful => NegotiationStep::Initialize,
@@ -266,14 +156,15 @@ impl Link {
             self.record.modern = ModernSupport::Refused;
             return self.keep_session();
         }
-        if self.negotiation.pinned.is_none() && versions.iter().filter_map(read).any(is_stateful) {
+        if self.negotiation.pinned().is_none() && versions.iter().filter_map(read).any(is_stateful)
+        {
             self.record.modern = ModernSupport::Refused;
             return self.negotiate_with(NegotiationStep::Initialize);
         }
         if let Some(version) = versions.iter().filter_map(read).max()
             && self
                 .negotiation
-                .pinned
+                .pinned()
                 .is_none_or(|pinned| pinned == version)
         {
             let why = format!(
@@ -292,11 +183,11 @@ impl Link {
 
     /// A server that answered, and will go on answering like that.
     fn refused_for_good(&mut self, why: String) {
-        self.negotiation.retry_with = None;
+        self.negotiation.retry_with(None);
         if let Some(version) = self
             .negotiation
-            .pinned
-            .filter(|_| self.negotiation.pinned != self.config.choice.version)
+            .pinned()
+            .filter(|_| self.negotiation.pinned() != self.config.choice.version)
         {
             return self.refuse_version(version, &why);
         }
@@ -338,16 +229,16 @@ impl Link {
     /// Somebody answered the handshake, who does not speak MCP: that says nothing about eras, unless the same server has
     /// just answered in the modern one.
     pub(super) fn not_mcp(&mut self, why: String) {
-        if self.negotiation.pinned.is_none() {
+        if self.negotiation.pinned().is_none() {
             if self.opens_without_session() {
                 return;
             }
             if self.record.is_initialized && !self.record.is_stateful() {
-                // The modern era was spoken long ago; now perhaps somebody else answers.
+                // The modern era was spoken long ago; a different server may answer now.
                 return self.negotiate_with(NegotiationStep::Discover);
             }
         }
-        self.negotiation.refusals = 0;
+        self.negotiation.forget_refusals();
         let refusal = HttpError {
             status: 200,
             retry_after: None,
@@ -359,7 +250,7 @@ impl Link {
 
     /// Opens the modern era that was found, where the server makes no session beside it. Returns whether there is one.
     fn opens_without_session(&mut self) -> bool {
-        let Some(found) = self.negotiation.second_best.take() else {
+        let Some(found) = self.negotiation.take_second_best() else {
             return false;
         };
         self.record.refuses_session = true;
@@ -368,7 +259,7 @@ impl Link {
     }
 
     pub(super) fn is_not_modern(&mut self, because: &str) {
-        if let Some(version) = self.negotiation.pinned {
+        if let Some(version) = self.negotiation.pinned() {
             let why = format!(
                 "it does not speak MCP {}, which --protocol asks for: {because}",
                 version.label()
@@ -379,22 +270,19 @@ impl Link {
         if self.has_session() {
             return self.keep_session();
         }
-        self.negotiation.second_best = None;
-        if self.negotiation.refusals > 0 {
-            self.negotiation.refusals = 0;
-            if self.tries_wire() {
+        self.negotiation.set_second_best(None);
+        if !self.negotiation.count_refusal() {
+            if self.tries_legacy_sse() {
                 return;
             }
-            (self.negotiation.step, self.negotiation.is_remembered) =
-                (NegotiationStep::Initialize, false);
+            self.negotiation.go_to(NegotiationStep::Initialize);
             return self.refused_for_good(format!("it takes no handshake, and {because}"));
         }
-        self.negotiation.refusals += 1;
         self.negotiate_with(NegotiationStep::Initialize);
     }
 
     pub(super) fn negotiate_with(&mut self, step: NegotiationStep) {
-        (self.negotiation.step, self.negotiation.is_remembered) = (step, false);
+        self.negotiation.go_to(step);
         self.connection = ConnectionState::Disconnected;
         self.needs_advance = true;
     }
@@ -414,8 +302,8 @@ impl Link {
             // Where tasks are offered nobody asks for a session but us.
             || refusal.status >= 500 && !self.record.has_extension();
         if is_transient
-            || self.negotiation.pinned.is_some()
-            || self.negotiation.step == NegotiationStep::LegacySse
+            || self.negotiation.pinned().is_some()
+            || self.negotiation.step() == NegotiationStep::LegacySse
         {
             return false;
         }
@@ -425,24 +313,22 @@ impl Link {
         if self.record.is_initialized && !self.record.is_stateful() {
             // The server refused a session beside the modern era; calls continue there without one.
             self.record.refuses_session = true;
-            self.negotiation.pinned = self.config.choice.version;
+            self.negotiation.pin(self.config.choice.version);
             self.connection = ConnectionState::Ready;
             self.record_changed();
             self.show_all();
             return true;
         }
-        if self.negotiation.refusals > 0 {
-            self.negotiation.refusals = 0;
-            return false;
+        let is_tried = self.negotiation.count_refusal();
+        if is_tried {
+            self.negotiate_with(NegotiationStep::Discover);
         }
-        self.negotiation.refusals += 1;
-        self.negotiate_with(NegotiationStep::Discover);
-        true
+        is_tried
     }
 
     /// Neither era was agreed on: the stream of HTTP+SSE is the last resort. Returns whether that is tried.
-    pub(super) fn tries_wire(&mut self) -> bool {
-        let is_tried = self.negotiation.no_handshake.is_some();
+    pub(super) fn tries_legacy_sse(&mut self) -> bool {
+        let is_tried = self.negotiation.suggests_legacy_sse();
         if is_tried {
             self.negotiate_with(NegotiationStep::LegacySse);
         }
@@ -452,11 +338,10 @@ impl Link {
     /// A handshake that brings no session brings nothing to pick up again either: then the modern era is the better
     /// one, with a cancel that works and a loss that can be proved. Returns whether it was taken.
     pub(super) fn prefers_modern(&mut self) -> bool {
-        let Some(found) = self.negotiation.second_best.take() else {
+        let Some(found) = self.negotiation.take_second_best() else {
             return false;
         };
-        (self.negotiation.step, self.negotiation.is_remembered) =
-            (NegotiationStep::Discover, false);
+        self.negotiation.go_to(NegotiationStep::Discover);
         self.record.refuses_session = true;
         self.open_modern(found);
         self.record.era_why = Some(
@@ -472,7 +357,7 @@ impl Link {
             can_list: false,
             can_cancel: true,
         };
-        let why = if self.negotiation.pinned.is_some() {
+        let why = if self.negotiation.pinned().is_some() {
             self.who_asks()
         } else if self.record.is_process() {
             "its program speaks it; in no revision would a call outlive longhaul"
@@ -513,15 +398,15 @@ impl Link {
 
     /// Why the stateful era was chosen.
     pub(super) fn why_stateful(&self) -> &'static str {
-        if self.negotiation.pinned.is_some() {
+        if self.negotiation.pinned().is_some() {
             self.who_asks()
         } else if self.record.is_process() {
             "its program speaks no newer one"
-        } else if self.wire.is_some() {
+        } else if self.legacy_sse.is_some() {
             "the server speaks no newer transport: it takes no handshake by POST and names another address on a stream of its own"
         } else if self.record.has_extension() {
             "the server speaks 2026-07-28 beside it; each call is made in the one that it survives in"
-        } else if self.negotiation.second_best.is_some() {
+        } else if self.negotiation.has_second_best() {
             "the server offers no tasks in 2026-07-28, where a lost connection cancels a call; with a handshake a stream whose events carry ids can be picked up again"
         } else {
             "the server speaks no newer one"
@@ -530,9 +415,7 @@ impl Link {
 
     /// It was agreed on what is spoken. What hangs on something else is gone with it.
     pub(super) fn era_is_settled(&mut self) {
-        self.negotiation.refusals = 0;
-        (self.negotiation.second_best, self.negotiation.no_handshake) = (None, None);
-        self.negotiation.retry_with = None;
+        self.negotiation.settle();
         let version = self.session_version();
         for id in self.tasks.keys().cloned().collect::<Vec<_>>() {
             let Some(active) = self.tasks.get(&id) else {
@@ -603,8 +486,7 @@ impl Link {
         if !matches!(self.connection, ConnectionState::AuthRequired(_)) {
             self.connection = ConnectionState::Disconnected;
         }
-        (self.negotiation.step, self.negotiation.is_remembered) =
-            (NegotiationStep::Discover, false);
+        self.negotiation.go_to(NegotiationStep::Discover);
         self.record_changed();
         if self.session.handshake_tries > 0 {
             self.back_off(
@@ -661,14 +543,14 @@ impl Link {
     }
 
     pub(super) fn missing_for(&self, asked: Option<ProtocolVersion>) -> Option<NegotiationStep> {
-        let is_old_wire = self.record.version == Some(ProtocolVersion::V20241105);
+        let is_old_legacy_sse = self.record.version == Some(ProtocolVersion::V20241105);
         let wanted = asked.or(self.config.choice.version);
         let is_session = |version| {
             self.record.is_stateful()
                 && [self.record.version, self.record.asked_version].contains(&Some(version))
         };
         match wanted {
-            _ if self.wire.is_some() || self.record.is_process() => None,
+            _ if self.legacy_sse.is_some() || self.record.is_process() => None,
             Some(MODERN) => {
                 let is_spoken = matches!(self.record.modern, ModernSupport::Offered { .. });
                 (!is_spoken).then_some(NegotiationStep::Discover)
@@ -682,7 +564,7 @@ impl Link {
                 None
             }
             Some(version) => (!is_session(version)).then_some(NegotiationStep::Initialize),
-            None if is_old_wire => None,
+            None if is_old_legacy_sse => None,
             None if !self.record.is_stateful() => {
                 (!self.record.refuses_session).then_some(NegotiationStep::Initialize)
             }
@@ -694,7 +576,7 @@ impl Link {
 
     /// What waits first says which revision to negotiate.
     pub(super) fn aim(&mut self) {
-        if self.negotiation.second_best.is_some() {
+        if self.negotiation.has_second_best() {
             // Half of what there is to find out is known.
             return;
         }
@@ -703,18 +585,18 @@ impl Link {
         };
         let first = self.wanted_versions().next().flatten();
         let first = first.filter(|version| !is_beside(version));
-        self.negotiation.pinned = first.or(self.config.choice.version);
+        self.negotiation.pin(first.or(self.config.choice.version));
         match first.map(ProtocolVersion::era) {
-            _ if self.negotiation.step == NegotiationStep::LegacySse => {}
-            Some(Era::Modern) => self.negotiation.step = NegotiationStep::Discover,
-            Some(Era::Stateful) => self.negotiation.step = NegotiationStep::Initialize,
+            _ if self.negotiation.step() == NegotiationStep::LegacySse => {}
+            Some(Era::Modern) => self.negotiation.aim_at(NegotiationStep::Discover),
+            Some(Era::Stateful) => self.negotiation.aim_at(NegotiationStep::Initialize),
             None => {}
         }
     }
 
     /// Asks for what is missing, beside what stands.
     pub(super) fn negotiate_for(&mut self, step: NegotiationStep, asked: Option<ProtocolVersion>) {
-        self.negotiation.pinned = asked.or(self.config.choice.version);
+        self.negotiation.pin(asked.or(self.config.choice.version));
         self.negotiate_with(step);
     }
 
@@ -741,10 +623,10 @@ impl Link {
             (self.record.session, self.record.is_initialized) = (None, false);
             (self.record.tools_at, self.session.has_fresh_tools) = (None, false);
             self.connection = ConnectionState::Disconnected;
-            self.negotiation.step = match self.record.modern {
+            self.negotiation.aim_at(match self.record.modern {
                 ModernSupport::Unknown => NegotiationStep::Discover,
                 _ => NegotiationStep::Initialize,
-            };
+            });
         }
         self.record_changed();
     }
@@ -764,25 +646,4 @@ impl Link {
             ))
         })
     }
-}
-
-/// The revisions that a refusal names, as the server wrote them.
-fn supported(refusal: &HttpError) -> Vec<String> {
-    let data = refusal.error.as_ref().and_then(|error| error.data.as_ref());
-    let words = data.and_then(|data| data.get("supported")?.as_array());
-    let words = words.into_iter().flatten().filter_map(|word| word.as_str());
-    words.map(str::to_owned).collect()
-}
-
-/// Whether a server refused the modern revision (-32022) and names it among those that it speaks.
-pub(super) fn refuses_what_it_speaks(refusal: &HttpError) -> bool {
-    let code = refusal.error.as_ref().map(|error| error.code);
-    code == Some(UNSUPPORTED_VERSION) && supported_by(refusal).any(|version| version == MODERN)
-}
-
-/// Those of them that we speak.
-fn supported_by(refusal: &HttpError) -> impl Iterator<Item = ProtocolVersion> {
-    supported(refusal)
-        .into_iter()
-        .filter_map(|word| ProtocolVersion::parse(&word))
 }

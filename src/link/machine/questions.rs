@@ -2,16 +2,19 @@
 
 use core::time::Duration;
 
-use super::{
-    ConnectionState, InFlight, Link, RequestKind, earliest,
-    replies::{Turn, WAITS},
-};
+use super::{Link, earliest};
 use crate::{
     domain::{
         Answer, Elicitation, HistoryEvent, OnInput, Phase, Question, QuestionSource, RequestError,
         SessionResponse, Status, TaskErrorKind, TaskId,
     },
-    link::active_task::{ActiveTask, StreamState, new_attempt},
+    link::{
+        active_task::{ActiveTask, new_attempt},
+        connection::ConnectionState,
+        in_flight::{InFlight, RequestKind},
+        replies::{Turn, WAITS},
+        stream_state::StreamState,
+    },
     protocol::{InputRequest, RpcError, encode},
 };
 

@@ -4,21 +4,20 @@
 //! event; it is in their store all the same. What comes live meanwhile waits, so that the history stays in order, and the
 //! cursor stays before the replay gap until all of it is there. At most one reading a replay gap, with the requests that are spare.
 
-use core::time::Duration;
-
-use super::{ConnectionState, Link, RequestKind};
+use super::Link;
 use crate::{
     domain::{Phase, TaskId},
     link::{
-        ExchangeId,
-        active_task::StreamState,
+        active_task::ActiveTask,
+        connection::ConnectionState,
+        in_flight::RequestKind,
+        io::ExchangeId,
         replay_gap::{Held, ReplayGap, Reread},
+        stream_state::{HEAD_WITHIN, StreamState},
     },
     protocol::{self, ExchangeEvent, Incoming, Method},
 };
 
-/// What waits is not kept from the screen for longer than this.
-pub(super) const REREAD_WITHIN: Duration = Duration::from_secs(5);
 /// After this many readings without a single find, this is a server that loses nothing, whatever it looks like.
 const IN_VAIN: u32 = 8;
 
@@ -259,7 +258,7 @@ impl Link {
                 since: self.now.mono,
             }
         } else {
-            in_flight.until = Some(self.now.mono.after(super::streams::HEAD_WITHIN));
+            in_flight.until = Some(self.now.mono.after(HEAD_WITHIN));
             StreamState::Asking {
                 on,
                 is_probe: false,
@@ -270,7 +269,7 @@ impl Link {
 }
 
 /// Whether more of its stream can still mean something.
-fn is_awaited(active: &crate::link::active_task::ActiveTask) -> bool {
+fn is_awaited(active: &ActiveTask) -> bool {
     !active.is_settled() && active.phase() != Phase::Ended
 }
 

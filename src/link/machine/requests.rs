@@ -4,10 +4,7 @@ use core::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::{
-    ConnectionState, Link, RequestKind, negotiation::MODERN, queued_requests::Wanted,
-    tasks::TTL_WISH_MS,
-};
+use super::Link;
 use crate::{
     domain::{
         ControlKind, Era, EventId, HistoryEvent, LeaveImpact, LostReason, NewCall, Phase,
@@ -16,10 +13,16 @@ use crate::{
         text,
     },
     link::{
-        Output,
-        active_task::{ActiveTask, Cut, Intent, Start, StreamState, new_attempt},
+        active_task::{ActiveTask, Intent, Start, new_attempt},
         checkpoint::Follow,
-        server_task_poll::ServerTaskPoll,
+        connection::ConnectionState,
+        in_flight::RequestKind,
+        io::Output,
+        negotiation::MODERN,
+        queued_requests::Wanted,
+        recovery::Cut,
+        server_task_poll::{ServerTaskPoll, TTL_WISH_MS},
+        stream_state::StreamState,
     },
     protocol::encode,
 };
@@ -313,13 +316,13 @@ impl Link {
         let gives_ids = capabilities
             .gives_ids_of(&active.task.tool)
             .filter(|_| era == Era::Stateful);
-        let (era, has_wire) = (version.label().to_owned(), self.wire.is_some());
+        let (era, has_legacy_sse) = (version.label().to_owned(), self.legacy_sse.is_some());
         let params = tool.map_or(Vec::new(), |tool| tool.header_values(&arguments));
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
         active.task.resumability.checkpoint = is_checkpoint;
-        if has_wire {
+        if has_legacy_sse {
             active.task.resumability.stream = Some(false);
         }
         if is_checkpoint {
@@ -850,12 +853,4 @@ fn no_such_task(id: &TaskId) -> RequestError {
     RequestError::Usage(format!(
         "{id} is settled or not of this session; `longhaul ls --all` lists what there is"
     ))
-}
-
-/// How an ended or settled attempt is marked.
-pub(super) fn end_attempts(active: &mut ActiveTask, now: Stamp) {
-    for attempt in &mut active.task.attempts {
-        attempt.phase = Phase::Ended;
-        attempt.ended_at.get_or_insert(now.wall);
-    }
 }

@@ -4,39 +4,17 @@
 //! anything is given up, the server is asked again on new connections; each request has one of its own. Only a refusal
 //! every time is proof.
 
-use core::time::Duration;
-
-use super::{ConnectionState, Link, RequestKind};
+use super::Link;
 use crate::{
     domain::{Mono, Phase, TaskId, TaskKind},
     link::{
         active_task::ActiveTask,
+        connection::{ConnectionState, SESSION_GONE, STREAM_GONE, SessionCheck},
+        in_flight::RequestKind,
         refusals::{Proof, Refusals},
     },
     protocol::HttpError,
 };
-
-/// A session that was refused like this is gone.
-const SESSION_GONE: Proof = Proof {
-    takes: Duration::from_secs(10),
-    count: 4,
-};
-/// A stream that was refused like this while its session answers is gone: several replicas may answer in turn.
-const STREAM_GONE: Proof = Proof {
-    takes: Duration::from_secs(300),
-    count: 12,
-};
-/// The longest wait between two pings of a check.
-const PING_AT_MOST: Duration = Duration::from_secs(4);
-
-/// The present session was refused, and not served since.
-#[derive(Clone, Debug)]
-pub(super) struct SessionCheck {
-    refusals: Refusals,
-    pings: u32,
-    next_ping: Mono,
-    said: Option<String>,
-}
 
 impl Link {
     /// The server refused something because of its session.
@@ -48,16 +26,12 @@ impl Link {
         if !self.needs_proof() {
             return self.session_gone(said);
         }
-        let check = self.session.check.get_or_insert_with(|| SessionCheck {
-            refusals: Refusals::none_since(now),
-            pings: 0,
-            next_ping: now,
-            said: None,
-        });
-        check.refusals.add();
-        check.said = said.map(str::to_owned).or(check.said.take());
-        if check.refusals.are(SESSION_GONE, now) {
-            let said = check.said.take();
+        let check = self
+            .session
+            .check
+            .get_or_insert_with(|| SessionCheck::new(now));
+        if check.refused(said, now) {
+            let said = check.take_server_text();
             return self.session_gone(said.as_deref());
         }
         self.needs_advance = true;
@@ -101,7 +75,7 @@ impl Link {
     /// When the next ping of the check is due.
     pub(super) fn session_check_at(&self) -> Option<Mono> {
         let check = self.session.check.as_ref()?;
-        (self.connection == ConnectionState::Ready && !self.is_pinging()).then_some(check.next_ping)
+        (self.connection == ConnectionState::Ready && !self.is_pinging()).then(|| check.next_ping())
     }
 
     pub(super) fn step_session_check(&mut self) {
@@ -110,9 +84,7 @@ impl Link {
             return;
         }
         if let Some(check) = &mut self.session.check {
-            check.pings = check.pings.saturating_add(1);
-            let wait = Duration::from_secs(1).saturating_mul(check.pings);
-            check.next_ping = now.after(wait.min(PING_AT_MOST));
+            check.pinged(now);
         }
         self.ping(None);
     }

@@ -7,14 +7,15 @@
 
 use core::time::Duration;
 
-use super::{Link, streams::DETACHED_FOR};
+use super::Link;
 use crate::{
     domain::{Mono, Status, TaskId},
     link::{
-        ExchangeId,
-        active_task::{ActiveTask, KeptConnection, StreamState},
-        recovery::{Probe, ProbeResult},
+        active_task::ActiveTask,
+        io::ExchangeId,
+        recovery::{KeptConnection, ProbeResult, ReplayProbe},
         replay_gap::{Held, ReplayGap},
+        stream_state::{DETACHED_FOR, StreamState},
     },
     protocol::{self, ExchangeEvent, HttpError, Incoming},
 };
@@ -101,7 +102,7 @@ impl Link {
         }
         if active.recovery.probe.is_unanswered() {
             if active.recovery.note_silent_probe() {
-                active.recovery.probe = Probe::Off;
+                active.recovery.probe = ReplayProbe::Off;
                 active.stream = StreamState::Waiting { until: now };
                 return self.close(on);
             }
@@ -259,7 +260,7 @@ impl Link {
             self.ask_later(id);
             return true;
         }
-        if active.recovery.probe != Probe::Off {
+        if active.recovery.probe != ReplayProbe::Off {
             active.recovery.probe_result = if active.recovery.probe.has_matched() {
                 ProbeResult::None
             } else {

@@ -8,97 +8,15 @@
 
 use core::time::Duration;
 
-use super::{ConnectionState, Link, RequestKind, earliest};
+use super::{Link, earliest};
 use crate::{
     domain::{Era, Mono, Phase, ProtocolVersion, StandaloneStream, TaskId},
     link::{
-        ExchangeId,
-        active_task::{ActiveTask, HALF_OPEN_AFTER, RecentIds},
-        reachability::{Budget, doubled, jittered},
+        active_task::ActiveTask, connection::ConnectionState, in_flight::RequestKind,
+        io::ExchangeId,
     },
     protocol::{Body, ExchangeEvent, HttpError, Method},
 };
-
-/// How long a call waits for the head of this stream: what a server asks before it is open is lost at some of them.
-const COMES_FIRST: Duration = Duration::from_secs(1);
-/// The first wait before a stream that brought nothing is asked for again, and the longest.
-const FIRST_WAIT: Duration = Duration::from_secs(1);
-const LAST_WAIT: Duration = Duration::from_secs(60);
-/// While a call is silent, this stream may be on a dead connection too; it is looked after at most this often.
-const CHECK_EVERY: Duration = Duration::from_secs(60);
-/// One that brought something, or stood for as long as the longest wait, is asked for again after this.
-const AT_ONCE: Duration = Duration::from_millis(50);
-
-/// The standalone stream of one link.
-#[derive(Debug)]
-pub(super) struct Standalone {
-    on: Option<ExchangeId>,
-    /// A connection that may be dead, until the stream is open on a new one.
-    kept: Option<ExchangeId>,
-    checked_at: Option<Mono>,
-    /// The session that it was opened in.
-    session_number: u64,
-    is_opened: bool,
-    since: Mono,
-    /// When it may be asked for again.
-    next: Mono,
-    /// Times in a row that it ended or was refused without having brought anything.
-    failures: u32,
-    last_byte: Mono,
-    /// The widest gap between two signs of life, once there were two.
-    heartbeat: Option<Duration>,
-    recent: RecentIds,
-    budget: Budget,
-    /// What is read at this moment came on it.
-    is_read: bool,
-}
-
-impl Standalone {
-    pub(super) fn new(now: Mono) -> Self {
-        Self {
-            on: None,
-            kept: None,
-            checked_at: None,
-            session_number: 0,
-            is_opened: false,
-            since: now,
-            next: now,
-            failures: 0,
-            last_byte: now,
-            heartbeat: None,
-            recent: RecentIds::default(),
-            budget: Budget::of_stream(now),
-            is_read: false,
-        }
-    }
-
-    /// Requests that asking for it took beyond the first.
-    pub(super) fn charge(&mut self, now: Mono, requests: u32) {
-        self.budget.charge(now, requests);
-    }
-
-    fn heard(&mut self, now: Mono) {
-        let gap = now.since(self.last_byte);
-        if gap > Duration::from_secs(1) {
-            self.heartbeat = Some(self.heartbeat.unwrap_or_default().max(gap));
-        }
-        self.last_byte = now;
-    }
-
-    /// When its silence says that the connection is dead; a stream without keep-alive comments may be silent for ever.
-    fn silent_at(&self) -> Option<Mono> {
-        let gap = self
-            .heartbeat
-            .filter(|_| self.on.is_some() && self.is_opened)?;
-        Some(self.last_byte.after(HALF_OPEN_AFTER.max(gap * 3)))
-    }
-
-    /// When a call stops waiting for its head.
-    fn awaited_until(&self) -> Option<Mono> {
-        (self.on.is_some() && self.kept.is_none() && !self.is_opened)
-            .then(|| self.since.after(COMES_FIRST))
-    }
-}
 
 impl Link {
     /// Whether the server may have such a stream: only its session of the stateful era does, and on the one stream of
@@ -110,7 +28,7 @@ impl Link {
             && self.record.version != Some(ProtocolVersion::V20241105)
             && self.record.is_initialized
             && !self.record.is_process()
-            && self.wire.is_none()
+            && self.legacy_sse.is_none()
             && !is_absent
     }
 
@@ -140,7 +58,7 @@ impl Link {
         let mut at_work = self
             .tasks
             .iter()
-            .filter(|(_, active)| self.standalone.is_read && self.runs_here(active));
+            .filter(|(_, active)| self.standalone.is_being_read() && self.runs_here(active));
         let (id, active) = at_work.next()?;
         let is_new = event_id.is_none_or(|event_id| !active.ids.knows(event_id));
         (is_new && at_work.next().is_none()).then(|| id.clone())
@@ -151,7 +69,7 @@ impl Link {
         if !self.may_have_standalone() || self.exit.is_leaving {
             return false;
         }
-        if self.standalone.on.is_none() {
+        if !self.standalone.is_on() {
             self.open_standalone();
         }
         let until = self.standalone.awaited_until();
@@ -160,18 +78,17 @@ impl Link {
 
     /// Opens the stream while something runs, and leaves it when nothing does.
     pub(super) fn step_standalone(&mut self) {
-        let is_of_another = self.standalone.session_number != self.record.session_number;
+        let is_of_another = !self.standalone.is_in(self.record.session_number);
         let is_wanted = |link: &Self| {
             let is_queued = |active: &ActiveTask| active.phase() == Phase::Queued;
             let mut tasks = link.tasks.values();
             // One that is about to go out needs it too, but does not open it: it may still be refused here.
             tasks.any(|active| {
                 link.runs_here(active)
-                    || link.standalone.on.is_some() && is_queued(active) && active.is_active()
+                    || link.standalone.is_on() && is_queued(active) && active.is_active()
             })
         };
-        if self.exit.is_leaving || is_of_another && self.standalone.on.is_some() || !is_wanted(self)
-        {
+        if self.exit.is_leaving || is_of_another && self.standalone.is_on() || !is_wanted(self) {
             self.close_standalone();
             if self.exit.is_leaving || !is_wanted(self) {
                 return;
@@ -180,41 +97,31 @@ impl Link {
         let is_dead = self.standalone.silent_at();
         if is_dead.is_some_and(|at| self.now.mono >= at) {
             self.close_standalone();
-            self.standalone.next = self.standalone.next.min(self.now.mono);
+            self.standalone.hurry(self.now.mono);
         }
-        if self.standalone.on.is_none() && self.may_have_standalone() {
+        if !self.standalone.is_on() && self.may_have_standalone() {
             self.open_standalone();
         }
     }
 
     fn open_standalone(&mut self) {
         let (now, session_number) = (self.now.mono, self.record.session_number);
-        if self.standalone.session_number != session_number {
+        if !self.standalone.is_in(session_number) {
             self.close_standalone();
-            let budget = self.standalone.budget.clone();
-            self.standalone = Standalone {
-                session_number,
-                budget,
-                ..Standalone::new(now)
-            };
+            self.standalone.enter_session(session_number, now);
         }
-        if now < self.standalone.next
+        if now < self.standalone.next()
             || self.connection != ConnectionState::Ready
             || !self.reachability.may_send(self.now)
+            || !self.standalone.spend(now)
         {
-            return;
-        }
-        if let Err(later) = self.standalone.budget.spend(now) {
-            self.standalone.next = later;
             return;
         }
         let cursors = &self.standalone_record().cursors;
         // What comes after a priming event may have been lost while the server replayed.
         let cursor = cursors.data.as_ref().or(cursors.first.as_ref()).cloned();
         let exchange = self.send(RequestKind::Standalone, Method::Get { cursor }, None, None);
-        let standalone = &mut self.standalone;
-        (standalone.on, standalone.is_opened, standalone.since) = (Some(exchange), false, now);
-        (standalone.last_byte, standalone.heartbeat) = (now, None);
+        self.standalone.requested(exchange, now);
     }
 
     /// What is known of the stream in the present session.
@@ -231,26 +138,21 @@ impl Link {
     }
 
     pub(super) fn standalone_opened(&mut self, body: &Body) {
-        let now = self.now.mono;
-        // Anything else ends at once, and is asked for again later.
-        self.standalone.is_opened = *body == Body::Stream;
-        self.standalone.last_byte = now;
         self.needs_advance = true;
-        if self.standalone.is_opened
-            && let Some(kept) = self.standalone.kept.take()
-        {
-            self.close(kept);
+        let is_stream = *body == Body::Stream;
+        if let Some(needless) = self.standalone.opened(is_stream, self.now.mono) {
+            self.close(needless);
         }
     }
 
     /// Something came on the stream.
     pub(super) fn standalone_brought(&mut self, exchange: ExchangeId, arrival: ExchangeEvent) {
         let now = self.now;
-        if self.standalone.kept == Some(exchange) {
-            // It is not dead.
-            if let Some(needless) = self.return_to_kept_standalone() {
-                self.close(needless);
-            }
+        // Whatever comes on the kept connection proves that it is not dead.
+        if self.standalone.is_kept(exchange)
+            && let Some(needless) = self.standalone.return_to_kept()
+        {
+            self.close(needless);
         }
         self.standalone.heard(now.mono);
         let ExchangeEvent::Event { id, retry_ms, data } = arrival else {
@@ -263,18 +165,18 @@ impl Link {
         let has_data = !data.is_empty();
         if let Some(id) = &id {
             let is_known = has_data
-                && (self.standalone.recent.knows(id)
+                && (self.standalone.knows(id)
                     || self.standalone_record().cursors.data.as_ref() == Some(id));
             if is_known {
                 return;
             }
-            self.standalone.recent.add(id);
+            self.standalone.add_id(id);
         }
         if has_data {
-            self.standalone.failures = 0;
-            self.standalone.is_read = true;
+            self.standalone.succeeded();
+            self.standalone.set_being_read(true);
             self.read(None, id.as_deref(), &data);
-            self.standalone.is_read = false;
+            self.standalone.set_being_read(false);
         }
         // Last, so that one save holds the cursor and what the event changed.
         if let Some(id) = id {
@@ -293,23 +195,23 @@ impl Link {
     pub(super) fn standalone_ended(&mut self, refusal: Option<&HttpError>) {
         let now = self.now.mono;
         self.needs_advance = true;
-        let is_over = |exchange: &ExchangeId| self.in_flight.get(*exchange).is_none();
-        if self.standalone.kept.as_ref().is_some_and(is_over) {
-            self.standalone.kept = None;
+        let is_over = |exchange: ExchangeId| self.in_flight.get(exchange).is_none();
+        if self.standalone.drop_kept(is_over) {
             return;
         }
-        if self.return_to_kept_standalone().is_some() {
+        if self.standalone.return_to_kept().is_some() {
             // The server serves no other beside it (409), or the new connection failed.
             return;
         }
-        self.standalone.on = None;
-        if self.standalone.session_number != self.record.session_number {
+        self.standalone.ended();
+        if !self.standalone.is_in(self.record.session_number) {
             return;
         }
         let is_temporary =
             |status: u16| matches!(status, 401 | 403 | 408 | 409 | 425 | 429) || status >= 500;
         // One 404 may come from another replica.
-        let is_sure = |status: u16| !matches!(status, 404 | 410) || self.standalone.failures >= 2;
+        let is_sure =
+            |status: u16| !matches!(status, 404 | 410) || self.standalone.is_refused_repeatedly();
         if refusal.is_some_and(|it| !is_temporary(it.status) && is_sure(it.status)) {
             let known = self.standalone_record();
             // An unknown cursor is refused in many ways; without one only the stream itself can be.
@@ -317,54 +219,29 @@ impl Link {
             known.cursors = crate::domain::Cursors::default();
             self.record_changed();
         }
-        let has_stood = now.since(self.standalone.since) >= LAST_WAIT;
-        if self.standalone.is_opened && has_stood {
-            self.standalone.failures = 0;
-        }
-        let wait = match self.standalone.failures {
-            0 => AT_ONCE,
-            failures => jittered(doubled(FIRST_WAIT, failures - 1, LAST_WAIT), &mut self.rng),
-        };
         let asked_for = Duration::from_millis(self.standalone_record().retry_ms.unwrap_or(0));
         let at_least = refusal.and_then(|refusal| refusal.retry_after);
-        let wait = wait.max(asked_for).max(at_least.unwrap_or_default());
-        self.standalone.failures = self.standalone.failures.saturating_add(1);
-        self.standalone.next = now.after(wait);
+        let at_least = asked_for.max(at_least.unwrap_or_default());
+        self.standalone.request_later(now, at_least, &mut self.rng);
     }
 
     /// Its connection may be dead without a word: it is asked for on a new one, and the old one is kept until that is open.
     pub(super) fn recheck_standalone(&mut self) {
-        let now = self.now.mono;
-        self.standalone.checked_at = Some(now);
-        self.standalone.next = self.standalone.next.min(now);
         self.needs_advance = true;
-        let on = self.standalone.on.take();
-        if self.standalone.is_opened && self.standalone.kept.is_none() {
-            self.standalone.kept = on;
-        } else if let Some(on) = on {
-            self.close(on);
+        if let Some(needless) = self.standalone.set_aside(self.now.mono) {
+            self.close(needless);
         }
-        self.standalone.is_opened = false;
     }
 
     /// A call is silent: perhaps because its question came on a connection of this stream that is dead.
     pub(super) fn recheck_standalone_at_times(&mut self) {
-        let is_due = |at: Mono| self.now.mono.since(at) >= CHECK_EVERY;
-        if self.standalone.on.is_some() && self.standalone.checked_at.is_none_or(is_due) {
+        if self.standalone.wants_check(self.now.mono) {
             self.recheck_standalone();
         }
     }
 
-    /// Makes the connection that was kept the one of the stream again; gives the one that it replaces.
-    fn return_to_kept_standalone(&mut self) -> Option<ExchangeId> {
-        let kept = self.standalone.kept.take()?;
-        self.standalone.is_opened = true;
-        self.standalone.on.replace(kept)
-    }
-
     fn close_standalone(&mut self) {
-        let both = [self.standalone.on.take(), self.standalone.kept.take()];
-        for exchange in both.into_iter().flatten() {
+        for exchange in self.standalone.take_connections() {
             self.close(exchange);
         }
     }
@@ -374,7 +251,7 @@ impl Link {
         let standalone = &self.standalone;
         let awaited = standalone.awaited_until().filter(|at| *at > self.now.mono);
         let due = earliest(standalone.silent_at(), awaited);
-        let is_wanted = standalone.on.is_none()
+        let is_wanted = !standalone.is_on()
             && self.connection == ConnectionState::Ready
             && !self.exit.is_leaving
             && self.may_have_standalone()
@@ -382,7 +259,7 @@ impl Link {
         if !is_wanted {
             return due;
         }
-        let way = self.reachability.next_try().unwrap_or(standalone.next);
-        earliest(due, Some(standalone.next.max(way)))
+        let way = self.reachability.next_try().unwrap_or(standalone.next());
+        earliest(due, Some(standalone.next().max(way)))
     }
 }

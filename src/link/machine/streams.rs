@@ -2,19 +2,21 @@
 
 use core::time::Duration;
 
-use super::{InFlight, Link, RequestKind, negotiation::refuses_what_it_speaks};
+use super::Link;
 use crate::{
     domain::{
         Era, EventId, LostReason, Phase, ProtocolVersion, Status, TaskErrorKind, TaskId,
         UnknownReason, text,
     },
     link::{
-        ExchangeId,
-        active_task::StreamState,
-        checkpoint::Follow,
+        checkpoint::{BY_CHECKPOINT, Follow},
+        in_flight::{InFlight, RequestKind},
+        io::ExchangeId,
+        negotiation::{HEADER_MISMATCH, refuses_what_it_speaks},
         reachability::{doubled, jittered},
-        recovery::{Probe, ProbeResult},
+        recovery::{ProbeResult, ReplayProbe},
         replay_gap::{Held, ReplayGap},
+        stream_state::{HEAD_WITHIN, StreamState},
     },
     protocol::{self, Body, ExchangeEvent, HttpError, Incoming, Method},
 };
@@ -29,21 +31,12 @@ const SLOW_POLL: Duration = Duration::from_secs(60);
 const POLL_AT_LEAST: Duration = Duration::from_millis(50);
 /// The longest wait before a stream is asked for again that did not get as far as an answer.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
-/// What may still come of an open stream whose session is gone has this long since its last news.
-pub(super) const DETACHED_FOR: Duration = Duration::from_secs(30);
 /// Resumes that may follow each other within [`ASK_AGAIN`]: a 409 is soon over, and so is a short fault.
 const SOON_TRIES: u32 = 12;
 /// Failing resumes after which a checkpoint is the better way.
 const TRIES_BEFORE_CHECKPOINT: u32 = 3;
-/// A resume whose response head does not come; its connection may be half-open too.
-pub(super) const HEAD_WITHIN: Duration = Duration::from_secs(15);
-/// From here on the server's list is read, which tells where the work stands and not how it came there.
-pub(super) const BY_CHECKPOINT: &str =
-    "going on by its checkpoint, where single steps may pass unseen";
 /// Fresh sessions that a refused call may cost before it is given up.
 const REQUEUES: u32 = 3;
-/// The code of the modern era for headers that do not fit the body.
-const HEADER_MISMATCH: i64 = -32020;
 
 impl Link {
     /// One arrival, to whoever waits for it.
@@ -76,10 +69,10 @@ impl Link {
         if matches!(in_flight.kind, RequestKind::Standalone) && brings_more(&arrival) {
             return self.standalone_brought(exchange, arrival);
         }
-        let is_wire = matches!(in_flight.kind, RequestKind::LegacySse) && in_flight.is_opened;
-        let is_posted = in_flight.is_by_wire && in_flight.awaits_answer();
-        if is_wire && brings_more(&arrival) {
-            return self.wire_brought(exchange, arrival);
+        let is_legacy_sse = matches!(in_flight.kind, RequestKind::LegacySse) && in_flight.is_opened;
+        let is_posted = in_flight.is_by_legacy_sse && in_flight.awaits_answer();
+        if is_legacy_sse && brings_more(&arrival) {
+            return self.legacy_sse_brought(exchange, arrival);
         }
         if is_posted && self.was_posted(exchange, &arrival) {
             return;
@@ -145,8 +138,8 @@ impl Link {
         {
             return self.kept_ended(&id.clone(), &arrival);
         }
-        if matches!(in_flight.kind, RequestKind::LegacySse) && self.wire.is_some() {
-            return self.wire_ended(&match arrival {
+        if matches!(in_flight.kind, RequestKind::LegacySse) && self.legacy_sse.is_some() {
+            return self.legacy_sse_ended(&match arrival {
                 ExchangeEvent::Broken { why } => why,
                 ExchangeEvent::TooLarge { cap } => over_the_cap(cap),
                 _ => "its one stream ended".to_owned(),
@@ -178,9 +171,9 @@ impl Link {
                     RequestKind::Stream(id) if in_flight.is_modern => {
                         self.modern_call_refused(&id.clone(), &in_flight, &refusal);
                     }
-                    RequestKind::Stream(id) if self.wants_new_wire(&in_flight, &refusal) => {
+                    RequestKind::Stream(id) if self.wants_new_legacy_sse(&in_flight, &refusal) => {
                         self.requeue(&id.clone(), &refusal);
-                        self.wire_ended(&format!("HTTP {}", refusal.status));
+                        self.legacy_sse_ended(&format!("HTTP {}", refusal.status));
                     }
                     RequestKind::Stream(id) => {
                         self.stream_refused(&id.clone(), in_flight.session_number, &refusal);
@@ -536,7 +529,7 @@ impl Link {
         if let Some(detached) = active.detached.take() {
             return self.out_of_stream(id, Status::Lost(detached.reason), false);
         }
-        let is_probe = active.recovery.probe != Probe::Off;
+        let is_probe = active.recovery.probe != ReplayProbe::Off;
         let is_whole = broken.is_none();
         let why = broken
             .clone()
@@ -685,7 +678,7 @@ impl Link {
             && cursors.data.is_some();
         let cursor = if is_probe { probe_from } else { resume_from }.cloned();
         let newest = cursors.data.clone().filter(|_| is_probe);
-        active.recovery.probe = newest.map_or(Probe::Off, |newest| Probe::Replaying {
+        active.recovery.probe = newest.map_or(ReplayProbe::Off, |newest| ReplayProbe::Replaying {
             newest,
             has_matched: false,
         });

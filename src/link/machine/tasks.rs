@@ -8,49 +8,29 @@
 use core::time::Duration;
 use std::collections::BTreeSet;
 
-use super::{ConnectionState, InFlight, Link, RequestKind, earliest, negotiation::MODERN};
+use super::{Link, earliest};
 use crate::{
     domain::{
         ControlKind, HistoryEvent, LostReason, Mono, ServerTask, Status, TaskErrorKind, TaskId,
-        TaskKind, TaskState, Wall,
+        TaskKind, TaskState,
     },
     link::{
-        ExchangeId,
         active_task::ActiveTask,
-        reachability::{doubled, jittered},
-        server_task_poll::ServerTaskPoll,
+        connection::ConnectionState,
+        in_flight::{InFlight, RequestKind},
+        negotiation::MODERN,
+        reachability::jittered,
+        server_task_poll::{ServerTaskPoll, is_before, made},
     },
     protocol::{self, HttpError, RpcError, TaskObject, encode},
 };
 
-/// How long we ask a server to keep a core task: a day, so that a weekend's sleep is told from a lunch break.
-pub(super) const TTL_WISH_MS: u64 = 86_400_000;
 /// Polls that may be out at once.
 const POLLS_AT_ONCE: usize = 16;
 /// After news that a task changes soon, it is asked for this soon.
 const SOON: Duration = Duration::from_millis(250);
 /// Tasks that are due this close together, in milliseconds, are asked for in one go.
 const TOGETHER_MS: u64 = 50;
-/// How long new tasks are gathered before the server is asked to tell of them.
-const GATHER: Duration = Duration::from_secs(1);
-/// The first and the longest wait before a broken subscription is asked for again.
-const FIRST_LISTEN: Duration = Duration::from_secs(1);
-const LAST_LISTEN: Duration = Duration::from_secs(60);
-
-/// The subscription to the changes of our tasks, in the modern era.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Listening {
-    on: Option<ExchangeId>,
-    asked: BTreeSet<String>,
-    /// Since when the present one stands.
-    since: Mono,
-    /// When the next is due; set whenever the tasks change.
-    next: Option<Mono>,
-    failures: u32,
-    /// The server does not have it.
-    is_refused: bool,
-}
-
 impl Link {
     /// The server made a task of a call: from here on it is asked for by its id.
     pub(super) fn became_task(&mut self, id: &TaskId, kind: TaskKind, shape: TaskObject) {
@@ -271,7 +251,7 @@ impl Link {
                 next = earliest(next, Self::next_look(active));
             }
         }
-        let subscription = self.subscription.next.filter(|_| self.may_listen());
+        let subscription = self.subscription.next().filter(|_| self.may_listen());
         let next = earliest(next, subscription)?;
         Some(
             self.reachability
@@ -532,15 +512,13 @@ impl Link {
     /// New tasks are gathered before the server is asked to tell of them.
     pub(super) fn gather(&mut self) {
         if self.may_listen() {
-            let at = self.now.mono.after(GATHER);
-            let next = self.subscription.next;
-            self.subscription.next = Some(next.map_or(at, |next| next.max(at)));
+            self.subscription.gather(self.now.mono);
         }
     }
 
     /// Whether there is a subscription: the stateful era has its standalone stream instead.
     fn may_listen(&self) -> bool {
-        self.record.has_extension() && !self.subscription.is_refused
+        self.record.has_extension() && !self.subscription.is_refused()
     }
 
     /// The tasks of the server that are followed.
@@ -554,7 +532,7 @@ impl Link {
 
     /// Opens or renews the streams that report on our tasks: the session's stream and the subscription.
     pub(super) fn step_listening(&mut self) {
-        let next = self.subscription.next;
+        let next = self.subscription.next();
         let is_due = next.is_some_and(|next| self.now.mono >= next);
         if !is_due
             || self.connection != ConnectionState::Ready
@@ -567,38 +545,37 @@ impl Link {
             .served_of(TaskKind::Extension)
             .map(|task| task.id.clone())
             .collect();
-        if self.subscription.on.is_some() && wanted.is_subset(&self.subscription.asked) {
-            self.subscription.next = None;
+        if self.subscription.covers(&wanted) {
+            self.subscription.set_next(None);
             return;
         }
         match self.may_ask() {
             Ok(()) => {}
             Err(later) => {
-                if let Some(later) = later {
-                    self.subscription.next = Some(later);
+                if later.is_some() {
+                    self.subscription.set_next(later);
                 }
                 return;
             }
         }
-        self.subscription.next = None;
+        self.subscription.set_next(None);
         self.end_subscription();
         self.nobody_tells();
         if wanted.is_empty() {
-            self.subscription.asked.clear();
+            self.subscription.clear();
             return;
         }
         let request_id = self.in_flight.new_request_id();
         let ids: Vec<&str> = wanted.iter().map(String::as_str).collect();
         let method = encode::listen(MODERN, &request_id, &ids);
         let exchange = self.send(RequestKind::Listen, method, Some(request_id), None);
-        (self.subscription.on, self.subscription.asked) = (Some(exchange), wanted);
-        self.subscription.since = self.now.mono;
+        self.subscription.requested(exchange, wanted, self.now.mono);
     }
 
     /// Leaves a subscription. On pipes there is no stream to close: there the server is told (2026-07-28,
     /// basic/patterns/cancellation).
     fn end_subscription(&mut self) {
-        let Some(on) = self.subscription.on.take() else {
+        let Some(on) = self.subscription.take_exchange() else {
             return;
         };
         let in_flight = self.in_flight.get(on);
@@ -612,7 +589,7 @@ impl Link {
 
     /// The server ends a subscription, where it cannot do so by closing its stream.
     pub(super) fn listening_withdrawn(&mut self, raw_id: &str) {
-        let Some(on) = self.subscription.on else {
+        let Some(on) = self.subscription.exchange() else {
             return;
         };
         let in_flight = self.in_flight.get(on);
@@ -665,33 +642,25 @@ impl Link {
             .map(|(id, _)| id.clone())
             .collect();
         self.nobody_tells();
-        let now = self.now.mono;
-        let subscription = &mut self.subscription;
-        subscription.on = None;
-        // Only one that stood for a while worked; a server may accept it and hang up at once.
-        if now.since(subscription.since) >= LAST_LISTEN {
-            subscription.failures = 0;
-        }
         let is_final = refusal.is_some_and(|refusal| {
             refusal.status < 500 && !matches!(refusal.status, 401 | 403 | 408 | 409 | 425 | 429)
         });
-        if is_final {
-            subscription.is_refused = true;
+        if !self
+            .subscription
+            .ended(self.now.mono, is_final, &mut self.rng)
+        {
             return;
         }
-        let wait = doubled(FIRST_LISTEN, subscription.failures, LAST_LISTEN);
-        subscription.failures = subscription.failures.saturating_add(1);
-        subscription.next = Some(now.after(jittered(wait, &mut self.rng)));
         // What changes in between is found by asking, at the usual pace again.
         for id in told {
             self.poll_again(&id);
         }
     }
 
-    /// A server was negotiated with, perhaps another one than before.
+    /// A server was negotiated with, perhaps a different one than before.
     pub(super) fn session_opened(&mut self) {
-        self.subscription.is_refused = false;
-        if let Some(on) = self.subscription.on.take() {
+        self.subscription.allow();
+        if let Some(on) = self.subscription.take_exchange() {
             self.close(on);
         }
         self.gather();
@@ -718,30 +687,4 @@ impl Link {
             _ => {}
         }
     }
-}
-
-/// A server task that was just heard of; what else `shape` shows of it is told by [`Link::showed`].
-pub(super) fn made(
-    shape: &TaskObject,
-    kind: TaskKind,
-    now: Wall,
-    is_bound: Option<bool>,
-) -> ServerTask {
-    ServerTask {
-        id: shape.id.clone(),
-        kind,
-        state: TaskState::Working,
-        message: None,
-        since: now,
-        ttl_ms: shape.ttl_ms,
-        poll_ms: shape.poll_ms,
-        is_bound: is_bound.filter(|_| kind == TaskKind::Core),
-        updated: None,
-    }
-}
-
-/// Whether one time stamp of a server is before another; unreadable ones are in no order.
-fn is_before(one: Option<&str>, other: Option<&str>) -> bool {
-    let read = |text: Option<&str>| text.and_then(Wall::parse_rfc3339);
-    matches!((read(one), read(other)), (Some(one), Some(other)) if one < other)
 }

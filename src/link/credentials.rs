@@ -2,9 +2,43 @@
 
 use crate::{
     domain::{ServerName, text},
-    link::Sent,
     protocol::HttpError,
 };
+
+/// The headers of the user's that go to a server, for the words about its refusal; what they hold is not in here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// Their names.
+    pub names: Vec<String>,
+    /// The variables that the configuration puts into them.
+    pub variables: Vec<String>,
+}
+
+impl Sent {
+    /// What was sent: `the header Authorization from $LAB_TOKEN`.
+    pub(crate) fn message(&self) -> String {
+        let header = match self.names.as_slice() {
+            [_] => "header",
+            _ => "headers",
+        };
+        let from = match self.variables.as_slice() {
+            [] => String::new(),
+            variables => format!(" from ${}", variables.join(", $")),
+        };
+        format!("the {header} {}{from}", self.names.join(", "))
+    }
+
+    /// What to do once that was refused.
+    pub(crate) fn next(&self) -> String {
+        match self.variables.as_slice() {
+            [] => "pass other credentials with -H or --bearer-env".to_owned(),
+            variables => format!(
+                "set ${} to what it takes where longhaul is started, or pass other credentials with -H or --bearer-env",
+                variables.join(", $")
+            ),
+        }
+    }
+}
 
 #[derive(Debug, Default)]
 pub(super) struct Credentials {

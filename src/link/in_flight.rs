@@ -3,11 +3,26 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use super::super::{ExchangeId, SaveToken};
+use super::io::{ExchangeId, SaveToken};
 use crate::{
     domain::{Mono, ProtocolVersion, SessionRequestId, TaskId, TaskKind, Tool},
     protocol::HttpError,
 };
+
+/// Bytes of the mark by which a server finds the next page of a list; all of them are remembered, to know a circle. How
+/// many there are is bounded by the budget of requests.
+pub(super) const CURSOR_BYTES: usize = 16 * 1024;
+/// How long a short request may take before it counts as failed; calls have no such limit.
+pub(super) const SHORT: Duration = Duration::from_secs(30);
+/// How long a look at a server task may take before it counts as failed.
+const POLL_WITHIN: Duration = Duration::from_secs(20);
+/// How long a ping may take.
+const PING_WITHIN: Duration = Duration::from_secs(20);
+
+/// What waits is not kept from the screen for longer than this.
+const REREAD_WITHIN: Duration = Duration::from_secs(5);
+/// How long a stream may take to name its endpoint; one of another kind stays silent.
+const ENDPOINT_WITHIN: Duration = Duration::from_secs(10);
 
 /// The purpose of a request that is in flight.
 #[derive(Clone, Debug)]
@@ -69,6 +84,33 @@ pub(super) enum RequestKind {
     TerminateSession,
 }
 
+impl RequestKind {
+    /// Whether its response is due soon, and not held open.
+    pub(super) fn is_short(&self) -> bool {
+        !matches!(
+            self,
+            Self::Stream(_)
+                | Self::Fetch(_)
+                | Self::Listen
+                | Self::Standalone
+                | Self::Reread(_)
+                | Self::LegacySse
+        )
+    }
+
+    /// How long it may take before it counts as failed. Calls and streams have no such limit.
+    pub(super) fn time_limit(&self) -> Option<Duration> {
+        match self {
+            Self::Stream(_) | Self::Fetch(_) | Self::Listen | Self::Standalone => None,
+            Self::Reread(_) => Some(REREAD_WITHIN),
+            Self::Ping { .. } => Some(PING_WITHIN),
+            Self::Poll(_) => Some(POLL_WITHIN),
+            Self::LegacySse => Some(ENDPOINT_WITHIN),
+            _ => Some(SHORT),
+        }
+    }
+}
+
 /// A request that is in flight.
 #[derive(Clone, Debug)]
 pub(super) struct InFlight {
@@ -87,7 +129,7 @@ pub(super) struct InFlight {
     pub(super) session_number: u64,
     pub(super) is_modern: bool,
     /// A POST of HTTP+SSE: its response comes on the single stream.
-    pub(super) is_by_wire: bool,
+    pub(super) is_by_legacy_sse: bool,
 }
 
 impl InFlight {
@@ -105,6 +147,18 @@ impl InFlight {
         !matches!(self.kind, RequestKind::Discover)
             && matches!(refusal.status, 200..=299 | 400 | 404)
             && matches!(error.code, -32603..=-32601 | -32021..=-32020)
+    }
+
+    /// Whether a message has to come for it, not only a status.
+    pub(super) fn awaits_answer(&self) -> bool {
+        self.request_id.is_some() || matches!(self.kind, RequestKind::Stream(_))
+    }
+
+    /// Whether a server may refuse it for a session that it does not know.
+    pub(super) fn is_unknown(&self, refusal: &HttpError) -> bool {
+        self.is_by_legacy_sse
+            && !matches!(self.kind, RequestKind::Handshake { .. })
+            && matches!(refusal.status, 400 | 404 | 410)
     }
 
     fn is_poll(&self) -> bool {

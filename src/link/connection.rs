@@ -1,0 +1,95 @@
+//! Where the connection to the server stands, and what its session has shown.
+
+use core::time::Duration;
+
+use super::refusals::{Proof, Refusals};
+use crate::domain::Mono;
+
+/// A session that was refused like this is gone.
+pub(super) const SESSION_GONE: Proof = Proof {
+    takes: Duration::from_secs(10),
+    count: 4,
+};
+/// A stream that was refused like this while its session answers is gone: several replicas may answer in turn.
+pub(super) const STREAM_GONE: Proof = Proof {
+    takes: Duration::from_secs(300),
+    count: 12,
+};
+/// The longest wait between two pings of a check.
+const PING_AT_MOST: Duration = Duration::from_secs(4);
+
+/// The state of the connection to the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ConnectionState {
+    /// There is no server session.
+    Disconnected,
+    /// `server/discover` is in flight.
+    Discovering,
+    /// The stream of HTTP+SSE is requested and has not named its endpoint yet.
+    OpeningSse,
+    /// `initialize` is in flight.
+    Initializing,
+    /// `notifications/initialized` is in flight.
+    Announcing,
+    /// Requests may be sent.
+    Ready,
+    /// The server requires credentials, which only the user can provide.
+    AuthRequired(String),
+}
+
+/// What the server session has shown so far.
+#[derive(Debug, Default)]
+pub(super) struct McpSession {
+    /// Handshakes in a row after which nothing worked.
+    pub(super) handshake_tries: u32,
+    /// The session that replaced one that ended, until the server serves something in it.
+    pub(super) unproven: Option<u64>,
+    /// The session was refused, and nothing was served in it since.
+    pub(super) check: Option<SessionCheck>,
+    /// Whether this process has listed the tools in this session.
+    pub(super) has_fresh_tools: bool,
+}
+
+/// The current session was refused, and nothing was served in it since.
+#[derive(Clone, Debug)]
+pub(super) struct SessionCheck {
+    refusals: Refusals,
+    pings: u32,
+    next_ping: Mono,
+    server_text: Option<String>,
+}
+
+impl SessionCheck {
+    pub(super) fn new(now: Mono) -> Self {
+        Self {
+            refusals: Refusals::none_since(now),
+            pings: 0,
+            next_ping: now,
+            server_text: None,
+        }
+    }
+
+    /// Counts a refusal. Returns whether the session is proved gone.
+    pub(super) fn refused(&mut self, server_text: Option<&str>, now: Mono) -> bool {
+        self.refusals.add();
+        if let Some(server_text) = server_text {
+            self.server_text = Some(server_text.to_owned());
+        }
+        self.refusals.are(SESSION_GONE, now)
+    }
+
+    /// What the server last said about it.
+    pub(super) fn take_server_text(&mut self) -> Option<String> {
+        self.server_text.take()
+    }
+
+    pub(super) fn next_ping(&self) -> Mono {
+        self.next_ping
+    }
+
+    pub(super) fn pinged(&mut self, now: Mono) {
+        self.pings = self.pings.saturating_add(1);
+        let wait = Duration::from_secs(1).saturating_mul(self.pings);
+        self.next_ping = now.after(wait.min(PING_AT_MOST));
+    }
+}

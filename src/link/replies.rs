@@ -1,0 +1,112 @@
+//! Answers to the server's questions that did not get through, and when each is sent again.
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use super::{
+    in_flight::{InFlight, RequestKind},
+    reachability::{doubled, jittered},
+    recent_ids::RecentIds,
+};
+use crate::domain::{Mono, QuestionSource, TaskId};
+
+/// The first and the longest wait before an answer is sent again.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+const LAST_WAIT: Duration = Duration::from_secs(60);
+/// Answers that may be on their way at once.
+pub(super) const AT_ONCE: usize = 16;
+/// How soon there may be room for another one.
+pub(super) const SOON: Duration = Duration::from_millis(200);
+/// How often an answer is sent whose response head came each time and its body broke off: it most likely has arrived.
+const CUTS: u32 = 2;
+/// Answers whose tries are remembered.
+const REMEMBERED: usize = 1024;
+/// What is said on the row of a task whose answers wait.
+pub(super) const WAITS: &str =
+    "answers wait, oldest first: longhaul keeps to 1,000 requests an hour for each server";
+
+/// The tries of the answers that did not get through.
+#[derive(Debug, Default)]
+pub(super) struct Replies {
+    tries: BTreeMap<String, Try>,
+    /// Requests that were answered: a replay on the stream of another call asks nobody again.
+    answered: RecentIds,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Try {
+    times: u32,
+    cuts: u32,
+    at: Mono,
+}
+
+/// Whether an answer goes out now.
+pub(super) enum Turn {
+    Now,
+    /// It is on its way.
+    Out,
+    Later(Mono),
+    /// The budget has no room for it before then.
+    NoRoom(Mono),
+}
+
+/// What an answer is known by among those of a link: a request by its key, which is unique within it, an input of a
+/// server task with its task.
+pub(super) fn name(id: &TaskId, key: &str, way: &QuestionSource) -> String {
+    match way {
+        QuestionSource::Request { .. } => key.to_owned(),
+        QuestionSource::Round | QuestionSource::TaskInput => format!("{id} {key}"),
+    }
+}
+
+pub(super) fn name_of(in_flight: &InFlight) -> Option<String> {
+    match &in_flight.kind {
+        RequestKind::Reply(Some((_, key))) => Some(key.clone()),
+        RequestKind::Update(id, key) => Some(name(id, key, &QuestionSource::TaskInput)),
+        _ => None,
+    }
+}
+
+impl Replies {
+    /// When an answer that failed may be sent again, if that is later than now.
+    pub(super) fn retry_at(&self, name: &str, now: Mono) -> Option<Mono> {
+        let tried = self.tries.get(name)?;
+        (tried.at > now).then_some(tried.at)
+    }
+
+    /// An answer did not get through. Returns whether it is sent again.
+    pub(super) fn failed(
+        &mut self,
+        in_flight: &InFlight,
+        at_least: Option<Duration>,
+        now: Mono,
+        rng: &mut fastrand::Rng,
+    ) -> bool {
+        let Some(name) = name_of(in_flight) else {
+            return false;
+        };
+        if self.tries.len() >= REMEMBERED {
+            self.tries.retain(|_, tried| tried.at > now);
+        }
+        let tried = self.tries.entry(name).or_default();
+        let wait = doubled(FIRST_WAIT, tried.times, LAST_WAIT).max(at_least.unwrap_or_default());
+        tried.times = tried.times.saturating_add(1);
+        tried.cuts += u32::from(in_flight.is_opened);
+        tried.at = now.after(jittered(wait, rng));
+        tried.cuts < CUTS
+    }
+
+    /// An answer has arrived.
+    pub(super) fn arrived(&mut self, name: &str) {
+        self.tries.remove(name);
+    }
+
+    /// The answer to a request of the server goes out.
+    pub(super) fn note_answered(&mut self, key: &str) {
+        self.answered.add(key);
+    }
+
+    pub(super) fn was_answered(&self, key: &str) -> bool {
+        self.answered.knows(key)
+    }
+}

@@ -1,0 +1,44 @@
+//! Where the stream of a call is.
+
+use core::time::Duration;
+
+use super::io::ExchangeId;
+use crate::domain::Mono;
+
+/// Without keep-alive comments nobody can say that a silent stream is dead; with them, this much silence says it.
+pub(super) const HALF_OPEN_AFTER: Duration = Duration::from_secs(45);
+/// What may still come of an open stream whose session is gone has this long since its last news.
+pub(super) const DETACHED_FOR: Duration = Duration::from_secs(30);
+/// A resume whose response head does not come; its connection may be half-open too.
+pub(super) const HEAD_WITHIN: Duration = Duration::from_secs(15);
+/// Where the stream of the present attempt is.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum StreamState {
+    /// No stream: not sent yet, ended, or watched by the server's list.
+    None,
+    /// The call is out, nothing came back yet.
+    Calling(ExchangeId),
+    /// A stream is open.
+    Open {
+        on: ExchangeId,
+        /// Whether it is a resumed one, which may be open and dead.
+        is_resumed: bool,
+        since: Mono,
+    },
+    /// The stream was asked for again, nothing came back yet.
+    Asking { on: ExchangeId, is_probe: bool },
+    /// It will be asked for again then.
+    Waiting { until: Mono },
+    /// The server refused the cursor; a ping tells whether its session lives.
+    Verifying { said: Option<String> },
+}
+
+impl StreamState {
+    /// The exchange that it stands on.
+    pub(super) fn exchange(&self) -> Option<ExchangeId> {
+        match self {
+            Self::Calling(on) | Self::Open { on, .. } | Self::Asking { on, .. } => Some(*on),
+            Self::None | Self::Waiting { .. } | Self::Verifying { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The subscription to changes of our server tasks (`subscriptions/listen`), in the modern era.
+
+use core::time::Duration;
+use std::collections::BTreeSet;
+
+use super::{
+    io::ExchangeId,
+    reachability::{doubled, jittered},
+};
+use crate::domain::Mono;
+
+/// How long new tasks are gathered before the server is asked to tell of them.
+const GATHER: Duration = Duration::from_secs(1);
+/// The first and the longest wait before a broken subscription is asked for again.
+const FIRST_LISTEN: Duration = Duration::from_secs(1);
+const LAST_LISTEN: Duration = Duration::from_secs(60);
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Subscription {
+    on: Option<ExchangeId>,
+    /// The server tasks that it is about.
+    wanted: BTreeSet<String>,
+    /// When the current one was requested.
+    since: Mono,
+    /// When it is requested again; set whenever the tasks change.
+    next: Option<Mono>,
+    failures: u32,
+    /// The server has none.
+    is_refused: bool,
+}
+
+impl Subscription {
+    pub(super) fn is_refused(&self) -> bool {
+        self.is_refused
+    }
+
+    pub(super) fn exchange(&self) -> Option<ExchangeId> {
+        self.on
+    }
+
+    pub(super) fn next(&self) -> Option<Mono> {
+        self.next
+    }
+
+    /// The tasks changed. More changes are awaited before it is requested for them.
+    pub(super) fn gather(&mut self, now: Mono) {
+        let at = now.after(GATHER);
+        self.next = Some(self.next.map_or(at, |next| next.max(at)));
+    }
+
+    /// Whether it reports on all of these already.
+    pub(super) fn covers(&self, wanted: &BTreeSet<String>) -> bool {
+        self.on.is_some() && wanted.is_subset(&self.wanted)
+    }
+
+    pub(super) fn set_next(&mut self, next: Option<Mono>) {
+        self.next = next;
+    }
+
+    /// Gives up its exchange.
+    pub(super) fn take_exchange(&mut self) -> Option<ExchangeId> {
+        self.on.take()
+    }
+
+    /// Nothing is wanted any more.
+    pub(super) fn clear(&mut self) {
+        self.wanted.clear();
+    }
+
+    pub(super) fn requested(&mut self, on: ExchangeId, wanted: BTreeSet<String>, now: Mono) {
+        (self.on, self.wanted, self.since) = (Some(on), wanted, now);
+    }
+
+    /// It ended. Returns whether it is requested again.
+    pub(super) fn ended(&mut self, now: Mono, is_final: bool, rng: &mut fastrand::Rng) -> bool {
+        self.on = None;
+        // A server may accept it and hang up at once.
+        if now.since(self.since) >= LAST_LISTEN {
+            self.failures = 0;
+        }
+        if is_final {
+            self.is_refused = true;
+            return false;
+        }
+        let wait = doubled(FIRST_LISTEN, self.failures, LAST_LISTEN);
+        self.failures = self.failures.saturating_add(1);
+        self.next = Some(now.after(jittered(wait, rng)));
+        true
+    }
+
+    /// A server was negotiated with, perhaps a different one than before.
+    pub(super) fn allow(&mut self) {
+        self.is_refused = false;
+    }
+}

@@ -457,6 +457,19 @@ impl ActiveTask {
         (self.saving.is_dirty, self.saving.is_shown_stale) = (true, true);
     }
 
+    /// Sets the status by whether a question waits for a person.
+    pub(super) fn refresh_status(&mut self) {
+        if matches!(self.task.status, Status::Running | Status::InputRequired) {
+            self.task.status = if self.task.open_question().is_some() {
+                Status::InputRequired
+            } else {
+                Status::Running
+            };
+        }
+        self.saving.is_shown_stale = true;
+        self.saving.is_dirty = true;
+    }
+
     /// Sets or ends what we asked for.
     pub(super) fn set_control(&mut self, now: Stamp, control: Option<PendingControl>) {
         self.task.control = control.as_ref().map(|control| match self.task.control {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use super::io::{ExchangeId, SaveToken};
 use crate::{
-    domain::{Mono, ProtocolVersion, SessionRequestId, TaskId, TaskKind, Tool},
-    protocol::HttpError,
+    domain::{Mono, ProtocolVersion, SessionRequestId, TaskId, TaskKind, Tool, text},
+    protocol::{Body, HttpError},
 };
 
 /// Bytes of the mark by which a server finds the next page of a list; all of them are remembered, to know a circle. How
@@ -294,5 +294,17 @@ impl InFlightRequests {
             .filter(|(_, in_flight)| waits(in_flight))
             .map(|(exchange, _)| exchange)
             .collect()
+    }
+}
+
+/// What a body is that can hold no message.
+pub(super) fn no_message(body: &Body) -> Option<String> {
+    match body {
+        Body::Stream | Body::Json => None,
+        Body::Empty => Some("it answered with nothing".to_owned()),
+        Body::Other { media } => Some(match media.as_deref().map(text::clean_line) {
+            Some(media) => format!("it answered with {media:.60}, not MCP"),
+            None => "it answered with something that is not MCP".to_owned(),
+        }),
     }
 }

@@ -34,6 +34,7 @@ mod steps;
 mod stream_state;
 mod subscription;
 mod task_index;
+mod time;
 
 pub use credentials::Sent;
 pub use io::{ExchangeId, Input, Output, SaveToken};

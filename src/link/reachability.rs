@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use super::time::{doubled, jittered};
 use crate::domain::{Mono, Stamp, Wall};
 
 /// The first wait after a failed try; the try itself came at once.
@@ -262,20 +263,6 @@ impl Reachability {
     fn plenty(&self) -> f64 {
         self.budget.burst / 3.0
     }
-}
-
-/// `first` doubled `times`, at most `cap`.
-pub(super) fn doubled(first: Duration, times: u32, cap: Duration) -> Duration {
-    first
-        .checked_mul(1_u32.checked_shl(times).unwrap_or(u32::MAX))
-        .unwrap_or(cap)
-        .min(cap)
-}
-
-/// Up to a quarter more, so that many clients do not knock in step; never less, `retry` is a minimum.
-pub(super) fn jittered(wait: Duration, rng: &mut fastrand::Rng) -> Duration {
-    let quarter = u64::try_from(wait.as_millis() / 4).unwrap_or(0);
-    wait + Duration::from_millis(rng.u64(0..=quarter))
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use super::{
     in_flight::{InFlight, RequestKind},
-    reachability::{doubled, jittered},
     recent_ids::RecentIds,
+    time::{doubled, jittered},
 };
 use crate::domain::{Mono, QuestionSource, TaskId};
 
@@ -65,6 +65,11 @@ pub(super) fn name_of(in_flight: &InFlight) -> Option<String> {
         RequestKind::Update(id, key) => Some(name(id, key, &QuestionSource::TaskInput)),
         _ => None,
     }
+}
+
+/// The key of a question that a request asks, by the server session that it belongs to.
+pub(super) fn key_in(session_number: u64, request_id: &str) -> String {
+    format!("{session_number}.{request_id}")
 }
 
 impl Replies {

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::{io::ExchangeId, reachability::doubled};
+use super::{io::ExchangeId, time::doubled};
 use crate::{
     domain::{Mono, ServerTask, TaskKind, TaskState, Wall},
     protocol::TaskObject,
@@ -21,6 +21,9 @@ const FIRST_RETRY: Duration = Duration::from_secs(1);
 
 /// How long we ask a server to keep a core task: a day, so that a weekend's sleep is told from a lunch break.
 pub(super) const TTL_WISH_MS: u64 = 86_400_000;
+/// After news that a task changes soon, it is asked for this soon.
+const SOON: Duration = Duration::from_millis(250);
+
 /// The asking for one server task.
 #[derive(Clone, Debug)]
 pub(super) struct ServerTaskPoll {
@@ -75,6 +78,13 @@ impl ServerTaskPoll {
         self.failures = self.failures.saturating_add(1);
         self.why = Some(why);
         wait.max(self.pace(task))
+    }
+
+    /// Looks soon, because the task has most likely changed. While a look is out, its answer sets the next.
+    pub(super) fn look_soon(&mut self, now: Mono) {
+        if let Some(next) = &mut self.next {
+            *next = now.after(SOON).min(*next);
+        }
     }
 
     /// The way to the server is open again: what waits because it failed is asked for now.

@@ -8,9 +8,10 @@ use core::time::Duration;
 
 use super::{
     io::ExchangeId,
-    reachability::{Budget, doubled, jittered},
+    reachability::Budget,
     recent_ids::RecentIds,
     stream_state::HALF_OPEN_AFTER,
+    time::{doubled, jittered},
 };
 use crate::domain::Mono;
 

@@ -11,6 +11,11 @@ pub(super) const HALF_OPEN_AFTER: Duration = Duration::from_secs(45);
 pub(super) const DETACHED_FOR: Duration = Duration::from_secs(30);
 /// A resume whose response head does not come; its connection may be half-open too.
 pub(super) const HEAD_WITHIN: Duration = Duration::from_secs(15);
+/// The longest wait between polls of a stream that brings nothing.
+pub(super) const SLOW_POLL: Duration = Duration::from_secs(60);
+/// The longest wait before a stream is asked for again that did not get as far as an answer.
+pub(super) const ASK_AGAIN: Duration = Duration::from_secs(5);
+
 /// Where the stream of the present attempt is.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum StreamState {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::{
     io::ExchangeId,
-    reachability::{doubled, jittered},
+    time::{doubled, jittered},
 };
 use crate::domain::Mono;
 

@@ -248,7 +248,7 @@ impl Link {
     }
 
     /// Makes a task of ours of a server task.
-    fn take_in(&mut self, shape: TaskObject, kind: TaskKind) -> TaskId {
+    pub(super) fn take_in(&mut self, shape: TaskObject, kind: TaskKind) -> TaskId {
         let (now, version) = (self.now, self.version_of_tasks(kind));
         let id = TaskId::from_bits(self.rng.u64(..));
         let call = NewCall::new(

@@ -10,10 +10,9 @@ use super::Link;
 use crate::{
     domain::{
         Era, LostReason, ModernSupport, Phase, ProtocolVersion, RequestError, Status,
-        TaskCapability, TaskErrorKind, TaskId, TaskKind, text,
+        TaskCapability, TaskErrorKind, TaskKind, text,
     },
     link::{
-        active_task::ActiveTask,
         connection::ConnectionState,
         in_flight::{InFlight, RequestKind},
         negotiation::{
@@ -82,7 +81,7 @@ impl Link {
         }
     }
 
-    fn is_known_stateful(&self) -> bool {
+    pub(super) fn is_known_stateful(&self) -> bool {
         self.record.version.is_some() && self.record.is_stateful()
     }
 
@@ -133,7 +132,7 @@ impl Link {
 
     /// A server that refuses a revision names those that it speaks, and serves the repeat even where that is the one that
     /// it refused: the newest that we speak too is asked for, once. Returns whether it is.
-    pub(super) fn retries_version(&mut self, refusal: &HttpError, asked: ProtocolVersion) -> bool {
+    fn retries_version(&mut self, refusal: &HttpError, asked: ProtocolVersion) -> bool {
         let Some(newest) = self.negotiation.version_to_retry(refusal) else {
             return false;
         };
@@ -496,154 +495,5 @@ impl Link {
         }
         self.note_session_over();
         self.needs_advance = true;
-    }
-
-    /// Whether a call is out that the server may still make a task of.
-    pub(super) fn awaits_task_id(&self) -> bool {
-        // A task of a process ends with it too.
-        !self.record.is_process()
-            && self.tasks.iter().any(|(id, active)| {
-                matches!(active.stream, StreamState::Calling(_))
-                    && active.is_modern()
-                    && self.may_become_task(id)
-            })
-    }
-
-    /// Whether the server most likely makes a task of a call, as far as it did before.
-    fn may_become_task(&self, id: &TaskId) -> bool {
-        self.record.has_extension()
-            && self.tasks.get(id).is_some_and(|active| {
-                self.record.ran_as_task.get(&active.task.tool) != Some(&false)
-            })
-    }
-
-    /// Whether the server may have made a task of a call whose answer never came. What it made of the last one proves
-    /// nothing, for it decides anew each time; a step on the stream does, for tasks send none.
-    pub(super) fn may_be_task(&self, id: &TaskId) -> bool {
-        let has_moved = |attempt: &crate::domain::Attempt| attempt.last_value.is_some();
-        let attempt = self.tasks.get(id).and_then(ActiveTask::attempt);
-        self.record.has_extension() && !attempt.is_some_and(has_moved)
-    }
-
-    /// What has to be asked of the server before something that waits can go out: which step, and in which revision
-    /// where somebody insists on one.
-    pub(super) fn missing(&self) -> Option<(NegotiationStep, Option<ProtocolVersion>)> {
-        self.wanted_versions()
-            .find_map(|asked| Some((self.missing_for(asked)?, asked)))
-    }
-
-    /// The revisions that what waits to go out asks for.
-    fn wanted_versions(&self) -> impl Iterator<Item = Option<ProtocolVersion>> {
-        let queued = self.tasks.values().filter(|active| {
-            active.phase() == Phase::Queued && active.is_active() && active.intent.is_none()
-        });
-        self.queued_requests
-            .versions()
-            .chain(queued.map(|active| active.task.protocol))
-    }
-
-    pub(super) fn missing_for(&self, asked: Option<ProtocolVersion>) -> Option<NegotiationStep> {
-        let is_old_legacy_sse = self.record.version == Some(ProtocolVersion::V20241105);
-        let wanted = asked.or(self.config.choice.version);
-        let is_session = |version| {
-            self.record.is_stateful()
-                && [self.record.version, self.record.asked_version].contains(&Some(version))
-        };
-        match wanted {
-            _ if self.legacy_sse.is_some() || self.record.is_process() => None,
-            Some(MODERN) => {
-                let is_spoken = matches!(self.record.modern, ModernSupport::Offered { .. });
-                (!is_spoken).then_some(NegotiationStep::Discover)
-            }
-            // What is configured was asked for with the handshake, whatever the server agreed to.
-            Some(_)
-                if asked.is_none()
-                    && self.record.is_stateful()
-                    && self.record.asked_version.is_none() =>
-            {
-                None
-            }
-            Some(version) => (!is_session(version)).then_some(NegotiationStep::Initialize),
-            None if is_old_legacy_sse => None,
-            None if !self.record.is_stateful() => {
-                (!self.record.refuses_session).then_some(NegotiationStep::Initialize)
-            }
-            None => {
-                (self.record.modern == ModernSupport::Unknown).then_some(NegotiationStep::Discover)
-            }
-        }
-    }
-
-    /// What waits first says which revision to negotiate.
-    pub(super) fn aim(&mut self) {
-        if self.negotiation.has_second_best() {
-            // Half of what there is to find out is known.
-            return;
-        }
-        let is_beside = |version: &ProtocolVersion| {
-            *version == MODERN && self.is_known_stateful() && self.config.choice.version.is_none()
-        };
-        let first = self.wanted_versions().next().flatten();
-        let first = first.filter(|version| !is_beside(version));
-        self.negotiation.pin(first.or(self.config.choice.version));
-        match first.map(ProtocolVersion::era) {
-            _ if self.negotiation.step() == NegotiationStep::LegacySse => {}
-            Some(Era::Modern) => self.negotiation.aim_at(NegotiationStep::Discover),
-            Some(Era::Stateful) => self.negotiation.aim_at(NegotiationStep::Initialize),
-            None => {}
-        }
-    }
-
-    /// Asks for what is missing, beside what stands.
-    pub(super) fn negotiate_for(&mut self, step: NegotiationStep, asked: Option<ProtocolVersion>) {
-        self.negotiation.pin(asked.or(self.config.choice.version));
-        self.negotiate_with(step);
-    }
-
-    /// Whether something was sent in the present session whose way back is that session.
-    pub(super) fn has_work_in_session(&self) -> bool {
-        self.tasks.values().any(|active| {
-            !active.is_settled()
-                && active.attempt().is_some_and(|it| it.version.is_some())
-                && !active.is_modern()
-        })
-    }
-
-    /// A session that was made for another command's `--protocol` is not kept for what asks for no revision.
-    pub(super) fn unpin(&mut self, asked: Option<ProtocolVersion>) {
-        if asked.is_some()
-            || self.record.asked_version.is_none()
-            || self.connection != ConnectionState::Ready
-            || self.has_work_in_session()
-        {
-            return;
-        }
-        self.record.asked_version = None;
-        if self.record.is_stateful() {
-            (self.record.session, self.record.is_initialized) = (None, false);
-            (self.record.tools_at, self.session.has_fresh_tools) = (None, false);
-            self.connection = ConnectionState::Disconnected;
-            self.negotiation.aim_at(match self.record.modern {
-                ModernSupport::Unknown => NegotiationStep::Discover,
-                _ => NegotiationStep::Initialize,
-            });
-        }
-        self.record_changed();
-    }
-
-    /// Why something cannot be asked in this revision now, in words.
-    pub(super) fn conflict(&self, asked: Option<ProtocolVersion>) -> Option<RequestError> {
-        let version = asked.filter(|version| version.era() == Era::Stateful)?;
-        let is_other = self.record.is_stateful() && self.record.version.is_some();
-        let is_refused =
-            is_other && self.missing_for(asked).is_some() && self.has_work_in_session();
-        is_refused.then(|| {
-            RequestError::Usage(format!(
-                "{} has unsettled work in MCP {}, which would be lost by a change to {}; let it end, or use another --session",
-                self.record.name,
-                self.session_version().label(),
-                version.label()
-            ))
-        })
     }
 }

@@ -1,20 +1,12 @@
 //! Questions of the server, one shape for three ways: asked once, answered once, over restarts too.
 
-use core::time::Duration;
-
-use super::{Link, earliest};
+use super::Link;
 use crate::{
     domain::{
-        Answer, Elicitation, HistoryEvent, OnInput, Phase, Question, QuestionSource, RequestError,
-        SessionResponse, Status, TaskErrorKind, TaskId,
+        Answer, Elicitation, HistoryEvent, OnInput, Phase, Question, QuestionSource, TaskErrorKind,
+        TaskId,
     },
-    link::{
-        active_task::{ActiveTask, new_attempt},
-        connection::ConnectionState,
-        in_flight::{InFlight, RequestKind},
-        replies::{Turn, WAITS},
-        stream_state::StreamState,
-    },
+    link::{active_task::ActiveTask, replies::key_in, stream_state::StreamState},
     protocol::{InputRequest, RpcError, encode},
 };
 
@@ -323,7 +315,7 @@ impl Link {
             is_delivered: false,
             shared_with,
         });
-        refresh(active);
+        active.refresh_status();
         active.saving.held = Some(token);
         self.saver.urge(now.mono);
         self.needs_advance = true;
@@ -350,7 +342,7 @@ impl Link {
         if was_open {
             active.remark(now, "it goes on without an answer from here".to_owned());
         }
-        refresh(active);
+        active.refresh_status();
     }
 
     /// The server takes a question back.
@@ -364,288 +356,8 @@ impl Link {
             if let Some(question) = active.task.questions.iter_mut().find(is_it) {
                 (question.answer, question.is_delivered) = (Some(Answer::Dismiss), true);
                 active.remark(now, "the server took its question back".to_owned());
-                refresh(active);
+                active.refresh_status();
             }
-        }
-    }
-
-    /// A person answers.
-    pub(super) fn answer_question(
-        &mut self,
-        id: &TaskId,
-        key: Option<&str>,
-        answer: &Answer,
-    ) -> Result<SessionResponse, RequestError> {
-        let now = self.now;
-        let active = self.tasks.get_mut(id).ok_or_else(|| {
-            RequestError::Usage(format!(
-                "{id} is settled or not of this session; nothing is asked there"
-            ))
-        })?;
-        let is_it = |question: &&mut Question| {
-            question.is_open() && key.is_none_or(|key| question.has_key(key))
-        };
-        let Some(question) = active.task.questions.iter_mut().find(is_it) else {
-            return Err(RequestError::Usage(match key {
-                Some(_) => format!("{id} does not ask that, or not any more"),
-                None => format!("{id} asks nothing"),
-            }));
-        };
-        let reason = format!("answered: {}", answer.action());
-        let (key, shared_with) = (question.key.clone(), question.shared_with.clone());
-        for id in shared_with.iter().chain([id]) {
-            let Some(active) = self.tasks.get_mut(id) else {
-                continue;
-            };
-            let is_it = |question: &&mut Question| question.is_open() && question.key == key;
-            let Some(question) = active.task.questions.iter_mut().find(is_it) else {
-                continue;
-            };
-            question.answer = Some(answer.clone());
-            active.answers_wait();
-            refresh(active);
-            let (status, reason) = (active.task.status.label().to_owned(), Some(reason.clone()));
-            active.note(now, None, HistoryEvent::Status { status, reason });
-        }
-        self.saver.urge(now.mono);
-        self.needs_advance = true;
-        Ok(SessionResponse::Accepted)
-    }
-
-    /// Sends the answers that wait; what a person chose is on disk before it goes out.
-    pub(super) fn step_answers(&mut self, id: &TaskId) {
-        if self.connection != ConnectionState::Ready || !self.reachability.may_send(self.now) {
-            return;
-        }
-        let is_due =
-            |active: &&mut ActiveTask| active.has_answers && self.now.mono >= active.answers_at;
-        let Some(active) = self.tasks.get_mut(id).filter(is_due) else {
-            return;
-        };
-        active.has_answers = false;
-        let policy = active.task.on_input;
-        let waiting: Vec<Question> = active
-            .task
-            .questions
-            .iter()
-            .filter(|question| question.answer.is_some() && !question.is_delivered)
-            .cloned()
-            .collect();
-        // A server task outlives the session that its call was made in, and asks in whatever session it is followed.
-        let here = key_in(self.record.session_number, "");
-        let (mut has_round, mut has_no_room) = (false, false);
-        let mut later = None;
-        for question in &waiting {
-            match &question.source {
-                QuestionSource::Round => {
-                    has_round = true;
-                    continue;
-                }
-                // Its session is gone, and with it whoever waited for the answer.
-                QuestionSource::Request { .. } if !question.key.starts_with(&here) => {
-                    self.question_delivered(id, &question.key);
-                    continue;
-                }
-                QuestionSource::Request { .. } | QuestionSource::TaskInput => {}
-            }
-            match self.turn_of(id, question, policy) {
-                Turn::Now => self.send_answer(id, question),
-                Turn::Out => {}
-                Turn::Later(at) => later = earliest(later, Some(at)),
-                Turn::NoRoom(at) => {
-                    has_no_room = true;
-                    later = earliest(later, Some(at));
-                    // Oldest first.
-                    break;
-                }
-            }
-        }
-        let now = self.now;
-        if let Some(active) = self.tasks.get_mut(id) {
-            if let Some(at) = later {
-                (active.has_answers, active.answers_at) = (true, at);
-            }
-            if has_no_room {
-                active.remark(now, WAITS.to_owned());
-            } else if active.task.notice.as_deref() == Some(WAITS) {
-                active.task.notice = None;
-                active.touch(now);
-            }
-        }
-        if has_round {
-            self.next_round(id);
-        }
-    }
-
-    fn send_answer(&mut self, id: &TaskId, question: &Question) {
-        let (token, version) = (self.saver.next_token(), self.version_of(id));
-        let server_task = self
-            .tasks
-            .get(id)
-            .and_then(|it| it.task.server_task_id.clone());
-        let (Some(answer), key) = (&question.answer, &question.key) else {
-            return;
-        };
-        match (&question.source, server_task) {
-            (
-                QuestionSource::Request {
-                    id: raw,
-                    related_task,
-                },
-                _,
-            ) => {
-                let method = encode::elicitation_response(raw, answer, related_task.as_deref());
-                let kind = RequestKind::Reply(Some((id.clone(), key.clone())));
-                self.note_answered(key);
-                self.send(kind, method, None, Some(token));
-            }
-            (QuestionSource::TaskInput, Some(server_task)) => {
-                // One at a time: a refusal then says which.
-                let request_id = self.in_flight.new_request_id();
-                let method = encode::update_task(version, &request_id, &server_task, key, answer);
-                let kind = RequestKind::Update(id.clone(), key.clone());
-                self.send(kind, method, Some(request_id), Some(token));
-            }
-            _ => return,
-        }
-        self.saver.urge(self.now.mono);
-    }
-
-    /// The call goes out again with the answers of its round, once there is one for each question.
-    fn next_round(&mut self, id: &TaskId) {
-        let request_id = self.in_flight.new_request_id();
-        let (now, session_number) = (self.now, self.record.session_number);
-        let Some(active) = self.tasks.get_mut(id) else {
-            return;
-        };
-        let of_round = |question: &&Question| {
-            question.source == QuestionSource::Round && !question.is_delivered
-        };
-        if active
-            .task
-            .questions
-            .iter()
-            .filter(of_round)
-            .any(Question::is_open)
-        {
-            return;
-        }
-        let is_modern = active.is_modern();
-        let state = active
-            .attempt()
-            .and_then(|attempt| attempt.request_state.clone());
-        let answers: Vec<(&str, &Answer)> = active
-            .task
-            .questions
-            .iter()
-            .filter(of_round)
-            .filter_map(|question| Some((question.key.as_str(), question.answer.as_ref()?)))
-            .collect();
-        let is_refused = |(_, answer): &(&str, &Answer)| !matches!(answer, Answer::Accept { .. });
-        if !is_modern && answers.iter().any(is_refused) {
-            active.remark(
-                now,
-                "not called again, because you did not agree".to_owned(),
-            );
-            return self.conclude(id, Status::Cancelled, None);
-        }
-        let input = if is_modern {
-            encode::retry_input(&answers, state.as_deref())
-        } else {
-            "{}".to_owned()
-        };
-        for question in &mut active.task.questions {
-            question.is_delivered |= question.source == QuestionSource::Round;
-        }
-        let number = active.attempt().map_or(1, |attempt| attempt.number + 1);
-        for earlier in &mut active.task.attempts {
-            // Nothing sends it again; that there was a round is all that is still asked of it.
-            earlier.request_state = None;
-            earlier.input = earlier.input.take().map(|_| "{}".to_owned());
-        }
-        let mut attempt = new_attempt(now.wall, number, request_id, session_number);
-        attempt.input = Some(input);
-        active.task.start_attempt(attempt);
-        refresh(active);
-        active.touch(now);
-        self.saver.urge(now.mono);
-        self.needs_advance = true;
-    }
-
-    /// The server has the answer to a question.
-    pub(super) fn question_delivered(&mut self, id: &TaskId, key: &str) {
-        let now = self.now;
-        let is_it = |question: &&Question| question.has_key(key);
-        let active = self.tasks.get(id);
-        let known = active.and_then(|active| active.task.questions.iter().find(is_it));
-        let Some(known) = known.cloned() else {
-            return;
-        };
-        self.reply_arrived(id, &known);
-        for id in known.shared_with.iter().chain([id]) {
-            if let Some(active) = self.tasks.get_mut(id)
-                && let Some(question) = active
-                    .task
-                    .questions
-                    .iter_mut()
-                    .find(|question| question.has_key(key))
-            {
-                question.is_delivered = true;
-                active.touch(now);
-                self.saver.touch(now.mono);
-            }
-        }
-    }
-
-    /// A task has its answer; a look at it shows what it makes of it.
-    pub(super) fn answer_heard(&mut self, id: &TaskId, key: &str) {
-        self.question_delivered(id, key);
-        self.look_soon(id);
-    }
-
-    /// An answer to a task may not have arrived: if it still asks, the next look shows it, and it is sent again.
-    pub(super) fn answer_unheard(&mut self, id: &TaskId) {
-        self.look_soon(id);
-    }
-
-    /// The server did not take an answer: it can be given anew.
-    pub(super) fn answer_refused(&mut self, id: &TaskId, key: &str, error: &RpcError) {
-        let now = self.now;
-        if let Some(active) = self.tasks.get_mut(id) {
-            for question in &mut active.task.questions {
-                if question.key == key && !question.is_delivered {
-                    question.answer = None;
-                }
-            }
-            let said = crate::domain::text::clean_line(&error.message).into_owned();
-            active.remark(now, format!("the answer was not taken: {said}"));
-            refresh(active);
-        }
-        self.look_soon(id);
-    }
-
-    /// An answer to a request on a stream may not have got through. It goes out again after a wait: a second one to the
-    /// same request does no harm, and one that the server began to answer twice has arrived.
-    pub(super) fn reply_unheard(
-        &mut self,
-        id: &TaskId,
-        in_flight: &InFlight,
-        at_least: Option<Duration>,
-    ) {
-        let RequestKind::Reply(Some((_, key))) = &in_flight.kind else {
-            return;
-        };
-        if self.reply_failed(in_flight, at_least) {
-            self.answers_wait(id);
-        } else {
-            self.question_delivered(id, key);
-        }
-    }
-
-    /// The answers of a task are looked at again.
-    pub(super) fn answers_wait(&mut self, id: &TaskId) {
-        if let Some(active) = self.tasks.get_mut(id) {
-            active.answers_wait();
         }
     }
 }
@@ -664,28 +376,10 @@ fn is_too_much(active: &ActiveTask, key: &str, request: &str) -> bool {
                 >= OPEN
 }
 
-/// The key of a question that a request asks, by the server session that it belongs to.
-fn key_in(session_number: u64, request_id: &str) -> String {
-    format!("{session_number}.{request_id}")
-}
-
 /// Accepted as the server itself proposes; `None` where it proposes nothing, or wants a page to be visited.
 fn defaults(request: &str) -> Option<Answer> {
     let content = Elicitation::parse(request).defaults().ok()?;
     Some(Answer::Accept {
         content: Some(content),
     })
-}
-
-/// The status follows from whether anything waits for a person.
-fn refresh(active: &mut ActiveTask) {
-    if matches!(active.task.status, Status::Running | Status::InputRequired) {
-        active.task.status = if active.task.open_question().is_some() {
-            Status::InputRequired
-        } else {
-            Status::Running
-        };
-    }
-    active.saving.is_shown_stale = true;
-    active.saving.is_dirty = true;
 }

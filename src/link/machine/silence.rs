@@ -129,7 +129,7 @@ impl Link {
     }
 
     /// Requests an open stream again on a new connection; the old one is kept.
-    pub(super) fn recheck(&mut self, id: &TaskId) {
+    fn recheck(&mut self, id: &TaskId) {
         let now = self.now.mono;
         let Some(active) = self.tasks.get_mut(id) else {
             return;

@@ -8,12 +8,12 @@
 
 use core::time::Duration;
 
-use super::{Link, earliest};
+use super::Link;
 use crate::{
     domain::{Era, Mono, Phase, ProtocolVersion, StandaloneStream, TaskId},
     link::{
         active_task::ActiveTask, connection::ConnectionState, in_flight::RequestKind,
-        io::ExchangeId,
+        io::ExchangeId, time::earliest,
     },
     protocol::{Body, ExchangeEvent, HttpError, Method},
 };

@@ -6,29 +6,25 @@
 //! Sources: MCP 2025-11-25, basic/utilities/tasks; the tasks extension of 2026-07-28.
 
 use core::time::Duration;
-use std::collections::BTreeSet;
 
-use super::{Link, earliest};
+use super::Link;
 use crate::{
     domain::{
-        ControlKind, HistoryEvent, LostReason, Mono, ServerTask, Status, TaskErrorKind, TaskId,
-        TaskKind, TaskState,
+        ControlKind, HistoryEvent, LostReason, Mono, Status, TaskErrorKind, TaskId, TaskKind,
+        TaskState,
     },
     link::{
         active_task::ActiveTask,
         connection::ConnectionState,
         in_flight::{InFlight, RequestKind},
-        negotiation::MODERN,
-        reachability::jittered,
         server_task_poll::{ServerTaskPoll, is_before, made},
+        time::{earliest, jittered},
     },
     protocol::{self, HttpError, RpcError, TaskObject, encode},
 };
 
 /// Polls that may be out at once.
 const POLLS_AT_ONCE: usize = 16;
-/// After news that a task changes soon, it is asked for this soon.
-const SOON: Duration = Duration::from_millis(250);
 /// Tasks that are due this close together, in milliseconds, are asked for in one go.
 const TOGETHER_MS: u64 = 50;
 impl Link {
@@ -294,7 +290,7 @@ impl Link {
     }
 
     /// Sets the time of the next look; while one is out, its answer does.
-    fn poll_again(&mut self, id: &TaskId) {
+    pub(super) fn poll_again(&mut self, id: &TaskId) {
         let now = self.now.mono;
         let Some(active) = self.tasks.get_mut(id) else {
             return;
@@ -336,7 +332,7 @@ impl Link {
     }
 
     /// A poll came to nothing, which says nothing of the task.
-    pub(super) fn poll_failed(&mut self, id: &TaskId, why: String, at_least: Option<Duration>) {
+    fn poll_failed(&mut self, id: &TaskId, why: String, at_least: Option<Duration>) {
         let now = self.now;
         let Some(active) = self.tasks.get_mut(id) else {
             return;
@@ -486,14 +482,13 @@ impl Link {
 
     /// Asks for a task soon, because it has most likely changed.
     pub(super) fn look_soon(&mut self, id: &TaskId) {
-        let at = self.now.mono.after(SOON);
+        let now = self.now.mono;
         if let Some(served) = self
             .tasks
             .get_mut(id)
             .and_then(|active| active.served.as_mut())
-            && let Some(next) = &mut served.next
         {
-            *next = at.min(*next);
+            served.look_soon(now);
         }
         self.needs_advance = true;
     }
@@ -507,163 +502,6 @@ impl Link {
             }
         }
         self.look_soon(id);
-    }
-
-    /// New tasks are gathered before the server is asked to tell of them.
-    pub(super) fn gather(&mut self) {
-        if self.may_listen() {
-            self.subscription.gather(self.now.mono);
-        }
-    }
-
-    /// Whether there is a subscription: the stateful era has its standalone stream instead.
-    fn may_listen(&self) -> bool {
-        self.record.has_extension() && !self.subscription.is_refused()
-    }
-
-    /// The tasks of the server that are followed.
-    fn served_of(&self, kind: TaskKind) -> impl Iterator<Item = &ServerTask> {
-        self.tasks
-            .values()
-            .filter(|active| !active.is_settled() && active.served.is_some())
-            .filter_map(|active| active.task.server_task.as_ref())
-            .filter(move |task| task.kind == kind)
-    }
-
-    /// Opens or renews the streams that report on our tasks: the session's stream and the subscription.
-    pub(super) fn step_listening(&mut self) {
-        let next = self.subscription.next();
-        let is_due = next.is_some_and(|next| self.now.mono >= next);
-        if !is_due
-            || self.connection != ConnectionState::Ready
-            || self.exit.is_leaving
-            || !self.may_listen()
-        {
-            return;
-        }
-        let wanted: BTreeSet<String> = self
-            .served_of(TaskKind::Extension)
-            .map(|task| task.id.clone())
-            .collect();
-        if self.subscription.covers(&wanted) {
-            self.subscription.set_next(None);
-            return;
-        }
-        match self.may_ask() {
-            Ok(()) => {}
-            Err(later) => {
-                if later.is_some() {
-                    self.subscription.set_next(later);
-                }
-                return;
-            }
-        }
-        self.subscription.set_next(None);
-        self.end_subscription();
-        self.nobody_tells();
-        if wanted.is_empty() {
-            self.subscription.clear();
-            return;
-        }
-        let request_id = self.in_flight.new_request_id();
-        let ids: Vec<&str> = wanted.iter().map(String::as_str).collect();
-        let method = encode::listen(MODERN, &request_id, &ids);
-        let exchange = self.send(RequestKind::Listen, method, Some(request_id), None);
-        self.subscription.requested(exchange, wanted, self.now.mono);
-    }
-
-    /// Leaves a subscription. On pipes there is no stream to close: there the server is told (2026-07-28,
-    /// basic/patterns/cancellation).
-    fn end_subscription(&mut self) {
-        let Some(on) = self.subscription.take_exchange() else {
-            return;
-        };
-        let in_flight = self.in_flight.get(on);
-        let request_id = in_flight.and_then(|in_flight| in_flight.request_id.clone());
-        self.close(on);
-        if let Some(request_id) = request_id.filter(|_| self.record.is_process()) {
-            let method = encode::cancelled_notification(&request_id, "requested again");
-            self.send(RequestKind::Reply(None), method, None, None);
-        }
-    }
-
-    /// The server ends a subscription, where it cannot do so by closing its stream.
-    pub(super) fn listening_withdrawn(&mut self, raw_id: &str) {
-        let Some(on) = self.subscription.exchange() else {
-            return;
-        };
-        let in_flight = self.in_flight.get(on);
-        let request_id = in_flight.and_then(|in_flight| in_flight.request_id.as_deref());
-        if request_id == Some(raw_id.trim_matches('"')) {
-            self.close(on);
-            self.listening_ended(None);
-        }
-    }
-
-    fn nobody_tells(&mut self) {
-        for active in self.tasks.values_mut() {
-            if let Some(served) = active.served.as_mut().filter(|served| served.is_told) {
-                served.is_told = false;
-            }
-        }
-    }
-
-    /// The server said what it will tell of (2026-07-28, basic/patterns/subscriptions).
-    pub(super) fn listening_to(&mut self, json: &str) {
-        let value: serde_json::Value = serde_json::from_str(json).unwrap_or_default();
-        let accepted = value
-            .pointer("/notifications/taskIds")
-            .and_then(|ids| ids.as_array());
-        let now = self.now.mono;
-        for server_task in accepted.into_iter().flatten().filter_map(|id| id.as_str()) {
-            let id = self.index.of_server_task(server_task);
-            if let Some(served) = id
-                .and_then(|id| self.tasks.get_mut(id))
-                .and_then(|active| active.served.as_mut())
-            {
-                served.is_told = true;
-                // No replay exists: one look covers what changed before the server began to tell.
-                if let Some(next) = &mut served.next {
-                    *next = now.after(SOON).min(*next);
-                }
-            }
-        }
-        self.needs_advance = true;
-    }
-
-    /// The subscription ended or was refused.
-    pub(super) fn listening_ended(&mut self, refusal: Option<&HttpError>) {
-        let is_told =
-            |active: &ActiveTask| active.served.as_ref().is_some_and(|served| served.is_told);
-        let told: Vec<TaskId> = self
-            .tasks
-            .iter()
-            .filter(|(_, active)| is_told(active))
-            .map(|(id, _)| id.clone())
-            .collect();
-        self.nobody_tells();
-        let is_final = refusal.is_some_and(|refusal| {
-            refusal.status < 500 && !matches!(refusal.status, 401 | 403 | 408 | 409 | 425 | 429)
-        });
-        if !self
-            .subscription
-            .ended(self.now.mono, is_final, &mut self.rng)
-        {
-            return;
-        }
-        // What changes in between is found by asking, at the usual pace again.
-        for id in told {
-            self.poll_again(&id);
-        }
-    }
-
-    /// A server was negotiated with, perhaps a different one than before.
-    pub(super) fn session_opened(&mut self) {
-        self.subscription.allow();
-        if let Some(on) = self.subscription.take_exchange() {
-            self.close(on);
-        }
-        self.gather();
     }
 
     /// A short request about a task got no answer or was refused in a way that says nothing of the task.

@@ -1,0 +1,306 @@
+//! What arrives on exchanges, and where each piece goes.
+
+use super::Link;
+use crate::{
+    domain::{LostReason, Status, text},
+    link::{
+        in_flight::{InFlight, RequestKind, no_message},
+        io::ExchangeId,
+        stream_state::{SLOW_POLL, StreamState},
+    },
+    protocol::{self, Body, ExchangeEvent, Incoming},
+};
+
+impl Link {
+    /// One arrival, to whoever waits for it.
+    pub(super) fn arrived(&mut self, exchange: ExchangeId, arrival: ExchangeEvent) {
+        let Some(in_flight) = self.in_flight.get_mut(exchange) else {
+            return;
+        };
+        self.reading.session_number = match in_flight.kind {
+            // Opened before there was a session.
+            RequestKind::LegacySse | RequestKind::Handshake { .. } => self.record.session_number,
+            _ => in_flight.session_number,
+        };
+        if let ExchangeEvent::MoreRequests(more) = arrival {
+            return self.took_more(exchange, more);
+        }
+        self.reading.is_modern = in_flight.is_modern;
+        // The hot path first: an event of a task's stream.
+        if let (RequestKind::Stream(id), ExchangeEvent::Event { .. } | ExchangeEvent::Alive) =
+            (&in_flight.kind, &arrival)
+        {
+            let id = id.clone();
+            return self.stream_brought(&id, exchange, arrival);
+        }
+        if let (RequestKind::Reread(id), ExchangeEvent::Event { .. } | ExchangeEvent::Alive) =
+            (&in_flight.kind, &arrival)
+        {
+            let id = id.clone();
+            return self.reread_brought(&id, exchange, arrival);
+        }
+        if matches!(in_flight.kind, RequestKind::Standalone) && brings_more(&arrival) {
+            return self.standalone_brought(exchange, arrival);
+        }
+        let is_legacy_sse = matches!(in_flight.kind, RequestKind::LegacySse) && in_flight.is_opened;
+        let is_posted = in_flight.is_by_legacy_sse && in_flight.awaits_answer();
+        if is_legacy_sse && brings_more(&arrival) {
+            return self.legacy_sse_brought(exchange, arrival);
+        }
+        if is_posted && self.was_posted(exchange, &arrival) {
+            return;
+        }
+        let Some(in_flight) = self.in_flight.get_mut(exchange) else {
+            return;
+        };
+        if let ExchangeEvent::Event { id, data, .. } = &arrival {
+            let of = match &in_flight.kind {
+                RequestKind::Fetch(id) => Some(id.clone()),
+                _ => None,
+            };
+            if id.is_some() && !in_flight.is_modern {
+                // Whoever numbers the answer to a handshake numbers those of calls too.
+                self.gives_ids(None, true);
+            }
+            self.in_flight.last_traffic = self.now.mono;
+            if let Some(id) = &of
+                && let Some(active) = self.tasks.get_mut(id)
+            {
+                active.heard(self.now);
+            }
+            self.read(of.as_ref(), None, data);
+            // Still there, so this was not its answer.
+            if let Some(in_flight) = self.in_flight.get_mut(exchange) {
+                in_flight.came = no_answer(data).or_else(|| in_flight.came.take());
+            }
+            return;
+        }
+        if let ExchangeEvent::Opened { body, session } = arrival {
+            let Some(in_flight) = self.in_flight.mark_opened(exchange, self.now.mono) else {
+                return;
+            };
+            self.published.is_server_stale |= in_flight.sent_at.is_some();
+            in_flight.came = no_message(&body).filter(|_| in_flight.request_id.is_some());
+            match &mut in_flight.kind {
+                RequestKind::Handshake { session: slot } => *slot = session,
+                RequestKind::Stream(id) => {
+                    let (id, session_number) = (id.clone(), in_flight.session_number);
+                    self.session_lives(session_number);
+                    self.stream_opened(&id, exchange, &body);
+                }
+                RequestKind::Reread(id) if body != Body::Stream => {
+                    let id = id.clone();
+                    self.reread_over(&id, exchange);
+                }
+                RequestKind::Standalone => self.standalone_opened(&body),
+                _ => {}
+            }
+            return self.mark_reachable();
+        }
+        // What names an endpoint on any other stream means nothing.
+        if brings_more(&arrival) {
+            return;
+        }
+        self.needs_advance = true;
+        let Some(in_flight) = self.in_flight.remove(exchange) else {
+            return;
+        };
+        self.reachability.prober_gone();
+        if let RequestKind::Stream(id) = &in_flight.kind
+            && self.is_kept(id, exchange)
+        {
+            return self.kept_ended(&id.clone(), &arrival);
+        }
+        if matches!(in_flight.kind, RequestKind::LegacySse) && self.legacy_sse.is_some() {
+            return self.legacy_sse_ended(&match arrival {
+                ExchangeEvent::Broken { why } => why,
+                ExchangeEvent::TooLarge { cap } => over_the_cap(cap),
+                _ => "its one stream ended".to_owned(),
+            });
+        }
+        if let RequestKind::Reread(id) = &in_flight.kind {
+            return self.reread_over(id, exchange);
+        }
+        match arrival {
+            ExchangeEvent::Ended if in_flight.is_opened => self.exchange_ended(&in_flight, None),
+            ExchangeEvent::Ended => {
+                self.exchange_ended(&in_flight, Some("the connection was closed".to_owned()));
+            }
+            ExchangeEvent::Broken { why } => self.exchange_ended(&in_flight, Some(why)),
+            ExchangeEvent::TooLarge { cap } => self.too_large(&in_flight, cap),
+            ExchangeEvent::Refused(refusal) => {
+                let is_gateway = matches!(refusal.status, 502..=504);
+                if !is_gateway {
+                    self.mark_reachable();
+                } else if self.reachability.down().is_some() {
+                    // A gateway that answers for a server that is down is no sign of the server.
+                    self.mark_unreachable(
+                        format!("HTTP {}", refusal.status),
+                        false,
+                        refusal.retry_after,
+                    );
+                }
+                match &in_flight.kind {
+                    RequestKind::Stream(id) if in_flight.is_modern => {
+                        self.modern_call_refused(&id.clone(), &in_flight, &refusal);
+                    }
+                    RequestKind::Stream(id) if self.wants_new_legacy_sse(&in_flight, &refusal) => {
+                        self.requeue(&id.clone(), &refusal);
+                        self.legacy_sse_ended(&format!("HTTP {}", refusal.status));
+                    }
+                    RequestKind::Stream(id) => {
+                        self.stream_refused(&id.clone(), in_flight.session_number, &refusal);
+                    }
+                    _ if in_flight.is_answered_by(&refusal) => {
+                        let error = refusal.error.clone().unwrap_or_default();
+                        self.in_flight_answered(in_flight, Err(error));
+                    }
+                    _ => self.short_refused(&in_flight, *refusal),
+                }
+            }
+            ExchangeEvent::NotSent { why, is_refused } => {
+                self.mark_unreachable(why.clone(), is_refused, None);
+                self.unanswered(&in_flight, why, true);
+            }
+            ExchangeEvent::NoAnswer { why } => {
+                self.mark_unreachable(why.clone(), false, None);
+                self.unanswered(&in_flight, why, false);
+            }
+            ExchangeEvent::Untrusted { why } => {
+                self.mark_unreachable(
+                    format!("it could not prove who it is: {why}"),
+                    false,
+                    Some(SLOW_POLL),
+                );
+                self.unanswered(&in_flight, why, true);
+            }
+            ExchangeEvent::Opened { .. }
+            | ExchangeEvent::Event { .. }
+            | ExchangeEvent::Endpoint { .. }
+            | ExchangeEvent::MoreRequests(_)
+            | ExchangeEvent::Alive => {}
+        }
+    }
+
+    /// An exchange took more requests than one. What a person asked for, and the looks at a pace that the server sets,
+    /// are beyond the budget; so are theirs.
+    fn took_more(&mut self, exchange: ExchangeId, more: u32) {
+        self.in_flight.sent += u64::from(more);
+        let now = self.now;
+        match self
+            .in_flight
+            .get(exchange)
+            .map(|in_flight| &in_flight.kind)
+        {
+            Some(RequestKind::Stream(id)) => {
+                if let Some(active) = self.tasks.get_mut(id)
+                    && !matches!(active.stream, StreamState::Calling(_))
+                {
+                    active.recovery.budget.charge(now.mono, more);
+                }
+            }
+            Some(RequestKind::Standalone) => self.standalone.charge(now.mono, more),
+            Some(RequestKind::Poll(_)) | None => {}
+            Some(_) => self.reachability.charge(now, more),
+        }
+    }
+
+    pub(super) fn unanswered(&mut self, in_flight: &InFlight, why: String, is_unsent: bool) {
+        match &in_flight.kind {
+            RequestKind::Stream(id) => self.stream_unanswered(&id.clone(), &why, is_unsent),
+            _ => self.short_failed(in_flight, why, None),
+        }
+    }
+
+    pub(super) fn exchange_ended(&mut self, in_flight: &InFlight, broken: Option<String>) {
+        match &in_flight.kind {
+            RequestKind::Stream(id) => self.stream_ended(&id.clone(), broken),
+            RequestKind::Announce if broken.is_none() => self.announced(),
+            RequestKind::Cancel(id) if broken.is_none() && in_flight.request_id.is_none() => {
+                self.cancel_taken(&id.clone());
+            }
+            RequestKind::Reply(Some((id, key))) if broken.is_none() => {
+                self.question_delivered(&id.clone(), &key.clone());
+            }
+            // Whatever it said, somebody is there.
+            RequestKind::Ping { verifies: None } if broken.is_none() => {}
+            RequestKind::Reply(None) | RequestKind::TerminateSession => {}
+            // An answer was due and did not come; where it did, the request was removed with it.
+            _ => self.short_failed(
+                in_flight,
+                in_flight
+                    .came
+                    .clone()
+                    .or(broken)
+                    .unwrap_or_else(|| "no answer".to_owned()),
+                None,
+            ),
+        }
+    }
+
+    fn too_large(&mut self, in_flight: &InFlight, cap: usize) {
+        match &in_flight.kind {
+            RequestKind::Stream(id) => {
+                let id = id.clone();
+                if let Some(active) = self.tasks.get_mut(&id) {
+                    active.stream = StreamState::None;
+                }
+                let cap = u64::try_from(cap).unwrap_or(u64::MAX);
+                self.out_of_stream(&id, Status::Lost(LostReason::TooMuch { cap }), false);
+            }
+            _ => self.short_failed(in_flight, over_the_cap(cap), None),
+        }
+    }
+
+    /// Short requests and resumes whose time is up.
+    pub(super) fn expire_in_flight(&mut self) {
+        let now = self.now.mono;
+        for exchange in self.in_flight.expired(now) {
+            let Some(in_flight) = self.in_flight.get_mut(exchange) else {
+                continue;
+            };
+            in_flight.until = None;
+            if matches!(in_flight.kind, RequestKind::Stream(_)) && in_flight.is_opened {
+                continue;
+            }
+            let in_flight = in_flight.clone();
+            self.close(exchange);
+            if let RequestKind::Reread(id) = &in_flight.kind {
+                self.reread_over(id, exchange);
+                continue;
+            }
+            let why = in_flight.came.clone();
+            let why = why.unwrap_or_else(|| "no answer in time".to_owned());
+            self.unanswered(&in_flight, why, false);
+        }
+    }
+}
+
+/// Whether an arrival is something inside a body.
+fn brings_more(arrival: &ExchangeEvent) -> bool {
+    matches!(
+        arrival,
+        ExchangeEvent::Event { .. } | ExchangeEvent::Endpoint { .. } | ExchangeEvent::Alive
+    )
+}
+
+fn over_the_cap(cap: usize) -> String {
+    let cap = text::bytes(u64::try_from(cap).unwrap_or(u64::MAX));
+    format!("an event over the cap of {cap}")
+}
+
+/// What an event is that came where an answer was due; `None` for what may come beside one.
+fn no_answer(data: &str) -> Option<String> {
+    let mut messages = protocol::decode(data);
+    messages.retain(|message| !matches!(message, Incoming::Unreadable));
+    let is_response = |message: &Incoming<'_>| matches!(message, Incoming::Response { .. });
+    if data.is_empty() || !messages.is_empty() && !messages.iter().any(is_response) {
+        return None;
+    }
+    let is_json = serde_json::from_str::<serde::de::IgnoredAny>(data).is_ok();
+    Some(if is_json {
+        "it answered with JSON that is no answer to this request".to_owned()
+    } else {
+        "it answered with text that is not JSON".to_owned()
+    })
+}

@@ -1,0 +1,387 @@
+//! Starting a call, sending it once everything it needs is there, and sending it again.
+
+use core::time::Duration;
+
+use serde_json::{Map, Value};
+
+use super::Link;
+use crate::{
+    domain::{
+        Era, HistoryEvent, LeaveImpact, NewCall, Phase, RequestError, SessionRequestId,
+        SessionResponse, Status, Task, TaskErrorKind, TaskId, TaskKind, TaskSupport, Tool,
+    },
+    link::{
+        active_task::{ActiveTask, Intent, Start, new_attempt},
+        checkpoint::Follow,
+        connection::ConnectionState,
+        in_flight::RequestKind,
+        io::Output,
+        negotiation::MODERN,
+        server_task_poll::TTL_WISH_MS,
+        stream_state::StreamState,
+    },
+    protocol::encode,
+};
+
+/// What is said of a checkpoint that another client began.
+const TAKEN_OVER: &str = "taken over; followed by the server's list until nobody works on it";
+
+impl Link {
+    pub(super) fn start(&mut self, ask: SessionRequestId, call: NewCall) {
+        if let Some(trouble) = self.disk_trouble() {
+            return self.answer(ask, Err(trouble));
+        }
+        let id = call.id.clone();
+        if let Some(active) = self.tasks.get_mut(&id) {
+            // Asked twice, because the first answer was lost on the way.
+            let after = active.intent.as_mut().map(|intent| {
+                intent.asks.push(ask);
+                intent.save
+            });
+            let outcome = Ok(SessionResponse::Started(id));
+            return self.out.push(Output::Answer {
+                ask,
+                outcome,
+                after,
+            });
+        }
+        let (must_survive, is_unchecked) = (call.must_survive, call.is_unchecked);
+        let goes_on = call.checkpoint.clone();
+        let mut active = ActiveTask::new(
+            self.now,
+            Task::new(self.now.wall, call),
+            Vec::new(),
+            &self.saver.unsaved,
+        );
+        let request_id = self.in_flight.new_request_id();
+        active.task.start_attempt(new_attempt(
+            self.now.wall,
+            1,
+            request_id,
+            self.record.session_number,
+        ));
+        active.must_survive = must_survive;
+        active.is_unchecked = is_unchecked;
+        if let Some(checkpoint) = goes_on {
+            self.follow_checkpoint(&mut active, checkpoint);
+        } else if let Some(refusal) = self.refusal_at_start(&active) {
+            return self.answer(ask, Err(RequestError::Usage(refusal)));
+        }
+        active.touch(self.now);
+        self.retry_auth();
+        // The intent goes to disk before anything else; with a session at hand the call follows in the same save.
+        let token = self.saver.next_token();
+        active.intent = Some(Intent {
+            save: token,
+            asks: vec![ask],
+        });
+        active.saving.held = Some(token);
+        self.tasks.insert(id.clone(), active);
+        self.saver.urge(self.now.mono);
+        self.out.push(Output::Answer {
+            ask,
+            outcome: Ok(SessionResponse::Started(id.clone())),
+            after: Some(token),
+        });
+        let is_queued = self
+            .tasks
+            .get(&id)
+            .is_some_and(|active| active.phase() == Phase::Queued);
+        if is_queued
+            && self.connection == ConnectionState::Ready
+            && self.record.tools_at.is_some()
+            && self.reachability.down().is_none()
+            && !self.waits_for_standalone(&id)
+            && self.is_ready_for(&id)
+        {
+            self.send_call(&id);
+        }
+    }
+
+    /// Somebody else's call made this checkpoint: its list tells how far it is, and whether anybody works on it.
+    fn follow_checkpoint(&self, active: &mut ActiveTask, checkpoint: String) {
+        let task = &mut active.task;
+        let arguments: Map<String, Value> =
+            serde_json::from_str(&task.arguments).unwrap_or_default();
+        task.client_id = arguments
+            .get(&self.record.convention.client_id)
+            .and_then(Value::as_str)
+            .map(str::to_owned);
+        task.server_task_id = Some(checkpoint);
+        task.resumability.checkpoint = true;
+        if let Some(attempt) = task.attempts.last_mut() {
+            attempt.phase = Phase::Ended;
+        }
+        active.follow = Some(Follow::new(self.now.mono, Duration::ZERO, false));
+        active.remark(self.now, TAKEN_OVER.to_owned());
+    }
+
+    /// Whether a call of this tool asks for a core task. A checkpoint outlives even a restart of the server.
+    fn wants_task(&self, tool: &Tool) -> bool {
+        self.record.tasks.map(|offer| offer.kind) == Some(TaskKind::Core)
+            && match tool.task_support {
+                TaskSupport::Required => true,
+                // A task of a process outlives nothing that a plain call of it would not.
+                TaskSupport::Optional => {
+                    !self.record.is_process()
+                        && !tool.keeps_checkpoint(&self.record.tools, &self.record.convention)
+                }
+                TaskSupport::Forbidden => false,
+            }
+    }
+
+    /// Whether what its call needs to know of the server is known.
+    pub(super) fn is_ready_for(&self, id: &TaskId) -> bool {
+        let asked = self.tasks.get(id).and_then(|active| active.task.protocol);
+        self.missing_for(asked).is_none()
+    }
+
+    /// Sends a queued call if everything it needs is there; its intent is saved first.
+    pub(super) fn send_call(&mut self, id: &TaskId) {
+        let Some(active) = self.tasks.get(id) else {
+            return;
+        };
+        let tool = self
+            .record
+            .tools
+            .iter()
+            .find(|tool| tool.name == active.task.tool);
+        if let Some(refusal) = self.refusal_of(active, tool) {
+            return self.fail(id, TaskErrorKind::Refused, None, refusal);
+        }
+        let convention = &self.record.convention;
+        // What a process keeps for a later call is its own affair: no call of ours goes on in another one.
+        let is_of_process = self.record.is_process();
+        let keeps = |tool: &Tool| tool.keeps_checkpoint(&self.record.tools, convention);
+        let is_checkpoint = !is_of_process && tool.is_some_and(keeps);
+        let client_id_key = convention.client_id.clone();
+        let mut arguments: Map<String, Value> =
+            serde_json::from_str(&active.task.arguments).unwrap_or_default();
+        let wants_task = tool.is_some_and(|tool| self.wants_task(tool));
+        let own_client_id = format!("longhaul-{:016x}", self.rng.u64(..));
+        let (now, token) = (self.now, self.saver.next_token());
+        let session_number = self.record.session_number;
+        let capabilities = self.capabilities(Some(&active.task));
+        let (era, era_reason) = capabilities.era_of(&active.task.tool, tool, is_checkpoint);
+        let version = match era {
+            Era::Modern => MODERN,
+            Era::Stateful => self.session_version(),
+        };
+        let wants_task = wants_task && era == Era::Stateful;
+        let gives_ids = capabilities
+            .gives_ids_of(&active.task.tool)
+            .filter(|_| era == Era::Stateful);
+        let (era, has_legacy_sse) = (version.label().to_owned(), self.legacy_sse.is_some());
+        let params = tool.map_or(Vec::new(), |tool| tool.header_values(&arguments));
+        let Some(active) = self.tasks.get_mut(id) else {
+            return;
+        };
+        active.task.resumability.checkpoint = is_checkpoint;
+        if has_legacy_sse {
+            active.task.resumability.stream = Some(false);
+        }
+        if is_checkpoint {
+            let given = arguments
+                .get(&client_id_key)
+                .and_then(Value::as_str)
+                .map(str::to_owned);
+            let client_id = active
+                .task
+                .client_id
+                .get_or_insert(given.unwrap_or(own_client_id));
+            arguments.insert(client_id_key, Value::String(client_id.clone()));
+        }
+        let is_flipped = active.is_flipped && version != MODERN;
+        let asks_for_task = wants_task != is_flipped;
+        let Some(attempt) = active.task.attempts.last_mut() else {
+            return;
+        };
+        attempt.phase = Phase::Sent;
+        attempt.era_reason = Some(era_reason);
+        attempt.asks_for_task = asks_for_task;
+        attempt.is_of_process = is_of_process;
+        (attempt.session_number, attempt.version) = (session_number, Some(version));
+        let input = attempt.input.clone();
+        let (number, request_id) = (attempt.number, attempt.request_id.clone());
+        let token_of_call = attempt.token.clone();
+        let arguments = Value::Object(arguments);
+        let method = encode::call_tool(
+            version,
+            &encode::CallParams {
+                id: &request_id,
+                token: &token_of_call,
+                tool: &active.task.tool,
+                arguments: &arguments,
+                task_ttl_ms: asks_for_task.then_some(TTL_WISH_MS),
+                input: input.as_deref(),
+                params: &params,
+            },
+        );
+        let mut expected = active.task.resumability;
+        expected.stream = expected.stream.or(gives_ids);
+        active.start = (active.started < number).then(|| Start {
+            since: now.mono,
+            line: HistoryEvent::Started {
+                era,
+                resumability: expected.label().to_owned(),
+            },
+        });
+        active.touch(now);
+        (active.sending, active.saving.held) = (Some(token), Some(token));
+        self.index.add_request(request_id, id.clone());
+        let exchange = self.send(RequestKind::Stream(id.clone()), method, None, Some(token));
+        if let Some(active) = self.tasks.get_mut(id) {
+            active.stream = StreamState::Calling(exchange);
+        }
+        self.saver.urge(now.mono);
+    }
+
+    /// Whether a call waits until the standalone stream is open; one that is refused here sends nothing at all.
+    pub(super) fn waits_for_standalone(&mut self, id: &TaskId) -> bool {
+        let goes_out = self.tasks.get(id).is_some_and(|active| {
+            let mut tools = self.record.tools.iter();
+            let tool = tools.find(|tool| tool.name == active.task.tool);
+            self.refusal_of(active, tool).is_none()
+        });
+        goes_out && self.standalone_comes_first()
+    }
+
+    /// Notes that a call has gone out of which nothing was heard yet.
+    pub(super) fn step_start(&mut self, id: &TaskId) {
+        let now = self.now;
+        if let Some(active) = self.tasks.get_mut(id)
+            && active.went_out_at().is_some_and(|at| now.mono >= at)
+        {
+            active.went_out(now);
+        }
+    }
+
+    /// Why a call must not even be recorded, as far as that is known before it is queued. While there is no connection,
+    /// the tools may be others by now.
+    fn refusal_at_start(&self, active: &ActiveTask) -> Option<String> {
+        let mut tools = self.record.tools.iter();
+        let tool = tools.find(|tool| tool.name == active.task.tool);
+        if self.connection == ConnectionState::Ready && self.record.tools_at.is_some() {
+            return self.refusal_of(active, tool);
+        }
+        self.cost_of_leaving(active, tool?)
+    }
+
+    /// Why a call that is to be left alone must not be sent.
+    fn cost_of_leaving(&self, active: &ActiveTask, tool: &crate::domain::Tool) -> Option<String> {
+        let capabilities = self.capabilities(Some(&active.task));
+        let price = LeaveImpact::of_call(tool, &self.record.tools, &capabilities);
+        let dies = capabilities.is_known(tool, &self.record.tools) && price.dies();
+        (active.must_survive && dies).then(|| {
+            format!(
+                "leaving would end this call: {}; nothing was sent. Call it without --detach and stay",
+                price.why()
+            )
+        })
+    }
+
+    /// Why a call must not be sent, in words that say what to do next.
+    fn refusal_of(
+        &self,
+        active: &ActiveTask,
+        tool: Option<&crate::domain::Tool>,
+    ) -> Option<String> {
+        let name = &self.record.name;
+        let Some(tool) = tool else {
+            if self.record.tools.is_empty() {
+                return None;
+            }
+            let known: Vec<&str> = self
+                .record
+                .tools
+                .iter()
+                .map(|tool| tool.name.as_str())
+                .collect();
+            return Some(format!(
+                "{name} has no tool {}; it has: {}",
+                active.task.tool,
+                known.join(", ")
+            ));
+        };
+        if let Some(fault) = &tool.fault {
+            return Some(format!(
+                "{name} describes {} in a way that must not be called: {fault}; nothing was sent",
+                tool.name
+            ));
+        }
+        let arguments = serde_json::from_str(&active.task.arguments).unwrap_or_default();
+        let is_first = active.phase() == Phase::Queued && active.task.attempts_made() == 1;
+        let complaints = if is_first && !active.is_unchecked {
+            tool.argument_errors(&arguments)
+        } else {
+            Vec::new()
+        };
+        if !complaints.is_empty() {
+            return Some(format!(
+                "{}: {}; nothing was sent",
+                tool.name,
+                complaints.join(", ")
+            ));
+        }
+        self.cost_of_leaving(active, tool)
+    }
+
+    /// The save that a call waited for failed, so the call never left.
+    pub(super) fn unsend(&mut self, id: &TaskId) {
+        let Some(active) = self.tasks.get_mut(id) else {
+            return;
+        };
+        let exchange = active.stream.exchange();
+        active.stream = StreamState::None;
+        (active.was_unsent, active.sending, active.start) = (true, None, None);
+        if let Some(attempt) = active.attempt_mut() {
+            attempt.phase = Phase::Queued;
+            let request_id = attempt.request_id.clone();
+            self.index.remove_request(&request_id);
+        }
+        if let Some(exchange) = exchange {
+            self.in_flight.remove(exchange);
+            self.reachability.prober_gone();
+        }
+        if let Some(active) = self.tasks.get_mut(id) {
+            active.touch(self.now);
+        }
+    }
+
+    /// Another attempt of a checkpoint tool: same arguments, same client id.
+    pub(super) fn call_again(&mut self, id: &TaskId) {
+        let request_id = self.in_flight.new_request_id();
+        let (now, session_number) = (self.now, self.record.session_number);
+        let Some(active) = self.tasks.get_mut(id) else {
+            return;
+        };
+        let connections = active.take_connections();
+        active.follow = None;
+        let fetching = active.served.take().and_then(|served| served.fetching);
+        active.recovery.restart();
+        (active.task.server_task, active.task.resumability.task) = (None, false);
+        active.detached = None;
+        active.activity.last_step = None;
+        active.was_unsent = true;
+        let mut old = None;
+        if let Some(attempt) = active.attempt_mut() {
+            attempt.phase = Phase::Ended;
+            attempt.ended_at.get_or_insert(now.wall);
+            old = Some(attempt.request_id.clone());
+        }
+        let number = active.attempt().map_or(1, |attempt| attempt.number + 1);
+        active
+            .task
+            .start_attempt(new_attempt(now.wall, number, request_id, session_number));
+        active.task.status = Status::Running;
+        active.touch(now);
+        if let Some(old) = old {
+            self.index.remove_request(&old);
+        }
+        for exchange in connections.into_iter().chain([fetching]).flatten() {
+            self.close(exchange);
+        }
+        self.saver.urge(now.mono);
+        self.needs_advance = true;
+    }
+}

@@ -1,0 +1,295 @@
+//! Watching a checkpoint by its server's list, and what the checkpoint rule says.
+
+use core::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::Link;
+use crate::{
+    domain::{ControlKind, Progress, Status, TaskId, UnknownReason},
+    link::{
+        checkpoint::{self, BY_CHECKPOINT, Follow, Verdict},
+        connection::ConnectionState,
+        in_flight::RequestKind,
+        stream_state::StreamState,
+    },
+    protocol::{self, encode},
+};
+
+/// How long after a look at the list behind a silent stream the next comes, at least and at most: a quarter of the silence.
+const DOUBTS_APART: Duration = Duration::from_secs(10);
+const DOUBTS_APART_AT_MOST: Duration = Duration::from_secs(60);
+/// How long after a failed look at the list the next comes.
+const LOOK_AGAIN: Duration = Duration::from_secs(3);
+
+impl Link {
+    /// A stream that fell silent and has no way back is doubted: the list tells whether it lives. A step may be as long
+    /// as the silence, which keeps the tool from being called a second time too early.
+    fn step_doubt(&mut self, id: &TaskId) {
+        let now = self.now.mono;
+        if let Some(active) = self.tasks.get_mut(id)
+            && active.follow.is_none()
+            && active.doubted_at().is_some_and(|at| now >= at)
+        {
+            let silence = now.since(active.activity.last_byte.mono);
+            let longest_step = active.activity.longest_step.max(silence);
+            active.follow = Some(Follow::new(now, longest_step, false));
+        }
+    }
+
+    /// The stream is dead; its checkpoint is followed on the list, which was read already.
+    fn follow_instead(&mut self, id: &TaskId) {
+        let now = self.now;
+        let Some(active) = self.tasks.get_mut(id) else {
+            return;
+        };
+        let connections = active.take_connections();
+        active.activity.last_byte = now;
+        let words =
+            format!("its stream stayed silent while its checkpoint went on; {BY_CHECKPOINT}");
+        active.remark(now, words);
+        self.saver.urge(now.mono);
+        self.needs_advance = true;
+        for exchange in connections.into_iter().flatten() {
+            self.close(exchange);
+        }
+    }
+
+    /// Looks at the server's list when it is time.
+    pub(super) fn step_follow(&mut self, id: &TaskId) {
+        self.step_doubt(id);
+        let now = self.now.mono;
+        let Some(active) = self.tasks.get(id) else {
+            return;
+        };
+        let is_due = active
+            .follow
+            .as_ref()
+            .and_then(|follow| follow.next)
+            .is_some_and(|next| now >= next);
+        if !is_due || self.connection != ConnectionState::Ready {
+            return;
+        }
+        match self.may_ask() {
+            Ok(()) => {}
+            Err(later) => {
+                if let (Some(later), Some(follow)) = (
+                    later,
+                    self.tasks.get_mut(id).and_then(|r| r.follow.as_mut()),
+                ) {
+                    follow.next = Some(later.max(now));
+                }
+                return;
+            }
+        }
+        let Some(active) = self.tasks.get_mut(id) else {
+            return;
+        };
+        let client_id = active.task.client_id.clone().unwrap_or_default();
+        if let Some(follow) = active.follow.as_mut() {
+            follow.next = None;
+        }
+        self.call_list(RequestKind::Look(id.clone()), &client_id);
+    }
+
+    /// Asks the companion that lists a client's checkpoints.
+    pub(super) fn call_list(&mut self, kind: RequestKind, client_id: &str) {
+        let convention = self.record.convention.clone();
+        let arguments = json!({convention.client_id: client_id});
+        self.call_companion(kind, &convention.list, &arguments);
+    }
+
+    fn call_companion(&mut self, kind: RequestKind, tool: &str, arguments: &Value) {
+        let request_id = self.in_flight.new_request_id();
+        let call = encode::CallParams {
+            id: &request_id,
+            token: &request_id,
+            tool,
+            arguments,
+            task_ttl_ms: None,
+            input: None,
+            params: &[],
+        };
+        let method = encode::call_tool(self.session_version(), &call);
+        self.send(kind, method, Some(request_id), None);
+    }
+
+    /// The list could not be read; that says nothing about the task.
+    pub(super) fn look_failed(&mut self, id: &TaskId, at_least: Option<Duration>) {
+        let next = self
+            .now
+            .mono
+            .after(LOOK_AGAIN.max(at_least.unwrap_or_default()));
+        if let Some(follow) = self
+            .tasks
+            .get_mut(id)
+            .and_then(|active| active.follow.as_mut())
+        {
+            follow.next = Some(next);
+        }
+    }
+
+    /// The list was read: the checkpoint rule decides.
+    pub(super) fn looked(&mut self, id: &TaskId, result: &str) {
+        let now = self.now;
+        let answer = protocol::parse_call_result(result);
+        if answer.is_error {
+            return self.look_failed(id, None);
+        }
+        let list = checkpoint::read_list(answer.text.as_deref().unwrap_or_default());
+        let Some(active) = self.tasks.get_mut(id) else {
+            return;
+        };
+        let entry = checkpoint::find(
+            &list,
+            active.task.server_task_id.as_deref(),
+            &active.task.tool,
+        )
+        .cloned();
+        let is_live = active.stream != StreamState::None;
+        let is_doubted =
+            active.control.is_none() && active.doubted_at().is_some_and(|at| now.mono >= at);
+        if is_live && active.control.is_none() && !is_doubted {
+            // Its stream tells; the list was only read for a wish that is over.
+            active.follow = None;
+        }
+        let Some(follow) = active.follow.as_mut() else {
+            return;
+        };
+        follow.read_at = Some(now.wall);
+        let was_moved_at = follow.moved_at();
+        let verdict = follow.judge(now.mono, entry.as_ref());
+        let pace = if active.control.is_some() {
+            Duration::from_secs(1)
+        } else if is_doubted {
+            let silence = now.mono.since(active.activity.last_byte.mono);
+            (silence / 4).clamp(DOUBTS_APART, DOUBTS_APART_AT_MOST)
+        } else {
+            follow.pace()
+        };
+        follow.next = Some(now.mono.after(pace));
+        let has_moved = follow.moved_at() > was_moved_at;
+        let tells_steps = active
+            .task
+            .attempts
+            .last()
+            .is_some_and(|attempt| attempt.last_value.is_some());
+        if is_doubted && follow.belies_stream(now.mono, tells_steps) {
+            return self.follow_instead(id);
+        }
+        if !is_doubted {
+            active.activity.last_byte = now;
+        }
+        active.saving.is_shown_stale = true;
+        if has_moved {
+            active.activity.last_news = now.mono;
+        }
+        let token = active
+            .attempt()
+            .map(|attempt| attempt.token.clone())
+            .unwrap_or_default();
+        if let Some(entry) = &entry {
+            if active.task.server_task_id.as_ref() != Some(&entry.task_id) {
+                active.task.server_task_id = Some(entry.task_id.clone());
+                active.touch(now);
+            }
+            // While a stream is open the steps come there, in full.
+            if !is_live && let Some(value) = entry.progress {
+                let total = entry
+                    .total
+                    .or(active.task.progress.as_ref().and_then(|p| p.total));
+                if let Some(progress) =
+                    Progress::reported(value, total, None).filter(|_| value > 0.0)
+                {
+                    let is_news = active
+                        .task
+                        .progress
+                        .as_ref()
+                        .is_none_or(|known| known.value < value);
+                    if is_news {
+                        self.progressed(id, &token, progress, None);
+                    }
+                }
+            }
+            self.pause_if_requested(id, &entry.task_id);
+        }
+        self.apply(id, verdict, is_live);
+    }
+
+    /// The pause goes out once the server's id of the work is known.
+    fn pause_if_requested(&mut self, id: &TaskId, server_task_id: &str) {
+        let Some(active) = self.tasks.get_mut(id) else {
+            return;
+        };
+        if let Some(control) = active
+            .control
+            .as_mut()
+            .filter(|control| control.what == ControlKind::Pausing && !control.is_sent)
+        {
+            control.is_sent = true;
+            let convention = self.record.convention.clone();
+            let arguments = json!({convention.task_id: server_task_id});
+            self.call_companion(
+                RequestKind::Pause(id.clone()),
+                &convention.pause,
+                &arguments,
+            );
+        }
+    }
+
+    fn apply(&mut self, id: &TaskId, verdict: Verdict, is_live: bool) {
+        let Some(active) = self.tasks.get(id) else {
+            return;
+        };
+        let asked = active.control.as_ref().map(|control| control.what);
+        let is_wanted = active.was_cancelled() || asked == Some(ControlKind::Cancelling);
+        let verdict = match verdict {
+            // Nobody asked for it: the end of our connection cancelled the call, as it has to in that era.
+            Verdict::Cancelled if active.is_modern() && !is_wanted => Verdict::CallAgain,
+            other => other,
+        };
+        match (verdict, asked) {
+            (Verdict::Watch, _) => {}
+            (Verdict::Paused, _) => self.paused(id),
+            (Verdict::Cancelled, Some(ControlKind::Cancelling)) => {
+                self.conclude(id, Status::Cancelled, None);
+            }
+            // A live stream brings the outcome itself; what the list says of it is only a hint.
+            (_, _) if is_live => {}
+            (Verdict::Cancelled, _) => self.conclude(id, Status::Cancelled, None),
+            // Not by us: in the modern era the end of our connection did, or the server's own.
+            (Verdict::Stopped, Some(ControlKind::Cancelling)) => {
+                self.stands(
+                    id,
+                    "nothing ran any more; its checkpoint stays on the server",
+                );
+                self.conclude(id, Status::Cancelled, None);
+            }
+            // Calling again would undo what was asked: what stands still is what was wanted.
+            (Verdict::CallAgain | Verdict::Restarted, Some(ControlKind::Cancelling))
+            | (Verdict::Restarted, Some(ControlKind::Pausing)) => {}
+            (Verdict::Restarted, _) if active.was_cancelled() => {}
+            (Verdict::Stopped | Verdict::CallAgain, _) if active.was_cancelled() => {
+                self.stands(id, "it stands still since the cancel; its checkpoint stays");
+                self.conclude(id, Status::Cancelled, None);
+            }
+            (Verdict::Stopped | Verdict::CallAgain, Some(ControlKind::Pausing)) => {
+                self.stands(id, "it stood still already; its checkpoint stays");
+                self.paused(id);
+            }
+            (Verdict::Stopped | Verdict::CallAgain | Verdict::Restarted | Verdict::Finished, _) => {
+                self.call_again(id);
+            }
+            (Verdict::Missing, _) => {
+                self.conclude(id, Status::Unknown(UnknownReason::NoCheckpoint), None);
+            }
+        }
+    }
+
+    fn stands(&mut self, id: &TaskId, words: &str) {
+        let now = self.now;
+        if let Some(active) = self.tasks.get_mut(id) {
+            active.remark(now, words.to_owned());
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! What the user and the configuration say about the server, and what follows from a change.
+
+use super::Link;
+
+use crate::{
+    domain::{LinkRecord, ModernSupport, ProtocolVersion, ServerConfig, server_url},
+    link::{
+        connection::ConnectionState,
+        credentials::Sent,
+        in_flight::{InFlight, RequestKind},
+        negotiation::{Choice, Negotiation},
+        reachability::Reachability,
+    },
+};
+
+impl Link {
+    /// Only this revision is spoken under this name from now on.
+    ///
+    /// # Errors
+    /// In words, where work that is under way would lose its way back with the change.
+    pub fn pin_to(&mut self, version: ProtocolVersion) -> Result<(), String> {
+        self.choose(Choice {
+            version: Some(version),
+            is_configured: false,
+        })?;
+        if self.record.pinned_version != Some(version) {
+            self.record.pinned_version = Some(version);
+            self.record_changed();
+        }
+        Ok(())
+    }
+
+    /// The next refusal of credentials is not the server's: nothing was sent, for this reason.
+    pub fn withhold(&mut self, why: String) {
+        self.credentials.withhold(why);
+        // It was counted when it was meant to go out, and it never did.
+        self.in_flight.sent = self.in_flight.sent.saturating_sub(1);
+        self.published.is_server_stale = true;
+    }
+
+    /// The file of configuration that names the server no more; `None` once something names it again. A program of that
+    /// server is ended by the next input at which nothing runs there.
+    pub fn gone_from(&mut self, file: Option<String>) {
+        self.published.is_server_stale |= self.config.gone_from != file;
+        self.config.gone_from = file;
+    }
+
+    /// Whether credentials come from a sign-in, and not from the user's own headers.
+    pub fn takes_sign_in(&mut self, does: bool) {
+        self.credentials.from_sign_in = does;
+    }
+
+    /// What goes there of the user's own.
+    pub fn sends(&mut self, sent: Sent) {
+        self.credentials.headers = sent;
+    }
+
+    /// Whether the server wants credentials before anything else.
+    pub fn is_barred(&self) -> bool {
+        matches!(self.connection, ConnectionState::AuthRequired(_))
+    }
+
+    /// What the configuration says of this server holds from now on.
+    ///
+    /// # Errors
+    /// In words, where something of it has to wait because work under way would lose its way back with the change.
+    pub fn configure(&mut self, config: &ServerConfig) -> Result<(), String> {
+        // Whatever stood in its way may be gone.
+        self.published.is_server_stale = true;
+        if self.config.reads_progress != config.progress_from_text {
+            self.config.reads_progress = config.progress_from_text;
+            self.show_all();
+        }
+        if self.record.convention != config.checkpoint {
+            self.record.convention = config.checkpoint.clone();
+            self.record_changed();
+        }
+        if let Some(url) = config.url.as_ref().filter(|url| **url != self.record.url) {
+            self.move_to(url)?;
+        }
+        self.credentials.is_program_approved =
+            config.program.is_some() && config.withheld.is_none();
+        if self.record.is_process() && self.legacy_sse.is_none() {
+            match &config.withheld {
+                Some(why) => {
+                    self.connection = ConnectionState::AuthRequired(why.clone());
+                    self.show_all();
+                }
+                None => self.retry_auth(),
+            }
+        }
+        let Some(choice) = config.protocol else {
+            return Ok(());
+        };
+        self.choose(Choice {
+            version: choice.0,
+            is_configured: true,
+        })
+    }
+
+    fn choose(&mut self, choice: Choice) -> Result<(), String> {
+        let name = &self.record.name;
+        let is_new = match choice.version {
+            Some(version) => self.record.version.is_some_and(|known| known != version),
+            // What was found out under a choice is not what survives.
+            None => self.config.choice.version.is_some() && self.record.version.is_some(),
+        };
+        if is_new && self.has_unsettled() {
+            let words = self.session_version().label();
+            return Err(format!(
+                "{name} has unsettled work in MCP {words}, which would be lost by a change to {}; let it end, or use another --session",
+                choice.version.map_or("auto", ProtocolVersion::label)
+            ));
+        }
+        if self.config.choice == choice {
+            return Ok(());
+        }
+        self.config.choice = choice;
+        if is_new {
+            self.record.is_initialized = false;
+            (self.record.session, self.record.version) = (None, None);
+            (self.record.tools_at, self.record.gives_ids) = (None, None);
+            self.record.gave_ids.clear();
+            (self.record.modern, self.record.refuses_session) = (ModernSupport::Unknown, false);
+            self.record.asked_version = None;
+            self.session.has_fresh_tools = false;
+            self.close_legacy_sse();
+            self.connection = ConnectionState::Disconnected;
+        }
+        self.negotiation = Negotiation::new(self.config.choice, &self.record);
+        self.record_changed();
+        Ok(())
+    }
+
+    /// The server is somewhere else: nothing that was found out about the old place holds, and its session id must not
+    /// reach the new one.
+    fn move_to(&mut self, url: &str) -> Result<(), String> {
+        let name = self.record.name.clone();
+        let is_busy = |in_flight: &InFlight| !matches!(in_flight.kind, RequestKind::LegacySse);
+        if self.has_unsettled() || self.in_flight.values().any(is_busy) {
+            let (old, url) = (
+                server_url::redacted(&self.record.url),
+                server_url::redacted(url),
+            );
+            return Err(format!(
+                "{name} is in use at {old}; the {url} of the configuration holds from the next start with nothing unsettled there"
+            ));
+        }
+        self.close_legacy_sse();
+        let moved = LinkRecord::new(name, url);
+        let old = std::mem::replace(&mut self.record, moved);
+        self.record.session_number = old.session_number;
+        (self.record.pinned_version, self.record.convention) = (old.pinned_version, old.convention);
+        self.negotiation = Negotiation::new(self.config.choice, &self.record);
+        (self.session.has_fresh_tools, self.connection) = (false, ConnectionState::Disconnected);
+        self.reachability = Reachability::new(self.now);
+        self.record_changed();
+        Ok(())
+    }
+}

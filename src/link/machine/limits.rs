@@ -1,0 +1,96 @@
+//! The time limits that users set for their tasks.
+
+use super::Link;
+use crate::{
+    domain::{Mono, Phase, Status, TaskErrorKind, TaskId},
+    link::{
+        connection::ConnectionState, in_flight::RequestKind, stream_state::StreamState,
+        time::earliest,
+    },
+    protocol::encode,
+};
+
+impl Link {
+    /// When a limit of the user's ends a task.
+    pub(super) fn limit_ends(&self, active: &crate::link::active_task::ActiveTask) -> Option<Mono> {
+        let limits = active.task.limits;
+        if active.task.status != Status::Running {
+            return None;
+        }
+        active
+            .attempt()
+            .filter(|attempt| attempt.number > 1 || attempt.phase != Phase::Queued)?;
+        let started = active.task.attempts.first()?.started_at;
+        let hard = limits.hard.map(|hard| {
+            let spent = self.now.wall.since(started);
+            self.now.mono.after(hard.saturating_sub(spent))
+        });
+        earliest(hard, self.idle_ends(active)).map(|at| at.max(active.limits_from))
+    }
+
+    /// When the idle limit ends a task; it runs only while the server could tell us something.
+    fn idle_ends(&self, active: &crate::link::active_task::ActiveTask) -> Option<Mono> {
+        let is_in_contact = matches!(
+            active.stream,
+            StreamState::Open { .. } | StreamState::Calling(_)
+        ) || (active.follow.is_some() || active.served.is_some())
+            && self.connection == ConnectionState::Ready
+            && self.reachability.down().is_none();
+        let idle = active.task.limits.idle.filter(|_| is_in_contact)?;
+        Some(
+            active
+                .activity
+                .last_news
+                .max(active.activity.contact_since)
+                .after(idle),
+        )
+    }
+
+    pub(super) fn step_limits(&mut self, id: &TaskId) {
+        let Some(active) = self.tasks.get(id) else {
+            return;
+        };
+        if self.limit_ends(active).is_none_or(|at| self.now.mono < at) {
+            return;
+        }
+        let is_idle = self.idle_ends(active).is_some_and(|at| self.now.mono >= at);
+        let which = if is_idle {
+            "nothing new came within your idle limit"
+        } else {
+            "your time limit was reached"
+        };
+        let can_send =
+            self.connection == ConnectionState::Ready && self.reachability.may_send(self.now);
+        let request_id = active.request_id().map(str::to_owned);
+        let server_task = active
+            .served
+            .as_ref()
+            .and(active.task.server_task_id.clone());
+        let is_modern = active.is_modern();
+        let outcome = if let Some(server_task) = server_task.filter(|_| can_send) {
+            let request_id = self.in_flight.new_request_id();
+            let method = encode::cancel_task(self.version_of(id), &request_id, &server_task);
+            self.send(
+                RequestKind::Cancel(id.clone()),
+                method,
+                Some(request_id),
+                None,
+            );
+            "its task was cancelled"
+        } else if is_modern && !self.record.is_process() {
+            "its connection was closed, which cancels it"
+        } else if let Some(request_id) = request_id.filter(|_| can_send) {
+            let method = encode::cancelled_notification(&request_id, "timed out");
+            self.send(RequestKind::Cancel(id.clone()), method, None, None);
+            "the call was cancelled"
+        } else {
+            "the server could not be told"
+        };
+        self.fail(
+            id,
+            TaskErrorKind::TimedOut,
+            None,
+            format!("{which}; {outcome}"),
+        );
+    }
+}

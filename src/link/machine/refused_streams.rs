@@ -1,0 +1,239 @@
+//! Calls and resumes that the server refuses, and what that says about the call, the cursor or the session.
+
+use super::Link;
+use crate::{
+    domain::{LostReason, Phase, Status, TaskErrorKind, TaskId, UnknownReason},
+    link::{
+        in_flight::InFlight,
+        negotiation::{HEADER_MISMATCH, refuses_what_it_speaks},
+        stream_state::StreamState,
+    },
+    protocol::HttpError,
+};
+
+/// Failing resumes after which a checkpoint is the better way.
+const TRIES_BEFORE_CHECKPOINT: u32 = 3;
+/// Fresh sessions that a refused call may cost before it is given up.
+const REQUEUES: u32 = 3;
+
+impl Link {
+    /// A call of the modern era was answered with something other than 2xx: nothing of it runs.
+    pub(super) fn modern_call_refused(
+        &mut self,
+        id: &TaskId,
+        in_flight: &InFlight,
+        refusal: &HttpError,
+    ) {
+        let is_disproved = Self::disproves_era(true, refusal);
+        let Some(active) = self.tasks.get_mut(id) else {
+            return;
+        };
+        active.saving.is_shown_stale = true;
+        active.stream = StreamState::None;
+        match refusal.status {
+            401 | 403 => {
+                self.unsend(id);
+                self.auth_refused(refusal);
+            }
+            _ if is_disproved => {
+                self.requeue(id, refusal);
+                self.renegotiate(in_flight, refusal.server_text.as_deref());
+            }
+            400 | 404 => {
+                let error = refusal.error.clone().unwrap_or_default();
+                let is_stale = error.code == HEADER_MISMATCH || refuses_what_it_speaks(refusal);
+                if is_stale && active.recovery.tries == 0 {
+                    // Our headers follow from the list of tools, which is out of date.
+                    self.record.tools_at = None;
+                    return self.requeue(id, refusal);
+                }
+                self.fail(id, TaskErrorKind::Refused, Some(error.code), error.message);
+            }
+            // A gateway may have passed the call on before it gave up.
+            408 | 425 | 500..=502 | 504..=599 => {
+                let end = self.end_of_modern_call(id, &format!("HTTP {}", refusal.status));
+                let end = match end {
+                    Status::Unknown(_) => end,
+                    _ => Status::Unknown(UnknownReason::HttpStatus(refusal.status)),
+                };
+                self.out_of_stream(id, end, false);
+            }
+            _ => self.refused_call(id, refusal),
+        }
+    }
+
+    /// A call, a resume or a probe was answered with something other than 2xx.
+    pub(super) fn stream_refused(&mut self, id: &TaskId, sent_in: u64, refusal: &HttpError) {
+        let now = self.now;
+        let has_session = self.record.session.is_some();
+        let is_of_another = sent_in != self.record.session_number || !self.record.is_initialized;
+        let Some(active) = self.tasks.get_mut(id) else {
+            return;
+        };
+        active.saving.is_shown_stale = true;
+        if self.recheck_refused(id, refusal) {
+            return;
+        }
+        let Some(active) = self.tasks.get_mut(id) else {
+            return;
+        };
+        let line = std::mem::replace(&mut active.stream, StreamState::None);
+        let is_probe = matches!(line, StreamState::Asking { is_probe: true, .. });
+        let is_call = matches!(line, StreamState::Calling(_));
+        active.recovery.probe.stop_dropping();
+        let said = refusal.server_text.clone();
+        match refusal.status {
+            401 | 403 => {
+                if is_call {
+                    self.unsend(id);
+                } else {
+                    active.stream = StreamState::Waiting { until: now.mono };
+                }
+                self.auth_refused(refusal);
+            }
+            // What was sent in a session that is known to be gone says nothing of the present one.
+            400 | 404 | 410 if is_of_another && is_call => self.requeue(id, refusal),
+            400 | 404 | 410 if is_of_another => {
+                let reason = LostReason::SessionGone {
+                    after_restart: false,
+                    server_text: said,
+                };
+                self.out_of_stream(id, Status::Lost(reason), false);
+            }
+            404 | 410 if has_session && is_call => {
+                self.requeue(id, refusal);
+                self.doubt_session(said.as_deref());
+            }
+            404 | 410 if has_session => self.resume_refused(id, refusal),
+            // It took the newest cursor and refuses an older one: so it knows the newest.
+            400 | 405..=407 | 411..=424 if is_probe => {
+                active.recovery.refuses_older_cursors = true;
+                active.recovery.note_empty_resume();
+                self.ask_later(id);
+            }
+            400 if has_session => {
+                // The cursor, the call or the session: a ping tells which.
+                active.stream = StreamState::Verifying {
+                    said: Some(format!("HTTP 400 {}", said.unwrap_or_default())),
+                };
+                if is_call && let Some(attempt) = active.attempt_mut() {
+                    attempt.phase = Phase::Queued;
+                    active.was_unsent = true;
+                    active.touch(now);
+                }
+                match self.reachability.spend(now) {
+                    Ok(()) => self.ping(Some(id.clone())),
+                    Err(_) => self.verify_later(id),
+                }
+            }
+            408 | 425 | 429 | 500..=599 if is_call => match refusal.status {
+                429 | 503 => self.refused_call(id, refusal),
+                status => {
+                    active.went_out(now);
+                    self.out_of_stream(
+                        id,
+                        Status::Unknown(UnknownReason::HttpStatus(status)),
+                        false,
+                    );
+                }
+            },
+            300..=399 | 409 if is_call => self.refused_call(id, refusal),
+            // Whoever stands in the way sends everything elsewhere, until one has signed in or left.
+            300..=399 | 408 | 409 | 425 | 429 | 500..=599 => {
+                active.note_cut(now, &format!("HTTP {}", refusal.status));
+                active.recovery.note_try();
+                active.recovery.not_before = refusal.retry_after.map(|wait| now.mono.after(wait));
+                if active.recovery.tries >= TRIES_BEFORE_CHECKPOINT
+                    && active.task.resumability.checkpoint
+                {
+                    let said = Some(format!("HTTP {}", refusal.status));
+                    let reason = LostReason::ReplayGone { server_text: said };
+                    return self.out_of_stream(id, Status::Lost(reason), false);
+                }
+                self.ask_later(id);
+            }
+            _ if is_call => self.refused_call(id, refusal),
+            _ => self.out_of_stream(id, Status::Unknown(UnknownReason::NoReplay), false),
+        }
+    }
+
+    /// A call that the server refused before running it: it waits for a new session, within reason.
+    pub(super) fn requeue(&mut self, id: &TaskId, refusal: &HttpError) {
+        let Some(active) = self.tasks.get_mut(id) else {
+            return;
+        };
+        active.recovery.note_try();
+        if active.recovery.tries > REQUEUES {
+            return self.refused_call(id, refusal);
+        }
+        self.unsend(id);
+        self.saver.urge(self.now.mono);
+        self.needs_advance = true;
+    }
+
+    fn refused_call(&mut self, id: &TaskId, refusal: &HttpError) {
+        let now = self.now;
+        if let Some(active) = self.tasks.get_mut(id) {
+            active.went_out(now);
+        }
+        let said = refusal
+            .server_text
+            .as_deref()
+            .map(|said| format!(": {said}"))
+            .unwrap_or_default();
+        let words = format!(
+            "the server refused the call with HTTP {}{said}",
+            refusal.status
+        );
+        self.fail(
+            id,
+            TaskErrorKind::Refused,
+            Some(i64::from(refusal.status)),
+            words,
+        );
+    }
+
+    /// A ping after a 400 was answered: the session lives, so it was the cursor or the call itself.
+    pub(super) fn verified(&mut self, id: &TaskId) {
+        let Some(active) = self.tasks.get_mut(id) else {
+            return;
+        };
+        let StreamState::Verifying { said } = active.stream.clone() else {
+            return;
+        };
+        if active.phase() == Phase::Queued {
+            active.stream = StreamState::None;
+            active.went_out(self.now);
+            let words = format!("the server refused the call: {}", said.unwrap_or_default());
+            self.fail(id, TaskErrorKind::Refused, Some(400), words);
+        } else if self.is_cursor_gone(id) {
+            self.refused_for_long(id, said);
+        } else {
+            self.verify_later(id);
+        }
+    }
+
+    /// The server refuses to bring a stream back.
+    pub(super) fn refused_for_long(&mut self, id: &TaskId, said: Option<String>) {
+        self.out_of_stream(
+            id,
+            Status::Lost(LostReason::ReplayGone { server_text: said }),
+            false,
+        );
+    }
+
+    /// The ping that was to verify a session failed; the stream is asked for again later.
+    pub(super) fn verify_later(&mut self, id: &TaskId) {
+        if let Some(active) = self.tasks.get_mut(id)
+            && matches!(active.stream, StreamState::Verifying { .. })
+        {
+            if active.phase() == Phase::Queued {
+                active.stream = StreamState::None;
+            } else {
+                // With distance, or the asking would use up the budget that the ping needs.
+                active.recovery.note_try();
+                self.ask_later(id);
+            }
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! How a task comes back from the session file, and what ended while nobody watched.
+
+use core::time::Duration;
+
+use super::Link;
+use crate::{
+    domain::{
+        ControlKind, EventId, HistoryEvent, LostReason, Phase, QuestionSource, Stamp, Status, Task,
+        TaskId, UnknownReason, Wall, text,
+    },
+    link::{
+        active_task::ActiveTask, recovery::Cut, server_task_poll::ServerTaskPoll,
+        stream_state::StreamState,
+    },
+};
+
+/// How long after a restart the limits wait for what the server has to tell.
+const HEAR_FIRST: Duration = Duration::from_secs(30);
+/// How the program of a call ended where it was no fault of its own.
+const ENDED_WITH_US: &str = "longhaul ended, and it with longhaul";
+/// A hand-over between two processes of ours takes less, and is no gap.
+const UNWATCHED_AT_LEAST: Duration = Duration::from_secs(1);
+
+impl Link {
+    /// Takes a task back from the session file: reading is automatic, side effects are not.
+    pub(super) fn restore(&mut self, task: Task, ids: Vec<EventId>) {
+        let id = task.id.clone();
+        let now = self.now;
+        if task.forgotten_at.is_some() {
+            self.exit.keeps_session |= !task.status.is_settled();
+            return;
+        }
+        let watched_until = task.updated_at.min(now.wall);
+        let mut active = ActiveTask::new(now, task, ids, &self.saver.unsaved);
+        active.limits_from = now.mono.after(HEAR_FIRST);
+        // A cancel that is not proved is asked for again: its user must not find the work going on. Any other wish
+        // is asked again by the user, if he still has it.
+        let asked = active.task.control.take();
+        let was_cancelling = asked.is_some_and(|asked| asked.what == ControlKind::Cancelling);
+        if asked.is_some() {
+            active.touch(now);
+        }
+        let is_same_session = self.record.is_initialized
+            && active
+                .attempt()
+                .is_some_and(|attempt| attempt.session_number == self.record.session_number);
+        for attempt in active
+            .task
+            .attempts
+            .iter()
+            .filter(|attempt| attempt.phase != Phase::Ended)
+        {
+            self.index
+                .add_request(attempt.request_id.clone(), id.clone());
+        }
+        let has_cursor = active
+            .attempt()
+            .is_some_and(|attempt| attempt.cursors.newest.is_some());
+        let phase = active.phase();
+        let is_unsettled = matches!(active.task.status, Status::Running | Status::InputRequired);
+        let server_task = active.task.server_task.clone();
+        let is_checkpoint = active.task.resumability.checkpoint;
+        let (is_modern, why) = (active.is_modern(), "nobody was there to hold it");
+        let is_round = active
+            .task
+            .open_question()
+            .is_some_and(|q| q.source == QuestionSource::Round);
+        // An answer that may not have got through: on a stream it goes out again, to a task once it is seen to ask.
+        active.has_answers = active.task.questions.iter().any(|question| {
+            question.answer.is_some()
+                && !question.is_delivered
+                && question.source != QuestionSource::TaskInput
+        });
+        self.tasks.insert(id.clone(), active);
+        self.needs_advance = true;
+        if was_cancelling && is_unsettled {
+            self.request_control(&id, ControlKind::Cancelling);
+        }
+        if !is_unsettled || phase == Phase::Queued {
+            return;
+        }
+        if is_round {
+            // Nothing runs until it is answered.
+            return;
+        }
+        self.note_unwatched(&id, watched_until);
+        if self.record.is_process() && phase != Phase::Ended {
+            let end = self.end_without_id(&id, ENDED_WITH_US);
+            self.out_of_stream(&id, end, false);
+            return self.ended_at(&id, watched_until);
+        }
+        if let Some(server_task) = server_task {
+            self.index.add_server_task(server_task.id, id.clone());
+            if let Some(active) = self.tasks.get_mut(&id) {
+                active.served = Some(ServerTaskPoll::new(now.mono));
+            }
+            return self.gather();
+        }
+        if is_modern {
+            let end = self.end_of_modern_call(&id, why);
+            self.out_of_stream(&id, end, false);
+            return self.ended_at(&id, watched_until);
+        }
+        if phase == Phase::Open && has_cursor && is_same_session {
+            if let Some(active) = self.tasks.get_mut(&id) {
+                active.stream = StreamState::Waiting { until: now.mono };
+            }
+        } else if phase == Phase::Open && has_cursor {
+            let reason = LostReason::SessionGone {
+                after_restart: false,
+                server_text: None,
+            };
+            self.out_of_stream(&id, Status::Lost(reason), false);
+        } else if phase == Phase::Ended && is_checkpoint {
+            // It was taken over, and no call of ours was ever made.
+            self.out_of_stream(&id, Status::Running, false);
+        } else {
+            let window = if phase == Phase::Open {
+                self.window_without_id(&id)
+            } else {
+                UnknownReason::BeforeFirstId
+            };
+            self.out_of_stream(&id, Status::Unknown(window), false);
+        }
+    }
+
+    /// The time in which no process followed a task is a line of its log, as a cut is.
+    fn note_unwatched(&mut self, id: &TaskId, from: Wall) {
+        let now = self.now;
+        let Some(active) = self.tasks.get_mut(id) else {
+            return;
+        };
+        let unwatched = now.wall.since(from);
+        if unwatched < UNWATCHED_AT_LEAST {
+            return;
+        }
+        let why = format!("nobody watched for {}", text::span(unwatched));
+        let state = "unwatched".to_owned();
+        active.recovery.cut = Some(Cut {
+            at: now.mono,
+            before: unwatched,
+            why: why.clone(),
+        });
+        // It stands where it began: what reads the history sees this time as unwatched, not the time after it.
+        let begun = Stamp { wall: from, ..now };
+        active.note(begun, None, HistoryEvent::Contact { state, why });
+        active.touch(now);
+        self.saver.touch(now.mono);
+    }
+
+    /// What ended because nobody was there ended when the last process left, not when the next one found out.
+    pub(super) fn ended_at(&mut self, id: &TaskId, at: Wall) {
+        let ended = self.tasks.get_mut(id).map(|active| &mut active.task);
+        let Some(task) = ended.filter(|task| task.status.is_settled()) else {
+            return;
+        };
+        let at = at.max(task.created_at);
+        task.settled_at = Some(at);
+        if let Some(attempt) = task.attempts.last_mut() {
+            attempt.ended_at = Some(at);
+        }
+    }
+
+    /// What ran in the program that is the server has ended with it.
+    pub(super) fn program_ended(&mut self) {
+        let has_ended = |active: &ActiveTask| {
+            let is_unsettled =
+                matches!(active.task.status, Status::Running | Status::InputRequired);
+            is_unsettled && !matches!(active.phase(), Phase::Queued | Phase::Ended)
+        };
+        let active = self.tasks.iter();
+        let ended = active.filter(|(_, active)| has_ended(active));
+        let ended: Vec<TaskId> = ended.map(|(id, _)| id.clone()).collect();
+        for id in ended {
+            let end = self.end_without_id(&id, ENDED_WITH_US);
+            self.out_of_stream(&id, end, false);
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Short requests that were refused or got no response.
+
+use super::Link;
+use crate::{
+    domain::RequestError,
+    link::{
+        connection::ConnectionState,
+        in_flight::{InFlight, RequestKind},
+        negotiation::NegotiationStep,
+    },
+    protocol::{HttpError, RpcError},
+};
+
+impl Link {
+    /// A short request was refused: its server session may be gone, or it wants credentials.
+    ///
+    /// Our short requests are well-formed, so a 400 to one of them means the session too: several
+    /// servers answer so for a session that they no longer know, where MCP 2025-11-25, basic/transports, wants a 404.
+    pub(super) fn short_refused(&mut self, in_flight: &InFlight, refusal: HttpError) {
+        let has_session = self.record.session.is_some() && !in_flight.is_modern;
+        match refusal.status {
+            _ if matches!(in_flight.kind, RequestKind::Discover) => self.discover_refused(&refusal),
+            _ if matches!(in_flight.kind, RequestKind::LegacySse) => {
+                self.legacy_sse_refused(&refusal);
+            }
+            _ if matches!(in_flight.kind, RequestKind::Listen) => {
+                self.listening_ended(Some(&refusal));
+            }
+            _ if matches!(in_flight.kind, RequestKind::Standalone) => {
+                self.standalone_ended(Some(&refusal));
+            }
+            401 | 403 => {
+                self.auth_refused(&refusal);
+                self.in_flight_lost(in_flight, &refusal);
+            }
+            _ if self.lists_again(in_flight, &refusal) => self.needs_advance = true,
+            // A handshake that fails has an end of its own.
+            _ if !matches!(in_flight.kind, RequestKind::Handshake { .. })
+                && Self::disproves_era(in_flight.is_modern, &refusal) =>
+            {
+                self.renegotiate(in_flight, refusal.server_text.as_deref());
+                self.in_flight_lost(in_flight, &refusal);
+            }
+            _ if self.wants_new_legacy_sse(in_flight, &refusal) => {
+                self.legacy_sse_ended(&format!("HTTP {}", refusal.status));
+                self.in_flight_lost(in_flight, &refusal);
+            }
+            404 | 410 | 400
+                if has_session
+                    && !matches!(
+                        in_flight.kind,
+                        RequestKind::Handshake { .. } | RequestKind::TerminateSession
+                    )
+                    && !self.is_of_no_session(in_flight) =>
+            {
+                if in_flight.session_number == self.record.session_number {
+                    self.doubt_session(refusal.server_text.as_deref());
+                }
+                self.in_flight_lost(in_flight, &refusal);
+            }
+            _ => {
+                let why = format!("HTTP {}", refusal.status);
+                self.short_failed(in_flight, why, Some(refusal));
+            }
+        }
+    }
+
+    /// A short request came to nothing for reasons of the link; who waits for it waits on.
+    fn in_flight_lost(&mut self, in_flight: &InFlight, refusal: &HttpError) {
+        match &in_flight.kind {
+            RequestKind::Ping { verifies: Some(id) } => self.verify_later(id),
+            RequestKind::Look(id) => self.look_failed(id, None),
+            RequestKind::Pause(id) | RequestKind::Cancel(id) => self.control_unheard(id),
+            RequestKind::Reply(Some((id, _))) => self.reply_unheard(id, in_flight, None),
+            RequestKind::Poll(_) | RequestKind::Fetch(_) | RequestKind::Update(..) => {
+                self.task_request_failed(
+                    in_flight,
+                    "its server session was refused",
+                    Some(refusal),
+                );
+            }
+            RequestKind::ListTasks { ask, .. }
+            | RequestKind::ListCheckpoints { ask }
+            | RequestKind::Adopt { ask, .. } => {
+                let words = format!("{} did not answer; ask again", self.record.name);
+                self.answer(*ask, Err(RequestError::Unreachable(words)));
+            }
+            _ => {}
+        }
+        self.needs_advance = true;
+    }
+
+    /// A short request got no answer.
+    pub(super) fn short_failed(
+        &mut self,
+        in_flight: &InFlight,
+        why: String,
+        refusal: Option<HttpError>,
+    ) {
+        match &in_flight.kind {
+            RequestKind::Handshake { .. } if in_flight.came.is_some() => self.not_mcp(why),
+            RequestKind::Handshake { .. } if self.negotiation.take_unheard() => {
+                self.negotiate_with(NegotiationStep::Initialize);
+            }
+            RequestKind::Handshake { .. } => {
+                let is_tried = refusal.as_ref().is_some_and(|refusal| {
+                    self.negotiation.was_refused(refusal);
+                    self.tries_other_era(refusal) || self.tries_legacy_sse()
+                });
+                if !is_tried {
+                    self.handshake_failed(why, refusal.as_ref());
+                }
+            }
+            // It may know the handshake all the same.
+            RequestKind::Discover if in_flight.came.is_some() => self.is_not_modern(&why),
+            RequestKind::Discover if self.record.is_process() => self.discover_unheard(why),
+            RequestKind::Discover => self.handshake_failed(why, refusal.as_ref()),
+            RequestKind::LegacySse if in_flight.is_opened => self.legacy_sse_unsupported(),
+            RequestKind::LegacySse => self.handshake_failed(why, None),
+            RequestKind::Poll(_)
+            | RequestKind::Fetch(_)
+            | RequestKind::Update(..)
+            | RequestKind::Listen => {
+                self.task_request_failed(in_flight, &why, refusal.as_ref());
+            }
+            RequestKind::ListTasks { ask, .. }
+            | RequestKind::ListCheckpoints { ask }
+            | RequestKind::Adopt { ask, .. } => {
+                let words = format!("{} did not answer ({why}); ask again", self.record.name);
+                self.answer(*ask, Err(RequestError::Unreachable(words)));
+            }
+            RequestKind::Reply(Some((id, key))) => match refusal {
+                Some(refusal) if refusal.is_transient() => {
+                    self.reply_unheard(id, in_flight, refusal.retry_after);
+                }
+                // Whoever refuses an answer does not wait for it any more.
+                Some(_) => self.question_delivered(id, key),
+                None => self.reply_unheard(id, in_flight, None),
+            },
+            RequestKind::Standalone => self.standalone_ended(None),
+            RequestKind::Announce if refusal.as_ref().is_some_and(|it| !it.is_transient()) => {
+                self.announced();
+            }
+            // The server may not have seen the notification: open another session.
+            RequestKind::Announce if self.connection == ConnectionState::Announcing => {
+                self.connection = ConnectionState::Disconnected;
+                self.record.is_initialized = false;
+                self.record_changed();
+                let words = self.out_of_reach(&why);
+                self.refuse_queued(&RequestError::Unreachable(words));
+                self.back_off(why, None);
+            }
+            RequestKind::ListTools { .. } => match refusal {
+                Some(refusal) if refusal.status < 500 => {
+                    let message = refusal.server_text.unwrap_or(why);
+                    self.tools_refused(&RpcError {
+                        code: i64::from(refusal.status),
+                        message,
+                        data: None,
+                    });
+                }
+                _ => {
+                    self.refuse_queued(&match in_flight.came {
+                        Some(_) => RequestError::Usage(format!(
+                            "{} did not list its tools ({why}); is the URL right?",
+                            self.record.name
+                        )),
+                        None => RequestError::Unreachable(self.out_of_reach(&why)),
+                    });
+                    self.back_off(why, refusal.and_then(|refusal| refusal.retry_after));
+                }
+            },
+            RequestKind::Ping { verifies } => {
+                if let Some(id) = verifies {
+                    self.verify_later(id);
+                }
+                if refusal.is_none() {
+                    self.suspect_connections(why);
+                }
+            }
+            RequestKind::Look(id) => {
+                self.look_failed(id, refusal.and_then(|refusal| refusal.retry_after));
+            }
+            RequestKind::Pause(id) if refusal.is_some() => {
+                self.control_refused(
+                    id,
+                    &refusal
+                        .and_then(|refusal| refusal.server_text)
+                        .unwrap_or(why),
+                );
+            }
+            // A server that refuses the cancel has heard it; the limit says that it did not react.
+            RequestKind::Cancel(_) if refusal.is_some() => {}
+            RequestKind::Pause(id) | RequestKind::Cancel(id) => self.control_unheard(id),
+            RequestKind::Announce
+            | RequestKind::Reply(None)
+            | RequestKind::TerminateSession
+            | RequestKind::Stream(_)
+            | RequestKind::Reread(_) => {}
+        }
+        self.needs_advance = true;
+    }
+
+    /// Whether a refusal means the request itself: the session was made to replace one that ended in the same way, and
+    /// nothing was ever served in it. A server that has no such method would else be negotiated with forever.
+    fn is_of_no_session(&self, in_flight: &InFlight) -> bool {
+        self.session.unproven == Some(self.record.session_number)
+            && in_flight.session_number == self.record.session_number
+            && matches!(
+                in_flight.kind,
+                RequestKind::Announce | RequestKind::ListTools { .. }
+            )
+    }
+}

@@ -1,0 +1,159 @@
+//! The server's list of tools, page by page.
+
+use super::Link;
+use crate::{
+    domain::{Era, Phase, ProtocolVersion, RequestError, SessionResponse, Tool, text},
+    link::{
+        in_flight::{CURSOR_BYTES, InFlight, RequestKind},
+        negotiation::refuses_what_it_speaks,
+    },
+    protocol::{self, HttpError, RpcError, encode},
+};
+
+/// Tools of one server, and the bytes of what they take: a list that nobody reads to its end. It is in memory, in the
+/// session file and on its way to every window of the session.
+const TOOLS: usize = 5_000;
+const TOOLS_BYTES: usize = 8 << 20;
+
+impl Link {
+    pub(super) fn wants_tools(&self) -> bool {
+        let is_listing = self
+            .in_flight
+            .values()
+            .any(|in_flight| matches!(in_flight.kind, RequestKind::ListTools { .. }));
+        let has_queued = || {
+            self.tasks
+                .values()
+                .any(|active| active.phase() == Phase::Queued && active.is_active())
+        };
+        let for_asker = self.queued_requests.first_for_tools().is_some();
+        !is_listing
+            && !self.is_session_doubted()
+            && (for_asker || self.record.tools_at.is_none() && has_queued())
+    }
+
+    pub(super) fn ask_tools(
+        &mut self,
+        version: ProtocolVersion,
+        so_far: Vec<Tool>,
+        cursors: Vec<String>,
+    ) {
+        let id = self.in_flight.new_request_id();
+        let cursor = cursors.last().map(String::as_str);
+        let method = encode::list_tools(version, &id, cursor);
+        let kind = RequestKind::ListTools {
+            version,
+            so_far,
+            cursors,
+        };
+        self.send(kind, method, Some(id), None);
+    }
+
+    /// A list that was refused for a revision that the server says it speaks is asked for again, once.
+    pub(super) fn lists_again(&mut self, in_flight: &InFlight, refusal: &HttpError) -> bool {
+        matches!(in_flight.kind, RequestKind::ListTools { .. })
+            && in_flight.is_modern
+            && refuses_what_it_speaks(refusal)
+            && self.negotiation.may_repeat()
+    }
+
+    /// One page of tools.
+    pub(super) fn tools_listed(
+        &mut self,
+        version: ProtocolVersion,
+        mut so_far: Vec<Tool>,
+        mut cursors: Vec<String>,
+        result: &str,
+    ) {
+        let (tools, next) = protocol::parse_tool_page(result);
+        so_far.extend(tools);
+        let is_whole = cut_tools(&mut so_far);
+        match next {
+            Some(next)
+                if is_whole
+                    && !cursors.contains(&next)
+                    && next.len() <= CURSOR_BYTES
+                    && self.reachability.spend(self.now).is_ok() =>
+            {
+                cursors.push(next);
+                self.ask_tools(version, so_far, cursors);
+            }
+            Some(next) if is_whole && !cursors.contains(&next) => {
+                let mut stand_in = so_far.last().cloned();
+                if let Some(stand_in) = &mut stand_in {
+                    "more tools".clone_into(&mut stand_in.name);
+                    stand_in.fault = Some(format!(
+                        "its list goes on after {}",
+                        text::plural(cursors.len() as u64 + 1, "page")
+                    ));
+                }
+                so_far.extend(stand_in);
+                self.have_tools(version, so_far);
+            }
+            _ => self.have_tools(version, so_far),
+        }
+    }
+
+    fn have_tools(&mut self, version: ProtocolVersion, mut tools: Vec<Tool>) {
+        // On pipes there are no headers that a schema could ask for.
+        if version.era() == Era::Modern && !self.record.is_process() {
+            for tool in &mut tools {
+                tool.fault = tool.fault.take().or_else(|| tool.header_error());
+            }
+        }
+        self.note_served();
+        self.needs_advance = true;
+        for request in self.queued_requests.take_for_tools() {
+            self.answer(request.id, Ok(SessionResponse::Tools(tools.clone())));
+        }
+        // The modern list has less: only the session's list says which tools can run as tasks.
+        if version == self.session_version() {
+            self.record.tools = tools;
+            self.record.tools_at = Some(self.now.wall);
+            self.session.has_fresh_tools = true;
+            self.record_changed();
+        }
+    }
+
+    /// The server would not list its tools; a call can still be tried.
+    pub(super) fn tools_refused(&mut self, error: &RpcError) {
+        let words = format!(
+            "{} did not list its tools: {}",
+            self.record.name, error.message
+        );
+        self.refuse_queued(&RequestError::Usage(words));
+        self.have_tools(self.session_version(), Vec::new());
+    }
+}
+
+/// Cuts a list of tools to what is kept; the last one left then stands for the rest. Tells whether nothing was cut.
+fn cut_tools(tools: &mut Vec<Tool>) -> bool {
+    let mut bytes = 0_usize;
+    let weight = |tool: &Tool| {
+        let about = tool.description.as_ref().map_or(0, String::len);
+        tool.name.len() + tool.input_schema.len() + about
+    };
+    let fit = tools
+        .iter()
+        .take(TOOLS)
+        .take_while(|tool| {
+            bytes = bytes.saturating_add(weight(tool));
+            bytes <= TOOLS_BYTES
+        })
+        .count();
+    if fit == tools.len() {
+        return true;
+    }
+    let rest = u64::try_from(tools.len() - fit).unwrap_or(u64::MAX);
+    let Some(stand_in) = tools.get_mut(fit) else {
+        return true;
+    };
+    stand_in.name = format!("{} or more", text::plural(rest, "further tool"));
+    stand_in.fault = Some(format!(
+        "of a list of more than {} or {}",
+        text::plural(TOOLS as u64, "tool"),
+        text::bytes(TOOLS_BYTES as u64)
+    ));
+    tools.truncate(fit + 1);
+    false
+}

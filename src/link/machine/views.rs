@@ -1,0 +1,175 @@
+//! What user interfaces are shown of the tasks and the server.
+
+use super::Link;
+
+use crate::{
+    domain::{
+        Connectivity, LeaveImpact, LinkState, Mono, ServerView, TaskId, TaskView, server_url,
+    },
+    link::{active_task::ActiveTask, connection::ConnectionState, stream_state::StreamState},
+};
+
+impl Link {
+    /// Tasks that changed since they were last taken and may be shown.
+    pub fn take_views(&mut self) -> Vec<TaskView> {
+        self.publish();
+        std::mem::take(&mut self.published.tasks)
+    }
+
+    /// Tasks that were taken out for good.
+    pub fn take_erased(&mut self) -> Vec<TaskId> {
+        std::mem::take(&mut self.published.erased)
+    }
+
+    /// The picture of the server, if it changed since it was last taken.
+    pub fn take_server_view(&mut self) -> Option<ServerView> {
+        std::mem::take(&mut self.published.is_server_stale).then(|| self.server_view())
+    }
+
+    fn server_view(&self) -> ServerView {
+        let state = match (&self.connection, self.reachability.down()) {
+            (ConnectionState::AuthRequired(why), _) if self.record.is_process() => {
+                LinkState::NotStarted {
+                    why: why.clone(),
+                    is_approved: self.credentials.is_program_approved,
+                }
+            }
+            (ConnectionState::AuthRequired(why), _) => LinkState::NeedsLogin {
+                why: why.clone(),
+                takes_sign_in: self.credentials.from_sign_in,
+            },
+            // Where nothing is wanted nothing is tried, and what was found then is not known to hold.
+            (_, Some(down)) if self.wants_session() => LinkState::Down {
+                since: down.since.wall,
+                tries: down.tries,
+                next: down.next_wall,
+                why: down.why.clone(),
+            },
+            (
+                ConnectionState::Discovering
+                | ConnectionState::OpeningSse
+                | ConnectionState::Initializing
+                | ConnectionState::Announcing,
+                None,
+            ) => LinkState::Connecting,
+            (ConnectionState::Ready, None) if self.in_flight.sent > 0 => LinkState::Live,
+            _ => LinkState::Idle,
+        };
+        ServerView {
+            name: self.record.name.clone(),
+            url: server_url::redacted(&self.record.url).into_owned(),
+            state,
+            // The machine knows no variables; whoever fills them in does.
+            obstacle: None,
+            era: self
+                .record
+                .version
+                .map_or(String::new(), |version| version.label().to_owned()),
+            era_why: self.record.era_why.clone().unwrap_or_default(),
+            server_info: self.record.server_info.clone(),
+            tools: self.record.tools_at.map(|_| self.record.tools.len()),
+            capabilities: self.capabilities(None),
+            requests: self.in_flight.sent,
+            gone_from: self.config.gone_from.clone(),
+            latency: self.in_flight.latency,
+        }
+    }
+
+    pub(super) fn publish(&mut self) {
+        let mut views = Vec::new();
+        for active in self
+            .tasks
+            .values()
+            .filter(|active| active.saving.is_shown_stale && active.saving.held.is_none())
+        {
+            let price = LeaveImpact::of_task(&active.task).map(|price| price.at(self.now.wall));
+            let mut view = active.view(self.contact(active), price);
+            view.guess = view
+                .task
+                .fraction_in_message()
+                .filter(|_| self.config.reads_progress);
+            views.push(view);
+        }
+        for view in &views {
+            if let Some(active) = self.tasks.get_mut(&view.task.id) {
+                active.saving.is_shown_stale = false;
+            }
+        }
+        self.published.tasks.append(&mut views);
+    }
+
+    /// The contact with one task, as one of three facts.
+    fn contact(&self, active: &ActiveTask) -> Connectivity {
+        if !active.is_active() || active.is_settled() {
+            return Connectivity::Idle;
+        }
+        if matches!(self.connection, ConnectionState::AuthRequired(_)) {
+            return Connectivity::NeedsLogin;
+        }
+        let last_byte = active.activity.last_byte.wall;
+        let is_kept = active.recovery.kept.is_some() && self.reachability.down().is_none();
+        if is_kept || matches!(active.stream, StreamState::Open { .. }) {
+            return Connectivity::Live { last_byte };
+        }
+        if active
+            .served
+            .as_ref()
+            .is_some_and(|served| served.failures == 0)
+            && self.reachability.down().is_none()
+        {
+            return Connectivity::Live { last_byte };
+        }
+        if let Some(down) = self.reachability.down() {
+            return Connectivity::Offline {
+                since: down.since.wall,
+                next: down.next_wall,
+                why: down.why.clone(),
+            };
+        }
+        let in_wall = |at: Mono| self.now.wall.after(at.since(self.now.mono));
+        if let Some(served) = &active.served {
+            return Connectivity::Reconnecting {
+                attempt: served.failures,
+                next: served.next.map_or(self.now.wall, in_wall),
+                why: served.why.clone().unwrap_or_default(),
+            };
+        }
+        match &active.stream {
+            StreamState::Waiting { until } => Connectivity::Reconnecting {
+                attempt: active.recovery.tries,
+                next: in_wall(*until),
+                why: active
+                    .recovery
+                    .cut
+                    .as_ref()
+                    .map_or("the stream ended".to_owned(), |cut| cut.why.clone()),
+            },
+            StreamState::Asking { .. } | StreamState::Verifying { .. } => {
+                Connectivity::Reconnecting {
+                    attempt: active.recovery.tries + 1,
+                    next: self.now.wall,
+                    why: active
+                        .recovery
+                        .cut
+                        .as_ref()
+                        .map_or("asking for the stream".to_owned(), |cut| cut.why.clone()),
+                }
+            }
+            _ => Connectivity::Live {
+                last_byte: active
+                    .follow
+                    .as_ref()
+                    .and_then(|f| f.read_at)
+                    .unwrap_or(last_byte),
+            },
+        }
+    }
+
+    /// Every row shows the link's state, so all of them change with it.
+    pub(super) fn show_all(&mut self) {
+        (self.needs_advance, self.published.is_server_stale) = (true, true);
+        self.tasks
+            .values_mut()
+            .for_each(|active| active.saving.is_shown_stale = true);
+    }
+}

@@ -149,9 +149,11 @@ impl InFlight {
             && matches!(error.code, -32603..=-32601 | -32021..=-32020)
     }
 
-    /// Whether a message has to come for it, not only a status.
-    pub(super) fn awaits_answer(&self) -> bool {
-        self.request_id.is_some() || matches!(self.kind, RequestKind::Stream(_))
+    /// Whether it is a POST whose answer comes on the single stream of HTTP+SSE.
+    pub(super) fn is_posted(&self) -> bool {
+        let awaits_answer =
+            self.request_id.is_some() || matches!(self.kind, RequestKind::Stream(_));
+        self.is_by_legacy_sse && awaits_answer
     }
 
     /// Whether a server may refuse it for a session that it does not know.

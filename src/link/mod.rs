@@ -27,6 +27,7 @@ mod recovery;
 mod refusals;
 mod replay_gap;
 mod replies;
+mod save_state;
 mod saver;
 mod server_task_poll;
 mod standalone;

@@ -18,6 +18,8 @@ use crate::{
 
 /// How much of a result's first line the row shows, in bytes.
 const LINE_BYTES: usize = 400;
+/// The request by which a server asks a person.
+const ELICIT: &str = "elicitation/create";
 /// The code of 2025-11-25 for "visit these URLs first".
 const VISIT_FIRST: i64 = -32042;
 
@@ -38,7 +40,6 @@ impl Link {
             task.and_then(|id| link.tasks.get(id))
                 .is_some_and(|active| active.task.attempts.iter().any(is_it))
         };
-        let is_modern = self.reading.is_modern;
         let is_alone = messages.len() == 1;
         for message in messages {
             is_ours |= match &message {
@@ -50,87 +51,103 @@ impl Link {
                 }
                 _ => true,
             };
-            match message {
-                Incoming::Progress {
-                    token,
-                    value,
-                    total,
-                    message,
-                } => {
-                    let message = message.map(Into::into);
-                    // Mostly it is the call of this stream, which needs no look-up.
-                    let own = task.filter(|id| {
-                        let active = self.tasks.get(id);
-                        active.and_then(ActiveTask::request_id) == Some(token.as_ref())
-                    });
-                    let of = own
-                        .or_else(|| self.index.of_request(token.as_ref()))
-                        .cloned();
-                    if is_alone && self.opens_replay_gap(task, of.as_ref(), value) {
-                        return false;
-                    }
-                    if let (Some(id), Some(progress)) =
-                        (of, Progress::reported(value, total, message))
-                        && (task == Some(&id) || !self.has_way_back(&id))
-                    {
-                        self.progressed(&id, token.as_ref(), progress, event_id);
-                    }
+            let is_suspect = is_alone
+                && matches!(&message, Incoming::Progress { token, value, .. }
+                    if self.opens_replay_gap(task, self.call_of(task, token).as_ref(), *value));
+            if is_suspect {
+                return false;
+            }
+            self.take_message(task, event_id, message);
+        }
+        is_ours
+    }
+
+    /// The task whose call has this progress token.
+    fn call_of(&self, task: Option<&TaskId>, token: &str) -> Option<TaskId> {
+        // Mostly it is the call of this stream, which needs no look-up.
+        let is_own =
+            |id: &&TaskId| self.tasks.get(id).and_then(ActiveTask::request_id) == Some(token);
+        let own = task.filter(is_own);
+        own.or_else(|| self.index.of_request(token)).cloned()
+    }
+
+    /// Takes one message that came on the stream of `task`, or beside all streams.
+    fn take_message(
+        &mut self,
+        task: Option<&TaskId>,
+        event_id: Option<&str>,
+        message: Incoming<'_>,
+    ) {
+        let is_modern = self.reading.is_modern;
+        match message {
+            Incoming::Progress {
+                token,
+                value,
+                total,
+                message,
+            } => {
+                let of = self.call_of(task, &token);
+                let progress = Progress::reported(value, total, message.map(Into::into));
+                if let (Some(id), Some(progress)) = (of, progress)
+                    && (task == Some(&id) || !self.has_way_back(&id))
+                {
+                    self.progressed(&id, &token, progress, event_id);
                 }
-                Incoming::Log {
+            }
+            Incoming::Log {
+                level,
+                logger,
+                data,
+            } => {
+                let line = HistoryEvent::Log {
                     level,
-                    logger,
-                    data,
-                } => {
-                    let now = self.now;
-                    let of = task.cloned().or_else(|| self.logged_beside(event_id));
-                    if let Some(active) = of.and_then(|id| self.tasks.get_mut(&id)) {
-                        if let Some(event_id) = event_id.filter(|_| task.is_none()) {
-                            active.ids.add(event_id);
-                        }
-                        let logger = logger.map(std::borrow::Cow::into_owned);
-                        active.note(
-                            now,
-                            event_id,
-                            HistoryEvent::Log {
-                                level,
-                                logger,
-                                data: data.into_owned(),
-                            },
-                        );
-                        self.saver.touch(now.mono);
-                    }
-                }
-                Incoming::Response { id, outcome } => match outcome {
-                    Ok(result) => self.responded(id.as_ref(), Ok(result.get())),
-                    Err(error) => self.responded(id.as_ref(), Err(error)),
-                },
-                // The modern era has no requests of the server, and nothing to answer them with.
-                Incoming::Request { .. } if is_modern => {}
-                Incoming::Request { id, method, params } if method == "elicitation/create" => {
-                    self.stream_asks(task, id.get(), params);
-                }
-                Incoming::Request { id, method, .. } => {
-                    let answer = match method.as_ref() {
-                        "ping" => encode::empty_response(id),
-                        _ => encode::unsupported_response(id, &method),
-                    };
-                    self.reply(answer);
-                }
-                Incoming::ToolsChanged => self.session.has_fresh_tools = false,
-                Incoming::TaskStatus(json) => self.told_of_task(json),
-                Incoming::Acknowledged(json) => self.listening_to(json),
-                Incoming::Cancelled(id) if is_modern => self.listening_withdrawn(id.get()),
-                Incoming::Cancelled(id) => self.question_withdrawn(id.get()),
-                Incoming::Other => {}
-                Incoming::Unreadable => {
-                    if let Some(active) = task.and_then(|id| self.tasks.get_mut(id)) {
-                        active.left_out(self.now, |left_out| &mut left_out.unreadable);
-                        self.saver.touch(self.now.mono);
-                    }
+                    logger: logger.map(std::borrow::Cow::into_owned),
+                    data: data.into_owned(),
+                };
+                self.logged(task, event_id, line);
+            }
+            Incoming::Response { id, outcome } => match outcome {
+                Ok(result) => self.responded(id.as_ref(), Ok(result.get())),
+                Err(error) => self.responded(id.as_ref(), Err(error)),
+            },
+            // The modern era has no requests of the server, and nothing to answer them with.
+            Incoming::Request { .. } if is_modern => {}
+            Incoming::Request { id, method, params } if method == ELICIT => {
+                self.stream_asks(task, id.get(), params);
+            }
+            Incoming::Request { id, method, .. } => {
+                let answer = match method.as_ref() {
+                    "ping" => encode::empty_response(id),
+                    _ => encode::unsupported_response(id, &method),
+                };
+                self.reply(answer);
+            }
+            Incoming::ToolsChanged => self.session.has_fresh_tools = false,
+            Incoming::TaskStatus(json) => self.told_of_task(json),
+            Incoming::Acknowledged(json) => self.listening_to(json),
+            Incoming::Cancelled(id) if is_modern => self.listening_withdrawn(id.get()),
+            Incoming::Cancelled(id) => self.question_withdrawn(id.get()),
+            Incoming::Other => {}
+            Incoming::Unreadable => {
+                if let Some(active) = task.and_then(|id| self.tasks.get_mut(id)) {
+                    active.left_out(self.now, |left_out| &mut left_out.unreadable);
+                    self.saver.touch(self.now.mono);
                 }
             }
         }
-        is_ours
+    }
+
+    /// A log line of the server.
+    fn logged(&mut self, task: Option<&TaskId>, event_id: Option<&str>, line: HistoryEvent) {
+        let now = self.now;
+        let of = task.cloned().or_else(|| self.logged_beside(event_id));
+        if let Some(active) = of.and_then(|id| self.tasks.get_mut(&id)) {
+            if let Some(event_id) = event_id.filter(|_| task.is_none()) {
+                active.ids.add(event_id);
+            }
+            active.note(now, event_id, line);
+            self.saver.touch(now.mono);
+        }
     }
 
     /// Answers a request of the server that no person has to see.
@@ -235,7 +252,7 @@ impl Link {
                 },
                 Ok(result),
             ) => self.tools_listed(version, so_far, cursors, result),
-            (RequestKind::ListTools { .. }, Err(error)) => self.tools_refused(&error),
+            (RequestKind::ListTools { .. }, Err(error)) => self.tools_refused(&error.message),
             // Any answer to a ping is a sign of life, an error too.
             (RequestKind::Ping { verifies: Some(id) }, _) => self.verified(&id),
             (RequestKind::Look(id), Ok(result)) => self.looked(&id, result),

@@ -8,13 +8,13 @@ use crate::{
         io::ExchangeId,
         stream_state::{SLOW_POLL, StreamState},
     },
-    protocol::{self, Body, ExchangeEvent, Incoming},
+    protocol::{self, Body, ExchangeEvent, HttpError, Incoming},
 };
 
 impl Link {
-    /// One arrival, to whoever waits for it.
+    /// Routes what arrived on an exchange to what it is for.
     pub(super) fn arrived(&mut self, exchange: ExchangeId, arrival: ExchangeEvent) {
-        let Some(in_flight) = self.in_flight.get_mut(exchange) else {
+        let Some(in_flight) = self.in_flight.get(exchange) else {
             return;
         };
         self.reading.session_number = match in_flight.kind {
@@ -26,138 +26,129 @@ impl Link {
             return self.took_more(exchange, more);
         }
         self.reading.is_modern = in_flight.is_modern;
-        // The hot path first: an event of a task's stream.
-        if let (RequestKind::Stream(id), ExchangeEvent::Event { .. } | ExchangeEvent::Alive) =
-            (&in_flight.kind, &arrival)
-        {
-            let id = id.clone();
-            return self.stream_brought(&id, exchange, arrival);
+        if brings_more(&arrival) {
+            return self.body_brought(exchange, arrival);
         }
-        if let (RequestKind::Reread(id), ExchangeEvent::Event { .. } | ExchangeEvent::Alive) =
-            (&in_flight.kind, &arrival)
-        {
-            let id = id.clone();
-            return self.reread_brought(&id, exchange, arrival);
-        }
-        if matches!(in_flight.kind, RequestKind::Standalone) && brings_more(&arrival) {
-            return self.standalone_brought(exchange, arrival);
-        }
-        let is_legacy_sse = matches!(in_flight.kind, RequestKind::LegacySse) && in_flight.is_opened;
-        let is_posted = in_flight.is_by_legacy_sse && in_flight.awaits_answer();
-        if is_legacy_sse && brings_more(&arrival) {
-            return self.legacy_sse_brought(exchange, arrival);
-        }
-        if is_posted && self.was_posted(exchange, &arrival) {
+        if in_flight.is_posted() && self.was_posted(exchange, &arrival) {
             return;
         }
-        let Some(in_flight) = self.in_flight.get_mut(exchange) else {
+        match arrival {
+            ExchangeEvent::Opened { body, session } => {
+                self.response_began(exchange, &body, session);
+            }
+            end => self.exchange_over(exchange, end),
+        }
+    }
+
+    /// Something arrived inside the body of a response.
+    fn body_brought(&mut self, exchange: ExchangeId, arrival: ExchangeEvent) {
+        let Some(in_flight) = self.in_flight.get(exchange) else {
             return;
         };
-        if let ExchangeEvent::Event { id, data, .. } = &arrival {
-            let of = match &in_flight.kind {
-                RequestKind::Fetch(id) => Some(id.clone()),
-                _ => None,
-            };
-            if id.is_some() && !in_flight.is_modern {
-                // Whoever numbers the answer to a handshake numbers those of calls too.
-                self.gives_ids(None, true);
+        let names_endpoint = matches!(arrival, ExchangeEvent::Endpoint { .. });
+        match &in_flight.kind {
+            // The hot path first: an event of a task's stream.
+            RequestKind::Stream(id) if !names_endpoint => {
+                let id = id.clone();
+                return self.stream_brought(&id, exchange, arrival);
             }
-            self.in_flight.last_traffic = self.now.mono;
-            if let Some(id) = &of
-                && let Some(active) = self.tasks.get_mut(id)
-            {
-                active.heard(self.now);
+            RequestKind::Reread(id) if !names_endpoint => {
+                let id = id.clone();
+                return self.reread_brought(&id, exchange, arrival);
             }
-            self.read(of.as_ref(), None, data);
-            // Still there, so this was not its answer.
-            if let Some(in_flight) = self.in_flight.get_mut(exchange) {
-                in_flight.came = no_answer(data).or_else(|| in_flight.came.take());
+            RequestKind::Standalone => return self.standalone_brought(exchange, arrival),
+            RequestKind::LegacySse if in_flight.is_opened => {
+                return self.legacy_sse_brought(exchange, arrival);
             }
+            _ => {}
+        }
+        if in_flight.is_posted() && self.was_posted(exchange, &arrival) {
             return;
         }
-        if let ExchangeEvent::Opened { body, session } = arrival {
-            let Some(in_flight) = self.in_flight.mark_opened(exchange, self.now.mono) else {
-                return;
-            };
-            self.published.is_server_stale |= in_flight.sent_at.is_some();
-            in_flight.came = no_message(&body).filter(|_| in_flight.request_id.is_some());
-            match &mut in_flight.kind {
-                RequestKind::Handshake { session: slot } => *slot = session,
-                RequestKind::Stream(id) => {
-                    let (id, session_number) = (id.clone(), in_flight.session_number);
-                    self.session_lives(session_number);
-                    self.stream_opened(&id, exchange, &body);
-                }
-                RequestKind::Reread(id) if body != Body::Stream => {
-                    let id = id.clone();
-                    self.reread_over(&id, exchange);
-                }
-                RequestKind::Standalone => self.standalone_opened(&body),
-                _ => {}
-            }
-            return self.mark_reachable();
+        // An endpoint on any other stream means nothing.
+        if let ExchangeEvent::Event { id, data, .. } = arrival {
+            self.response_brought(exchange, id.is_some(), &data);
         }
-        // What names an endpoint on any other stream means nothing.
-        if brings_more(&arrival) {
+    }
+
+    /// A message arrived on the response to a request that is not a stream.
+    fn response_brought(&mut self, exchange: ExchangeId, has_id: bool, data: &str) {
+        let Some(in_flight) = self.in_flight.get(exchange) else {
             return;
+        };
+        let of = match &in_flight.kind {
+            RequestKind::Fetch(id) => Some(id.clone()),
+            _ => None,
+        };
+        if has_id && !in_flight.is_modern {
+            // A server that numbers the answer to a handshake numbers those of calls too.
+            self.gives_ids(None, true);
         }
+        self.in_flight.last_traffic = self.now.mono;
+        if let Some(id) = &of
+            && let Some(active) = self.tasks.get_mut(id)
+        {
+            active.heard(self.now);
+        }
+        self.read(of.as_ref(), None, data);
+        // Still there, so this was not its answer.
+        if let Some(in_flight) = self.in_flight.get_mut(exchange) {
+            in_flight.came = no_answer(data).or_else(|| in_flight.came.take());
+        }
+    }
+
+    fn response_began(&mut self, exchange: ExchangeId, body: &Body, session: Option<String>) {
+        let Some(in_flight) = self.in_flight.mark_opened(exchange, self.now.mono) else {
+            return;
+        };
+        self.published.is_server_stale |= in_flight.sent_at.is_some();
+        in_flight.came = no_message(body).filter(|_| in_flight.request_id.is_some());
+        match &mut in_flight.kind {
+            RequestKind::Handshake { session: slot } => *slot = session,
+            RequestKind::Stream(id) => {
+                let (id, session_number) = (id.clone(), in_flight.session_number);
+                self.session_lives(session_number);
+                self.stream_opened(&id, exchange, body);
+            }
+            RequestKind::Reread(id) if *body != Body::Stream => {
+                let id = id.clone();
+                self.reread_over(&id, exchange);
+            }
+            RequestKind::Standalone => self.standalone_opened(body),
+            _ => {}
+        }
+        self.mark_reachable();
+    }
+
+    /// Nothing more arrives on an exchange.
+    fn exchange_over(&mut self, exchange: ExchangeId, end: ExchangeEvent) {
         self.needs_advance = true;
         let Some(in_flight) = self.in_flight.remove(exchange) else {
             return;
         };
         self.reachability.prober_gone();
-        if let RequestKind::Stream(id) = &in_flight.kind
-            && self.is_kept(id, exchange)
-        {
-            return self.kept_ended(&id.clone(), &arrival);
+        match &in_flight.kind {
+            RequestKind::Stream(id) if self.is_kept(id, exchange) => {
+                return self.kept_ended(&id.clone(), &end);
+            }
+            RequestKind::LegacySse if self.legacy_sse.is_some() => {
+                return self.legacy_sse_ended(&match end {
+                    ExchangeEvent::Broken { why } => why,
+                    ExchangeEvent::TooLarge { cap } => over_the_cap(cap),
+                    _ => "its one stream ended".to_owned(),
+                });
+            }
+            RequestKind::Reread(id) => return self.reread_over(id, exchange),
+            _ => {}
         }
-        if matches!(in_flight.kind, RequestKind::LegacySse) && self.legacy_sse.is_some() {
-            return self.legacy_sse_ended(&match arrival {
-                ExchangeEvent::Broken { why } => why,
-                ExchangeEvent::TooLarge { cap } => over_the_cap(cap),
-                _ => "its one stream ended".to_owned(),
-            });
-        }
-        if let RequestKind::Reread(id) = &in_flight.kind {
-            return self.reread_over(id, exchange);
-        }
-        match arrival {
+        match end {
             ExchangeEvent::Ended if in_flight.is_opened => self.exchange_ended(&in_flight, None),
             ExchangeEvent::Ended => {
                 self.exchange_ended(&in_flight, Some("the connection was closed".to_owned()));
             }
             ExchangeEvent::Broken { why } => self.exchange_ended(&in_flight, Some(why)),
             ExchangeEvent::TooLarge { cap } => self.too_large(&in_flight, cap),
-            ExchangeEvent::Refused(refusal) => {
-                let is_gateway = matches!(refusal.status, 502..=504);
-                if !is_gateway {
-                    self.mark_reachable();
-                } else if self.reachability.down().is_some() {
-                    // A gateway that answers for a server that is down is no sign of the server.
-                    self.mark_unreachable(
-                        format!("HTTP {}", refusal.status),
-                        false,
-                        refusal.retry_after,
-                    );
-                }
-                match &in_flight.kind {
-                    RequestKind::Stream(id) if in_flight.is_modern => {
-                        self.modern_call_refused(&id.clone(), &in_flight, &refusal);
-                    }
-                    RequestKind::Stream(id) if self.wants_new_legacy_sse(&in_flight, &refusal) => {
-                        self.requeue(&id.clone(), &refusal);
-                        self.legacy_sse_ended(&format!("HTTP {}", refusal.status));
-                    }
-                    RequestKind::Stream(id) => {
-                        self.stream_refused(&id.clone(), in_flight.session_number, &refusal);
-                    }
-                    _ if in_flight.is_answered_by(&refusal) => {
-                        let error = refusal.error.clone().unwrap_or_default();
-                        self.in_flight_answered(in_flight, Err(error));
-                    }
-                    _ => self.short_refused(&in_flight, *refusal),
-                }
-            }
+            ExchangeEvent::Refused(refusal) => self.exchange_refused(in_flight, *refusal),
             ExchangeEvent::NotSent { why, is_refused } => {
                 self.mark_unreachable(why.clone(), is_refused, None);
                 self.unanswered(&in_flight, why, true);
@@ -179,6 +170,38 @@ impl Link {
             | ExchangeEvent::Endpoint { .. }
             | ExchangeEvent::MoreRequests(_)
             | ExchangeEvent::Alive => {}
+        }
+    }
+
+    /// A request was answered with a status other than 2xx.
+    fn exchange_refused(&mut self, in_flight: InFlight, refusal: HttpError) {
+        let is_gateway = matches!(refusal.status, 502..=504);
+        if !is_gateway {
+            self.mark_reachable();
+        } else if self.reachability.down().is_some() {
+            // A gateway that answers for a server that is down is no sign of the server.
+            self.mark_unreachable(
+                format!("HTTP {}", refusal.status),
+                false,
+                refusal.retry_after,
+            );
+        }
+        match &in_flight.kind {
+            RequestKind::Stream(id) if in_flight.is_modern => {
+                self.modern_call_refused(&id.clone(), &in_flight, &refusal);
+            }
+            RequestKind::Stream(id) if self.wants_new_legacy_sse(&in_flight, &refusal) => {
+                self.requeue(&id.clone(), &refusal);
+                self.legacy_sse_ended(&format!("HTTP {}", refusal.status));
+            }
+            RequestKind::Stream(id) => {
+                self.stream_refused(&id.clone(), in_flight.session_number, &refusal);
+            }
+            _ if in_flight.is_answered_by(&refusal) => {
+                let error = refusal.error.unwrap_or_default();
+                self.in_flight_answered(in_flight, Err(error));
+            }
+            _ => self.short_refused(&in_flight, refusal),
         }
     }
 

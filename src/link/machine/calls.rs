@@ -7,8 +7,9 @@ use serde_json::{Map, Value};
 use super::Link;
 use crate::{
     domain::{
-        Era, HistoryEvent, LeaveImpact, NewCall, Phase, RequestError, SessionRequestId,
-        SessionResponse, Status, Task, TaskErrorKind, TaskId, TaskKind, TaskSupport, Tool,
+        Era, EraReason, HistoryEvent, LeaveImpact, NewCall, Phase, ProtocolVersion, RequestError,
+        SessionRequestId, SessionResponse, Status, Task, TaskErrorKind, TaskId, TaskKind,
+        TaskSupport, Tool,
     },
     link::{
         active_task::{ActiveTask, Intent, Start, new_attempt},
@@ -25,6 +26,16 @@ use crate::{
 
 /// What is said of a checkpoint that another client began.
 const TAKEN_OVER: &str = "taken over; followed by the server's list until nobody works on it";
+
+/// How a call is made.
+struct CallPlan {
+    version: ProtocolVersion,
+    era_reason: EraReason,
+    is_checkpoint: bool,
+    asks_for_task: bool,
+    /// Whether the server numbers the events of its stream, as far as that is known.
+    gives_ids: Option<bool>,
+}
 
 impl Link {
     pub(super) fn start(&mut self, ask: SessionRequestId, call: NewCall) {
@@ -136,93 +147,89 @@ impl Link {
         self.missing_for(asked).is_none()
     }
 
+    /// Decides how a call is made.
+    fn plan_call(&self, active: &ActiveTask, tool: Option<&Tool>) -> CallPlan {
+        // What a process keeps for a later call is its own affair: no call of ours continues in another one.
+        let is_checkpoint = !self.record.is_process()
+            && tool.is_some_and(|tool| {
+                tool.keeps_checkpoint(&self.record.tools, &self.record.convention)
+            });
+        let capabilities = self.capabilities(Some(&active.task));
+        let (era, era_reason) = capabilities.era_of(&active.task.tool, tool, is_checkpoint);
+        let is_stateful = era == Era::Stateful;
+        let version = if is_stateful {
+            self.session_version()
+        } else {
+            MODERN
+        };
+        let wants_task = is_stateful && tool.is_some_and(|tool| self.wants_task(tool));
+        let is_flipped = active.is_flipped && version != MODERN;
+        CallPlan {
+            version,
+            era_reason,
+            is_checkpoint,
+            asks_for_task: wants_task != is_flipped,
+            gives_ids: capabilities
+                .gives_ids_of(&active.task.tool)
+                .filter(|_| is_stateful),
+        }
+    }
+
     /// Sends a queued call if everything it needs is there; its intent is saved first.
     pub(super) fn send_call(&mut self, id: &TaskId) {
         let Some(active) = self.tasks.get(id) else {
             return;
         };
-        let tool = self
-            .record
-            .tools
-            .iter()
-            .find(|tool| tool.name == active.task.tool);
+        let mut tools = self.record.tools.iter();
+        let tool = tools.find(|tool| tool.name == active.task.tool);
         if let Some(refusal) = self.refusal_of(active, tool) {
             return self.fail(id, TaskErrorKind::Refused, None, refusal);
         }
-        let convention = &self.record.convention;
-        // What a process keeps for a later call is its own affair: no call of ours goes on in another one.
-        let is_of_process = self.record.is_process();
-        let keeps = |tool: &Tool| tool.keeps_checkpoint(&self.record.tools, convention);
-        let is_checkpoint = !is_of_process && tool.is_some_and(keeps);
-        let client_id_key = convention.client_id.clone();
         let mut arguments: Map<String, Value> =
             serde_json::from_str(&active.task.arguments).unwrap_or_default();
-        let wants_task = tool.is_some_and(|tool| self.wants_task(tool));
+        let plan = self.plan_call(active, tool);
+        let params = tool.map_or(Vec::new(), |tool| tool.header_values(&arguments));
         let own_client_id = format!("longhaul-{:016x}", self.rng.u64(..));
         let (now, token) = (self.now, self.saver.next_token());
-        let session_number = self.record.session_number;
-        let capabilities = self.capabilities(Some(&active.task));
-        let (era, era_reason) = capabilities.era_of(&active.task.tool, tool, is_checkpoint);
-        let version = match era {
-            Era::Modern => MODERN,
-            Era::Stateful => self.session_version(),
-        };
-        let wants_task = wants_task && era == Era::Stateful;
-        let gives_ids = capabilities
-            .gives_ids_of(&active.task.tool)
-            .filter(|_| era == Era::Stateful);
-        let (era, has_legacy_sse) = (version.label().to_owned(), self.legacy_sse.is_some());
-        let params = tool.map_or(Vec::new(), |tool| tool.header_values(&arguments));
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        active.task.resumability.checkpoint = is_checkpoint;
-        if has_legacy_sse {
+        if self.legacy_sse.is_some() {
             active.task.resumability.stream = Some(false);
         }
-        if is_checkpoint {
-            let given = arguments
-                .get(&client_id_key)
-                .and_then(Value::as_str)
-                .map(str::to_owned);
-            let client_id = active
-                .task
-                .client_id
-                .get_or_insert(given.unwrap_or(own_client_id));
-            arguments.insert(client_id_key, Value::String(client_id.clone()));
+        active.task.resumability.checkpoint = plan.is_checkpoint;
+        if plan.is_checkpoint {
+            let key = &self.record.convention.client_id;
+            insert_client_id(&mut active.task, &mut arguments, key, own_client_id);
         }
-        let is_flipped = active.is_flipped && version != MODERN;
-        let asks_for_task = wants_task != is_flipped;
         let Some(attempt) = active.task.attempts.last_mut() else {
             return;
         };
         attempt.phase = Phase::Sent;
-        attempt.era_reason = Some(era_reason);
-        attempt.asks_for_task = asks_for_task;
-        attempt.is_of_process = is_of_process;
-        (attempt.session_number, attempt.version) = (session_number, Some(version));
-        let input = attempt.input.clone();
+        attempt.era_reason = Some(plan.era_reason);
+        attempt.asks_for_task = plan.asks_for_task;
+        attempt.is_of_process = self.record.is_process();
+        attempt.session_number = self.record.session_number;
+        attempt.version = Some(plan.version);
         let (number, request_id) = (attempt.number, attempt.request_id.clone());
-        let token_of_call = attempt.token.clone();
-        let arguments = Value::Object(arguments);
         let method = encode::call_tool(
-            version,
+            plan.version,
             &encode::CallParams {
                 id: &request_id,
-                token: &token_of_call,
+                token: &attempt.token,
                 tool: &active.task.tool,
-                arguments: &arguments,
-                task_ttl_ms: asks_for_task.then_some(TTL_WISH_MS),
-                input: input.as_deref(),
+                arguments: &Value::Object(arguments),
+                task_ttl_ms: plan.asks_for_task.then_some(TTL_WISH_MS),
+                input: attempt.input.as_deref(),
                 params: &params,
             },
         );
         let mut expected = active.task.resumability;
-        expected.stream = expected.stream.or(gives_ids);
+        expected.stream = expected.stream.or(plan.gives_ids);
         active.start = (active.started < number).then(|| Start {
             since: now.mono,
             line: HistoryEvent::Started {
-                era,
+                era: plan.version.label().to_owned(),
                 resumability: expected.label().to_owned(),
             },
         });
@@ -384,4 +391,21 @@ impl Link {
         self.saver.urge(now.mono);
         self.needs_advance = true;
     }
+}
+
+/// Gives the arguments the client id by which the server finds the checkpoint again.
+fn insert_client_id(
+    task: &mut Task,
+    arguments: &mut Map<String, Value>,
+    key: &str,
+    own_client_id: String,
+) {
+    let given = arguments
+        .get(key)
+        .and_then(Value::as_str)
+        .map(str::to_owned);
+    let client_id = task
+        .client_id
+        .get_or_insert_with(|| given.unwrap_or(own_client_id));
+    arguments.insert(key.to_owned(), Value::String(client_id.clone()));
 }

@@ -8,7 +8,7 @@ use super::Link;
 use crate::{
     domain::{ControlKind, Progress, Status, TaskId, UnknownReason},
     link::{
-        checkpoint::{self, BY_CHECKPOINT, Follow, Verdict},
+        checkpoint::{self, BY_CHECKPOINT, Follow, Listed, Verdict},
         connection::ConnectionState,
         in_flight::RequestKind,
         stream_state::StreamState,
@@ -184,36 +184,33 @@ impl Link {
         if has_moved {
             active.activity.last_news = now.mono;
         }
-        let token = active
-            .attempt()
-            .map(|attempt| attempt.token.clone())
-            .unwrap_or_default();
         if let Some(entry) = &entry {
-            if active.task.server_task_id.as_ref() != Some(&entry.task_id) {
-                active.task.server_task_id = Some(entry.task_id.clone());
-                active.touch(now);
-            }
-            // While a stream is open the steps come there, in full.
-            if !is_live && let Some(value) = entry.progress {
-                let total = entry
-                    .total
-                    .or(active.task.progress.as_ref().and_then(|p| p.total));
-                if let Some(progress) =
-                    Progress::reported(value, total, None).filter(|_| value > 0.0)
-                {
-                    let is_news = active
-                        .task
-                        .progress
-                        .as_ref()
-                        .is_none_or(|known| known.value < value);
-                    if is_news {
-                        self.progressed(id, &token, progress, None);
-                    }
-                }
-            }
+            self.list_showed(id, entry, is_live);
             self.pause_if_requested(id, &entry.task_id);
         }
         self.apply(id, verdict, is_live);
+    }
+
+    /// The list shows how far the work is.
+    fn list_showed(&mut self, id: &TaskId, entry: &Listed, is_live: bool) {
+        let Some(active) = self.tasks.get_mut(id) else {
+            return;
+        };
+        if active.task.server_task_id.as_ref() != Some(&entry.task_id) {
+            active.task.server_task_id = Some(entry.task_id.clone());
+            active.touch(self.now);
+        }
+        // While a stream is open the steps come there, in full.
+        let Some(value) = entry.progress.filter(|value| !is_live && *value > 0.0) else {
+            return;
+        };
+        let known = active.task.progress.as_ref();
+        let total = entry.total.or(known.and_then(|known| known.total));
+        let is_news = known.is_none_or(|known| known.value < value);
+        if let Some(progress) = Progress::reported(value, total, None).filter(|_| is_news) {
+            let token = active.attempt().map(|attempt| attempt.token.clone());
+            self.progressed(id, &token.unwrap_or_default(), progress, None);
+        }
     }
 
     /// The pause goes out once the server's id of the work is known.

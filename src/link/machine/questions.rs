@@ -3,8 +3,8 @@
 use super::Link;
 use crate::{
     domain::{
-        Answer, Elicitation, HistoryEvent, OnInput, Phase, Question, QuestionSource, TaskErrorKind,
-        TaskId,
+        Answer, Elicitation, HistoryEvent, OnInput, Phase, Question, QuestionSource, Stamp,
+        TaskErrorKind, TaskId,
     },
     link::{active_task::ActiveTask, replies::key_in, stream_state::StreamState},
     protocol::{InputRequest, RpcError, encode},
@@ -242,32 +242,9 @@ impl Link {
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        // On a new stream of a task's result what is still open is asked anew, under another name. Two equal questions on
-        // one stream are two, and one that was answered is not answered again unasked.
-        let here = active.served.as_ref().map(|served| &served.asked_here);
-        let is_it = |question: &&mut Question| {
-            let is_from_before = here.is_some_and(|here| !here.contains(&question.key));
-            question.has_key(&key)
-                || question.is_open() && is_from_before && question.is_same_request(&way, &request)
-        };
-        let known = active.task.questions.iter_mut().find(is_it);
-        let is_known = known.is_some();
-        if let Some(known) = known {
-            // Asked again: by a replay, or because the answer did not arrive.
-            let is_undelivered = known.answer.is_some() && !known.is_delivered;
-            if !known.has_key(&key) {
-                let before = std::mem::replace(&mut known.key, key.clone());
-                known.earlier.push(before);
-                if known.earlier.len() > NAMES {
-                    known.earlier.remove(0);
-                }
-                known.source = way.clone();
-                active.touch(now);
-                self.saver.urge(now.mono);
-            }
-            if is_undelivered {
-                active.answers_wait();
-            }
+        let (is_known, is_renamed) = recognize(active, now, &key, &way, &request);
+        if is_renamed {
+            self.saver.urge(now.mono);
         }
         if let Some(served) = &mut active.served
             && served.asked_here.len() < REMEMBERED
@@ -382,4 +359,42 @@ fn defaults(request: &str) -> Option<Answer> {
     Some(Answer::Accept {
         content: Some(content),
     })
+}
+
+/// Finds a question that was asked before, and gives it its new name. Returns whether there is one, and whether its name
+/// has changed.
+fn recognize(
+    active: &mut ActiveTask,
+    now: Stamp,
+    key: &str,
+    way: &QuestionSource,
+    request: &str,
+) -> (bool, bool) {
+    // On a new stream of a task's result, what is still open is asked again under another name. Two equal questions on one
+    // stream are two, and an answered one is not answered again unasked.
+    let here = active.served.as_ref().map(|served| &served.asked_here);
+    let is_it = |question: &&mut Question| {
+        let is_from_before = here.is_some_and(|here| !here.contains(&question.key));
+        question.has_key(key)
+            || question.is_open() && is_from_before && question.is_same_request(way, request)
+    };
+    let Some(known) = active.task.questions.iter_mut().find(is_it) else {
+        return (false, false);
+    };
+    // Asked again: by a replay, or because the answer did not arrive.
+    let is_undelivered = known.answer.is_some() && !known.is_delivered;
+    let is_renamed = !known.has_key(key);
+    if is_renamed {
+        let before = std::mem::replace(&mut known.key, key.to_owned());
+        known.earlier.push(before);
+        if known.earlier.len() > NAMES {
+            known.earlier.remove(0);
+        }
+        known.source = way.clone();
+        active.touch(now);
+    }
+    if is_undelivered {
+        active.answers_wait();
+    }
+    (true, is_renamed)
 }

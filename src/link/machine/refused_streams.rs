@@ -111,50 +111,56 @@ impl Link {
                 active.recovery.note_empty_resume();
                 self.ask_later(id);
             }
-            400 if has_session => {
-                // The cursor, the call or the session: a ping tells which.
-                active.stream = StreamState::Verifying {
-                    said: Some(format!("HTTP 400 {}", said.unwrap_or_default())),
-                };
-                if is_call && let Some(attempt) = active.attempt_mut() {
-                    attempt.phase = Phase::Queued;
-                    active.was_unsent = true;
-                    active.touch(now);
-                }
-                match self.reachability.spend(now) {
-                    Ok(()) => self.ping(Some(id.clone())),
-                    Err(_) => self.verify_later(id),
-                }
-            }
-            408 | 425 | 429 | 500..=599 if is_call => match refusal.status {
-                429 | 503 => self.refused_call(id, refusal),
-                status => {
-                    active.went_out(now);
-                    self.out_of_stream(
-                        id,
-                        Status::Unknown(UnknownReason::HttpStatus(status)),
-                        false,
-                    );
-                }
-            },
-            300..=399 | 409 if is_call => self.refused_call(id, refusal),
-            // Whoever stands in the way sends everything elsewhere, until one has signed in or left.
-            300..=399 | 408 | 409 | 425 | 429 | 500..=599 => {
-                active.note_cut(now, &format!("HTTP {}", refusal.status));
-                active.recovery.note_try();
-                active.recovery.not_before = refusal.retry_after.map(|wait| now.mono.after(wait));
-                if active.recovery.tries >= TRIES_BEFORE_CHECKPOINT
-                    && active.task.resumability.checkpoint
-                {
-                    let said = Some(format!("HTTP {}", refusal.status));
-                    let reason = LostReason::ReplayGone { server_text: said };
-                    return self.out_of_stream(id, Status::Lost(reason), false);
-                }
-                self.ask_later(id);
+            400 if has_session => self.verify(id, refusal, is_call),
+            // A gateway may have passed the call on before it gave up.
+            status @ (408 | 425 | 500..=502 | 504..=599) if is_call => {
+                active.went_out(now);
+                let end = Status::Unknown(UnknownReason::HttpStatus(status));
+                self.out_of_stream(id, end, false);
             }
             _ if is_call => self.refused_call(id, refusal),
+            300..=399 | 408 | 409 | 425 | 429 | 500..=599 => self.resume_put_off(id, refusal),
             _ => self.out_of_stream(id, Status::Unknown(UnknownReason::NoReplay), false),
         }
+    }
+
+    /// A 400 means the cursor, the call or the session. A ping shows which.
+    fn verify(&mut self, id: &TaskId, refusal: &HttpError, is_call: bool) {
+        let now = self.now;
+        let Some(active) = self.tasks.get_mut(id) else {
+            return;
+        };
+        let said = refusal.server_text.as_deref().unwrap_or_default();
+        active.stream = StreamState::Verifying {
+            said: Some(format!("HTTP 400 {said}")),
+        };
+        if is_call && let Some(attempt) = active.attempt_mut() {
+            attempt.phase = Phase::Queued;
+            active.was_unsent = true;
+            active.touch(now);
+        }
+        match self.reachability.spend(now) {
+            Ok(()) => self.ping(Some(id.clone())),
+            Err(_) => self.verify_later(id),
+        }
+    }
+
+    /// A resume was refused for a reason that passes. A login page that redirects everything counts as one.
+    fn resume_put_off(&mut self, id: &TaskId, refusal: &HttpError) {
+        let now = self.now;
+        let Some(active) = self.tasks.get_mut(id) else {
+            return;
+        };
+        let status = format!("HTTP {}", refusal.status);
+        active.note_cut(now, &status);
+        active.recovery.note_try();
+        active.recovery.not_before = refusal.retry_after.map(|wait| now.mono.after(wait));
+        if active.recovery.tries >= TRIES_BEFORE_CHECKPOINT && active.task.resumability.checkpoint {
+            let server_text = Some(status);
+            let reason = LostReason::ReplayGone { server_text };
+            return self.out_of_stream(id, Status::Lost(reason), false);
+        }
+        self.ask_later(id);
     }
 
     /// A call that the server refused before running it: it waits for a new session, within reason.

@@ -3,8 +3,8 @@
 use super::Link;
 use crate::{
     domain::{
-        ControlKind, LostReason, Phase, RequestError, SessionRequest, SessionRequestId,
-        SessionResponse, Status, TaskId, UnknownReason,
+        ControlKind, LostReason, Phase, ProtocolVersion, RequestError, SessionRequest,
+        SessionRequestId, SessionResponse, Status, TaskId, UnknownReason,
     },
     link::{
         active_task::ActiveTask, checkpoint::Follow, connection::ConnectionState,
@@ -23,19 +23,7 @@ impl Link {
             }
             what => (what, None),
         };
-        if matches!(
-            what,
-            SessionRequest::Start(_)
-                | SessionRequest::Tools(_)
-                | SessionRequest::Adopt { .. }
-                | SessionRequest::Checkpoints { .. }
-        ) {
-            if let Some(refused) = self.conflict(version) {
-                return self.answer(ask, Err(refused));
-            }
-            self.unpin(version);
-        }
-        if let Some(refused) = self.comes_late(&what) {
+        if let Err(refused) = self.admit(&what, version) {
             return self.answer(ask, Err(refused));
         }
         let outcome = match what {
@@ -47,21 +35,7 @@ impl Link {
             {
                 Err(RequestError::Unreachable("longhaul is leaving".to_owned()))
             }
-            SessionRequest::Tools(_) => {
-                self.retry_auth();
-                let is_known = version != Some(MODERN) && self.missing_for(version).is_none();
-                if self.session.has_fresh_tools
-                    && self.connection == ConnectionState::Ready
-                    && is_known
-                {
-                    Ok(SessionResponse::Tools(self.record.tools.clone()))
-                } else {
-                    // In an outage the answer is the outcome of one more try, made now, not of one long ago.
-                    self.reachability.hurry(self.now);
-                    self.queued_requests.push(ask, Wanted::Tools, version);
-                    return;
-                }
-            }
+            SessionRequest::Tools(_) => return self.request_tools(ask, version),
             SessionRequest::Pause(id) => self.ask_pause(&id),
             SessionRequest::Resume(id) => self.ask_resume(&id),
             SessionRequest::Cancel(id) => self.ask_cancel(&id),
@@ -96,15 +70,13 @@ impl Link {
             SessionRequest::Adopt { server_task, .. } => {
                 self.retry_auth();
                 let wanted = server_task.map_or(Wanted::ServerTasks, Wanted::ServerTask);
-                self.queued_requests.push(ask, wanted, version);
-                return;
+                return self.queued_requests.push(ask, wanted, version);
             }
             SessionRequest::Checkpoints { client_id, .. } => {
                 self.retry_auth();
                 self.reachability.hurry(self.now);
-                self.queued_requests
-                    .push(ask, Wanted::Checkpoints { client_id }, version);
-                return;
+                let wanted = Wanted::Checkpoints { client_id };
+                return self.queued_requests.push(ask, wanted, version);
             }
             // The record is for whoever carries the messages.
             SessionRequest::Seen(_)
@@ -114,6 +86,40 @@ impl Link {
         };
         self.saver.touch(self.now.mono);
         self.answer(ask, outcome);
+    }
+
+    fn request_tools(&mut self, ask: SessionRequestId, version: Option<ProtocolVersion>) {
+        self.retry_auth();
+        let is_known = version != Some(MODERN) && self.missing_for(version).is_none();
+        if self.session.has_fresh_tools && self.connection == ConnectionState::Ready && is_known {
+            self.saver.touch(self.now.mono);
+            let tools = self.record.tools.clone();
+            return self.answer(ask, Ok(SessionResponse::Tools(tools)));
+        }
+        // In an outage the answer is the outcome of one more try, made now, not of one long ago.
+        self.reachability.hurry(self.now);
+        self.queued_requests.push(ask, Wanted::Tools, version);
+    }
+
+    /// Whether a request may be carried out at all, in the revision that it asks for.
+    fn admit(
+        &mut self,
+        what: &SessionRequest,
+        version: Option<ProtocolVersion>,
+    ) -> Result<(), RequestError> {
+        if matches!(
+            what,
+            SessionRequest::Start(_)
+                | SessionRequest::Tools(_)
+                | SessionRequest::Adopt { .. }
+                | SessionRequest::Checkpoints { .. }
+        ) {
+            if let Some(refused) = self.conflict(version) {
+                return Err(refused);
+            }
+            self.unpin(version);
+        }
+        self.comes_late(what).map_or(Ok(()), Err)
     }
 
     /// The refusal of an ask about what is settled or forgotten, and still here until that is on disk.

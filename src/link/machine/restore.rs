@@ -40,31 +40,17 @@ impl Link {
         if asked.is_some() {
             active.touch(now);
         }
-        let is_same_session = self.record.is_initialized
-            && active
-                .attempt()
-                .is_some_and(|attempt| attempt.session_number == self.record.session_number);
-        for attempt in active
-            .task
-            .attempts
-            .iter()
-            .filter(|attempt| attempt.phase != Phase::Ended)
-        {
+        let open = active.task.attempts.iter();
+        for attempt in open.filter(|attempt| attempt.phase != Phase::Ended) {
             self.index
                 .add_request(attempt.request_id.clone(), id.clone());
         }
-        let has_cursor = active
-            .attempt()
-            .is_some_and(|attempt| attempt.cursors.newest.is_some());
-        let phase = active.phase();
         let is_unsettled = matches!(active.task.status, Status::Running | Status::InputRequired);
-        let server_task = active.task.server_task.clone();
-        let is_checkpoint = active.task.resumability.checkpoint;
-        let (is_modern, why) = (active.is_modern(), "nobody was there to hold it");
         let is_round = active
             .task
             .open_question()
             .is_some_and(|q| q.source == QuestionSource::Round);
+        let is_queued = active.phase() == Phase::Queued;
         // An answer that may not have got through: on a stream it goes out again, to a task once it is seen to ask.
         active.has_answers = active.task.questions.iter().any(|question| {
             question.answer.is_some()
@@ -76,52 +62,55 @@ impl Link {
         if was_cancelling && is_unsettled {
             self.request_control(&id, ControlKind::Cancelling);
         }
-        if !is_unsettled || phase == Phase::Queued {
-            return;
+        // Until a round is answered, nothing runs.
+        if is_unsettled && !is_queued && !is_round {
+            self.restore_call(&id, watched_until);
         }
-        if is_round {
-            // Nothing runs until it is answered.
+    }
+
+    /// Picks up a call that was out when the last process left.
+    fn restore_call(&mut self, id: &TaskId, watched_until: Wall) {
+        self.note_unwatched(id, watched_until);
+        let now = self.now.mono;
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
-        }
-        self.note_unwatched(&id, watched_until);
+        };
+        let phase = active.phase();
         if self.record.is_process() && phase != Phase::Ended {
-            let end = self.end_without_id(&id, ENDED_WITH_US);
-            self.out_of_stream(&id, end, false);
-            return self.ended_at(&id, watched_until);
+            let end = self.end_without_id(id, ENDED_WITH_US);
+            self.out_of_stream(id, end, false);
+            return self.ended_at(id, watched_until);
         }
-        if let Some(server_task) = server_task {
-            self.index.add_server_task(server_task.id, id.clone());
-            if let Some(active) = self.tasks.get_mut(&id) {
-                active.served = Some(ServerTaskPoll::new(now.mono));
-            }
+        if let Some(server_task) = &active.task.server_task {
+            self.index
+                .add_server_task(server_task.id.clone(), id.clone());
+            active.served = Some(ServerTaskPoll::new(now));
             return self.gather();
         }
-        if is_modern {
-            let end = self.end_of_modern_call(&id, why);
-            self.out_of_stream(&id, end, false);
-            return self.ended_at(&id, watched_until);
+        if active.is_modern() {
+            let end = self.end_of_modern_call(id, "nobody was there to hold it");
+            self.out_of_stream(id, end, false);
+            return self.ended_at(id, watched_until);
         }
-        if phase == Phase::Open && has_cursor && is_same_session {
-            if let Some(active) = self.tasks.get_mut(&id) {
-                active.stream = StreamState::Waiting { until: now.mono };
+        let attempt = active.attempt();
+        let has_cursor = attempt.is_some_and(|attempt| attempt.cursors.newest.is_some());
+        let is_same_session = self.record.is_initialized
+            && attempt.is_some_and(|attempt| attempt.session_number == self.record.session_number);
+        let end = match phase {
+            Phase::Open if has_cursor && is_same_session => {
+                active.stream = StreamState::Waiting { until: now };
+                return;
             }
-        } else if phase == Phase::Open && has_cursor {
-            let reason = LostReason::SessionGone {
+            Phase::Open if has_cursor => Status::Lost(LostReason::SessionGone {
                 after_restart: false,
                 server_text: None,
-            };
-            self.out_of_stream(&id, Status::Lost(reason), false);
-        } else if phase == Phase::Ended && is_checkpoint {
+            }),
             // It was taken over, and no call of ours was ever made.
-            self.out_of_stream(&id, Status::Running, false);
-        } else {
-            let window = if phase == Phase::Open {
-                self.window_without_id(&id)
-            } else {
-                UnknownReason::BeforeFirstId
-            };
-            self.out_of_stream(&id, Status::Unknown(window), false);
-        }
+            Phase::Ended if active.task.resumability.checkpoint => Status::Running,
+            Phase::Open => Status::Unknown(self.window_without_id(id)),
+            _ => Status::Unknown(UnknownReason::BeforeFirstId),
+        };
+        self.out_of_stream(id, end, false);
     }
 
     /// The time in which no process followed a task is a line of its log, as a cut is.

@@ -8,7 +8,7 @@ use crate::{
         in_flight::{InFlight, RequestKind},
         negotiation::NegotiationStep,
     },
-    protocol::{HttpError, RpcError},
+    protocol::HttpError,
 };
 
 impl Link {
@@ -98,18 +98,8 @@ impl Link {
         refusal: Option<HttpError>,
     ) {
         match &in_flight.kind {
-            RequestKind::Handshake { .. } if in_flight.came.is_some() => self.not_mcp(why),
-            RequestKind::Handshake { .. } if self.negotiation.take_unheard() => {
-                self.negotiate_with(NegotiationStep::Initialize);
-            }
             RequestKind::Handshake { .. } => {
-                let is_tried = refusal.as_ref().is_some_and(|refusal| {
-                    self.negotiation.was_refused(refusal);
-                    self.tries_other_era(refusal) || self.tries_legacy_sse()
-                });
-                if !is_tried {
-                    self.handshake_failed(why, refusal.as_ref());
-                }
+                self.initialize_failed(in_flight, why, refusal.as_ref());
             }
             // It may know the handshake all the same.
             RequestKind::Discover if in_flight.came.is_some() => self.is_not_modern(&why),
@@ -141,35 +131,10 @@ impl Link {
             RequestKind::Announce if refusal.as_ref().is_some_and(|it| !it.is_transient()) => {
                 self.announced();
             }
-            // The server may not have seen the notification: open another session.
             RequestKind::Announce if self.connection == ConnectionState::Announcing => {
-                self.connection = ConnectionState::Disconnected;
-                self.record.is_initialized = false;
-                self.record_changed();
-                let words = self.out_of_reach(&why);
-                self.refuse_queued(&RequestError::Unreachable(words));
-                self.back_off(why, None);
+                self.announce_failed(why);
             }
-            RequestKind::ListTools { .. } => match refusal {
-                Some(refusal) if refusal.status < 500 => {
-                    let message = refusal.server_text.unwrap_or(why);
-                    self.tools_refused(&RpcError {
-                        code: i64::from(refusal.status),
-                        message,
-                        data: None,
-                    });
-                }
-                _ => {
-                    self.refuse_queued(&match in_flight.came {
-                        Some(_) => RequestError::Usage(format!(
-                            "{} did not list its tools ({why}); is the URL right?",
-                            self.record.name
-                        )),
-                        None => RequestError::Unreachable(self.out_of_reach(&why)),
-                    });
-                    self.back_off(why, refusal.and_then(|refusal| refusal.retry_after));
-                }
-            },
+            RequestKind::ListTools { .. } => self.tool_list_failed(in_flight, why, refusal),
             RequestKind::Ping { verifies } => {
                 if let Some(id) = verifies {
                     self.verify_later(id);
@@ -210,5 +175,50 @@ impl Link {
                 in_flight.kind,
                 RequestKind::Announce | RequestKind::ListTools { .. }
             )
+    }
+
+    fn initialize_failed(
+        &mut self,
+        in_flight: &InFlight,
+        why: String,
+        refusal: Option<&HttpError>,
+    ) {
+        if in_flight.came.is_some() {
+            return self.not_mcp(why);
+        }
+        if self.negotiation.take_unheard() {
+            return self.negotiate_with(NegotiationStep::Initialize);
+        }
+        let is_tried = refusal.is_some_and(|refusal| {
+            self.negotiation.was_refused(refusal);
+            self.tries_other_era(refusal) || self.tries_legacy_sse()
+        });
+        if !is_tried {
+            self.handshake_failed(why, refusal);
+        }
+    }
+
+    /// The server may not have seen `notifications/initialized`: open another session.
+    fn announce_failed(&mut self, why: String) {
+        self.connection = ConnectionState::Disconnected;
+        self.record.is_initialized = false;
+        self.record_changed();
+        let words = self.out_of_reach(&why);
+        self.refuse_queued(&RequestError::Unreachable(words));
+        self.back_off(why, None);
+    }
+
+    fn tool_list_failed(&mut self, in_flight: &InFlight, why: String, refusal: Option<HttpError>) {
+        if let Some(refusal) = refusal.as_ref().filter(|refusal| refusal.status < 500) {
+            return self.tools_refused(refusal.server_text.as_deref().unwrap_or(&why));
+        }
+        self.refuse_queued(&match in_flight.came {
+            Some(_) => RequestError::Usage(format!(
+                "{} did not list its tools ({why}); is the URL right?",
+                self.record.name
+            )),
+            None => RequestError::Unreachable(self.out_of_reach(&why)),
+        });
+        self.back_off(why, refusal.and_then(|refusal| refusal.retry_after));
     }
 }

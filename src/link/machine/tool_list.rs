@@ -7,7 +7,7 @@ use crate::{
         in_flight::{CURSOR_BYTES, InFlight, RequestKind},
         negotiation::refuses_what_it_speaks,
     },
-    protocol::{self, HttpError, RpcError, encode},
+    protocol::{self, HttpError, encode},
 };
 
 /// Tools of one server, and the bytes of what they take: a list that nobody reads to its end. It is in memory, in the
@@ -116,11 +116,8 @@ impl Link {
     }
 
     /// The server would not list its tools; a call can still be tried.
-    pub(super) fn tools_refused(&mut self, error: &RpcError) {
-        let words = format!(
-            "{} did not list its tools: {}",
-            self.record.name, error.message
-        );
+    pub(super) fn tools_refused(&mut self, said: &str) {
+        let words = format!("{} did not list its tools: {said}", self.record.name);
         self.refuse_queued(&RequestError::Usage(words));
         self.have_tools(self.session_version(), Vec::new());
     }

@@ -3,6 +3,7 @@
 //! Must not contact a server, drive a session or change a file. Invariants: errors print nothing; a server's text is offered
 //! only if it has no hostile characters, and the shell quotes it.
 
+use crate::cli::format;
 use std::{
     ffi::{OsStr, OsString},
     io::Write,
@@ -18,12 +19,7 @@ use clap_complete::{
 };
 use serde_json::{Map, Value};
 
-use super::{
-    args::{self, Cli},
-    call,
-    config::{self, Config},
-    manual::NAME,
-};
+use crate::cli::{args, args::Cli, commands::manual::NAME, config, config::Config};
 use crate::{
     domain::{ArgumentKind, ArgumentSpec, Elicitation, LinkRecord, Task, Tool, text},
     store::{ListFilter, Lookup, Paths, Reader},
@@ -153,7 +149,7 @@ fn candidates(words: Vec<OsString>) -> Option<Vec<CompletionCandidate>> {
     let root = Cli::command();
     let (finder, rest) = Finder::of(&root, words);
     let finder = Arc::new(finder);
-    let mut command = with_completers(super::manual::offered(&root), "", &finder);
+    let mut command = with_completers(super::commands::manual::offered(&root), "", &finder);
     let here = std::env::current_dir().ok();
     let index = rest.len().checked_sub(1)?;
     complete(&mut command, rest, index, here.as_deref()).ok()
@@ -374,7 +370,7 @@ impl Finder {
             _ => true,
         };
         let line = |task: &Task| {
-            let about = format!("{}  {}", task.status.label(), call::task_title(task));
+            let about = format!("{}  {}", task.status.label(), format::task_title(task));
             (task.id.to_string(), about)
         };
         let tasks = tasks.iter().filter(is_applicable).take(MAX_TASKS);

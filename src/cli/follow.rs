@@ -1,243 +1,36 @@
 //! Follows one task to its end: saved history first, then new entries as they are saved.
 //!
-//! Owns `watch` and what `call` does once the call is started. Must not know how a call is made. Invariant: every printed
+//! Shared by `watch`, `logs --follow` and `call`. Must not know how a call is made. Invariant: every printed
 //! entry comes from the session file, in the order of `seq`, and is printed once.
 
-use std::{fs, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use super::{
-    Context, block_on,
-    error::{CliError, code, exit_code_of},
-    format, json,
-    live_session::{LiveEvent, LiveSession, join_ids},
-    prompt::{LineReader, Prompt, PromptStep, QuestionId},
-    quoted,
-    target::Targets,
-};
 use crate::{
-    domain::{
-        Connectivity, Elicitation, HistoryEntry, HistoryEvent, LeaveImpact, LinkState, Mono, Pace,
-        Phase, Progress, ServerName, SessionEvent, SessionRequest, Status, Task, TaskErrorKind,
-        TaskId, TaskView, Wall, text, whole_percent,
+    cli::{
+        context::Context,
+        environment::block_on,
+        error::{CliError, code},
+        format,
+        history::{HistoryPrinter, OutputStyle, print_new},
+        json,
+        live_session::{LiveEvent, LiveSession, join_ids},
+        outcome::{
+            exit_code_if_ended, finish_if_ended, forgotten_error, print_outcome,
+            was_signed_in_just_now,
+        },
+        prompt::{LineReader, Prompt, PromptStep, QuestionId},
+        target::Targets,
     },
-    store::{Lookup, Reader},
+    domain::{
+        Connectivity, LeaveImpact, Mono, Phase, SessionEvent, SessionRequest, Status, Task, TaskId,
+        TaskView, text,
+    },
+    store::Reader,
 };
-
-/// History entries read at a time.
-const CHUNK: usize = 512;
-/// The width of the progress bar, in columns.
-const BAR_COLS: usize = 20;
-
-/// How history entries are printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum OutputStyle {
-    /// NDJSON on stdout.
-    Json,
-    /// Lines on stdout: `watch`, `logs`.
-    Lines,
-    /// Progress on stderr, the result on stdout: `call`.
-    Call,
-}
-
-/// Prints the history of one task.
-pub(super) struct HistoryPrinter {
-    id: TaskId,
-    reader: Reader,
-    style: OutputStyle,
-    /// With [`OutputStyle::Lines`]: leave out progress, logs and connection changes.
-    is_terse: bool,
-    /// The `seq` of the last printed entry.
-    printed: u64,
-    progress: Option<Progress>,
-    pace: Pace,
-}
-
-impl HistoryPrinter {
-    /// Starts after the entry whose `seq` is `after`.
-    pub(super) fn new(id: TaskId, reader: Reader, style: OutputStyle, after: u64) -> Self {
-        Self {
-            id,
-            reader,
-            style,
-            is_terse: false,
-            printed: after,
-            progress: None,
-            pace: Pace::default(),
-        }
-    }
-
-    /// The task, as saved.
-    pub(super) fn task(&mut self) -> Result<Task, CliError> {
-        match self.reader.task(self.id.as_str())? {
-            Lookup::One(task) => Ok(*task),
-            _ => Err(CliError::usage(format!(
-                "{} is gone from the session",
-                self.id
-            ))),
-        }
-    }
-
-    /// Prints all saved entries that were not printed yet. Use it only if the history no longer grows.
-    pub(super) fn catch_up(&mut self, context: &mut Context<'_>) -> Result<(), CliError> {
-        while self.advance(context)? {}
-        Ok(())
-    }
-
-    /// Prints the next [`CHUNK`] of saved entries and returns whether there may be more. A history can grow faster than it
-    /// is printed, so the caller must handle events between chunks.
-    fn advance(&mut self, context: &mut Context<'_>) -> Result<bool, CliError> {
-        if self.style == OutputStyle::Call && context.global.quiet {
-            // Nothing would be printed; the result is read separately.
-            self.printed = self.task()?.seq;
-            return Ok(false);
-        }
-        let entries = self.reader.history(&self.id, self.printed, CHUNK)?;
-        if entries.is_empty() {
-            return Ok(false);
-        }
-        // Read after the entries, so that it is at least as new as they are.
-        let task = self.task()?;
-        for entry in &entries {
-            self.print(context, &task, entry)?;
-            self.printed = entry.seq;
-        }
-        Ok(true)
-    }
-
-    pub(super) fn print(
-        &mut self,
-        context: &mut Context<'_>,
-        task: &Task,
-        entry: &HistoryEntry,
-    ) -> Result<(), CliError> {
-        let now = context.clock.now();
-        match self.style {
-            OutputStyle::Json => {
-                let result = match entry.what {
-                    HistoryEvent::Settled { .. } => self.reader.result(&self.id)?,
-                    _ => None,
-                };
-                context.terminal.print_json(&json::compact(&json::event(
-                    task,
-                    entry,
-                    result.as_deref(),
-                )))
-            }
-            OutputStyle::Lines => {
-                let is_step = matches!(
-                    entry.what,
-                    HistoryEvent::Started { .. }
-                        | HistoryEvent::Progress { .. }
-                        | HistoryEvent::Log { .. }
-                        | HistoryEvent::Contact { .. }
-                );
-                if self.is_terse && is_step {
-                    return Ok(());
-                }
-                let line = format::entry(&self.id, entry, now.wall);
-                context.terminal.print(&line)
-            }
-            OutputStyle::Call => {
-                if let HistoryEvent::Progress {
-                    value,
-                    total,
-                    message,
-                } = &entry.what
-                {
-                    let progress = Progress {
-                        value: *value,
-                        total: *total,
-                        message: message.clone(),
-                    };
-                    self.pace.step(now, progress.value);
-                    self.progress = Some(progress);
-                    if context.terminal.draws_bars() {
-                        return Ok(());
-                    }
-                }
-                let is_settled = matches!(entry.what, HistoryEvent::Settled { .. });
-                let is_debug = matches!(entry.what, HistoryEvent::Log { level, .. } if level == crate::domain::LogLevel::Debug);
-                if !is_settled && !is_debug {
-                    let line = format::entry(&self.id, entry, now.wall);
-                    context.terminal.info(&line);
-                }
-                Ok(())
-            }
-        }
-    }
-
-    fn draw_bar(&self, context: &mut Context<'_>, view: &TaskView) {
-        if self.style != OutputStyle::Call
-            || !context.terminal.draws_bars()
-            || view.task.status.ends_waiting()
-        {
-            return;
-        }
-        let now = context.clock.now();
-        let contact = match view.contact.at(now) {
-            Connectivity::Live { .. } | Connectivity::Idle => String::new(),
-            other => format!("  {}", other.label()),
-        };
-        let asked = view
-            .task
-            .control
-            .map_or(String::new(), |asked| format!("  {}", asked.what.label()));
-        let guess = view.guess.map_or(String::new(), |share| {
-            format!("  ~{}%", whole_percent(share))
-        });
-        let Some(progress) = &self.progress else {
-            let message = view.task.server_message().map_or(String::new(), |message| {
-                format!("  {}", text::clean_line(message))
-            });
-            context.terminal.bar(&format!(
-                "{}  {}{guess}{contact}{asked}{message}",
-                self.id,
-                view.task.status.label()
-            ));
-            return;
-        };
-        let bar = match progress.ratio() {
-            Some(ratio) => {
-                #[expect(
-                    clippy::cast_possible_truncation,
-                    clippy::cast_sign_loss,
-                    reason = "a ratio from 0 to 1 times a small number"
-                )]
-                let full = (ratio * BAR_COLS as f64) as usize;
-                let (on, off) = if context.global.ascii {
-                    ("#", ".")
-                } else {
-                    ("█", "░")
-                };
-                format!(
-                    "{}{}  ",
-                    on.repeat(full),
-                    off.repeat(BAR_COLS.saturating_sub(full))
-                )
-            }
-            None => String::new(),
-        };
-        let left = progress
-            .total
-            .and_then(|total| self.pace.time_left(now, total))
-            .map_or(String::new(), |left| format!("  {}", text::time_left(left)));
-        let message = progress
-            .message
-            .as_deref()
-            .map_or(String::new(), |message| {
-                format!("  {}", text::clean_line(message))
-            });
-        context.terminal.bar(&format!(
-            "{}  {bar}{}{guess}{left}{contact}{asked}{message}",
-            self.id,
-            format::amount(progress)
-        ));
-    }
-}
 
 /// What to do with the server's questions while its call is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum QuestionHandling {
+pub(in crate::cli) enum QuestionHandling {
     /// Ask the user at this terminal.
     Prompt,
     /// Exit with [`code::INPUT`]; the question is answered elsewhere.
@@ -246,7 +39,7 @@ pub(super) enum QuestionHandling {
 
 /// How long to follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FollowUntil {
+pub(in crate::cli) enum FollowUntil {
     /// Until the task ends.
     Ended,
     /// Until quitting no longer ends the call (`--detach`). Becomes [`Self::Ended`] if that never happens.
@@ -254,7 +47,7 @@ pub(super) enum FollowUntil {
 }
 
 /// Follows a task until it ends, the user quits or the session fails. Closes the session.
-pub(super) async fn follow(
+pub(in crate::cli) async fn follow(
     context: &mut Context<'_>,
     mut live: LiveSession,
     mut printer: HistoryPrinter,
@@ -692,34 +485,8 @@ impl Follower<'_, '_> {
     }
 }
 
-/// Prints the next saved entries and returns whether there may be more. Continues without printing if nobody reads stdout;
-/// [`Follower::check_stdout`] decides whether to stay.
-fn print_new(context: &mut Context<'_>, printer: &mut HistoryPrinter) -> Result<bool, CliError> {
-    match printer.advance(context) {
-        Err(CliError::StdoutUnread(why)) => {
-            context.terminal.give_up_out(why);
-            printer.advance(context)
-        }
-        other => other,
-    }
-}
-
-/// How long the driver may take to notice a sign-in; it checks every second.
-const SIGN_IN_NOTICED_WITHIN: Duration = Duration::from_secs(5);
 /// How often to check whether [`SIGN_IN_NOTICED_WITHIN`] has passed.
 const STALE_CHECK_INTERVAL: Duration = Duration::from_millis(200);
-
-/// Whether the driver's "needs login" may be older than the last sign-in.
-fn was_signed_in_just_now(context: &Context<'_>) -> bool {
-    let changed = fs::metadata(context.logins.path()).and_then(|found| found.modified());
-    let changed = changed
-        .ok()
-        .and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok())
-        .and_then(|at| i64::try_from(at.as_millis()).ok());
-    let now = context.clock.now().wall;
-    // A file from the future would make this wait forever.
-    changed.is_some_and(|at| at <= now.0 && now.since(Wall(at)) < SIGN_IN_NOTICED_WITHIN)
-}
 
 /// How long `--detach` waits before it says why. Most calls can be left after a moment.
 const SILENT_WAIT: Duration = Duration::from_secs(1);
@@ -793,205 +560,20 @@ fn print_id(context: &mut Context<'_>, printer: &mut HistoryPrinter) -> Result<(
     context.terminal.print(printer.id.as_str())
 }
 
-/// Why a server needs a person first, and what to do about it.
-pub(super) fn sign_in_needed(
-    context: &Context<'_>,
-    live: &LiveSession,
-    server: &ServerName,
-) -> (String, String) {
-    let state = live.servers.get(server).map(|server| &server.state);
-    let sign_in_hint = format!(
-        "Sign in with `longhaul login {}{}`, or pass credentials with -H or --bearer-env",
-        quoted(server.as_str()),
-        context.flags()
-    );
-    match state {
-        Some(LinkState::NeedsLogin {
-            why,
-            takes_sign_in: false,
-        }) => (why.clone(), credentials_hint(context, server)),
-        Some(LinkState::NeedsLogin { why, .. }) => (why.clone(), sign_in_hint),
-        Some(LinkState::NotStarted { why, .. }) => {
-            (why.clone(), "It resumes once that is done".to_owned())
-        }
-        _ => (format!("{server} needs credentials"), sign_in_hint),
-    }
-}
-
-/// How to pass credentials to a server that has no sign-in.
-fn credentials_hint(context: &Context<'_>, server: &ServerName) -> String {
-    let config = context.config.as_ref().ok();
-    let server = config.and_then(|config| config.servers.iter().find(|it| it.name == *server));
-    if server.is_some_and(|server| server.withheld.is_some()) {
-        return "It resumes once that is done".to_owned();
-    }
-    match server.map(|server| server.variables()).as_deref() {
-        None | Some([]) => "Pass credentials with -H or --bearer-env".to_owned(),
-        Some(variables) => format!(
-            "Set ${} in the environment of longhaul, or pass credentials with -H or --bearer-env",
-            variables.join(", $")
-        ),
-    }
-}
-
-/// Prints the outcome and returns the exit code, once the task's end is on disk.
-async fn exit_code_if_ended(
-    context: &mut Context<'_>,
-    live: &mut LiveSession,
-    printer: &mut HistoryPrinter,
-    view: &Arc<TaskView>,
-) -> Result<Option<u8>, CliError> {
-    let id = printer.id.clone();
-    if view.contact == Connectivity::NeedsLogin {
-        let (why, hint) = sign_in_needed(context, live, &view.task.server);
-        if view
-            .task
-            .attempt()
-            .is_some_and(|attempt| attempt.phase == Phase::Queued && attempt.number == 1)
-        {
-            // Queued, it would be sent some day, in addition to the call that the user is about to start again. The request
-            // may have been sent and rejected with 401, so the message says "run", not "sent".
-            live.request_quietly(context, SessionRequest::Cancel(id.clone()))
-                .await;
-            printer.catch_up(context)?;
-            let message = format!("{why}; nothing was run. {hint}");
-            return Err(CliError::new(code::NEEDS_LOGIN, message));
-        }
-        let message = format!(
-            "{why}; {id} stays in the session. {hint}; then follow it: `longhaul watch {id}{}`",
-            context.flags()
-        );
-        return Err(CliError::new(code::NEEDS_LOGIN, message));
-    }
-    if !view.task.status.ends_waiting() || view.is_unsaved || view.saved_seq < view.task.seq {
-        return Ok(None);
-    }
-    printer.catch_up(context)?;
-    let task = printer.task()?;
-    if !task.status.ends_waiting() {
-        return Ok(None);
-    }
-    print_outcome(context, printer, &task)?;
-    Ok(Some(exit_code_of(&task)))
-}
-
-/// If the saved task has ended, prints the rest of its history and returns its exit code.
-fn finish_if_ended(
-    context: &mut Context<'_>,
-    printer: &mut HistoryPrinter,
-) -> Result<Option<u8>, CliError> {
-    let task = printer.task()?;
-    if !task.status.ends_waiting() {
-        return Ok(None);
-    }
-    printer.catch_up(context)?;
-    print_outcome(context, printer, &task)?;
-    Ok(Some(exit_code_of(&task)))
-}
-
-/// Prints the result or the reason, after the history.
-fn print_outcome(
-    context: &mut Context<'_>,
-    printer: &mut HistoryPrinter,
-    task: &Task,
-) -> Result<(), CliError> {
-    let (id, flags) = (&task.id, context.flags());
-    let result = match printer.style {
-        OutputStyle::Json => None,
-        OutputStyle::Lines | OutputStyle::Call => printer.reader.result(id)?,
-    };
-    if let Some(result) = &result {
-        let text = format::result(result);
-        let is_error = task.status == Status::Failed && printer.style == OutputStyle::Call;
-        match (text.is_empty(), is_error) {
-            (true, _) => {}
-            (false, true) => context.terminal.report(&text),
-            (false, false) => context.terminal.print(&text)?,
-        }
-    }
-    let reason = task.status.reason().unwrap_or_default();
-    let error = task
-        .error
-        .as_ref()
-        .map_or(String::new(), crate::domain::TaskError::message);
-    let message = match &task.status {
-        Status::Completed => match &task.notice {
-            Some(remark) => format!("{id}: {remark}"),
-            None => return Ok(()),
-        },
-        Status::Failed => match task.error.as_ref().map(|error| error.kind) {
-            // The server's whole text is printed above.
-            Some(TaskErrorKind::Tool) if result.is_some() => {
-                format!("{} failed ({id})", task.title())
-            }
-            Some(TaskErrorKind::Refused | TaskErrorKind::Unreachable) => error,
-            _ => format!("{} failed ({id}): {error}", task.title()),
-        },
-        Status::Cancelled => format!("{id} was cancelled"),
-        Status::Lost(_) => {
-            format!("{id} is lost: {reason}. Run it again: longhaul again {id}{flags}")
-        }
-        Status::Unknown(_) => {
-            // Without a checkpoint or an event id there is nothing to look for.
-            let has_cursor = task
-                .attempt()
-                .is_some_and(|attempt| attempt.cursors.newest.is_some());
-            let look = if task.resumability.checkpoint || has_cursor {
-                format!("Find it: longhaul resume {id}{flags}; run it again")
-            } else {
-                "Run it again".to_owned()
-            };
-            format!(
-                "{id} is unknown: {reason}. {look}: longhaul again {id}{flags}; forget it: longhaul rm {id}{flags}"
-            )
-        }
-        Status::InputRequired => {
-            let open = task.open_question();
-            let asks = open.map_or(String::new(), |open| Elicitation::message_of(&open.request));
-            let asks = text::with_period(&asks);
-            let asked_for = open.and_then(|open| open.asked_for(id));
-            let asked_for = asked_for.map_or(String::new(), |asked_for| format!(" ({asked_for})"));
-            format!("{id} asks{asked_for}: {asks} Answer it: longhaul answer {id}{flags}")
-        }
-        Status::Running | Status::Paused => return Ok(()),
-    };
-    context
-        .terminal
-        .report(&format!("longhaul: {}", text::clean_line(&message)));
-    Ok(())
-}
-
 impl LiveSession {
     /// Sends a request and ignores the response, including errors.
-    async fn request_quietly(&mut self, context: &mut Context<'_>, request: SessionRequest) {
+    pub(in crate::cli) async fn request_quietly(
+        &mut self,
+        context: &mut Context<'_>,
+        request: SessionRequest,
+    ) {
         // Best effort: the task itself is saved either way.
         let _ = self.request(context, request).await;
     }
 }
 
-/// The error for a task that `rm` has hidden.
-pub(super) fn forgotten_error(context: &Context<'_>, id: &TaskId) -> CliError {
-    CliError::usage(format!(
-        "{id} was forgotten; `longhaul rm --undo {id}{}` restores it",
-        context.flags()
-    ))
-}
-
-/// `watch ID`.
-pub(super) fn watch(
-    context: &mut Context<'_>,
-    id: &str,
-    is_new_only: bool,
-) -> Result<u8, CliError> {
-    let mut reader = context.reader()?;
-    let task = context.find(&mut reader, id)?;
-    let after = if is_new_only { task.seq } else { 0 };
-    let is_terse = context.global.quiet;
-    follow_after(context, &task, reader, after, is_terse)
-}
-
 /// `logs -f ID`: follows after the entry whose `seq` is `after`.
-pub(super) fn watch_after(
+pub(in crate::cli) fn watch_after(
     context: &mut Context<'_>,
     task: &Task,
     reader: Reader,
@@ -1000,7 +582,7 @@ pub(super) fn watch_after(
     follow_after(context, task, reader, after, false)
 }
 
-fn follow_after(
+pub(in crate::cli) fn follow_after(
     context: &mut Context<'_>,
     task: &Task,
     mut reader: Reader,

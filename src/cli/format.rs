@@ -1,13 +1,13 @@
 //! Text output: history entries as lines, results as text, rows as tables. All server text is cleaned here.
 
-use serde_json::Value;
-
-use crate::domain::{
-    ContentBlock, HistoryEntry, HistoryEvent, HistoryLine, Progress, TaskId, Wall, text,
+use crate::{
+    cli::arguments::plain,
+    domain::{ContentBlock, HistoryEntry, HistoryEvent, HistoryLine, Progress, TaskId, Wall, text},
 };
+use serde_json::{Map, Value};
 
 /// Local time of day, with the date unless it is the same day as `now`.
-pub(super) fn clock(at: Wall, now: Wall) -> String {
+pub(in crate::cli) fn clock(at: Wall, now: Wall) -> String {
     let zone = jiff::tz::TimeZone::system();
     let local = |wall: Wall| {
         jiff::Timestamp::from_millisecond(wall.0)
@@ -22,7 +22,7 @@ pub(super) fn clock(at: Wall, now: Wall) -> String {
 }
 
 /// `30/50 60 %`, or `41` without a total.
-pub(super) fn amount(progress: &Progress) -> String {
+pub(in crate::cli) fn amount(progress: &Progress) -> String {
     let total = progress
         .total
         .map_or(String::new(), |total| format!("/{}", text::amount(total)));
@@ -42,7 +42,7 @@ fn percent(progress: &Progress) -> String {
 }
 
 /// A history entry as one line.
-pub(super) fn entry(id: &TaskId, entry: &HistoryEntry, now: Wall) -> String {
+pub(in crate::cli) fn entry(id: &TaskId, entry: &HistoryEntry, now: Wall) -> String {
     let HistoryLine { kind, lead, text } = entry.message();
     let lead = match &entry.what {
         HistoryEvent::Started { .. } => format!("{id},"),
@@ -64,7 +64,7 @@ pub(super) fn entry(id: &TaskId, entry: &HistoryEntry, now: Wall) -> String {
 }
 
 /// The text of a `CallToolResult`. Other blocks are shown as type and size, and a result of another shape as JSON.
-pub(super) fn result(json: &str) -> String {
+pub(in crate::cli) fn result(json: &str) -> String {
     let value = super::json::parsed(json);
     let blocks = value.get("content").and_then(Value::as_array);
     let structured = value.get("structuredContent");
@@ -81,7 +81,7 @@ pub(super) fn result(json: &str) -> String {
 }
 
 /// The number of the first media block, counting from 1.
-pub(super) fn first_media_block(json: &str) -> Option<usize> {
+pub(in crate::cli) fn first_media_block(json: &str) -> Option<usize> {
     let value = super::json::parsed(json);
     let blocks = value.get("content").and_then(Value::as_array)?;
     let index = blocks
@@ -91,7 +91,7 @@ pub(super) fn first_media_block(json: &str) -> Option<usize> {
 }
 
 /// As [`result`], with the text blocks unchanged.
-pub(super) fn raw_result(json: &str) -> String {
+pub(in crate::cli) fn raw_result(json: &str) -> String {
     let value = super::json::parsed(json);
     let blocks = value.get("content").and_then(Value::as_array);
     let texts: Vec<&str> = blocks
@@ -116,7 +116,7 @@ fn block(block: &Value) -> String {
 }
 
 /// Rows as aligned columns. If they exceed `columns`, the column with index `shrinks` narrows first.
-pub(super) fn table(
+pub(in crate::cli) fn table(
     rows: &[Vec<String>],
     columns: Option<usize>,
     shrinks: usize,
@@ -167,6 +167,20 @@ pub(super) fn table(
             }
         })
         .collect()
+}
+
+/// The title of a task in lists: the user's name for it, else tool and arguments.
+pub(in crate::cli) fn task_title(task: &crate::domain::Task) -> String {
+    if let Some(name) = &task.name {
+        return text::clean_line(name).into_owned();
+    }
+    let arguments: Map<String, Value> = serde_json::from_str(&task.arguments).unwrap_or_default();
+    let arguments: Vec<String> = arguments
+        .iter()
+        .map(|(key, value)| format!("{key}={}", plain(value)))
+        .collect();
+    let line = format!("{} {}", task.tool, arguments.join(" "));
+    text::clean_line(&line).into_owned()
 }
 
 #[cfg(test)]

@@ -1,21 +1,19 @@
 //! The objects of `--json`: tasks, events, tools. Scripts rely on keys and values: add to them, never change them.
 
-use std::{collections::BTreeMap, fmt::Write as _};
-
-use serde_json::{Map, Value, json, value::RawValue};
-
 use crate::domain::{
     Connectivity, HistoryEntry, HistoryEvent, LeaveImpact, ProtocolVersion, Task, TaskError,
     TaskView, Tool, Wall, text,
 };
+use serde_json::{Map, Value, json, value::RawValue};
+use std::{collections::BTreeMap, fmt::Write as _};
 
 /// A document on one line. Characters that could move the cursor or reorder text are escaped as `\u`.
-pub(super) fn compact(value: &Value) -> String {
+pub(in crate::cli) fn compact(value: &Value) -> String {
     escape(&value.to_string())
 }
 
 /// As [`compact`], over several lines.
-pub(super) fn pretty(value: &Value) -> String {
+pub(in crate::cli) fn pretty(value: &Value) -> String {
     escape(&serde_json::to_string_pretty(value).unwrap_or_default())
 }
 
@@ -59,7 +57,7 @@ fn time(at: Wall) -> Value {
 }
 
 /// Parses saved JSON. A member that is nested too deep to be parsed becomes a string; the other members are not affected.
-pub(super) fn parsed(json: &str) -> Value {
+pub(in crate::cli) fn parsed(json: &str) -> Value {
     let or_text = |json: &str| serde_json::from_str(json).unwrap_or_else(|_| json.into());
     serde_json::from_str(json).unwrap_or_else(|_| {
         let Ok(members) = serde_json::from_str::<BTreeMap<String, &RawValue>>(json) else {
@@ -79,14 +77,14 @@ fn error_of(error: &TaskError) -> Value {
 }
 
 /// What a task object has in addition to the saved task.
-pub(super) struct TaskExtras<'s> {
-    pub(super) contact: &'s Connectivity,
-    pub(super) leaving: Option<&'s LeaveImpact>,
-    pub(super) result: Option<&'s str>,
+pub(in crate::cli) struct TaskExtras<'s> {
+    pub(in crate::cli) contact: &'s Connectivity,
+    pub(in crate::cli) leaving: Option<&'s LeaveImpact>,
+    pub(in crate::cli) result: Option<&'s str>,
 }
 
 /// A task object.
-pub(super) fn task(task: &Task, extras: &TaskExtras<'_>) -> Value {
+pub(in crate::cli) fn task(task: &Task, extras: &TaskExtras<'_>) -> Value {
     let progress = task.progress.as_ref().map(|progress| {
         json!({"value": number(progress.value), "total": progress.total.map(number), "message": progress.message})
     });
@@ -134,7 +132,7 @@ pub(super) fn task(task: &Task, extras: &TaskExtras<'_>) -> Value {
         "forgotten_at": task.forgotten_at.map(time),
         "is_seen": task.is_seen,
         "server_task_id": task.server_task_id,
-        "questions": super::answer::questions_json(task),
+        "questions": questions_json(task),
         "seq": task.seq,
         "result": extras.result.map(parsed),
         "error": task.error.as_ref().map(error_of),
@@ -142,7 +140,7 @@ pub(super) fn task(task: &Task, extras: &TaskExtras<'_>) -> Value {
 }
 
 /// The task object on one line, as the notification hook gets it.
-pub(super) fn hook_task(view: &TaskView, result: Option<&str>) -> String {
+pub(in crate::cli) fn hook_task(view: &TaskView, result: Option<&str>) -> String {
     let extras = TaskExtras {
         contact: &view.contact,
         leaving: view.leaving.as_ref(),
@@ -152,7 +150,7 @@ pub(super) fn hook_task(view: &TaskView, result: Option<&str>) -> String {
 }
 
 /// An entry of a task's history. `result` goes into the one that settles it.
-pub(super) fn event(task: &Task, entry: &HistoryEntry, result: Option<&str>) -> Value {
+pub(in crate::cli) fn event(task: &Task, entry: &HistoryEntry, result: Option<&str>) -> Value {
     let mut object = Map::new();
     let mut put = |key: &str, value: Value| object.insert(key.to_owned(), value);
     let name = match &entry.what {
@@ -216,7 +214,7 @@ pub(super) fn event(task: &Task, entry: &HistoryEntry, result: Option<&str>) -> 
     Value::Object(object)
 }
 
-pub(super) fn tool(server: &str, tool: &Tool) -> Value {
+pub(in crate::cli) fn tool(server: &str, tool: &Tool) -> Value {
     json!({
         "server": server,
         "name": tool.name,
@@ -227,6 +225,20 @@ pub(super) fn tool(server: &str, tool: &Tool) -> Value {
         "destructive": tool.destructive,
         "idempotent": tool.idempotent,
     })
+}
+
+/// The open questions of a task for `--json`.
+fn questions_json(task: &Task) -> Value {
+    let open = task.open_questions();
+    open.map(|question| {
+        json!({
+            "key": question.key,
+            "message": crate::domain::Elicitation::parse(&question.request).message,
+            "asked_at": question.asked_at.rfc3339(),
+            "shared_with": question.shared_with,
+        })
+    })
+    .collect()
 }
 
 #[cfg(test)]

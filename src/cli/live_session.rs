@@ -12,11 +12,13 @@ use std::{
 use futures_util::FutureExt as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{
-    Context, config,
-    error::{CliError, code},
-};
 use crate::{
+    cli::{
+        config,
+        context::Context,
+        environment::block_on,
+        error::{CliError, code},
+    },
     domain::{
         LeaveImpact, Notice, NoticeLevel, RequestError, ServerName, ServerRef, ServerView,
         SessionEvent, SessionRequest, SessionResponse, TaskId, TaskView, text,
@@ -33,7 +35,7 @@ const NOT_DRIVEN: &str =
 
 /// What a command reacts to.
 #[derive(Debug)]
-pub(super) enum LiveEvent {
+pub(in crate::cli) enum LiveEvent {
     /// An event of the engine. Its views are also kept in [`LiveSession::tasks`] and [`LiveSession::servers`].
     Session(SessionEvent),
     /// Ctrl-C.
@@ -42,18 +44,18 @@ pub(super) enum LiveEvent {
     Terminated,
 }
 
-pub(super) struct LiveSession {
+pub(in crate::cli) struct LiveSession {
     session: Session,
     subscription: Subscription,
     queue: VecDeque<SessionEvent>,
     /// A signal that [`Self::is_ready`] found.
     signal: Option<LiveEvent>,
     /// The newest view of each task.
-    pub(super) tasks: BTreeMap<TaskId, Arc<TaskView>>,
+    pub(in crate::cli) tasks: BTreeMap<TaskId, Arc<TaskView>>,
     /// The newest view of each server.
-    pub(super) servers: BTreeMap<ServerName, Arc<ServerView>>,
+    pub(in crate::cli) servers: BTreeMap<ServerName, Arc<ServerView>>,
     /// Whether this process drives the session.
-    pub(super) is_driver: bool,
+    pub(in crate::cli) is_driver: bool,
     /// Whether [`Self::warn_of_loss`] has printed its warning.
     has_warned: bool,
     interrupt: Signal,
@@ -62,14 +64,14 @@ pub(super) struct LiveSession {
 }
 
 /// The ids, separated by commas.
-pub(super) fn join_ids(dying: &[(TaskId, String)]) -> String {
+pub(in crate::cli) fn join_ids(dying: &[(TaskId, String)]) -> String {
     let ids: Vec<&str> = dying.iter().map(|(id, _)| id.as_str()).collect();
     ids.join(", ")
 }
 
 impl LiveSession {
     /// Opens the session. A failure arrives as [`SessionEvent::Failed`].
-    pub(super) fn open(
+    pub(in crate::cli) fn open(
         context: &mut Context<'_>,
         servers: Vec<ServerRef>,
     ) -> Result<Self, CliError> {
@@ -100,16 +102,16 @@ impl LiveSession {
             config,
             read_config: config::read_server_configs,
             readonly: context.global.readonly,
-            environment: super::env_secret,
+            environment: crate::cli::environment::env_secret,
             logins: context.logins.clone(),
             insecure_http: context.global.insecure_http,
             traces: context.global.trace,
             protocol: context.global.protocol.0,
-            seed: super::random_bits(),
+            seed: crate::cli::environment::random_bits(),
             clock: context.clock,
             hook,
-            die_after: super::die_after(),
-            fuse: super::screen::fail_point(),
+            die_after: crate::cli::environment::die_after(),
+            fuse: super::environment::fail_point(),
         });
         let subscription = session.subscribe();
         Ok(Self {
@@ -128,7 +130,10 @@ impl LiveSession {
     }
 
     /// The next event. Prints notices; `Trouble` becomes an error.
-    pub(super) async fn next(&mut self, context: &mut Context<'_>) -> Result<LiveEvent, CliError> {
+    pub(in crate::cli) async fn next(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Result<LiveEvent, CliError> {
         loop {
             // Signals go first, however many events are queued.
             self.is_ready().await;
@@ -173,7 +178,7 @@ impl LiveSession {
     }
 
     /// Whether [`Self::next`] would return without waiting.
-    pub(super) async fn is_ready(&mut self) -> bool {
+    pub(in crate::cli) async fn is_ready(&mut self) -> bool {
         if self.queue.is_empty() {
             self.queue.extend(self.subscription.take());
         }
@@ -199,7 +204,7 @@ impl LiveSession {
     }
 
     /// Sends a request and waits for the response.
-    pub(super) async fn request(
+    pub(in crate::cli) async fn request(
         &mut self,
         context: &mut Context<'_>,
         request: SessionRequest,
@@ -208,7 +213,7 @@ impl LiveSession {
     }
 
     /// As [`Self::request`], with the engine's refusal as a value of its own.
-    pub(super) async fn try_request(
+    pub(in crate::cli) async fn try_request(
         &mut self,
         context: &mut Context<'_>,
         request: SessionRequest,
@@ -236,7 +241,7 @@ impl LiveSession {
     }
 
     /// Closes the session once that ends no call. Tasks in `ours` do not count; the user knows what leaving does to them.
-    pub(super) async fn leave(mut self, context: &mut Context<'_>, ours: &[TaskId]) {
+    pub(in crate::cli) async fn leave(mut self, context: &mut Context<'_>, ours: &[TaskId]) {
         let silent_until = tokio::time::Instant::now() + SILENT_WAIT;
         let mut was_printed = false;
         while let Some(reason) = self.reason_to_stay(ours) {
@@ -261,7 +266,7 @@ impl LiveSession {
     }
 
     /// Closes the session at once, even if that ends calls.
-    pub(super) fn close(self) {
+    pub(in crate::cli) fn close(self) {
         self.session.close();
     }
 
@@ -278,7 +283,7 @@ impl LiveSession {
     }
 
     /// The calls that leaving would end, and why; always empty if another process drives.
-    pub(super) fn dying(&self) -> Vec<(TaskId, String)> {
+    pub(in crate::cli) fn dying(&self) -> Vec<(TaskId, String)> {
         let views = self.tasks.values().filter(|_| self.is_driver);
         views
             .filter_map(|view| match &view.leaving {
@@ -289,7 +294,7 @@ impl LiveSession {
     }
 
     /// On the first Ctrl-C, warns of the calls that leaving would end, `ours` first. Returns whether it printed a warning.
-    pub(super) fn warn_of_loss(
+    pub(in crate::cli) fn warn_of_loss(
         &mut self,
         context: &mut Context<'_>,
         ours: Option<&TaskId>,
@@ -318,3 +323,28 @@ fn print_notice(context: &mut Context<'_>, notice: &Notice) {
         NoticeLevel::Warning | NoticeLevel::Error => context.terminal.report(&line),
     }
 }
+
+/// Sends the same request for each task.
+pub(in crate::cli) fn request_each(
+    context: &mut Context<'_>,
+    tasks: &[crate::domain::Task],
+    request_for: impl Fn(TaskId) -> SessionRequest,
+) -> Result<(), CliError> {
+    if tasks.is_empty() {
+        return Ok(());
+    }
+    block_on(async {
+        let mut live = LiveSession::open(context, Vec::new())?;
+        for task in tasks {
+            if let Err(fail) = live.request(context, request_for(task.id.clone())).await {
+                live.close();
+                return Err(fail);
+            }
+        }
+        live.leave(context, &[]).await;
+        Ok(())
+    })
+}
+
+/// How long an edit may take to reach the session file; a driver saves four times a second.
+pub(in crate::cli) const SAVED_WITHIN: Duration = Duration::from_secs(5);

@@ -9,7 +9,7 @@ use rustix::termios::{QueueSelector, tcflush};
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 
-use super::answer;
+use super::questions;
 use crate::domain::{Answer, ArgumentKind, ArgumentSpec, Elicitation, Question, Task, Wall, text};
 
 /// How many choices get a number; the others must be typed by name.
@@ -68,7 +68,7 @@ impl Prompt {
     /// The lines to show before the first prompt.
     pub(super) fn intro(&self, now: Wall, task: &Task, question: &Question) -> Vec<String> {
         let mut lines = vec![String::new()];
-        lines.extend(answer::question_lines(
+        lines.extend(questions::question_lines(
             now,
             task,
             question,
@@ -84,7 +84,7 @@ impl Prompt {
             lines.push(format!(
                 "  {}   {}{default}",
                 field.name,
-                answer::field_help(field)
+                questions::field_help(field)
             ));
         }
         if self.elicitation.url_preview().is_some() {

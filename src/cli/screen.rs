@@ -2,18 +2,18 @@
 
 use std::process::ExitCode;
 
-use super::{
-    Context, args,
-    config::{self, Config},
-    die_after,
-    error::{CliError, code},
-    random_bits,
-    target::Targets,
-};
 use crate::{
     app::{ConfigReread, Look, Setup},
+    cli::{
+        args,
+        config::{self, Config},
+        context::Context,
+        environment::{die_after, fail_point, random_bits},
+        error::{CliError, code},
+        target::Targets,
+    },
     domain::{ServerConfigs, ServerRef, SessionRequest, TaskId, ThemeName, text},
-    engine::{FailPoint, Options, PanicIn},
+    engine::Options,
     shell::real::{Configuration, FileMark, Opening, open as open_shell},
     term::{
         browser::Browser,
@@ -24,41 +24,23 @@ use crate::{
 
 /// What differs between the commands that open the TUI.
 #[derive(Debug)]
-pub(super) struct ScreenOptions {
+pub(in crate::cli) struct ScreenOptions {
     /// The command that opens the same session again.
-    pub(super) reopens_with: String,
-    pub(super) servers: Vec<ServerRef>,
+    pub(in crate::cli) reopens_with: String,
+    pub(in crate::cli) servers: Vec<ServerRef>,
     /// The configured servers.
-    pub(super) server_configs: ServerConfigs,
+    pub(in crate::cli) server_configs: ServerConfigs,
     /// Sent when the session is open.
-    pub(super) requests: Vec<SessionRequest>,
+    pub(in crate::cli) requests: Vec<SessionRequest>,
     /// Problems found before the TUI was open.
-    pub(super) remarks: Vec<String>,
-    pub(super) is_demo: bool,
+    pub(in crate::cli) remarks: Vec<String>,
+    pub(in crate::cli) is_demo: bool,
     /// Take over as the driver.
-    pub(super) drives: bool,
-}
-
-/// Lets the exit tests cause a panic in each thread once a file exists. Not available in release builds.
-pub(super) fn fail_point() -> FailPoint {
-    if !cfg!(debug_assertions) {
-        return FailPoint::default();
-    }
-    let thread = std::env::var_os("LONGHAUL_PANIC_IN");
-    FailPoint {
-        thread: match thread.as_ref().and_then(|name| name.to_str()) {
-            Some("screen") => Some(PanicIn::Screen),
-            Some("network") => Some(PanicIn::Network),
-            Some("journal") => Some(PanicIn::Journal),
-            Some("input") => Some(PanicIn::Input),
-            _ => None,
-        },
-        lit_by: std::env::var_os("LONGHAUL_PANIC_WHEN").map(Into::into),
-    }
+    pub(in crate::cli) drives: bool,
 }
 
 /// What the terminal can show, from the environment and the flags.
-pub(super) fn capabilities(context: &Context<'_>) -> Capabilities {
+pub(in crate::cli) fn capabilities(context: &Context<'_>) -> Capabilities {
     let variable =
         |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
     let environment = Environment {
@@ -84,7 +66,7 @@ pub(super) fn capabilities(context: &Context<'_>) -> Capabilities {
 }
 
 /// Fails if the terminal cannot show the TUI. Called before anything is started.
-pub(super) fn check(context: &Context<'_>) -> Result<(), CliError> {
+pub(in crate::cli) fn check(context: &Context<'_>) -> Result<(), CliError> {
     let flags = context.flags();
     let instead = format!("use `longhaul{flags} ls` to list tasks and `watch ID` to follow one");
     if !context.terminal.is_for_people() {
@@ -97,14 +79,14 @@ pub(super) fn check(context: &Context<'_>) -> Result<(), CliError> {
         return Err(CliError::usage(format!(
             "the TUI needs a terminal that can move the cursor, which TERM={} cannot; set TERM to match your terminal, \
              e.g. xterm-256color, or {instead}",
-            super::quoted(&text::clean_line(&term.to_string_lossy()))
+            crate::domain::text::shell_word(&text::clean_line(&term.to_string_lossy()))
         )));
     }
     Ok(())
 }
 
 /// `longhaul` without a command, and `attach`: opens the TUI, on one task if an id is given.
-pub(super) fn open(
+pub(in crate::cli) fn open(
     context: &mut Context<'_>,
     id: Option<&str>,
     drives: bool,
@@ -165,7 +147,7 @@ fn reread_config(mark: &mut FileMark, force: bool) -> Option<Result<ConfigReread
 }
 
 /// Opens the TUI and returns its exit code.
-pub(super) fn show(
+pub(in crate::cli) fn show(
     context: &mut Context<'_>,
     attach: Option<TaskId>,
     options: ScreenOptions,
@@ -214,7 +196,7 @@ pub(super) fn show(
             config: server_configs,
             read_config,
             readonly: context.global.readonly,
-            environment: super::env_secret,
+            environment: crate::cli::environment::env_secret,
             logins: context.logins.clone(),
             insecure_http: context.global.insecure_http,
             traces: context.global.trace,
@@ -251,7 +233,7 @@ pub(super) fn show(
             save_view: config::save_view,
             look: reread_config,
             export: super::export::for_screen,
-            consent: super::servers::consent_on_screen,
+            consent: super::consent::consent_on_screen,
         },
         config_mark: context.config_mark,
         given: super::export::cli_secrets(context),

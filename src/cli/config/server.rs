@@ -177,7 +177,7 @@ impl Parser<'_> {
                 server.withheld = Some(format!(
                     "{} is not approved; `longhaul servers approve {}` shows what it would start",
                     server.name,
-                    crate::cli::quoted(server.name.as_str())
+                    crate::domain::text::shell_word(server.name.as_str())
                 ));
             }
             server.url = Some(server_url::for_process(server.name.as_str()));
@@ -199,7 +199,7 @@ impl Parser<'_> {
                         "{0} was imported; allow it to receive {1} with `longhaul servers consent {2}`",
                         server.name,
                         server.variables().join(", "),
-                        crate::cli::quoted(server.name.as_str())
+                        crate::domain::text::shell_word(server.name.as_str())
                     ));
                 }
             }

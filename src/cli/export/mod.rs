@@ -8,22 +8,20 @@
 mod html;
 mod redact;
 
-use std::io::Write as _;
-
 use secrecy::SecretString;
 use serde_json::{Map, Value, json};
 
 use self::redact::Redaction;
-use super::{
-    Context,
-    args::ExportArgs,
-    config, env_secret,
-    error::{CliError, code},
-    json as documents, logins,
-};
 use crate::{
     app::SaveContent,
     auth::Logins,
+    cli::{
+        config,
+        context::Context,
+        environment::{env_secret, logins},
+        error::CliError,
+        json as documents,
+    },
     domain::{
         Attempt, HistoryEntry, HistoryEvent, LinkRecord, ProtocolVersion, Question, ServerConfig,
         Task, TaskId, Wall,
@@ -33,26 +31,31 @@ use crate::{
 
 /// The version of the export format; new fields do not change it.
 const FORMAT: u32 = 1;
+
 /// History entries read at a time.
 const CHUNK: usize = 512;
 
 /// The options of an export, and the secrets to keep out of it.
-struct Exporter<'c> {
+pub(in crate::cli) struct Exporter<'c> {
     /// For their tokens.
-    logins: &'c Logins,
+    pub(in crate::cli) logins: &'c Logins,
     /// For the secrets in their headers, variables and URLs.
-    servers: &'c [ServerConfig],
+    pub(in crate::cli) servers: &'c [ServerConfig],
     /// From `-H` and `--bearer-env`.
-    cli_secrets: &'c [SecretString],
-    has_content: bool,
+    pub(in crate::cli) cli_secrets: &'c [SecretString],
+    pub(in crate::cli) has_content: bool,
     /// HTML instead of JSON.
-    is_page: bool,
-    now: Wall,
+    pub(in crate::cli) is_page: bool,
+    pub(in crate::cli) now: Wall,
 }
 
 impl Exporter<'_> {
     /// The export as text, without a trailing newline.
-    fn render(&self, reader: &mut Reader, task: &Task) -> Result<String, CliError> {
+    pub(in crate::cli) fn render(
+        &self,
+        reader: &mut Reader,
+        task: &Task,
+    ) -> Result<String, CliError> {
         let links = reader.links()?;
         let entries = history(reader, task)?;
         let result = reader.result(&task.id)?;
@@ -79,42 +82,15 @@ impl Exporter<'_> {
 }
 
 /// The secrets in `-H` and `--bearer-env`.
-pub(super) fn cli_secrets(context: &Context<'_>) -> Vec<SecretString> {
+pub(in crate::cli) fn cli_secrets(context: &Context<'_>) -> Vec<SecretString> {
     let headers = context.global.header.iter();
     let headers = headers.map(|header| SecretString::from(header.value.clone()));
     let bearer = context.global.bearer_env.as_deref().and_then(env_secret);
     headers.chain(bearer).collect()
 }
 
-/// `export`.
-pub(super) fn export(context: &mut Context<'_>, args: &ExportArgs) -> Result<u8, CliError> {
-    let mut reader = context.reader()?;
-    let task = context.find(&mut reader, &args.id)?;
-    let config = context.config.as_ref().ok();
-    let text = Exporter {
-        logins: &context.logins,
-        servers: config.map_or(&[], |config| &config.servers),
-        cli_secrets: &cli_secrets(context),
-        has_content: args.with_content,
-        is_page: args.html,
-        now: context.clock.now().wall,
-    }
-    .render(&mut reader, &task)?;
-    let Some(path) = &args.out else {
-        context.terminal.print_json(&text)?;
-        return Ok(code::OK);
-    };
-    let file = std::fs::File::create(path);
-    file.and_then(|mut file| writeln!(file, "{text}"))
-        .map_err(|error| {
-            // Not `CANNOT_SAVE`, because the session is unaffected.
-            CliError::usage(format!("could not write {}: {error}", path.display()))
-        })?;
-    Ok(code::OK)
-}
-
 /// `export` for the screen: the text to write to a file, or the error message.
-pub(super) fn for_screen(
+pub(in crate::cli) fn for_screen(
     paths: &Paths,
     id: &TaskId,
     what: SaveContent,

@@ -8,7 +8,7 @@ use super::Exporter;
 use crate::{
     cli::{
         config::{is_secret_name, without_tokens},
-        env_secret,
+        environment::env_secret,
         json::parsed,
     },
     domain::{LinkRecord, Program, Task},

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value};
 use url::Url;
 
-use super::{super::servers::variable_for, formats::Dialect};
+use super::{super::consent::variable_for, formats::Dialect};
 use crate::{
     cli::config::{
         Endpoint, is_name, is_secret, is_secret_name, looks_like_token, template_of, url_of,
@@ -28,10 +28,10 @@ const EDITOR_VARIABLES: [&str; 7] = [
 
 /// The values that an editor fills in, as far as longhaul knows them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Editor {
+pub(in crate::cli) struct Editor {
     /// The project directory of the file; a user-wide file has none.
-    pub(super) workspace: Option<String>,
-    pub(super) home: Option<String>,
+    pub(in crate::cli) workspace: Option<String>,
+    pub(in crate::cli) home: Option<String>,
 }
 
 impl Editor {
@@ -60,23 +60,28 @@ impl Editor {
 
 /// A server entry of a file.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct ImportEntry {
+pub(in crate::cli) struct ImportEntry {
     /// As in the file, not sanitized.
-    pub(super) name: String,
+    pub(in crate::cli) name: String,
     /// `Err` is the reason why the entry is skipped; it can contain text from the file.
-    pub(super) outcome: Result<ImportableServer, String>,
+    pub(in crate::cli) outcome: Result<ImportableServer, String>,
 }
 
 /// A server that can be imported.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct ImportableServer {
-    pub(super) endpoint: Endpoint,
+pub(in crate::cli) struct ImportableServer {
+    pub(in crate::cli) endpoint: Endpoint,
     /// What the user should know about it.
-    pub(super) notes: Vec<String>,
+    pub(in crate::cli) notes: Vec<String>,
 }
 
 /// Reads one entry.
-pub(super) fn read(name: &str, value: &Value, dialect: Dialect, editor: &Editor) -> ImportEntry {
+pub(in crate::cli) fn read(
+    name: &str,
+    value: &Value,
+    dialect: Dialect,
+    editor: &Editor,
+) -> ImportEntry {
     let outcome = match value.as_object() {
         _ if !is_name(name) => Err("invalid server name".to_owned()),
         Some(fields) => EntryReader {

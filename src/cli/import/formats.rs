@@ -12,12 +12,13 @@ use super::entry::{Editor, ImportEntry, read};
 
 /// The deepest nesting allowed, well above that of real files.
 const MAX_DEPTH: usize = 64;
+
 /// The most aliases in a YAML file; each can expand to the size of the file.
 const MAX_ALIASES: usize = 64;
 
 /// How an entry must be read, where programs differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Dialect {
+pub(in crate::cli) enum Dialect {
     /// `url` without a type means HTTP.
     Common,
     /// Gemini CLI: `url` means HTTP+SSE, `httpUrl` means HTTP, and `$NAME` is a variable.
@@ -27,7 +28,7 @@ pub(super) enum Dialect {
 }
 
 /// Reads the text of the file at `path`, with the values of its editor filled in. Errors follow `FILE: ` in a message.
-pub(super) fn entries(
+pub(in crate::cli) fn entries(
     path: &Path,
     text: &str,
     editor: &Editor,

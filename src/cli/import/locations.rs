@@ -13,7 +13,7 @@ use super::entry::Editor;
 const MAX_BYTES: u64 = 8 << 20;
 
 /// The known files that exist, those of the user before those of the current directory.
-pub(super) fn existing() -> Vec<PathBuf> {
+pub(in crate::cli) fn existing() -> Vec<PathBuf> {
     let home = dirs::home_dir().unwrap_or_default();
     let settings = dirs::config_dir().unwrap_or_else(|| home.join(".config"));
     let user_files = [
@@ -50,7 +50,7 @@ pub(super) fn existing() -> Vec<PathBuf> {
 }
 
 /// The values that the editor of this file would fill in. Only a project file has a workspace.
-pub(super) fn editor_for(path: &Path) -> Editor {
+pub(in crate::cli) fn editor_for(path: &Path) -> Editor {
     let home = dirs::home_dir();
     let workspace = std::path::absolute(path).ok().and_then(|path| {
         let settings = path.parent()?;
@@ -70,7 +70,7 @@ pub(super) fn editor_for(path: &Path) -> Editor {
 }
 
 /// Reads a regular file of reasonable size. Errors follow `FILE: ` in a message.
-pub(super) fn read_text(path: &Path) -> Result<String, String> {
+pub(in crate::cli) fn read_text(path: &Path) -> Result<String, String> {
     if path
         .symlink_metadata()
         .is_ok_and(|found| found.is_symlink())

@@ -5,30 +5,25 @@
 
 mod entry;
 mod formats;
-mod locations;
+pub(in crate::cli) mod locations;
 
 use std::path::{Path, PathBuf};
 
-use serde_json::{Value, json};
-
 use self::entry::{Editor, ImportEntry, ImportableServer};
-use super::{
-    Context,
-    adopt::confirm,
-    args::ImportArgs,
-    config::{self, Config, ConfigEdit, Endpoint, NewServer, digest},
-    error::{CliError, code},
-    json as documents, quoted, servers,
-};
 use crate::{
     app::ServerFindings,
+    cli::{
+        config::{self, Config, ConfigEdit, Endpoint, NewServer, digest},
+        consent,
+        error::CliError,
+    },
     domain::{Program, ServerConfigs, ServerName, Template, server_url, text},
     store::{Paths, Reader},
 };
 
 /// What was done with an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ImportOutcome {
+pub(in crate::cli) enum ImportOutcome {
     Imported,
     /// Would be imported; shown before the user agrees.
     New,
@@ -48,7 +43,7 @@ impl ImportOutcome {
     }
 
     /// The value in JSON output.
-    fn key(self) -> &'static str {
+    pub(in crate::cli) fn key(self) -> &'static str {
         match self {
             Self::Imported => "taken",
             other => other.label(),
@@ -57,23 +52,23 @@ impl ImportOutcome {
 }
 
 /// An entry and what was done with it.
-struct EntryReport {
-    file: String,
+pub(in crate::cli) struct EntryReport {
+    pub(in crate::cli) file: String,
     /// As in the file.
-    name: String,
+    pub(in crate::cli) name: String,
     /// Its name in the configuration, if it is there.
-    known_as: Option<String>,
-    outcome: ImportOutcome,
-    kind: Option<&'static str>,
+    pub(in crate::cli) known_as: Option<String>,
+    pub(in crate::cli) outcome: ImportOutcome,
+    pub(in crate::cli) kind: Option<&'static str>,
     /// Its URL or command line, for messages.
-    location: Option<String>,
-    variables: Vec<String>,
+    pub(in crate::cli) location: Option<String>,
+    pub(in crate::cli) variables: Vec<String>,
     /// Whether the variables may be sent to the server.
-    has_consent: bool,
+    pub(in crate::cli) has_consent: bool,
     /// Why it was skipped, or what the user should know about it.
-    notes: Vec<String>,
+    pub(in crate::cli) notes: Vec<String>,
     /// The consent or approval that it needs, with the command that gives it.
-    needs: Option<String>,
+    pub(in crate::cli) needs: Option<String>,
 }
 
 /// A server in another program's file, for the fuzz tests.
@@ -109,52 +104,11 @@ impl Imported {
 }
 
 /// Asks whether the variables in the headers of a server may be sent; takes its name, URL and headers.
-type AskConsent<'a> = dyn FnMut(&str, &str, &[(String, Template)]) -> Result<bool, CliError> + 'a;
-
-/// `servers import`.
-pub(super) fn import(context: &mut Context<'_>, import: &ImportArgs) -> Result<u8, CliError> {
-    context.may_act()?;
-    let files = match &import.file {
-        Some(file) => vec![file.clone()],
-        None => locations::existing(),
-    };
-    if files.is_empty() {
-        context.terminal.info(&format!(
-            "{}; import another file with `longhaul servers import FILE`",
-            ServerFindings::NONE
-        ));
-        return Ok(code::OK);
-    }
-    if let Some(file) = &import.file
-        && let Err(why) = read(file)
-    {
-        let message = format!("could not import {}: {why}", file.display());
-        return Err(CliError::usage(text::clean_line(&message)));
-    }
-    let servers = ExistingServers::of(context.config()?, &context.paths);
-    let mut ask_consent = |name: &str, url: &str, headers: &[(String, Template)]| {
-        if import.yes || !context.terminal.is_for_people() {
-            return Ok(import.yes);
-        }
-        for line in servers::header_destinations(url, headers, "would go") {
-            let line = format!("{}: {line}", text::clean_line(name));
-            context.terminal.report(&line);
-        }
-        confirm(context, "allow? y/N")
-    };
-    let (edit, reports) = plan(&files, servers, &mut ask_consent)?;
-    if reports.iter().any(EntryReport::is_imported) {
-        edit.save()?;
-        servers::notify_drivers(context);
-    }
-    print(context, &reports)?;
-    let is_skipped = |report: &EntryReport| report.outcome == ImportOutcome::Skipped;
-    let is_refused = reports.iter().all(is_skipped) && import.file.is_some();
-    Ok(if is_refused { code::REFUSED } else { code::OK })
-}
+pub(in crate::cli) type AskConsent<'a> =
+    dyn FnMut(&str, &str, &[(String, Template)]) -> Result<bool, CliError> + 'a;
 
 /// As [`import`], for the screen: lists what would be imported, or with `does_import` imports it. Gives no consent.
-pub(super) fn findings(paths: &Paths, does_import: bool) -> Result<ServerFindings, String> {
+pub(in crate::cli) fn findings(paths: &Paths, does_import: bool) -> Result<ServerFindings, String> {
     let found = || -> Result<ServerFindings, CliError> {
         let path = config::path();
         let config = config::read(path.as_deref()).map_err(CliError::usage)?;
@@ -195,13 +149,13 @@ pub(super) fn findings(paths: &Paths, does_import: bool) -> Result<ServerFinding
     found().map_err(CliError::into_message)
 }
 
-fn read(file: &Path) -> Result<Vec<ImportEntry>, String> {
+pub(in crate::cli) fn read(file: &Path) -> Result<Vec<ImportEntry>, String> {
     let text = locations::read_text(file)?;
     formats::entries(file, &text, &locations::editor_for(file))
 }
 
 /// Adds the servers of the files to the configuration, without saving it, and reports on every entry.
-fn plan(
+pub(in crate::cli) fn plan(
     files: &[PathBuf],
     mut servers: ExistingServers,
     ask_consent: &mut AskConsent<'_>,
@@ -280,20 +234,20 @@ fn add(
         report.has_consent = ask_consent(&own, url, headers)?;
         if report.has_consent {
             *consent = Some(digest(url, headers));
-            let lines = servers::header_destinations(url, headers, "goes");
+            let lines = consent::header_destinations(url, headers, "goes");
             report.notes.extend(lines);
         } else {
             report.needs = Some(format!(
                 "needs consent for {}: longhaul servers consent {}",
                 report.variables.join(", "),
-                quoted(&own)
+                crate::domain::text::shell_word(&own)
             ));
         }
     }
     if let Endpoint::Stdio(_) = endpoint {
         report.needs = Some(format!(
             "stdio, needs approval: longhaul servers approve {}",
-            quoted(&own)
+            crate::domain::text::shell_word(&own)
         ));
     }
     identity.name.clone_from(&own);
@@ -319,7 +273,7 @@ struct ServerIdentity {
 }
 
 /// The servers in the configuration and in all sessions.
-struct ExistingServers {
+pub(in crate::cli) struct ExistingServers {
     configured: Vec<ServerIdentity>,
     /// Names in any session. A server in the configuration applies to the tasks of a session server with the same name, so
     /// an imported file must not choose such a name.
@@ -327,11 +281,11 @@ struct ExistingServers {
 }
 
 impl ExistingServers {
-    fn of(config: &Config, paths: &Paths) -> Self {
+    pub(in crate::cli) fn of(config: &Config, paths: &Paths) -> Self {
         let configured = config.servers.iter().map(|server| ServerIdentity {
             name: server.name.as_str().to_owned(),
             location: match &server.program {
-                Some(program) => servers::command_line(program),
+                Some(program) => consent::command_line(program),
                 None => server.url.clone().unwrap_or_default(),
             },
             headers: server.headers.clone(),
@@ -373,7 +327,7 @@ fn names_in_sessions(paths: &Paths) -> Vec<String> {
 fn location(endpoint: &Endpoint) -> String {
     match endpoint {
         Endpoint::Http { url, .. } => url.clone(),
-        Endpoint::Stdio(program) => servers::command_line(program),
+        Endpoint::Stdio(program) => consent::command_line(program),
     }
 }
 
@@ -414,7 +368,7 @@ impl EntryReport {
         };
     }
 
-    fn is_imported(&self) -> bool {
+    pub(in crate::cli) fn is_imported(&self) -> bool {
         self.outcome == ImportOutcome::Imported
     }
 
@@ -440,36 +394,8 @@ impl EntryReport {
     }
 }
 
-/// Prints a line for each entry below the path of its file, or JSON.
-fn print(context: &mut Context<'_>, reports: &[EntryReport]) -> Result<(), CliError> {
-    if context.global.json {
-        let document: Vec<Value> = reports
-            .iter()
-            .map(|report| {
-                json!({
-                    "file": report.file,
-                    "name": report.name,
-                    "known_as": report.known_as,
-                    "outcome": report.outcome.key(),
-                    "kind": report.kind,
-                    "place": report.location.as_deref().map(server_url::redacted),
-                    "variables": report.variables,
-                    "consent": report.has_consent,
-                    "words": report.notes.iter().chain(&report.needs).collect::<Vec<_>>(),
-                })
-            })
-            .collect();
-        let document = documents::pretty(&Value::Array(document));
-        return context.terminal.print_json(&document);
-    }
-    for line in lines(reports, true) {
-        context.terminal.print(&line)?;
-    }
-    Ok(())
-}
-
 /// A line for each entry below the path of its file.
-fn lines(reports: &[EntryReport], shows_needs: bool) -> Vec<String> {
+pub(in crate::cli) fn lines(reports: &[EntryReport], shows_needs: bool) -> Vec<String> {
     let mut lines = Vec::new();
     let mut file = None;
     for report in reports {

@@ -1,42 +1,32 @@
-//! `adopt`: tasks that somebody else started, from a server's task list or from the state file of a tutorial's client
-//! (`--from`). See `checkpoints` for `--client-id`.
-//!
-//! Invariant: calls from a file need a yes, and adopting the same file twice starts nothing twice.
+//! `adopt`: adds tasks that exist on a server to the list.
 
-use std::{
-    io::{BufRead as _, Read as _},
-    path::Path,
-    time::Duration,
-};
+mod checkpoints;
+mod start;
+
+use std::{io::Read as _, path::Path};
 
 use serde_json::Value;
 
-use super::{
-    Context,
-    args::AdoptArgs,
-    block_on, call,
-    checkpoints::{self, Offer},
-    client_state::{ClientState, ClientTask},
-    error::{CliError, code},
-    inspect, json as documents,
-    live_session::{LiveEvent, LiveSession},
-    target::Targets,
-};
 use crate::{
-    domain::{
-        CLIENT_ID, Checkpoint, CheckpointConvention, Phase, ServerRef, SessionRequest,
-        SessionResponse, TaskId, TaskView, Tool, server_url, text,
+    cli::{
+        args::AdoptArgs,
+        client_state::{ClientState, ClientTask},
+        commands::adopt::{checkpoints::Offer, start::report_adopted},
+        context::{Context, confirm},
+        environment::block_on,
+        error::{CliError, code},
+        live_session::LiveSession,
+        target::Targets,
     },
+    domain::{CLIENT_ID, Checkpoint, ServerRef, SessionRequest, SessionResponse, server_url, text},
     store::Reader,
 };
 
 /// A state file holds a few tasks; a larger file is something else.
 const FILE_BYTES: u64 = 4 * 1024 * 1024;
-/// How long to wait for an adopted call to start before leaving it to the next driver.
-const START_WITHIN: Duration = Duration::from_secs(10);
 
 /// `adopt`.
-pub(super) fn adopt(context: &mut Context<'_>, adopt: &AdoptArgs) -> Result<u8, CliError> {
+pub(in crate::cli) fn adopt(context: &mut Context<'_>, adopt: &AdoptArgs) -> Result<u8, CliError> {
     context.may_act()?;
     let mut reader = context.reader_to_act()?;
     if let Some(path) = &adopt.from {
@@ -70,37 +60,6 @@ pub(super) fn adopt(context: &mut Context<'_>, adopt: &AdoptArgs) -> Result<u8, 
         live.leave(context, &[]).await;
         Ok(code::OK)
     })
-}
-
-/// Prints one line, or one JSON document, for each task.
-pub(super) fn report_adopted(
-    context: &mut Context<'_>,
-    reader: &mut Reader,
-    ids: &[TaskId],
-) -> Result<(), CliError> {
-    for id in ids {
-        let task = context.find(reader, id.as_str())?;
-        if context.global.json {
-            let document = inspect::document(context, reader, &task)?;
-            context
-                .terminal
-                .print_json(&documents::compact(&document))?;
-            continue;
-        }
-        let their_id = match (&task.server_task_id, &task.client_id) {
-            (Some(id), _) => format!(", server task id {id}"),
-            (None, Some(id)) => format!(", client id {id}"),
-            (None, None) => String::new(),
-        };
-        let line = format!(
-            "{id} {}: {} on {}{their_id}",
-            task.status.label(),
-            call::task_title(&task).trim_end(),
-            task.server
-        );
-        context.terminal.print(&text::clean_line(&line))?;
-    }
-    Ok(())
 }
 
 /// `adopt --from FILE`.
@@ -258,7 +217,7 @@ fn find_checkpoint<'l>(
     })
 }
 
-fn report_missing_arguments(
+pub(in crate::cli) fn report_missing_arguments(
     context: &mut Context<'_>,
     path: &Path,
     server: &ServerRef,
@@ -269,63 +228,9 @@ fn report_missing_arguments(
         task.tool,
         task.state,
         context.flags(),
-        super::quoted(server.name.as_str()),
-        super::quoted(&path.display().to_string()),
-        super::quoted(&task.id),
+        crate::domain::text::shell_word(server.name.as_str()),
+        crate::domain::text::shell_word(&path.display().to_string()),
+        crate::domain::text::shell_word(&task.id),
     );
     context.terminal.report(&text::clean_line(&message));
-}
-
-/// Asks a yes-or-no question; without a terminal the answer is no.
-pub(super) fn confirm(context: &mut Context<'_>, question: &str) -> Result<bool, CliError> {
-    if !context.terminal.is_for_people() {
-        return Ok(false);
-    }
-    context.terminal.report(question);
-    let mut line = String::new();
-    std::io::stdin().lock().read_line(&mut line)?;
-    Ok(matches!(line.trim(), "y" | "Y" | "yes"))
-}
-
-/// Refuses a tool that keeps no checkpoint: a call would start over.
-pub(super) fn require_checkpoint(
-    tools: &[Tool],
-    name: &str,
-    convention: &CheckpointConvention,
-) -> Result<(), CliError> {
-    let tool = tools.iter().find(|tool| tool.name == name);
-    match tool.map(|tool| tool.keeps_checkpoint(tools, convention)) {
-        Some(true) => Ok(()),
-        Some(false) => Err(CliError::usage(format!(
-            "{name} keeps no checkpoint, so it would start over; nothing was called"
-        ))),
-        None => Err(CliError::usage(format!(
-            "the server has no tool {name}; nothing was called"
-        ))),
-    }
-}
-
-/// Waits until the calls have started, so that leaving does no harm, or until [`START_WITHIN`] has passed.
-pub(super) async fn wait_until_started(
-    context: &mut Context<'_>,
-    live: &mut LiveSession,
-    ids: &[TaskId],
-) -> Result<(), CliError> {
-    let has_started = |view: &TaskView| {
-        let attempt = view.task.attempt();
-        view.task.status.ends_waiting() || attempt.is_some_and(|it| it.phase >= Phase::Open)
-    };
-    let until = tokio::time::Instant::now() + START_WITHIN;
-    let is_waiting = |live: &LiveSession| {
-        let started = |id| live.tasks.get(id).is_some_and(|view| has_started(view));
-        !ids.iter().all(started)
-    };
-    while is_waiting(live) {
-        match tokio::time::timeout_at(until, live.next(context)).await {
-            Ok(Ok(LiveEvent::Session(_))) => {}
-            Ok(Ok(LiveEvent::Interrupted | LiveEvent::Terminated)) | Err(_) => break,
-            Ok(Err(fail)) => return Err(fail),
-        }
-    }
-    Ok(())
 }

@@ -9,20 +9,22 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 use serde_json::json;
 
-use super::{
-    Context,
-    args::{Cli, ManArgs},
-    complete,
-    error::{CliError, code},
-    json as documents,
+use crate::{
+    cli::{
+        args::{Cli, ManArgs},
+        complete,
+        context::Context,
+        error::{CliError, code},
+        json as documents,
+    },
+    domain::text,
 };
-use crate::domain::text;
 
 /// The program name.
-pub(super) const NAME: &str = "longhaul";
+pub(in crate::cli) const NAME: &str = "longhaul";
 
 /// `completions`.
-pub(super) fn completions(context: &mut Context<'_>, shell: Shell) -> Result<u8, CliError> {
+pub(in crate::cli) fn completions(context: &mut Context<'_>, shell: Shell) -> Result<u8, CliError> {
     let script = complete::script(shell);
     if context.global.json {
         let document = json!({"shell": shell.to_string(), "script": script});
@@ -34,7 +36,7 @@ pub(super) fn completions(context: &mut Context<'_>, shell: Shell) -> Result<u8,
 }
 
 /// A copy of the command without hidden options and subcommands, which completion would otherwise offer.
-pub(super) fn offered(command: &Command) -> Command {
+pub(in crate::cli) fn offered(command: &Command) -> Command {
     let is_shown = |argument: &&Arg| !argument.is_hide_set();
     let commands = command.get_subcommands().filter(|it| !it.is_hide_set());
     let mut shown = Command::new(command.get_name().to_owned())
@@ -52,7 +54,7 @@ pub(super) fn offered(command: &Command) -> Command {
 }
 
 /// `man`.
-pub(super) fn man(context: &mut Context<'_>, args: &ManArgs) -> Result<u8, CliError> {
+pub(in crate::cli) fn man(context: &mut Context<'_>, args: &ManArgs) -> Result<u8, CliError> {
     let mut root = Cli::command();
     root.build();
     if let Some(dir) = &args.dir {

@@ -6,17 +6,18 @@
 
 use serde_json::{Map, Value};
 
-use super::{
-    Context, adopt,
-    args::AdoptArgs,
-    block_on, call,
-    client_state::adoption_key,
-    error::{CliError, code},
-    live_session::LiveSession,
-    random_bits,
-    target::Targets,
-};
+use super::start;
 use crate::{
+    cli::{
+        args::AdoptArgs,
+        arguments,
+        client_state::adoption_key,
+        context::{Context, confirm},
+        environment::{block_on, random_bits},
+        error::{CliError, code},
+        live_session::LiveSession,
+        target::Targets,
+    },
     domain::{
         Checkpoint, CheckpointConvention, NewCall, Progress, ServerRef, SessionRequest,
         SessionResponse, Task, TaskId, Tool, text,
@@ -25,19 +26,19 @@ use crate::{
 };
 
 /// A call that continues what another client began.
-pub(super) struct Offer {
-    pub(super) tool: String,
-    pub(super) arguments: Map<String, Value>,
+pub(in crate::cli) struct Offer {
+    pub(in crate::cli) tool: String,
+    pub(in crate::cli) arguments: Map<String, Value>,
     /// The id of the checkpoint to follow first, if the server lists it.
-    pub(super) continues: Option<String>,
+    pub(in crate::cli) continues: Option<String>,
     /// The `once` key, so that a task is adopted only once.
-    pub(super) once: String,
+    pub(in crate::cli) once: String,
     /// Status and progress, e.g. `running, 15/50`.
-    pub(super) state: String,
+    pub(in crate::cli) state: String,
 }
 
 /// `adopt --client-id`.
-pub(super) fn adopt_checkpoints(
+pub(in crate::cli) fn adopt_checkpoints(
     context: &mut Context<'_>,
     reader: &mut Reader,
     args: &AdoptArgs,
@@ -87,18 +88,18 @@ pub(super) fn adopt_checkpoints(
         );
         context.terminal.report(&text::clean_line(&message));
     }
-    if !args.yes && !adopt::confirm(context, "adopt them? y/N")? {
+    if !args.yes && !confirm(context, "adopt them? y/N")? {
         return Err(CliError::usage(
             "nothing was adopted; use --yes to adopt them",
         ));
     }
     let ids = block_on(start_calls(context, server, offers))?;
-    adopt::report_adopted(context, reader, &ids)?;
+    start::report_adopted(context, reader, &ids)?;
     Ok(code::OK)
 }
 
 /// What the server lists for each of these clients, and its tools. Fails if one of the `needed` tools keeps no checkpoint.
-pub(super) async fn fetch_checkpoints(
+pub(in crate::cli) async fn fetch_checkpoints(
     context: &mut Context<'_>,
     server: &ServerRef,
     client_ids: &[String],
@@ -107,9 +108,9 @@ pub(super) async fn fetch_checkpoints(
     let convention = context.config()?.convention(&server.name);
     let mut live = LiveSession::open(context, vec![server.clone()])?;
     let fetch = async {
-        let tools = call::list_tools(context, &mut live, &server.name).await?;
+        let tools = arguments::list_tools(context, &mut live, &server.name).await?;
         for tool in needed {
-            adopt::require_checkpoint(&tools, tool, &convention)?;
+            start::require_checkpoint(&tools, tool, &convention)?;
         }
         let mut lists = Vec::new();
         for client_id in client_ids {
@@ -180,7 +181,7 @@ fn make_offer(
     let Some(tool) = checkpoint.tool.clone() else {
         return Ok(Err(checkpoint));
     };
-    adopt::require_checkpoint(tools, &tool, convention)?;
+    start::require_checkpoint(tools, &tool, convention)?;
     let listed = listed_arguments(&checkpoint);
     let described = tools.iter().find(|it| it.name == tool);
     let key = (convention.client_id.as_str(), client_id);
@@ -197,14 +198,14 @@ fn make_offer(
 }
 
 /// The arguments of a checkpoint, if the server lists them.
-pub(super) fn listed_arguments(checkpoint: &Checkpoint) -> Option<Map<String, Value>> {
+pub(in crate::cli) fn listed_arguments(checkpoint: &Checkpoint) -> Option<Map<String, Value>> {
     let listed = checkpoint.arguments.as_deref()?;
     Some(serde_json::from_str(listed).unwrap_or_default())
 }
 
 /// All arguments of a call that another client made, or `None` if they are unknown. The server finds the checkpoint by its
 /// arguments, so a call with the tool's defaults could start a new job.
-pub(super) fn complete_arguments(
+pub(in crate::cli) fn complete_arguments(
     known: Option<Map<String, Value>>,
     pairs: &[String],
     (key, client_id): (&str, &str),
@@ -216,9 +217,9 @@ pub(super) fn complete_arguments(
     }
     let mut base = known.unwrap_or_default();
     base.insert(key.to_owned(), Value::String(client_id.to_owned()));
-    let pairs = pairs.iter().map(|text| call::parse_pair(text));
+    let pairs = pairs.iter().map(|text| arguments::parse_pair(text));
     let pairs = pairs.collect::<Result<_, _>>()?;
-    let (arguments, _) = call::build_arguments(base, pairs, tool)
+    let (arguments, _) = arguments::build_arguments(base, pairs, tool)
         .map_err(|error| CliError::usage(format!("{error}; nothing was adopted")))?;
     Ok(Some(arguments))
 }
@@ -237,15 +238,15 @@ fn report_missing_arguments(
         "{tool} is {}, but the server does not list its arguments, which are needed to find its checkpoint; add them: longhaul{} adopt -s {} --client-id {} {} KEY=VALUE ...",
         state_text(checkpoint),
         context.flags(),
-        super::quoted(server.name.as_str()),
-        super::quoted(client_id),
-        super::quoted(&checkpoint.id),
+        crate::domain::text::shell_word(server.name.as_str()),
+        crate::domain::text::shell_word(client_id),
+        crate::domain::text::shell_word(&checkpoint.id),
     );
     context.terminal.report(&text::clean_line(&message));
 }
 
 /// `running, 15/50`.
-pub(super) fn state_text(checkpoint: &Checkpoint) -> String {
+pub(in crate::cli) fn state_text(checkpoint: &Checkpoint) -> String {
     let at = match &checkpoint.progress {
         Some(Progress { value, total, .. }) => {
             let total = total.map_or(String::new(), |total| format!("/{}", text::exact(total)));
@@ -257,7 +258,7 @@ pub(super) fn state_text(checkpoint: &Checkpoint) -> String {
 }
 
 /// Starts the confirmed calls. Those that continue no listed checkpoint are running when this returns.
-pub(super) async fn start_calls(
+pub(in crate::cli) async fn start_calls(
     context: &mut Context<'_>,
     server: ServerRef,
     offers: Vec<Offer>,
@@ -285,7 +286,7 @@ pub(super) async fn start_calls(
                 ids.push(id);
             }
         }
-        adopt::wait_until_started(context, &mut live, &called).await?;
+        start::wait_until_started(context, &mut live, &called).await?;
         Ok(ids)
     };
     match start.await {

@@ -4,13 +4,13 @@
 
 use serde_json::{Value, json};
 
-use super::{
-    Context,
-    args::RemoveSessionsArgs,
-    error::{CliError, code},
-    format, json as documents,
-};
 use crate::{
+    cli::{
+        args::RemoveSessionsArgs,
+        context::Context,
+        error::{CliError, code},
+        format, json as documents,
+    },
     domain::{Task, Wall, text},
     store::{DriverLock, ListFilter, Paths, Reader, StoreError},
 };
@@ -41,7 +41,7 @@ fn count(count: usize, one: &str) -> String {
 }
 
 /// `sessions list`.
-pub(super) fn list(context: &mut Context<'_>) -> Result<u8, CliError> {
+pub(in crate::cli) fn list(context: &mut Context<'_>) -> Result<u8, CliError> {
     let now = context.clock.now().wall;
     let titles = [
         "SESSION",
@@ -106,7 +106,7 @@ pub(super) fn list(context: &mut Context<'_>) -> Result<u8, CliError> {
 }
 
 /// `sessions rm`.
-pub(super) fn remove(
+pub(in crate::cli) fn remove(
     context: &mut Context<'_>,
     remove: &RemoveSessionsArgs,
 ) -> Result<u8, CliError> {

@@ -5,16 +5,16 @@ use std::{io::IsTerminal as _, sync::Arc};
 use serde_json::json;
 use url::Url;
 
-use super::{
-    Context,
-    args::{LoginArgs, LogoutArgs},
-    block_on,
-    error::{CliError, code},
-    json as documents, quoted,
-    target::Targets,
-};
 use crate::{
     auth::{self, AuthError, SignInOptions},
+    cli::{
+        args::{LoginArgs, LogoutArgs},
+        context::Context,
+        environment::block_on,
+        error::{CliError, code},
+        json as documents,
+        target::Targets,
+    },
     domain::{server_url, text},
     term::browser::Browser,
     transport::{Fetcher, ensure_provider},
@@ -55,7 +55,7 @@ fn resolve(context: &mut Context<'_>, server: Option<&str>) -> Result<(String, U
 }
 
 /// `login`.
-pub(super) fn login(context: &mut Context<'_>, args: &LoginArgs) -> Result<u8, CliError> {
+pub(in crate::cli) fn login(context: &mut Context<'_>, args: &LoginArgs) -> Result<u8, CliError> {
     context.may_act()?;
     let (name, server) = resolve(context, args.at.as_deref())?;
     if server_url::is_cleartext(&server) && !context.global.insecure_http {
@@ -65,11 +65,13 @@ pub(super) fn login(context: &mut Context<'_>, args: &LoginArgs) -> Result<u8, C
         )));
     }
     let secret = match &args.client_secret_env {
-        Some(variable) => Some(super::env_secret(variable).ok_or_else(|| {
-            CliError::usage(format!(
-                "{variable} is empty or not set; set it, or leave out --client-secret-env"
-            ))
-        })?),
+        Some(variable) => Some(
+            crate::cli::environment::env_secret(variable).ok_or_else(|| {
+                CliError::usage(format!(
+                    "{variable} is empty or not set; set it, or leave out --client-secret-env"
+                ))
+            })?,
+        ),
         None => None,
     };
     let options = SignInOptions {
@@ -130,7 +132,7 @@ pub(super) fn login(context: &mut Context<'_>, args: &LoginArgs) -> Result<u8, C
     };
     context.terminal.info(&format!(
         "tokens are stored in {file}, {protection}; `longhaul logout {}{}` deletes them",
-        quoted(args.at.as_deref().unwrap_or(&name)),
+        crate::domain::text::shell_word(args.at.as_deref().unwrap_or(&name)),
         context.flags()
     ));
     Ok(code::OK)
@@ -171,7 +173,7 @@ fn open_browser(
 }
 
 /// `logout`.
-pub(super) fn logout(context: &mut Context<'_>, args: &LogoutArgs) -> Result<u8, CliError> {
+pub(in crate::cli) fn logout(context: &mut Context<'_>, args: &LogoutArgs) -> Result<u8, CliError> {
     context.may_act()?;
     let (name, server) = resolve(context, args.at.as_deref())?;
     let logins = context.logins.clone();

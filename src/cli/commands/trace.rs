@@ -4,14 +4,14 @@
 
 use std::time::Duration;
 
-use super::{
-    Context,
-    args::TraceArgs,
-    block_on,
-    error::{CliError, code},
-    format, json as documents,
-};
 use crate::{
+    cli::{
+        args::TraceArgs,
+        context::Context,
+        environment::block_on,
+        error::{CliError, code},
+        format, json as documents,
+    },
     domain::{ServerName, TaskId, TrafficEntry, Wall, is_task_id_prefix, text},
     store::{Lookup, TraceReader},
 };
@@ -38,7 +38,7 @@ impl MessageFilter {
 }
 
 /// `trace`.
-pub(super) fn trace(context: &mut Context<'_>, trace: &TraceArgs) -> Result<u8, CliError> {
+pub(in crate::cli) fn trace(context: &mut Context<'_>, trace: &TraceArgs) -> Result<u8, CliError> {
     let named = trace.of.as_ref().or(context.global.server.first());
     let (mut reader, task) = match named {
         None => (TraceReader::of_all(&context.paths)?, None),

@@ -1,32 +1,32 @@
-//! `answer`: shows a server's question, or checks an answer and sends it.
-//!
-//! Must not know how an answer travels. Invariants: only explicit arguments answer a question, and no page is ever opened
-//! from here.
+//! `answer`: shows and answers questions.
 
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::{
-    Context,
-    args::AnswerArgs,
-    block_on,
-    call::{ArgumentPair, apply_pairs, argument_usage, parse_pair},
-    error::{CliError, code},
-    format, json as documents,
-    live_session::{LiveEvent, LiveSession},
-    target::Targets,
-};
-use crate::domain::{
-    Answer, Connectivity, Elicitation, ElicitationMode, Question, SessionRequest, Task, TaskView,
-    Wall, text,
+use crate::{
+    cli::{
+        args::AnswerArgs,
+        arguments::{ArgumentPair, apply_pairs, argument_usage, parse_pair},
+        context::Context,
+        environment::block_on,
+        error::{CliError, code},
+        json as documents,
+        live_session::{LiveEvent, LiveSession},
+        questions::{field_help, question_lines},
+        target::Targets,
+    },
+    domain::{
+        Answer, Connectivity, Elicitation, ElicitationMode, Question, SessionRequest, Task,
+        TaskView, Wall, text,
+    },
 };
 
 /// How long to wait for the server to take the answer. After that it is sent later, as it is on disk by then.
 const DELIVER_WITHIN: Duration = Duration::from_secs(10);
 
 /// `answer`.
-pub(super) fn answer(context: &mut Context<'_>, args: &AnswerArgs) -> Result<u8, CliError> {
+pub(in crate::cli) fn answer(context: &mut Context<'_>, args: &AnswerArgs) -> Result<u8, CliError> {
     let mut reader = context.reader()?;
     let task = context.find(&mut reader, &args.id)?;
     let question = find_question(&task, args.key.as_deref())?.clone();
@@ -140,7 +140,7 @@ fn answer_from_args(
 }
 
 /// Sends the answer, and waits until the server has it or cannot be reached.
-async fn send(
+pub(in crate::cli) async fn send(
     context: &mut Context<'_>,
     live: &mut LiveSession,
     task: &Task,
@@ -220,25 +220,11 @@ async fn send(
 }
 
 /// When the server's task expires, if it said so.
-fn deadline(task: &Task) -> Option<Wall> {
+pub(in crate::cli) fn deadline(task: &Task) -> Option<Wall> {
     task.server_task.as_ref()?.expires_at()
 }
 
-/// The open questions of a task for `--json`.
-pub(super) fn questions_json(task: &Task) -> Value {
-    let open = task.open_questions();
-    open.map(|question| {
-        json!({
-            "key": question.key,
-            "message": Elicitation::parse(&question.request).message,
-            "asked_at": question.asked_at.rfc3339(),
-            "shared_with": question.shared_with,
-        })
-    })
-    .collect()
-}
-
-fn show(
+pub(in crate::cli) fn show(
     context: &mut Context<'_>,
     task: &Task,
     question: &Question,
@@ -254,7 +240,7 @@ fn show(
     if count > 1
         && let Some(timing) = out.get_mut(1)
     {
-        let key = clean(&super::quoted(&question.key));
+        let key = clean(&crate::domain::text::shell_word(&question.key));
         *timing = format!("{timing}; {count} questions are open, this is --key {key}");
     }
     let mut example = String::new();
@@ -268,13 +254,19 @@ fn show(
             field_help(field)
         ));
         if field.is_required && field.default.is_none() {
-            example = format!("{example} {}=...", clean(&super::quoted(&field.name)));
+            example = format!(
+                "{example} {}=...",
+                clean(&crate::domain::text::shell_word(&field.name))
+            );
         }
     }
     out.push(String::new());
     let key = match count {
         1 => String::new(),
-        _ => format!(" --key {}", clean(&super::quoted(&question.key))),
+        _ => format!(
+            " --key {}",
+            clean(&crate::domain::text::shell_word(&question.key))
+        ),
     };
     let command = format!("longhaul answer {}{}{key}", task.id, context.flags());
     out.push(format!("yes: {command} --accept{example}"));
@@ -286,75 +278,6 @@ fn show(
         context.terminal.print(&line)?;
     }
     Ok(())
-}
-
-/// The constraints of a field, its title and its description.
-pub(super) fn field_help(field: &crate::domain::ArgumentSpec) -> String {
-    let clean = |text: &str| text::clean_line(text).into_owned();
-    let title = field.title.iter().chain(&field.description);
-    let about: Vec<String> = title.map(|text| clean(text)).collect();
-    let mut constraint = clean(&field.expected());
-    if let Some(labels) = choice_labels(field) {
-        constraint = format!("{constraint} ({labels})");
-    }
-    let line = format!("{constraint}   {}", about.join(": "));
-    line.trim_end().to_owned()
-}
-
-/// Who asks, since when, and the message; the fields of a form are not included.
-pub(super) fn question_lines(
-    now: Wall,
-    task: &Task,
-    question: &Question,
-    elicitation: &Elicitation,
-) -> Vec<String> {
-    let clean = |text: &str| text::clean_line(text).into_owned();
-    let mut out = vec![format!(
-        "question from {} for {} ({})",
-        clean(task.server.as_str()),
-        clean(task.title()),
-        task.id
-    )];
-    let mut timing = format!("asked {} ago", text::span(now.since(question.asked_at)));
-    if let Some(asked_for) = question.asked_for(&task.id) {
-        timing = format!("{asked_for}, {timing}");
-    }
-    if let Some(deadline) = deadline(task) {
-        timing = format!("{timing}, expires {}", format::clock(deadline, now));
-    }
-    out.push(timing);
-    out.push(String::new());
-    let message = text::clean_block(&elicitation.message).into_owned();
-    let message = message.trim_end();
-    out.extend(message.lines().map(|line| format!("  {line}")));
-    match &elicitation.mode {
-        ElicitationMode::Form { warnings, .. } => {
-            let warnings = warnings.iter();
-            out.extend(warnings.map(|warning| format!("  {}", clean(warning))));
-        }
-        ElicitationMode::Url { .. } => {
-            if let Some(link) = elicitation.url_preview() {
-                out.push(String::new());
-                out.push(format!("  {}", link.full_url()));
-                if !link.host.is_empty() {
-                    out.push(format!("  host: {}", link.host));
-                }
-                out.extend(link.warnings.iter().map(|warning| format!("  {warning}")));
-            }
-        }
-    }
-    out
-}
-
-/// The titles of choices, if they differ from the values.
-fn choice_labels(field: &crate::domain::ArgumentSpec) -> Option<String> {
-    let labels: Vec<String> = field
-        .labels
-        .iter()
-        .take(12)
-        .map(|label| text::clean_line(label).into_owned())
-        .collect();
-    (!labels.is_empty()).then(|| labels.join(", "))
 }
 
 fn question_json(task: &Task, question: &Question, elicitation: &Elicitation) -> Value {

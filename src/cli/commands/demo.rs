@@ -9,13 +9,14 @@ use std::{
 
 use serde_json::json;
 
-use super::{
-    Context,
-    args::{self, DemoArgs},
-    error::{CliError, code},
-    random_bits, screen,
-};
 use crate::{
+    cli::{
+        args::{self, DemoArgs},
+        context::Context,
+        environment::random_bits,
+        error::{CliError, code},
+        screen,
+    },
     demo::{self, DemoError, DemoOptions},
     domain::{
         LinkRecord, NewCall, ProtocolVersion, ServerConfigs, ServerName, ServerRef, SessionRequest,
@@ -26,8 +27,10 @@ use crate::{
 
 /// Name of the server in the demo session.
 const SERVER: &str = "demo";
+
 /// Name of the same server, reached with the 2026-07-28 protocol.
 const MODERN: &str = "demo-modern";
+
 /// A background server exits after this long without calls and clients.
 const IDLE_EXIT: Duration = Duration::from_secs(120);
 
@@ -44,7 +47,10 @@ impl From<DemoError> for CliError {
 }
 
 /// `demo` with all its options.
-pub(super) fn run(context: &mut Context<'_>, args: &DemoArgs) -> Result<ExitCode, CliError> {
+pub(in crate::cli) fn run(
+    context: &mut Context<'_>,
+    args: &DemoArgs,
+) -> Result<ExitCode, CliError> {
     let dir = context.paths.demo_dir();
     if args.serve {
         serve(context, args, &dir)
@@ -136,7 +142,7 @@ fn report(context: &mut Context<'_>, message: &str) -> Result<ExitCode, CliError
         let document = json!({"done": message});
         context
             .terminal
-            .print_json(&super::json::compact(&document))?;
+            .print_json(&crate::cli::json::compact(&document))?;
     } else {
         context.terminal.print(message)?;
     }

@@ -1,0 +1,248 @@
+//! The arguments of a call, as typed on the command line, and the tools that they are for.
+
+use serde_json::{Map, Value};
+
+use crate::{
+    cli::{
+        context::Context,
+        error::{CliError, code},
+        live_session::LiveSession,
+    },
+    domain::{ArgumentKind, ArgumentSpec, ServerName, SessionRequest, SessionResponse, Tool, text},
+};
+
+/// How many tools the "no such tool" error names; `tools` lists them all.
+pub(in crate::cli) const MAX_NAMED_TOOLS: usize = 40;
+
+/// `shard=INTEGER`, in brackets if it is optional.
+pub(in crate::cli) fn argument_usage(spec: &ArgumentSpec) -> String {
+    let kind = match &spec.kind {
+        ArgumentKind::Text => "TEXT".to_owned(),
+        ArgumentKind::Number => "NUMBER".to_owned(),
+        ArgumentKind::Integer => "INTEGER".to_owned(),
+        ArgumentKind::Boolean => "true|false".to_owned(),
+        ArgumentKind::Choice(choices) => {
+            let choices: Vec<String> = choices.iter().map(plain).collect();
+            choices.join("|")
+        }
+        ArgumentKind::Many(choices) => {
+            let choices: Vec<String> = choices.iter().map(plain).collect();
+            choices.join(",")
+        }
+        ArgumentKind::Json => "JSON".to_owned(),
+    };
+    let sign = if spec.kind == ArgumentKind::Json {
+        ":="
+    } else {
+        "="
+    };
+    let default = spec
+        .default
+        .as_ref()
+        .map_or(String::new(), |value| format!(" ({})", plain(value)));
+    let line = format!("{}{sign}{kind}{default}", spec.name);
+    let line = text::clean_line(&line);
+    if spec.is_required {
+        line.into_owned()
+    } else {
+        format!("[{line}]")
+    }
+}
+
+/// A value as text; strings without quotes.
+pub(in crate::cli) fn plain(value: &Value) -> String {
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
+}
+
+pub(in crate::cli) async fn list_tools(
+    context: &mut Context<'_>,
+    live: &mut LiveSession,
+    server: &ServerName,
+) -> Result<Vec<Tool>, CliError> {
+    match live
+        .request(context, SessionRequest::Tools(server.clone()))
+        .await?
+    {
+        SessionResponse::Tools(tools) => Ok(tools),
+        _ => Err(CliError::new(
+            code::BUG,
+            format!("{server} returned no tool list"),
+        )),
+    }
+}
+
+/// One `key=value` or `key:=json`.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::cli) struct ArgumentPair {
+    key: String,
+    pub(in crate::cli) value: PairValue,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::cli) enum PairValue {
+    /// As typed; the tool's schema decides the type.
+    Text(String),
+    Json(Value),
+}
+
+pub(in crate::cli) fn parse_pair(text: &str) -> Result<ArgumentPair, CliError> {
+    let invalid = || {
+        CliError::usage(format!(
+            "invalid argument {text:?}: use key=value or key:=json"
+        ))
+    };
+    let (key, value) = text.split_once('=').ok_or_else(invalid)?;
+    let (key, value) = match key.strip_suffix(':') {
+        Some(key) => {
+            let json = serde_json::from_str(value).map_err(|error| {
+                CliError::usage(format!("the value of {key} is not valid JSON: {error}"))
+            })?;
+            (key, PairValue::Json(json))
+        }
+        None => (key, PairValue::Text(value.to_owned())),
+    };
+    if key.is_empty() {
+        return Err(invalid());
+    }
+    Ok(ArgumentPair {
+        key: key.to_owned(),
+        value,
+    })
+}
+
+/// Reads `--args`: a JSON object, `@FILE` or `-` for stdin.
+pub(in crate::cli) fn parse_args_object(text: &str) -> Result<Map<String, Value>, CliError> {
+    let read_error = |error: std::io::Error, what: &str| {
+        CliError::usage(format!("could not read {what}: {error}"))
+    };
+    let json = match text {
+        "-" => std::io::read_to_string(std::io::stdin())
+            .map_err(|error| read_error(error, "the arguments from stdin"))?,
+        _ => match text.strip_prefix('@') {
+            Some(path) => std::fs::read_to_string(path).map_err(|error| read_error(error, path))?,
+            None => text.to_owned(),
+        },
+    };
+    match serde_json::from_str(&json) {
+        Ok(Value::Object(object)) => Ok(object),
+        Ok(_) => Err(CliError::usage(
+            "--args is not a JSON object; write it as '{\"key\": value}'",
+        )),
+        Err(error) => Err(CliError::usage(format!(
+            "--args is not valid JSON: {error}"
+        ))),
+    }
+}
+
+/// Adds the pairs to `into`; the specs decide the type of each text value.
+pub(in crate::cli) fn apply_pairs(
+    pairs: Vec<ArgumentPair>,
+    specs: &[ArgumentSpec],
+    into: &mut Map<String, Value>,
+) -> Result<(), String> {
+    for ArgumentPair { key, value } in pairs {
+        let spec = specs.iter().find(|spec| spec.name == key);
+        let value = match (value, spec) {
+            (PairValue::Json(value), _) => value,
+            (PairValue::Text(typed), Some(spec)) => spec
+                .parse(&typed)
+                .map_err(|expected| format!("{key} must be {expected}, not {typed:?}"))?,
+            (PairValue::Text(typed), None) => Value::String(typed),
+        };
+        into.insert(key, value);
+    }
+    Ok(())
+}
+
+/// The arguments of a call, checked against the tool if it is known. The second value says why its schema is unusable, in
+/// which case nothing was checked.
+pub(in crate::cli) fn build_arguments(
+    mut base: Map<String, Value>,
+    pairs: Vec<ArgumentPair>,
+    tool: Option<&Tool>,
+) -> Result<(Map<String, Value>, Option<String>), String> {
+    let specs = tool.map(Tool::arguments).unwrap_or_default();
+    apply_pairs(pairs, &specs, &mut base)?;
+    let checked = tool.map(|tool| tool.check(&base)).unwrap_or_default();
+    if checked.errors.is_empty() {
+        return Ok((base, checked.unusable));
+    }
+    let errors: Vec<String> = checked.errors.iter().map(ToString::to_string).collect();
+    let name = tool.map_or("", |tool| tool.name.as_str());
+    let line = format!("{name}: {}", errors.join(", "));
+    Err(text::clean_line(&line).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn tool() -> Tool {
+        Tool {
+            name: "t".into(),
+            title: None,
+            description: None,
+            input_schema: json!({"properties": {
+                "n": {"type": "integer"}, "x": {"type": "number"}, "b": {"type": "boolean"}, "s": {"type": "string"},
+                "c": {"enum": [1, "two"]}, "free": {}, "j": {}}, "required": ["n"]})
+            .to_string(),
+            read_only: None,
+            destructive: None,
+            idempotent: None,
+            task_support: crate::domain::TaskSupport::Forbidden,
+            fault: None,
+        }
+    }
+
+    fn build(pairs: &[&str]) -> Result<Value, String> {
+        let pairs = pairs
+            .iter()
+            .map(|text| parse_pair(text))
+            .collect::<Result<_, _>>()
+            .unwrap();
+        match build_arguments(Map::new(), pairs, Some(&tool())) {
+            Ok((object, _)) => Ok(Value::Object(object)),
+            Err(error) => Err(error),
+        }
+    }
+
+    #[test]
+    fn converts_typed_values_by_the_schema() {
+        assert_eq!(
+            build(&["n=50", "x=0.5", "b=yes", "s=50", "c=1", "free=1", "j:=[1]"]),
+            Ok(json!({"n": 50, "x": 0.5, "b": true, "s": "50", "c": 1, "free": "1", "j": [1]}))
+        );
+        assert_eq!(build(&["n=1", "s=a=b"]), Ok(json!({"n": 1, "s": "a=b"})));
+    }
+
+    #[test]
+    fn rejects_arguments_that_break_the_schema() {
+        assert!(
+            build(&["n=5.5"])
+                .unwrap_err()
+                .contains("n must be a whole number")
+        );
+        assert!(
+            build(&["n=1", "b=perhaps"])
+                .unwrap_err()
+                .contains("true or false")
+        );
+        let typo = build(&["s=x", "nn=1"]).unwrap_err();
+        assert!(
+            typo.contains("n is missing, nn is not an argument of this tool (did you mean n?)"),
+            "{typo}"
+        );
+        assert!(build(&["s=x"]).unwrap_err().contains("n is missing"));
+    }
+
+    #[test]
+    fn rejects_an_argument_without_a_key() {
+        for text in ["novalue", "=x", ":=1", "k:={"] {
+            assert!(parse_pair(text).is_err(), "{text}");
+        }
+    }
+}

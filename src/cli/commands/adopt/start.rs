@@ -1,0 +1,92 @@
+//! What both ways to adopt share: waiting until the tasks have started, and reporting them.
+
+use std::time::Duration;
+
+use crate::{
+    cli::{
+        context::Context,
+        error::CliError,
+        format, json as documents,
+        live_session::{LiveEvent, LiveSession},
+        task_document,
+    },
+    domain::{CheckpointConvention, Phase, TaskId, TaskView, Tool, text},
+    store::Reader,
+};
+
+/// How long to wait for an adopted call to start before leaving it to the next driver.
+const START_WITHIN: Duration = Duration::from_secs(10);
+
+/// Prints one line, or one JSON document, for each task.
+pub(in crate::cli) fn report_adopted(
+    context: &mut Context<'_>,
+    reader: &mut Reader,
+    ids: &[TaskId],
+) -> Result<(), CliError> {
+    for id in ids {
+        let task = context.find(reader, id.as_str())?;
+        if context.global.json {
+            let document = task_document::document(context, reader, &task)?;
+            context
+                .terminal
+                .print_json(&documents::compact(&document))?;
+            continue;
+        }
+        let their_id = match (&task.server_task_id, &task.client_id) {
+            (Some(id), _) => format!(", server task id {id}"),
+            (None, Some(id)) => format!(", client id {id}"),
+            (None, None) => String::new(),
+        };
+        let line = format!(
+            "{id} {}: {} on {}{their_id}",
+            task.status.label(),
+            format::task_title(&task).trim_end(),
+            task.server
+        );
+        context.terminal.print(&text::clean_line(&line))?;
+    }
+    Ok(())
+}
+
+/// Refuses a tool that keeps no checkpoint: a call would start over.
+pub(in crate::cli) fn require_checkpoint(
+    tools: &[Tool],
+    name: &str,
+    convention: &CheckpointConvention,
+) -> Result<(), CliError> {
+    let tool = tools.iter().find(|tool| tool.name == name);
+    match tool.map(|tool| tool.keeps_checkpoint(tools, convention)) {
+        Some(true) => Ok(()),
+        Some(false) => Err(CliError::usage(format!(
+            "{name} keeps no checkpoint, so it would start over; nothing was called"
+        ))),
+        None => Err(CliError::usage(format!(
+            "the server has no tool {name}; nothing was called"
+        ))),
+    }
+}
+
+/// Waits until the calls have started, so that leaving does no harm, or until [`START_WITHIN`] has passed.
+pub(in crate::cli) async fn wait_until_started(
+    context: &mut Context<'_>,
+    live: &mut LiveSession,
+    ids: &[TaskId],
+) -> Result<(), CliError> {
+    let has_started = |view: &TaskView| {
+        let attempt = view.task.attempt();
+        view.task.status.ends_waiting() || attempt.is_some_and(|it| it.phase >= Phase::Open)
+    };
+    let until = tokio::time::Instant::now() + START_WITHIN;
+    let is_waiting = |live: &LiveSession| {
+        let started = |id| live.tasks.get(id).is_some_and(|view| has_started(view));
+        !ids.iter().all(started)
+    };
+    while is_waiting(live) {
+        match tokio::time::timeout_at(until, live.next(context)).await {
+            Ok(Ok(LiveEvent::Session(_))) => {}
+            Ok(Ok(LiveEvent::Interrupted | LiveEvent::Terminated)) | Err(_) => break,
+            Ok(Err(fail)) => return Err(fail),
+        }
+    }
+    Ok(())
+}

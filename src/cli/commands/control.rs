@@ -1,0 +1,269 @@
+//! `pause`, `resume` and `cancel`.
+
+use std::time::Duration;
+
+use crate::{
+    cli::{
+        args::TaskSelectionArgs,
+        context::Context,
+        environment::block_on,
+        error::{CliError, code, exit_code_of, worst},
+        json,
+        live_session::{LiveEvent, LiveSession},
+        outcome::{forgotten_error, sign_in_needed},
+        target::Targets,
+        task_document,
+    },
+    domain::{
+        Connectivity, Phase, RequestError, SessionEvent, SessionRequest, Status, Task, TaskId,
+        TaskView, text,
+    },
+    store::ListFilter,
+};
+
+/// How long to wait for an unreachable server before giving up.
+const REACH_WITHIN: Duration = Duration::from_secs(10);
+
+pub(in crate::cli) const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cli) enum TaskAction {
+    Pause,
+    Resume,
+    Cancel,
+}
+
+impl TaskAction {
+    fn request(self, id: TaskId) -> SessionRequest {
+        match self {
+            Self::Pause => SessionRequest::Pause(id),
+            Self::Resume => SessionRequest::Resume(id),
+            Self::Cancel => SessionRequest::Cancel(id),
+        }
+    }
+
+    /// Whether `--all` includes this task.
+    fn applies_to(self, task: &Task) -> bool {
+        match self {
+            Self::Pause => task.status == Status::Running,
+            Self::Resume => task.status == Status::Paused,
+            Self::Cancel => !task.status.is_settled() && !matches!(task.status, Status::Unknown(_)),
+        }
+    }
+}
+
+/// How an action on one task ended.
+struct ActionResult {
+    code: u8,
+    message: String,
+}
+
+impl ActionResult {
+    fn new(code: u8, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+        }
+    }
+}
+
+/// `pause`, `resume`, `cancel`.
+pub(in crate::cli) fn control(
+    context: &mut Context<'_>,
+    action: TaskAction,
+    which: &TaskSelectionArgs,
+) -> Result<u8, CliError> {
+    context.may_act()?;
+    let mut reader = context.reader_to_act()?;
+    let tasks = if let Some(id) = &which.id {
+        vec![context.find(&mut reader, id)?]
+    } else {
+        let tasks = reader.tasks(ListFilter {
+            all: false,
+            limit: None,
+        })?;
+        tasks
+            .into_iter()
+            .filter(|task| action.applies_to(task))
+            .collect()
+    };
+    let servers = Targets::of(context, &mut reader)?;
+    let servers = match tasks.as_slice() {
+        [] => {
+            context
+                .terminal
+                .info("nothing to do: no task in this session is in that state");
+            return Ok(code::OK);
+        }
+        [task] => servers.for_task(&task.server)?,
+        _ => servers.all()?,
+    };
+    block_on(async {
+        let mut live = LiveSession::open(context, servers)?;
+        let mut codes = Vec::new();
+        for task in &tasks {
+            let result = match run_action(context, &mut live, action, task).await {
+                Ok(result) => result,
+                // With --all, one failure does not stop the others.
+                Err(CliError::Message { code, text: words }) if which.all && code < code::BUG => {
+                    ActionResult::new(code, words)
+                }
+                Err(fail) => {
+                    live.close();
+                    return Err(fail);
+                }
+            };
+            let message = text::clean_line(&result.message).into_owned();
+            if result.code == code::OK && context.global.json {
+                let task = context.find(&mut reader, task.id.as_str())?;
+                let document = task_document::document(context, &mut reader, &task)?;
+                context.terminal.print_json(&json::compact(&document))?;
+            } else if result.code == code::OK {
+                context.terminal.print(&message)?;
+            } else {
+                context.terminal.report(&format!("longhaul: {message}"));
+            }
+            codes.push(result.code);
+        }
+        live.leave(context, &[]).await;
+        Ok(worst(codes.into_iter()))
+    })
+}
+
+/// Sends the request, then waits for proof that it worked, or for [`REACH_WITHIN`].
+async fn run_action(
+    context: &mut Context<'_>,
+    live: &mut LiveSession,
+    action: TaskAction,
+    before: &Task,
+) -> Result<ActionResult, CliError> {
+    let id = &before.id;
+    match live
+        .try_request(context, action.request(id.clone()))
+        .await?
+    {
+        Ok(_) => {}
+        // It settled since it was looked up; the next view of it says how.
+        Err(RequestError::Settled(_)) if !before.status.is_settled() => {}
+        Err(refused) => return Err(refused.into()),
+    }
+    let started = tokio::time::Instant::now();
+    let mut was_asked = false;
+    loop {
+        if let Some(view) = live.tasks.get(id).cloned() {
+            let is_late = started.elapsed() >= REACH_WITHIN;
+            if view.task.forgotten_at.is_some() {
+                return Err(forgotten_error(context, id));
+            }
+            if is_late && view.contact == Connectivity::NeedsLogin {
+                let (why, hint) = sign_in_needed(context, live, &view.task.server);
+                let message = format!("{why}; {id} is unchanged. {hint}");
+                return Ok(ActionResult::new(code::NEEDS_LOGIN, message));
+            }
+            if let Some(result) = check_view(action, before, &view, was_asked, is_late) {
+                return Ok(result);
+            }
+            was_asked |= view.task.control.is_some();
+        }
+        // An unreachable server sends no events, so wake up at the time limit too.
+        let next = match started
+            .checked_add(REACH_WITHIN)
+            .filter(|at| *at > tokio::time::Instant::now())
+        {
+            Some(at) => tokio::time::timeout_at(at, live.next(context)).await,
+            None => Ok(live.next(context).await),
+        };
+        match next {
+            Ok(Ok(LiveEvent::Session(SessionEvent::Erased(gone)))) if gone == *id => {
+                return Err(forgotten_error(context, id));
+            }
+            Ok(Ok(LiveEvent::Session(_))) | Err(_) => {}
+            Ok(Ok(LiveEvent::Interrupted)) if live.warn_of_loss(context, None) => {}
+            Ok(Ok(LiveEvent::Interrupted | LiveEvent::Terminated)) => {
+                return Err(CliError::new(
+                    code::INTERRUPTED,
+                    format!("interrupted; the request for {id} stays pending"),
+                ));
+            }
+            Ok(Err(fail)) => return Err(fail),
+        }
+    }
+}
+
+/// The result that the newest view of a task shows, if any.
+fn check_view(
+    action: TaskAction,
+    before: &Task,
+    view: &TaskView,
+    was_asked: bool,
+    is_late: bool,
+) -> Option<ActionResult> {
+    let task = &view.task;
+    let id = &task.id;
+    let was_dropped = was_asked && task.control.is_none();
+    let remark = task.notice.as_deref();
+    if is_late && let Connectivity::Offline { why, .. } = &view.contact {
+        let message = format!("cannot reach {} ({why}); {id} is unchanged", task.server);
+        return Some(ActionResult::new(code::UNREACHABLE, message));
+    }
+    let result = match (action, &task.status) {
+        (TaskAction::Cancel, Status::Cancelled) => ActionResult::new(
+            code::OK,
+            match remark {
+                Some(remark) => format!("{id} is cancelled; {remark}"),
+                None => format!("{id} is cancelled"),
+            },
+        ),
+        (TaskAction::Pause, Status::Paused) => ActionResult::new(
+            code::OK,
+            match &task.progress {
+                Some(progress) => {
+                    format!("{id} is paused at {}", crate::cli::format::amount(progress))
+                }
+                None => format!("{id} is paused"),
+            },
+        ),
+        (TaskAction::Resume, Status::Running) => {
+            let has_new_attempt = task.attempts_made() > before.attempts_made();
+            let is_sent = task
+                .attempt()
+                .is_some_and(|attempt| attempt.phase >= Phase::Open);
+            if before.status != Status::Paused {
+                // Finding it takes a connection; without one the time limit above decides.
+                if !matches!(
+                    view.contact,
+                    Connectivity::Live { .. } | Connectivity::Quiet { .. }
+                ) {
+                    return None;
+                }
+                ActionResult::new(code::OK, format!("{id} is running and connected"))
+            } else if has_new_attempt && is_sent {
+                ActionResult::new(
+                    code::OK,
+                    format!("{id} resumed, attempt {}", task.attempts_made()),
+                )
+            } else {
+                return None;
+            }
+        }
+        (TaskAction::Pause | TaskAction::Cancel, status)
+            if status.is_settled() || action == TaskAction::Pause && status.ends_waiting() =>
+        {
+            let remark = remark.map_or(String::new(), |remark| format!(": {remark}"));
+            let message = format!("{id} is already {}{remark}", status.label());
+            ActionResult::new(code::TOOL_FAILED, message)
+        }
+        (TaskAction::Resume, status) if status.ends_waiting() => {
+            ActionResult::new(exit_code_of(task), format!("{id} is {}", status.label()))
+        }
+        _ if was_dropped => ActionResult::new(
+            code::TOOL_FAILED,
+            remark.map_or_else(
+                || format!("the request had no effect; {id} is {}", task.status.label()),
+                str::to_owned,
+            ),
+        ),
+        _ => return None,
+    };
+    Some(result)
+}

@@ -1,0 +1,377 @@
+//! Terminal, files, disk, configuration and sessions.
+
+use std::{
+    fs,
+    os::unix::{fs::MetadataExt as _, net::UnixStream},
+    path::{Path, PathBuf},
+};
+
+use url::Url;
+
+use crate::{
+    app::SMALLEST,
+    auth::AuthError,
+    cli::{
+        commands::doctor::report::{Checks, Severity},
+        config,
+        context::Context,
+        screen::capabilities,
+    },
+    domain::{ColorDepth, DesktopProtocol, ServerName, text},
+    engine::Recording,
+    store::{DriverLock, Paths, Reader, StoreError},
+    term::{caps::NotificationSupport, osc::Multiplexer},
+};
+
+/// With less free space than this, a session may soon fail to save.
+const LOW_DISK_BYTES: u64 = 200_000_000;
+
+/// With less free space than this, results are not saved.
+const DISK_FULL_BYTES: u64 = 5_000_000;
+
+/// The largest session file to check for damage; takes about a second.
+const MAX_CHECKED_BYTES: u64 = 1_000_000_000;
+
+pub(in crate::cli) fn terminal(context: &Context<'_>, checks: &mut Checks) {
+    const OF: &str = "terminal";
+    if !context.terminal.is_for_people() {
+        checks.ok(OF, "none, so only commands work, not the screen");
+        return;
+    }
+    let term = std::env::var_os("TERM").unwrap_or_default();
+    let term = term.to_string_lossy();
+    let capabilities = capabilities(context);
+    if capabilities.has_cursor {
+        checks.ok(OF, format!("TERM is {term}"));
+    } else {
+        checks.wrong(
+            OF,
+            format!("TERM is {term:?}, which cannot move the cursor, so the screen does not work"),
+            "set TERM to the type of your terminal, e.g. xterm-256color",
+        );
+    }
+    if let Ok(size) = rustix::termios::tcgetwinsize(rustix::stdio::stdout()) {
+        let (columns, rows) = (size.ws_col, size.ws_row);
+        if columns == 0 || rows == 0 {
+            checks.ok(OF, "unknown size");
+        } else if columns >= SMALLEST.0 && rows >= SMALLEST.1 {
+            checks.ok(OF, format!("{columns} columns, {rows} rows"));
+        } else {
+            checks.warning(
+                OF,
+                format!("{columns} columns and {rows} rows are too small for the screen"),
+                format!("enlarge it to at least {} by {}", SMALLEST.0, SMALLEST.1),
+            );
+        }
+    }
+    checks.ok(
+        OF,
+        match capabilities.colour {
+            ColorDepth::Mono => "no colors; text and symbols show the same",
+            ColorDepth::Ansi16 => "16 colors",
+            ColorDepth::Ansi256 => "256 colors",
+            ColorDepth::Truecolor => "true color",
+        },
+    );
+    if capabilities.is_unicode {
+        checks.ok(OF, "UTF-8");
+    } else {
+        checks.warning(
+            OF,
+            "the locale is not UTF-8, so only ASCII is shown",
+            "set LANG, e.g. to C.UTF-8",
+        );
+    }
+    notifications(context, capabilities.notifications, checks);
+}
+
+/// How the terminal can reach the user outside the screen.
+pub(in crate::cli) fn notifications(
+    context: &Context<'_>,
+    known: NotificationSupport,
+    checks: &mut Checks,
+) {
+    const OF: &str = "terminal";
+    let aside = match &context.config {
+        Ok(config) => known.with_overrides(&config.notify),
+        Err(_) => known,
+    };
+    let desktop = match aside.desktop {
+        Some(DesktopProtocol::Osc9) => "notifications with OSC 9",
+        Some(DesktopProtocol::Osc777) => "notifications with OSC 777",
+        Some(DesktopProtocol::Osc99) => "notifications with OSC 99",
+        None => "no known way to notify",
+    };
+    let progress = if aside.has_progress {
+        "taskbar progress with OSC 9;4"
+    } else {
+        "no known taskbar progress"
+    };
+    checks.ok(OF, format!("{desktop}, {progress}; copying with OSC 52"));
+    if aside.multiplexer == (Multiplexer::Tmux { passthrough: false }) {
+        checks.warning(
+            OF,
+            "tmux blocks notifications and progress unless passthrough is allowed",
+            "run `tmux set -g allow-passthrough on`, and set tmux_passthrough = true in [notify] of the configuration",
+        );
+    }
+}
+
+/// Owner and mode of our directories and files.
+pub(in crate::cli) fn files(context: &Context<'_>, checks: &mut Checks) {
+    let paths = &context.paths;
+    let mut check = |path: PathBuf, is_secret: bool| {
+        let Ok(found) = fs::symlink_metadata(&path) else {
+            return;
+        };
+        let shown = path.display().to_string();
+        let mode = found.mode() & 0o777;
+        let others = if is_secret { 0o077 } else { 0o022 };
+        if found.uid() != rustix::process::geteuid().as_raw() {
+            let next = format!("change its owner (`chown`), or use another directory: {shown}");
+            checks.wrong("paths", format!("{shown} belongs to another user"), next);
+        } else if mode & others != 0 {
+            let next = format!("chmod go-rwx {}", crate::domain::text::shell_word(&shown));
+            let message = format!("other users have access to {shown} (mode {mode:o})");
+            checks.warning("paths", message, next);
+        } else {
+            checks.ok("paths", format!("{shown} (mode {mode:o})"));
+        }
+    };
+    check(paths.sessions_dir(), true);
+    check(paths.db(), true);
+    check(paths.log(), true);
+    check(paths.logins(), true);
+    if let Some(path) = config::path() {
+        check(path, false);
+    }
+}
+
+/// The file of sign-ins, which all sessions share.
+pub(in crate::cli) fn logins(context: &Context<'_>, checks: &mut Checks) {
+    const OF: &str = "sign-ins";
+    let logins = &context.logins;
+    match logins.read() {
+        Ok(file) if file.logins.is_empty() => {}
+        Ok(file) => {
+            let count = u64::try_from(file.logins.len()).unwrap_or(u64::MAX);
+            let protection = match logins.check_sealed() {
+                Ok(()) => "encrypted with a key from the keychain".to_owned(),
+                Err(why) => format!("not encrypted, readable only by you (mode 0600): {why}"),
+            };
+            checks.ok(
+                OF,
+                format!("{}, {protection}", text::plural(count, "server")),
+            );
+        }
+        Err(error @ AuthError::Damaged { .. }) => {
+            let next = "the next `longhaul login` sets it aside and starts a new one";
+            checks.wrong(OF, error.to_string(), next);
+        }
+        Err(error) => checks.wrong(
+            OF,
+            error.to_string(),
+            "saved sign-ins are not used until this is fixed",
+        ),
+    }
+}
+
+pub(in crate::cli) fn disk(dir: &Path, checks: &mut Checks) {
+    const OF: &str = "disk";
+    let free = match rustix::fs::statvfs(dir) {
+        Ok(found) => found.f_bavail.saturating_mul(found.f_frsize),
+        Err(error) => {
+            let message = format!("could not get the free space in {}: {error}", dir.display());
+            return checks.warning(OF, message, "check it with df");
+        }
+    };
+    let message = format!("{} free in the state directory", text::bytes(free));
+    if free < DISK_FULL_BYTES {
+        checks.wrong(
+            OF,
+            message,
+            "free some space; tasks are not shown as done until they are saved",
+        );
+    } else if free < LOW_DISK_BYTES {
+        checks.warning(OF, message, "free some space before a long task");
+    } else {
+        checks.ok(OF, message);
+    }
+}
+
+pub(in crate::cli) fn configuration(context: &Context<'_>, checks: &mut Checks) {
+    const OF: &str = "config";
+    match &context.config {
+        Err(message) => checks.wrong(
+            OF,
+            message.clone(),
+            "no server can be used until this is fixed",
+        ),
+        Ok(config) => {
+            for notice in &config.notices {
+                checks.warning(OF, notice.clone(), "the rest of the file is used");
+            }
+            let count = config.servers.len();
+            let count = text::plural(u64::try_from(count).unwrap_or(u64::MAX), "server");
+            checks.ok(OF, format!("{count} configured"));
+            let links = Reader::open(&context.paths).and_then(|mut reader| reader.links());
+            let is_known = |name: &str| {
+                config.servers.iter().any(|it| it.name.as_str() == name)
+                    // An unreadable session is reported by its own check.
+                    || links.as_ref().map_or(true, |links| links.iter().any(|it| it.name.as_str() == name))
+            };
+            let default = config.defaults.server.as_deref();
+            if let Some(default) = default.filter(|name| !is_known(name)) {
+                checks.warning(
+                    OF,
+                    format!("[defaults] has server = {default:?}, but no such server is known"),
+                    format!(
+                        "correct it, or add the server: longhaul servers add {} URL",
+                        crate::domain::text::shell_word(default)
+                    ),
+                );
+            }
+        }
+    }
+}
+
+pub(in crate::cli) fn sessions(context: &Context<'_>, checks: &mut Checks) {
+    let all = match context.paths.all() {
+        Ok(all) => all,
+        Err(error) => {
+            let message = format!("could not {error}");
+            return checks.add("sessions", Severity::Wrong, message, None);
+        }
+    };
+    for paths in all {
+        let session = paths.session();
+        let subject = format!("session {session}");
+        if session.contains(".damaged-") {
+            checks.warning(
+                &subject,
+                "a damaged file that was set aside",
+                format!(
+                    "if you no longer need it: longhaul sessions rm {session} --force{}",
+                    context.flags_to("", "")
+                ),
+            );
+            continue;
+        }
+        driver(&subject, &paths, checks);
+        integrity(&subject, &paths, checks);
+    }
+}
+
+/// Which process is the driver, and whether it accepts connections.
+pub(in crate::cli) fn driver(subject: &str, paths: &Paths, checks: &mut Checks) {
+    let Some(pid) = DriverLock::holder(paths) else {
+        return checks.ok(subject, "no driver");
+    };
+    match UnixStream::connect(paths.socket()) {
+        Ok(_) => checks.ok(subject, format!("driven by process {pid}")),
+        Err(error) => checks.wrong(
+            subject,
+            format!("process {pid} holds its lock but does not accept connections ({error})"),
+            format!("if this persists, run `kill {pid}`; saved data is safe"),
+        ),
+    }
+}
+
+fn integrity(subject: &str, paths: &Paths, checks: &mut Checks) {
+    let size = paths.size();
+    let next = "the next driver sets it aside and starts a new one";
+    let found = Reader::open(paths).and_then(|mut reader| {
+        if size > MAX_CHECKED_BYTES {
+            reader.links().map(|_| None)
+        } else {
+            reader.check().map(Some)
+        }
+    });
+    let is_empty = size == 0;
+    let size = text::bytes(size);
+    match found {
+        // The error says what happens next.
+        Err(error @ StoreError::Damaged { .. }) => {
+            checks.add(subject, Severity::Wrong, format!("could not {error}"), None);
+        }
+        Err(error) => checks.wrong(subject, format!("could not {error}"), next),
+        Ok(_) if is_empty => checks.wrong(
+            subject,
+            "empty file (0 B); any tasks in it are lost",
+            "look for a backup, or for a copy that was set aside",
+        ),
+        Ok(None) => checks.ok(
+            subject,
+            format!("readable ({size}, too large to check for damage)"),
+        ),
+        Ok(Some(found)) if found.is_empty() => checks.ok(subject, format!("intact ({size})")),
+        Ok(Some(found)) => checks.wrong(subject, format!("damaged: {}", found.join("; ")), next),
+    }
+}
+
+/// The proxy variables of the environment, without user names and passwords.
+pub(in crate::cli) fn proxies(checks: &mut Checks) {
+    const OF: &str = "proxy";
+    let mut is_any = false;
+    for name in ["HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY"] {
+        let value = [name.to_owned(), name.to_lowercase()]
+            .iter()
+            .find_map(|name| std::env::var_os(name)?.into_string().ok())
+            .filter(|value| !value.is_empty());
+        let Some(value) = value else {
+            continue;
+        };
+        is_any = true;
+        match Url::parse(&value) {
+            Ok(url) if url.has_host() => {
+                let host = url.host_str().unwrap_or_default();
+                let port = url.port_or_known_default();
+                let port = port.map_or(String::new(), |port| format!(":{port}"));
+                checks.ok(
+                    OF,
+                    format!("{name}={host}{port} (bypassed for this machine)"),
+                );
+            }
+            _ => checks.warning(
+                OF,
+                format!("{name} is not a URL"),
+                "write it as http://HOST:PORT, or unset it",
+            ),
+        }
+    }
+    if !is_any {
+        checks.ok(OF, "none set in the environment");
+    }
+}
+
+/// Where to record the requests to a server, if recording is on. Only the driver may write the record while there is one.
+pub(in crate::cli) fn recording<'c>(
+    context: &'c Context<'_>,
+    server: &'c ServerName,
+    subject: &str,
+    checks: &mut Checks,
+) -> Option<Recording<'c>> {
+    let config = context.config().ok();
+    let mut configured = config.iter().flat_map(|config| &config.servers);
+    let is_traced = configured.any(|it| it.name == *server && it.trace);
+    if !(context.global.trace || is_traced) {
+        return None;
+    }
+    if let Some(pid) = DriverLock::holder(&context.paths) {
+        let message = format!(
+            "not recorded, because only the driver of this session (process {pid}) can record"
+        );
+        let flags = context.flags();
+        let next = format!(
+            "run `longhaul{flags} --trace servers test {}`, which the driver records",
+            crate::domain::text::shell_word(server.as_str())
+        );
+        checks.warning(subject, message, next);
+        return None;
+    }
+    Some(Recording {
+        paths: &context.paths,
+        server,
+        clock: context.clock,
+    })
+}

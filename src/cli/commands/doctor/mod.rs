@@ -1,0 +1,59 @@
+//! `doctor`: checks the environment, read-only.
+
+mod machine;
+mod report;
+mod servers;
+
+use crate::cli::{
+    args::DoctorArgs,
+    commands::doctor::{
+        machine::{configuration, disk, files, logins, proxies, sessions, terminal},
+        report::{Checks, Severity, print},
+        servers::servers,
+    },
+    context::Context,
+    error::{CliError, code},
+};
+
+/// `doctor`.
+///
+/// `startup_errors` are failures to open the state directory or the log, which other commands exit with.
+pub(in crate::cli) fn doctor(
+    context: &mut Context<'_>,
+    args: &DoctorArgs,
+    startup_errors: Vec<String>,
+) -> Result<u8, CliError> {
+    let mut checks = Checks::default();
+    checks.ok(
+        "longhaul",
+        format!(
+            "{} on {} {}",
+            env!("CARGO_PKG_VERSION"),
+            std::env::consts::OS,
+            std::env::consts::ARCH
+        ),
+    );
+    terminal(context, &mut checks);
+    for message in startup_errors {
+        checks.add("state", Severity::Wrong, message, None);
+    }
+    files(context, &mut checks);
+    disk(context.paths.dir(), &mut checks);
+    configuration(context, &mut checks);
+    sessions(context, &mut checks);
+    logins(context, &mut checks);
+    proxies(&mut checks);
+    if !args.offline {
+        servers(context, &mut checks);
+    }
+    let is_wrong = checks
+        .0
+        .iter()
+        .any(|check| check.severity == Severity::Wrong);
+    print(context, &checks)?;
+    Ok(if is_wrong {
+        code::TOOL_FAILED
+    } else {
+        code::OK
+    })
+}

@@ -1,0 +1,480 @@
+//! The servers and their sign-ins.
+
+use std::{
+    fs,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+};
+
+use secrecy::{ExposeSecret as _, SecretString};
+use url::Url;
+
+use crate::{
+    auth::TokenState,
+    cli::{
+        commands::doctor::{machine::recording, report::Checks},
+        context::Context,
+        environment::block_on,
+        error::CliError,
+        target::Targets,
+    },
+    domain::{
+        CheckpointConvention, Program, ServerConfig, ServerName, ServerObstacle as Needs,
+        ServerRef, server_url, text,
+    },
+    engine::{Flow, Obstacle, Probe, Stateful, probe},
+    store::Reader,
+};
+
+/// The most checkpoint tools listed by name.
+pub(in crate::cli) const MAX_NAMED_TOOLS: usize = 4;
+
+pub(in crate::cli) fn servers(context: &Context<'_>, checks: &mut Checks) {
+    let found = Reader::open(&context.paths)
+        .map_err(CliError::from)
+        .and_then(|mut reader| probe_targets(context, &mut reader));
+    let targets = match found {
+        Ok(targets) => targets,
+        Err(CliError::Message { text: words, .. }) => {
+            return checks.wrong("servers", words, "then run doctor again");
+        }
+        Err(CliError::StdoutUnread(_)) => return,
+    };
+    let has_unapproved = unapproved(context, checks);
+    if targets.is_empty() && !has_unapproved {
+        checks.ok(
+            "servers",
+            "none yet; add one with `longhaul servers add NAME URL`",
+        );
+    }
+    for (name, server, url) in targets {
+        let subject = format!("server {name}");
+        let server = match server {
+            Ok(server) => server,
+            Err(CliError::Message { text: words, .. }) => {
+                checks.wrong(&subject, words, "then run doctor again");
+                continue;
+            }
+            Err(CliError::StdoutUnread(_)) => return,
+        };
+        if server_url::is_process(&url) {
+            if !check_config_obstacle(context, &subject, &server.name, checks) {
+                let name = crate::domain::text::shell_word(server.name.as_str());
+                checks.ok(
+                    &subject,
+                    format!(
+                        "stdio, approved; started when needed; test it with `longhaul servers test {name}`"
+                    ),
+                );
+            }
+            continue;
+        }
+        if check_config_obstacle(context, &subject, &server.name, checks) {
+            continue;
+        }
+        let is_new = server.url.is_some();
+        let headers = server.headers.into_iter().chain(server.config_headers);
+        let headers = headers.map(|(name, value)| (name, SecretString::from(value)));
+        let mut headers: Vec<(String, SecretString)> = headers.collect();
+        let token = token_state(context, &url, &headers);
+        let advice = CredentialAdvice::of(context, &server.name, is_new, &headers, &token);
+        if let TokenState::Valid(secret) = &token {
+            let value = format!("Bearer {}", secret.expose_secret());
+            headers.push(("Authorization".to_owned(), value.into()));
+        }
+        let has_expired = matches!(token, TokenState::Expired);
+        let recording = recording(context, &server.name, &subject, checks);
+        let probed = block_on(async { Ok(probe(&url, headers, recording).await) });
+        let probe = probed.as_ref().ok();
+        if let Some(why) = probe.and_then(|probe| probe.unrecorded.as_ref()) {
+            checks.warning(&subject, why.clone(), "the checks still ran");
+        }
+        match probed {
+            Ok(Probe {
+                stateful: Err(Obstacle::NeedsLogin),
+                modern: None,
+                ..
+            }) if has_expired => checks.warning(
+                &subject,
+                "its sign-in token has expired",
+                "the next call renews it if it can",
+            ),
+            Ok(probe) => {
+                let config = context.config().ok();
+                let convention = config.map(|config| config.convention(&server.name));
+                let convention = convention.unwrap_or_default();
+                report(&subject, &url, &probe, &advice, &convention, checks);
+            }
+            Err(CliError::Message { text: words, .. }) => {
+                checks.wrong(&subject, words, "try again");
+            }
+            Err(CliError::StdoutUnread(_)) => return,
+        }
+    }
+}
+
+/// Reports the stdio servers that are not approved, which [`Targets::choices`] leaves out; returns whether there are any.
+pub(in crate::cli) fn unapproved(context: &Context<'_>, checks: &mut Checks) -> bool {
+    let Ok(config) = &context.config else {
+        return false;
+    };
+    let named = &context.global.server;
+    let is_selected = |name: &str| named.is_empty() || named.iter().any(|it| it == name);
+    let unapproved = config.servers.iter().filter(|server| {
+        server.program.is_some() && server.withheld.is_some() && is_selected(server.name.as_str())
+    });
+    let mut is_any = false;
+    for server in unapproved {
+        let subject = format!("server {}", server.name);
+        is_any |= check_config_obstacle(context, &subject, &server.name, checks);
+    }
+    is_any
+}
+
+/// Reports what the user must do before a configured server can be used; returns whether there is anything to do.
+fn check_config_obstacle(
+    context: &Context<'_>,
+    subject: &str,
+    name: &ServerName,
+    checks: &mut Checks,
+) -> bool {
+    let config = context.config.as_ref().ok();
+    let server = config.and_then(|config| config.servers.iter().find(|it| it.name == *name));
+    let Some(mut server) = server.cloned() else {
+        return false;
+    };
+    // Headers on the command line replace those of the configuration.
+    let has_headers = !server.headers.is_empty();
+    let cli_headers = &context.global.header;
+    server.headers.retain(|(header, _)| {
+        let is_on_cli = cli_headers
+            .iter()
+            .any(|it| it.name.eq_ignore_ascii_case(header));
+        let is_bearer =
+            context.global.bearer_env.is_some() && header.eq_ignore_ascii_case("authorization");
+        !is_on_cli && !is_bearer
+    });
+    if has_headers && server.headers.is_empty() {
+        return false;
+    }
+    let obstacle =
+        server.obstacle(|variable| crate::cli::environment::env_secret(variable).is_some());
+    let name = crate::domain::text::shell_word(name.as_str());
+    match obstacle {
+        Some(obstacle @ Needs::Approval) => checks.warning(
+            subject,
+            format!("stdio, {}, so it is not started", obstacle.message()),
+            format!("review it with `longhaul servers approve {name}`"),
+        ),
+        Some(Needs::Consent(variables)) => checks.warning(
+            subject,
+            format!(
+                "needs consent for {}, so nothing is sent there",
+                variables.join(", ")
+            ),
+            format!("review it with `longhaul servers consent {name}`"),
+        ),
+        Some(obstacle @ Needs::Variables(_)) => checks.wrong(
+            subject,
+            format!("{}, not set here", obstacle.message()),
+            "set it where you start longhaul",
+        ),
+        None => {
+            let why = server.program.as_ref().and_then(why_not_started);
+            let is_any = why.is_some();
+            if let Some(why) = why {
+                checks.wrong(
+                    subject,
+                    format!("stdio, approved, but it cannot start: {why}"),
+                    "install it, or correct it in the configuration",
+                );
+            }
+            return is_any;
+        }
+    }
+    true
+}
+
+/// Why a program cannot start, as far as can be told without starting it.
+fn why_not_started(program: &Program) -> Option<String> {
+    let cwd = program.cwd.as_deref().map(Path::new);
+    if let Some(cwd) = cwd.filter(|cwd| !cwd.is_dir()) {
+        return Some(format!("its directory {} does not exist", cwd.display()));
+    }
+    let is_executable = |path: PathBuf| {
+        fs::metadata(path).is_ok_and(|found| found.is_file() && found.mode() & 0o111 != 0)
+    };
+    let command = &program.command;
+    if command.contains('/') {
+        let path = cwd.map_or_else(|| PathBuf::from(command), |cwd| cwd.join(command));
+        return (!is_executable(path))
+            .then(|| format!("{command} does not exist or is not executable"));
+    }
+    // The program gets its own PATH, in which its command is looked up.
+    if program.env.iter().any(|(name, _)| name == "PATH") {
+        return None;
+    }
+    let path = std::env::var_os("PATH")?;
+    let is_found = std::env::split_paths(&path).any(|dir| is_executable(dir.join(command)));
+    (!is_found).then(|| format!("{command} is not in PATH"))
+}
+
+/// What to report for a server that needs credentials: what was sent, and what to do.
+struct CredentialAdvice {
+    message: String,
+    next: String,
+}
+
+impl CredentialAdvice {
+    /// `is_new`: the server was selected by its URL, so that its name is not stored yet.
+    fn of(
+        context: &Context<'_>,
+        name: &ServerName,
+        is_new: bool,
+        headers: &[(String, SecretString)],
+        token: &TokenState,
+    ) -> Self {
+        let login = if is_new {
+            "`longhaul login URL`".to_owned()
+        } else {
+            let name = crate::domain::text::shell_word(name.as_str());
+            format!("`longhaul login {name}{}`", context.flags())
+        };
+        let config = context.config.as_ref().ok();
+        let server = config.and_then(|config| config.servers.iter().find(|it| it.name == *name));
+        let variables = server.map(ServerConfig::variables).unwrap_or_default();
+        let (message, next) = if matches!(token, TokenState::Valid(_)) {
+            (
+                "refused the saved sign-in".to_owned(),
+                format!("sign in again with {login}"),
+            )
+        } else if headers.is_empty() {
+            (
+                "requires credentials".to_owned(),
+                format!(
+                    "sign in with {login}, or pass them with -H, --bearer-env or a header in the configuration"
+                ),
+            )
+        } else if variables.is_empty()
+            || !context.global.header.is_empty()
+            || context.global.bearer_env.is_some()
+        {
+            let names: Vec<&str> = headers.iter().map(|(name, _)| name.as_str()).collect();
+            (
+                format!("refused the credentials in {}", names.join(", ")),
+                "pass others with -H, --bearer-env or a header in the configuration".to_owned(),
+            )
+        } else {
+            let variables = variables.join(", $");
+            (
+                format!("refused the credentials from ${variables}"),
+                format!("check ${variables} where you start longhaul"),
+            )
+        };
+        Self { message, next }
+    }
+}
+
+/// The saved sign-in that the driver would use for this URL.
+fn token_state(context: &Context<'_>, url: &str, headers: &[(String, SecretString)]) -> TokenState {
+    let has_authorization = headers
+        .iter()
+        .any(|(name, _)| name.trim().eq_ignore_ascii_case("authorization"));
+    let is_private = |url: &Url| !server_url::is_cleartext(url) || context.global.insecure_http;
+    let url = Url::parse(url).ok();
+    let Some(url) = url.filter(|url| !has_authorization && is_private(url)) else {
+        return TokenState::SignedOut;
+    };
+    // An unreadable file is reported by its own check.
+    context
+        .logins
+        .token_state(&url, context.clock.now().wall)
+        .unwrap_or(TokenState::SignedOut)
+}
+
+/// A server, its reference for the engine, and its URL.
+type ProbeTarget = (ServerName, Result<ServerRef, CliError>, String);
+
+/// The servers to check: those from `-s`, else all. Each can fail on its own.
+fn probe_targets(context: &Context<'_>, reader: &mut Reader) -> Result<Vec<ProbeTarget>, CliError> {
+    let all = Targets::of(context, reader)?;
+    let named = all.names().into_iter().cloned().collect::<Vec<_>>();
+    let urls = all.urls();
+    let mut found: Vec<ProbeTarget> = all
+        .choices()
+        .filter(|(name, _)| named.is_empty() || named.contains(name))
+        .filter_map(|(name, server)| {
+            let (_, url) = urls.iter().find(|(known, _)| known == name)?;
+            Some((name.clone(), server, url.clone()))
+        })
+        .collect();
+    if named.is_empty() {
+        return Ok(found);
+    }
+    // `choices` lacks a server that is selected by a new URL.
+    for server in all.all()? {
+        if let Some(url) = server.url.clone()
+            && !found.iter().any(|(known, ..)| *known == server.name)
+        {
+            found.push((server.name.clone(), Ok(server), url));
+        }
+    }
+    Ok(found)
+}
+
+fn report(
+    subject: &str,
+    url: &str,
+    probe: &Probe,
+    advice: &CredentialAdvice,
+    convention: &CheckpointConvention,
+    checks: &mut Checks,
+) {
+    let origin = Url::parse(url).map_or_else(
+        |_| server_url::redacted(url).into_owned(),
+        |url| url.origin().ascii_serialization(),
+    );
+    let answered = match &probe.stateful {
+        Ok(answered) => Some(answered),
+        Err(Obstacle::Refused(_) | Obstacle::Strange(_)) if probe.modern.is_some() => None,
+        Err(obstacle) => return report_failure(subject, &origin, obstacle, advice, checks),
+    };
+    let tls = if url.starts_with("https:") {
+        "over TLS with a valid certificate"
+    } else if Url::parse(url).is_ok_and(|url| server_url::is_loopback(&url)) {
+        "on this machine"
+    } else {
+        "without encryption"
+    };
+    let Some(answered) = answered else {
+        checks.ok(
+            subject,
+            format!("{origin} answers {tls}; it supports only MCP 2026-07-28"),
+        );
+        return report_resumability(subject, None, probe.modern, convention, checks);
+    };
+    let who = answered.server_info.as_deref().unwrap_or("unnamed server");
+    checks.ok(
+        subject,
+        format!(
+            "{origin} answers in {} ms {tls}: {who}, MCP {}",
+            answered.took.as_millis(),
+            answered.version
+        ),
+    );
+    report_resumability(subject, Some(answered), probe.modern, convention, checks);
+    let is_here = Url::parse(url).is_ok_and(|url| server_url::is_loopback(&url));
+    match answered.flow {
+        Flow::AtOnce(took) => checks.ok(
+            subject,
+            format!("its stream is not buffered (first bytes after {} ms)", took.as_millis()),
+        ),
+        // Not a proof of buffering: some servers start only response streams with an event.
+        Flow::HeldBack if !is_here => checks.warning(
+            subject,
+            "its standalone stream is silent although its responses start with an event; a buffering proxy may be holding \
+             streams back, which would delay or hide progress",
+            "if there is a proxy, turn off its buffering (nginx: proxy_buffering off; the server can send X-Accel-Buffering: no)",
+        ),
+        Flow::HeldBack | Flow::Silent => checks.ok(
+            subject,
+            "its stream is open but silent, so a buffering proxy cannot be ruled out",
+        ),
+        Flow::NoStream => checks.ok(
+            subject,
+            "it has no standalone stream, so a buffering proxy cannot be ruled out",
+        ),
+    }
+}
+
+/// Reports why the server did not answer.
+fn report_failure(
+    subject: &str,
+    origin: &str,
+    obstacle: &Obstacle,
+    advice: &CredentialAdvice,
+    checks: &mut Checks,
+) {
+    match obstacle {
+        Obstacle::Unreachable(why) => checks.wrong(
+            subject,
+            format!("cannot reach {origin} ({why})"),
+            "check that it is running and that the URL is right; its tasks wait for it",
+        ),
+        Obstacle::Untrusted(why) => checks.wrong(
+            subject,
+            format!("{origin} has no valid certificate: {why}"),
+            "longhaul sends nothing to it until that is fixed, and no option changes that",
+        ),
+        Obstacle::NeedsLogin => {
+            checks.wrong(
+                subject,
+                format!("{origin} {}", advice.message),
+                advice.next.clone(),
+            );
+        }
+        Obstacle::Refused(status) => checks.wrong(
+            subject,
+            format!("{origin} answers with HTTP {status}"),
+            "check that this is the URL of its MCP endpoint",
+        ),
+        Obstacle::Strange(why) => checks.wrong(
+            subject,
+            format!(
+                "{origin} gave an invalid MCP response: {}",
+                text::truncate(why, 120)
+            ),
+            "check that this is the URL of its MCP endpoint",
+        ),
+    }
+}
+
+/// Reports the ways in which a call to the server can be resumed.
+fn report_resumability(
+    subject: &str,
+    stateful: Option<&Stateful>,
+    modern: Option<bool>,
+    convention: &CheckpointConvention,
+    checks: &mut Checks,
+) {
+    let mut ways: Vec<String> = Vec::new();
+    if modern == Some(true) {
+        ways.push("MCP 2026-07-28 tasks".to_owned());
+    }
+    if let Some(stateful) = stateful {
+        if stateful.tasks.is_some() {
+            ways.push("MCP 2025-11-25 tasks".to_owned());
+        }
+        let tools = stateful.checkpoint_tools(convention);
+        if !tools.is_empty() {
+            let named = tools
+                .iter()
+                .take(MAX_NAMED_TOOLS)
+                .copied()
+                .collect::<Vec<_>>()
+                .join(", ");
+            let more = tools.len().saturating_sub(MAX_NAMED_TOOLS);
+            let more = if more > 0 {
+                format!(" and {more} more")
+            } else {
+                String::new()
+            };
+            ways.push(format!("checkpoints ({named}{more})"));
+        }
+        if stateful.gives_ids == Some(true) {
+            ways.push("event ids in its streams".to_owned());
+        }
+    }
+    if ways.is_empty() {
+        checks.warning(
+            subject,
+            "found no way to resume a call, so quitting may end it",
+            "`longhaul servers test` shows what quitting would do to calls of each tool",
+        );
+    } else {
+        checks.ok(
+            subject,
+            format!("calls can be resumed with {}", ways.join("; ")),
+        );
+    }
+}

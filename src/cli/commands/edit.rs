@@ -1,0 +1,87 @@
+//! `edit`: name, note and limits of a task.
+
+use std::time::Duration;
+
+use crate::{
+    cli::{
+        args::{EditArgs, Limit},
+        commands::control::POLL_INTERVAL,
+        context::Context,
+        environment::block_on,
+        error::{CliError, code},
+        json,
+        live_session::{LiveEvent, LiveSession, SAVED_WITHIN},
+        task_document,
+    },
+    domain::{Limits, SessionRequest, Task, text},
+};
+
+/// `edit`.
+pub(in crate::cli) fn edit(context: &mut Context<'_>, edit: EditArgs) -> Result<u8, CliError> {
+    context.may_act()?;
+    let mut reader = context.reader_to_act()?;
+    let task = context.find(&mut reader, &edit.id)?;
+    let id = task.id.clone();
+    // An empty value clears the field.
+    let or_none = |new: Option<String>, before: Option<String>| match new {
+        Some(new) => Some(new.trim().to_owned()).filter(|new| !new.is_empty()),
+        None => before,
+    };
+    let limit = |new: Option<Limit>, before| new.map_or(before, |Limit(new)| new);
+    let name = or_none(edit.name, task.name);
+    let note = or_none(edit.note, task.note);
+    let limits = Limits {
+        idle: limit(edit.idle_timeout, task.limits.idle),
+        hard: limit(edit.max_time, task.limits.hard),
+    };
+    let request = SessionRequest::Edit {
+        id: id.clone(),
+        name: name.clone(),
+        note: note.clone(),
+        limits,
+    };
+    let is_saved = |task: &Task| task.name == name && task.note == note && task.limits == limits;
+    block_on(async {
+        let mut live = LiveSession::open(context, Vec::new())?;
+        if let Err(fail) = live.request(context, request).await {
+            live.close();
+            return Err(fail);
+        }
+        // Wait until the driver has saved it, so that the next command sees it.
+        let until = tokio::time::Instant::now() + SAVED_WITHIN;
+        while !is_saved(&context.find(&mut reader, id.as_str())?)
+            && tokio::time::Instant::now() < until
+        {
+            let event = tokio::time::timeout(POLL_INTERVAL, live.next(context)).await;
+            if matches!(
+                event,
+                Ok(Ok(LiveEvent::Interrupted | LiveEvent::Terminated) | Err(_))
+            ) {
+                break;
+            }
+        }
+        live.leave(context, &[]).await;
+        Ok(())
+    })?;
+    let task = context.find(&mut reader, id.as_str())?;
+    if context.global.json {
+        let document = task_document::document(context, &mut reader, &task)?;
+        context.terminal.print_json(&json::pretty(&document))?;
+        return Ok(code::OK);
+    }
+    let limit_text = |limit: Option<Duration>| Some(limit.map_or("off".to_owned(), text::duration));
+    let rows = [
+        ("name", task.name),
+        ("note", task.note),
+        ("idle limit", limit_text(task.limits.idle)),
+        ("hard limit", limit_text(task.limits.hard)),
+    ];
+    context.terminal.print(&format!("updated {id}"))?;
+    for (key, value) in rows {
+        let value = value.unwrap_or_else(|| "none".to_owned());
+        context
+            .terminal
+            .print(&format!("  {key:<11} {}", text::clean_line(&value)))?;
+    }
+    Ok(code::OK)
+}

@@ -1,0 +1,37 @@
+//! `export`: a task for a bug report.
+
+use std::io::Write as _;
+
+use crate::cli::{
+    args::ExportArgs,
+    context::Context,
+    error::{CliError, code},
+    export::{Exporter, cli_secrets},
+};
+
+/// `export`.
+pub(in crate::cli) fn export(context: &mut Context<'_>, args: &ExportArgs) -> Result<u8, CliError> {
+    let mut reader = context.reader()?;
+    let task = context.find(&mut reader, &args.id)?;
+    let config = context.config.as_ref().ok();
+    let text = Exporter {
+        logins: &context.logins,
+        servers: config.map_or(&[], |config| &config.servers),
+        cli_secrets: &cli_secrets(context),
+        has_content: args.with_content,
+        is_page: args.html,
+        now: context.clock.now().wall,
+    }
+    .render(&mut reader, &task)?;
+    let Some(path) = &args.out else {
+        context.terminal.print_json(&text)?;
+        return Ok(code::OK);
+    };
+    let file = std::fs::File::create(path);
+    file.and_then(|mut file| writeln!(file, "{text}"))
+        .map_err(|error| {
+            // Not `CANNOT_SAVE`, because the session is unaffected.
+            CliError::usage(format!("could not write {}: {error}", path.display()))
+        })?;
+    Ok(code::OK)
+}

@@ -1,0 +1,175 @@
+//! `ls`: the tasks of the session.
+
+use serde_json::Value;
+
+use crate::{
+    app::{Filter, View},
+    cli::{
+        args::LsArgs,
+        context::Context,
+        error::{CliError, code},
+        format::{self, task_title},
+        json as documents,
+        target::Targets,
+        task_document::{DriverInfo, contact, document_with},
+    },
+    domain::{Connectivity, Elicitation, LeaveImpact, Status, Task, Wall, text},
+    store::ListFilter,
+};
+
+/// The maximum width of a cell with free text.
+const MAX_CELL_COLS: usize = 48;
+
+/// `ls`.
+pub(in crate::cli) fn ls(context: &mut Context<'_>, ls: &LsArgs) -> Result<u8, CliError> {
+    let mut reader = context.reader()?;
+    let listed = ListFilter {
+        all: ls.all,
+        limit: None,
+    };
+    let mut tasks = reader.tasks(listed)?;
+    if let Some(remark) = reader.remark() {
+        context.terminal.report(&format!("longhaul: {remark}"));
+    }
+    let is_empty = tasks.is_empty();
+    // Reading needs no config, except for a server name that only it has.
+    let servers = match context.global.server.as_slice() {
+        [] => None,
+        _ => Some(Targets::of(context, &mut reader)?),
+    };
+    let servers = servers.as_ref().map_or_else(Vec::new, Targets::names);
+    let since = ls.since.map(|since| since.at(context.clock.now().wall));
+    let view = match &ls.view {
+        Some(name) => context.config()?.view(name)?.clone(),
+        None => View::default(),
+    };
+    if let Some(error) = Filter::invalid_reason(&ls.filter.join(" ")) {
+        return Err(CliError::usage(error));
+    }
+    let filter = Filter::parse(&format!("{} {}", view.filter, ls.filter.join(" ")));
+    let needs_me = ls.needs_me || view.needs_only;
+    let driver = DriverInfo::of(context, &tasks);
+    tasks.retain(|task| {
+        (ls.status.is_empty() || ls.status.iter().any(|label| *label == task.status.label()))
+            && (!needs_me
+                || task.status.needs_you(task.is_seen)
+                || driver.needs_login.contains(&task.id))
+            && (!ls.new || task.status.is_settled() && !task.is_seen)
+            && (ls.tag.is_none() || task.tag == ls.tag)
+            && (ls.tool.as_ref().is_none_or(|tool| *tool == task.tool))
+            && (since.is_none_or(|since| task.created_at >= since))
+            && (servers.is_empty() || servers.contains(&&task.server))
+    });
+    if !filter.is_empty() {
+        // The filter language is the screen's and can refer to the connection.
+        let mut matching = Vec::new();
+        for task in tasks {
+            let contact = contact(&mut reader, &task, &driver)?;
+            if filter.matches_task(&task, &contact) {
+                matching.push(task);
+            }
+        }
+        tasks = matching;
+    }
+    if context.global.json {
+        let documents = tasks
+            .iter()
+            .map(|task| document_with(context, &mut reader, task, &driver))
+            .collect::<Result<Vec<_>, _>>()?;
+        context
+            .terminal
+            .print_json(&documents::pretty(&Value::Array(documents)))?;
+        return Ok(code::OK);
+    }
+    if tasks.is_empty() {
+        let hint = is_empty
+            .then(|| other_session_hint(context, listed))
+            .flatten();
+        let flags = context.flags();
+        context.terminal.info(&hint.unwrap_or_else(|| {
+            format!("no tasks to show; `longhaul{flags} call TOOL` starts one")
+        }));
+        return Ok(code::OK);
+    }
+    let now = context.clock.now().wall;
+    let head = ["STATE", "ID", "TASK", "SERVER", "PROGRESS", "AGE", "LEAVE"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    let ending = context.terminal.ending();
+    // The reader of a pipe gets everything.
+    let cell = context
+        .terminal
+        .out_columns()
+        .map_or(usize::MAX, |_| MAX_CELL_COLS);
+    for task in &tasks {
+        let contact = contact(&mut reader, task, &driver)?;
+        rows.push(row(task, &contact, now, (cell, ending)));
+    }
+    for line in format::table(&rows, context.terminal.out_columns(), 2, ending) {
+        context.terminal.print(&line)?;
+    }
+    Ok(code::OK)
+}
+
+/// Names another session that has tasks, for an empty one.
+fn other_session_hint(context: &Context<'_>, listed: ListFilter) -> Option<String> {
+    let (name, count) = context
+        .other_sessions()
+        .into_iter()
+        .find_map(|(name, mut reader)| {
+            let count = reader.tasks(listed).ok()?.len();
+            (count > 0).then_some((name, count))
+        })?;
+    let flags = context.flags_to(&name, &context.default_session);
+    Some(format!(
+        "no tasks in session {}; session {name} has {count}: longhaul{flags} ls",
+        context.paths.session()
+    ))
+}
+
+pub(in crate::cli) fn row(
+    task: &Task,
+    contact: &Connectivity,
+    now: Wall,
+    (cell, ending): (usize, &str),
+) -> Vec<String> {
+    let label = if task.is_queued() {
+        "queued"
+    } else {
+        task.status.label()
+    };
+    let state = match (task.control, contact) {
+        (Some(asked), _) => asked.what.label().to_owned(),
+        // No process watches it, so it may have changed.
+        (None, Connectivity::Unwatched { .. }) => format!("{label}?"),
+        (None, Connectivity::Reconnecting { .. }) => format!("{label}, cut"),
+        (None, contact @ Connectivity::NeedsLogin) => format!("{label}, {}", contact.label()),
+        _ => label.to_owned(),
+    };
+    let state = match task.forgotten_at {
+        Some(_) => format!("{state}, forgotten"),
+        None => state,
+    };
+    let progress = match (&task.status, &task.progress) {
+        (Status::Completed, _) => task.result_summary().unwrap_or_default().into_owned(),
+        (Status::Failed | Status::Lost(_) | Status::Unknown(_), _) => {
+            task.why().unwrap_or_default()
+        }
+        (Status::InputRequired, _) => task
+            .open_question()
+            .map(|question| Elicitation::message_of(&question.request))
+            .unwrap_or_default(),
+        (_, Some(progress)) => format::amount(progress),
+        _ => String::new(),
+    };
+    let age = now.since(task.settled_at.unwrap_or(task.created_at));
+    let leaving = LeaveImpact::of_task(task);
+    vec![
+        state,
+        task.id.to_string(),
+        text::cut(&task_title(task), cell, ending).into_owned(),
+        text::clean_line(task.server.as_str()).into_owned(),
+        text::cut(&text::clean_line(&progress), cell, ending).into_owned(),
+        text::span(age),
+        leaving.as_ref().map_or("", LeaveImpact::label).to_owned(),
+    ]
+}

@@ -1,0 +1,42 @@
+//! `paths`: where the files of a session are.
+
+use serde_json::{Value, json};
+
+use crate::cli::{
+    config,
+    context::Context,
+    error::{CliError, code},
+    json as documents,
+};
+
+/// `paths`.
+pub(in crate::cli) fn paths(context: &mut Context<'_>) -> Result<u8, CliError> {
+    let paths = &context.paths;
+    let rows = [
+        ("config", config::path().unwrap_or_default()),
+        ("state", paths.dir().to_path_buf()),
+        ("session", paths.db()),
+        ("lock", paths.lock()),
+        ("socket", paths.socket()),
+        ("log", paths.log()),
+        ("trace", paths.trace_dir()),
+        ("logins", paths.logins()),
+        ("demo", paths.demo_dir()),
+    ];
+    if context.global.json {
+        let document: serde_json::Map<String, Value> = rows
+            .iter()
+            .map(|(key, path)| ((*key).to_owned(), json!(path.to_string_lossy())))
+            .collect();
+        context
+            .terminal
+            .print_json(&documents::pretty(&Value::Object(document)))?;
+        return Ok(code::OK);
+    }
+    for (key, path) in rows {
+        context
+            .terminal
+            .print(&format!("{key:<8} {}", path.display()))?;
+    }
+    Ok(code::OK)
+}

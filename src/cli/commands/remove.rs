@@ -1,0 +1,118 @@
+//! `rm` and `clean`: removes tasks from the list.
+
+use std::time::Duration;
+
+use crate::{
+    cli::{
+        args::{CleanArgs, RmArgs},
+        context::Context,
+        error::{CliError, code},
+        json,
+        live_session::request_each,
+    },
+    domain::{Era, ProtocolVersion, SessionRequest, Status, Task, text},
+    store::ListFilter,
+};
+
+/// `rm`.
+pub(in crate::cli) fn rm(context: &mut Context<'_>, rm: &RmArgs) -> Result<u8, CliError> {
+    if let Some(older_than) = rm.older_than {
+        return forget_settled(context, Some(older_than), 0);
+    }
+    context.may_act()?;
+    let mut reader = context.reader_to_act()?;
+    let tasks = rm
+        .ids
+        .iter()
+        .map(|id| context.find(&mut reader, id))
+        .collect::<Result<Vec<_>, _>>()?;
+    let (key, done, already) = if rm.undo {
+        ("brought_back", "restored", "was not forgotten")
+    } else {
+        ("forgotten", "forgotten", "was already forgotten")
+    };
+    let (tasks, unchanged): (Vec<Task>, Vec<Task>) = tasks
+        .into_iter()
+        .partition(|task| task.forgotten_at.is_some() == rm.undo);
+    request_each(context, &tasks, |id| {
+        if rm.undo {
+            SessionRequest::Unforget(id)
+        } else {
+            SessionRequest::Forget(id)
+        }
+    })?;
+    if context.global.json {
+        let document = serde_json::json!({key: ids_of(&tasks), "unchanged": ids_of(&unchanged)});
+        context.terminal.print_json(&json::compact(&document))?;
+        return Ok(code::OK);
+    }
+    for task in &unchanged {
+        context.terminal.print(&format!("{} {already}", task.id))?;
+    }
+    for task in &tasks {
+        let keeps_running = !rm.undo && task.status == Status::Running;
+        let attempt = task.attempt().filter(|_| task.server_task.is_none());
+        let version = attempt.and_then(|attempt| attempt.version);
+        let effect = match version.map(ProtocolVersion::era) {
+            _ if !keeps_running => "",
+            Some(Era::Modern) => "; its connection was closed, which stops it on the server",
+            _ => "; the call keeps running on the server (nothing was sent)",
+        };
+        context
+            .terminal
+            .print(&format!("{} {done}{effect}", task.id))?;
+    }
+    if !rm.undo {
+        report_undo(context, &tasks);
+    }
+    Ok(code::OK)
+}
+
+/// Says how to bring the tasks back.
+fn report_undo(context: &mut Context<'_>, forgotten: &[Task]) {
+    if !forgotten.is_empty() {
+        let flags = context.flags();
+        context.terminal.info(&format!(
+            "to undo within seven days: longhaul rm --undo {}{flags}",
+            ids_of(forgotten).join(" ")
+        ));
+    }
+}
+
+fn ids_of(tasks: &[Task]) -> Vec<&str> {
+    tasks.iter().map(|task| task.id.as_str()).collect()
+}
+
+/// `clean`.
+pub(in crate::cli) fn clean(context: &mut Context<'_>, clean: &CleanArgs) -> Result<u8, CliError> {
+    forget_settled(context, clean.older_than, clean.keep.unwrap_or(0))
+}
+
+/// Forgets the tasks that ended at least `older_than` ago, except the newest `keep`.
+fn forget_settled(
+    context: &mut Context<'_>,
+    older_than: Option<Duration>,
+    keep: usize,
+) -> Result<u8, CliError> {
+    context.may_act()?;
+    let mut reader = context.reader_to_act()?;
+    let now = context.clock.now().wall;
+    let ended_at = |task: &Task| task.settled_at.unwrap_or(task.updated_at);
+    let mut tasks = reader.tasks(ListFilter::default())?;
+    tasks.retain(|task| task.status.is_settled());
+    tasks.sort_by_key(|task| std::cmp::Reverse(ended_at(task)));
+    tasks.drain(..keep.min(tasks.len()));
+    tasks.retain(|task| older_than.is_none_or(|older| now.since(ended_at(task)) >= older));
+    request_each(context, &tasks, SessionRequest::Forget)?;
+    if context.global.json {
+        let document = serde_json::json!({"forgotten": ids_of(&tasks)});
+        context.terminal.print_json(&json::compact(&document))?;
+        return Ok(code::OK);
+    }
+    let count = u64::try_from(tasks.len()).unwrap_or(u64::MAX);
+    context
+        .terminal
+        .print(&format!("{} forgotten", text::plural(count, "task")))?;
+    report_undo(context, &tasks);
+    Ok(code::OK)
+}

@@ -1,0 +1,139 @@
+//! `result`: the result of a task, or a part of it.
+
+use std::{borrow::Cow, io::Write as _, path::Path};
+
+use crate::{
+    cli::{
+        args::ResultArgs,
+        context::Context,
+        error::{CliError, code},
+        format::{self},
+        json as documents,
+    },
+    domain::{ContentBlock, Task, content_element, text},
+};
+
+/// `result`.
+pub(in crate::cli) fn result(
+    context: &mut Context<'_>,
+    which: &ResultArgs,
+) -> Result<u8, CliError> {
+    let mut reader = context.reader()?;
+    let task = context.find(&mut reader, &which.id)?;
+    let Some(result) = reader.result(&task.id)? else {
+        let message = match &task.error {
+            Some(error) => format!(
+                "{} has no result because it failed: {}",
+                task.id,
+                text::clean_line(&error.message())
+            ),
+            None if task.status.ends_waiting() => {
+                format!("{} has no result; it is {}", task.id, task.status.label())
+            }
+            None => format!(
+                "{} has no result yet; it is {}; `longhaul watch {}{}` waits for it",
+                task.id,
+                task.status.label(),
+                task.id,
+                context.flags()
+            ),
+        };
+        let code = crate::cli::error::exit_code_of(&task);
+        return Err(CliError::new(
+            if code == code::OK {
+                code::TOOL_FAILED
+            } else {
+                code
+            },
+            message,
+        ));
+    };
+    if let Some(number) = which.block {
+        return block(context, which, &task, &result, number);
+    }
+    if let Some(path) = &which.out {
+        let bytes = if context.global.json {
+            result
+        } else {
+            format::raw_result(&result)
+        };
+        return write_out(path, bytes.as_bytes());
+    }
+    if which.raw {
+        let bytes = if context.global.json {
+            result
+        } else {
+            format::raw_result(&result)
+        };
+        context.terminal.raw(&bytes)?;
+    } else if context.global.json {
+        context
+            .terminal
+            .print_json(&documents::pretty(&documents::parsed(&result)))?;
+    } else {
+        context.terminal.print(&format::result(&result))?;
+        if let Some(number) = format::first_media_block(&result) {
+            let (id, flags) = (&task.id, context.flags());
+            context.terminal.info(&format!(
+                "save it: longhaul result {id}{flags} --block {number} --out FILE"
+            ));
+        }
+    }
+    Ok(code::OK)
+}
+
+/// Prints or saves one content block; `number` counts from 1.
+pub(in crate::cli) fn block(
+    context: &mut Context<'_>,
+    which: &ResultArgs,
+    task: &Task,
+    result: &str,
+    number: u32,
+) -> Result<u8, CliError> {
+    let index = usize::try_from(number).unwrap_or(usize::MAX) - 1;
+    let Some(element) = content_element(result, index) else {
+        return Err(CliError::usage(format!(
+            "{} has no block {number}",
+            task.id
+        )));
+    };
+    let block = ContentBlock::parse(&element);
+    let summary = block.message();
+    let contents = if context.global.json {
+        Cow::Owned(documents::pretty(&element).into_bytes())
+    } else {
+        block.contents().map_err(|why| {
+            CliError::usage(format!("block {number} of {} is {summary}: {why}", task.id))
+        })?
+    };
+    if let Some(path) = &which.out {
+        return write_out(path, &contents);
+    }
+    match &block {
+        ContentBlock::Media(_)
+            if !context.global.json && context.terminal.out_columns().is_some() =>
+        {
+            Err(CliError::usage(format!(
+                "block {number} of {} is {summary}, which a terminal cannot show; save it with --out FILE",
+                task.id
+            )))
+        }
+        ContentBlock::Media(_) if !context.global.json => {
+            context.terminal.data(&contents)?;
+            Ok(code::OK)
+        }
+        _ => {
+            context.terminal.raw(&String::from_utf8_lossy(&contents))?;
+            Ok(code::OK)
+        }
+    }
+}
+
+fn write_out(path: &Path, bytes: &[u8]) -> Result<u8, CliError> {
+    let write = || std::fs::File::create(path)?.write_all(bytes);
+    write().map_err(|error| {
+        // Not `CANNOT_SAVE`, which is about the session.
+        CliError::usage(format!("could not write {}: {error}", path.display()))
+    })?;
+    Ok(code::OK)
+}

@@ -1,0 +1,122 @@
+//! `servers consent` and `servers approve`.
+
+use serde_json::json;
+
+use crate::{
+    cli::{
+        args::ApproveServerArgs,
+        config::{self, ConfigEdit, digest, digest_of_program},
+        consent::{consent_given, header_destinations, notify_drivers, start_summary},
+        context::{Context, confirm},
+        error::{CliError, code},
+        json as documents,
+    },
+    domain::{ServerName, text},
+};
+
+/// `servers approve`.
+pub(in crate::cli) fn approve(
+    context: &mut Context<'_>,
+    args: &ApproveServerArgs,
+) -> Result<u8, CliError> {
+    context.may_act()?;
+    let mut servers = context.config()?.servers.iter();
+    let server = servers.find(|it| it.name.as_str() == args.name).cloned();
+    let Some((server, program)) = server.and_then(|it| Some((it.clone(), it.program?))) else {
+        return Err(CliError::usage(format!(
+            "no stdio server {} in the configuration; `longhaul servers list` lists the servers",
+            text::clean_line(&args.name)
+        )));
+    };
+    if server.withheld.is_none() {
+        let message = format!("{} is already approved", server.name);
+        return print_approved(context, &server.name, &message);
+    }
+    let title = format!("{} would run with your permissions:", server.name);
+    context.terminal.report(&text::clean_line(&title));
+    for line in start_summary(&program) {
+        context.terminal.report(&format!("  {line}"));
+    }
+    if !args.yes && !confirm(context, "approve? y/N")? {
+        return Err(CliError::usage("not approved; rerun with --yes to approve"));
+    }
+    let mut edit = ConfigEdit::open(config::path())?;
+    edit.approve(&args.name, &digest_of_program(&program));
+    edit.save()?;
+    notify_drivers(context);
+    let message = format!(
+        "approved until any of this changes; test it with `longhaul servers test {}`",
+        crate::domain::text::shell_word(&args.name)
+    );
+    print_approved(context, &server.name, &message)
+}
+
+fn print_approved(
+    context: &mut Context<'_>,
+    name: &ServerName,
+    message: &str,
+) -> Result<u8, CliError> {
+    if context.global.json {
+        let document = json!({"server": name, "is_approved": true});
+        context
+            .terminal
+            .print_json(&documents::compact(&document))?;
+    } else {
+        context.terminal.info(message);
+    }
+    Ok(code::OK)
+}
+
+/// `servers consent`.
+pub(in crate::cli) fn consent(
+    context: &mut Context<'_>,
+    args: &ApproveServerArgs,
+) -> Result<u8, CliError> {
+    context.may_act()?;
+    let mut servers = context.config()?.servers.iter();
+    let server = servers.find(|it| it.name.as_str() == args.name).cloned();
+    let Some(server) = server else {
+        return Err(CliError::usage(format!(
+            "no server {} in the configuration; `longhaul servers list` lists the servers",
+            text::clean_line(&args.name)
+        )));
+    };
+    let (Some(url), Some(_)) = (&server.url, &server.withheld) else {
+        let message = format!("{} does not need consent", server.name);
+        return print_consented(context, &server.name, &message);
+    };
+    if server.program.is_some() {
+        return Err(CliError::usage(format!(
+            "{} is a stdio server; use `longhaul servers approve {}`",
+            text::clean_line(server.name.as_str()),
+            crate::domain::text::shell_word(server.name.as_str())
+        )));
+    }
+    for line in header_destinations(url, &server.headers, "would go") {
+        context.terminal.report(&line);
+    }
+    if !args.yes && !confirm(context, "allow? y/N")? {
+        return Err(CliError::usage("not approved; rerun with --yes to approve"));
+    }
+    let mut edit = ConfigEdit::open(config::path())?;
+    edit.consent(&args.name, &digest(url, &server.headers));
+    edit.save()?;
+    notify_drivers(context);
+    print_consented(context, &server.name, &consent_given(&server))
+}
+
+fn print_consented(
+    context: &mut Context<'_>,
+    name: &ServerName,
+    message: &str,
+) -> Result<u8, CliError> {
+    if context.global.json {
+        let document = json!({"server": name, "has_consent": true});
+        context
+            .terminal
+            .print_json(&documents::compact(&document))?;
+    } else {
+        context.terminal.info(message);
+    }
+    Ok(code::OK)
+}

@@ -1,0 +1,89 @@
+//! `servers import`: imports the servers of other programs and reports the outcome of each.
+
+use serde_json::{Value, json};
+
+use crate::{
+    app::ServerFindings,
+    cli::{
+        args::ImportArgs,
+        consent,
+        context::{Context, confirm},
+        error::{CliError, code},
+        import::{EntryReport, ExistingServers, ImportOutcome, lines, locations, plan, read},
+        json as documents,
+    },
+    domain::{Template, server_url, text},
+};
+
+/// `servers import`.
+pub(in crate::cli) fn import(
+    context: &mut Context<'_>,
+    import: &ImportArgs,
+) -> Result<u8, CliError> {
+    context.may_act()?;
+    let files = match &import.file {
+        Some(file) => vec![file.clone()],
+        None => locations::existing(),
+    };
+    if files.is_empty() {
+        context.terminal.info(&format!(
+            "{}; import another file with `longhaul servers import FILE`",
+            ServerFindings::NONE
+        ));
+        return Ok(code::OK);
+    }
+    if let Some(file) = &import.file
+        && let Err(why) = read(file)
+    {
+        let message = format!("could not import {}: {why}", file.display());
+        return Err(CliError::usage(text::clean_line(&message)));
+    }
+    let servers = ExistingServers::of(context.config()?, &context.paths);
+    let mut ask_consent = |name: &str, url: &str, headers: &[(String, Template)]| {
+        if import.yes || !context.terminal.is_for_people() {
+            return Ok(import.yes);
+        }
+        for line in consent::header_destinations(url, headers, "would go") {
+            let line = format!("{}: {line}", text::clean_line(name));
+            context.terminal.report(&line);
+        }
+        confirm(context, "allow? y/N")
+    };
+    let (edit, reports) = plan(&files, servers, &mut ask_consent)?;
+    if reports.iter().any(EntryReport::is_imported) {
+        edit.save()?;
+        consent::notify_drivers(context);
+    }
+    print(context, &reports)?;
+    let is_skipped = |report: &EntryReport| report.outcome == ImportOutcome::Skipped;
+    let is_refused = reports.iter().all(is_skipped) && import.file.is_some();
+    Ok(if is_refused { code::REFUSED } else { code::OK })
+}
+
+/// Prints a line for each entry below the path of its file, or JSON.
+fn print(context: &mut Context<'_>, reports: &[EntryReport]) -> Result<(), CliError> {
+    if context.global.json {
+        let document: Vec<Value> = reports
+            .iter()
+            .map(|report| {
+                json!({
+                    "file": report.file,
+                    "name": report.name,
+                    "known_as": report.known_as,
+                    "outcome": report.outcome.key(),
+                    "kind": report.kind,
+                    "place": report.location.as_deref().map(server_url::redacted),
+                    "variables": report.variables,
+                    "consent": report.has_consent,
+                    "words": report.notes.iter().chain(&report.needs).collect::<Vec<_>>(),
+                })
+            })
+            .collect();
+        let document = documents::pretty(&Value::Array(document));
+        return context.terminal.print_json(&document);
+    }
+    for line in lines(reports, true) {
+        context.terminal.print(&line)?;
+    }
+    Ok(())
+}

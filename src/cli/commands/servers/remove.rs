@@ -1,0 +1,122 @@
+//! `servers remove`.
+
+use serde_json::json;
+
+use crate::{
+    cli::{
+        args::RemoveServerArgs,
+        config::{self, ConfigEdit},
+        consent::notify_drivers,
+        context::{Context, confirm},
+        error::{CliError, code},
+        json as documents,
+    },
+    domain::{ServerName, Task, text},
+    store::{DriverLock, ListFilter, Writer},
+};
+
+/// `servers remove`: from the configuration, and from this session if it has no unfinished tasks there.
+pub(in crate::cli) fn remove(
+    context: &mut Context<'_>,
+    args: &RemoveServerArgs,
+) -> Result<u8, CliError> {
+    context.may_act()?;
+    let name = args.name.as_str();
+    let mut edit = ConfigEdit::open(config::path())?;
+    let is_configured = edit.remove(name);
+    let links = context.reader()?.links()?;
+    let is_in_session = links.iter().any(|link| link.name.as_str() == name);
+    if !is_configured && !is_in_session {
+        return Err(CliError::usage(format!(
+            "no server {} in the configuration or this session; `longhaul servers list` lists the servers",
+            text::clean_line(name)
+        )));
+    }
+    let unfinished = unfinished_tasks(context, name)?;
+    let here = context.paths.session();
+    let has_tasks = unfinished.iter().any(|(session, _)| session == here);
+    if let Some((session, count)) = unfinished.first().filter(|_| is_configured || has_tasks) {
+        let tasks = text::plural(*count, "unfinished task");
+        if !is_configured {
+            return Err(CliError::usage(text::clean_line(&format!(
+                "not removed: {name} has {tasks} in session {session}; wait for them, or cancel them with \
+                 `longhaul cancel ID{}`",
+                context.flags()
+            ))));
+        }
+        let warning = format!(
+            "{name} has {tasks} in session {session}; the session keeps the server, but its configured headers and \
+             limits are removed"
+        );
+        context.terminal.report(&text::clean_line(&warning));
+        if !args.yes && !confirm(context, "remove it? y/N")? {
+            return Err(CliError::usage(
+                "not removed; rerun with --yes to remove it",
+            ));
+        }
+    }
+    let path = edit.path().display().to_string();
+    if is_configured {
+        edit.save()?;
+        notify_drivers(context);
+    }
+    let mut from: Vec<String> = is_configured.then_some(path.clone()).into_iter().collect();
+    if is_in_session && !has_tasks {
+        match remove_from_session(context, name) {
+            Ok(()) => from.push(format!("session {}", context.paths.session())),
+            Err(fail) if is_configured => {
+                let line = format!("longhaul: {}", fail.into_message());
+                context.terminal.info(&line);
+            }
+            Err(fail) => return Err(fail),
+        }
+    }
+    if context.global.json {
+        let file = is_configured.then_some(path);
+        let document = json!({"removed": name, "file": file});
+        return context
+            .terminal
+            .print_json(&documents::compact(&document))
+            .map(|()| code::OK);
+    }
+    let message = format!("removed {name} from {}", from.join(" and "));
+    context.terminal.info(&text::clean_line(&message));
+    Ok(code::OK)
+}
+
+/// Removes a server from the session file; fails while a driver has it open.
+fn remove_from_session(context: &mut Context<'_>, name: &str) -> Result<(), CliError> {
+    let Some(lock) = DriverLock::try_take(&context.paths)? else {
+        return Err(CliError::usage(text::clean_line(&format!(
+            "session {} still has the server {name}, because another longhaul has the session open; quit that one, \
+             then run this again",
+            context.paths.session()
+        ))));
+    };
+    let mut writer = Writer::open(&context.paths, context.clock.now().wall)?.writer;
+    writer.remove_link(&ServerName::new(name))?;
+    drop((writer, lock));
+    Ok(())
+}
+
+/// The sessions with unfinished tasks on a server, and the number of those tasks in each.
+fn unfinished_tasks(context: &Context<'_>, name: &str) -> Result<Vec<(String, u64)>, CliError> {
+    let here = (context.paths.session().to_owned(), context.reader()?);
+    let is_unfinished = |task: &&Task| {
+        let is_open = !task.status.is_settled() && task.forgotten_at.is_none();
+        task.server.as_str() == name && is_open
+    };
+    let mut found = Vec::new();
+    for (session, mut reader) in std::iter::once(here).chain(context.other_sessions()) {
+        let all = ListFilter {
+            all: true,
+            limit: None,
+        };
+        let tasks = reader.tasks(all).unwrap_or_default();
+        let count = tasks.iter().filter(is_unfinished).count();
+        if count > 0 {
+            found.push((session, u64::try_from(count).unwrap_or(u64::MAX)));
+        }
+    }
+    Ok(found)
+}

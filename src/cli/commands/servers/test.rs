@@ -1,0 +1,241 @@
+//! `servers test`: connects to servers and says what they offer.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::{
+    cli::{
+        args::TestServersArgs,
+        arguments,
+        context::Context,
+        environment::block_on,
+        error::{CliError, code, worst},
+        json as documents,
+        live_session::{LiveEvent, LiveSession},
+        target::Targets,
+    },
+    domain::{LeaveImpact, ServerName, ServerRef, ServerView, Tool, server_url, text},
+};
+
+/// How long to wait for the [`ServerView`] after the tools were listed.
+const VIEW_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// The most tools listed by name per [`LeaveImpact`].
+pub(in crate::cli) const MAX_NAMED_TOOLS: usize = 4;
+
+/// The result of testing one server; `Err` is the exit code and message.
+struct TestReport {
+    name: ServerName,
+    url: String,
+    outcome: Result<TestSuccess, (u8, String)>,
+}
+
+struct TestSuccess {
+    took_ms: u64,
+    view: Option<ServerView>,
+    tools: Vec<Tool>,
+}
+
+/// `servers test`.
+pub(in crate::cli) fn test(
+    context: &mut Context<'_>,
+    args: &TestServersArgs,
+) -> Result<u8, CliError> {
+    let mut reader = context.reader_to_act()?;
+    let servers = Targets::of(context, &mut reader)?;
+    let named = servers.names().into_iter().cloned().collect::<Vec<_>>();
+    let one = |server: ServerRef| vec![(server.name.clone(), Ok(server))];
+    let wanted: Vec<(ServerName, Result<ServerRef, CliError>)> =
+        match (&args.name, named.as_slice()) {
+            (Some(name), _) => one(servers.named(name)?),
+            (None, []) => servers
+                .choices()
+                .map(|(name, server)| (name.clone(), server))
+                .collect(),
+            (None, _) => one(servers.one()?),
+        };
+    let urls = servers.urls();
+    if wanted.is_empty() {
+        return Err(CliError::usage(
+            "no servers to test; add one with `longhaul servers add NAME URL`",
+        ));
+    }
+    let mut codes = Vec::new();
+    let mut json_reports = Vec::new();
+    for (name, server) in wanted {
+        let report = match server {
+            Ok(server) => test_one(context, server)?,
+            // One that fails does not keep the others from being tested.
+            Err(CliError::Message { code, text: words }) => {
+                let url = urls.iter().find(|(of, _)| *of == name);
+                TestReport {
+                    url: url.map_or(String::new(), |(_, url)| url.clone()),
+                    name,
+                    outcome: Err((code, words)),
+                }
+            }
+            Err(fail) => return Err(fail),
+        };
+        codes.extend(report.outcome.as_ref().err().map(|(code, _)| *code));
+        if context.global.json {
+            json_reports.push(document(&report));
+        } else {
+            print(context, &report)?;
+        }
+    }
+    if context.global.json {
+        let document = documents::pretty(&Value::Array(json_reports));
+        context.terminal.print_json(&document)?;
+    }
+    Ok(worst(codes.into_iter()))
+}
+
+fn test_one(context: &mut Context<'_>, server: ServerRef) -> Result<TestReport, CliError> {
+    let name = server.name.clone();
+    let configured = context.config()?.servers.iter().find(|it| it.name == name);
+    let url = server
+        .url
+        .clone()
+        .or(configured.and_then(|it| it.url.clone()))
+        .unwrap_or_default();
+    let outcome = block_on(async {
+        let mut live = LiveSession::open(context, vec![server])?;
+        let started = context.clock.now().mono;
+        let tools = arguments::list_tools(context, &mut live, &name).await;
+        let took = context.clock.now().mono.since(started);
+        let outcome = match tools {
+            Ok(tools) => Ok(TestSuccess {
+                took_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+                view: server_view(context, &mut live, &name).await,
+                tools,
+            }),
+            Err(CliError::Message { code, text: words }) if code != code::INTERRUPTED => {
+                Err((code, words))
+            }
+            Err(fail) => return Err(fail),
+        };
+        live.leave(context, &[]).await;
+        Ok(outcome)
+    })?;
+    Ok(TestReport { name, url, outcome })
+}
+
+/// The view of a server with its tools, which arrives shortly after the list of tools.
+async fn server_view(
+    context: &mut Context<'_>,
+    live: &mut LiveSession,
+    name: &ServerName,
+) -> Option<ServerView> {
+    let deadline = tokio::time::Instant::now() + VIEW_TIMEOUT;
+    loop {
+        let view = live.servers.get(name);
+        if let Some(view) = view.filter(|view| view.tools.is_some()) {
+            return Some(ServerView::clone(view));
+        }
+        match tokio::time::timeout_at(deadline, live.next(context)).await {
+            Ok(Ok(LiveEvent::Session(_))) => {}
+            _ => return None,
+        }
+    }
+}
+
+/// What quitting would do to a call of each tool: the tools by impact, worst last.
+fn impacts(success: &TestSuccess) -> Vec<(LeaveImpact, Vec<&str>)> {
+    let Some(view) = &success.view else {
+        return Vec::new();
+    };
+    let mut by_impact: BTreeMap<(u8, String), (LeaveImpact, Vec<&str>)> = BTreeMap::new();
+    for tool in success.tools.iter().filter(|tool| tool.is_offered()) {
+        let impact = LeaveImpact::of_call(tool, &success.tools, &view.capabilities);
+        let rank = match impact {
+            LeaveImpact::Safe { .. } => 0,
+            LeaveImpact::Pauses { .. } => 1,
+            LeaveImpact::Likely { .. } => 2,
+            LeaveImpact::Dies { .. } => 3,
+        };
+        let entry = by_impact.entry((rank, impact.why().to_owned()));
+        let (_, tools) = entry.or_insert((impact, Vec::new()));
+        tools.push(&tool.name);
+    }
+    by_impact.into_values().collect()
+}
+
+fn document(report: &TestReport) -> Value {
+    let mut document = json!({
+        "server": report.name,
+        "url": server_url::redacted(&report.url),
+        "ok": report.outcome.is_ok(),
+    });
+    let more = match &report.outcome {
+        Ok(success) => {
+            let impact = |(impact, tools): (LeaveImpact, Vec<&str>)| json!({"leaving": impact.label(), "why": impact.why(), "tools": tools});
+            let view = success.view.as_ref();
+            json!({
+                "took_ms": success.took_ms,
+                "era": view.map(|view| &view.era),
+                "era_why": view.map(|view| &view.era_why),
+                "server_info": view.and_then(|view| view.server_info.as_ref()),
+                "tools": success.tools.iter().filter(|tool| tool.is_offered()).count(),
+                "event_ids": view.and_then(|view| view.capabilities.gives_ids),
+                "calls": impacts(success).into_iter().map(impact).collect::<Vec<_>>(),
+            })
+        }
+        Err((code, message)) => json!({"code": code, "error": message}),
+    };
+    if let (Some(document), Value::Object(more)) = (document.as_object_mut(), more) {
+        document.extend(more);
+    }
+    document
+}
+
+fn print(context: &mut Context<'_>, report: &TestReport) -> Result<(), CliError> {
+    let name = text::clean_line(report.name.as_str()).into_owned();
+    let success = match &report.outcome {
+        Ok(success) => success,
+        Err((_, message)) => {
+            let message = text::clean_line(message).into_owned();
+            // Many messages start with the name already.
+            let message = message
+                .strip_prefix(&format!("{name} "))
+                .unwrap_or(&message);
+            return context.terminal.print(&format!("{name}: {message}"));
+        }
+    };
+    let offered = success
+        .tools
+        .iter()
+        .filter(|tool| tool.is_offered())
+        .count();
+    let tools = text::plural(u64::try_from(offered).unwrap_or(u64::MAX), "tool");
+    let view = success.view.as_ref();
+    let info = view
+        .and_then(|view| view.server_info.as_deref())
+        .map_or(String::new(), |info| format!(" {}", text::clean_line(info)));
+    let era = view.map_or(String::new(), |view| {
+        format!(", MCP {} ({})", view.era, view.era_why)
+    });
+    context.terminal.print(&format!(
+        "{name}: answers in {} ms{info}{era}, {tools}",
+        success.took_ms
+    ))?;
+    for (impact, tools) in impacts(success) {
+        let named = tools
+            .iter()
+            .take(MAX_NAMED_TOOLS)
+            .copied()
+            .collect::<Vec<_>>();
+        let more = match tools.len().saturating_sub(MAX_NAMED_TOOLS) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let line = format!(
+            "  if you quit: {} ({}): {}{more}",
+            impact.label(),
+            impact.why(),
+            named.join(", ")
+        );
+        context.terminal.print(&text::clean_line(&line))?;
+    }
+    Ok(())
+}

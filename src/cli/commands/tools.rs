@@ -1,0 +1,64 @@
+//! `tools`: the tools of a server.
+
+use serde_json::Value;
+
+use crate::{
+    cli::{
+        arguments::{argument_usage, list_tools},
+        context::Context,
+        environment::block_on,
+        error::{CliError, code},
+        json as documents,
+        live_session::LiveSession,
+        target::Targets,
+    },
+    domain::text,
+};
+
+/// `tools`.
+pub(in crate::cli) fn tools(context: &mut Context<'_>) -> Result<u8, CliError> {
+    let mut reader = context.reader_to_act()?;
+    let server = Targets::of(context, &mut reader)?.one()?;
+    let name = server.name.clone();
+    let tools = block_on(async {
+        let mut live = LiveSession::open(context, vec![server])?;
+        let tools = list_tools(context, &mut live, &name).await;
+        live.leave(context, &[]).await;
+        tools
+    })?;
+    if context.global.json {
+        let document: Vec<Value> = tools
+            .iter()
+            .filter(|tool| tool.is_offered())
+            .map(|tool| documents::tool(name.as_str(), tool))
+            .collect();
+        context
+            .terminal
+            .print_json(&documents::pretty(&Value::Array(document)))?;
+        return Ok(code::OK);
+    }
+    let ending = context.terminal.ending();
+    for tool in &tools {
+        if let Some(fault) = &tool.fault {
+            let message = format!("not usable: {} ({fault})", tool.name);
+            context.terminal.info(&text::clean_line(&message));
+            continue;
+        }
+        let arguments: Vec<String> = tool.arguments().iter().map(argument_usage).collect();
+        let line = format!("{} {}", text::clean_line(&tool.name), arguments.join(" "));
+        context.terminal.print(line.trim_end())?;
+        let about = tool.description.as_deref().unwrap_or_default();
+        if let Some(first) = about.lines().find(|line| !line.trim().is_empty()) {
+            let columns = context
+                .terminal
+                .out_columns()
+                .unwrap_or(usize::MAX)
+                .saturating_sub(4);
+            let first = text::clean_line(first.trim());
+            context
+                .terminal
+                .print(&format!("    {}", text::cut(&first, columns, ending)))?;
+        }
+    }
+    Ok(code::OK)
+}

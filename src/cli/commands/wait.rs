@@ -1,0 +1,171 @@
+//! `wait`: until tasks have ended.
+
+use std::sync::Arc;
+
+use crate::{
+    cli::{
+        args::WaitArgs,
+        context::Context,
+        environment::block_on,
+        error::{CliError, code, exit_code_of, worst},
+        json,
+        live_session::{LiveEvent, LiveSession},
+        outcome::{forgotten_error, sign_in_needed},
+        target::Targets,
+        task_document,
+    },
+    domain::{Connectivity, ServerName, SessionEvent, Status, Task, TaskId, TaskView, text},
+    store::ListFilter,
+};
+
+/// `wait`.
+pub(in crate::cli) fn wait(context: &mut Context<'_>, wait: &WaitArgs) -> Result<u8, CliError> {
+    let mut reader = context.reader()?;
+    if wait.ids.is_empty() && wait.tag.is_none() {
+        return Err(CliError::usage(format!(
+            "no task given; name tasks, or a tag: longhaul wait --tag TAG{0}; `longhaul ls{0}` lists tasks and ids",
+            context.flags()
+        )));
+    }
+    let mut tasks: Vec<Task> = Vec::new();
+    if let Some(tag) = &wait.tag {
+        let of_tag = reader.tasks(ListFilter::default())?;
+        tasks.extend(
+            of_tag
+                .into_iter()
+                .filter(|task| task.tag.as_ref() == Some(tag)),
+        );
+        if tasks.is_empty() {
+            return Err(CliError::usage(format!(
+                "no task has the tag {tag:?}; `longhaul ls{}` lists all tasks",
+                context.flags()
+            )));
+        }
+    }
+    for id in &wait.ids {
+        let task = context.find(&mut reader, id)?;
+        if !tasks.iter().any(|known| known.id == task.id) {
+            tasks.push(task);
+        }
+    }
+    let servers = Targets::of(context, &mut reader)?;
+    let (mut ended, mut open): (Vec<Task>, Vec<Task>) = tasks
+        .into_iter()
+        .partition(|task| task.status.ends_waiting());
+    let mut blocked = None;
+    if !is_enough(wait, &ended, &open) {
+        for task in &open {
+            if task.forgotten_at.is_some() {
+                return Err(forgotten_error(context, &task.id));
+            }
+            servers.must_know(&task.server)?;
+        }
+        let servers = servers.all()?;
+        blocked = block_on(async {
+            let mut live = LiveSession::open(context, servers)?;
+            match wait_for(context, &mut live, wait, &mut ended, &mut open).await {
+                Ok(blocked) => {
+                    // Do not stay for tasks that cannot finish without a person.
+                    let ours: Vec<TaskId> = match &blocked {
+                        Some(_) => open.iter().map(|task| task.id.clone()).collect(),
+                        None => Vec::new(),
+                    };
+                    live.leave(context, &ours).await;
+                    Ok(blocked)
+                }
+                Err(fail) => {
+                    live.close();
+                    Err(fail)
+                }
+            }
+        })?;
+    }
+    for task in &ended {
+        if context.global.json {
+            let document = task_document::document(context, &mut reader, task)?;
+            context.terminal.print_json(&json::compact(&document))?;
+        } else {
+            let reason = task.why().map_or(String::new(), |reason| {
+                format!(": {}", text::clean_line(&reason))
+            });
+            context
+                .terminal
+                .print(&format!("{} {}{reason}", task.id, task.status.label()))?;
+            if task.status == Status::InputRequired {
+                let (id, flags) = (&task.id, context.flags());
+                context.terminal.report(&format!(
+                    "longhaul: {id} has a question: longhaul answer {id}{flags}"
+                ));
+            }
+        }
+    }
+    match blocked {
+        Some(fail) => Err(fail),
+        None => Ok(worst(ended.iter().map(exit_code_of))),
+    }
+}
+
+fn is_enough(wait: &WaitArgs, ended: &[Task], open: &[Task]) -> bool {
+    open.is_empty() || wait.any && !ended.is_empty()
+}
+
+/// Waits until enough tasks have ended. Returns a failure if the open ones cannot end without a person.
+async fn wait_for(
+    context: &mut Context<'_>,
+    live: &mut LiveSession,
+    wait: &WaitArgs,
+    ended: &mut Vec<Task>,
+    open: &mut Vec<Task>,
+) -> Result<Option<CliError>, CliError> {
+    let mut reported: Vec<ServerName> = Vec::new();
+    while !is_enough(wait, ended, open) {
+        match live.next(context).await? {
+            LiveEvent::Session(SessionEvent::Erased(gone))
+                if open.iter().any(|task| task.id == gone) =>
+            {
+                return Ok(Some(forgotten_error(context, &gone)));
+            }
+            LiveEvent::Session(_) => {}
+            LiveEvent::Interrupted if live.warn_of_loss(context, None) => {}
+            LiveEvent::Interrupted | LiveEvent::Terminated => {
+                return Err(CliError::new(
+                    code::INTERRUPTED,
+                    "interrupted; the tasks stay in the session",
+                ));
+            }
+        }
+        open.retain(|task| match live.tasks.get(&task.id) {
+            Some(view) if view.task.status.ends_waiting() && !view.is_unsaved => {
+                ended.push(view.task.clone());
+                false
+            }
+            _ => true,
+        });
+        let views = || open.iter().filter_map(|task| live.tasks.get(&task.id));
+        let is_forgotten = |view: &&Arc<TaskView>| {
+            view.task.forgotten_at.is_some() && !view.task.status.ends_waiting()
+        };
+        if let Some(view) = views().find(is_forgotten) {
+            return Ok(Some(forgotten_error(context, &view.task.id)));
+        }
+        let signed_out: Vec<ServerName> = views()
+            .filter(|view| view.contact == Connectivity::NeedsLogin)
+            .map(|view| view.task.server.clone())
+            .collect();
+        let is_blocked = signed_out.len() == open.len() && !is_enough(wait, ended, open);
+        for server in signed_out {
+            let (why, hint) = sign_in_needed(context, live, &server);
+            if is_blocked {
+                let message =
+                    format!("{why}; the tasks stay in the session. {hint}; then wait again");
+                return Ok(Some(CliError::new(code::NEEDS_LOGIN, message)));
+            }
+            if !reported.contains(&server) {
+                let message = format!("longhaul: {why}; its tasks are waiting. {hint}");
+                context.terminal.report(&text::clean_line(&message));
+                reported.push(server);
+            }
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,16 @@
+//! `watch`: the history of a task, then what happens now.
+
+use crate::cli::{context::Context, error::CliError, follow::follow_after};
+
+/// `watch ID`.
+pub(in crate::cli) fn watch(
+    context: &mut Context<'_>,
+    id: &str,
+    is_new_only: bool,
+) -> Result<u8, CliError> {
+    let mut reader = context.reader()?;
+    let task = context.find(&mut reader, id)?;
+    let after = if is_new_only { task.seq } else { 0 };
+    let is_terse = context.global.quiet;
+    follow_after(context, &task, reader, after, is_terse)
+}

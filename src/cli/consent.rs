@@ -1,0 +1,266 @@
+//! What a server would get or start, and the user's consent to it.
+
+use std::fmt::Write as _;
+
+use crate::{
+    app::Consent,
+    cli::{
+        config::{self, ConfigEdit, digest, digest_of_program},
+        context::Context,
+        environment::block_on,
+        error::CliError,
+    },
+    domain::{
+        Program, ServerConfig, ServerName, ServerObstacle, SessionRequest, Template, server_url,
+        text,
+    },
+    engine::{USUAL_ENVIRONMENT, ask_driver},
+};
+
+/// Why a configured server cannot be used yet: its `state` in JSON, and the message.
+pub(in crate::cli) fn obstacle(server: &ServerConfig) -> Option<(&'static str, String)> {
+    let name = crate::domain::text::shell_word(server.name.as_str());
+    let obstacle = server.obstacle(|name| crate::cli::environment::env_secret(name).is_some())?;
+    let message = obstacle.message();
+    Some(match &obstacle {
+        ServerObstacle::Approval => (
+            "needs-approval",
+            format!("stdio, {message}: longhaul servers approve {name}"),
+        ),
+        ServerObstacle::Consent(variables) => (
+            "needs-consent",
+            format!(
+                "{message} for {}: longhaul servers consent {name}",
+                variables.join(", ")
+            ),
+        ),
+        ServerObstacle::Variables(_) => ("needs-variable", format!("{message}, not set here")),
+    })
+}
+
+/// The variables that a server needs and that are not set in this process.
+fn missing_variables(server: &ServerConfig) -> Option<String> {
+    let mut server = server.clone();
+    server.withheld = None;
+    match server.obstacle(|name| crate::cli::environment::env_secret(name).is_some())? {
+        ServerObstacle::Variables(names) => Some(names.join(", ")),
+        ServerObstacle::Approval | ServerObstacle::Consent(_) => None,
+    }
+}
+
+/// The command line of a program, quoted for a shell.
+pub(in crate::cli) fn command_line(program: &Program) -> String {
+    let words = std::iter::once(&program.command).chain(&program.args);
+    words
+        .map(|word| visible(word))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// Quotes a word for a shell and escapes control and invisible characters.
+pub(in crate::cli) fn visible(word: &str) -> String {
+    let Some(_) = word.find(text::is_hostile) else {
+        return crate::domain::text::shell_word(word);
+    };
+    let mut escaped = "$'".to_owned();
+    for letter in word.chars() {
+        match letter {
+            '\n' => escaped.push_str("\\n"),
+            '\r' => escaped.push_str("\\r"),
+            '\t' => escaped.push_str("\\t"),
+            '\'' | '\\' => escaped.extend(['\\', letter]),
+            letter if text::is_hostile(letter) => {
+                // Writing to a String cannot fail.
+                let _ = write!(escaped, "\\u{{{:x}}}", u32::from(letter));
+            }
+            letter => escaped.push(letter),
+        }
+    }
+    escaped.push('\'');
+    escaped
+}
+
+/// Whether an environment variable can change which code a program runs.
+fn changes_code(name: &str) -> bool {
+    const NAMES: [&str; 6] = ["PATH", "IFS", "ENV", "SHELL", "EDITOR", "JAVA_TOOL_OPTIONS"];
+    const PREFIXES: [&str; 9] = [
+        "LD_", "DYLD_", "NODE_", "NPM_", "PYTHON", "PERL", "RUBY", "BASH", "GIT_",
+    ];
+    let name = name.to_ascii_uppercase();
+    NAMES.contains(&name.as_str()) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// Everything that a program would be started with, one line each, for approval.
+pub(in crate::cli) fn start_summary(program: &Program) -> Vec<String> {
+    let mut lines = vec![format!("program    {}", visible(&program.command))];
+    for (number, arg) in (1..).zip(&program.args) {
+        lines.push(format!("argument {number} {}", visible(arg)));
+    }
+    lines.push(match &program.cwd {
+        Some(cwd) => format!("directory  {}", visible(cwd)),
+        None => "directory  where longhaul is started".to_owned(),
+    });
+    lines.push(format!("environment {}", USUAL_ENVIRONMENT.join(", ")));
+    for (name, value) in &program.env {
+        // Only names of variables are shown, because the text around them may be a secret.
+        let from: Vec<&str> = value.variables().collect();
+        let shown = visible(name);
+        lines.push(match from.as_slice() {
+            _ if changes_code(name) => format!("  {shown} = {}", visible(value.as_str())),
+            [] => format!("  {shown} from the configuration"),
+            from => format!("  {shown} from {}", from.join(", ")),
+        });
+    }
+    let templates = program
+        .args
+        .iter()
+        .filter_map(|arg| Template::parse(arg).ok());
+    let in_args: Vec<String> = templates
+        .flat_map(|arg| arg.variables().map(str::to_owned).collect::<Vec<_>>())
+        .collect();
+    if !in_args.is_empty() {
+        let names = in_args.join(", ");
+        lines.push(format!(
+            "its arguments contain {names}, which all users of this machine can see in the process list"
+        ));
+    }
+    let clean = |line: String| text::clean_line(&line).into_owned();
+    lines.into_iter().map(clean).collect()
+}
+
+/// Suggests a variable for the value of a header, e.g. `LAB_TOKEN` for `Authorization`.
+pub(in crate::cli) fn variable_for(server: &str, header: &str) -> String {
+    let suffix = match header.to_ascii_lowercase().as_str() {
+        "authorization" => "token".to_owned(),
+        other => other.strip_prefix("x-").unwrap_or(other).to_owned(),
+    };
+    let letter = |letter: char| match letter {
+        letter if letter.is_ascii_alphanumeric() => letter.to_ascii_uppercase(),
+        _ => '_',
+    };
+    let name: String = format!("{server}_{suffix}").chars().map(letter).collect();
+    match name.bytes().next() {
+        Some(first) if first.is_ascii_digit() => format!("_{name}"),
+        _ => name,
+    }
+}
+
+/// `servers consent` and `servers approve` for the screen. Gives the consent if `agreed_to` is the digest of what it now
+/// covers; otherwise returns what it would cover.
+pub(in crate::cli) fn consent_on_screen(
+    name: &ServerName,
+    agreed_to: Option<&str>,
+) -> Result<Consent, String> {
+    let path = config::path();
+    let config = config::read(path.as_deref())?;
+    let server = config.servers.iter().find(|it| it.name == *name);
+    if let Some(server) = server.filter(|it| it.withheld.is_some()) {
+        let (to_agree, digest) = match (&server.program, &server.url) {
+            (Some(program), _) => (start_summary(program), digest_of_program(program)),
+            (None, Some(url)) => (
+                header_destinations(url, &server.headers, "would go"),
+                digest(url, &server.headers),
+            ),
+            (None, None) => (Vec::new(), String::new()),
+        };
+        let is_program = server.program.is_some();
+        if agreed_to != Some(&digest) {
+            return Ok(Consent {
+                pending: to_agree,
+                digest,
+                is_program,
+                server_configs: config::server_configs(config.servers),
+                ..Consent::default()
+            });
+        }
+        let mut edit = ConfigEdit::open(path.clone()).map_err(CliError::into_message)?;
+        if is_program {
+            edit.approve(name.as_str(), &digest);
+        } else {
+            edit.consent(name.as_str(), &digest);
+        }
+        edit.save().map_err(CliError::into_message)?;
+        return Ok(Consent {
+            is_approved: true,
+            message: consent_given(server),
+            server_configs: config::server_configs(config::read(path.as_deref())?.servers),
+            ..Consent::default()
+        });
+    }
+    let headers = server.map_or(&[] as &[_], |server| server.headers.as_slice());
+    let sent: Vec<String> = headers
+        .iter()
+        .flat_map(|(_, value)| value.variables())
+        .map(|variable| format!("${variable}"))
+        .collect();
+    let message = match server.and_then(not_set) {
+        Some(missing) => format!("{name} is not ready: {missing}"),
+        None if sent.is_empty() => format!(
+            "{name} needs no consent; to use other credentials, start longhaul with -H or --bearer-env"
+        ),
+        None => format!(
+            "{name} gets {}; if the server refuses it, set it again and restart longhaul, or pass other credentials with -H or --bearer-env",
+            sent.join(", ")
+        ),
+    };
+    Ok(Consent {
+        message: text::clean_line(&message).into_owned(),
+        server_configs: config::server_configs(config.servers),
+        ..Consent::default()
+    })
+}
+
+/// The message after consent or approval.
+pub(in crate::cli) fn consent_given(server: &ServerConfig) -> String {
+    let missing = not_set(server).map_or(String::new(), |missing| format!("; {missing}"));
+    let name = text::clean_line(server.name.as_str());
+    format!("allowed for {name} until any of this changes{missing}")
+}
+
+/// The message about variables that are not set, if any.
+fn not_set(server: &ServerConfig) -> Option<String> {
+    missing_variables(server)
+        .map(|names| format!("{names} is not set; set it where you start longhaul"))
+}
+
+/// Sends the new configuration to the drivers of all sessions.
+pub(in crate::cli) fn notify_drivers(context: &Context<'_>) {
+    // The next command that reads the configuration reports why it can't be read.
+    let Ok(config) = config::read(config::path().as_deref()) else {
+        return;
+    };
+    let sessions = context.paths.all().unwrap_or_default();
+    let server_configs = config::server_configs(config.servers);
+    let sent = block_on(async {
+        let requests = sessions
+            .iter()
+            .map(|paths| ask_driver(paths, SessionRequest::Configure(server_configs.clone())));
+        futures_util::future::join_all(requests).await;
+        Ok(())
+    });
+    if let Err(CliError::Message { text: words, .. }) = sent {
+        tracing::warn!(%words, "could not send the configuration to the drivers");
+    }
+}
+
+/// A line for each header with variables: `X would go to https://lab.example in the header X-Key`. `verb` is 'would go' or
+/// 'goes'.
+pub(in crate::cli) fn header_destinations(
+    url: &str,
+    headers: &[(String, Template)],
+    verb: &str,
+) -> Vec<String> {
+    let host = url::Url::parse(url).map_or_else(
+        |_| server_url::redacted(url).into_owned(),
+        |url| url.origin().ascii_serialization(),
+    );
+    let line = |(header, value): &(String, Template)| {
+        let variables: Vec<&str> = value.variables().collect();
+        let line = format!(
+            "{} {verb} to {host} in the header {header}",
+            variables.join(", ")
+        );
+        (!variables.is_empty()).then(|| text::clean_line(&line).into_owned())
+    };
+    headers.iter().filter_map(line).collect()
+}

@@ -1,0 +1,232 @@
+//! What every command shares: options, paths, output, configuration, and finding a task.
+
+use std::io::BufRead as _;
+
+use crate::{
+    auth::Logins,
+    cli::{args::GlobalArgs, config::Config, error::CliError, terminal::Terminal},
+    domain::{Task, TaskId},
+    engine::Clock,
+    shell::real::FileMark,
+    store::{DriverLock, Lookup, Paths, Reader, StoreError, Writer},
+};
+
+/// Shared state of a command: global options, session paths, output and configuration.
+pub(in crate::cli) struct Context<'o> {
+    pub(in crate::cli) global: GlobalArgs,
+    pub(in crate::cli) paths: Paths,
+    pub(in crate::cli) terminal: Terminal<'o>,
+    pub(in crate::cli) clock: Clock,
+    /// The user's configuration; `Err` is the message why it cannot be read.
+    pub(in crate::cli) config: Result<Config, String>,
+    /// State of the configuration file before it was read, to notice later changes.
+    pub(in crate::cli) config_mark: FileMark,
+    /// The session used without `--session`.
+    pub(in crate::cli) default_session: String,
+    pub(in crate::cli) logins: Logins,
+}
+
+impl Context<'_> {
+    /// The configuration, for a command that needs it; fails if it cannot be read.
+    pub(in crate::cli) fn config(&self) -> Result<&Config, CliError> {
+        self.config
+            .as_ref()
+            .map_err(|message| CliError::usage(message.clone()))
+    }
+
+    /// Options that a suggested command needs to find this session, e.g. ` --session nightly`.
+    pub(in crate::cli) fn flags(&self) -> String {
+        self.flags_with_default(&self.default_session)
+    }
+
+    /// As [`Self::flags`], for a command whose default session is `default`.
+    pub(in crate::cli) fn flags_with_default(&self, default: &str) -> String {
+        self.flags_to(self.paths.session(), default)
+    }
+
+    /// Options that select `session` in a command whose default session is `default`.
+    pub(in crate::cli) fn flags_to(&self, session: &str, default: &str) -> String {
+        let mut flags = String::new();
+        let from_environment =
+            std::env::var_os(crate::cli::args::STATE_DIR).map(std::path::PathBuf::from);
+        if let Some(dir) = self
+            .global
+            .state_dir
+            .as_ref()
+            .filter(|dir| from_environment.as_ref() != Some(dir))
+        {
+            flags.push_str(" --state-dir ");
+            flags.push_str(&crate::domain::text::shell_word(&dir.to_string_lossy()));
+        }
+        if session != default {
+            flags.push_str(" --session ");
+            flags.push_str(&crate::domain::text::shell_word(session));
+        }
+        flags
+    }
+
+    /// Completes the commands between backticks in a message from the engine, which does not know the options that they
+    /// need to find this session or server.
+    pub(in crate::cli) fn with_flags(&self, message: &str) -> String {
+        let server_url = match self.global.server.as_slice() {
+            // As typed, but never a URL that may contain a secret.
+            [text] if text.contains('/') && crate::domain::server_url::redacted(text) == *text => {
+                Some(text)
+            }
+            _ => None,
+        };
+        add_flags(message, &self.flags(), server_url.map(String::as_str))
+    }
+
+    /// Every other session that can be read, with its name; used only for hints.
+    pub(in crate::cli) fn other_sessions(&self) -> Vec<(String, Reader)> {
+        let all = self.paths.all().unwrap_or_default().into_iter();
+        let others = all.filter(|it| it.session() != self.paths.session());
+        let open = |paths: Paths| Some((paths.session().to_owned(), Reader::open(&paths).ok()?));
+        others.filter_map(open).collect()
+    }
+
+    /// The message for a task that is not in this session; names the session that has it, if any.
+    fn task_not_found(&self, prefix: &str) -> String {
+        let here = self.paths.session();
+        let has_it =
+            |reader: &mut Reader| !matches!(reader.task(prefix), Ok(Lookup::None) | Err(_));
+        let found = self
+            .other_sessions()
+            .into_iter()
+            .find_map(|(name, mut reader)| has_it(&mut reader).then_some(name));
+        match found {
+            Some(there) => format!(
+                "could not find a task {prefix:?} in session {here}, but session {there} has it; add --session {there}"
+            ),
+            None => format!(
+                "could not find a task {prefix:?} in session {here}; `longhaul ls --all{}` lists its tasks",
+                self.flags()
+            ),
+        }
+    }
+
+    pub(in crate::cli) fn reader(&self) -> Result<Reader, CliError> {
+        Ok(Reader::open(&self.paths)?)
+    }
+
+    /// Opens the session file for a command that may become the driver.
+    ///
+    /// Sets a damaged file aside first, as the driver does; otherwise no command could get that far.
+    pub(in crate::cli) fn reader_to_act(&mut self) -> Result<Reader, CliError> {
+        let (reader, notices) = self.reader_to_show()?;
+        for notice in &notices {
+            let line = format!("longhaul: {}", crate::domain::text::clean_line(notice));
+            self.terminal.report(&line);
+        }
+        Ok(reader)
+    }
+
+    /// As [`Self::reader_to_act`], but returns the notices, which the screen shows itself.
+    pub(in crate::cli) fn reader_to_show(&mut self) -> Result<(Reader, Vec<String>), CliError> {
+        // Reads something, because opening alone does not notice all damage.
+        let open = |paths: &Paths| {
+            let mut reader = Reader::open(paths)?;
+            reader.links().map(|_| reader)
+        };
+        match open(&self.paths) {
+            Err(StoreError::Damaged { .. }) if !self.global.readonly => {}
+            other => return Ok((other?, Vec::new())),
+        }
+        let mut notices = Vec::new();
+        if let Some(lock) = DriverLock::try_take(&self.paths)? {
+            let opened = Writer::open(&self.paths, self.clock.now().wall)?;
+            notices = opened.remarks;
+            drop((opened.writer, lock));
+        }
+        Ok((self.reader()?, notices))
+    }
+
+    /// The only task whose id starts with `prefix`.
+    pub(in crate::cli) fn find(&self, reader: &mut Reader, prefix: &str) -> Result<Task, CliError> {
+        match reader.task(prefix)? {
+            Lookup::One(task) => Ok(*task),
+            Lookup::None => Err(CliError::usage(self.task_not_found(prefix))),
+            Lookup::Many(ids) => {
+                let ids: Vec<&str> = ids.iter().map(TaskId::as_str).collect();
+                Err(CliError::usage(format!(
+                    "{prefix} matches several tasks: {}; use a longer prefix",
+                    ids.join(", ")
+                )))
+            }
+        }
+    }
+
+    /// Fails with `--readonly`.
+    pub(in crate::cli) fn may_act(&self) -> Result<(), CliError> {
+        if self.global.readonly {
+            return Err(CliError::usage(
+                "not done, because --readonly is set; run the command without it",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Adds `flags` to the longhaul commands between backticks that work on a session. With `server_url`, `longhaul login` gets
+/// the URL instead of a name that may not be stored yet.
+fn add_flags(message: &str, flags: &str, server_url: Option<&str>) -> String {
+    let pieces: Vec<&str> = message.split('`').collect();
+    let last = pieces.len().saturating_sub(1);
+    let piece = |(index, piece): (usize, &&str)| {
+        let is_command = index % 2 == 1 && index < last && piece.starts_with("longhaul ");
+        let needs_no_flags = piece.starts_with("longhaul servers") || piece.contains(" --session ");
+        match server_url {
+            _ if !is_command || needs_no_flags => (*piece).to_owned(),
+            Some(url) if piece.starts_with("longhaul login ") => {
+                format!(
+                    "longhaul login {}{flags}",
+                    crate::domain::text::shell_word(url)
+                )
+            }
+            _ => format!("{piece}{flags}"),
+        }
+    };
+    let pieces: Vec<String> = pieces.iter().enumerate().map(piece).collect();
+    pieces.join("`")
+}
+
+/// Asks a yes-or-no question; without a terminal the answer is no.
+pub(in crate::cli) fn confirm(context: &mut Context<'_>, question: &str) -> Result<bool, CliError> {
+    if !context.terminal.is_for_people() {
+        return Ok(false);
+    }
+    context.terminal.report(question);
+    let mut line = String::new();
+    std::io::stdin().lock().read_line(&mut line)?;
+    Ok(matches!(line.trim(), "y" | "Y" | "yes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn adds_flags_to_commands_between_backticks() {
+        let flags = " --session n";
+        for (message, expected) in [
+            ("plain", "plain"),
+            ("`longhaul ls`", "`longhaul ls --session n`"),
+            (
+                "a `longhaul again x` and `longhaul rm x`",
+                "a `longhaul again x --session n` and `longhaul rm x --session n`",
+            ),
+            (
+                "`fg` and `longhaul servers add`",
+                "`fg` and `longhaul servers add`",
+            ),
+            ("an odd ` and longhaul ls", "an odd ` and longhaul ls"),
+            ("odd `longhaul ls", "odd `longhaul ls"),
+            ("`longhaul ls --session m`", "`longhaul ls --session m`"),
+        ] {
+            assert_eq!(add_flags(message, flags, None), expected);
+        }
+        let message = add_flags("`longhaul login a:1`, or", "", Some("http://a:1/mcp"));
+        assert_eq!(message, "`longhaul login http://a:1/mcp`, or");
+    }
+}

@@ -1,0 +1,92 @@
+//! What comes from outside: environment variables, randomness, the keychain, and the points where tests end the process.
+
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+
+use crate::{
+    auth::{Keychain, Logins},
+    cli::{
+        config::{self},
+        error::{CliError, code},
+    },
+    engine::{FailPoint, PanicIn},
+    store::Paths,
+};
+
+/// The trimmed value of an environment variable that may be sent to a server; `None` if it is unset or blank.
+pub(in crate::cli) fn env_secret(name: &str) -> Option<secrecy::SecretString> {
+    let value = std::env::var_os(name)?.into_string().ok()?;
+    let value = value.trim();
+    (!value.is_empty()).then(|| secrecy::SecretString::from(value))
+}
+
+/// Random bits from the operating system, for ids and jitter.
+pub(in crate::cli) fn random_bits() -> u64 {
+    // The standard library seeds every new `RandomState` from the system.
+    RandomState::new().build_hasher().finish()
+}
+
+/// Where the crash tests end the process, from `LONGHAUL_DIE_AFTER`; debug builds only.
+#[cfg(debug_assertions)]
+pub(in crate::cli) fn die_after() -> Option<u64> {
+    std::env::var_os("LONGHAUL_DIE_AFTER")?
+        .to_str()?
+        .parse()
+        .ok()
+}
+
+#[cfg(not(debug_assertions))]
+pub(in crate::cli) fn die_after() -> Option<u64> {
+    None
+}
+
+/// The stored sign-ins of this state directory.
+pub(in crate::cli) fn logins(paths: &Paths, defaults: Option<&config::Defaults>) -> Logins {
+    Logins::new(&paths.logins(), keychain(defaults))
+}
+
+/// The desktop keychain, unless it is switched off or cannot exist here.
+pub(in crate::cli) fn keychain(defaults: Option<&config::Defaults>) -> Keychain {
+    if defaults.is_some_and(|it| it.no_keychain) {
+        return Keychain::none("the configuration says keychain = false");
+    }
+    let bus = || {
+        let address = std::env::var_os("DBUS_SESSION_BUS_ADDRESS").filter(|it| !it.is_empty());
+        // Without an existing bus the library would start one.
+        address.is_some()
+            || std::env::var_os("XDG_RUNTIME_DIR")
+                .is_some_and(|dir| std::path::Path::new(&dir).join("bus").exists())
+    };
+    if !cfg!(target_os = "macos") && !bus() {
+        return Keychain::none("no keychain, because there is no D-Bus session");
+    }
+    Keychain::desktop()
+}
+
+/// Runs a command that uses the engine, on a runtime of its own.
+pub(in crate::cli) fn block_on<T>(
+    work: impl Future<Output = Result<T, CliError>>,
+) -> Result<T, CliError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| CliError::new(code::BUG, format!("could not start a runtime: {error}")))?;
+    runtime.block_on(work)
+}
+
+/// Lets the exit tests cause a panic in each thread once a file exists. Not available in release builds.
+pub(in crate::cli) fn fail_point() -> FailPoint {
+    if !cfg!(debug_assertions) {
+        return FailPoint::default();
+    }
+    let thread = std::env::var_os("LONGHAUL_PANIC_IN");
+    FailPoint {
+        thread: match thread.as_ref().and_then(|name| name.to_str()) {
+            Some("screen") => Some(PanicIn::Screen),
+            Some("network") => Some(PanicIn::Network),
+            Some("journal") => Some(PanicIn::Journal),
+            Some("input") => Some(PanicIn::Input),
+            _ => None,
+        },
+        lit_by: std::env::var_os("LONGHAUL_PANIC_WHEN").map(Into::into),
+    }
+}

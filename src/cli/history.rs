@@ -1,0 +1,238 @@
+//! Prints the history of a task: committed entries, once and in order.
+
+use crate::{
+    cli::{context::Context, error::CliError, format, json},
+    domain::{
+        Connectivity, HistoryEntry, HistoryEvent, Pace, Progress, Task, TaskId, TaskView, text,
+        whole_percent,
+    },
+    store::{Lookup, Reader},
+};
+
+/// History entries read at a time.
+pub(in crate::cli) const CHUNK: usize = 512;
+
+/// The width of the progress bar, in columns.
+const BAR_COLS: usize = 20;
+
+/// How history entries are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cli) enum OutputStyle {
+    /// NDJSON on stdout.
+    Json,
+    /// Lines on stdout: `watch`, `logs`.
+    Lines,
+    /// Progress on stderr, the result on stdout: `call`.
+    Call,
+}
+
+/// Prints the history of one task.
+pub(in crate::cli) struct HistoryPrinter {
+    pub(in crate::cli) id: TaskId,
+    pub(in crate::cli) reader: Reader,
+    pub(in crate::cli) style: OutputStyle,
+    /// With [`OutputStyle::Lines`]: leave out progress, logs and connection changes.
+    pub(in crate::cli) is_terse: bool,
+    /// The `seq` of the last printed entry.
+    pub(in crate::cli) printed: u64,
+    progress: Option<Progress>,
+    pace: Pace,
+}
+
+impl HistoryPrinter {
+    /// Starts after the entry whose `seq` is `after`.
+    pub(in crate::cli) fn new(id: TaskId, reader: Reader, style: OutputStyle, after: u64) -> Self {
+        Self {
+            id,
+            reader,
+            style,
+            is_terse: false,
+            printed: after,
+            progress: None,
+            pace: Pace::default(),
+        }
+    }
+
+    /// The task, as saved.
+    pub(in crate::cli) fn task(&mut self) -> Result<Task, CliError> {
+        match self.reader.task(self.id.as_str())? {
+            Lookup::One(task) => Ok(*task),
+            _ => Err(CliError::usage(format!(
+                "{} is gone from the session",
+                self.id
+            ))),
+        }
+    }
+
+    /// Prints all saved entries that were not printed yet. Use it only if the history no longer grows.
+    pub(in crate::cli) fn catch_up(&mut self, context: &mut Context<'_>) -> Result<(), CliError> {
+        while self.advance(context)? {}
+        Ok(())
+    }
+
+    /// Prints the next [`CHUNK`] of saved entries and returns whether there may be more. A history can grow faster than it
+    /// is printed, so the caller must handle events between chunks.
+    fn advance(&mut self, context: &mut Context<'_>) -> Result<bool, CliError> {
+        if self.style == OutputStyle::Call && context.global.quiet {
+            // Nothing would be printed; the result is read separately.
+            self.printed = self.task()?.seq;
+            return Ok(false);
+        }
+        let entries = self.reader.history(&self.id, self.printed, CHUNK)?;
+        if entries.is_empty() {
+            return Ok(false);
+        }
+        // Read after the entries, so that it is at least as new as they are.
+        let task = self.task()?;
+        for entry in &entries {
+            self.print(context, &task, entry)?;
+            self.printed = entry.seq;
+        }
+        Ok(true)
+    }
+
+    pub(in crate::cli) fn print(
+        &mut self,
+        context: &mut Context<'_>,
+        task: &Task,
+        entry: &HistoryEntry,
+    ) -> Result<(), CliError> {
+        let now = context.clock.now();
+        match self.style {
+            OutputStyle::Json => {
+                let result = match entry.what {
+                    HistoryEvent::Settled { .. } => self.reader.result(&self.id)?,
+                    _ => None,
+                };
+                context.terminal.print_json(&json::compact(&json::event(
+                    task,
+                    entry,
+                    result.as_deref(),
+                )))
+            }
+            OutputStyle::Lines => {
+                let is_step = matches!(
+                    entry.what,
+                    HistoryEvent::Started { .. }
+                        | HistoryEvent::Progress { .. }
+                        | HistoryEvent::Log { .. }
+                        | HistoryEvent::Contact { .. }
+                );
+                if self.is_terse && is_step {
+                    return Ok(());
+                }
+                let line = format::entry(&self.id, entry, now.wall);
+                context.terminal.print(&line)
+            }
+            OutputStyle::Call => {
+                if let HistoryEvent::Progress {
+                    value,
+                    total,
+                    message,
+                } = &entry.what
+                {
+                    let progress = Progress {
+                        value: *value,
+                        total: *total,
+                        message: message.clone(),
+                    };
+                    self.pace.step(now, progress.value);
+                    self.progress = Some(progress);
+                    if context.terminal.draws_bars() {
+                        return Ok(());
+                    }
+                }
+                let is_settled = matches!(entry.what, HistoryEvent::Settled { .. });
+                let is_debug = matches!(entry.what, HistoryEvent::Log { level, .. } if level == crate::domain::LogLevel::Debug);
+                if !is_settled && !is_debug {
+                    let line = format::entry(&self.id, entry, now.wall);
+                    context.terminal.info(&line);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    pub(in crate::cli) fn draw_bar(&self, context: &mut Context<'_>, view: &TaskView) {
+        if self.style != OutputStyle::Call
+            || !context.terminal.draws_bars()
+            || view.task.status.ends_waiting()
+        {
+            return;
+        }
+        let now = context.clock.now();
+        let contact = match view.contact.at(now) {
+            Connectivity::Live { .. } | Connectivity::Idle => String::new(),
+            other => format!("  {}", other.label()),
+        };
+        let asked = view
+            .task
+            .control
+            .map_or(String::new(), |asked| format!("  {}", asked.what.label()));
+        let guess = view.guess.map_or(String::new(), |share| {
+            format!("  ~{}%", whole_percent(share))
+        });
+        let Some(progress) = &self.progress else {
+            let message = view.task.server_message().map_or(String::new(), |message| {
+                format!("  {}", text::clean_line(message))
+            });
+            context.terminal.bar(&format!(
+                "{}  {}{guess}{contact}{asked}{message}",
+                self.id,
+                view.task.status.label()
+            ));
+            return;
+        };
+        let bar = match progress.ratio() {
+            Some(ratio) => {
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "a ratio from 0 to 1 times a small number"
+                )]
+                let full = (ratio * BAR_COLS as f64) as usize;
+                let (on, off) = if context.global.ascii {
+                    ("#", ".")
+                } else {
+                    ("█", "░")
+                };
+                format!(
+                    "{}{}  ",
+                    on.repeat(full),
+                    off.repeat(BAR_COLS.saturating_sub(full))
+                )
+            }
+            None => String::new(),
+        };
+        let left = progress
+            .total
+            .and_then(|total| self.pace.time_left(now, total))
+            .map_or(String::new(), |left| format!("  {}", text::time_left(left)));
+        let message = progress
+            .message
+            .as_deref()
+            .map_or(String::new(), |message| {
+                format!("  {}", text::clean_line(message))
+            });
+        context.terminal.bar(&format!(
+            "{}  {bar}{}{guess}{left}{contact}{asked}{message}",
+            self.id,
+            format::amount(progress)
+        ));
+    }
+}
+
+/// Prints the next saved entries and returns whether there may be more. Continues without printing if nobody reads stdout;
+/// [`Follower::check_stdout`] decides whether to stay.
+pub(in crate::cli) fn print_new(
+    context: &mut Context<'_>,
+    printer: &mut HistoryPrinter,
+) -> Result<bool, CliError> {
+    match printer.advance(context) {
+        Err(CliError::StdoutUnread(why)) => {
+            context.terminal.give_up_out(why);
+            printer.advance(context)
+        }
+        other => other,
+    }
+}

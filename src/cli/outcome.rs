@@ -1,0 +1,208 @@
+//! How a followed task ended, as text and exit code.
+
+use std::{fs, sync::Arc, time::Duration};
+
+use crate::{
+    cli::{
+        context::Context,
+        error::{CliError, code, exit_code_of},
+        format,
+        history::{HistoryPrinter, OutputStyle},
+        live_session::LiveSession,
+    },
+    domain::{
+        Connectivity, Elicitation, LinkState, Phase, ServerName, SessionRequest, Status, Task,
+        TaskErrorKind, TaskId, TaskView, Wall, text,
+    },
+};
+
+/// How long the driver may take to notice a sign-in; it checks every second.
+pub(in crate::cli) const SIGN_IN_NOTICED_WITHIN: Duration = Duration::from_secs(5);
+
+/// Whether the driver's "needs login" may be older than the last sign-in.
+pub(in crate::cli) fn was_signed_in_just_now(context: &Context<'_>) -> bool {
+    let changed = fs::metadata(context.logins.path()).and_then(|found| found.modified());
+    let changed = changed
+        .ok()
+        .and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok())
+        .and_then(|at| i64::try_from(at.as_millis()).ok());
+    let now = context.clock.now().wall;
+    // A file from the future would make this wait forever.
+    changed.is_some_and(|at| at <= now.0 && now.since(Wall(at)) < SIGN_IN_NOTICED_WITHIN)
+}
+
+/// Why a server needs a person first, and what to do about it.
+pub(in crate::cli) fn sign_in_needed(
+    context: &Context<'_>,
+    live: &LiveSession,
+    server: &ServerName,
+) -> (String, String) {
+    let state = live.servers.get(server).map(|server| &server.state);
+    let sign_in_hint = format!(
+        "Sign in with `longhaul login {}{}`, or pass credentials with -H or --bearer-env",
+        crate::domain::text::shell_word(server.as_str()),
+        context.flags()
+    );
+    match state {
+        Some(LinkState::NeedsLogin {
+            why,
+            takes_sign_in: false,
+        }) => (why.clone(), credentials_hint(context, server)),
+        Some(LinkState::NeedsLogin { why, .. }) => (why.clone(), sign_in_hint),
+        Some(LinkState::NotStarted { why, .. }) => {
+            (why.clone(), "It resumes once that is done".to_owned())
+        }
+        _ => (format!("{server} needs credentials"), sign_in_hint),
+    }
+}
+
+/// How to pass credentials to a server that has no sign-in.
+fn credentials_hint(context: &Context<'_>, server: &ServerName) -> String {
+    let config = context.config.as_ref().ok();
+    let server = config.and_then(|config| config.servers.iter().find(|it| it.name == *server));
+    if server.is_some_and(|server| server.withheld.is_some()) {
+        return "It resumes once that is done".to_owned();
+    }
+    match server.map(|server| server.variables()).as_deref() {
+        None | Some([]) => "Pass credentials with -H or --bearer-env".to_owned(),
+        Some(variables) => format!(
+            "Set ${} in the environment of longhaul, or pass credentials with -H or --bearer-env",
+            variables.join(", $")
+        ),
+    }
+}
+
+/// Prints the outcome and returns the exit code, once the task's end is on disk.
+pub(in crate::cli) async fn exit_code_if_ended(
+    context: &mut Context<'_>,
+    live: &mut LiveSession,
+    printer: &mut HistoryPrinter,
+    view: &Arc<TaskView>,
+) -> Result<Option<u8>, CliError> {
+    let id = printer.id.clone();
+    if view.contact == Connectivity::NeedsLogin {
+        let (why, hint) = sign_in_needed(context, live, &view.task.server);
+        if view
+            .task
+            .attempt()
+            .is_some_and(|attempt| attempt.phase == Phase::Queued && attempt.number == 1)
+        {
+            // Queued, it would be sent some day, in addition to the call that the user is about to start again. The request
+            // may have been sent and rejected with 401, so the message says "run", not "sent".
+            live.request_quietly(context, SessionRequest::Cancel(id.clone()))
+                .await;
+            printer.catch_up(context)?;
+            let message = format!("{why}; nothing was run. {hint}");
+            return Err(CliError::new(code::NEEDS_LOGIN, message));
+        }
+        let message = format!(
+            "{why}; {id} stays in the session. {hint}; then follow it: `longhaul watch {id}{}`",
+            context.flags()
+        );
+        return Err(CliError::new(code::NEEDS_LOGIN, message));
+    }
+    if !view.task.status.ends_waiting() || view.is_unsaved || view.saved_seq < view.task.seq {
+        return Ok(None);
+    }
+    printer.catch_up(context)?;
+    let task = printer.task()?;
+    if !task.status.ends_waiting() {
+        return Ok(None);
+    }
+    print_outcome(context, printer, &task)?;
+    Ok(Some(exit_code_of(&task)))
+}
+
+/// If the saved task has ended, prints the rest of its history and returns its exit code.
+pub(in crate::cli) fn finish_if_ended(
+    context: &mut Context<'_>,
+    printer: &mut HistoryPrinter,
+) -> Result<Option<u8>, CliError> {
+    let task = printer.task()?;
+    if !task.status.ends_waiting() {
+        return Ok(None);
+    }
+    printer.catch_up(context)?;
+    print_outcome(context, printer, &task)?;
+    Ok(Some(exit_code_of(&task)))
+}
+
+/// Prints the result or the reason, after the history.
+pub(in crate::cli) fn print_outcome(
+    context: &mut Context<'_>,
+    printer: &mut HistoryPrinter,
+    task: &Task,
+) -> Result<(), CliError> {
+    let (id, flags) = (&task.id, context.flags());
+    let result = match printer.style {
+        OutputStyle::Json => None,
+        OutputStyle::Lines | OutputStyle::Call => printer.reader.result(id)?,
+    };
+    if let Some(result) = &result {
+        let text = format::result(result);
+        let is_error = task.status == Status::Failed && printer.style == OutputStyle::Call;
+        match (text.is_empty(), is_error) {
+            (true, _) => {}
+            (false, true) => context.terminal.report(&text),
+            (false, false) => context.terminal.print(&text)?,
+        }
+    }
+    let reason = task.status.reason().unwrap_or_default();
+    let error = task
+        .error
+        .as_ref()
+        .map_or(String::new(), crate::domain::TaskError::message);
+    let message = match &task.status {
+        Status::Completed => match &task.notice {
+            Some(remark) => format!("{id}: {remark}"),
+            None => return Ok(()),
+        },
+        Status::Failed => match task.error.as_ref().map(|error| error.kind) {
+            // The server's whole text is printed above.
+            Some(TaskErrorKind::Tool) if result.is_some() => {
+                format!("{} failed ({id})", task.title())
+            }
+            Some(TaskErrorKind::Refused | TaskErrorKind::Unreachable) => error,
+            _ => format!("{} failed ({id}): {error}", task.title()),
+        },
+        Status::Cancelled => format!("{id} was cancelled"),
+        Status::Lost(_) => {
+            format!("{id} is lost: {reason}. Run it again: longhaul again {id}{flags}")
+        }
+        Status::Unknown(_) => {
+            // Without a checkpoint or an event id there is nothing to look for.
+            let has_cursor = task
+                .attempt()
+                .is_some_and(|attempt| attempt.cursors.newest.is_some());
+            let look = if task.resumability.checkpoint || has_cursor {
+                format!("Find it: longhaul resume {id}{flags}; run it again")
+            } else {
+                "Run it again".to_owned()
+            };
+            format!(
+                "{id} is unknown: {reason}. {look}: longhaul again {id}{flags}; forget it: longhaul rm {id}{flags}"
+            )
+        }
+        Status::InputRequired => {
+            let open = task.open_question();
+            let asks = open.map_or(String::new(), |open| Elicitation::message_of(&open.request));
+            let asks = text::with_period(&asks);
+            let asked_for = open.and_then(|open| open.asked_for(id));
+            let asked_for = asked_for.map_or(String::new(), |asked_for| format!(" ({asked_for})"));
+            format!("{id} asks{asked_for}: {asks} Answer it: longhaul answer {id}{flags}")
+        }
+        Status::Running | Status::Paused => return Ok(()),
+    };
+    context
+        .terminal
+        .report(&format!("longhaul: {}", text::clean_line(&message)));
+    Ok(())
+}
+
+/// The error for a task that `rm` has hidden.
+pub(in crate::cli) fn forgotten_error(context: &Context<'_>, id: &TaskId) -> CliError {
+    CliError::usage(format!(
+        "{id} was forgotten; `longhaul rm --undo {id}{}` restores it",
+        context.flags()
+    ))
+}

@@ -1,0 +1,75 @@
+//! A server's question as text.
+
+use crate::{
+    cli::{commands::answer::deadline, format},
+    domain::{Elicitation, ElicitationMode, Question, Task, Wall, text},
+};
+
+/// The constraints of a field, its title and its description.
+pub(in crate::cli) fn field_help(field: &crate::domain::ArgumentSpec) -> String {
+    let clean = |text: &str| text::clean_line(text).into_owned();
+    let title = field.title.iter().chain(&field.description);
+    let about: Vec<String> = title.map(|text| clean(text)).collect();
+    let mut constraint = clean(&field.expected());
+    if let Some(labels) = choice_labels(field) {
+        constraint = format!("{constraint} ({labels})");
+    }
+    let line = format!("{constraint}   {}", about.join(": "));
+    line.trim_end().to_owned()
+}
+
+/// Who asks, since when, and the message; the fields of a form are not included.
+pub(in crate::cli) fn question_lines(
+    now: Wall,
+    task: &Task,
+    question: &Question,
+    elicitation: &Elicitation,
+) -> Vec<String> {
+    let clean = |text: &str| text::clean_line(text).into_owned();
+    let mut out = vec![format!(
+        "question from {} for {} ({})",
+        clean(task.server.as_str()),
+        clean(task.title()),
+        task.id
+    )];
+    let mut timing = format!("asked {} ago", text::span(now.since(question.asked_at)));
+    if let Some(asked_for) = question.asked_for(&task.id) {
+        timing = format!("{asked_for}, {timing}");
+    }
+    if let Some(deadline) = deadline(task) {
+        timing = format!("{timing}, expires {}", format::clock(deadline, now));
+    }
+    out.push(timing);
+    out.push(String::new());
+    let message = text::clean_block(&elicitation.message).into_owned();
+    let message = message.trim_end();
+    out.extend(message.lines().map(|line| format!("  {line}")));
+    match &elicitation.mode {
+        ElicitationMode::Form { warnings, .. } => {
+            let warnings = warnings.iter();
+            out.extend(warnings.map(|warning| format!("  {}", clean(warning))));
+        }
+        ElicitationMode::Url { .. } => {
+            if let Some(link) = elicitation.url_preview() {
+                out.push(String::new());
+                out.push(format!("  {}", link.full_url()));
+                if !link.host.is_empty() {
+                    out.push(format!("  host: {}", link.host));
+                }
+                out.extend(link.warnings.iter().map(|warning| format!("  {warning}")));
+            }
+        }
+    }
+    out
+}
+
+/// The titles of choices, if they differ from the values.
+fn choice_labels(field: &crate::domain::ArgumentSpec) -> Option<String> {
+    let labels: Vec<String> = field
+        .labels
+        .iter()
+        .take(12)
+        .map(|label| text::clean_line(label).into_owned())
+        .collect();
+    (!labels.is_empty()).then(|| labels.join(", "))
+}

@@ -31,6 +31,7 @@ pub mod server_url;
 mod stamp;
 mod status;
 mod surrogates;
+mod task_action;
 pub mod text;
 mod tool;
 mod traffic;
@@ -73,6 +74,7 @@ pub use status::{
     UnknownReason,
 };
 pub use surrogates::{replace_lone_surrogates, without_lone_surrogates};
+pub use task_action::{ActionRefusal, ServerSupport};
 pub use tool::{CLIENT_ID, CheckpointConvention, TaskSupport, Tool};
 pub use traffic::{Direction, TrafficEntry, TrafficKind};
 pub use view::{LinkState, ServerObstacle, ServerView, TaskView};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::io::{ExchangeId, SaveToken};
 use crate::{
-    domain::{Mono, ProtocolVersion, SessionRequestId, TaskId, TaskKind, Tool, text},
+    domain::{Mono, ProtocolVersion, RequestError, SessionRequestId, TaskId, TaskKind, Tool, text},
     protocol::{Body, HttpError},
 };
 
@@ -309,4 +309,11 @@ pub(super) fn no_message(body: &Body) -> Option<String> {
             None => "it answered with something that is not MCP".to_owned(),
         }),
     }
+}
+
+/// The refusal for a task that this link does not hold.
+pub(super) fn no_such_task(id: &TaskId) -> RequestError {
+    RequestError::Usage(format!(
+        "{id} is settled or not of this session; `longhaul ls --all` lists what there is"
+    ))
 }

@@ -3,8 +3,8 @@
 use core::time::Duration;
 
 use crate::domain::{
-    ControlKind, LinkState, NoticeLevel, ServerName, ServerView, SessionRequest, Stamp, Status,
-    TaskId, text,
+    ActionRefusal, ControlKind, LinkState, NoticeLevel, ServerName, ServerView, SessionRequest,
+    Stamp, Status, TaskId, text,
 };
 
 use super::{
@@ -140,34 +140,40 @@ pub fn why_not(state: &State, action: Action) -> Option<String> {
         }
         return why_not_anywhere(state, action);
     };
-    let id = &task_row.view.task.id;
-    let word = task_row.view.task.status.label();
+    let task = &task_row.view.task;
+    let (id, word) = (&task.id, task.status.label());
     let is_alone = state.marks.is_empty();
     match action {
-        Action::Pause if is_alone => match &task_row.view.task.status {
-            Status::Paused => Some(format!(
-                "{id} is already paused; press {} to resume it",
-                key(Action::Resume)
-            )),
-            Status::Running => None,
-            Status::Unknown(_) => Some(format!(
-                "{id} is unknown; press {} for recovery options",
-                key(Action::Open)
-            )),
-            _ => Some(format!("{id} is {word}; nothing to pause")),
-        },
-        Action::Resume if is_alone && state.pane == Pane::Tasks => match &task_row.view.task.status
-        {
-            status if status.is_settled() => Some(format!(
-                "{id} is {word}; press {} to run it again",
-                key(Action::RunAgain)
-            )),
-            Status::InputRequired => Some(format!(
-                "{id} is waiting for an answer, not for {}",
-                key(Action::Resume)
-            )),
-            _ => None,
-        },
+        Action::Pause if is_alone => {
+            task.refusal(ControlKind::Pausing)
+                .map(|refusal| match refusal {
+                    ActionRefusal::AlreadyPaused => format!(
+                        "{id} is already paused; press {} to resume it",
+                        key(Action::Resume)
+                    ),
+                    ActionRefusal::Unknown => format!(
+                        "{id} is unknown; press {} for recovery options",
+                        key(Action::Open)
+                    ),
+                    ActionRefusal::NotStarted => format!(
+                        "{id} has not started yet; press {} to cancel it",
+                        key(Action::Cancel)
+                    ),
+                    _ => format!("{id} is {word}; nothing to pause"),
+                })
+        }
+        Action::Resume if is_alone && state.pane == Pane::Tasks => task
+            .refusal(ControlKind::Resuming)
+            .map(|refusal| match refusal {
+                ActionRefusal::WaitsForAnswer => format!(
+                    "{id} is waiting for an answer, not for {}",
+                    key(Action::Resume)
+                ),
+                _ => format!(
+                    "{id} is {word}; press {} to run it again",
+                    key(Action::RunAgain)
+                ),
+            }),
         Action::Answer => match super::super::question::next(task_row, None) {
             Some(_) if !task_row.view.task.status.is_settled() => None,
             _ if task_row.view.task.status == Status::InputRequired => {
@@ -175,7 +181,7 @@ pub fn why_not(state: &State, action: Action) -> Option<String> {
             }
             _ => Some(format!("{id} has no question; it is {word}")),
         },
-        Action::Cancel if is_alone && task_row.view.task.status.is_settled() => {
+        Action::Cancel if is_alone && task.refusal(ControlKind::Cancelling).is_some() => {
             Some(format!("{id} is {word}; nothing to cancel"))
         }
         _ => why_not_anywhere(state, action),
@@ -671,9 +677,8 @@ pub(super) fn pause(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
     act_on(
         state,
         tasks,
-        "pause",
+        ControlKind::Pausing,
         SessionRequest::Pause,
-        |status| *status == Status::Running,
         effects,
     );
 }
@@ -692,9 +697,8 @@ pub(super) fn resume(state: &mut State, effects: &mut Vec<Command>) {
     act_on(
         state,
         tasks,
-        "resume",
+        ControlKind::Resuming,
         SessionRequest::Resume,
-        |status| !status.is_settled() && *status != Status::InputRequired,
         effects,
     );
 }
@@ -703,17 +707,21 @@ pub(super) fn resume(state: &mut State, effects: &mut Vec<Command>) {
 pub(super) fn act_on(
     state: &mut State,
     tasks: Vec<TaskId>,
-    word: &str,
+    what: ControlKind,
     make: impl Fn(TaskId) -> SessionRequest,
-    fits: impl Fn(&Status) -> bool,
     effects: &mut Vec<Command>,
 ) {
+    let word = match what {
+        ControlKind::Pausing => "pause",
+        ControlKind::Resuming => "resume",
+        ControlKind::Cancelling => "cancel",
+    };
     let fitting: Vec<TaskId> = tasks
         .into_iter()
         .filter(|id| {
             state
                 .task(id)
-                .is_some_and(|task_row| fits(&task_row.view.task.status))
+                .is_some_and(|task_row| task_row.view.task.refusal(what).is_none())
         })
         .collect();
     for id in &fitting {
@@ -771,9 +779,13 @@ pub(super) fn cancel(state: &mut State) {
     let tasks: Vec<TaskId> = chosen(state)
         .into_iter()
         .filter(|id| {
-            state
-                .task(id)
-                .is_some_and(|task_row| !task_row.view.task.status.is_settled())
+            state.task(id).is_some_and(|task_row| {
+                task_row
+                    .view
+                    .task
+                    .refusal(ControlKind::Cancelling)
+                    .is_none()
+            })
         })
         .collect();
     if tasks.is_empty() {

@@ -5,11 +5,12 @@ use core::time::Duration;
 use super::Link;
 use crate::{
     domain::{
-        ControlKind, Phase, QuestionSource, RequestError, SessionResponse, Status, TaskId, text,
+        ActionRefusal, ControlKind, Phase, QuestionSource, RequestError, ServerSupport,
+        SessionResponse, Status, TaskId, text,
     },
     link::{
         active_task::PendingControl, checkpoint::Follow, connection::ConnectionState,
-        in_flight::RequestKind, stream_state::StreamState,
+        in_flight::RequestKind, in_flight::no_such_task, stream_state::StreamState,
     },
     protocol::{self, encode},
 };
@@ -24,6 +25,9 @@ const TASK_CANCEL_WITHIN: Duration = Duration::from_secs(30);
 const RESUME_WITHIN: Duration = Duration::from_secs(60);
 /// How long after a cancel or pause that did not get through it is sent again.
 const WISH_AGAIN: Duration = Duration::from_secs(1);
+/// How a cancel ends a call that was not sent.
+const NEVER_RUN: &str = "it was never run";
+
 impl Link {
     /// Sets what was asked for, with its limit.
     pub(super) fn request_control(&mut self, id: &TaskId, what: ControlKind) {
@@ -51,56 +55,81 @@ impl Link {
         self.needs_advance = true;
     }
 
-    /// Asks the server's pause tool; refused in words where there is none.
+    /// Why the user can't pause, resume or cancel a task.
+    pub(super) fn control_refusal(&self, id: &TaskId, what: ControlKind) -> Option<ActionRefusal> {
+        let Some(active) = self.tasks.get(id) else {
+            return Some(ActionRefusal::Settled);
+        };
+        let pause = &self.record.convention.pause;
+        let is_of_another = active
+            .attempt()
+            .is_some_and(|attempt| attempt.session_number != self.record.session_number);
+        let server = ServerSupport {
+            has_pause_tool: self.record.tools.iter().any(|tool| tool.name == *pause),
+            is_session_gone: is_of_another || !self.record.is_initialized,
+            has_left_session: !active.is_modern() && !self.record.is_stateful(),
+        };
+        active.task.refusal_at(what, &server)
+    }
+
+    /// Asks the server's pause tool to stop the call at a checkpoint.
     pub(super) fn ask_pause(&mut self, id: &TaskId) -> Result<SessionResponse, RequestError> {
         let now = self.now;
-        let name = self.record.name.clone();
-        let pause = &self.record.convention.pause;
-        let has_pause = self.record.tools.iter().any(|tool| tool.name == *pause);
-        let active = self.tasks.get_mut(id).ok_or_else(|| {
-            RequestError::Usage(format!(
-                "Not paused: {id} is settled; there is nothing left to pause"
-            ))
-        })?;
-        let refusal = if active.task.status == Status::Paused {
-            Some("it is already paused; r resumes it".to_owned())
-        } else if active.phase() == Phase::Queued {
-            Some("it does not run yet; x takes it back".to_owned())
-        } else if !has_pause {
-            Some(format!("{name} has no pause tool; the call keeps running"))
-        } else if !active.task.resumability.checkpoint {
-            Some(format!(
-                "{} keeps no checkpoint that {name}'s pause tool could stop at; the call keeps running",
-                active.task.tool
-            ))
-        } else if matches!(active.task.status, Status::Unknown(_)) {
-            Some("nobody knows whether it runs".to_owned())
-        } else {
-            None
-        };
-        if let Some(refusal) = refusal {
-            let words = format!("Not paused: {refusal}");
-            active.remark(now, words.clone());
+        if let Some(refusal) = self.control_refusal(id, ControlKind::Pausing) {
+            let words = self.pause_refusal_message(id, refusal);
+            if let Some(active) = self.tasks.get_mut(id) {
+                active.remark(now, words.clone());
+            }
             return Err(RequestError::Usage(words));
         }
-        if active.follow.is_none() {
+        if let Some(active) = self.tasks.get_mut(id)
+            && active.follow.is_none()
+        {
             active.follow = Some(Follow::new(now.mono, active.activity.longest_step, false));
         }
         self.request_control(id, ControlKind::Pausing);
         Ok(SessionResponse::Accepted)
     }
 
+    fn pause_refusal_message(&self, id: &TaskId, refusal: ActionRefusal) -> String {
+        let name = &self.record.name;
+        let tool = self.tasks.get(id).map(|active| active.task.tool.as_str());
+        let tool = tool.unwrap_or_default();
+        match refusal {
+            ActionRefusal::AlreadyPaused => {
+                "Not paused: it is already paused; r resumes it".to_owned()
+            }
+            ActionRefusal::NotStarted => {
+                "Not paused: it has not started yet; x cancels it".to_owned()
+            }
+            ActionRefusal::NoPauseTool => {
+                format!("Not paused: {name} has no pause tool; the call keeps running")
+            }
+            ActionRefusal::NoCheckpoint => format!(
+                "Not paused: {tool} keeps no checkpoint that {name}'s pause tool could stop at; the call keeps running"
+            ),
+            ActionRefusal::Unknown => "Not paused: it is unknown whether it still runs".to_owned(),
+            _ => {
+                format!("Not paused: {id} is settled; there is nothing left to pause")
+            }
+        }
+    }
+
     /// Cancels: by notification where a call is out, at once where nothing runs.
     pub(super) fn ask_cancel(&mut self, id: &TaskId) -> Result<SessionResponse, RequestError> {
         let now = self.now;
-        let active = self.tasks.get_mut(id).ok_or_else(|| {
-            RequestError::Usage(format!(
-                "Not cancelled: {id} is settled; there is nothing left to cancel"
-            ))
-        })?;
-        let is_of_another = active
-            .attempt()
-            .is_some_and(|attempt| attempt.session_number != self.record.session_number);
+        if let Some(refusal) = self.control_refusal(id, ControlKind::Cancelling) {
+            return Err(RequestError::Usage(match refusal {
+                ActionRefusal::SessionGone => {
+                    "Not cancelled: the server session that it ran in is gone; mark it lost or forget it"
+                        .to_owned()
+                }
+                _ => format!("Not cancelled: {id} is settled; there is nothing left to cancel"),
+            }));
+        }
+        let Some(active) = self.tasks.get_mut(id) else {
+            return Err(no_such_task(id));
+        };
         if active.is_modern() && active.is_out() && active.sending.is_none() {
             return Ok(self.hang_up(id));
         }
@@ -114,42 +143,23 @@ impl Link {
                 .task
                 .open_question()
                 .is_some_and(|q| q.source == QuestionSource::Round);
-        match (&active.task.status, active.phase()) {
+        let idle = match (&active.task.status, active.phase()) {
             (Status::InputRequired, _) if is_round => {
-                active.remark(
-                    now,
-                    "nothing ran; the server's question stays unanswered".to_owned(),
-                );
-                self.conclude(id, Status::Cancelled, None);
+                Some("nothing ran; the server's question stays unanswered")
             }
-            (Status::Unknown(_), _)
-                if (is_of_another || !self.record.is_initialized)
-                    && !active.task.resumability.checkpoint =>
-            {
-                return Err(RequestError::Usage(
-                    "Not cancelled: the server session that it ran in is gone; mark it lost or forget it"
-                        .to_owned(),
-                ));
-            }
-            (Status::Running, Phase::Queued) => {
-                active.remark(now, "it was never run".to_owned());
-                self.conclude(id, Status::Cancelled, None);
-            }
-            (Status::Paused, _) => {
-                active.remark(
-                    now,
-                    "it was paused; its checkpoint stays on the server".to_owned(),
-                );
-                self.conclude(id, Status::Cancelled, None);
-            }
-            _ => {
-                if active.task.resumability.checkpoint && active.follow.is_none() {
-                    active.follow =
-                        Some(Follow::new(now.mono, active.activity.longest_step, false));
-                }
-                self.request_control(id, ControlKind::Cancelling);
-            }
+            (Status::Running, Phase::Queued) => Some(NEVER_RUN),
+            (Status::Paused, _) => Some("it was paused; its checkpoint stays on the server"),
+            _ => None,
+        };
+        if let Some(words) = idle {
+            active.remark(now, words.to_owned());
+            self.conclude(id, Status::Cancelled, None);
+            return Ok(SessionResponse::Accepted);
         }
+        if active.task.resumability.checkpoint && active.follow.is_none() {
+            active.follow = Some(Follow::new(now.mono, active.activity.longest_step, false));
+        }
+        self.request_control(id, ControlKind::Cancelling);
         Ok(SessionResponse::Accepted)
     }
 
@@ -218,7 +228,7 @@ impl Link {
             && active.sending.is_none()
             && control.retry_at.is_none_or(|at| now.mono >= at);
         if is_due && active.phase() == Phase::Queued {
-            active.remark(now, "it was never run".to_owned());
+            active.remark(now, NEVER_RUN.to_owned());
             return self.conclude(id, Status::Cancelled, None);
         }
         // The first goes out because a person wants it, the next ones within the budget.

@@ -3,12 +3,13 @@
 use super::Link;
 use crate::{
     domain::{
-        ControlKind, LostReason, Phase, ProtocolVersion, RequestError, SessionRequest,
-        SessionRequestId, SessionResponse, Status, TaskId, UnknownReason,
+        ActionRefusal, ControlKind, LostReason, Phase, ProtocolVersion, RequestError,
+        SessionRequest, SessionRequestId, SessionResponse, Status, TaskId,
     },
     link::{
         active_task::ActiveTask, checkpoint::Follow, connection::ConnectionState,
-        negotiation::MODERN, queued_requests::Wanted, stream_state::StreamState,
+        in_flight::no_such_task, negotiation::MODERN, queued_requests::Wanted,
+        stream_state::StreamState,
     },
 };
 
@@ -155,14 +156,20 @@ impl Link {
     fn ask_resume(&mut self, id: &TaskId) -> Result<SessionResponse, RequestError> {
         self.retry_auth();
         let now = self.now;
+        let refusal = self.control_refusal(id, ControlKind::Resuming);
         let active = self.tasks.get_mut(id).ok_or_else(|| no_such_task(id))?;
-        match active.task.status.clone() {
+        if let Some(refusal) = refusal {
+            let why = active.task.status.reason().unwrap_or_default();
+            return Err(RequestError::Usage(
+                self.resume_refusal_message(id, refusal, &why),
+            ));
+        }
+        match active.task.status {
             Status::Paused => {
                 self.call_again(id);
                 self.request_control(id, ControlKind::Resuming);
-                Ok(SessionResponse::Accepted)
             }
-            Status::Unknown(window) => self.look_for(id, &window),
+            Status::Unknown(_) => self.look_for(id),
             _ => {
                 if let Some(control) = &active.control
                     && control.what == ControlKind::Pausing
@@ -170,50 +177,43 @@ impl Link {
                     active.set_control(now, None);
                 }
                 self.retry_now();
-                Ok(SessionResponse::Accepted)
             }
+        }
+        Ok(SessionResponse::Accepted)
+    }
+
+    fn resume_refusal_message(&self, id: &TaskId, refusal: ActionRefusal, why: &str) -> String {
+        let name = &self.record.name;
+        let advice = format!("`longhaul again {id}` runs it again, `longhaul rm {id}` forgets it");
+        match refusal {
+            ActionRefusal::SessionlessEra => format!(
+                "{name} is spoken to in MCP {} now, which has no way back to this call: {why}. {advice}",
+                self.session_version().label()
+            ),
+            _ => format!("{name} offers no way to look for it: {why}. {advice}"),
         }
     }
 
     /// "Look for it on the server": by the strongest handle that an `unknown` task has.
-    fn look_for(
-        &mut self,
-        id: &TaskId,
-        window: &UnknownReason,
-    ) -> Result<SessionResponse, RequestError> {
+    fn look_for(&mut self, id: &TaskId) {
         let now = self.now;
-        let name = self.record.name.clone();
-        let version = self.session_version();
-        let is_stateful = self.record.is_stateful();
-        let active = self.tasks.get_mut(id).ok_or_else(|| no_such_task(id))?;
-        let has_cursor = active
-            .attempt()
-            .is_some_and(|attempt| attempt.cursors.newest.is_some());
-        if !active.is_modern() && !is_stateful && !active.task.resumability.checkpoint {
-            return Err(RequestError::Usage(format!(
-                "{name} is spoken to in MCP {} now, which has no way back to this call: {window}. `longhaul again {id}` runs it again, `longhaul rm {id}` forgets it",
-                version.label()
-            )));
-        }
+        let Some(active) = self.tasks.get_mut(id) else {
+            return;
+        };
+        active.task.status = Status::Running;
         if active.task.resumability.checkpoint {
-            active.task.status = Status::Running;
             active.follow = Some(Follow::new(now.mono, active.activity.longest_step, false));
-        } else if has_cursor {
-            active.task.status = Status::Running;
-            active.stream = StreamState::Waiting { until: now.mono };
         } else {
-            return Err(RequestError::Usage(format!(
-                "{name} offers no way to look for it: {window}. `longhaul again {id}` runs it again, `longhaul rm {id}` forgets it"
-            )));
+            active.stream = StreamState::Waiting { until: now.mono };
         }
         if let Some(attempt) = active.attempt_mut() {
             (attempt.phase, attempt.ended_at) = (Phase::Open, None);
             let request_id = attempt.request_id.clone();
             self.index.add_request(request_id, id.clone());
         }
-        let active = self.tasks.get_mut(id).ok_or_else(|| no_such_task(id))?;
-        active.remark(now, "looking for it on the server".to_owned());
-        Ok(SessionResponse::Accepted)
+        if let Some(active) = self.tasks.get_mut(id) {
+            active.remark(now, "looking for it on the server".to_owned());
+        }
     }
 
     fn retry_now(&mut self) {
@@ -313,11 +313,4 @@ impl Link {
         self.step_control(id);
         self.step_limits(id);
     }
-}
-
-/// The refusal for a task that this link does not hold.
-fn no_such_task(id: &TaskId) -> RequestError {
-    RequestError::Usage(format!(
-        "{id} is settled or not of this session; `longhaul ls --all` lists what there is"
-    ))
 }

@@ -16,7 +16,7 @@ use super::{
     replies::Replies,
     saver::Saver,
     standalone::Standalone,
-    subscription::Subscription,
+    subscription::TaskSubscription,
     task_index::TaskIndex,
 };
 use crate::domain::{
@@ -132,7 +132,7 @@ pub struct Link {
     standalone: Standalone,
     replies: Replies,
     /// The subscription of the modern era.
-    subscription: Subscription,
+    subscription: TaskSubscription,
     queued_requests: QueuedRequests,
     /// Second readings that brought nothing that was missing; `None` once one did.
     vain_rereads: Option<u32>,
@@ -184,7 +184,7 @@ impl Link {
             legacy_sse: None,
             standalone: Standalone::new(now.mono),
             replies: Replies::default(),
-            subscription: Subscription::default(),
+            subscription: TaskSubscription::default(),
             queued_requests: QueuedRequests::default(),
             vain_rereads: Some(0),
             reachability: Reachability::new(now),

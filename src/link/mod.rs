@@ -14,6 +14,7 @@ mod active_task;
 mod checkpoint;
 mod connection;
 mod credentials;
+mod handshake_error;
 mod in_flight;
 mod io;
 mod legacy_sse;

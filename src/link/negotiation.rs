@@ -186,12 +186,12 @@ impl Negotiation {
     }
 
     /// The revision to repeat a refused request in: the newest that both sides speak, once.
-    pub(super) fn version_to_retry(&self, refusal: &HttpError) -> Option<ProtocolVersion> {
+    pub(super) fn version_to_retry(&self, error: Option<&RpcError>) -> Option<ProtocolVersion> {
         let is_allowed = |version: &ProtocolVersion| {
             self.pinned
                 .is_none_or(|pinned| pinned.era() == version.era())
         };
-        let newest = supported_by(refusal).filter(is_allowed).max();
+        let newest = supported_by(error).filter(is_allowed).max();
         newest.filter(|_| self.retry_with.is_none())
     }
 
@@ -217,8 +217,8 @@ impl Negotiation {
 }
 
 /// The revisions that a refusal names, as the server wrote them.
-pub(super) fn supported(refusal: &HttpError) -> Vec<String> {
-    let data = refusal.error.as_ref().and_then(|error| error.data.as_ref());
+pub(super) fn supported(error: Option<&RpcError>) -> Vec<String> {
+    let data = error.and_then(|error| error.data.as_ref());
     let words = data.and_then(|data| data.get("supported")?.as_array());
     let words = words.into_iter().flatten().filter_map(|word| word.as_str());
     words.map(str::to_owned).collect()
@@ -227,12 +227,13 @@ pub(super) fn supported(refusal: &HttpError) -> Vec<String> {
 /// Whether a server refused the modern revision (-32022) and names it among those that it speaks.
 pub(super) fn refuses_what_it_speaks(refusal: &HttpError) -> bool {
     let code = refusal.error.as_ref().map(|error| error.code);
-    code == Some(UNSUPPORTED_VERSION) && supported_by(refusal).any(|version| version == MODERN)
+    code == Some(UNSUPPORTED_VERSION)
+        && supported_by(refusal.error.as_ref()).any(|version| version == MODERN)
 }
 
 /// Those of them that we speak.
-pub(super) fn supported_by(refusal: &HttpError) -> impl Iterator<Item = ProtocolVersion> {
-    supported(refusal)
+pub(super) fn supported_by(error: Option<&RpcError>) -> impl Iterator<Item = ProtocolVersion> {
+    supported(error)
         .into_iter()
         .filter_map(|word| ProtocolVersion::parse(&word))
 }

@@ -16,7 +16,7 @@ const FIRST_LISTEN: Duration = Duration::from_secs(1);
 const LAST_LISTEN: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Subscription {
+pub(super) struct TaskSubscription {
     on: Option<ExchangeId>,
     /// The server tasks that it is about.
     wanted: BTreeSet<String>,
@@ -29,7 +29,7 @@ pub(super) struct Subscription {
     is_refused: bool,
 }
 
-impl Subscription {
+impl TaskSubscription {
     pub(super) fn is_refused(&self) -> bool {
         self.is_refused
     }

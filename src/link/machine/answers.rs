@@ -10,6 +10,7 @@ use crate::{
     },
     link::{
         active_task::ActiveTask,
+        handshake_error::{HandshakeError, Refusal},
         in_flight::{InFlight, RequestKind},
         replies::AT_ONCE,
     },
@@ -231,7 +232,7 @@ impl Link {
         }
         match (in_flight.kind, outcome) {
             (RequestKind::Discover, Ok(result)) => self.discovered(result),
-            (RequestKind::Discover, Err(error)) => self.discover_refused(&as_refusal(error)),
+            (RequestKind::Discover, Err(error)) => self.discover_refused(Refusal::Rpc(&error)),
             (RequestKind::Handshake { session }, Ok(result)) => self.shook_hands(session, result),
             (RequestKind::Handshake { .. }, Err(error)) => {
                 let why = format!(
@@ -239,9 +240,8 @@ impl Link {
                     text::clean_line(&error.message),
                     error.code
                 );
-                let refusal = as_refusal(error);
-                if !self.tries_other_era(&refusal) {
-                    self.handshake_failed(why, Some(&refusal));
+                if !self.tries_other_era(Refusal::Rpc(&error)) {
+                    self.handshake_failed(&HandshakeError::Rpc { why });
                 }
             }
             (
@@ -266,9 +266,9 @@ impl Link {
             (RequestKind::Cancel(id), outcome) => {
                 self.task_cancel_answered(&id, outcome.as_ref().map(|result| *result));
             }
-            (RequestKind::Listen, Ok(_)) => self.listening_ended(None),
-            (RequestKind::Listen, Err(error)) => {
-                self.listening_ended(Some(&as_refusal(error)));
+            (RequestKind::Listen, Ok(_)) => self.listening_ended(false),
+            (RequestKind::Listen, Err(_)) => {
+                self.listening_ended(true);
             }
             (
                 RequestKind::ListTasks {
@@ -520,16 +520,6 @@ impl Link {
         }
         self.saver.urge(now.mono);
         self.needs_advance = true;
-    }
-}
-
-/// An error in a 200 as the refusal that it would be with a status of its own.
-pub(super) fn as_refusal(error: RpcError) -> protocol::HttpError {
-    protocol::HttpError {
-        status: 400,
-        retry_after: None,
-        server_text: Some(error.message.clone()),
-        error: Some(error),
     }
 }
 

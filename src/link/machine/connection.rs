@@ -6,12 +6,13 @@ use super::Link;
 use crate::{
     domain::{
         Era, LostReason, Phase, ProtocolVersion, RequestError, SessionRequestId, SessionResponse,
-        Status, TaskErrorKind, TaskId, server_url, text,
+        Status, TaskErrorKind, TaskId, server_url,
     },
     link::{
         active_task::{DetachedStream, PendingControl},
         connection::ConnectionState,
         credentials::AuthRefusal,
+        handshake_error::{HandshakeError, out_of_reach},
         in_flight::RequestKind,
         io::Output,
         negotiation::{MODERN, NegotiationStep},
@@ -107,13 +108,11 @@ impl Link {
             self.legacy_sse.is_some() && shake.version == ProtocolVersion::V20241105.label();
         let read = read.filter(|version| version.era() == Era::Stateful);
         let Some(version) = read.or(is_legacy_sse.then_some(ProtocolVersion::V20241105)) else {
-            return self.handshake_failed(
-                format!(
-                    "it speaks only MCP {}, which this build does not",
-                    shake.version
-                ),
-                None,
+            let why = format!(
+                "it speaks only MCP {}, which this build does not",
+                shake.version
             );
+            return self.handshake_failed(&HandshakeError::NoAnswer { why });
         };
         if session.is_none() && self.prefers_modern() {
             return;
@@ -194,41 +193,18 @@ impl Link {
     }
 
     pub(super) fn out_of_reach(&self, why: &str) -> String {
-        let (name, url) = (&self.record.name, server_url::redacted(&self.record.url));
-        format!("could not reach {name} at {url} ({why})")
-    }
-
-    /// Somebody answered, who is no MCP server or wants something else.
-    fn no_handshake(&self, refusal: &HttpError, why: &str) -> String {
-        let (name, url) = (&self.record.name, server_url::redacted(&self.record.url));
-        match refusal.status {
-            300..=399 => format!(
-                "{name} at {url} leads elsewhere: {}",
-                text::clean_line(refusal.server_text.as_deref().unwrap_or(why))
-            ),
-            200..=299 => format!(
-                "{name} answered at {url}, but not as an MCP server ({why}); is the URL right?"
-            ),
-            404 | 405 | 410 => format!(
-                "{name} answered HTTP {} at {url}; is the path right, e.g. /mcp?",
-                refusal.status
-            ),
-            _ => format!("{name} at {url} refused the handshake ({why})"),
-        }
+        let url = server_url::redacted(&self.record.url);
+        out_of_reach(&self.record.name, &url, why)
     }
 
     /// The handshake failed; a server that was never reached fails what waits for it, a known one is tried again.
-    pub(super) fn handshake_failed(&mut self, why: String, refusal: Option<&HttpError>) {
+    pub(super) fn handshake_failed(&mut self, error: &HandshakeError) {
         self.close_legacy_sse();
         self.connection = ConnectionState::Disconnected;
-        let is_unreachable =
-            refusal.is_none_or(|refusal| refusal.status >= 500 || refusal.status == 429);
-        let words = match refusal {
-            Some(refusal) if !is_unreachable => self.no_handshake(refusal, &why),
-            _ => self.out_of_reach(&why),
-        };
+        let url = server_url::redacted(&self.record.url);
+        let words = error.message(&self.record.name, &url);
         if self.record.session_number == 0 {
-            let kind = if is_unreachable {
+            let kind = if error.is_unreachable() {
                 TaskErrorKind::Unreachable
             } else {
                 TaskErrorKind::Refused
@@ -237,15 +213,13 @@ impl Link {
                 self.fail(
                     &id,
                     kind,
-                    refusal
-                        .map(|refusal| i64::from(refusal.status))
-                        .filter(|status| *status >= 400),
+                    error.code(),
                     format!("{words}; nothing was sent"),
                 );
             }
         }
-        self.back_off(why, refusal.and_then(|refusal| refusal.retry_after));
-        self.refuse_queued(&if is_unreachable {
+        self.back_off(error.why().to_owned(), error.retry_after());
+        self.refuse_queued(&if error.is_unreachable() {
             RequestError::Unreachable(words)
         } else {
             RequestError::Usage(words)
@@ -324,13 +298,8 @@ impl Link {
             if matches!(active.stream, StreamState::Verifying { .. })
                 && active.phase() == Phase::Queued
             {
-                let refusal = HttpError {
-                    status: 400,
-                    retry_after: None,
-                    error: None,
-                    server_text: said.map(str::to_owned),
-                };
-                self.requeue(&id, &refusal);
+                // A ping was to show what the 400 to this call meant.
+                self.requeue(&id, 400, said);
                 continue;
             }
             if active.served.is_some() {

@@ -10,6 +10,7 @@ use crate::{
     link::{
         active_task::ActiveTask,
         connection::ConnectionState,
+        handshake_error::HandshakeError,
         in_flight::{InFlight, RequestKind},
         io::ExchangeId,
         legacy_sse::LegacySse,
@@ -68,13 +69,7 @@ impl Link {
             }
             ExchangeEvent::Endpoint { target: Err(why) } => {
                 self.close(exchange);
-                let refusal = HttpError {
-                    status: 300,
-                    retry_after: None,
-                    error: None,
-                    server_text: None,
-                };
-                self.handshake_failed(why, Some(&refusal));
+                self.handshake_failed(&HandshakeError::LeadsElsewhere { why });
             }
             ExchangeEvent::Event { .. } => {
                 self.close(exchange);
@@ -120,7 +115,7 @@ impl Link {
                 self.auth_refused(refusal);
             }
             408 | 425 | 429 | 500..=599 => {
-                self.handshake_failed(format!("HTTP {}", refusal.status), Some(refusal));
+                self.handshake_failed(&HandshakeError::of_status(refusal));
             }
             _ => self.legacy_sse_unsupported(),
         }
@@ -130,7 +125,7 @@ impl Link {
     pub(super) fn legacy_sse_unsupported(&mut self) {
         self.negotiate_with(NegotiationStep::Discover);
         if let Some(refusal) = self.negotiation.take_handshake_refusal() {
-            self.handshake_failed(format!("HTTP {}", refusal.status), Some(&refusal));
+            self.handshake_failed(&HandshakeError::of_status(&refusal));
         }
     }
 

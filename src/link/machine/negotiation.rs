@@ -14,15 +14,16 @@ use crate::{
     },
     link::{
         connection::ConnectionState,
+        handshake_error::{HandshakeError, Refusal},
         in_flight::{InFlight, RequestKind},
         negotiation::{
             HEADER_MISMATCH, MISSING_CAPABILITY, MODERN, Negotiation, NegotiationStep,
             PROGRAM_TELLS_WITHIN, UNSUPPORTED_VERSION, supported, supported_by,
         },
         stream_state::StreamState,
-        subscription::Subscription,
+        subscription::TaskSubscription,
     },
-    protocol::{self, DiscoverResult, HttpError, encode},
+    protocol::{self, DiscoverResult, HttpError, RpcError, encode},
 };
 
 impl Link {
@@ -48,7 +49,7 @@ impl Link {
     pub(super) fn discover_unheard(&mut self, why: String) {
         if self.negotiation.pinned().is_some() || self.negotiation.was_handshake_refused() {
             self.negotiation.forget_refusals();
-            return self.handshake_failed(why, None);
+            return self.handshake_failed(&HandshakeError::NoAnswer { why });
         }
         self.negotiation.discover_unheard();
         self.negotiate_with(NegotiationStep::Initialize);
@@ -96,35 +97,34 @@ impl Link {
         self.connection = ConnectionState::Ready;
         self.negotiation.pin(self.config.choice.version);
         self.era_is_settled();
-        self.subscription = Subscription::default();
+        self.subscription = TaskSubscription::default();
         self.gather();
         self.record_changed();
         self.show_all();
     }
 
     /// The server refused `server/discover` or answered it with an error.
-    pub(super) fn discover_refused(&mut self, refusal: &HttpError) {
-        let error = refusal.error.as_ref();
-        let said = refusal.server_text.clone().unwrap_or_default();
-        match (refusal.status, error.map(|error| error.code)) {
-            (401 | 403, _) => {
+    pub(super) fn discover_refused(&mut self, refusal: Refusal<'_>) {
+        let code = refusal.error().map(|error| error.code);
+        match (refusal, code) {
+            (Refusal::Http(refused), _) if matches!(refused.status, 401 | 403) => {
                 self.connection = ConnectionState::Disconnected;
-                self.auth_refused(refusal);
+                self.auth_refused(refused);
             }
             (_, Some(UNSUPPORTED_VERSION)) => {
-                if !self.retries_version(refusal, MODERN) {
-                    self.no_version_of(&supported(refusal));
+                if !self.retries_version(refusal.error(), MODERN) {
+                    self.no_version_of(&supported(refusal.error()));
                 }
             }
             (_, Some(HEADER_MISMATCH | MISSING_CAPABILITY)) => {
-                let why = format!(
-                    "it did not take server/discover: {}",
-                    text::clean_line(&said)
-                );
-                self.handshake_failed(why, Some(refusal));
+                let said = text::clean_line(refusal.server_text());
+                let why = format!("it did not take server/discover: {said}");
+                self.handshake_failed(&HandshakeError::of_refusal(why, refusal));
             }
-            (408 | 425 | 429 | 500..=599, _) => {
-                self.handshake_failed(format!("HTTP {}", refusal.status), Some(refusal));
+            (Refusal::Http(refused), _)
+                if matches!(refused.status, 408 | 425 | 429 | 500..=599) =>
+            {
+                self.handshake_failed(&HandshakeError::of_status(refused));
             }
             _ => self.is_not_modern("it does not know server/discover"),
         }
@@ -132,8 +132,8 @@ impl Link {
 
     /// A server that refuses a revision names those that it speaks, and serves the repeat even where that is the one that
     /// it refused: the newest that we speak too is asked for, once. Returns whether it is.
-    fn retries_version(&mut self, refusal: &HttpError, asked: ProtocolVersion) -> bool {
-        let Some(newest) = self.negotiation.version_to_retry(refusal) else {
+    fn retries_version(&mut self, error: Option<&RpcError>, asked: ProtocolVersion) -> bool {
+        let Some(newest) = self.negotiation.version_to_retry(error) else {
             return false;
         };
         // An older one of the same era is asked for by the handshake, which is tried anyway.
@@ -190,13 +190,7 @@ impl Link {
         {
             return self.refuse_version(version, &why);
         }
-        let refusal = HttpError {
-            status: 400,
-            retry_after: None,
-            error: None,
-            server_text: None,
-        };
-        self.handshake_failed(why, Some(&refusal));
+        self.handshake_failed(&HandshakeError::Incompatible { why });
     }
 
     /// What was asked for in a revision (`--protocol`) that the server does not speak fails; nothing else hangs on it.
@@ -238,13 +232,7 @@ impl Link {
             }
         }
         self.negotiation.forget_refusals();
-        let refusal = HttpError {
-            status: 200,
-            retry_after: None,
-            error: None,
-            server_text: None,
-        };
-        self.handshake_failed(why, Some(&refusal));
+        self.handshake_failed(&HandshakeError::NotMcp { why });
     }
 
     /// Opens the modern era that was found, where the server makes no session beside it. Returns whether there is one.
@@ -288,18 +276,18 @@ impl Link {
 
     /// `initialize` was refused by somebody who answers: perhaps the server speaks only the other era. Returns whether
     /// that is tried.
-    pub(super) fn tries_other_era(&mut self, refusal: &HttpError) -> bool {
-        let code = refusal.error.as_ref().map(|error| error.code);
+    pub(super) fn tries_other_era(&mut self, refusal: Refusal<'_>) -> bool {
+        let code = refusal.error().map(|error| error.code);
         let asked = self.negotiation.stateful_version();
         if code == Some(UNSUPPORTED_VERSION)
-            && supported_by(refusal).any(|version| version.era() == Era::Stateful)
-            && self.retries_version(refusal, asked)
+            && supported_by(refusal.error()).any(|version| version.era() == Era::Stateful)
+            && self.retries_version(refusal.error(), asked)
         {
             return true;
         }
         let is_transient = refusal.is_transient()
             // Where tasks are offered nobody asks for a session but us.
-            || refusal.status >= 500 && !self.record.has_extension();
+            || refusal.status().is_some_and(|status| status >= 500) && !self.record.has_extension();
         if is_transient
             || self.negotiation.pinned().is_some()
             || self.negotiation.step() == NegotiationStep::LegacySse

@@ -36,7 +36,7 @@ impl Link {
                 self.auth_refused(refusal);
             }
             _ if is_disproved => {
-                self.requeue(id, refusal);
+                self.requeue(id, refusal.status, refusal.server_text.as_deref());
                 self.renegotiate(in_flight, refusal.server_text.as_deref());
             }
             400 | 404 => {
@@ -45,7 +45,7 @@ impl Link {
                 if is_stale && active.recovery.tries == 0 {
                     // Our headers follow from the list of tools, which is out of date.
                     self.record.tools_at = None;
-                    return self.requeue(id, refusal);
+                    return self.requeue(id, refusal.status, refusal.server_text.as_deref());
                 }
                 self.fail(id, TaskErrorKind::Refused, Some(error.code), error.message);
             }
@@ -58,7 +58,7 @@ impl Link {
                 };
                 self.out_of_stream(id, end, false);
             }
-            _ => self.refused_call(id, refusal),
+            _ => self.refused_call(id, refusal.status, refusal.server_text.as_deref()),
         }
     }
 
@@ -92,7 +92,9 @@ impl Link {
                 self.auth_refused(refusal);
             }
             // What was sent in a session that is known to be gone says nothing of the present one.
-            400 | 404 | 410 if is_of_another && is_call => self.requeue(id, refusal),
+            400 | 404 | 410 if is_of_another && is_call => {
+                self.requeue(id, refusal.status, refusal.server_text.as_deref());
+            }
             400 | 404 | 410 if is_of_another => {
                 let reason = LostReason::SessionGone {
                     after_restart: false,
@@ -101,7 +103,7 @@ impl Link {
                 self.out_of_stream(id, Status::Lost(reason), false);
             }
             404 | 410 if has_session && is_call => {
-                self.requeue(id, refusal);
+                self.requeue(id, refusal.status, refusal.server_text.as_deref());
                 self.doubt_session(said.as_deref());
             }
             404 | 410 if has_session => self.resume_refused(id, refusal),
@@ -118,7 +120,7 @@ impl Link {
                 let end = Status::Unknown(UnknownReason::HttpStatus(status));
                 self.out_of_stream(id, end, false);
             }
-            _ if is_call => self.refused_call(id, refusal),
+            _ if is_call => self.refused_call(id, refusal.status, refusal.server_text.as_deref()),
             300..=399 | 408 | 409 | 425 | 429 | 500..=599 => self.resume_put_off(id, refusal),
             _ => self.out_of_stream(id, Status::Unknown(UnknownReason::NoReplay), false),
         }
@@ -164,39 +166,27 @@ impl Link {
     }
 
     /// A call that the server refused before running it: it waits for a new session, within reason.
-    pub(super) fn requeue(&mut self, id: &TaskId, refusal: &HttpError) {
+    pub(super) fn requeue(&mut self, id: &TaskId, status: u16, said: Option<&str>) {
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
         active.recovery.note_try();
         if active.recovery.tries > REQUEUES {
-            return self.refused_call(id, refusal);
+            return self.refused_call(id, status, said);
         }
         self.unsend(id);
         self.saver.urge(self.now.mono);
         self.needs_advance = true;
     }
 
-    fn refused_call(&mut self, id: &TaskId, refusal: &HttpError) {
+    fn refused_call(&mut self, id: &TaskId, status: u16, said: Option<&str>) {
         let now = self.now;
         if let Some(active) = self.tasks.get_mut(id) {
             active.went_out(now);
         }
-        let said = refusal
-            .server_text
-            .as_deref()
-            .map(|said| format!(": {said}"))
-            .unwrap_or_default();
-        let words = format!(
-            "the server refused the call with HTTP {}{said}",
-            refusal.status
-        );
-        self.fail(
-            id,
-            TaskErrorKind::Refused,
-            Some(i64::from(refusal.status)),
-            words,
-        );
+        let said = said.map(|said| format!(": {said}")).unwrap_or_default();
+        let words = format!("the server refused the call with HTTP {status}{said}");
+        self.fail(id, TaskErrorKind::Refused, Some(status.into()), words);
     }
 
     /// A ping after a 400 was answered: the session lives, so it was the cursor or the call itself.

@@ -5,6 +5,7 @@ use crate::{
     domain::RequestError,
     link::{
         connection::ConnectionState,
+        handshake_error::{HandshakeError, Refusal},
         in_flight::{InFlight, RequestKind},
         negotiation::NegotiationStep,
     },
@@ -19,12 +20,14 @@ impl Link {
     pub(super) fn short_refused(&mut self, in_flight: &InFlight, refusal: HttpError) {
         let has_session = self.record.session.is_some() && !in_flight.is_modern;
         match refusal.status {
-            _ if matches!(in_flight.kind, RequestKind::Discover) => self.discover_refused(&refusal),
+            _ if matches!(in_flight.kind, RequestKind::Discover) => {
+                self.discover_refused(Refusal::Http(&refusal));
+            }
             _ if matches!(in_flight.kind, RequestKind::LegacySse) => {
                 self.legacy_sse_refused(&refusal);
             }
             _ if matches!(in_flight.kind, RequestKind::Listen) => {
-                self.listening_ended(Some(&refusal));
+                self.listening_refused(&refusal);
             }
             _ if matches!(in_flight.kind, RequestKind::Standalone) => {
                 self.standalone_ended(Some(&refusal));
@@ -104,9 +107,13 @@ impl Link {
             // It may know the handshake all the same.
             RequestKind::Discover if in_flight.came.is_some() => self.is_not_modern(&why),
             RequestKind::Discover if self.record.is_process() => self.discover_unheard(why),
-            RequestKind::Discover => self.handshake_failed(why, refusal.as_ref()),
+            RequestKind::Discover => {
+                self.handshake_failed(&HandshakeError::of_request(why, refusal.as_ref()));
+            }
             RequestKind::LegacySse if in_flight.is_opened => self.legacy_sse_unsupported(),
-            RequestKind::LegacySse => self.handshake_failed(why, None),
+            RequestKind::LegacySse => {
+                self.handshake_failed(&HandshakeError::NoAnswer { why });
+            }
             RequestKind::Poll(_)
             | RequestKind::Fetch(_)
             | RequestKind::Update(..)
@@ -191,10 +198,10 @@ impl Link {
         }
         let is_tried = refusal.is_some_and(|refusal| {
             self.negotiation.was_refused(refusal);
-            self.tries_other_era(refusal) || self.tries_legacy_sse()
+            self.tries_other_era(Refusal::Http(refusal)) || self.tries_legacy_sse()
         });
         if !is_tried {
-            self.handshake_failed(why, refusal);
+            self.handshake_failed(&HandshakeError::of_request(why, refusal));
         }
     }
 

@@ -100,7 +100,7 @@ impl Link {
         let request_id = in_flight.and_then(|in_flight| in_flight.request_id.as_deref());
         if request_id == Some(raw_id.trim_matches('"')) {
             self.close(on);
-            self.listening_ended(None);
+            self.listening_ended(false);
         }
     }
 
@@ -133,8 +133,14 @@ impl Link {
         self.needs_advance = true;
     }
 
-    /// The subscription ended or was refused.
-    pub(super) fn listening_ended(&mut self, refusal: Option<&HttpError>) {
+    /// The request for the subscription got a status other than 2xx.
+    pub(super) fn listening_refused(&mut self, refusal: &HttpError) {
+        let is_temporary = matches!(refusal.status, 401 | 403 | 408 | 409 | 425 | 429);
+        self.listening_ended(refusal.status < 500 && !is_temporary);
+    }
+
+    /// The subscription ended. `is_final` says that the server has none.
+    pub(super) fn listening_ended(&mut self, is_final: bool) {
         let is_told =
             |active: &ActiveTask| active.served.as_ref().is_some_and(|served| served.is_told);
         let told: Vec<TaskId> = self
@@ -144,9 +150,6 @@ impl Link {
             .map(|(id, _)| id.clone())
             .collect();
         self.nobody_tells();
-        let is_final = refusal.is_some_and(|refusal| {
-            refusal.status < 500 && !matches!(refusal.status, 401 | 403 | 408 | 409 | 425 | 429)
-        });
         if !self
             .subscription
             .ended(self.now.mono, is_final, &mut self.rng)

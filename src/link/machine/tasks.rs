@@ -521,7 +521,10 @@ impl Link {
                 self.reply_failed(in_flight, at_least);
                 self.answer_unheard(id);
             }
-            RequestKind::Listen => self.listening_ended(refusal),
+            RequestKind::Listen => match refusal {
+                Some(refusal) => self.listening_refused(refusal),
+                None => self.listening_ended(false),
+            },
             _ => {}
         }
     }

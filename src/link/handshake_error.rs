@@ -1,0 +1,198 @@
+//! Why the negotiation with a server failed, and how it refuses requests.
+
+use core::time::Duration;
+
+use crate::{
+    domain::{ServerName, text},
+    protocol::{HttpError, RpcError},
+};
+
+/// A refusal: an HTTP status other than 2xx, or a JSON-RPC error with a status of 200.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Refusal<'a> {
+    Http(&'a HttpError),
+    Rpc(&'a RpcError),
+}
+
+impl<'a> Refusal<'a> {
+    pub(super) fn status(self) -> Option<u16> {
+        match self {
+            Self::Http(refusal) => Some(refusal.status),
+            Self::Rpc(_) => None,
+        }
+    }
+
+    pub(super) fn error(self) -> Option<&'a RpcError> {
+        match self {
+            Self::Http(refusal) => refusal.error.as_ref(),
+            Self::Rpc(error) => Some(error),
+        }
+    }
+
+    pub(super) fn server_text(self) -> &'a str {
+        match self {
+            Self::Http(refusal) => refusal.server_text.as_deref().unwrap_or_default(),
+            Self::Rpc(error) => &error.message,
+        }
+    }
+
+    pub(super) fn is_transient(self) -> bool {
+        matches!(self, Self::Http(refusal) if refusal.is_transient())
+    }
+}
+
+/// Why the negotiation failed. The reason in words is for people only.
+#[derive(Clone, Debug)]
+pub(super) enum HandshakeError {
+    /// No answer came.
+    NoAnswer { why: String },
+    /// The answer has a status other than 2xx.
+    Http { refusal: HttpError, why: String },
+    /// The answer is a JSON-RPC error.
+    Rpc { why: String },
+    /// The answer is not one of an MCP server.
+    NotMcp { why: String },
+    /// The server sends its clients to another one.
+    LeadsElsewhere { why: String },
+    /// There is no revision that both sides speak, or none that is allowed here.
+    Incompatible { why: String },
+}
+
+impl HandshakeError {
+    /// The failure of a request that may have got a status.
+    pub(super) fn of_request(why: String, refusal: Option<&HttpError>) -> Self {
+        match refusal {
+            Some(refusal) => Self::Http {
+                refusal: refusal.clone(),
+                why,
+            },
+            None => Self::NoAnswer { why },
+        }
+    }
+
+    /// A status that says all there is to say.
+    pub(super) fn of_status(refusal: &HttpError) -> Self {
+        Self::of_request(format!("HTTP {}", refusal.status), Some(refusal))
+    }
+
+    /// The negotiation failed with this refusal.
+    pub(super) fn of_refusal(why: String, refusal: Refusal<'_>) -> Self {
+        match refusal {
+            Refusal::Http(refusal) => Self::of_request(why, Some(refusal)),
+            Refusal::Rpc(_) => Self::Rpc { why },
+        }
+    }
+
+    pub(super) fn why(&self) -> &str {
+        let (Self::NoAnswer { why }
+        | Self::Http { why, .. }
+        | Self::Rpc { why }
+        | Self::NotMcp { why }
+        | Self::LeadsElsewhere { why }
+        | Self::Incompatible { why }) = self;
+        why
+    }
+
+    /// Whether the server may just be down or overloaded.
+    pub(super) fn is_unreachable(&self) -> bool {
+        match self {
+            Self::NoAnswer { .. } => true,
+            Self::Http { refusal, .. } => refusal.status >= 500 || refusal.status == 429,
+            _ => false,
+        }
+    }
+
+    /// The HTTP status, if it is an error.
+    pub(super) fn code(&self) -> Option<i64> {
+        match self {
+            Self::Http { refusal, .. } if refusal.status >= 400 => Some(refusal.status.into()),
+            _ => None,
+        }
+    }
+
+    pub(super) fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Http { refusal, .. } => refusal.retry_after,
+            _ => None,
+        }
+    }
+
+    pub(super) fn message(&self, name: &ServerName, url: &str) -> String {
+        let why = self.why();
+        if self.is_unreachable() {
+            return out_of_reach(name, url, why);
+        }
+        let not_mcp = || {
+            format!("{name} answered at {url}, but not as an MCP server ({why}); is the URL right?")
+        };
+        let elsewhere = |place: &str| {
+            format!(
+                "{name} at {url} leads elsewhere: {}",
+                text::clean_line(place)
+            )
+        };
+        match self {
+            Self::NotMcp { .. } => not_mcp(),
+            Self::LeadsElsewhere { why } => elsewhere(why),
+            Self::Http { refusal, .. } => match refusal.status {
+                300..=399 => elsewhere(refusal.server_text.as_deref().unwrap_or(why)),
+                200..=299 => not_mcp(),
+                404 | 405 | 410 => format!(
+                    "{name} answered HTTP {} at {url}; is the path right, e.g. /mcp?",
+                    refusal.status
+                ),
+                _ => refused(name, url, why),
+            },
+            _ => refused(name, url, why),
+        }
+    }
+}
+
+fn refused(name: &ServerName, url: &str, why: &str) -> String {
+    format!("{name} at {url} refused the handshake ({why})")
+}
+
+/// What is said of a server that can't be reached.
+pub(super) fn out_of_reach(name: &ServerName, url: &str, why: &str) -> String {
+    format!("could not reach {name} at {url} ({why})")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn http(status: u16) -> HandshakeError {
+        HandshakeError::of_status(&HttpError {
+            status,
+            retry_after: None,
+            error: None,
+            server_text: None,
+        })
+    }
+
+    #[test]
+    fn only_overload_and_silence_count_as_unreachable() {
+        for status in [429, 500, 503] {
+            assert!(http(status).is_unreachable(), "{status}");
+        }
+        for status in [200, 301, 400, 404] {
+            assert!(!http(status).is_unreachable(), "{status}");
+        }
+        let why = "timed out".to_owned();
+        assert!(HandshakeError::NoAnswer { why }.is_unreachable());
+    }
+
+    #[test]
+    fn messages_name_the_likely_mistake() {
+        let lab = ServerName::new("lab");
+        let message = |error: &HandshakeError| error.message(&lab, "http://x/");
+        assert!(message(&http(404)).contains("is the path right"));
+        let why = "its answer is HTML".to_owned();
+        assert!(message(&HandshakeError::NotMcp { why }).contains("is the URL right"));
+        let why = "no common version".to_owned();
+        assert_eq!(
+            message(&HandshakeError::Incompatible { why }),
+            "lab at http://x/ refused the handshake (no common version)"
+        );
+    }
+}

@@ -9,6 +9,7 @@
 //! domain <- protocol <- link <- engine ------+
 //! domain <- store <- engine -----------------+-> shell <- cli <- main
 //! domain <- app <- ui -----------------------+
+//! app, store, engine <- config --------------+
 //! domain <- term ----------------------------+          demo (standalone: shares only the protocol)
 //! ```
 //!
@@ -25,7 +26,8 @@
 //! | `ui` | renders that state | yes |
 //! | `term` | the terminal: modes, input, signals, escape sequences | |
 //! | `shell` | the event loop that connects the clock, the terminal, the session file and the engine | |
-//! | `cli` | the command line, its commands and the config file | |
+//! | `config` | the configuration file, consent to what it starts or sends, and the import from other programs | |
+//! | `cli` | the command line and its commands | |
 //! | `demo` | the built-in demo server, on the official SDK | |
 //!
 //! Inbound: bytes -> frame -> SSE event -> JSON-RPC message -> link state machine -> rows on disk and snapshots ->
@@ -39,6 +41,7 @@
 pub mod app;
 pub mod auth;
 mod cli;
+mod config;
 #[cfg(feature = "demo")]
 pub mod demo;
 pub mod domain;
@@ -54,4 +57,6 @@ pub mod ui;
 pub use cli::run;
 /// Parsers of files that other programs write, public only for the fuzz targets.
 #[doc(hidden)]
-pub use cli::{ClientState, ClientTask, Config, Imported};
+pub use cli::{ClientState, ClientTask};
+#[doc(hidden)]
+pub use config::{Config, import::Imported};

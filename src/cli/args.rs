@@ -3,11 +3,17 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{
-    Args, Parser, Subcommand, ValueEnum, ValueHint,
+    Args, Parser, Subcommand, ValueHint,
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _},
 };
 
-use crate::domain::{OnInput, ProtocolChoice, Status, Wall, text};
+use crate::{
+    config::{Color, Header, header},
+    domain::{
+        OnInput, ProtocolChoice, Status, Wall,
+        text::{self, DurationError},
+    },
+};
 
 /// Printed below every help text, because scripts rely on the exit codes.
 const EXIT_CODES: &str = "\
@@ -137,39 +143,17 @@ pub(super) struct GlobalArgs {
 
 /// The session used when none is named.
 pub(super) const DEFAULT_SESSION: &str = "default";
+
 /// The session of the demo, unless another one is named.
 #[cfg(feature = "demo")]
 pub(super) const DEMO_SESSION: &str = "demo";
+
 /// The environment variable for `--state-dir`.
 pub(super) const STATE_DIR: &str = "LONGHAUL_STATE_DIR";
-
-/// A header from the user. The value is a secret, so `Debug` does not print it.
-#[derive(Clone)]
-pub(super) struct Header {
-    pub(super) name: String,
-    pub(super) value: String,
-}
-
-impl std::fmt::Debug for Header {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Header")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
-    }
-}
 
 /// A time limit: a duration, or `None` for `off`, which overrides the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Limit(pub(super) Option<Duration>);
-
-/// When to use color.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Color {
-    /// Only on a terminal, unless `NO_COLOR` is set.
-    Auto,
-    Always,
-    Never,
-}
 
 /// The commands.
 #[derive(Debug, Subcommand)]
@@ -833,41 +817,25 @@ fn on_input() -> impl clap::builder::TypedValueParser<Value = OnInput> {
     })
 }
 
-pub(super) fn header(text: &str) -> Result<Header, String> {
-    // Error messages must not repeat the text: it may contain a secret.
-    let (name, value) = text.split_once(':').ok_or("expected 'Name: value'")?;
-    let is_name =
-        |letter: char| letter.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(letter);
-    let (name, value) = (name.trim(), value.trim());
-    if name.is_empty() || !name.chars().all(is_name) {
-        return Err("invalid header name before the colon".to_owned());
-    }
-    if value
-        .chars()
-        .any(|letter| letter.is_control() && letter != '\t')
-    {
-        return Err(format!("the value of {name} contains a control character"));
-    }
-    Ok(Header {
-        name: name.to_owned(),
-        value: value.to_owned(),
-    })
-}
-
-fn limit(text: &str) -> Result<Limit, String> {
+fn limit(text: &str) -> Result<Limit, DurationError> {
     match text {
         "off" => Ok(Limit(None)),
         _ => text::parse_duration(text).map(|length| Limit(Some(length))),
     }
 }
 
-fn since(text: &str) -> Result<Since, String> {
+/// A text that `--since` does not take.
+#[derive(Debug, thiserror::Error)]
+#[error("invalid time {0:?}: use RFC 3339 (2026-11-20T06:00:00Z) or a duration (10m)")]
+struct SinceError(String);
+
+fn since(text: &str) -> Result<Since, SinceError> {
     if let Some(at) = Wall::parse_rfc3339(text) {
         return Ok(Since::At(at));
     }
-    text::parse_duration(text).map(Since::Ago).map_err(|_| {
-        format!("invalid time {text:?}: use RFC 3339 (2026-11-20T06:00:00Z) or a duration (10m)")
-    })
+    text::parse_duration(text)
+        .map(Since::Ago)
+        .map_err(|_| SinceError(text.to_owned()))
 }
 
 #[cfg(test)]
@@ -946,7 +914,7 @@ mod tests {
         assert!(header("Authorization: Bearer x").is_ok());
         for text in ["hunter2", ": hunter2", "a b: hunter2", "a: hunter2\r\nb: c"] {
             let error = header(text).unwrap_err();
-            assert!(!error.contains("hunter2"), "{error}");
+            assert!(!error.to_string().contains("hunter2"), "{error}");
         }
     }
 }

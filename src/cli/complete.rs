@@ -4,6 +4,7 @@
 //! only if it has no hostile characters, and the shell quotes it.
 
 use crate::cli::format;
+use crate::config::{self, Config};
 use std::{
     ffi::{OsStr, OsString},
     io::Write,
@@ -19,7 +20,7 @@ use clap_complete::{
 };
 use serde_json::{Map, Value};
 
-use crate::cli::{args, args::Cli, commands::manual::NAME, config, config::Config};
+use crate::cli::{args, args::Cli, commands::manual::NAME};
 use crate::{
     domain::{ArgumentKind, ArgumentSpec, Elicitation, LinkRecord, Task, Tool, text},
     store::{ListFilter, Lookup, Paths, Reader},

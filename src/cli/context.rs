@@ -4,10 +4,10 @@ use std::io::BufRead as _;
 
 use crate::{
     auth::Logins,
-    cli::{args::GlobalArgs, config::Config, error::CliError, terminal::Terminal},
+    cli::{args::GlobalArgs, error::CliError, terminal::Terminal},
+    config::{Config, ConfigError, FileMark},
     domain::{Task, TaskId},
     engine::Clock,
-    shell::real::FileMark,
     store::{DriverLock, Lookup, Paths, Reader, StoreError, Writer},
 };
 
@@ -17,8 +17,8 @@ pub(in crate::cli) struct Context<'o> {
     pub(in crate::cli) paths: Paths,
     pub(in crate::cli) terminal: Terminal<'o>,
     pub(in crate::cli) clock: Clock,
-    /// The user's configuration; `Err` is the message why it cannot be read.
-    pub(in crate::cli) config: Result<Config, String>,
+    /// The user's configuration; `Err` says why it cannot be read.
+    pub(in crate::cli) config: Result<Config, ConfigError>,
     /// State of the configuration file before it was read, to notice later changes.
     pub(in crate::cli) config_mark: FileMark,
     /// The session used without `--session`.
@@ -29,9 +29,7 @@ pub(in crate::cli) struct Context<'o> {
 impl Context<'_> {
     /// The configuration, for a command that needs it; fails if it cannot be read.
     pub(in crate::cli) fn config(&self) -> Result<&Config, CliError> {
-        self.config
-            .as_ref()
-            .map_err(|message| CliError::usage(message.clone()))
+        self.config.as_ref().map_err(|error| error.clone().into())
     }
 
     /// Options that a suggested command needs to find this session, e.g. ` --session nightly`.

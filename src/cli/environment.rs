@@ -4,20 +4,11 @@ use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
 use crate::{
     auth::{Keychain, Logins},
-    cli::{
-        config::{self},
-        error::{CliError, code},
-    },
+    cli::error::{CliError, code},
+    config,
     engine::{FailPoint, PanicIn},
     store::Paths,
 };
-
-/// The trimmed value of an environment variable that may be sent to a server; `None` if it is unset or blank.
-pub(in crate::cli) fn env_secret(name: &str) -> Option<secrecy::SecretString> {
-    let value = std::env::var_os(name)?.into_string().ok()?;
-    let value = value.trim();
-    (!value.is_empty()).then(|| secrecy::SecretString::from(value))
-}
 
 /// Random bits from the operating system, for ids and jitter.
 pub(in crate::cli) fn random_bits() -> u64 {

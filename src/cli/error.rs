@@ -5,6 +5,7 @@ use std::io;
 use super::terminal::StdoutLoss;
 pub(super) use crate::domain::exit as code;
 use crate::{
+    config::ConfigError,
     domain::{RequestError, Status, Task, TaskErrorKind},
     store::StoreError,
 };
@@ -55,6 +56,17 @@ impl From<io::Error> for CliError {
                 format!("could not write to stdout: {error}"),
             ),
         }
+    }
+}
+
+impl From<ConfigError> for CliError {
+    fn from(error: ConfigError) -> Self {
+        let code = match error {
+            ConfigError::Unwritten { .. } | ConfigError::Store(_) => code::CANNOT_SAVE,
+            ConfigError::Unsound(_) => code::BUG,
+            _ => code::REFUSED,
+        };
+        Self::new(code, error.to_string())
     }
 }
 

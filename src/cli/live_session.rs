@@ -14,16 +14,16 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::{
     cli::{
-        config,
         context::Context,
         environment::block_on,
         error::{CliError, code},
     },
+    config,
     domain::{
         LeaveImpact, Notice, NoticeLevel, RequestError, ServerName, ServerRef, ServerView,
         SessionEvent, SessionRequest, SessionResponse, TaskId, TaskView, text,
     },
-    engine::{Options, Session, Subscription},
+    engine::{Options, Session, Subscription, ask_driver},
     term::{interruptible::end_writes_on_signals, signals::OtherSignals},
 };
 
@@ -87,7 +87,7 @@ impl LiveSession {
         ];
         let other_signals = OtherSignals::catch().map_err(signal_error)?;
         let config = config::server_configs(context.config()?.servers.clone());
-        let hook = context.config()?.hook();
+        let hook = context.config()?.hook(crate::cli::json::hook_task);
         // Taken, so that a command that opens the session twice prints them once.
         let remarks = context
             .config
@@ -102,7 +102,7 @@ impl LiveSession {
             config,
             read_config: config::read_server_configs,
             readonly: context.global.readonly,
-            environment: crate::cli::environment::env_secret,
+            environment: crate::config::env_secret,
             logins: context.logins.clone(),
             insecure_http: context.global.insecure_http,
             traces: context.global.trace,
@@ -348,3 +348,23 @@ pub(in crate::cli) fn request_each(
 
 /// How long an edit may take to reach the session file; a driver saves four times a second.
 pub(in crate::cli) const SAVED_WITHIN: Duration = Duration::from_secs(5);
+
+/// Sends the new configuration to the drivers of all sessions.
+pub(in crate::cli) fn notify_drivers(context: &Context<'_>) {
+    // The next command that reads the configuration reports why it can't be read.
+    let Ok(config) = config::read(config::path().as_deref()) else {
+        return;
+    };
+    let sessions = context.paths.all().unwrap_or_default();
+    let server_configs = config::server_configs(config.servers);
+    let sent = block_on(async {
+        let requests = sessions
+            .iter()
+            .map(|paths| ask_driver(paths, SessionRequest::Configure(server_configs.clone())));
+        futures_util::future::join_all(requests).await;
+        Ok(())
+    });
+    if let Err(CliError::Message { text: words, .. }) = sent {
+        tracing::warn!(%words, "could not send the configuration to the drivers");
+    }
+}

@@ -10,8 +10,6 @@ mod arguments;
 mod client_state;
 mod commands;
 mod complete;
-mod config;
-mod consent;
 mod context;
 mod environment;
 mod error;
@@ -19,7 +17,6 @@ mod export;
 mod follow;
 mod format;
 mod history;
-mod import;
 mod json;
 mod live_session;
 mod log;
@@ -40,6 +37,8 @@ use std::{
 
 use clap::Parser as _;
 
+#[doc(hidden)]
+pub use self::client_state::{ClientState, ClientTask};
 use self::{
     args::{Cli, CliCommand, ServersCommand, SessionsCommand},
     context::Context,
@@ -47,13 +46,8 @@ use self::{
     error::{CliError, code},
     terminal::{StdoutLoss, Terminal},
 };
-#[doc(hidden)]
-pub use self::{
-    client_state::{ClientState, ClientTask},
-    config::Config,
-    import::Imported,
-};
 use crate::{
+    config,
     engine::Clock,
     store::{Paths, StoreError, survive_file_size_limit},
     term::{guard, interruptible::InterruptibleWriter},
@@ -122,7 +116,7 @@ fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, CliError>
     let config = match config::missing() {
         Some(message) if matches!(command, Some(CliCommand::Doctor(_))) => Err(message),
         Some(message) if !ignores_missing_config(command.as_ref()) => {
-            return Err(CliError::usage(message));
+            return Err(message.into());
         }
         _ => config::read(config::path().as_deref()),
     };

@@ -5,16 +5,15 @@ use std::process::ExitCode;
 use crate::{
     app::{ConfigReread, Look, Setup},
     cli::{
-        args,
-        config::{self, Config},
         context::Context,
         environment::{die_after, fail_point, random_bits},
         error::{CliError, code},
         target::Targets,
     },
+    config::{self, Config, FileMark, consent, import},
     domain::{ServerConfigs, ServerRef, SessionRequest, TaskId, ThemeName, text},
     engine::Options,
-    shell::real::{Configuration, FileMark, Opening, open as open_shell},
+    shell::real::{Configuration, Opening, open as open_shell},
     term::{
         browser::Browser,
         caps::{Capabilities, ColorChoice, Environment},
@@ -58,9 +57,9 @@ pub(in crate::cli) fn capabilities(context: &Context<'_>) -> Capabilities {
         vte: variable("VTE_VERSION"),
     };
     let choice = match context.global.color {
-        None | Some(args::Color::Auto) => ColorChoice::Auto,
-        Some(args::Color::Always) => ColorChoice::Always,
-        Some(args::Color::Never) => ColorChoice::Never,
+        None | Some(crate::config::Color::Auto) => ColorChoice::Auto,
+        Some(crate::config::Color::Always) => ColorChoice::Always,
+        Some(crate::config::Color::Never) => ColorChoice::Never,
     };
     Capabilities::detect(&environment, choice)
 }
@@ -118,7 +117,11 @@ pub(in crate::cli) fn open(
             reopens_with: format!("longhaul{}", context.flags()),
             servers,
             server_configs,
-            remarks: unreadable.into_iter().chain(remarks).collect(),
+            remarks: unreadable
+                .map(|error| error.to_string())
+                .into_iter()
+                .chain(remarks)
+                .collect(),
             requests: Vec::new(),
             is_demo: false,
             drives,
@@ -184,8 +187,9 @@ pub(in crate::cli) fn show(
         config::read_server_configs
     };
     let limits = config.default_limits();
-    let hook = config.hook();
+    let hook = config.hook(crate::cli::json::hook_task);
     look.theme = config.theme.unwrap_or_default();
+    let unreadable = unreadable.map(|error| error.to_string());
     let remarks = unreadable.into_iter().chain(config.notices);
     let variable = |name: &str| std::env::var_os(name)?.into_string().ok();
     let viewer = Viewer::find(variable);
@@ -196,7 +200,7 @@ pub(in crate::cli) fn show(
             config: server_configs,
             read_config,
             readonly: context.global.readonly,
-            environment: crate::cli::environment::env_secret,
+            environment: crate::config::env_secret,
             logins: context.logins.clone(),
             insecure_http: context.global.insecure_http,
             traces: context.global.trace,
@@ -229,11 +233,15 @@ pub(in crate::cli) fn show(
         demo_dir: options.is_demo.then(|| context.paths.demo_dir()),
         asks: options.requests,
         configuration: Configuration {
-            import: super::import::findings,
-            save_view: config::save_view,
+            import: |paths, does_import| {
+                import::findings(paths, does_import).map_err(|error| error.to_string())
+            },
+            save_view: |view| config::save_view(view).map_err(|error| error.to_string()),
             look: reread_config,
             export: super::export::for_screen,
-            consent: super::consent::consent_on_screen,
+            consent: |name, agreed_to| {
+                consent::consent_on_screen(name, agreed_to).map_err(|error| error.to_string())
+            },
         },
         config_mark: context.config_mark,
         given: super::export::cli_secrets(context),

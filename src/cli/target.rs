@@ -4,11 +4,8 @@ use secrecy::ExposeSecret as _;
 use url::Url;
 
 use crate::{
-    cli::{
-        config::{url_of, with_scheme},
-        context::Context,
-        error::CliError,
-    },
+    cli::{context::Context, error::CliError},
+    config::{url_of, with_scheme},
     domain::{LinkRecord, ServerConfig, ServerName, ServerRef, Template, server_url},
     store::Reader,
 };
@@ -45,7 +42,7 @@ fn config_headers(server: &ServerConfig) -> Vec<(String, String)> {
         return Vec::new();
     }
     let value_of = |variable: &str| {
-        let secret = crate::cli::environment::env_secret(variable)?;
+        let secret = crate::config::env_secret(variable)?;
         Some(secret.expose_secret().to_owned())
     };
     let header = |(name, template): &(String, Template)| {
@@ -86,7 +83,7 @@ impl Targets {
             .map(|header| (header.name.clone(), header.value.clone()))
             .collect();
         if let Some(variable) = &context.global.bearer_env {
-            let token = crate::cli::environment::env_secret(variable).ok_or_else(|| {
+            let token = crate::config::env_secret(variable).ok_or_else(|| {
                 CliError::usage(format!(
                     "{variable} is empty or not set; set it to a token, or leave out --bearer-env"
                 ))

@@ -110,6 +110,11 @@ pub struct ServerConfigs {
 #[serde(try_from = "String", into = "String")]
 pub struct Template(String);
 
+/// A `${` that no variable name and `}` follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("invalid variable after ${{; write it as ${{NAME}}")]
+pub struct TemplateError;
+
 /// A piece of a [`Template`].
 enum Piece<'t> {
     Text(&'t str),
@@ -127,7 +132,7 @@ pub fn is_variable(name: &str) -> bool {
 
 impl Template {
     /// Parses a template. The error never repeats the text, which may be a secret.
-    pub fn parse(text: impl Into<String>) -> Result<Self, String> {
+    pub fn parse(text: impl Into<String>) -> Result<Self, TemplateError> {
         let text = text.into();
         let is_whole = |piece: &str| {
             let name = piece.split_once('}').map(|(name, _)| name);
@@ -136,7 +141,7 @@ impl Template {
         if text.split("${").skip(1).all(is_whole) {
             Ok(Self(text))
         } else {
-            Err("invalid variable after ${; write it as ${NAME}".to_owned())
+            Err(TemplateError)
         }
     }
 
@@ -185,9 +190,9 @@ impl fmt::Debug for Template {
 }
 
 impl TryFrom<String> for Template {
-    type Error = String;
+    type Error = TemplateError;
 
-    fn try_from(text: String) -> Result<Self, String> {
+    fn try_from(text: String) -> Result<Self, TemplateError> {
         Self::parse(text)
     }
 }
@@ -326,7 +331,7 @@ mod tests {
             "${A${B}}",
         ] {
             let why = Template::parse(wrong).unwrap_err();
-            assert!(!why.contains("hunter2"), "{why}");
+            assert!(!why.to_string().contains("hunter2"), "{why}");
         }
     }
 

@@ -133,21 +133,23 @@ impl EraReason {
     }
 }
 
+/// A revision that longhaul does not speak; the text lists those that it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected one of auto, {}", ProtocolVersion::ALL.map(ProtocolVersion::label).join(", "))]
+pub struct RevisionError;
+
 /// The user's choice of a revision; `None` is `auto`: pick the one that recovers best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ProtocolChoice(pub Option<ProtocolVersion>);
 
 impl std::str::FromStr for ProtocolChoice {
-    type Err = String;
+    type Err = RevisionError;
 
-    /// Parses the value of `--protocol` and of the config file; the error lists the valid values.
-    fn from_str(text: &str) -> Result<Self, String> {
+    /// Parses the value of `--protocol` and of the config file.
+    fn from_str(text: &str) -> Result<Self, RevisionError> {
         match ProtocolVersion::parse(text) {
-            None if text != "auto" => {
-                let versions = ProtocolVersion::ALL.map(ProtocolVersion::label).join(", ");
-                Err(format!("expected one of auto, {versions}"))
-            }
+            None if text != "auto" => Err(RevisionError),
             version => Ok(Self(version)),
         }
     }

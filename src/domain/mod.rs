@@ -43,11 +43,12 @@ pub use byte_count::{ByteShare, SharedByteCount};
 pub use chord::{Chord, Key, ParseChordError};
 pub use color_depth::ColorDepth;
 pub use config::{
-    DefaultLimits, Program, ServerConfig, ServerConfigs, Template, ThemeName, is_variable,
+    DefaultLimits, Program, ServerConfig, ServerConfigs, Template, TemplateError, ThemeName,
+    is_variable,
 };
 pub use elicitation::{Elicitation, ElicitationMode, UrlPreview};
 pub use entries::Entries;
-pub use era::{Era, EraReason, ModernSupport, ProtocolChoice, ProtocolVersion};
+pub use era::{Era, EraReason, ModernSupport, ProtocolChoice, ProtocolVersion, RevisionError};
 pub use field_spec::{FieldContents, FieldSpec};
 pub use history::{HistoryEntry, HistoryEvent, HistoryLine, LogLevel};
 pub use ids::{EventId, ServerName, TaskId, is_task_id_prefix};

@@ -7,8 +7,10 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Replaces removed characters, so that the removal is visible.
 const MARK: char = '\u{FFFD}';
+
 /// Combining marks kept per character; real scripts need at most four.
 pub const MAX_MARKS_PER_GRAPHEME: usize = 8;
+
 /// Variation selectors that choose between text and emoji style. Terminals disagree about the width that results, so
 /// they are dropped; nothing visible is lost.
 const SELECTORS: [char; 2] = ['\u{FE0E}', '\u{FE0F}'];
@@ -380,9 +382,20 @@ pub fn time_left(duration: Duration) -> String {
     }
 }
 
+/// Why a text is not a duration.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DurationError {
+    /// Not a number with a unit, or far too long.
+    #[error("invalid duration {0:?}; write it as 90s, 10m, 2h or 7d")]
+    Notation(String),
+    /// Nothing lasts 0 s.
+    #[error("it must be more than zero")]
+    Zero,
+}
+
 /// Parses `90s`, `10m`, `2h`, `7d` or `500ms`. A number without a unit is an error, because users may mean any unit.
-pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    let error = || format!("invalid duration {text:?}; write it as 90s, 10m, 2h or 7d");
+pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
+    let error = || DurationError::Notation(text.to_owned());
     let end = text
         .find(|letter: char| !letter.is_ascii_digit())
         .unwrap_or(text.len());
@@ -397,7 +410,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         _ => return Err(error()),
     };
     match number.checked_mul(unit_ms) {
-        Some(0) => Err("it must be more than zero".to_owned()),
+        Some(0) => Err(DurationError::Zero),
         // A hundred years; longer durations could overflow.
         Some(ms) if ms <= 3_155_760_000_000 => Ok(Duration::from_millis(ms)),
         _ => Err(error()),

@@ -3,10 +3,10 @@
 use std::{
     fs::{File, Permissions},
     io::{self, Write as _},
-    os::unix::fs::{MetadataExt as _, PermissionsExt as _},
-    path::{Path, PathBuf},
+    os::unix::fs::PermissionsExt as _,
+    path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
 use secrecy::SecretString;
@@ -19,6 +19,7 @@ use crate::{
         self, Command, ConfigReread, Consent, Event, SaveContent, ServerFindings, Setup, State,
         UserInput, View,
     },
+    config::FileMark,
     domain::{
         ContentBlock, HistoryEntry, Key, LinkState, Mono, ServerName, ServerView, SessionEvent,
         SessionRequest, SessionRequestId, Stamp, TaskId, TaskView, TrafficEntry, Wall,
@@ -41,38 +42,20 @@ use crate::{
 
 /// Entries of a task's history that the screen takes at once; older ones are counted.
 const HISTORY_AT_ONCE: usize = 2000;
+
 /// Recorded messages that the screen takes at once, out of the last bytes of a record.
 const WIRE_AT_ONCE: usize = 200;
+
 const WIRE_BYTES: usize = 512 * 1024;
+
 /// Settled tasks of the first paint; the engine brings the rest.
 const FIRST_PAINT: usize = 200;
+
 /// Words of demo faults that may wait.
 const WORDS_WAITING: usize = 16;
+
 /// How long a panicking thread may take to say what happened.
 const REPORT_WITHIN: Duration = Duration::from_secs(1);
-
-/// What tells a file from what it was before, without reading it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FileMark {
-    modified: Option<SystemTime>,
-    bytes: u64,
-    /// An editor may put another file in its place.
-    inode: u64,
-}
-
-impl FileMark {
-    /// The one of this file now.
-    pub fn of(path: &Path) -> Self {
-        let Ok(found) = path.metadata() else {
-            return Self::default();
-        };
-        Self {
-            modified: found.modified().ok(),
-            bytes: found.len(),
-            inode: found.ino(),
-        }
-    }
-}
 
 /// Makes the trace of a task as of a time, without the secrets that it is given beside those that it finds.
 pub type MakeTrace =

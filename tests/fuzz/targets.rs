@@ -309,7 +309,8 @@ pub(crate) fn import(data: &[u8]) {
     ] {
         let entries = match Imported::read(Path::new(path), &text) {
             Ok(entries) => entries,
-            Err(why) => {
+            Err(error) => {
+                let why = error.to_string();
                 assert!(!why.is_empty() && !why.chars().any(is_hostile), "{why:?}");
                 continue;
             }

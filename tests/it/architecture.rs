@@ -29,9 +29,12 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
     ("app", &["domain"]),
     ("ui", &["domain", "app"]),
     ("term", &["domain"]),
+    ("config", &["domain", "app", "engine", "store"]),
     (
         "shell",
-        &["domain", "app", "ui", "engine", "store", "term", "demo"],
+        &[
+            "domain", "app", "ui", "engine", "store", "config", "term", "demo",
+        ],
     ),
     (
         "cli",
@@ -43,6 +46,7 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
             "store",
             "term",
             "app",
+            "config",
             "shell",
             "transport",
             "demo",

@@ -2,10 +2,6 @@
 
 use core::time::Duration;
 
-use crate::domain::{
-    Chord, Limits, NewCall, NoticeLevel, PathSegment, SessionRequest, Stamp, TaskId, Tool, text,
-};
-
 use super::{
     super::{
         CallForm, Command, EditForm, Field, FormField, Menu, Overlay, Stage, State, keymap::Action,
@@ -14,12 +10,17 @@ use super::{
     layers::add_url,
     mark_seen, open_menu, request, request_tools,
 };
+use crate::domain::{
+    Chord, Limits, NewCall, NoticeLevel, PathSegment, SessionRequest, Stamp, TaskId, Tool, text,
+};
 
 /// Parses a duration; `off` and an empty text mean no limit.
 pub(super) fn read_limit(typed: &str) -> Result<Option<Duration>, String> {
     match typed.trim() {
         "" | "off" => Ok(None),
-        typed => text::parse_duration(typed).map(Some),
+        typed => text::parse_duration(typed)
+            .map(Some)
+            .map_err(|error| error.to_string()),
     }
 }
 

@@ -65,13 +65,11 @@ pub(in crate::cli) fn login(context: &mut Context<'_>, args: &LoginArgs) -> Resu
         )));
     }
     let secret = match &args.client_secret_env {
-        Some(variable) => Some(
-            crate::cli::environment::env_secret(variable).ok_or_else(|| {
-                CliError::usage(format!(
-                    "{variable} is empty or not set; set it, or leave out --client-secret-env"
-                ))
-            })?,
-        ),
+        Some(variable) => Some(crate::config::env_secret(variable).ok_or_else(|| {
+            CliError::usage(format!(
+                "{variable} is empty or not set; set it, or leave out --client-secret-env"
+            ))
+        })?),
         None => None,
     };
     let options = SignInOptions {

@@ -2,11 +2,13 @@
 
 use serde_json::{Value, json};
 
-use crate::cli::{
+use crate::{
+    cli::{
+        context::Context,
+        error::{CliError, code},
+        json as documents,
+    },
     config,
-    context::Context,
-    error::{CliError, code},
-    json as documents,
 };
 
 /// `paths`.

@@ -15,13 +15,8 @@ use self::redact::Redaction;
 use crate::{
     app::SaveContent,
     auth::Logins,
-    cli::{
-        config,
-        context::Context,
-        environment::{env_secret, logins},
-        error::CliError,
-        json as documents,
-    },
+    cli::{context::Context, environment::logins, error::CliError, json as documents},
+    config::{self, env_secret},
     domain::{
         Attempt, HistoryEntry, HistoryEvent, LinkRecord, ProtocolVersion, Question, ServerConfig,
         Task, TaskId, Wall,

@@ -6,19 +6,18 @@ use url::Url;
 
 use super::Exporter;
 use crate::{
-    cli::{
-        config::{is_secret_name, without_tokens},
-        environment::env_secret,
-        json::parsed,
-    },
+    cli::json::parsed,
+    config::{env_secret, is_secret_name, without_tokens},
     domain::{LinkRecord, Program, Task},
     transport::searchable_forms,
 };
 
 /// Replaces a secret.
 const REDACTED: &str = "[redacted]";
+
 /// Shorter secrets are ignored, because they occur in too many ordinary words.
 const MIN_SECRET_BYTES: usize = 4;
+
 /// The reasons for a lost connection that longhaul itself writes; any other may contain text from a server.
 const OWN_REASONS: [&str; 11] = [
     "connection refused",

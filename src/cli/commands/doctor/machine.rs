@@ -13,10 +13,10 @@ use crate::{
     auth::AuthError,
     cli::{
         commands::doctor::report::{Checks, Severity},
-        config,
         context::Context,
         screen::capabilities,
     },
+    config,
     domain::{ColorDepth, DesktopProtocol, ServerName, text},
     engine::Recording,
     store::{DriverLock, Paths, Reader, StoreError},
@@ -204,7 +204,7 @@ pub(in crate::cli) fn configuration(context: &Context<'_>, checks: &mut Checks) 
     match &context.config {
         Err(message) => checks.wrong(
             OF,
-            message.clone(),
+            message.to_string(),
             "no server can be used until this is fixed",
         ),
         Ok(config) => {

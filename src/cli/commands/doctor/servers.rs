@@ -157,8 +157,7 @@ fn check_config_obstacle(
     if has_headers && server.headers.is_empty() {
         return false;
     }
-    let obstacle =
-        server.obstacle(|variable| crate::cli::environment::env_secret(variable).is_some());
+    let obstacle = server.obstacle(|variable| crate::config::env_secret(variable).is_some());
     let name = crate::domain::text::shell_word(name.as_str());
     match obstacle {
         Some(obstacle @ Needs::Approval) => checks.warning(

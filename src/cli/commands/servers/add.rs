@@ -5,11 +5,15 @@ use serde_json::json;
 use crate::{
     cli::{
         args::AddServerArgs,
-        config::{self, ConfigEdit, Endpoint, NewServer, is_name, is_secret, url_of},
-        consent::{command_line, notify_drivers, variable_for},
         context::Context,
         error::{CliError, code},
         json as documents,
+        live_session::notify_drivers,
+    },
+    config::{
+        self, ConfigEdit, Endpoint, NewServer,
+        consent::{command_line, variable_for},
+        is_name, is_secret, url_of,
     },
     domain::{ProtocolVersion, ServerConfig, Template, server_url, text},
 };

@@ -5,11 +5,15 @@ use serde_json::json;
 use crate::{
     cli::{
         args::ApproveServerArgs,
-        config::{self, ConfigEdit, digest, digest_of_program},
-        consent::{consent_given, header_destinations, notify_drivers, start_summary},
         context::{Context, confirm},
         error::{CliError, code},
         json as documents,
+        live_session::notify_drivers,
+    },
+    config::{
+        self, ConfigEdit,
+        consent::{consent_given, header_destinations, start_summary},
+        digest, digest_of_program,
     },
     domain::{ServerName, text},
 };

@@ -6,11 +6,14 @@ use crate::{
     app::ServerFindings,
     cli::{
         args::ImportArgs,
-        consent,
         context::{Context, confirm},
         error::{CliError, code},
-        import::{EntryReport, ExistingServers, ImportOutcome, lines, locations, plan, read},
         json as documents,
+        live_session::notify_drivers,
+    },
+    config::{
+        consent,
+        import::{EntryReport, ExistingServers, ImportOutcome, lines, locations, plan, read},
     },
     domain::{Template, server_url, text},
 };
@@ -52,7 +55,7 @@ pub(in crate::cli) fn import(
     let (edit, reports) = plan(&files, servers, &mut ask_consent)?;
     if reports.iter().any(EntryReport::is_imported) {
         edit.save()?;
-        consent::notify_drivers(context);
+        notify_drivers(context);
     }
     print(context, &reports)?;
     let is_skipped = |report: &EntryReport| report.outcome == ImportOutcome::Skipped;

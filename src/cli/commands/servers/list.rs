@@ -4,11 +4,11 @@ use serde_json::{Value, json};
 
 use crate::{
     cli::{
-        consent::{command_line, obstacle},
         context::Context,
         error::{CliError, code},
         format, json as documents,
     },
+    config::consent::{command_line, obstacle},
     domain::{Limits, LinkRecord, ProtocolVersion, ServerConfig, server_url, text},
 };
 

@@ -5,12 +5,12 @@ use serde_json::json;
 use crate::{
     cli::{
         args::RemoveServerArgs,
-        config::{self, ConfigEdit},
-        consent::notify_drivers,
         context::{Context, confirm},
         error::{CliError, code},
         json as documents,
+        live_session::notify_drivers,
     },
+    config::{self, ConfigEdit},
     domain::{ServerName, Task, text},
     store::{DriverLock, ListFilter, Writer},
 };

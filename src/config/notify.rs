@@ -2,7 +2,7 @@
 
 use toml::{Spanned, de::DeValue};
 
-use super::Parser;
+use super::{Parser, error::ValueError};
 use crate::domain::{DesktopProtocol, NotifyLevel};
 
 /// The keys of `[notify]`.
@@ -30,7 +30,7 @@ impl Parser<'_> {
                 }
                 "hook" => {
                     let read = |text: &str| match text.trim() {
-                        "" => Err("expected a shell command".to_owned()),
+                        "" => Err(ValueError::NoCommand),
                         _ => Ok(text.to_owned()),
                     };
                     self.config.hook = self.text(name, value, read);
@@ -61,7 +61,7 @@ impl Parser<'_> {
             let found = known.iter().find(|(name, _)| *name == text);
             found.map(|(_, value)| *value).ok_or_else(|| {
                 let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-                format!("expected one of: {}", names.join(", "))
+                ValueError::NotOneOf(names.join(", "))
             })
         };
         if let Some(value) = self.text(key, value, read) {

@@ -1,13 +1,19 @@
 //! `[defaults]` and `[theme]`: settings for when the command line sets none.
 
-use clap::ValueEnum as _;
+use clap::ValueEnum;
 use toml::{Spanned, de::DeValue};
 
-use super::Parser;
-use crate::{
-    cli::args::Color,
-    domain::{Limits, ProtocolChoice, ThemeName},
-};
+use super::{Parser, error::ValueError};
+use crate::domain::{Limits, ProtocolChoice, ThemeName};
+
+/// When to use color.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    /// Only on a terminal, unless `NO_COLOR` is set.
+    Auto,
+    Always,
+    Never,
+}
 
 /// The keys of `[defaults]`.
 const KEYS: &str = "session, server, protocol, idle_timeout, max_time, color, ascii, motion, \
@@ -21,23 +27,23 @@ const KEYS: &str = "session, server, protocol, idle_timeout, max_time, color, as
 )]
 pub(crate) struct Defaults {
     /// `--session`.
-    pub(in crate::cli) session: Option<String>,
+    pub(crate) session: Option<String>,
     /// The server to use if there are several and `--server` is not set.
-    pub(in crate::cli) server: Option<String>,
+    pub(crate) server: Option<String>,
     /// For configured servers without a `protocol` of their own.
     pub(super) protocol: Option<ProtocolChoice>,
     /// `--idle-timeout` and `--max-time`.
     pub(super) limits: Limits,
     /// `--color`.
-    pub(in crate::cli) color: Option<Color>,
+    pub(crate) color: Option<Color>,
     /// `--ascii`.
-    pub(in crate::cli) ascii: bool,
+    pub(crate) ascii: bool,
     /// `--no-motion`.
-    pub(in crate::cli) no_motion: bool,
+    pub(crate) no_motion: bool,
     /// `mouse = true`: the screen captures the mouse.
-    pub(in crate::cli) takes_mouse: bool,
+    pub(crate) takes_mouse: bool,
     /// `keychain = false`: tokens are not encrypted with a key from the keychain.
-    pub(in crate::cli) no_keychain: bool,
+    pub(crate) no_keychain: bool,
 }
 
 impl Parser<'_> {
@@ -49,15 +55,21 @@ impl Parser<'_> {
         for (key, value) in table {
             let name = key.get_ref().as_ref();
             match name {
-                "session" => defaults.session = self.text(name, value, |text| Ok(text.to_owned())),
-                "server" => defaults.server = self.text(name, value, |text| Ok(text.to_owned())),
+                "session" => {
+                    defaults.session =
+                        self.text(name, value, |text| Ok::<_, ValueError>(text.to_owned()));
+                }
+                "server" => {
+                    defaults.server =
+                        self.text(name, value, |text| Ok::<_, ValueError>(text.to_owned()));
+                }
                 "protocol" => defaults.protocol = self.text(name, value, str::parse),
                 "idle_timeout" => self.limit(name, value, &mut defaults.limits.idle),
                 "max_time" => self.limit(name, value, &mut defaults.limits.hard),
                 "color" => {
                     let read = |text: &str| {
                         Color::from_str(text, false)
-                            .map_err(|_| "expected one of: auto, always, never".to_owned())
+                            .map_err(|_| ValueError::NotOneOf("auto, always, never".to_owned()))
                     };
                     defaults.color = self.text(name, value, read);
                 }
@@ -86,7 +98,7 @@ impl Parser<'_> {
                         let known = ThemeName::ALL.into_iter().find(|(name, _)| *name == text);
                         known.map(|(_, theme)| theme).ok_or_else(|| {
                             let names = ThemeName::ALL.map(|(name, _)| name);
-                            format!("expected one of: {}", names.join(", "))
+                            ValueError::NotOneOf(names.join(", "))
                         })
                     };
                     self.config.theme = self.text("name", value, read);

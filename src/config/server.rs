@@ -6,13 +6,13 @@ use toml::{
 };
 use url::Url;
 
-use super::{Parser, consent};
-use crate::{
-    cli::args,
-    domain::{
-        CheckpointConvention, Program, ServerConfig, ServerName, Template, is_variable, server_url,
-        text,
-    },
+use super::{
+    Parser, digest,
+    error::{HeaderError, UrlError, ValueError},
+};
+use crate::domain::{
+    CheckpointConvention, Program, ServerConfig, ServerName, Template, is_variable, server_url,
+    text,
 };
 
 /// The keys of a server.
@@ -21,7 +21,7 @@ const KEYS: &str = "url, headers, protocol, idle_timeout, max_time, checkpoint, 
 
 /// Completes a URL without a scheme, e.g. `localhost:8931/mcp`; `None` if the text is something else. Only a loopback host
 /// gets http by default; for others the scheme must be typed.
-pub(in crate::cli) fn with_scheme(text: &str) -> Option<Result<String, String>> {
+pub(crate) fn with_scheme(text: &str) -> Option<Result<String, UrlError>> {
     let (authority, _) = text.split_once('/')?;
     if authority.is_empty() || text.contains("://") {
         return None;
@@ -31,40 +31,34 @@ pub(in crate::cli) fn with_scheme(text: &str) -> Option<Result<String, String>> 
     Some(if server_url::is_loopback(&url) {
         Ok(http)
     } else {
-        Err(format!(
-            "it has no scheme; use https://{text} (or http://, which others can read)"
-        ))
+        Err(UrlError::NoScheme(text.to_owned()))
     })
 }
 
-/// Parses a server URL as typed. Errors complete the sentence 'invalid server URL: ..'.
-pub(in crate::cli) fn url_of(text: &str) -> Result<Url, String> {
+/// Parses a server URL as typed. See [`UrlError`].
+pub(crate) fn url_of(text: &str) -> Result<Url, UrlError> {
     if text.contains("${") {
-        return Err("it contains a variable; use variables only in headers".to_owned());
+        return Err(UrlError::Variable);
     }
     let text = match with_scheme(text) {
         Some(completed) => completed?,
         None => text.to_owned(),
     };
     let url = Url::parse(&text).map_err(|error| match error {
-        url::ParseError::RelativeUrlWithoutBase => {
-            "it must begin with http:// or https://".to_owned()
-        }
-        error => error.to_string(),
+        url::ParseError::RelativeUrlWithoutBase => UrlError::Scheme,
+        error => UrlError::Syntax(error),
     })?;
     if !matches!(url.scheme(), "http" | "https") {
-        return Err("it must begin with http:// or https://".to_owned());
+        return Err(UrlError::Scheme);
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(
-            "it contains a password; use -H or --bearer-env, which are never stored".to_owned(),
-        );
+        return Err(UrlError::Password);
     }
     Ok(url)
 }
 
 /// Whether this can be a server name: `-s` can tell it from a URL, and it can be shown.
-pub(in crate::cli) fn is_name(name: &str) -> bool {
+pub(crate) fn is_name(name: &str) -> bool {
     !name.trim().is_empty() && !name.contains("://") && !name.contains(text::is_hostile)
 }
 
@@ -112,7 +106,7 @@ impl Parser<'_> {
     ) -> Result<(), (usize, String)> {
         let mut extra = ExtraKeys::default();
         let mut server = ServerConfig::new(ServerName::new(name));
-        let own = |text: &str| Ok(text.to_owned());
+        let own = |text: &str| Ok::<_, ValueError>(text.to_owned());
         for (key, value) in table {
             let at = value.span().start;
             let key_text = key.get_ref().as_ref();
@@ -120,7 +114,11 @@ impl Parser<'_> {
                 "url" => {
                     let text = value.get_ref().as_str();
                     let text = text.ok_or((at, "url must be a string in quotes".to_owned()))?;
-                    server.url = Some(url_of(text).map_err(|why| (at, why))?.to_string());
+                    server.url = Some(
+                        url_of(text)
+                            .map_err(|why| (at, why.to_string()))?
+                            .to_string(),
+                    );
                 }
                 "command" => {
                     let text = value.get_ref().as_str();
@@ -173,7 +171,7 @@ impl Parser<'_> {
                 cwd: extra.cwd,
             };
             // Even if the user wrote it: files are copied around, and a program can do anything.
-            if extra.approved.as_deref() != Some(consent::digest_of_program(&program).as_str()) {
+            if extra.approved.as_deref() != Some(digest::digest_of_program(&program).as_str()) {
                 server.withheld = Some(format!(
                     "{} is not approved; `longhaul servers approve {}` shows what it would start",
                     server.name,
@@ -193,7 +191,7 @@ impl Parser<'_> {
                 server.headers.clear();
             }
             Some(url) if extra.imported_from.is_some() && !server.variables().is_empty() => {
-                let agreed = consent::digest(url, &server.headers);
+                let agreed = digest::digest(url, &server.headers);
                 if extra.consent.as_deref() != Some(agreed.as_str()) {
                     server.withheld = Some(format!(
                         "{0} was imported; allow it to receive {1} with `longhaul servers consent {2}`",
@@ -230,7 +228,7 @@ impl Parser<'_> {
             };
             let path = format!("checkpoint.{key_text}");
             let named = |text: &str| match text.trim() {
-                "" => Err("expected a name".to_owned()),
+                "" => Err(ValueError::NoName),
                 name => Ok(name.to_owned()),
             };
             if let Some(name) = self.text(&path, value, named) {
@@ -244,7 +242,7 @@ impl Parser<'_> {
         &mut self,
         key: &str,
         value: &Spanned<DeValue<'_>>,
-        read: fn(&str, &str) -> Result<Template, String>,
+        read: fn(&str, &str) -> Result<Template, ValueError>,
     ) -> Vec<(String, Template)> {
         let Some(table) = value.get_ref().as_table() else {
             let why = format!("{key} must be a table: {key} = {{ Name = \"value\" }}");
@@ -256,7 +254,7 @@ impl Parser<'_> {
             let name = name.get_ref().as_ref();
             let template = match value.get_ref().as_str() {
                 Some(text) => read(name, text),
-                None => Err("expected a string in quotes".to_owned()),
+                None => Err(ValueError::NotText),
             };
             match template {
                 Ok(template) => templates.push((name.to_owned(), template)),
@@ -271,19 +269,19 @@ impl Parser<'_> {
 }
 
 /// Parses a header. Errors never contain the value, which may be a secret.
-pub(in crate::cli) fn header(name: &str, value: &str) -> Result<Template, String> {
-    let header = args::header(&format!("{name}: {value}"))?;
+pub(crate) fn header(name: &str, value: &str) -> Result<Template, ValueError> {
+    let header = super::header::header(&format!("{name}: {value}"))?;
     if header.name != name {
-        return Err("invalid header name".to_owned());
+        return Err(HeaderError::OtherName.into());
     }
-    Template::parse(header.value)
+    Ok(Template::parse(header.value)?)
 }
 
-fn variable(name: &str, value: &str) -> Result<Template, String> {
+fn variable(name: &str, value: &str) -> Result<Template, ValueError> {
     if !is_variable(name) {
-        return Err("invalid variable name".to_owned());
+        return Err(ValueError::VariableName);
     }
-    Template::parse(value)
+    Ok(Template::parse(value)?)
 }
 
 fn strings(array: &DeArray<'_>) -> Option<Vec<String>> {

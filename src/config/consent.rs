@@ -2,25 +2,17 @@
 
 use std::fmt::Write as _;
 
+use super::{ConfigEdit, ConfigError, digest, digest_of_program, path, read, server_configs};
 use crate::{
     app::Consent,
-    cli::{
-        config::{self, ConfigEdit, digest, digest_of_program},
-        context::Context,
-        environment::block_on,
-        error::CliError,
-    },
-    domain::{
-        Program, ServerConfig, ServerName, ServerObstacle, SessionRequest, Template, server_url,
-        text,
-    },
-    engine::{USUAL_ENVIRONMENT, ask_driver},
+    domain::{Program, ServerConfig, ServerName, ServerObstacle, Template, server_url, text},
+    engine::USUAL_ENVIRONMENT,
 };
 
 /// Why a configured server cannot be used yet: its `state` in JSON, and the message.
-pub(in crate::cli) fn obstacle(server: &ServerConfig) -> Option<(&'static str, String)> {
+pub(crate) fn obstacle(server: &ServerConfig) -> Option<(&'static str, String)> {
     let name = crate::domain::text::shell_word(server.name.as_str());
-    let obstacle = server.obstacle(|name| crate::cli::environment::env_secret(name).is_some())?;
+    let obstacle = server.obstacle(|name| super::secret::env_secret(name).is_some())?;
     let message = obstacle.message();
     Some(match &obstacle {
         ServerObstacle::Approval => (
@@ -42,14 +34,14 @@ pub(in crate::cli) fn obstacle(server: &ServerConfig) -> Option<(&'static str, S
 fn missing_variables(server: &ServerConfig) -> Option<String> {
     let mut server = server.clone();
     server.withheld = None;
-    match server.obstacle(|name| crate::cli::environment::env_secret(name).is_some())? {
+    match server.obstacle(|name| super::secret::env_secret(name).is_some())? {
         ServerObstacle::Variables(names) => Some(names.join(", ")),
         ServerObstacle::Approval | ServerObstacle::Consent(_) => None,
     }
 }
 
 /// The command line of a program, quoted for a shell.
-pub(in crate::cli) fn command_line(program: &Program) -> String {
+pub(crate) fn command_line(program: &Program) -> String {
     let words = std::iter::once(&program.command).chain(&program.args);
     words
         .map(|word| visible(word))
@@ -58,7 +50,7 @@ pub(in crate::cli) fn command_line(program: &Program) -> String {
 }
 
 /// Quotes a word for a shell and escapes control and invisible characters.
-pub(in crate::cli) fn visible(word: &str) -> String {
+pub(crate) fn visible(word: &str) -> String {
     let Some(_) = word.find(text::is_hostile) else {
         return crate::domain::text::shell_word(word);
     };
@@ -91,7 +83,7 @@ fn changes_code(name: &str) -> bool {
 }
 
 /// Everything that a program would be started with, one line each, for approval.
-pub(in crate::cli) fn start_summary(program: &Program) -> Vec<String> {
+pub(crate) fn start_summary(program: &Program) -> Vec<String> {
     let mut lines = vec![format!("program    {}", visible(&program.command))];
     for (number, arg) in (1..).zip(&program.args) {
         lines.push(format!("argument {number} {}", visible(arg)));
@@ -129,7 +121,7 @@ pub(in crate::cli) fn start_summary(program: &Program) -> Vec<String> {
 }
 
 /// Suggests a variable for the value of a header, e.g. `LAB_TOKEN` for `Authorization`.
-pub(in crate::cli) fn variable_for(server: &str, header: &str) -> String {
+pub(crate) fn variable_for(server: &str, header: &str) -> String {
     let suffix = match header.to_ascii_lowercase().as_str() {
         "authorization" => "token".to_owned(),
         other => other.strip_prefix("x-").unwrap_or(other).to_owned(),
@@ -147,12 +139,12 @@ pub(in crate::cli) fn variable_for(server: &str, header: &str) -> String {
 
 /// `servers consent` and `servers approve` for the screen. Gives the consent if `agreed_to` is the digest of what it now
 /// covers; otherwise returns what it would cover.
-pub(in crate::cli) fn consent_on_screen(
+pub(crate) fn consent_on_screen(
     name: &ServerName,
     agreed_to: Option<&str>,
-) -> Result<Consent, String> {
-    let path = config::path();
-    let config = config::read(path.as_deref())?;
+) -> Result<Consent, ConfigError> {
+    let path = path();
+    let config = read(path.as_deref())?;
     let server = config.servers.iter().find(|it| it.name == *name);
     if let Some(server) = server.filter(|it| it.withheld.is_some()) {
         let (to_agree, digest) = match (&server.program, &server.url) {
@@ -169,21 +161,21 @@ pub(in crate::cli) fn consent_on_screen(
                 pending: to_agree,
                 digest,
                 is_program,
-                server_configs: config::server_configs(config.servers),
+                server_configs: server_configs(config.servers),
                 ..Consent::default()
             });
         }
-        let mut edit = ConfigEdit::open(path.clone()).map_err(CliError::into_message)?;
+        let mut edit = ConfigEdit::open(path.clone())?;
         if is_program {
             edit.approve(name.as_str(), &digest);
         } else {
             edit.consent(name.as_str(), &digest);
         }
-        edit.save().map_err(CliError::into_message)?;
+        edit.save()?;
         return Ok(Consent {
             is_approved: true,
             message: consent_given(server),
-            server_configs: config::server_configs(config::read(path.as_deref())?.servers),
+            server_configs: server_configs(read(path.as_deref())?.servers),
             ..Consent::default()
         });
     }
@@ -205,13 +197,13 @@ pub(in crate::cli) fn consent_on_screen(
     };
     Ok(Consent {
         message: text::clean_line(&message).into_owned(),
-        server_configs: config::server_configs(config.servers),
+        server_configs: server_configs(config.servers),
         ..Consent::default()
     })
 }
 
 /// The message after consent or approval.
-pub(in crate::cli) fn consent_given(server: &ServerConfig) -> String {
+pub(crate) fn consent_given(server: &ServerConfig) -> String {
     let missing = not_set(server).map_or(String::new(), |missing| format!("; {missing}"));
     let name = text::clean_line(server.name.as_str());
     format!("allowed for {name} until any of this changes{missing}")
@@ -223,29 +215,9 @@ fn not_set(server: &ServerConfig) -> Option<String> {
         .map(|names| format!("{names} is not set; set it where you start longhaul"))
 }
 
-/// Sends the new configuration to the drivers of all sessions.
-pub(in crate::cli) fn notify_drivers(context: &Context<'_>) {
-    // The next command that reads the configuration reports why it can't be read.
-    let Ok(config) = config::read(config::path().as_deref()) else {
-        return;
-    };
-    let sessions = context.paths.all().unwrap_or_default();
-    let server_configs = config::server_configs(config.servers);
-    let sent = block_on(async {
-        let requests = sessions
-            .iter()
-            .map(|paths| ask_driver(paths, SessionRequest::Configure(server_configs.clone())));
-        futures_util::future::join_all(requests).await;
-        Ok(())
-    });
-    if let Err(CliError::Message { text: words, .. }) = sent {
-        tracing::warn!(%words, "could not send the configuration to the drivers");
-    }
-}
-
 /// A line for each header with variables: `X would go to https://lab.example in the header X-Key`. `verb` is 'would go' or
 /// 'goes'.
-pub(in crate::cli) fn header_destinations(
+pub(crate) fn header_destinations(
     url: &str,
     headers: &[(String, Template)],
     verb: &str,

@@ -5,7 +5,7 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use super::Parser;
+use super::{Parser, error::ValueError};
 use crate::app::{Grouping, SortKey, View};
 
 /// The keys of a view.
@@ -42,7 +42,8 @@ impl Parser<'_> {
             let key_text = key.get_ref().as_ref();
             match key_text {
                 "filter" => {
-                    let read = self.text(key_text, value, |text| Ok(text.to_owned()));
+                    let read =
+                        self.text(key_text, value, |text| Ok::<_, ValueError>(text.to_owned()));
                     view.filter = read.unwrap_or_default();
                 }
                 "needs_you" => view.needs_only = self.boolean(key_text, value).unwrap_or_default(),
@@ -69,7 +70,7 @@ impl Parser<'_> {
 mod tests {
     use crate::{
         app::{Grouping, SortKey, View},
-        cli::config::{Config, ConfigEdit},
+        config::{Config, ConfigEdit},
     };
 
     #[test]

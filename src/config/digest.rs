@@ -7,7 +7,7 @@ use ring::digest::{Context, SHA256};
 use crate::domain::{Program, Template};
 
 /// The digest of a URL and its headers; another host, header or variable changes it.
-pub(in crate::cli) fn digest(url: &str, headers: &[(String, Template)]) -> String {
+pub(crate) fn digest(url: &str, headers: &[(String, Template)]) -> String {
     let mut sorted: Vec<(String, &str)> = headers
         .iter()
         .map(|(name, value)| (name.to_ascii_lowercase(), value.as_str()))
@@ -20,7 +20,7 @@ pub(in crate::cli) fn digest(url: &str, headers: &[(String, Template)]) -> Strin
 }
 
 /// The digest of a program; another argument, variable or directory changes it.
-pub(in crate::cli) fn digest_of_program(program: &Program) -> String {
+pub(crate) fn digest_of_program(program: &Program) -> String {
     let mut env: Vec<(&str, &str)> = program
         .env
         .iter()

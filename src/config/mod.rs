@@ -2,10 +2,15 @@
 //!
 //! Invariant: a wrong line loses only its own setting; only a file that is not valid TOML is refused as a whole.
 
-mod consent;
+pub(crate) mod consent;
 mod defaults;
+mod digest;
 mod edit;
+mod error;
+mod header;
+pub(crate) mod import;
 mod keys;
+mod mark;
 mod notify;
 mod secret;
 mod server;
@@ -22,28 +27,31 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-pub(super) use self::{
-    consent::{digest, digest_of_program},
-    defaults::Defaults,
+pub(crate) use self::{
+    defaults::{Color, Defaults},
+    digest::{digest, digest_of_program},
     edit::{ConfigEdit, Endpoint, NewServer},
-    secret::{is_secret, is_secret_name, looks_like_token, without_tokens},
+    error::{ConfigError, UrlError, ValueError},
+    header::{Header, header},
+    mark::FileMark,
+    secret::{env_secret, is_secret, is_secret_name, looks_like_token, without_tokens},
     server::{header as template_of, is_name, url_of, with_scheme},
-};
-use crate::domain::{
-    CheckpointConvention, DefaultLimits, Limits, NotifyConfig, NotifyLevel, ServerConfig,
-    ServerConfigs, ServerName, ThemeName, text,
 };
 use crate::{
     app::{Keymap, View},
-    cli::{error::CliError, json},
+    domain::{
+        CheckpointConvention, DefaultLimits, Limits, NotifyConfig, NotifyLevel, ServerConfig,
+        ServerConfigs, ServerName, TaskView, ThemeName, text,
+    },
     engine::Hook,
-    shell::real::FileMark,
 };
 
 /// The environment variable with the path of another file.
-pub(super) const PATH_VARIABLE: &str = "LONGHAUL_CONFIG";
+pub(crate) const PATH_VARIABLE: &str = "LONGHAUL_CONFIG";
+
 /// Larger files are refused; they are probably not configuration.
-pub(super) const MAX_BYTES: u64 = 1 << 20;
+pub(crate) const MAX_BYTES: u64 = 1 << 20;
+
 /// The tables of the file, for notices.
 const TABLES: &str = "[servers.NAME], [defaults], [keys], [notify], [theme], [views.NAME]";
 
@@ -53,15 +61,15 @@ pub struct Config {
     /// The servers in order of their names, including stdio servers.
     pub servers: Vec<ServerConfig>,
     /// Used where the command line sets nothing.
-    pub(super) defaults: Defaults,
-    pub(super) theme: Option<ThemeName>,
+    pub(crate) defaults: Defaults,
+    pub(crate) theme: Option<ThemeName>,
     /// Saved views of the task list, in order of their names.
-    pub(super) views: Vec<View>,
-    pub(super) keys: Keymap,
-    pub(super) notify: NotifyConfig,
+    pub(crate) views: Vec<View>,
+    pub(crate) keys: Keymap,
+    pub(crate) notify: NotifyConfig,
     /// The shell command to run on the events in `hook_on`.
-    pub(super) hook: Option<String>,
-    pub(super) hook_on: NotifyLevel,
+    pub(crate) hook: Option<String>,
+    pub(crate) hook_on: NotifyLevel,
     /// The ignored settings, each as `FILE:LINE: why`.
     pub notices: Vec<String>,
 }
@@ -109,13 +117,13 @@ impl Config {
     }
 
     /// The names of a server's checkpoint tools and their arguments.
-    pub(super) fn convention(&self, server: &ServerName) -> CheckpointConvention {
+    pub(crate) fn convention(&self, server: &ServerName) -> CheckpointConvention {
         let own = self.servers.iter().find(|it| it.name == *server);
         own.map(|it| it.checkpoint.clone()).unwrap_or_default()
     }
 
     /// The view named `name`.
-    pub(super) fn view(&self, name: &str) -> Result<&View, CliError> {
+    pub(crate) fn view(&self, name: &str) -> Result<&View, ConfigError> {
         let found = self.views.iter().find(|view| view.name == name);
         found.ok_or_else(|| {
             let names: Vec<&str> = self.views.iter().map(|view| view.name.as_str()).collect();
@@ -124,22 +132,22 @@ impl Config {
             } else {
                 format!("its views: {}", names.join(", "))
             };
-            let name = text::clean_line(name);
-            CliError::usage(format!("the configuration has no view {name}; {hint}"))
+            let name = text::clean_line(name).into_owned();
+            ConfigError::NoView { name, hint }
         })
     }
 
     /// The command to run on task events, if one is set.
-    pub(super) fn hook(&self) -> Option<Hook> {
+    pub(crate) fn hook(&self, encode: fn(&TaskView, Option<&str>) -> String) -> Option<Hook> {
         Some(Hook {
             command: self.hook.clone()?,
             on: self.hook_on,
-            encode: json::hook_task,
+            encode,
         })
     }
 
     /// The limits of calls that set none of their own.
-    pub(super) fn default_limits(&self) -> DefaultLimits {
+    pub(crate) fn default_limits(&self) -> DefaultLimits {
         let own = |server: &ServerConfig| (server.name.clone(), server.limits);
         DefaultLimits {
             global: self.defaults.limits,
@@ -154,28 +162,25 @@ impl Config {
 }
 
 /// The path of the file, whether it exists or not; `None` without a home directory.
-pub(super) fn path() -> Option<PathBuf> {
+pub(crate) fn path() -> Option<PathBuf> {
     let from_environment = std::env::var_os(PATH_VARIABLE).filter(|path| !path.is_empty());
     let default = || Some(dirs::config_dir()?.join("longhaul").join("config.toml"));
     from_environment.map(PathBuf::from).or_else(default)
 }
 
 /// The error for a file that is set in the environment but does not exist; the default file may be missing.
-pub(super) fn missing() -> Option<String> {
+pub(crate) fn missing() -> Option<ConfigError> {
     let path =
         path().filter(|_| std::env::var_os(PATH_VARIABLE).is_some_and(|it| !it.is_empty()))?;
     let found = std::fs::symlink_metadata(&path);
     let is_missing = found.is_err_and(|error| error.kind() == ErrorKind::NotFound);
-    is_missing.then(|| {
-        format!(
-            "{PATH_VARIABLE} names a file that does not exist: {}; create it, or correct or unset the variable",
-            path.display()
-        )
+    is_missing.then(|| ConfigError::Missing {
+        path: path.display().to_string(),
     })
 }
 
 /// `servers` with the canonical path of the configuration file, to hand to the engine.
-pub(super) fn server_configs(servers: Vec<ServerConfig>) -> ServerConfigs {
+pub(crate) fn server_configs(servers: Vec<ServerConfig>) -> ServerConfigs {
     // Through its directory if the file does not exist yet, so that its path stays the same once it does.
     let canonical = |path: &Path| {
         let of_dir = || Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?));
@@ -190,18 +195,18 @@ pub(super) fn server_configs(servers: Vec<ServerConfig>) -> ServerConfigs {
 }
 
 /// Reads the servers from the file; `None` if it cannot be read.
-pub(super) fn read_server_configs() -> Option<ServerConfigs> {
+pub(crate) fn read_server_configs() -> Option<ServerConfigs> {
     let config = read(path().as_deref()).ok()?;
     Some(server_configs(config.servers))
 }
 
 /// The current state of the file, to detect later changes.
-pub(super) fn mark() -> FileMark {
+pub(crate) fn mark() -> FileMark {
     path().map_or_else(FileMark::default, |path| FileMark::of(&path))
 }
 
 /// Reads the file; a missing file is an empty configuration. The error names the line to fix.
-pub(super) fn read(path: Option<&Path>) -> Result<Config, String> {
+pub(crate) fn read(path: Option<&Path>) -> Result<Config, ConfigError> {
     let Some(path) = path else {
         return Ok(Config::default());
     };
@@ -210,12 +215,10 @@ pub(super) fn read(path: Option<&Path>) -> Result<Config, String> {
 }
 
 /// The text of the file, empty if it does not exist.
-pub(super) fn load(path: &Path) -> Result<String, String> {
-    let file = path.display().to_string();
-    let failed = |why: &dyn std::fmt::Display| {
-        format!(
-            "could not read the configuration {file}: {why}; fix it, or set {PATH_VARIABLE} to another file"
-        )
+pub(crate) fn load(path: &Path) -> Result<String, ConfigError> {
+    let failed = |why: &dyn std::fmt::Display| ConfigError::Unreadable {
+        path: path.display().to_string(),
+        why: why.to_string(),
     };
     let mut text = String::new();
     let opened = match std::fs::File::open(path) {
@@ -231,22 +234,21 @@ pub(super) fn load(path: &Path) -> Result<String, String> {
 }
 
 /// Saves a view in the file; returns a message with the path.
-pub(super) fn save_view(view: &View) -> Result<String, String> {
-    let mut edit = ConfigEdit::open(path()).map_err(CliError::into_message)?;
+pub(crate) fn save_view(view: &View) -> Result<String, ConfigError> {
+    let mut edit = ConfigEdit::open(path())?;
     edit.view(view);
     let shown = edit.path().display().to_string();
-    edit.save().map_err(CliError::into_message)?;
+    edit.save()?;
     Ok(format!("saved view {} in {shown}", view.name))
 }
 
 /// Parses the text of the file at `path`; the error names the line to fix.
-pub(super) fn parse(path: &Path, text: &str) -> Result<Config, String> {
-    let file = path.display();
-    Config::parse(&file.to_string(), text).map_err(|(line, why)| {
-        format!(
-            "could not read the configuration: {file}:{line}: {}; fix that line, or set {PATH_VARIABLE} to another file",
-            text::clean_line(&why)
-        )
+pub(crate) fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
+    let file = path.display().to_string();
+    Config::parse(&file, text).map_err(|(line, why)| ConfigError::Syntax {
+        path: file,
+        line,
+        why: text::clean_line(&why).into_owned(),
     })
 }
 
@@ -272,15 +274,15 @@ impl Parser<'_> {
     }
 
     /// Parses a string with `read`; adds a notice if it is not a string or `read` fails.
-    fn text<T>(
+    fn text<T, E: Into<ValueError>>(
         &mut self,
         key: &str,
         value: &Spanned<DeValue<'_>>,
-        read: impl FnOnce(&str) -> Result<T, String>,
+        read: impl FnOnce(&str) -> Result<T, E>,
     ) -> Option<T> {
         let read = match value.get_ref().as_str() {
-            Some(text) => read(text),
-            None => Err("expected a string in quotes".to_owned()),
+            Some(text) => read(text).map_err(Into::into),
+            None => Err(ValueError::NotText),
         };
         read.map_err(|why| {
             self.notice(value.span().start, &format!("{key} is ignored: {why}"));
@@ -465,7 +467,7 @@ name = "pink"
 
     #[test]
     fn shipped_file_sets_nothing_until_uncommented() {
-        let shipped = include_str!("../../../assets/config.toml");
+        let shipped = include_str!("../../assets/config.toml");
         assert_eq!(Config::parse("f", shipped).unwrap(), Config::default());
         let switched: Vec<&str> = shipped
             .lines()

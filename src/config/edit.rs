@@ -10,7 +10,7 @@ use std::{
 
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value};
 
-use super::super::error::{CliError, code};
+use super::error::ConfigError;
 use crate::{
     app::{Grouping, SortKey, View},
     domain::{Program, Template},
@@ -22,16 +22,16 @@ const HEAD: &str = "# longhaul configuration. `longhaul servers` and the screen 
 
 /// A server to add.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::cli) struct NewServer {
-    pub(in crate::cli) name: String,
-    pub(in crate::cli) endpoint: Endpoint,
+pub(crate) struct NewServer {
+    pub(crate) name: String,
+    pub(crate) endpoint: Endpoint,
     /// The file that it was imported from.
-    pub(in crate::cli) imported_from: Option<String>,
+    pub(crate) imported_from: Option<String>,
 }
 
 /// How a server is reached.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::cli) enum Endpoint {
+pub(crate) enum Endpoint {
     /// Over HTTP.
     Http {
         url: String,
@@ -46,7 +46,7 @@ pub(in crate::cli) enum Endpoint {
 
 /// The file, opened for one change.
 #[derive(Debug)]
-pub(in crate::cli) struct ConfigEdit {
+pub(crate) struct ConfigEdit {
     /// As set by the user, for messages.
     path: PathBuf,
     /// The file to write: the target if `path` is a symlink.
@@ -58,28 +58,26 @@ pub(in crate::cli) struct ConfigEdit {
 
 impl ConfigEdit {
     /// Reads the file; fails if it is not valid TOML or too large.
-    pub(in crate::cli) fn open(path: Option<PathBuf>) -> Result<Self, CliError> {
-        let path = path.ok_or_else(|| {
-            let message = format!(
-                "no home directory for the configuration; set {} to a file",
-                super::PATH_VARIABLE
-            );
-            CliError::usage(message)
-        })?;
+    pub(crate) fn open(path: Option<PathBuf>) -> Result<Self, ConfigError> {
+        let path = path.ok_or(ConfigError::NoHome)?;
         let target = match path.symlink_metadata() {
-            Ok(found) if found.is_symlink() => path.canonicalize().map_err(|error| {
-                let shown = path.display();
-                CliError::usage(format!("could not follow the link {shown}: {error}"))
-            })?,
+            Ok(found) if found.is_symlink() => {
+                path.canonicalize().map_err(|error| ConfigError::Link {
+                    path: path.display().to_string(),
+                    why: error.to_string(),
+                })?
+            }
             _ => path.clone(),
         };
-        let before = super::load(&path).map_err(CliError::usage)?;
-        super::parse(&path, &before).map_err(CliError::usage)?;
+        let before = super::load(&path)?;
+        super::parse(&path, &before)?;
         let text = if before.is_empty() { HEAD } else { &before };
-        let document = text.parse().map_err(|error: toml_edit::TomlError| {
-            let why = error.message();
-            CliError::usage(format!("could not change {}: {why}", path.display()))
-        })?;
+        let document =
+            text.parse()
+                .map_err(|error: toml_edit::TomlError| ConfigError::Unchangeable {
+                    path: path.display().to_string(),
+                    why: error.message().to_owned(),
+                })?;
         Ok(Self {
             path,
             target,
@@ -89,12 +87,12 @@ impl ConfigEdit {
     }
 
     /// The path of the file, for messages.
-    pub(in crate::cli) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Adds a new server after the existing ones.
-    pub(in crate::cli) fn add(&mut self, server: &NewServer) {
+    pub(crate) fn add(&mut self, server: &NewServer) {
         let mut table = Table::new();
         match &server.endpoint {
             Endpoint::Http {
@@ -161,7 +159,7 @@ impl ConfigEdit {
     }
 
     /// Adds a view, or replaces the one with the same name.
-    pub(in crate::cli) fn view(&mut self, view: &View) {
+    pub(crate) fn view(&mut self, view: &View) {
         let mut table = Table::new();
         if !view.filter.is_empty() {
             put(&mut table, "filter", view.filter.as_str());
@@ -190,12 +188,12 @@ impl ConfigEdit {
     }
 
     /// Stores the consent to send a server its variables; returns whether the server exists.
-    pub(in crate::cli) fn consent(&mut self, name: &str, digest: &str) -> bool {
+    pub(crate) fn consent(&mut self, name: &str, digest: &str) -> bool {
         self.set_digest(name, "consent", digest)
     }
 
     /// Stores the approval of a server's program; returns whether the server exists.
-    pub(in crate::cli) fn approve(&mut self, name: &str, digest: &str) -> bool {
+    pub(crate) fn approve(&mut self, name: &str, digest: &str) -> bool {
         self.set_digest(name, "approved", digest)
     }
 
@@ -212,7 +210,7 @@ impl ConfigEdit {
     }
 
     /// Removes a server and the comment directly above it; returns whether it existed. Comments before an empty line stay.
-    pub(in crate::cli) fn remove(&mut self, name: &str) -> bool {
+    pub(crate) fn remove(&mut self, name: &str) -> bool {
         let servers = self.document.get_mut("servers");
         let Some(servers) = servers.and_then(Item::as_table_like_mut) else {
             return false;
@@ -245,14 +243,15 @@ impl ConfigEdit {
     }
 
     /// Writes the file atomically, with mode 0600.
-    pub(in crate::cli) fn save(self) -> Result<(), CliError> {
+    pub(crate) fn save(self) -> Result<(), ConfigError> {
         let shown = self.path.display();
-        let failed = |why: &dyn std::fmt::Display| {
-            CliError::new(code::CANNOT_SAVE, format!("could not write {shown}: {why}"))
+        let failed = |why: &dyn std::fmt::Display| ConfigError::Unwritten {
+            path: shown.to_string(),
+            why: why.to_string(),
         };
         let text = self.document.to_string();
         // Never write a file that cannot be read again.
-        super::parse(&self.path, &text).map_err(|why| CliError::new(code::BUG, why))?;
+        super::parse(&self.path, &text).map_err(|why| ConfigError::Unsound(Box::new(why)))?;
         let directory = match self.target.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
@@ -261,11 +260,10 @@ impl ConfigEdit {
         // The lock covers the time from the check to the write. Without file locks the check must do.
         let lock = File::open(directory).map_err(|error| failed(&error))?;
         let is_busy = matches!(lock.try_lock(), Err(TryLockError::WouldBlock));
-        if is_busy || super::load(&self.path).map_err(CliError::usage)? != self.before {
+        if is_busy || super::load(&self.path)? != self.before {
             return Err(failed(&"another program has changed it; try again"));
         }
-        store::write_atomically(&self.target, text.as_bytes())
-            .map_err(|error| CliError::new(code::CANNOT_SAVE, format!("could not {error}")))
+        Ok(store::write_atomically(&self.target, text.as_bytes())?)
     }
 }
 

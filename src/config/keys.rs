@@ -55,7 +55,7 @@ fn chords(value: &DeValue<'_>) -> Option<Vec<String>> {
 mod tests {
     use crate::{
         app::{Action, keymap::Scope},
-        cli::config::Config,
+        config::Config,
     };
 
     #[test]

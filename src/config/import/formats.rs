@@ -8,7 +8,10 @@ use std::path::Path;
 use serde_json::{Map, Value};
 use toml::de::{DeTable, DeValue};
 
-use super::entry::{Editor, ImportEntry, read};
+use super::{
+    entry::{Editor, ImportEntry, read},
+    reason::FileError,
+};
 
 /// The deepest nesting allowed, well above that of real files.
 const MAX_DEPTH: usize = 64;
@@ -18,7 +21,7 @@ const MAX_ALIASES: usize = 64;
 
 /// How an entry must be read, where programs differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::cli) enum Dialect {
+pub(crate) enum Dialect {
     /// `url` without a type means HTTP.
     Common,
     /// Gemini CLI: `url` means HTTP+SSE, `httpUrl` means HTTP, and `$NAME` is a variable.
@@ -28,11 +31,11 @@ pub(in crate::cli) enum Dialect {
 }
 
 /// Reads the text of the file at `path`, with the values of its editor filled in. Errors follow `FILE: ` in a message.
-pub(in crate::cli) fn entries(
+pub(crate) fn entries(
     path: &Path,
     text: &str,
     editor: &Editor,
-) -> Result<Vec<ImportEntry>, String> {
+) -> Result<Vec<ImportEntry>, FileError> {
     let extension = path.extension().and_then(|extension| extension.to_str());
     let (value, dialect) = match extension {
         Some("toml") => (toml(text)?, Dialect::Common),
@@ -40,7 +43,7 @@ pub(in crate::cli) fn entries(
         _ => (json(text)?, dialect_of(path)),
     };
     let Value::Object(file) = value else {
-        return Err("its top level is not a table".to_owned());
+        return Err(FileError::NotTable);
     };
     let mut groups: Vec<&Map<String, Value>> = Vec::new();
     let table_at = |keys: &[&str]| {
@@ -64,9 +67,7 @@ pub(in crate::cli) fn entries(
     let projects = table_at(&["projects"]).into_iter().flat_map(Map::values);
     groups.extend(projects.filter_map(|project| project.get("mcpServers")?.as_object()));
     if groups.is_empty() {
-        return Err(
-            "no MCP servers found (no mcpServers, servers, mcp_servers or extensions)".to_owned(),
-        );
+        return Err(FileError::NoServers);
     }
     let all = groups.into_iter().flatten();
     Ok(all
@@ -83,7 +84,7 @@ fn dialect_of(path: &Path) -> Dialect {
     }
 }
 
-fn json(text: &str) -> Result<Value, String> {
+fn json(text: &str) -> Result<Value, FileError> {
     let options = jsonc_parser::ParseOptions {
         allow_comments: true,
         allow_trailing_commas: true,
@@ -100,10 +101,13 @@ fn json(text: &str) -> Result<Value, String> {
             .bytes()
             .take(error.range().start)
             .filter(|byte| *byte == b'\n');
-        format!("invalid JSON at line {}", line.count() + 1)
+        FileError::Syntax {
+            format: "JSON",
+            line: line.count() + 1,
+        }
     })?;
     if is_deeper(&value, MAX_DEPTH) {
-        return Err("its tables are nested too deeply".to_owned());
+        return Err(FileError::TooDeep);
     }
     Ok(value)
 }
@@ -119,7 +123,7 @@ fn is_deeper(value: &Value, depth: usize) -> bool {
     }
 }
 
-fn yaml(text: &str) -> Result<Value, String> {
+fn yaml(text: &str) -> Result<Value, FileError> {
     let options = serde_saphyr::options! {
         with_snippet: false,
         budget: serde_saphyr::budget! {
@@ -129,15 +133,21 @@ fn yaml(text: &str) -> Result<Value, String> {
     };
     serde_saphyr::from_str_with_options(text, options).map_err(|error| {
         let line = error.location().map_or(1, |location| location.line());
-        format!("invalid YAML at line {line}")
+        FileError::Syntax {
+            format: "YAML",
+            line: usize::try_from(line).unwrap_or(usize::MAX),
+        }
     })
 }
 
-fn toml(text: &str) -> Result<Value, String> {
+fn toml(text: &str) -> Result<Value, FileError> {
     let table = DeTable::parse(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         let line = text.bytes().take(at).filter(|byte| *byte == b'\n').count();
-        format!("invalid TOML at line {}", line + 1)
+        FileError::Syntax {
+            format: "TOML",
+            line: line + 1,
+        }
     })?;
     Ok(of_table(table.get_ref()))
 }

@@ -7,13 +7,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::entry::Editor;
+use super::{entry::Editor, reason::FileError};
 
 /// The largest file that is read. Claude Code keeps its history in the same file as its servers.
 const MAX_BYTES: u64 = 8 << 20;
 
 /// The known files that exist, those of the user before those of the current directory.
-pub(in crate::cli) fn existing() -> Vec<PathBuf> {
+pub(crate) fn existing() -> Vec<PathBuf> {
     let home = dirs::home_dir().unwrap_or_default();
     let settings = dirs::config_dir().unwrap_or_else(|| home.join(".config"));
     let user_files = [
@@ -50,7 +50,7 @@ pub(in crate::cli) fn existing() -> Vec<PathBuf> {
 }
 
 /// The values that the editor of this file would fill in. Only a project file has a workspace.
-pub(in crate::cli) fn editor_for(path: &Path) -> Editor {
+pub(crate) fn editor_for(path: &Path) -> Editor {
     let home = dirs::home_dir();
     let workspace = std::path::absolute(path).ok().and_then(|path| {
         let settings = path.parent()?;
@@ -70,17 +70,14 @@ pub(in crate::cli) fn editor_for(path: &Path) -> Editor {
 }
 
 /// Reads a regular file of reasonable size. Errors follow `FILE: ` in a message.
-pub(in crate::cli) fn read_text(path: &Path) -> Result<String, String> {
+pub(crate) fn read_text(path: &Path) -> Result<String, FileError> {
     if path
         .symlink_metadata()
         .is_ok_and(|found| found.is_symlink())
     {
         // Otherwise the creator of the link could choose which file is read.
         let target = path.canonicalize().unwrap_or_default();
-        return Err(format!(
-            "symlinks are not followed; if you trust this one, import {} instead",
-            target.display()
-        ));
+        return Err(FileError::Symlink(target.display().to_string()));
     }
     // The check above has the better message; the flags also cover a file swapped in since, and never wait for a pipe.
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
@@ -88,23 +85,24 @@ pub(in crate::cli) fn read_text(path: &Path) -> Result<String, String> {
         .read(true)
         .custom_flags(flags.bits().cast_signed())
         .open(path)
-        .map_err(|error| error.to_string())?;
-    let found = file.metadata().map_err(|error| error.to_string())?;
+        .map_err(|error| FileError::Io(error.to_string()))?;
+    let found = file
+        .metadata()
+        .map_err(|error| FileError::Io(error.to_string()))?;
     if !found.is_file() {
-        return Err("not a regular file".to_owned());
+        return Err(FileError::NotRegular);
     }
-    let too_large = || "too large for a list of servers".to_owned();
     if found.len() > MAX_BYTES {
-        return Err(too_large());
+        return Err(FileError::TooLarge);
     }
     let mut text = String::new();
     let read = file.take(MAX_BYTES + 1).read_to_string(&mut text);
     let read = read.map_err(|error| match error.kind() {
-        ErrorKind::InvalidData => "not UTF-8 text".to_owned(),
-        _ => error.to_string(),
+        ErrorKind::InvalidData => FileError::NotText,
+        _ => FileError::Io(error.to_string()),
     })?;
     if u64::try_from(read).is_ok_and(|read| read > MAX_BYTES) {
-        return Err(too_large());
+        return Err(FileError::TooLarge);
     }
     Ok(text)
 }

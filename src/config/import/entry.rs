@@ -7,10 +7,11 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value};
 use url::Url;
 
-use super::{super::consent::variable_for, formats::Dialect};
+use super::{formats::Dialect, reason::SkipReason};
 use crate::{
-    cli::config::{
-        Endpoint, is_name, is_secret, is_secret_name, looks_like_token, template_of, url_of,
+    config::{
+        Endpoint, consent::variable_for, is_name, is_secret, is_secret_name, looks_like_token,
+        template_of, url_of,
     },
     domain::{Program, Template, is_variable, server_url, text},
 };
@@ -28,10 +29,10 @@ const EDITOR_VARIABLES: [&str; 7] = [
 
 /// The values that an editor fills in, as far as longhaul knows them.
 #[derive(Clone, Debug, Default)]
-pub(in crate::cli) struct Editor {
+pub(crate) struct Editor {
     /// The project directory of the file; a user-wide file has none.
-    pub(in crate::cli) workspace: Option<String>,
-    pub(in crate::cli) home: Option<String>,
+    pub(crate) workspace: Option<String>,
+    pub(crate) home: Option<String>,
 }
 
 impl Editor {
@@ -60,30 +61,25 @@ impl Editor {
 
 /// A server entry of a file.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::cli) struct ImportEntry {
+pub(crate) struct ImportEntry {
     /// As in the file, not sanitized.
-    pub(in crate::cli) name: String,
+    pub(crate) name: String,
     /// `Err` is the reason why the entry is skipped; it can contain text from the file.
-    pub(in crate::cli) outcome: Result<ImportableServer, String>,
+    pub(crate) outcome: Result<ImportableServer, SkipReason>,
 }
 
 /// A server that can be imported.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::cli) struct ImportableServer {
-    pub(in crate::cli) endpoint: Endpoint,
+pub(crate) struct ImportableServer {
+    pub(crate) endpoint: Endpoint,
     /// What the user should know about it.
-    pub(in crate::cli) notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
 }
 
 /// Reads one entry.
-pub(in crate::cli) fn read(
-    name: &str,
-    value: &Value,
-    dialect: Dialect,
-    editor: &Editor,
-) -> ImportEntry {
+pub(crate) fn read(name: &str, value: &Value, dialect: Dialect, editor: &Editor) -> ImportEntry {
     let outcome = match value.as_object() {
-        _ if !is_name(name) => Err("invalid server name".to_owned()),
+        _ if !is_name(name) => Err(SkipReason::Name),
         Some(fields) => EntryReader {
             name,
             fields,
@@ -92,7 +88,7 @@ pub(in crate::cli) fn read(
             notes: Vec::new(),
         }
         .read(),
-        None => Err("not a table".to_owned()),
+        None => Err(SkipReason::NotTable),
     };
     ImportEntry {
         name: name.to_owned(),
@@ -116,7 +112,7 @@ enum Transport {
 }
 
 impl<'e> EntryReader<'e> {
-    fn read(mut self) -> Result<ImportableServer, String> {
+    fn read(mut self) -> Result<ImportableServer, SkipReason> {
         self.check_enabled()?;
         // Older Goose versions nest the settings in `config`.
         if let Some(Value::Object(config)) = self.fields.get("config") {
@@ -141,10 +137,10 @@ impl<'e> EntryReader<'e> {
         })
     }
 
-    fn check_enabled(&self) -> Result<(), String> {
+    fn check_enabled(&self) -> Result<(), SkipReason> {
         let is_set = |key: &str, value: bool| self.fields.get(key) == Some(&Value::Bool(value));
         if is_set("disabled", true) || is_set("enabled", false) {
-            return Err("disabled in this file".to_owned());
+            return Err(SkipReason::Disabled);
         }
         Ok(())
     }
@@ -157,7 +153,7 @@ impl<'e> EntryReader<'e> {
         self.text(&["httpUrl", "url", "serverUrl", "uri"])
     }
 
-    fn transport(&self) -> Result<Transport, String> {
+    fn transport(&self) -> Result<Transport, SkipReason> {
         let kind = self.text(&["type", "transport", "transportType"]);
         let kind = kind.map(|kind| kind.to_ascii_lowercase().replace(['-', '_'], ""));
         match kind.as_deref() {
@@ -167,21 +163,21 @@ impl<'e> EntryReader<'e> {
             Some("builtin" | "platform" | "frontend" | "inlinepython")
                 if self.dialect == Dialect::Goose =>
             {
-                Err("built into Goose".to_owned())
+                Err(SkipReason::BuiltIn)
             }
             Some(_) => {
                 let kind = self.text(&["type", "transport", "transportType"]);
                 let kind = kind.unwrap_or_default();
-                Err(format!("longhaul does not support {kind}"))
+                Err(SkipReason::Unsupported(kind.to_owned()))
             }
             None => {
                 let has_command = ["command", "cmd"]
                     .iter()
                     .any(|it| self.fields.contains_key(*it));
                 match (self.url().is_some(), has_command) {
-                    (true, true) => Err("it has both a url and a command".to_owned()),
+                    (true, true) => Err(SkipReason::TwoEndpoints),
                     (false, true) => Ok(Transport::Stdio),
-                    (false, false) => Err("it has neither a url nor a command".to_owned()),
+                    (false, false) => Err(SkipReason::NoEndpoint),
                     (true, false)
                         if self.dialect == Dialect::Gemini && self.text(&["httpUrl"]).is_none() =>
                     {
@@ -193,19 +189,21 @@ impl<'e> EntryReader<'e> {
         }
     }
 
-    fn http(&mut self) -> Result<Endpoint, String> {
-        let text = self.url().ok_or("no url")?;
+    fn http(&mut self) -> Result<Endpoint, SkipReason> {
+        let text = self.url().ok_or(SkipReason::NoUrl)?;
         let url = parse_url(text)?;
         let mut headers: Vec<(String, Template)> = Vec::new();
         for key in ["headers", "http_headers"] {
             let Some(fields) = self.fields.get(key) else {
                 continue;
             };
-            let fields = fields.as_object().ok_or("its headers are not a table")?;
+            let fields = fields
+                .as_object()
+                .ok_or_else(|| SkipReason::malformed("its headers", "are not a table"))?;
             for (header, value) in fields {
-                let value = value
-                    .as_str()
-                    .ok_or_else(|| format!("its header {header} is not a string"))?;
+                let value = value.as_str().ok_or_else(|| {
+                    SkipReason::malformed(format!("its header {header}"), "is not a string")
+                })?;
                 headers.push((header.clone(), self.header(header, value)?));
             }
         }
@@ -216,8 +214,12 @@ impl<'e> EntryReader<'e> {
         {
             for (header, variable) in named {
                 let variable = variable.as_str().filter(|name| is_variable(name));
-                let variable = variable
-                    .ok_or_else(|| format!("its header {header} does not name a variable"))?;
+                let variable = variable.ok_or_else(|| {
+                    SkipReason::malformed(
+                        format!("its header {header}"),
+                        "does not name a variable",
+                    )
+                })?;
                 headers.push((
                     header.clone(),
                     template_of(header, &format!("${{{variable}}}"))?,
@@ -253,10 +255,10 @@ impl<'e> EntryReader<'e> {
     }
 
     /// A header value; a literal secret becomes a variable.
-    fn header(&mut self, header: &str, value: &str) -> Result<Template, String> {
+    fn header(&mut self, header: &str, value: &str) -> Result<Template, SkipReason> {
         let what = format!("its header {header}");
         if value.contains(text::is_hostile) {
-            return Err(format!("{what} contains a control or invisible character"));
+            return Err(SkipReason::Hostile { what });
         }
         let mut value = self.normalize_variables(&what, value)?;
         if is_secret(header, &value) {
@@ -270,11 +272,11 @@ impl<'e> EntryReader<'e> {
                 "the secret in its header {header} was not copied; set {variable} to it"
             ));
         }
-        template_of(header, &value).map_err(|why| format!("{what} is invalid: {why}"))
+        template_of(header, &value).map_err(|why| SkipReason::Header { what, why })
     }
 
     /// Writes every variable as `${NAME}`.
-    fn normalize_variables(&mut self, what: &str, value: &str) -> Result<String, String> {
+    fn normalize_variables(&mut self, what: &str, value: &str) -> Result<String, SkipReason> {
         let mut written = String::new();
         let mut rest = value;
         while let Some((before, after)) = rest.split_once('$') {
@@ -306,7 +308,7 @@ impl<'e> EntryReader<'e> {
     }
 
     /// The environment variable for a variable of the other program, e.g. `API_KEY` for `${input:api-key}`.
-    fn variable(&mut self, what: &str, inner: &str) -> Result<String, String> {
+    fn variable(&mut self, what: &str, inner: &str) -> Result<String, SkipReason> {
         let (name, default) = match inner.split_once(":-") {
             Some((name, default)) => (name, Some(default)),
             None => (inner, None),
@@ -334,22 +336,28 @@ impl<'e> EntryReader<'e> {
         if is_variable(name) && !EDITOR_VARIABLES.contains(&name) {
             Ok(name.to_owned())
         } else {
-            Err(format!(
-                "{what} uses ${{{inner}}}, which only its own program can fill in"
-            ))
+            Err(SkipReason::ForeignVariable {
+                what: what.to_owned(),
+                variable: inner.to_owned(),
+            })
         }
     }
 
-    fn stdio(&mut self) -> Result<Endpoint, String> {
+    fn stdio(&mut self) -> Result<Endpoint, SkipReason> {
         let command = self
             .text(&["command", "cmd"])
             .filter(|command| !command.trim().is_empty())
             .map(|command| self.editor.fill(command))
-            .ok_or("its command is not a string")?;
+            .ok_or_else(|| SkipReason::malformed("its command", "is not a string"))?;
         let mut args = Vec::new();
         if let Some(list) = self.fields.get("args").filter(|list| !list.is_null()) {
-            for arg in list.as_array().ok_or("its args are not a list")? {
-                let arg = arg.as_str().ok_or("its args are not all strings")?;
+            for arg in list
+                .as_array()
+                .ok_or_else(|| SkipReason::malformed("its args", "are not a list"))?
+            {
+                let arg = arg
+                    .as_str()
+                    .ok_or_else(|| SkipReason::malformed("its args", "are not all strings"))?;
                 let arg = self.editor.fill(arg);
                 args.push(match program_variable(&arg) {
                     Some(_) => self.normalize_variables("its command", &arg)?,
@@ -363,19 +371,20 @@ impl<'e> EntryReader<'e> {
             .flatten()
             .find_map(|text| program_variable(text))
         {
-            return Err(format!(
-                "its command or directory uses ${{{name}}}, which only its own program can fill in"
-            ));
+            return Err(SkipReason::ForeignVariable {
+                what: "its command or directory".to_owned(),
+                variable: name.to_owned(),
+            });
         }
         for text in std::iter::once(&command).chain(&args).chain(&cwd) {
             if text.contains(text::is_hostile) {
-                return Err("its command contains a control or invisible character".to_owned());
+                return Err(SkipReason::Hostile {
+                    what: "its command".to_owned(),
+                });
             }
         }
         if holds_secret(&args) {
-            return Err("its arguments seem to contain a secret, and secrets are never copied; pass it in an environment \
-                        variable"
-                .to_owned());
+            return Err(SkipReason::SecretArgument);
         }
         let mut env = Vec::new();
         for key in ["env", "envs"] {
@@ -404,57 +413,58 @@ impl<'e> EntryReader<'e> {
     }
 
     /// The value of a variable in the environment of the program; a literal secret becomes a variable.
-    fn env_value(&mut self, name: &str, value: &Value) -> Result<Template, String> {
+    fn env_value(&mut self, name: &str, value: &Value) -> Result<Template, SkipReason> {
         if !is_variable(name) {
-            return Err("its environment has an invalid variable name".to_owned());
+            return Err(SkipReason::VariableName);
         }
         let value = match value {
             Value::String(text) => self.editor.fill(text),
             Value::Number(number) => number.to_string(),
             Value::Bool(boolean) => boolean.to_string(),
-            _ => return Err(format!("its variable {name} is not a string")),
+            _ => {
+                return Err(SkipReason::malformed(
+                    format!("its variable {name}"),
+                    "is not a string",
+                ));
+            }
         };
         if value.contains(text::is_hostile) {
-            return Err(format!(
-                "its variable {name} contains a control or invisible character"
-            ));
+            return Err(SkipReason::Hostile {
+                what: format!("its variable {name}"),
+            });
         }
         let written = self.normalize_variables(&format!("its variable {name}"), &value)?;
         if is_secret(name, &written) {
             self.notes.push(format!(
                 "the secret in its variable {name} was not copied; set {name} to it"
             ));
-            return Template::parse(format!("${{{name}}}"));
+            return Ok(Template::parse(format!("${{{name}}}"))?);
         }
-        Template::parse(written)
+        Ok(Template::parse(written)?)
     }
 }
 
 /// Parses the URL of an entry; refuses one that contains a variable or a secret.
-fn parse_url(text: &str) -> Result<Url, String> {
+fn parse_url(text: &str) -> Result<Url, SkipReason> {
     // URL parsers ignore line breaks, so the user would see another URL.
     if text.contains(|letter: char| letter.is_whitespace() || text::is_hostile(letter)) {
-        return Err("its url contains spaces or invisible characters".to_owned());
+        return Err(SkipReason::UrlSpaces);
     }
     if text.contains('$') || text.contains("{{") {
-        return Err(format!(
-            "its url {} contains a variable, and longhaul expands none in a url; add the server with its full url",
-            server_url::redacted(text)
+        return Err(SkipReason::UrlVariable(
+            server_url::redacted(text).into_owned(),
         ));
     }
     let has_password = |url: Url| !url.username().is_empty() || url.password().is_some();
     if Url::parse(text).is_ok_and(has_password) {
-        return Err("its url contains a password, and passwords are never copied".to_owned());
+        return Err(SkipReason::UrlPassword);
     }
-    let url = url_of(text).map_err(|why| format!("its url is invalid: {why}"))?;
+    let url = url_of(text).map_err(SkipReason::Url)?;
     let is_key = |(name, value): (std::borrow::Cow<'_, str>, std::borrow::Cow<'_, str>)| {
         is_secret_name(&name) || looks_like_token(&value)
     };
     if url.query_pairs().any(is_key) {
-        return Err(format!(
-            "its url {} seems to contain a key, and keys are never copied; add the server yourself if it is not a key",
-            server_url::redacted(text)
-        ));
+        return Err(SkipReason::UrlKey(server_url::redacted(text).into_owned()));
     }
     Ok(url)
 }

@@ -1,29 +1,31 @@
-//! `servers import`: imports the servers of other programs and reports the outcome of each.
+//! Imports the servers of other programs, and reports the outcome of each.
 //!
 //! Invariants: no server is contacted or started; a variable goes to a host only after a consent that names both; every
 //! skipped entry is reported with its reason.
 
 mod entry;
 mod formats;
-pub(in crate::cli) mod locations;
+pub(crate) mod locations;
+mod reason;
 
 use std::path::{Path, PathBuf};
 
-use self::entry::{Editor, ImportEntry, ImportableServer};
+use self::{
+    entry::{Editor, ImportEntry, ImportableServer},
+    reason::FileError,
+};
+use super::{
+    Config, ConfigEdit, ConfigError, Endpoint, NewServer, consent, digest, path, server_configs,
+};
 use crate::{
     app::ServerFindings,
-    cli::{
-        config::{self, Config, ConfigEdit, Endpoint, NewServer, digest},
-        consent,
-        error::CliError,
-    },
     domain::{Program, ServerConfigs, ServerName, Template, server_url, text},
     store::{Paths, Reader},
 };
 
 /// What was done with an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::cli) enum ImportOutcome {
+pub(crate) enum ImportOutcome {
     Imported,
     /// Would be imported; shown before the user agrees.
     New,
@@ -43,7 +45,7 @@ impl ImportOutcome {
     }
 
     /// The value in JSON output.
-    pub(in crate::cli) fn key(self) -> &'static str {
+    pub(crate) fn key(self) -> &'static str {
         match self {
             Self::Imported => "taken",
             other => other.label(),
@@ -52,23 +54,23 @@ impl ImportOutcome {
 }
 
 /// An entry and what was done with it.
-pub(in crate::cli) struct EntryReport {
-    pub(in crate::cli) file: String,
+pub(crate) struct EntryReport {
+    pub(crate) file: String,
     /// As in the file.
-    pub(in crate::cli) name: String,
+    pub(crate) name: String,
     /// Its name in the configuration, if it is there.
-    pub(in crate::cli) known_as: Option<String>,
-    pub(in crate::cli) outcome: ImportOutcome,
-    pub(in crate::cli) kind: Option<&'static str>,
+    pub(crate) known_as: Option<String>,
+    pub(crate) outcome: ImportOutcome,
+    pub(crate) kind: Option<&'static str>,
     /// Its URL or command line, for messages.
-    pub(in crate::cli) location: Option<String>,
-    pub(in crate::cli) variables: Vec<String>,
+    pub(crate) location: Option<String>,
+    pub(crate) variables: Vec<String>,
     /// Whether the variables may be sent to the server.
-    pub(in crate::cli) has_consent: bool,
+    pub(crate) has_consent: bool,
     /// Why it was skipped, or what the user should know about it.
-    pub(in crate::cli) notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
     /// The consent or approval that it needs, with the command that gives it.
-    pub(in crate::cli) needs: Option<String>,
+    pub(crate) needs: Option<String>,
 }
 
 /// A server in another program's file, for the fuzz tests.
@@ -83,7 +85,7 @@ pub struct Imported {
 
 impl Imported {
     /// Reads the text of the file at `path`. Errors follow `FILE: ` in a message.
-    pub fn read(path: &Path, text: &str) -> Result<Vec<Self>, String> {
+    pub fn read(path: &Path, text: &str) -> Result<Vec<Self>, impl std::fmt::Display + use<>> {
         let kept = |server: ImportableServer| {
             let (mut kept, templates) = match server.endpoint {
                 Endpoint::Http { url, headers, .. } => (vec![url], headers),
@@ -96,83 +98,80 @@ impl Imported {
         };
         let imported = |entry: ImportEntry| Self {
             name: entry.name,
-            outcome: entry.outcome.map(kept),
+            outcome: entry.outcome.map(kept).map_err(|why| why.to_string()),
         };
         let entries = formats::entries(path, text, &Editor::default())?;
-        Ok(entries.into_iter().map(imported).collect())
+        Ok::<_, FileError>(entries.into_iter().map(imported).collect())
     }
 }
 
 /// Asks whether the variables in the headers of a server may be sent; takes its name, URL and headers.
-pub(in crate::cli) type AskConsent<'a> =
-    dyn FnMut(&str, &str, &[(String, Template)]) -> Result<bool, CliError> + 'a;
+pub(crate) type AskConsent<'a, E> =
+    dyn FnMut(&str, &str, &[(String, Template)]) -> Result<bool, E> + 'a;
 
-/// As [`import`], for the screen: lists what would be imported, or with `does_import` imports it. Gives no consent.
-pub(in crate::cli) fn findings(paths: &Paths, does_import: bool) -> Result<ServerFindings, String> {
-    let found = || -> Result<ServerFindings, CliError> {
-        let path = config::path();
-        let config = config::read(path.as_deref()).map_err(CliError::usage)?;
-        let (edit, mut reports) = plan(
-            &locations::existing(),
-            ExistingServers::of(&config, paths),
-            &mut |_, _, _| Ok(false),
-        )?;
-        let new = reports.iter().filter(|report| report.is_imported()).count();
-        if !does_import {
-            for report in reports.iter_mut().filter(|report| report.is_imported()) {
-                report.outcome = ImportOutcome::New;
-            }
+/// For the screen: lists what would be imported, or with `does_import` imports it. Gives no consent.
+pub(crate) fn findings(paths: &Paths, does_import: bool) -> Result<ServerFindings, ConfigError> {
+    let path = path();
+    let config = super::read(path.as_deref())?;
+    let (edit, mut reports) = plan(
+        &locations::existing(),
+        ExistingServers::of(&config, paths),
+        &mut |_, _, _| Ok::<_, ConfigError>(false),
+    )?;
+    let new = reports.iter().filter(|report| report.is_imported()).count();
+    if !does_import {
+        for report in reports.iter_mut().filter(|report| report.is_imported()) {
+            report.outcome = ImportOutcome::New;
         }
-        let (mut server_configs, mut waiting) = (ServerConfigs::default(), Vec::new());
-        if does_import && new > 0 {
-            edit.save()?;
-            let config = config::read(path.as_deref()).map_err(CliError::usage)?;
-            let imported = reports.iter().filter(|report| report.is_imported());
-            let is_imported = |name: &ServerName| {
-                let mut names = imported.clone().filter_map(|it| it.known_as.as_deref());
-                names.any(|imported| imported == name.as_str())
-            };
-            let withheld = config.servers.iter();
-            let withheld = withheld.filter(|server| server.withheld.is_some());
-            let withheld = withheld.map(|server| server.name.clone());
-            waiting = withheld.filter(is_imported).collect();
-            server_configs = config::server_configs(config.servers);
-        }
-        Ok(ServerFindings {
-            // After the import the screen asks for consent itself.
-            lines: lines(&reports, !does_import),
-            new,
-            server_configs,
-            waiting,
-        })
-    };
-    found().map_err(CliError::into_message)
+    }
+    let (mut imported_configs, mut waiting) = (ServerConfigs::default(), Vec::new());
+    if does_import && new > 0 {
+        edit.save()?;
+        let config = super::read(path.as_deref())?;
+        let imported = reports.iter().filter(|report| report.is_imported());
+        let is_imported = |name: &ServerName| {
+            let mut names = imported.clone().filter_map(|it| it.known_as.as_deref());
+            names.any(|imported| imported == name.as_str())
+        };
+        let withheld = config.servers.iter();
+        let withheld = withheld.filter(|server| server.withheld.is_some());
+        let withheld = withheld.map(|server| server.name.clone());
+        waiting = withheld.filter(is_imported).collect();
+        imported_configs = server_configs(config.servers);
+    }
+    Ok(ServerFindings {
+        // After the import the screen asks for consent itself.
+        lines: lines(&reports, !does_import),
+        new,
+        server_configs: imported_configs,
+        waiting,
+    })
 }
 
-pub(in crate::cli) fn read(file: &Path) -> Result<Vec<ImportEntry>, String> {
+pub(crate) fn read(file: &Path) -> Result<Vec<ImportEntry>, FileError> {
     let text = locations::read_text(file)?;
     formats::entries(file, &text, &locations::editor_for(file))
 }
 
 /// Adds the servers of the files to the configuration, without saving it, and reports on every entry.
-pub(in crate::cli) fn plan(
+pub(crate) fn plan<E: From<ConfigError>>(
     files: &[PathBuf],
     mut servers: ExistingServers,
-    ask_consent: &mut AskConsent<'_>,
-) -> Result<(ConfigEdit, Vec<EntryReport>), CliError> {
-    let mut edit = ConfigEdit::open(config::path())?;
+    ask_consent: &mut AskConsent<'_, E>,
+) -> Result<(ConfigEdit, Vec<EntryReport>), E> {
+    let mut edit = ConfigEdit::open(path())?;
     let mut reports = Vec::new();
     for file in files {
         let entries = match read(file) {
             Ok(entries) => entries,
             Err(why) => {
-                reports.push(EntryReport::skipped(file, String::new(), why));
+                reports.push(EntryReport::skipped(file, String::new(), &why));
                 continue;
             }
         };
         for entry in entries {
             reports.push(match entry.outcome {
-                Err(why) => EntryReport::skipped(file, entry.name, why),
+                Err(why) => EntryReport::skipped(file, entry.name, &why),
                 Ok(server) => add(
                     &mut edit,
                     &mut servers,
@@ -187,13 +186,13 @@ pub(in crate::cli) fn plan(
 }
 
 /// Adds one server to the configuration, unless it is there.
-fn add(
+fn add<E>(
     edit: &mut ConfigEdit,
     servers: &mut ExistingServers,
-    ask_consent: &mut AskConsent<'_>,
+    ask_consent: &mut AskConsent<'_, E>,
     file: &Path,
     (name, server): (String, ImportableServer),
-) -> Result<EntryReport, CliError> {
+) -> Result<EntryReport, E> {
     let ImportableServer {
         mut endpoint,
         notes,
@@ -203,7 +202,7 @@ fn add(
         outcome: ImportOutcome::Imported,
         location: Some(location.clone()),
         notes,
-        ..EntryReport::skipped(file, name, String::new())
+        ..EntryReport::skipped(file, name, &"")
     };
     report.describe(&endpoint);
     let headers = match &endpoint {
@@ -240,14 +239,14 @@ fn add(
             report.needs = Some(format!(
                 "needs consent for {}: longhaul servers consent {}",
                 report.variables.join(", "),
-                crate::domain::text::shell_word(&own)
+                text::shell_word(&own)
             ));
         }
     }
     if let Endpoint::Stdio(_) = endpoint {
         report.needs = Some(format!(
             "stdio, needs approval: longhaul servers approve {}",
-            crate::domain::text::shell_word(&own)
+            text::shell_word(&own)
         ));
     }
     identity.name.clone_from(&own);
@@ -273,7 +272,7 @@ struct ServerIdentity {
 }
 
 /// The servers in the configuration and in all sessions.
-pub(in crate::cli) struct ExistingServers {
+pub(crate) struct ExistingServers {
     configured: Vec<ServerIdentity>,
     /// Names in any session. A server in the configuration applies to the tasks of a session server with the same name, so
     /// an imported file must not choose such a name.
@@ -281,7 +280,7 @@ pub(in crate::cli) struct ExistingServers {
 }
 
 impl ExistingServers {
-    pub(in crate::cli) fn of(config: &Config, paths: &Paths) -> Self {
+    pub(crate) fn of(config: &Config, paths: &Paths) -> Self {
         let configured = config.servers.iter().map(|server| ServerIdentity {
             name: server.name.as_str().to_owned(),
             location: match &server.program {
@@ -332,7 +331,7 @@ fn location(endpoint: &Endpoint) -> String {
 }
 
 impl EntryReport {
-    fn skipped(file: &Path, name: String, why: String) -> Self {
+    fn skipped(file: &Path, name: String, why: &dyn std::fmt::Display) -> Self {
         Self {
             file: text::clean_line(&file.display().to_string()).into_owned(),
             name,
@@ -342,7 +341,7 @@ impl EntryReport {
             location: None,
             variables: Vec::new(),
             has_consent: false,
-            notes: vec![why],
+            notes: vec![why.to_string()],
             needs: None,
         }
     }
@@ -368,7 +367,7 @@ impl EntryReport {
         };
     }
 
-    pub(in crate::cli) fn is_imported(&self) -> bool {
+    pub(crate) fn is_imported(&self) -> bool {
         self.outcome == ImportOutcome::Imported
     }
 
@@ -395,7 +394,7 @@ impl EntryReport {
 }
 
 /// A line for each entry below the path of its file.
-pub(in crate::cli) fn lines(reports: &[EntryReport], shows_needs: bool) -> Vec<String> {
+pub(crate) fn lines(reports: &[EntryReport], shows_needs: bool) -> Vec<String> {
     let mut lines = Vec::new();
     let mut file = None;
     for report in reports {

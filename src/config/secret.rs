@@ -12,8 +12,10 @@ const SECRET_NAME_PARTS: [&str; 9] = [
     "session",
     "signature",
 ];
+
 /// Authentication schemes, which precede a credential and are not secret.
 const AUTH_SCHEMES: [&str; 5] = ["bearer", "basic", "token", "digest", "apikey"];
+
 /// Prefixes of the keys of well-known services.
 const KEY_PREFIXES: [&str; 7] = [
     "sk-",
@@ -24,23 +26,25 @@ const KEY_PREFIXES: [&str; 7] = [
     "glpat-",
     "eyJ",
 ];
+
 /// A word of at least this many bytes with at least [`TOKEN_DIGITS`] digits was probably generated.
 const TOKEN_LEN: usize = 20;
+
 const TOKEN_DIGITS: usize = 3;
 
 /// Whether a header, variable or parameter with this name usually holds a secret.
-pub(in crate::cli) fn is_secret_name(name: &str) -> bool {
+pub(crate) fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     SECRET_NAME_PARTS.iter().any(|part| name.contains(part))
 }
 
 /// Whether any word of the text looks like a key or a token.
-pub(in crate::cli) fn looks_like_token(text: &str) -> bool {
+pub(crate) fn looks_like_token(text: &str) -> bool {
     text.split(|letter| !is_part(letter)).any(is_token)
 }
 
 /// Replaces every word that looks like a key or a token.
-pub(in crate::cli) fn without_tokens(text: &str, replacement: &str) -> String {
+pub(crate) fn without_tokens(text: &str, replacement: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for piece in text.split_inclusive(|letter| !is_part(letter)) {
         let word = piece.trim_end_matches(|letter| !is_part(letter));
@@ -65,7 +69,7 @@ fn is_token(word: &str) -> bool {
 }
 
 /// Whether a value contains a secret outside its `${VARIABLES}`.
-pub(in crate::cli) fn is_secret(name: &str, value: &str) -> bool {
+pub(crate) fn is_secret(name: &str, value: &str) -> bool {
     let literal: Vec<&str> = without_variables(value);
     let is_scheme = |word: &str| AUTH_SCHEMES.contains(&word.to_ascii_lowercase().as_str());
     let has_more = literal
@@ -80,6 +84,13 @@ fn without_variables(value: &str) -> Vec<&str> {
     let first = pieces.next();
     let after = pieces.map(|piece| piece.split_once('}').map_or("", |(_, text)| text));
     first.into_iter().chain(after).collect()
+}
+
+/// The trimmed value of an environment variable that may be sent to a server; `None` if it is unset or blank.
+pub(crate) fn env_secret(name: &str) -> Option<secrecy::SecretString> {
+    let value = std::env::var_os(name)?.into_string().ok()?;
+    let value = value.trim();
+    (!value.is_empty()).then(|| secrecy::SecretString::from(value))
 }
 
 #[cfg(test)]

@@ -1,0 +1,102 @@
+//! What can be wrong with the configuration file, and with a value in it.
+
+use super::PATH_VARIABLE;
+use crate::{
+    domain::{RevisionError, TemplateError, text::DurationError},
+    store::StoreError,
+};
+
+/// Why the configuration cannot be read or changed. The text is a whole message.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum ConfigError {
+    #[error("no home directory for the configuration; set {PATH_VARIABLE} to a file")]
+    NoHome,
+    #[error(
+        "{PATH_VARIABLE} names a file that does not exist: {path}; create it, or correct or unset the variable"
+    )]
+    Missing { path: String },
+    #[error("could not follow the link {path}: {why}")]
+    Link { path: String, why: String },
+    #[error(
+        "could not read the configuration {path}: {why}; fix it, or set {PATH_VARIABLE} to another file"
+    )]
+    Unreadable { path: String, why: String },
+    #[error(
+        "could not read the configuration: {path}:{line}: {why}; fix that line, or set {PATH_VARIABLE} to another file"
+    )]
+    Syntax {
+        path: String,
+        line: usize,
+        why: String,
+    },
+    #[error("could not change {path}: {why}")]
+    Unchangeable { path: String, why: String },
+    #[error("the configuration has no view {name}; {hint}")]
+    NoView { name: String, hint: String },
+    /// The change would make a file that cannot be read: our mistake.
+    #[error("{0}")]
+    Unsound(Box<ConfigError>),
+    #[error("could not write {path}: {why}")]
+    Unwritten { path: String, why: String },
+    #[error("could not {0}")]
+    Store(String),
+}
+
+impl From<StoreError> for ConfigError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error.to_string())
+    }
+}
+
+/// Why a value is not accepted. The text is a fragment that follows the name of the value.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ValueError {
+    #[error("expected a string in quotes")]
+    NotText,
+    #[error("expected one of: {0}")]
+    NotOneOf(String),
+    #[error("expected a name")]
+    NoName,
+    #[error("expected a shell command")]
+    NoCommand,
+    #[error("invalid variable name")]
+    VariableName,
+    #[error(transparent)]
+    Url(#[from] UrlError),
+    #[error(transparent)]
+    Header(#[from] HeaderError),
+    #[error(transparent)]
+    Template(#[from] TemplateError),
+    #[error(transparent)]
+    Duration(#[from] DurationError),
+    #[error(transparent)]
+    Revision(#[from] RevisionError),
+}
+
+/// Why a text is not the URL of a server. Completes "invalid server URL: ".
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum UrlError {
+    #[error("it has no scheme; use https://{0} (or http://, which others can read)")]
+    NoScheme(String),
+    #[error("it contains a variable; use variables only in headers")]
+    Variable,
+    #[error("it must begin with http:// or https://")]
+    Scheme,
+    #[error("it contains a password; use -H or --bearer-env, which are never stored")]
+    Password,
+    #[error(transparent)]
+    Syntax(#[from] url::ParseError),
+}
+
+/// Why a text is not a header. It never repeats the text, which may be a secret.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum HeaderError {
+    #[error("expected 'Name: value'")]
+    NoColon,
+    #[error("invalid header name before the colon")]
+    Name,
+    #[error("invalid header name")]
+    OtherName,
+    #[error("the value of {0} contains a control character")]
+    ControlCharacter(String),
+}

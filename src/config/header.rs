@@ -1,0 +1,40 @@
+//! A header as typed: `Name: value`.
+
+use super::error::HeaderError;
+
+/// A header from the user. The value is a secret, so `Debug` does not print it.
+#[derive(Clone)]
+pub(crate) struct Header {
+    pub(crate) name: String,
+    pub(crate) value: String,
+}
+
+impl std::fmt::Debug for Header {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Header")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Parses `Name: value`, without the spaces around both.
+pub(crate) fn header(text: &str) -> Result<Header, HeaderError> {
+    // Error messages must not repeat the text: it may contain a secret.
+    let (name, value) = text.split_once(':').ok_or(HeaderError::NoColon)?;
+    let is_name =
+        |letter: char| letter.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(letter);
+    let (name, value) = (name.trim(), value.trim());
+    if name.is_empty() || !name.chars().all(is_name) {
+        return Err(HeaderError::Name);
+    }
+    if value
+        .chars()
+        .any(|letter| letter.is_control() && letter != '\t')
+    {
+        return Err(HeaderError::ControlCharacter(name.to_owned()));
+    }
+    Ok(Header {
+        name: name.to_owned(),
+        value: value.to_owned(),
+    })
+}

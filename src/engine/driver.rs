@@ -769,11 +769,11 @@ impl Driver<'_> {
             }
         }
         linked.is_touched = true;
-        if let Err(text) = applied {
+        if let Err(error) = applied {
             self.snapshots.publish(SessionEvent::Notice(Notice {
                 at: now.wall,
                 level: NoticeLevel::Info,
-                text,
+                text: error.to_string(),
             }));
         }
     }
@@ -797,9 +797,9 @@ impl Driver<'_> {
                     )));
                 }
                 if let Some(version) = pinned
-                    && let Err(words) = linked.link.pin_to(version)
+                    && let Err(error) = linked.link.pin_to(version)
                 {
-                    return Err(RequestError::Usage(words));
+                    return Err(RequestError::Usage(error.to_string()));
                 }
                 if !server.headers.is_empty() {
                     (linked.headers, linked.http) = (server.headers, None);

@@ -12,6 +12,7 @@
 
 mod active_task;
 mod checkpoint;
+mod configure_error;
 mod connection;
 mod credentials;
 mod handshake_error;
@@ -38,6 +39,7 @@ mod subscription;
 mod task_index;
 mod time;
 
+pub use configure_error::ConfigureError;
 pub use credentials::Sent;
 pub use io::{ExchangeId, Input, Output, SaveToken};
 pub use machine::Link;

@@ -5,6 +5,7 @@ use super::Link;
 use crate::{
     domain::{LinkRecord, ModernSupport, ProtocolVersion, ServerConfig, server_url},
     link::{
+        configure_error::ConfigureError,
         connection::ConnectionState,
         credentials::Sent,
         in_flight::{InFlight, RequestKind},
@@ -14,11 +15,11 @@ use crate::{
 };
 
 impl Link {
-    /// Only this revision is spoken under this name from now on.
+    /// Speaks only this revision under this name from now on.
     ///
     /// # Errors
-    /// In words, where work that is under way would lose its way back with the change.
-    pub fn pin_to(&mut self, version: ProtocolVersion) -> Result<(), String> {
+    /// If unsettled work would be lost with the change.
+    pub fn pin_to(&mut self, version: ProtocolVersion) -> Result<(), ConfigureError> {
         self.choose(Choice {
             version: Some(version),
             is_configured: false,
@@ -38,8 +39,8 @@ impl Link {
         self.published.is_server_stale = true;
     }
 
-    /// The file of configuration that names the server no more; `None` once something names it again. A program of that
-    /// server is ended by the next input at which nothing runs there.
+    /// The configuration file that no longer names the server; `None` once one names it again. The server's program is ended
+    /// by the next input, once nothing runs there.
     pub fn gone_from(&mut self, file: Option<String>) {
         self.published.is_server_stale |= self.config.gone_from != file;
         self.config.gone_from = file;
@@ -60,11 +61,11 @@ impl Link {
         matches!(self.connection, ConnectionState::AuthRequired(_))
     }
 
-    /// What the configuration says of this server holds from now on.
+    /// Applies what the configuration says about this server.
     ///
     /// # Errors
-    /// In words, where something of it has to wait because work under way would lose its way back with the change.
-    pub fn configure(&mut self, config: &ServerConfig) -> Result<(), String> {
+    /// If a part of it has to wait because unsettled work would be lost with the change.
+    pub fn configure(&mut self, config: &ServerConfig) -> Result<(), ConfigureError> {
         // Whatever stood in its way may be gone.
         self.published.is_server_stale = true;
         if self.config.reads_progress != config.progress_from_text {
@@ -98,19 +99,18 @@ impl Link {
         })
     }
 
-    fn choose(&mut self, choice: Choice) -> Result<(), String> {
-        let name = &self.record.name;
+    fn choose(&mut self, choice: Choice) -> Result<(), ConfigureError> {
         let is_new = match choice.version {
             Some(version) => self.record.version.is_some_and(|known| known != version),
             // What was found out under a choice is not what survives.
             None => self.config.choice.version.is_some() && self.record.version.is_some(),
         };
         if is_new && self.has_unsettled() {
-            let words = self.session_version().label();
-            return Err(format!(
-                "{name} has unsettled work in MCP {words}, which would be lost by a change to {}; let it end, or use another --session",
-                choice.version.map_or("auto", ProtocolVersion::label)
-            ));
+            return Err(ConfigureError::VersionInUse {
+                name: self.record.name.clone(),
+                used: self.session_version(),
+                wanted: choice.version,
+            });
         }
         if self.config.choice == choice {
             return Ok(());
@@ -132,19 +132,17 @@ impl Link {
         Ok(())
     }
 
-    /// The server is somewhere else: nothing that was found out about the old place holds, and its session id must not
-    /// reach the new one.
-    fn move_to(&mut self, url: &str) -> Result<(), String> {
+    /// The server has moved: nothing that was found out at the old URL holds, and its session id must not reach the new
+    /// one.
+    fn move_to(&mut self, url: &str) -> Result<(), ConfigureError> {
         let name = self.record.name.clone();
         let is_busy = |in_flight: &InFlight| !matches!(in_flight.kind, RequestKind::LegacySse);
         if self.has_unsettled() || self.in_flight.values().any(is_busy) {
-            let (old, url) = (
-                server_url::redacted(&self.record.url),
-                server_url::redacted(url),
-            );
-            return Err(format!(
-                "{name} is in use at {old}; the {url} of the configuration holds from the next start with nothing unsettled there"
-            ));
+            return Err(ConfigureError::UrlInUse {
+                name,
+                used: server_url::redacted(&self.record.url).into_owned(),
+                wanted: server_url::redacted(url).into_owned(),
+            });
         }
         self.close_legacy_sse();
         let moved = LinkRecord::new(name, url);

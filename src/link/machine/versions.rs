@@ -5,6 +5,7 @@ use crate::{
     domain::{Era, ModernSupport, Phase, ProtocolVersion, RequestError, TaskId},
     link::{
         active_task::ActiveTask,
+        configure_error::ConfigureError,
         connection::ConnectionState,
         negotiation::{MODERN, NegotiationStep},
         stream_state::StreamState,
@@ -152,12 +153,12 @@ impl Link {
         let is_refused =
             is_other && self.missing_for(asked).is_some() && self.has_work_in_session();
         is_refused.then(|| {
-            RequestError::Usage(format!(
-                "{} has unsettled work in MCP {}, which would be lost by a change to {}; let it end, or use another --session",
-                self.record.name,
-                self.session_version().label(),
-                version.label()
-            ))
+            let error = ConfigureError::VersionInUse {
+                name: self.record.name.clone(),
+                used: self.session_version(),
+                wanted: Some(version),
+            };
+            RequestError::Usage(error.to_string())
         })
     }
 }

@@ -1,0 +1,34 @@
+//! Why a new configuration of a server can't be applied now.
+
+use crate::domain::{ProtocolVersion, ServerName};
+
+/// Why a new configuration has to wait: unsettled work would be lost with the change.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigureError {
+    /// The work depends on the revision that is in use.
+    #[error(
+        "{name} has unsettled work in MCP {}, which would be lost by a change to {}; let it end, or use another --session",
+        used.label(),
+        wanted.map_or("auto", ProtocolVersion::label)
+    )]
+    VersionInUse {
+        /// The server.
+        name: ServerName,
+        /// The revision in use.
+        used: ProtocolVersion,
+        /// The revision to change to; `None` for the automatic choice.
+        wanted: Option<ProtocolVersion>,
+    },
+    /// The work depends on the URL that is in use.
+    #[error(
+        "{name} is in use at {used}; the URL {wanted} from the configuration applies after a restart, once nothing there is unsettled"
+    )]
+    UrlInUse {
+        /// The server.
+        name: ServerName,
+        /// The URL in use, without secrets.
+        used: String,
+        /// The configured URL, without secrets.
+        wanted: String,
+    },
+}

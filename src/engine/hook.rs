@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn commands_that_do_not_end_are_reported_and_the_rest_waits_on_disk() {
+    async fn reports_hung_commands_and_keeps_the_rest_on_disk() {
         let dir = tempfile::tempdir().unwrap();
         let held = dir.path().join("held");
         crate::store::write_atomically(&held, b"").unwrap();

@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn while_it_is_shut_nothing_is_read_and_then_everything() {
+    async fn holds_events_while_shut_and_delivers_them_later() {
         let inbox = Arc::new(Inbox::default());
         let (write, mut read) = tokio::sync::mpsc::channel::<u32>(16);
         let asked = Arc::new(std::sync::atomic::AtomicUsize::new(0));

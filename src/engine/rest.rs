@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_thread_wakes_as_often_as_somebody_looks_and_recovers_when_it_is_calm() {
+    fn limits_wakes_of_a_busy_thread_and_recovers() {
         let (mut breath, begin) = (Breath::default(), begun());
         breath.longest = LONG;
         let mut now = begin;

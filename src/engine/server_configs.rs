@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_replaces_all_that_it_said_and_another_one_only_adds() {
+    fn reload_replaces_own_servers_and_other_files_only_add() {
         let mut configs = KnownConfigs::of(&config("/a", &[("lab", "u1"), ("ci", "u2")]));
         let known =
             |server: &ServerConfig, _| (server.name.as_str() == "old").then(|| "u9".to_owned());

@@ -206,7 +206,7 @@ mod tests {
     use crate::domain::{Notice, NoticeLevel, Wall};
 
     #[test]
-    fn what_is_said_before_anybody_listens_is_heard_by_who_comes_first() {
+    fn delivers_early_notices_to_the_first_reader() {
         let snapshots = Arc::new(Snapshots::default());
         let notice = SessionEvent::Notice(Notice {
             at: Wall(1),

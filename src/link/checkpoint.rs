@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_called_again_only_once_it_stands_still() {
+    fn calls_again_only_after_the_checkpoint_stalls() {
         let entry = read_list(LIST).remove(0);
         let mut follow = Follow::new(Mono(0), Duration::from_secs(4), false);
         assert_eq!(follow.judge(Mono(0), Some(&entry)), Verdict::Watch);
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restarted_server_is_called_again_sooner_unless_it_moves_after_all() {
+    fn calls_a_restarted_server_sooner_unless_it_progresses() {
         let entry = read_list(LIST).remove(0);
         let mut follow = Follow::new(Mono(0), Duration::ZERO, true);
         assert_eq!(follow.judge(Mono(0), Some(&entry)), Verdict::Watch);

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_is_thinned_in_order_and_says_by_how_much() {
+    fn thins_a_burst_in_order_and_reports_the_count() {
         let mut pending = Pending::default();
         let (first, last) = (20_000, 220_000);
         for seq in first..=last {

@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_saves_nothing_up_beyond_its_burst_and_names_the_time_of_the_next() {
+    fn budget_never_exceeds_its_burst_and_reports_next_time() {
         let day = 24 * 3_600_000;
         let mut own = Budget::of_stream(Mono(0));
         let spent = (0..1000).filter(|_| own.spend(Mono(day)).is_ok()).count();

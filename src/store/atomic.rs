@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_there_stays_and_nothing_is_left_beside_it() {
+    fn create_keeps_an_existing_file_and_leaves_no_temp_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("t.json");
         create_atomically(&path, b"one").unwrap();

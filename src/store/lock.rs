@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lock_that_is_handed_on_names_its_heir_until_somebody_takes_it() {
+    fn a_handed_over_lock_names_its_successor_until_taken() {
         let dir = tempfile::tempdir().unwrap();
         let paths = Paths::resolve(Some(dir.path().to_owned()), "default").unwrap();
         let take = || DriverLock::try_take(&paths).unwrap().unwrap();

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_there_from_an_earlier_generation_is_no_loss() {
+    fn ignores_leftovers_of_an_earlier_generation() {
         let made = Made::new();
         made.commit(6);
         let earlier = made.bytes();
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn one_bad_byte_is_a_loss_if_a_later_commit_stands_behind_it() {
+    fn reports_a_bad_byte_before_a_later_commit_as_a_loss() {
         let made = Made::new();
         made.commit(4);
         let bytes = made.bytes();

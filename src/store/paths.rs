@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_path_stays_short_however_deep_the_session_lies() {
+    fn socket_path_stays_short_for_a_deep_session() {
         let root = tempfile::tempdir().unwrap();
         let deep = root.path().join("d".repeat(60)).join("e".repeat(60));
         let paths = Paths::resolve(Some(deep.clone()), "default").unwrap();

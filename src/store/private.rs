@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_of_secrets_is_for_its_owner_alone_and_no_link_is_followed() {
+    fn secret_file_is_private_and_rejects_symlinks() {
         let dir = tempfile::tempdir().unwrap();
         let file = PrivateFile::new(dir.path().join("logins.json"));
         assert_eq!((file.read().unwrap(), file.edition()), (None, None));

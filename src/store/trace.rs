@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_file_becomes_the_older_one_and_readers_miss_nothing() {
+    fn rotates_a_full_file_without_losing_records_for_readers() {
         let (_dir, paths) = paths();
         let lab = ServerName::new("lab");
         let mut writer = TraceWriter::limited(&paths, &lab, 1000).unwrap();
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_a_server_is_called_its_record_stays_in_its_place() {
+    fn keeps_the_trace_in_its_directory_for_any_server_name() {
         let (_dir, paths) = paths();
         let mut files = Vec::new();
         for name in [

@@ -330,7 +330,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_a_pane_forgot_to_clean_is_cleaned_here() {
+    fn sanitizes_text_that_a_pane_did_not() {
         let area = Rect::new(0, 0, 20, 1);
         let mut buffer = Buffer::empty(area);
         let mut cursor = 0..0;

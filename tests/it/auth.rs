@@ -541,7 +541,7 @@ fn id_of(event: &Value) -> String {
 }
 
 #[test]
-fn a_sign_in_brings_a_token_that_goes_with_every_request_and_its_end_takes_it_back() {
+fn login_adds_a_token_to_each_request_and_logout_revokes_it() {
     let (world, desk) = (World::new(), Desk::new());
     let url = world.url();
     let before = desk.run(&["-s", &url, "call", "quick"]);
@@ -605,7 +605,7 @@ fn a_sign_in_brings_a_token_that_goes_with_every_request_and_its_end_takes_it_ba
 
 /// Alone it has no keychain; `tests/fixtures/keychain.sh cargo test --test it auth::` brings a real one, as `.ci/run` does.
 #[test]
-fn the_tokens_are_kept_as_is_said_sealed_where_there_is_a_keychain() {
+fn seals_tokens_when_a_keychain_is_available() {
     let (world, mut desk) = (World::new(), Desk::new());
     let url = world.url();
     assert_eq!(desk.sign_in(&["login", &url]).code, Some(0));
@@ -646,7 +646,7 @@ fn the_tokens_are_kept_as_is_said_sealed_where_there_is_a_keychain() {
 }
 
 #[test]
-fn without_a_browser_the_page_is_named_and_can_be_opened_anywhere() {
+fn prints_the_sign_in_url_without_a_browser() {
     let (world, desk) = (World::new(), Desk::new());
     let mut command = desk.command(&["login", &world.url(), "--json"]);
     let mut running = Running::start(command.env("DISPLAY", ":0").env("SSH_CONNECTION", "x"));
@@ -663,7 +663,7 @@ fn without_a_browser_the_page_is_named_and_can_be_opened_anywhere() {
 }
 
 #[test]
-fn a_running_task_gets_a_new_token_before_the_old_one_is_over_and_goes_on_with_it() {
+fn refreshes_the_token_of_a_running_task_before_expiry() {
     let (world, desk) = (World::new(), Desk::new());
     let url = world.url();
     assert_eq!(desk.sign_in(&["login", &url]).code, Some(0));
@@ -705,7 +705,7 @@ fn a_running_task_gets_a_new_token_before_the_old_one_is_over_and_goes_on_with_i
 }
 
 #[test]
-fn a_token_that_the_server_refuses_early_is_replaced_once_and_the_request_repeated() {
+fn replaces_a_rejected_token_once_and_repeats_the_request() {
     let (world, desk) = (World::new(), Desk::new());
     let url = world.url();
     assert_eq!(desk.sign_in(&["login", &url]).code, Some(0));
@@ -753,7 +753,7 @@ fn two_processes_that_refresh_at_once_spend_one_refresh_token() {
 }
 
 #[test]
-fn a_server_that_wants_more_scope_says_so_and_the_next_sign_in_asks_for_both() {
+fn next_sign_in_requests_the_additional_scope() {
     let (world, desk) = (World::new(), Desk::new());
     let url = world.url();
     assert_eq!(desk.sign_in(&["login", &url]).code, Some(0));
@@ -772,7 +772,7 @@ fn a_server_that_wants_more_scope_says_so_and_the_next_sign_in_asks_for_both() {
 }
 
 #[test]
-fn servers_that_do_not_hold_what_they_say_get_nothing() {
+fn sends_nothing_to_servers_with_inconsistent_metadata() {
     type Spoil = fn(&mut Known);
     let cases: [(&str, Spoil); 8] = [
         ("does not name its resource", |known| {
@@ -862,7 +862,7 @@ fn assumes_no_endpoints_where_metadata_may_exist() {
 }
 
 #[test]
-fn an_answer_without_our_state_changes_nothing() {
+fn ignores_a_redirect_with_a_wrong_state() {
     let (world, desk) = (World::new(), Desk::new());
     let (running, page) = desk.begin(&["login", &world.url()]);
     let (_, back, _) = visit(&page);
@@ -881,7 +881,7 @@ fn an_answer_without_our_state_changes_nothing() {
 }
 
 #[test]
-fn an_answer_from_another_issuer_ends_the_sign_in_and_its_code_is_not_used() {
+fn rejects_a_code_from_another_issuer() {
     for iss in ["http://127.0.0.1:1", ""] {
         let (world, desk) = (World::new(), Desk::new());
         world.change(|known| known.iss = Some(iss));
@@ -911,7 +911,7 @@ fn an_answer_from_another_issuer_ends_the_sign_in_and_its_code_is_not_used() {
 }
 
 #[test]
-fn a_code_that_was_used_before_is_no_sign_in() {
+fn a_used_code_does_not_sign_in() {
     let (world, desk) = (World::new(), Desk::new());
     assert_eq!(desk.sign_in(&["login", &world.url()]).code, Some(0));
     let before = fs::read(desk.logins()).unwrap();
@@ -930,7 +930,7 @@ fn a_code_that_was_used_before_is_no_sign_in() {
 }
 
 #[test]
-fn an_id_that_the_user_has_comes_before_a_document_and_that_before_a_registration() {
+fn prefers_client_id_over_metadata_url_over_registration() {
     let (world, desk) = (World::new(), Desk::new());
     let url = world.url();
     world.change(|known| known.reads_documents = true);
@@ -958,7 +958,7 @@ fn an_id_that_the_user_has_comes_before_a_document_and_that_before_a_registratio
 }
 
 #[test]
-fn a_client_secret_goes_to_no_other_issuer_than_the_last_one_until_a_logout() {
+fn binds_a_client_secret_to_its_issuer_until_logout() {
     let (world, desk) = (World::new(), Desk::new());
     let url = world.url();
     let with_secret = || {
@@ -993,7 +993,7 @@ fn a_client_secret_goes_to_no_other_issuer_than_the_last_one_until_a_logout() {
 }
 
 #[test]
-fn doctor_looks_with_the_sign_in_and_asks_the_issuer_for_nothing() {
+fn doctor_uses_the_login_without_contacting_the_issuer() {
     let (world, desk) = (World::new(), Desk::new());
     let url = world.url();
     let seen = || -> Value {
@@ -1029,7 +1029,7 @@ fn doctor_looks_with_the_sign_in_and_asks_the_issuer_for_nothing() {
 }
 
 #[test]
-fn a_damaged_file_of_logins_is_set_aside_whole_and_in_words() {
+fn reports_and_renames_a_damaged_login_file() {
     let (world, desk) = (World::new(), Desk::new());
     let url = world.url();
     write_atomically(&desk.logins(), b"{\"version\": 1, \"logins\": {\"canary").unwrap();
@@ -1067,7 +1067,7 @@ fn left_and_signed_out() -> (World, Desk, String) {
 }
 
 #[test]
-fn a_task_that_waits_for_a_sign_in_goes_on_after_one_in_another_terminal() {
+fn a_waiting_task_resumes_after_login_in_another_terminal() {
     let (world, desk, id) = left_and_signed_out();
     let url = world.url();
     let mut screen = desk.env.open(&["attach", &id], (120, 36));
@@ -1087,7 +1087,7 @@ fn a_task_that_waits_for_a_sign_in_goes_on_after_one_in_another_terminal() {
 }
 
 #[test]
-fn a_watch_right_after_a_sign_in_is_not_ended_by_what_was_before_it() {
+fn watch_after_login_ignores_the_earlier_auth_failure() {
     let (world, desk, id) = left_and_signed_out();
     let url = world.url();
     let mut screen = desk.env.open(&["attach", &id], (120, 36));
@@ -1101,7 +1101,7 @@ fn a_watch_right_after_a_sign_in_is_not_ended_by_what_was_before_it() {
 }
 
 #[test]
-fn nobody_waits_in_silence_for_a_sign_in() {
+fn commands_exit_with_a_hint_when_login_is_required() {
     let (_world, desk, id) = left_and_signed_out();
     for command in ["watch", "wait", "resume"] {
         let ran = desk.run(&[command, &id]);
@@ -1130,7 +1130,7 @@ fn what_can_end_is_waited_for_beside_what_waits_for_a_sign_in() {
 }
 
 #[test]
-fn a_key_signs_in_from_the_screen_and_the_page_is_opened_only_after_its_host_is_shown() {
+fn the_screen_shows_the_host_before_opening_the_login_page() {
     let (world, desk, id) = left_and_signed_out();
     let page = desk.path().join("page");
     fs::remove_file(&page).unwrap();

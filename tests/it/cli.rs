@@ -284,7 +284,7 @@ fn a_call_prints_its_events_as_one_json_object_a_line() {
 }
 
 #[test]
-fn a_call_for_people_has_its_result_on_stdout_and_the_rest_on_stderr() {
+fn call_prints_the_result_on_stdout_and_the_rest_on_stderr() {
     let bench = Bench::new();
     let url = bench.server.url();
     let state = bench.state("a");
@@ -310,7 +310,7 @@ fn a_call_for_people_has_its_result_on_stdout_and_the_rest_on_stderr() {
 }
 
 #[test]
-fn a_task_object_has_every_field_and_null_where_there_is_nothing() {
+fn task_json_has_every_field_and_null_for_missing_values() {
     let bench = Bench::new();
     let url = bench.server.url();
     let state = bench.state("a");
@@ -643,7 +643,7 @@ fn takes_a_host_with_a_path_for_a_url() {
 }
 
 #[test]
-fn arguments_are_checked_against_the_whole_schema_and_sent_all_the_same_on_request() {
+fn checks_the_whole_schema_unless_unchecked() {
     let odd = Odd::start();
     let url = odd.url();
     let dir = tempfile::tempdir().unwrap();
@@ -695,7 +695,7 @@ fn arguments_are_checked_against_the_whole_schema_and_sent_all_the_same_on_reque
 }
 
 #[test]
-fn a_call_is_left_alone_only_where_that_does_not_end_it() {
+fn detaches_only_when_that_does_not_end_the_call() {
     let bench = Bench::new();
     let url = bench.server.url();
     let state = bench.state("a");
@@ -876,7 +876,7 @@ fn refuses_unknown_arguments_before_anything_is_sent() {
 }
 
 #[test]
-fn lines_say_whose_they_are_and_quiet_ones_only_how_it_ends() {
+fn lines_name_their_task_and_quiet_shows_only_the_outcome() {
     let bench = Bench::new();
     let url = bench.server.url();
     let state = bench.state("a");
@@ -936,7 +936,7 @@ fn every_command_helps_with_examples_and_exit_codes() {
 }
 
 #[test]
-fn a_state_file_of_a_tutorial_client_is_gone_on_with_once_and_only_after_a_yes() {
+fn adopts_a_tutorial_state_file_once_after_approval() {
     let bench = Bench::new();
     let state = bench.state("state");
     let file = bench.dir.path().join("session_state.json");
@@ -997,7 +997,7 @@ fn a_state_file_of_a_tutorial_client_is_gone_on_with_once_and_only_after_a_yes()
 }
 
 #[test]
-fn a_state_file_without_arguments_calls_nothing_until_they_are_given() {
+fn adopt_requires_arguments_missing_from_a_state_file() {
     let bench = Bench::new();
     let url = bench.server.url();
     let work = ["dataset_name=eu", "total_records=50", "batch_size=5"];
@@ -1054,7 +1054,7 @@ fn a_state_file_without_arguments_calls_nothing_until_they_are_given() {
 }
 
 #[test]
-fn what_another_client_left_by_checkpoint_is_followed_first_and_then_gone_on_with() {
+fn adopt_follows_a_foreign_checkpoint_before_resuming_it() {
     let bench = Bench::new();
     let url = bench.server.url();
     let work = [
@@ -1149,7 +1149,7 @@ fn what_another_client_left_by_checkpoint_is_followed_first_and_then_gone_on_wit
 }
 
 #[test]
-fn ctrl_c_leaves_the_task_alone_and_says_how_to_go_on() {
+fn ctrl_c_leaves_the_task_running_and_tells_how_to_resume() {
     let bench = Bench::new();
     let url = bench.server.url();
     let state = bench.state("a");
@@ -1210,7 +1210,7 @@ fn ctrl_c_leaves_the_task_alone_and_says_how_to_go_on() {
 }
 
 #[test]
-fn pausing_resuming_and_cancelling_say_what_came_of_it() {
+fn pause_resume_and_cancel_report_their_outcome() {
     let bench = Bench::new();
     let url = bench.server.url();
     let state = bench.state("a");
@@ -1408,7 +1408,7 @@ fn a_driver_that_does_not_answer_is_named() {
 }
 
 #[test]
-fn a_driver_that_stands_still_is_named_and_does_nothing_late() {
+fn reports_a_stopped_driver_which_drops_late_requests() {
     let dir = tempfile::tempdir().unwrap();
     let odd = Odd::start();
     let url = odd.url();
@@ -1435,7 +1435,7 @@ fn a_driver_that_stands_still_is_named_and_does_nothing_late() {
 }
 
 #[test]
-fn a_call_that_waits_for_its_server_says_so() {
+fn reports_that_a_call_is_queued_for_its_server() {
     let dir = tempfile::tempdir().unwrap();
     let stand_in = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/mcp", stand_in.local_addr().unwrap());
@@ -1489,7 +1489,7 @@ fn a_damaged_session_is_set_aside_by_the_next_command_that_acts() {
 }
 
 #[test]
-fn nobody_reading_is_no_error() {
+fn a_closed_stdout_is_not_an_error() {
     let odd = Odd::start();
     let url = odd.url();
     let dir = tempfile::tempdir().unwrap();
@@ -1522,7 +1522,7 @@ fn a_call_that_leaving_would_end_outlives_its_readers() {
 }
 
 #[test]
-fn a_known_server_is_spoken_to_in_another_revision_unless_that_would_lose_work() {
+fn changes_the_revision_unless_work_is_unsettled() {
     let odd = Odd::start();
     let url = odd.url();
     let dir = tempfile::tempdir().unwrap();
@@ -1552,7 +1552,7 @@ fn a_known_server_is_spoken_to_in_another_revision_unless_that_would_lose_work()
 }
 
 #[test]
-fn what_has_ended_is_said_as_it_is() {
+fn shows_final_progress_and_results_of_ended_tasks() {
     let odd = Odd::start();
     let url = odd.url();
     let dir = tempfile::tempdir().unwrap();

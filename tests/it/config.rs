@@ -31,7 +31,7 @@ fn era(ran: &Ran) -> String {
 }
 
 #[test]
-fn a_configured_server_needs_no_url_and_is_spoken_to_as_configured() {
+fn calls_a_configured_server_by_name_with_its_settings() {
     let env = TestEnv::new();
     let server = server::demo(env.path().join("server"));
     let url = server.url();
@@ -82,7 +82,7 @@ fn a_configured_server_needs_no_url_and_is_spoken_to_as_configured() {
 }
 
 #[test]
-fn a_wrong_line_is_named_and_a_file_that_is_no_toml_stops_nobody_from_looking() {
+fn reports_config_errors_and_still_lists_tasks() {
     let env = TestEnv::new();
     let server = server::demo(env.path().join("server"));
     let url = server.url();
@@ -127,7 +127,7 @@ fn a_wrong_line_is_named_and_a_file_that_is_no_toml_stops_nobody_from_looking() 
 }
 
 #[test]
-fn keys_of_the_users_own_act_on_the_screen_and_their_conflicts_are_messages() {
+fn custom_keys_work_and_conflicts_are_reported() {
     let env = TestEnv::new();
     configure(
         env.path(),
@@ -157,7 +157,7 @@ fn keys_of_the_users_own_act_on_the_screen_and_their_conflicts_are_messages() {
 }
 
 #[test]
-fn a_percentage_is_read_out_of_words_only_where_that_is_switched_on() {
+fn reads_progress_from_text_only_when_enabled() {
     let env = TestEnv::new();
     let server = server::demo(env.path().join("server"));
     let url = server.url();
@@ -211,7 +211,7 @@ fn a_percentage_is_read_out_of_words_only_where_that_is_switched_on() {
 }
 
 #[test]
-fn the_defaults_hold_where_the_command_line_and_the_server_say_nothing() {
+fn defaults_apply_below_flags_and_server_settings() {
     let env = TestEnv::new();
     let server = server::demo(env.path().join("server"));
     let url = server.url();
@@ -274,7 +274,7 @@ const LONG: [&str; 5] = [
 ];
 
 #[test]
-fn a_server_that_is_removed_is_gone_from_an_open_session_and_its_call_goes_on() {
+fn removing_a_server_keeps_its_running_call() {
     let env = TestEnv::new();
     let server = server::demo(env.path().join("server"));
     let url = server.url();
@@ -312,7 +312,7 @@ fn a_server_that_is_removed_is_gone_from_an_open_session_and_its_call_goes_on() 
 }
 
 #[test]
-fn a_client_with_another_configuration_changes_nothing_for_who_drives() {
+fn a_client_config_does_not_change_the_drivers() {
     let env = TestEnv::new();
     let server = server::demo(env.path().join("server"));
     let url = server.url();

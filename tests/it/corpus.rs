@@ -10,7 +10,7 @@ use std::{fs, path::Path};
 mod targets;
 
 #[test]
-fn every_kept_input_holds_what_its_target_says() {
+fn every_corpus_input_satisfies_its_fuzz_target() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/corpus");
     for (name, target) in targets::TARGETS {
         let mut count = 0;

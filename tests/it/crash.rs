@@ -556,12 +556,12 @@ fn a_task_of_2026_survives_a_kill_in_every_window() {
 }
 
 #[test]
-fn a_plain_call_is_started_once_at_most_whatever_the_window() {
+fn a_killed_plain_call_starts_at_most_once() {
     every_window(Way::Plain);
 }
 
 #[test]
-fn what_a_replay_after_a_kill_brings_again_stands_once() {
+fn stores_replayed_events_once_after_a_kill() {
     let bench = Bench::new();
     let way = Way::Checkpoint;
     for lines in [3, 4] {

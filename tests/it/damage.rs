@@ -368,7 +368,7 @@ enum Spoil {
 }
 
 #[test]
-fn a_spoiled_page_is_told_and_set_aside_whole_or_hides_only_what_stood_there() {
+fn a_corrupt_page_is_quarantined_or_hides_only_its_data() {
     let saved = Saved::get();
     let mut dice = fastrand::Rng::with_seed(5);
     let mut cases = Vec::new();
@@ -423,7 +423,7 @@ fn a_spoiled_page_is_told_and_set_aside_whole_or_hides_only_what_stood_there() {
 }
 
 #[test]
-fn an_index_that_contradicts_its_table_is_damage_and_doubles_no_task() {
+fn a_wrong_index_is_damage_and_duplicates_no_task() {
     let saved = Saved::get();
     let pages = pages_by_use(&saved.file, &mut fastrand::Rng::with_seed(8));
     let page = (pages["sqlite_autoindex_task_1 leaf"] - 1) * PAGE;
@@ -437,7 +437,7 @@ fn an_index_that_contradicts_its_table_is_damage_and_doubles_no_task() {
 }
 
 #[test]
-fn a_record_that_the_disk_has_spoiled_hides_no_other() {
+fn a_corrupt_record_hides_no_other_record() {
     // Of each table that has them, in turn.
     for (table, column) in [
         ("task", "body"),
@@ -501,7 +501,7 @@ fn a_record_that_the_disk_has_spoiled_hides_no_other() {
 }
 
 #[test]
-fn a_file_cut_at_any_length_beside_its_log_is_whole_with_it_or_set_aside_with_it() {
+fn recovers_or_quarantines_a_truncated_file_with_its_log() {
     let saved = Saved::get();
     let frames = saved.frames();
     assert!(frames.last().unwrap().1, "{frames:?}");
@@ -552,7 +552,7 @@ fn a_file_cut_at_any_length_beside_its_log_is_whole_with_it_or_set_aside_with_it
 }
 
 #[test]
-fn a_log_cut_or_spoiled_anywhere_gives_what_was_committed_before_that_place_and_tells_of_what_stood_behind()
+fn reads_a_damaged_log_up_to_the_damage_and_reports_the_rest()
  {
     let saved = Saved::get();
     let mut dice = fastrand::Rng::with_seed(7);
@@ -645,7 +645,7 @@ const FOREIGN: [(&str, &str); 4] = [
 ];
 
 #[test]
-fn sets_aside_a_session_file_that_somebody_else_made() {
+fn quarantines_a_session_file_of_another_program() {
     let addr = server::one_tool("work", work);
     let url = format!("http://{addr}/mcp");
     for (what, sql) in FOREIGN {

@@ -607,7 +607,7 @@ fn the_tool_list_shows_what_a_checkpoint_tool_is_known_by() {
 }
 
 #[test]
-fn a_cut_refuses_connections_and_a_resumed_get_brings_the_missed_events_once() {
+fn a_cut_refuses_connections_and_a_resume_replays_once() {
     within_deadline(async {
         let (dir, server) = start().await;
         let client = Client::open(&server).await;
@@ -722,7 +722,7 @@ fn cross_stream_replay_brings_what_the_whole_session_missed() {
 }
 
 #[test]
-fn a_flag_of_the_program_replays_across_streams_also_beside_a_running_demo() {
+fn a_flag_replays_across_streams_beside_a_running_demo() {
     within_deadline(async {
         let state = tempfile::tempdir().unwrap();
         // The demo of a tour is still running.
@@ -762,7 +762,7 @@ fn a_flag_of_the_program_replays_across_streams_also_beside_a_running_demo() {
 }
 
 #[test]
-fn a_restart_closes_dead_streams_in_words_and_then_the_session_is_gone() {
+fn a_restart_closes_streams_with_an_error_and_ends_sessions() {
     within_deadline(async {
         let (dir, server) = start().await;
         let addr = server.addr();
@@ -894,7 +894,7 @@ fn a_second_call_joins_the_run_that_is_going() {
 }
 
 #[test]
-fn a_run_goes_on_without_its_client() {
+fn a_run_continues_without_its_client() {
     within_deadline(async {
         let (dir, server) = start().await;
         let client = Client::open(&server).await;
@@ -910,7 +910,7 @@ fn a_run_goes_on_without_its_client() {
 }
 
 #[test]
-fn a_paused_run_stops_and_goes_on_from_there() {
+fn a_paused_run_resumes_where_it_stopped() {
     within_deadline(async {
         let (dir, server) = start().await;
         let client = Client::open(&server).await;
@@ -1331,7 +1331,7 @@ fn an_idle_server_ends_and_a_busy_one_does_not() {
 }
 
 #[test]
-fn the_process_prints_its_url_first_and_ends_when_told() {
+fn the_process_prints_its_url_first_and_exits_on_signal() {
     within_deadline(async {
         let dir = tempfile::tempdir().unwrap();
         let options = options(dir.path());
@@ -1391,7 +1391,7 @@ fn a_server_process() {
 }
 
 #[test]
-fn a_background_process_survives_restarts_and_comes_back_after_kill_9() {
+fn a_background_process_survives_restarts_and_sigkill() {
     within_deadline(async {
         let dir = tempfile::tempdir().unwrap();
         let exe = std::env::current_exe().unwrap();
@@ -1541,7 +1541,7 @@ fn a_modern_client_that_goes_has_cancelled() {
 }
 
 #[test]
-fn a_modern_request_that_is_wrong_hears_which_way() {
+fn rejects_a_malformed_modern_request_with_a_reason() {
     within_deadline(async {
         let (_dir, server) = start().await;
         let modern = Modern::open(&server);
@@ -1677,7 +1677,7 @@ fn a_modern_request_that_is_wrong_hears_which_way() {
 }
 
 #[test]
-fn a_modern_task_says_how_far_it_is_and_keeps_its_result() {
+fn a_modern_task_reports_progress_and_keeps_its_result() {
     within_deadline(async {
         let (_dir, server) = start().await;
         let modern = Modern::open(&server);
@@ -1737,7 +1737,7 @@ fn a_modern_task_says_how_far_it_is_and_keeps_its_result() {
 }
 
 #[test]
-fn a_modern_task_asks_in_the_middle_and_repeats_what_it_heard() {
+fn a_modern_task_asks_and_uses_the_answer() {
     within_deadline(async {
         let (_dir, server) = start().await;
         let modern = Modern::open(&server);
@@ -1879,7 +1879,7 @@ fn tasks_survive_a_restart_of_the_server() {
 }
 
 #[test]
-fn a_subscription_tells_of_its_tasks_until_they_are_settled() {
+fn a_subscription_reports_its_tasks_until_they_settle() {
     within_deadline(async {
         let (_dir, server) = start().await;
         let modern = Modern::open(&server);
@@ -1933,7 +1933,7 @@ fn asks(event: &Event) -> bool {
 }
 
 #[test]
-fn the_tasks_of_2025_11_25_are_declared_made_listed_and_cancelled() {
+fn supports_the_task_methods_of_2025_11_25() {
     within_deadline(async {
         let (_dir, server) = start().await;
         let client = Client::open(&server).await;
@@ -2057,7 +2057,7 @@ fn only_sessions_of_2025_11_25_have_tasks() {
 }
 
 #[test]
-fn a_session_hears_of_its_tasks_without_asking() {
+fn pushes_task_status_to_its_session() {
     within_deadline(async {
         let (_dir, server) = start().await;
         let client = Client::open(&server).await;
@@ -2148,7 +2148,7 @@ fn a_task_of_2025_11_25_asks_while_its_result_is_waited_for() {
 }
 
 #[test]
-fn a_question_on_a_calls_stream_comes_again_to_whoever_missed_it() {
+fn resends_a_question_to_a_resumed_stream() {
     within_deadline(async {
         let (dir, server) = start().await;
         let client = Client::open_askable(&server).await;
@@ -2396,7 +2396,7 @@ fn polls_of_tasks_can_fail_and_hang_while_all_else_works() {
 }
 
 #[test]
-fn a_task_is_gone_when_its_time_is_over() {
+fn removes_a_task_after_its_ttl() {
     within_deadline(async {
         let (_dir, server) = start().await;
         let client = Client::open(&server).await;

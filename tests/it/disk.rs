@@ -136,7 +136,7 @@ fn steps(ran: &Ran) -> Vec<u64> {
 }
 
 #[test]
-fn a_disk_that_fails_under_a_call_is_said_stops_new_ones_and_costs_nothing_once_it_is_well() {
+fn a_disk_failure_during_a_call_loses_nothing() {
     for (disk, words) in [
         (Disk::Full, "the disk is full"),
         (Disk::Errors, "the disk reports an error"),
@@ -169,7 +169,7 @@ fn a_disk_that_fails_under_a_call_is_said_stops_new_ones_and_costs_nothing_once_
 }
 
 #[test]
-fn a_disk_that_fails_at_the_start_is_said_with_the_file_and_the_way_out() {
+fn reports_a_disk_failure_at_start_with_the_path_and_a_fix() {
     for has_session in [false, true] {
         for (disk, words) in [
             (Disk::Full, ["the disk is full", "free some of it"]),
@@ -211,7 +211,7 @@ fn a_disk_that_fails_at_the_start_is_said_with_the_file_and_the_way_out() {
 }
 
 #[test]
-fn what_a_killed_driver_left_on_a_failing_disk_can_be_read_there() {
+fn reads_what_a_killed_driver_left_on_a_failing_disk() {
     for disk in [Disk::Full, Disk::ReadOnly, Disk::Errors] {
         let bench = Bench::new();
         let url = bench.server.url();
@@ -299,7 +299,7 @@ impl Large {
 }
 
 #[test]
-fn results_that_a_full_disk_leaves_no_room_for_wait_at_their_servers() {
+fn a_full_disk_leaves_unread_results_at_their_servers() {
     const CALLS: usize = 14;
     // 64 MiB in memory, one on the way to there, and what the system keeps of the next.
     const READ: usize = (64 << 20) / LARGE + 2;
@@ -365,7 +365,7 @@ fn results_that_a_full_disk_leaves_no_room_for_wait_at_their_servers() {
 }
 
 #[test]
-fn a_spoiled_log_waits_untouched_for_room_to_copy_it_and_is_told_then() {
+fn copies_a_corrupt_log_once_there_is_room() {
     let bench = Bench::new();
     assert_eq!(bench.call("before").code, Some(0));
     let url = bench.server.url();
@@ -411,7 +411,7 @@ fn a_spoiled_log_waits_untouched_for_room_to_copy_it_and_is_told_then() {
 }
 
 #[test]
-fn what_was_set_aside_is_told_even_where_no_new_file_can_be_made() {
+fn reports_quarantine_even_when_no_file_can_be_created() {
     let bench = Bench::new();
     assert_eq!(bench.call("before").code, Some(0));
     let db = bench.paths().db();
@@ -428,7 +428,7 @@ fn what_was_set_aside_is_told_even_where_no_new_file_can_be_made() {
 }
 
 #[test]
-fn a_disk_that_cannot_be_read_is_said_with_the_file_and_the_way_out_and_taken_for_no_damage() {
+fn an_unreadable_disk_is_reported_and_not_taken_for_damage() {
     let bench = Bench::new();
     assert_eq!(bench.call("before").code, Some(0));
     let db = bench.paths().db();
@@ -459,7 +459,7 @@ fn a_disk_that_cannot_be_read_is_said_with_the_file_and_the_way_out_and_taken_fo
     clippy::disallowed_methods,
     reason = "a disk that takes a second each time is what is waited for"
 )]
-fn a_disk_that_is_slow_to_sync_delays_and_loses_nothing() {
+fn a_slow_sync_delays_calls_and_loses_nothing() {
     let bench = Bench::new();
     assert_eq!(bench.call("before").code, Some(0));
     bench.becomes(Disk::Slow);
@@ -488,7 +488,7 @@ fn a_disk_that_is_slow_to_sync_delays_and_loses_nothing() {
 }
 
 #[test]
-fn the_screen_says_not_saved_and_recovers_without_a_restart() {
+fn the_screen_shows_not_saved_and_recovers() {
     let bench = Bench::new();
     fs::create_dir(bench.state()).unwrap();
     let env = TestEnv::at(bench.state());
@@ -540,7 +540,7 @@ const STRANGERS: [(&str, Lay); 4] = [
 ];
 
 #[test]
-fn strangers_at_the_place_of_any_file_are_named_left_alone_and_keep_nothing_from_being_said() {
+fn reports_foreign_files_and_leaves_them_untouched() {
     let is_root = rustix::process::geteuid().is_root();
     for (words, put) in STRANGERS {
         if words.contains("another user") && !is_root {
@@ -606,7 +606,7 @@ fn a_session_from_the_future_is_shown_and_not_written() {
 }
 
 #[test]
-fn a_lock_that_names_a_process_which_does_not_hold_it_keeps_nobody_out() {
+fn a_stale_lock_of_a_reused_pid_blocks_no_one() {
     let bench = Bench::new();
     let paths = bench.paths();
     // As a killed driver leaves it, whose number another process has got since.

@@ -57,7 +57,7 @@ fn doctor(state: &Path, words: &[&str]) -> Ran {
 }
 
 #[test]
-fn on_good_ground_everything_is_well_and_nothing_is_changed() {
+fn passes_in_a_good_environment_and_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path().join("state");
     let demo = server::demo(dir.path().join("demo"));
@@ -113,7 +113,7 @@ fn on_good_ground_everything_is_well_and_nothing_is_changed() {
 }
 
 #[test]
-fn each_thing_that_is_wrong_is_named_with_what_to_do() {
+fn reports_each_problem_with_a_fix() {
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path();
     let demo = server::demo(dir.path().join("demo"));
@@ -211,7 +211,7 @@ fn reports_what_it_cannot_open_and_continues() {
 }
 
 #[test]
-fn a_session_that_somebody_drives_is_left_alone() {
+fn leaves_a_driven_session_alone() {
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path().join("state");
     let demo = server::demo(dir.path().join("demo"));
@@ -283,7 +283,7 @@ async fn between(
 }
 
 #[test]
-fn a_stream_that_is_kept_back_is_told_from_one_that_is_silent() {
+fn distinguishes_a_buffered_stream_from_a_silent_one() {
     // Elsewhere somebody may stand between, as here the proxy; on this machine nobody does.
     for (begins_early, is_elsewhere, verdict, words) in [
         (true, true, "warning", "proxy_buffering off"),
@@ -344,7 +344,7 @@ async fn guarded() -> Response {
 }
 
 #[test]
-fn what_a_person_has_to_do_first_is_said_of_each_server() {
+fn reports_the_required_first_step_for_each_server() {
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path();
     let addr = server::serve(Router::new().fallback(guarded));

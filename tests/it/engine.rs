@@ -226,9 +226,9 @@ async fn a_cut_in_the_middle_costs_no_step_and_shows_as_one_line() {
 }
 
 #[tokio::test]
-async fn a_restarted_server_goes_on_from_the_checkpoint_and_a_plain_call_is_lost_in_words() {
+async fn a_restart_resumes_checkpoints_and_loses_plain_calls() {
     if ran_alone(
-        "engine::a_restarted_server_goes_on_from_the_checkpoint_and_a_plain_call_is_lost_in_words",
+        "engine::a_restart_resumes_checkpoints_and_loses_plain_calls",
     ) {
         return;
     }
@@ -289,7 +289,7 @@ async fn a_restarted_server_goes_on_from_the_checkpoint_and_a_plain_call_is_lost
 }
 
 #[tokio::test]
-async fn a_second_process_is_a_client_and_takes_over_when_the_driver_leaves() {
+async fn a_client_takes_over_when_the_driver_leaves() {
     let bench = bench().await;
     let first = bench.open();
     let reader = first.subscribe();
@@ -354,7 +354,7 @@ async fn two_calls_with_one_key_in_one_moment_are_one_task() {
 }
 
 #[tokio::test]
-async fn what_is_asked_of_a_settled_task_while_an_earlier_ask_is_being_saved_undoes_nothing_of_that()
+async fn concurrent_edits_of_a_settled_task_keep_each_other()
  {
     let bench = bench().await;
     let session = bench.open();
@@ -417,7 +417,7 @@ async fn what_is_asked_of_a_settled_task_while_an_earlier_ask_is_being_saved_und
 }
 
 #[tokio::test]
-async fn a_driver_of_another_version_is_told_of_once_and_every_ask_is_refused() {
+async fn reports_a_driver_of_another_version_once() {
     let bench = bench().await;
     let _lock = DriverLock::try_take(&bench.paths).unwrap().unwrap();
     let driver = tokio::net::UnixListener::bind(bench.paths.socket()).unwrap();

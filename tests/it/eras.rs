@@ -362,22 +362,22 @@ fn every_way_under(trouble: Trouble) {
 }
 
 #[test]
-fn a_short_cut_costs_what_was_said() {
+fn a_short_cut_costs_what_was_promised() {
     every_way_under(Trouble::ShortCut);
 }
 
 #[test]
-fn a_long_cut_costs_what_was_said() {
+fn a_long_cut_costs_what_was_promised() {
     every_way_under(Trouble::LongCut);
 }
 
 #[test]
-fn a_kill_of_the_client_costs_what_was_said() {
+fn a_client_kill_costs_what_was_promised() {
     every_way_under(Trouble::Kill);
 }
 
 #[test]
-fn a_restart_of_the_server_costs_what_was_said() {
+fn a_server_restart_costs_what_was_promised() {
     every_way_under(Trouble::Restart);
 }
 
@@ -670,7 +670,7 @@ fn now() -> Instant {
 }
 
 #[test]
-fn a_checkpoint_that_our_own_disconnect_cancelled_goes_on() {
+fn resumes_a_checkpoint_our_own_disconnect_cancelled() {
     let plant = Plant::new(Kind::CancelsCheckpoints);
     let proxy = FaultProxy::start(plant.addr);
     let url = format!("http://{}/mcp", proxy.addr());
@@ -690,7 +690,7 @@ fn a_checkpoint_that_our_own_disconnect_cancelled_goes_on() {
 }
 
 #[test]
-fn detaching_from_a_checkpoint_tool_that_stops_says_that_it_pauses() {
+fn detaching_reports_that_a_checkpoint_tool_pauses() {
     let plant = Plant::new(Kind::CancelsCheckpoints);
     let dir = tempfile::tempdir().unwrap();
     let arguments = ["-s", &plant.url(), "call", "work", "--detach"];
@@ -720,7 +720,7 @@ fn asks_again_for_a_version_that_the_server_refused_and_names() {
 }
 
 #[test]
-fn a_server_of_both_eras_without_tasks_is_spoken_to_with_a_handshake_and_told_why() {
+fn prefers_the_handshake_era_for_a_server_without_tasks() {
     let plant = Plant::new(Kind::BothErasWithoutTasks);
     let env = TestEnv::new();
     let arguments = ["-s", &plant.url(), "call", "work", "--json"];
@@ -755,7 +755,7 @@ fn era_of(state: &Path, id: &str) -> (Value, Value) {
 }
 
 #[test]
-fn a_plain_tool_and_a_task_tool_of_one_server_survive_a_kill_each_in_its_era() {
+fn plain_and_task_tools_of_one_server_survive_a_kill() {
     let bench = Bench::new();
     let state = bench.state();
     let url = format!("http://{}/mcp", bench.proxy.addr());
@@ -927,7 +927,7 @@ fn a_plain_call_of_the_modern_era_dies_everywhere() {
 }
 
 #[test]
-fn a_thousand_tasks_of_a_server_are_adopted_once_and_asked_for_at_its_pace() {
+fn adopts_a_thousand_tasks_once_and_polls_at_the_servers_pace() {
     let plant = Plant::new(Kind::ThousandTasks);
     let env = TestEnv::new();
     let url = plant.url();

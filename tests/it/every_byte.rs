@@ -134,17 +134,17 @@ async fn a_plain_call(end: &str) {
 }
 
 #[tokio::test]
-async fn a_plain_call_whose_connection_is_reset_at_any_byte_brings_its_result_once() {
+async fn a_plain_call_reset_at_any_byte_returns_its_result_once() {
     a_plain_call("rst").await;
 }
 
 #[tokio::test]
-async fn a_plain_call_whose_connection_ends_at_any_byte_brings_its_result_once() {
+async fn a_plain_call_closed_at_any_byte_returns_its_result_once() {
     a_plain_call("fin").await;
 }
 
 #[tokio::test]
-async fn a_checkpoint_tool_whose_connection_ends_at_any_byte_writes_every_row_once() {
+async fn a_checkpoint_tool_cut_at_any_byte_writes_each_row_once() {
     const TOOL: &str = "resumable_data_processing";
     let bench = Bench::new().await;
     let bench = &bench;
@@ -199,7 +199,7 @@ async fn resumed_streams_that_end_again_and_again_bring_every_step() {
 }
 
 #[tokio::test]
-async fn a_proxy_that_buffers_and_one_that_splits_change_nothing() {
+async fn buffering_and_splitting_proxies_change_nothing() {
     let bench = Bench::new().await;
     for hold in [2, 300, 1200, 100_000] {
         let words = format!("hold={hold}");

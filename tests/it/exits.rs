@@ -316,7 +316,7 @@ fn leave(way: Way, bench: &Bench, tui: &mut Tui, what: &str) {
 }
 
 #[test]
-fn every_way_out_of_every_place_gives_the_terminal_back_and_leaves_the_session_saved() {
+fn every_exit_restores_the_terminal_and_saves_the_session() {
     let dir = tempfile::tempdir().unwrap();
     let server = server::demo(dir.path().join("demo"));
     each(&PLACES, |place| {
@@ -384,7 +384,7 @@ fn every_signal_leaves_the_terminal_restored() {
 }
 
 #[test]
-fn every_way_out_of_a_command_that_follows_does_so_too() {
+fn every_exit_of_a_following_command_saves_the_session() {
     let dir = tempfile::tempdir().unwrap();
     let server = server::demo(dir.path().join("demo"));
     let url = server.url();
@@ -470,7 +470,7 @@ fn ctrl_z_and_back_keeps_every_place() {
 }
 
 #[test]
-fn whoever_stops_and_wakes_it_finds_every_place_painted_anew() {
+fn every_view_repaints_after_stop_and_continue() {
     const TAKEN: &str = "\u{1b}[?1049h";
     let dir = tempfile::tempdir().unwrap();
     let server = server::demo(dir.path().join("demo"));

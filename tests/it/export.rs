@@ -141,7 +141,7 @@ fn export(state: &Path, words: &[&str]) -> Ran {
 }
 
 #[test]
-fn no_secret_is_in_any_trace_and_content_only_where_it_is_asked_for() {
+fn exports_no_secrets_and_content_only_on_request() {
     let (dir, id) = called();
     let state = dir.path();
     let plain = export(state, &[&id]);
@@ -220,7 +220,7 @@ fn no_secret_is_in_any_trace_and_content_only_where_it_is_asked_for() {
 }
 
 #[test]
-fn a_page_shows_hostile_words_and_runs_and_loads_nothing() {
+fn the_page_shows_hostile_text_and_loads_nothing() {
     let (dir, id) = called();
     let file = dir.path().join("trace.html");
     export(
@@ -276,7 +276,7 @@ fn a_page_shows_hostile_words_and_runs_and_loads_nothing() {
 }
 
 #[test]
-fn a_task_that_is_not_there_or_a_place_that_takes_nothing_is_said() {
+fn reports_a_missing_task_or_an_unwritable_path() {
     let (dir, id) = called();
     let none = run(dir.path(), &["export", "zzzzzz"]);
     assert_eq!((none.code, none.out.as_str()), (Some(2), ""), "{none:#?}");

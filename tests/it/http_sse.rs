@@ -271,7 +271,7 @@ impl Bench {
 }
 
 #[test]
-fn a_server_that_takes_no_handshake_by_post_is_spoken_to_on_its_one_stream_and_told_why() {
+fn falls_back_to_legacy_sse_and_gives_the_reason() {
     let bench = Bench::new();
     let (client, id) = bench.begin("work");
     assert_eq!(
@@ -311,7 +311,7 @@ fn a_server_that_takes_no_handshake_by_post_is_spoken_to_on_its_one_stream_and_t
 }
 
 #[test]
-fn a_cut_stream_leaves_a_call_unknown_and_the_next_goes_straight_to_the_stream() {
+fn a_cut_stream_leaves_its_call_unknown() {
     let bench = Bench::new();
     let (client, id) = bench.begin("work");
     bench.proxy.cut();
@@ -337,7 +337,7 @@ fn a_call_whose_client_was_killed_is_unknown() {
 }
 
 #[test]
-fn detaching_is_refused_before_anything_is_sent() {
+fn refuses_detach_before_sending_anything() {
     let bench = Bench::new();
     let ran = bench.run(&["call", "quick", "--detach"]);
     assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{ran:#?}");
@@ -346,7 +346,7 @@ fn detaching_is_refused_before_anything_is_sent() {
 }
 
 #[test]
-fn a_cancel_is_heard_and_answered_on_the_stream() {
+fn a_cancel_is_answered_on_the_stream() {
     let bench = Bench::new();
     let (client, id) = bench.begin("work");
     run(bench.env.path(), &["cancel", &id]);
@@ -355,7 +355,7 @@ fn a_cancel_is_heard_and_answered_on_the_stream() {
 }
 
 #[test]
-fn a_question_holds_the_call_until_it_is_answered_from_another_process() {
+fn a_call_waits_for_an_answer_from_another_process() {
     let bench = Bench::new();
     let (mut client, id) = bench.begin("ask");
     let asked = client.prints(|event| event["event"] == "input_required");
@@ -405,7 +405,7 @@ fn nothing_is_sent_to_an_endpoint_of_another_origin() {
 }
 
 #[test]
-fn a_server_that_was_replaced_is_greeted_anew() {
+fn negotiates_again_after_a_server_was_replaced() {
     let bench = Bench::new();
     assert_eq!(bench.run(&["call", "quick"]).out, "all of it\n");
     bench.old.shared.is_renewed.store(true, Ordering::SeqCst);

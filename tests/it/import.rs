@@ -148,7 +148,7 @@ fn outcome(one: &Value) -> String {
 }
 
 #[test]
-fn a_file_of_every_program_is_taken_over_and_nobody_hears_of_it() {
+fn imports_every_format_without_contacting_servers() {
     let desk = Desk::of_fixtures();
     let ran = desk.run(&["servers", "import", "--json"]);
     assert_eq!(ran.code, Some(0), "{ran:#?}");
@@ -297,7 +297,7 @@ fn a_file_of_every_program_is_taken_over_and_nobody_hears_of_it() {
 }
 
 #[test]
-fn the_empty_screen_shows_what_would_be_taken_before_it_is() {
+fn the_empty_screen_previews_an_import() {
     let env = TestEnv::new();
     let (addr, connections) = listen();
     let write = |text: String| {
@@ -383,7 +383,7 @@ fn a_variable_goes_nowhere_before_a_consent_that_names_its_host() {
 
 #[cfg(feature = "demo")]
 #[test]
-fn the_same_url_with_other_headers_is_another_server_and_a_mended_one_is_not() {
+fn other_headers_make_another_server_and_an_edit_does_not() {
     let desk = Desk::empty();
     let text = r#"{"mcpServers": {
         "mine": {"url": "http://@HERE@/mcp", "headers": {"X-Account": "${API_KEY}"}},
@@ -405,7 +405,7 @@ fn the_same_url_with_other_headers_is_another_server_and_a_mended_one_is_not() {
 }
 
 #[test]
-fn a_file_cannot_speak_of_a_server_that_a_session_knows() {
+fn an_import_cannot_replace_a_known_server() {
     let desk = Desk::empty();
     let server = crate::support::server::demo(desk.dir.path().join("server"));
     let url = server.url();
@@ -430,7 +430,7 @@ fn a_file_cannot_speak_of_a_server_that_a_session_knows() {
 }
 
 #[test]
-fn a_hostile_file_is_refused_in_words() {
+fn rejects_a_hostile_file_with_a_reason() {
     let entry = |json: &str| format!(r#"{{"mcpServers": {{"it": {json}}}}}"#);
     let cases = [
         (
@@ -586,7 +586,7 @@ fn bomb() -> String {
 }
 
 #[test]
-fn what_is_no_plain_file_of_text_is_refused_in_words() {
+fn rejects_anything_but_a_plain_text_file() {
     let desk = Desk::empty();
     let root = desk.dir.path();
     let good = desk.write(

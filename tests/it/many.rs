@@ -110,7 +110,7 @@ fn five_hundred_tasks_are_found_by_filter_and_acted_on_by_marks() {
 }
 
 #[test]
-fn two_screens_and_a_third_shell_share_a_session_and_one_of_them_may_only_look() {
+fn two_screens_and_a_shell_share_a_session() {
     let mut env = TestEnv::new();
     env.serve();
     let mut drives = env.open(&["demo"], SMALL);

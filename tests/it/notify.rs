@@ -86,7 +86,7 @@ fn call(env: &TestEnv, arguments: &[&str]) -> Ran {
 }
 
 #[test]
-fn a_hook_hears_of_every_end_with_the_task_and_its_result() {
+fn a_hook_gets_each_ended_task_with_its_result() {
     let (env, left) = (TestEnv::new(), tempfile::tempdir().unwrap());
     let server = server::demo(env.path().join("server"));
     configure(&env, &server.url(), &keeps(left.path()));
@@ -131,7 +131,7 @@ fn only_who_drives_runs_the_hook_and_only_for_what_is_asked() {
 }
 
 #[test]
-fn a_hook_that_fails_is_told_and_changes_nothing() {
+fn reports_a_failing_hook_and_changes_nothing() {
     let env = TestEnv::new();
     let server = server::demo(env.path().join("server"));
     configure(&env, &server.url(), "hook = 'exit 3'");
@@ -146,7 +146,7 @@ fn a_hook_that_fails_is_told_and_changes_nothing() {
 }
 
 #[test]
-fn nobody_waits_for_hooks_that_take_their_time() {
+fn does_not_wait_for_slow_hooks() {
     let env = TestEnv::new();
     let server = server::demo(env.path().join("server"));
     configure(&env, &server.url(), "hook = 'sleep 100'");
@@ -160,7 +160,7 @@ fn nobody_waits_for_hooks_that_take_their_time() {
 }
 
 #[test]
-fn the_terminal_gets_what_it_understands_while_nobody_looks() {
+fn notifies_an_unfocused_terminal_in_its_own_format() {
     let env = TestEnv::new();
     let server = server::demo(env.path().join("server"));
     configure(&env, &server.url(), "");

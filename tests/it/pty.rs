@@ -214,7 +214,7 @@ fn countdown(text: &str, id: &str) -> Option<String> {
 }
 
 #[test]
-fn killed_and_opened_again_it_shows_what_was_saved_and_what_happened_since() {
+fn reopening_after_a_kill_shows_saved_and_missed_progress() {
     let env = TestEnv::serving();
     let mut tui = open_demo(&env);
     let id = process(&env, "orders", "400");
@@ -244,7 +244,7 @@ fn killed_and_opened_again_it_shows_what_was_saved_and_what_happened_since() {
 }
 
 #[test]
-fn without_its_server_the_saved_list_is_there_and_says_its_age() {
+fn shows_the_saved_list_and_its_age_without_a_server() {
     let mut env = TestEnv::serving();
     let mut tui = open_demo(&env);
     wait_until_saved(&mut tui, &env);
@@ -266,7 +266,7 @@ fn without_its_server_the_saved_list_is_there_and_says_its_age() {
 }
 
 #[test]
-fn pausing_is_honest_and_goes_on_where_it_stood() {
+fn pausing_is_honest_and_resumes_where_it_stopped() {
     let env = TestEnv::serving();
     let mut tui = open_demo(&env);
     let id = process(&env, "orders", "700");
@@ -319,7 +319,7 @@ fn leave_any(tui: &mut Tui) {
 }
 
 #[test]
-fn every_signal_gives_the_terminal_back_and_leaves_the_session_saved() {
+fn every_signal_restores_the_terminal_and_saves_the_session() {
     let env = TestEnv::serving();
     for (signal, code) in [
         (Signal::INT, 130),
@@ -340,7 +340,7 @@ fn every_signal_gives_the_terminal_back_and_leaves_the_session_saved() {
 }
 
 #[test]
-fn a_hang_up_ends_it_with_everything_saved() {
+fn a_hang_up_ends_the_program_with_its_state_saved() {
     let env = TestEnv::serving();
     let mut tui = open_demo(&env);
     wait_until_saved(&mut tui, &env);
@@ -358,7 +358,7 @@ fn a_hang_up_ends_it_with_everything_saved() {
 
 #[cfg(debug_assertions)]
 #[test]
-fn a_panic_in_any_thread_gives_the_terminal_back_and_is_reported() {
+fn a_panic_in_any_thread_restores_the_terminal() {
     let env = TestEnv::serving();
     // Something to lose.
     drop(open_demo(&env));
@@ -409,7 +409,7 @@ fn it_stops_and_comes_back_as_the_shell_wants_it() {
 }
 
 #[test]
-fn mouse_is_taken_only_where_it_is_wanted() {
+fn captures_the_mouse_only_when_enabled() {
     let env = TestEnv::serving();
     let mut tui = open_demo(&env);
     assert_eq!(
@@ -507,7 +507,7 @@ fn a_second_screen_and_commands_beside_it_share_the_one_driver() {
 }
 
 #[test]
-fn a_watch_takes_over_from_a_killed_screen_and_ends_with_the_result() {
+fn watch_takes_over_from_a_killed_screen() {
     let env = TestEnv::serving();
     let mut tui = open_demo(&env);
     let id = process(&env, "orders", "500");
@@ -542,7 +542,7 @@ fn a_watch_takes_over_from_a_killed_screen_and_ends_with_the_result() {
 }
 
 #[test]
-fn a_terminal_that_stands_still_holds_nobody_up() {
+fn a_blocked_terminal_does_not_block_the_exit() {
     let env = TestEnv::new();
     let (mut child, master) = env.open_unread(&[]);
     let mut keys = master.take_writer().unwrap();

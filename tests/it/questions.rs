@@ -142,7 +142,7 @@ fn sse(events: stream::BoxStream<'static, String>) -> Response {
 }
 
 #[test]
-fn a_call_that_is_asked_ends_with_six_and_its_answer_is_checked_sent_once_and_goes_on() {
+fn a_question_exits_with_six_and_its_answer_is_sent_once() {
     let server = Asking::start();
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path();
@@ -248,7 +248,7 @@ fn a_question_is_declined_or_dismissed_by_a_word() {
 }
 
 #[test]
-fn a_call_may_say_beforehand_that_questions_are_declined() {
+fn a_call_can_decline_questions_in_advance() {
     let server = Asking::start();
     let dir = tempfile::tempdir().unwrap();
     let called = run(
@@ -339,7 +339,7 @@ fn ctrl_c_leaves_a_question_that_is_shown() {
 }
 
 #[test]
-fn says_that_term_is_why_there_is_no_screen() {
+fn reports_an_unusable_term_variable() {
     let env = TestEnv::new();
     let dumb = [("TERM", "dumb")];
     let mut tui = env.open_with(&dumb, pty::program(), &[], (80, 24));
@@ -606,7 +606,7 @@ fn a_policy_answers_a_question_beside_its_call() {
 }
 
 #[test]
-fn a_question_beside_two_calls_survives_a_cut_and_a_kill_and_is_answered_once() {
+fn a_question_survives_a_cut_and_a_kill_and_is_answered_once() {
     let server = Beside::start(true);
     let idle = server::one_tool("idle", |_| stream::pending());
     let dir = tempfile::tempdir().unwrap();
@@ -663,7 +663,7 @@ fn a_question_beside_two_calls_survives_a_cut_and_a_kill_and_is_answered_once() 
 }
 
 #[test]
-fn a_server_without_the_stream_is_asked_for_it_once_in_its_session() {
+fn requests_an_unsupported_stream_once_per_session() {
     let server = Beside::start(false);
     let dir = tempfile::tempdir().unwrap();
     server.with(|inner| inner.answers.push(json!("at once")));

@@ -97,7 +97,7 @@ fn a_part_of_a_result_is_named_and_saved_byte_for_byte() {
 }
 
 #[test]
-fn the_desktop_is_given_a_private_copy_after_a_yes_and_the_copy_goes_at_the_end() {
+fn opens_a_private_copy_after_approval_and_removes_it_at_exit() {
     let env = TestEnv::new();
     let state = env.path();
     let id = called(state);
@@ -186,7 +186,7 @@ fn cut_inside_emoji(result: &'static str) -> SocketAddr {
 }
 
 #[test]
-fn keeps_everything_beside_a_lone_surrogate() {
+fn replaces_a_lone_surrogate_and_keeps_the_rest() {
     const RESULT: &str = r#"{"content":[{"type":"text","text":"good first block"},{"type":"text","text":"cut \ud83d off \ud83d\ude00 C:\\ud83d"}]}"#;
     const SHOWN: &str = "good first block\ncut \u{fffd} off \u{1f600} C:\\ud83d\n";
     let env = TestEnv::new();
@@ -279,7 +279,7 @@ fn reads_lone_surrogates_of_a_program() {
 }
 
 #[test]
-fn shows_a_result_of_another_shape_as_what_it_is() {
+fn shows_a_result_of_unknown_shape_as_json() {
     for (result, shown) in [
         ("7", "7\n"),
         ("\"done\"", "\"done\"\n"),

@@ -71,7 +71,7 @@ fn by_name(results: &[Value]) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn ten_good_calls_are_collected_and_the_script_ends_well() {
+fn the_script_collects_ten_good_calls_and_exits_zero() {
     let dir = tempfile::tempdir().unwrap();
     let server = server::demo(dir.path().join("demo"));
     let (ran, results) = run_script(dir.path(), &server.url(), &[]);
@@ -97,7 +97,7 @@ fn ten_good_calls_are_collected_and_the_script_ends_well() {
 }
 
 #[test]
-fn the_hook_runs_once_for_each_of_ten_calls_whoever_saw_the_end() {
+fn the_hook_runs_once_for_each_of_ten_calls() {
     let dir = tempfile::tempdir().unwrap();
     let left = dir.path().join("left");
     fs::create_dir(&left).unwrap();
@@ -138,7 +138,7 @@ fn the_hook_runs_once_for_each_of_ten_calls_whoever_saw_the_end() {
 }
 
 #[test]
-fn one_call_that_fails_is_told_and_the_script_ends_with_it() {
+fn the_script_reports_a_failed_call_and_exits_with_its_code() {
     let dir = tempfile::tempdir().unwrap();
     let names: Vec<String> = (1..=9).map(|number| format!("eu-{number}=10")).collect();
     // More records than the server takes.
@@ -169,7 +169,7 @@ fn one_call_that_fails_is_told_and_the_script_ends_with_it() {
 }
 
 #[test]
-fn a_server_that_is_down_is_told_and_earlier_results_stay() {
+fn the_script_reports_a_down_server_and_keeps_results() {
     let dir = tempfile::tempdir().unwrap();
     let earlier = dir.path().join("results.ndjson");
     write_atomically(&earlier, b"{\"name\": \"earlier\"}\n").unwrap();

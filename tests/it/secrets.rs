@@ -161,7 +161,7 @@ fn said(ran: &Ran) -> String {
 }
 
 #[test]
-fn a_secret_goes_in_the_clear_to_this_machine_only_unless_that_is_asked_for_each_time() {
+fn sends_secrets_over_plain_http_only_to_localhost() {
     let (plain, addr) = Plain::serve();
     let proxy = FaultProxy::start(addr);
     let port = proxy.addr().port();
@@ -221,7 +221,7 @@ fn a_secret_goes_in_the_clear_to_this_machine_only_unless_that_is_asked_for_each
 }
 
 #[test]
-fn a_variable_of_the_configuration_goes_to_its_server_only_and_a_missing_one_is_named() {
+fn sends_a_variable_only_to_its_server_and_names_missing_ones() {
     let (plain, addr) = Plain::serve();
     let (other, elsewhere) = Plain::serve();
     let env = TestEnv::new();
@@ -304,7 +304,7 @@ fn a_variable_of_the_configuration_goes_to_its_server_only_and_a_missing_one_is_
 }
 
 #[test]
-fn a_header_that_the_configuration_changes_or_drops_is_so_in_an_open_session_too() {
+fn an_open_session_applies_changed_config_headers() {
     let (plain, addr) = Plain::serve();
     let env = TestEnv::new();
     let configure = |headers: &str| {
@@ -340,7 +340,7 @@ fn a_header_that_the_configuration_changes_or_drops_is_so_in_an_open_session_too
 }
 
 #[test]
-fn consent_is_given_on_the_screen_and_an_open_screen_hears_of_one_given_elsewhere() {
+fn an_open_screen_applies_consent_given_elsewhere() {
     let (plain, addr) = Plain::serve();
     let env = TestEnv::new();
     let config = env.path().join("config.toml");
@@ -451,7 +451,7 @@ fn a_task_keeps_its_place_while_the_driver_lacks_a_variable() {
 }
 
 #[test]
-fn no_redirect_carries_anything_off_the_origin() {
+fn no_redirect_leaves_the_origin() {
     let (_, other) = Plain::serve();
     let watched = FaultProxy::start(other);
     let there = format!("http://{}/mcp?stolen", watched.addr());
@@ -588,7 +588,7 @@ fn tls_before(plain: SocketAddr) -> (SocketAddr, Arc<AtomicUsize>) {
 }
 
 #[test]
-fn proxies_of_the_environment_are_used_but_not_for_this_machine_and_never_told_a_secret() {
+fn uses_env_proxies_except_locally_and_leaks_no_secret() {
     let (plain, addr) = Plain::serve();
     let (tls, _) = tls_before(addr);
     let proxy = Proxy::before(addr, tls);
@@ -670,7 +670,7 @@ fn proxies_of_the_environment_are_used_but_not_for_this_machine_and_never_told_a
 }
 
 #[test]
-fn a_server_that_cannot_prove_who_it_is_is_told_nothing() {
+fn sends_nothing_to_a_server_with_an_untrusted_certificate() {
     let (plain, addr) = Plain::serve();
     let (tls, read) = tls_before(addr);
     let proxy = Proxy::before(addr, tls);

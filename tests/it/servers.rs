@@ -73,7 +73,7 @@ fn refused(ran: &Ran, words: &str) {
 }
 
 #[test]
-fn an_edit_changes_its_own_lines_and_nothing_else() {
+fn an_edit_changes_only_its_own_lines() {
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path();
     write(config(state), FILE);
@@ -202,7 +202,7 @@ fn keeps_a_server_of_the_session_whose_tasks_are_unsettled() {
 }
 
 #[test]
-fn the_file_is_made_where_there_is_none_and_a_link_to_it_stays_a_link() {
+fn creates_a_missing_config_and_keeps_symlinks() {
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path().join("state");
     fs::create_dir(&state).unwrap();
@@ -244,7 +244,7 @@ fn the_file_is_made_where_there_is_none_and_a_link_to_it_stays_a_link() {
 }
 
 #[test]
-fn a_list_says_what_stands_in_the_way_and_contacts_nobody() {
+fn list_reports_blockers_without_contacting_servers() {
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path();
     write(
@@ -318,7 +318,7 @@ fn a_program_is_approved_and_not_agreed_to() {
 }
 
 #[test]
-fn of_several_servers_the_usual_one_is_called_where_none_is_named() {
+fn calls_the_default_server_when_none_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path();
     let server = crate::support::server::demo(state.join("server"));
@@ -341,7 +341,7 @@ fn of_several_servers_the_usual_one_is_called_where_none_is_named() {
 }
 
 #[test]
-fn what_stands_in_the_way_of_one_server_hides_no_other() {
+fn a_blocked_server_does_not_hide_the_others() {
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path();
     let server = crate::support::server::demo(state.join("server"));
@@ -370,7 +370,7 @@ fn what_stands_in_the_way_of_one_server_hides_no_other() {
 }
 
 #[test]
-fn a_test_says_what_a_server_speaks_and_what_leaving_would_do() {
+fn test_reports_the_era_and_the_effect_of_leaving() {
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path();
     let server = server::demo(state.join("server"));
@@ -458,7 +458,7 @@ fn of_other_names() -> (std::net::SocketAddr, mpsc::Receiver<Value>) {
 }
 
 #[test]
-fn the_checkpoint_convention_goes_by_the_names_of_the_configuration() {
+fn uses_the_configured_checkpoint_tool_names() {
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path();
     let (addr, calls) = of_other_names();
@@ -528,7 +528,7 @@ fn pasted(words: &str) -> Vec<&str> {
 }
 
 #[test]
-fn what_was_sent_and_refused_is_named_and_its_hint_can_be_pasted() {
+fn names_rejected_credentials_and_prints_a_usable_hint() {
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path();
     let app = Router::new().fallback(|| async { (StatusCode::UNAUTHORIZED, "invalid token") });

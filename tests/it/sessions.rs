@@ -166,7 +166,7 @@ fn tasks_are_found_waited_for_and_forgotten_by_what_they_are() {
 }
 
 #[test]
-fn nobody_waits_for_what_was_forgotten() {
+fn watch_and_wait_refuse_removed_tasks() {
     let bench = Bench::new();
     let state = &bench.state();
     let (done, id) = (bench.start(&QUICK), bench.start(&LONG));
@@ -219,7 +219,7 @@ fn the_worst_outcome_of_several_decides() {
 }
 
 #[test]
-fn name_note_and_limits_are_edited_at_rest_and_while_somebody_drives() {
+fn edits_name_note_and_limits_with_and_without_a_driver() {
     let bench = Bench::new();
     let state = &bench.state();
     let id = bench.start(&[&LONG[..], &["--name", "old", "--max-time", "2h"]].concat());
@@ -278,7 +278,7 @@ fn name_note_and_limits_are_edited_at_rest_and_while_somebody_drives() {
 }
 
 #[test]
-fn sessions_are_listed_and_removed_but_never_under_somebody() {
+fn lists_sessions_and_removes_only_undriven_ones() {
     let bench = Bench::new();
     let state = &bench.state();
     let in_session = |name: &str, words: &[&str]| {
@@ -383,7 +383,7 @@ fn sessions_are_listed_and_removed_but_never_under_somebody() {
 }
 
 #[test]
-fn what_leaving_has_stopped_already_is_cancelled_and_not_said_to_ignore_it() {
+fn cancels_a_call_that_leaving_already_stopped() {
     let bench = Bench::new();
     let state = &bench.state();
     // In the era where the end of a connection cancels the call, so that nothing runs when the cancel comes.
@@ -484,7 +484,7 @@ fn driven(revision: &str, words: &[&str]) -> (TestEnv, demo::DemoServer, Running
 }
 
 #[test]
-fn a_session_is_handed_over_on_request_and_each_step_is_there_once() {
+fn a_handover_on_request_keeps_each_step_once() {
     let words = [
         "resumable_data_processing",
         "dataset_name=eu",
@@ -533,7 +533,7 @@ fn a_session_is_handed_over_on_request_and_each_step_is_there_once() {
 }
 
 #[test]
-fn what_would_end_with_its_driver_is_named_and_ends_only_when_that_is_wanted() {
+fn a_handover_that_ends_calls_needs_confirmation() {
     let words = ["crunch", "steps=100000", "step_ms=200"];
     let (env, _server, mut shell, id) = driven("2026-07-28", &words);
     let before = driver(env.path());
@@ -569,7 +569,7 @@ fn what_would_end_with_its_driver_is_named_and_ends_only_when_that_is_wanted() {
 }
 
 #[test]
-fn who_asks_to_drive_and_does_not_come_leaves_the_session_to_the_others() {
+fn an_absent_successor_leaves_the_session_to_others() {
     let (env, _server, mut shell, _) = driven("2025-06-18", &LONG);
     let before = driver(env.path());
     let paths = Paths::resolve(Some(env.path().to_owned()), "default").unwrap();
@@ -590,7 +590,7 @@ fn who_asks_to_drive_and_does_not_come_leaves_the_session_to_the_others() {
 }
 
 #[test]
-fn a_window_that_only_looks_takes_nothing_over() {
+fn a_readonly_window_never_takes_over() {
     let (env, _server, shell, id) = driven("2025-06-18", &LONG);
     let mut looks = env.open(&["--readonly"], (120, 36));
     looks.wait_for_line(&["running", "resumable_data"]);
@@ -625,7 +625,7 @@ fn a_window_that_only_looks_takes_nothing_over() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_driver_that_had_no_files_left_lets_others_in_once_it_has_some() {
+fn a_driver_out_of_file_descriptors_accepts_clients_later() {
     use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
     let (env, _server, shell, _) = driven("2025-06-18", &LONG);
@@ -667,7 +667,7 @@ fn a_driver_that_had_no_files_left_lets_others_in_once_it_has_some() {
 }
 
 #[test]
-fn a_call_that_another_window_drives_is_left_as_soon_as_it_is_sent() {
+fn detaches_at_once_when_another_window_drives() {
     let (env, _server, mut shell, _) = driven("2026-07-28", &LONG);
     let plain = ["call", "crunch", "steps=1000", "step_ms=500", "--detach"];
     let ran = run(env.path(), &plain);
@@ -687,7 +687,7 @@ fn a_call_that_another_window_drives_is_left_as_soon_as_it_is_sent() {
 }
 
 #[test]
-fn where_nobody_drives_one_that_only_looks_sends_nothing_and_says_so() {
+fn a_readonly_window_without_a_driver_sends_nothing() {
     let (env, server, shell, id) = driven("2025-06-18", &LONG);
     shell.signal(Signal::KILL);
     shell.end();
@@ -735,7 +735,7 @@ fn where_nobody_drives_one_that_only_looks_sends_nothing_and_says_so() {
 }
 
 #[test]
-fn a_driver_that_was_stopped_hands_over_once_it_goes_on() {
+fn a_stopped_driver_hands_over_when_it_continues() {
     let (env, _server, shell, _) = driven("2025-06-18", &LONG);
     let mut screen = env.open(&[], (120, 36));
     screen.wait_for_line(&["running", "resumable_data"]);

@@ -474,7 +474,7 @@ fn a_burst_of_keys_is_one_frame_and_every_key_counts() {
 }
 
 #[test]
-fn a_flood_of_news_draws_thirty_frames_a_second_and_the_last_value_is_shown() {
+fn a_flood_draws_30_frames_per_second_and_the_last_value() {
     let mut script = vec![(0, drives())];
     script.extend((0..10_000).map(|n| (1_000 + u64::from(n) / 10, running(1, safe(), n, 0))));
     script.push(end(2_500));
@@ -497,7 +497,7 @@ fn keys_are_answered_in_a_flood_of_news() {
 }
 
 #[test]
-fn with_everything_settled_the_loop_sleeps() {
+fn the_loop_sleeps_when_all_tasks_are_settled() {
     let minutes = 5;
     let played = play(vec![
         (0, drives()),
@@ -526,7 +526,7 @@ fn with_something_running_it_wakes_about_once_a_second() {
 }
 
 #[test]
-fn leaving_what_is_safe_asks_nothing() {
+fn quitting_with_only_safe_tasks_asks_nothing() {
     let played = play(vec![
         (0, drives()),
         (0, running(1, safe(), 10, 0)),
@@ -562,7 +562,7 @@ fn leaving_what_dies_asks_first() {
 }
 
 #[test]
-fn ctrl_c_twice_leaves_whatever_it_costs() {
+fn ctrl_c_twice_quits_regardless_of_running_calls() {
     let interrupt = || chord(Chord::ctrl('c'));
     let played = play(vec![
         (0, drives()),
@@ -577,7 +577,7 @@ fn ctrl_c_twice_leaves_whatever_it_costs() {
 }
 
 #[test]
-fn history_is_read_when_more_of_it_is_on_disk_and_only_what_is_new() {
+fn reads_only_new_history_from_disk() {
     let world = World {
         history: (1..=7).map(said).collect(),
         ..World::default()
@@ -598,7 +598,7 @@ fn history_is_read_when_more_of_it_is_on_disk_and_only_what_is_new() {
 }
 
 #[test]
-fn a_history_that_could_not_be_read_is_said_and_read_again() {
+fn reports_a_failed_history_read_and_retries() {
     let world = World {
         is_file_broken: true,
         ..World::default()
@@ -641,7 +641,7 @@ fn a_terminal_that_cannot_be_painted_on_ends_the_program() {
 }
 
 #[test]
-fn every_end_from_outside_has_its_code_and_says_how_to_go_on() {
+fn each_external_end_has_its_exit_code_and_a_resume_hint() {
     for (outside, exit, says) in [
         (TerminalEvent::Signal(2), 130, true),
         (TerminalEvent::Signal(3), 131, true),
@@ -665,7 +665,7 @@ fn every_end_from_outside_has_its_code_and_says_how_to_go_on() {
 }
 
 #[test]
-fn a_session_that_cannot_be_used_is_said_and_is_the_exit_code() {
+fn an_unusable_session_sets_the_exit_code() {
     let trouble = || {
         news(SessionEvent::Failed {
             message: "could not write the session: read-only file system".to_owned(),

@@ -290,7 +290,7 @@ fn what_never_ends_costs_a_bounded_memory_and_no_key() {
 }
 
 #[test]
-fn thousands_of_requests_of_a_server_make_hundreds_of_answers_and_one_result() {
+fn limits_answers_to_a_flood_of_server_requests() {
     let env = TestEnv::new();
     let server = Boundless::start();
     let (url, how) = (server.url(), "how=requests");
@@ -348,7 +348,7 @@ fn nonsense_for_numbers_and_ids_is_passed_over_and_counted() {
 }
 
 #[test]
-fn pages_in_circles_end_and_say_so() {
+fn stops_at_circular_pages_and_reports_it() {
     let env = TestEnv::new();
     let server = Boundless::start();
     let ran = run(env.path(), &["-s", &server.url(), "tools"]);
@@ -369,7 +369,7 @@ fn pages_in_circles_end_and_say_so() {
 }
 
 #[test]
-fn heads_and_depths_beyond_measure_end_in_words() {
+fn huge_headers_and_deep_json_end_with_an_error() {
     let env = TestEnv::new();
     let server = Boundless::start();
     for heads in ["heads", "many heads"] {

@@ -95,7 +95,7 @@ fn now() -> Instant {
 }
 
 #[test]
-fn many_calls_under_many_cuts_end_whole_and_cost_no_more_than_at_the_beginning() {
+fn many_calls_under_many_cuts_complete_without_growth() {
     let plan = Plan::told();
     let env = TestEnv::serving();
     let proxy = FaultProxy::start(env.server_addr());

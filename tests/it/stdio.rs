@@ -140,7 +140,7 @@ fn a_refused_detach_leaves_no_task_and_runs_no_hook() {
 }
 
 #[test]
-fn nothing_starts_before_an_approval_that_shows_everything_and_a_change_asks_anew() {
+fn starts_nothing_before_approval_and_asks_after_a_change() {
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path();
     configure(state);
@@ -189,7 +189,7 @@ fn nothing_starts_before_an_approval_that_shows_everything_and_a_change_asks_ane
 }
 
 #[test]
-fn an_import_lists_and_starts_nothing() {
+fn an_imported_program_starts_only_after_approval() {
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path();
     let (script, place) = (server(), state.to_str().unwrap());
@@ -237,7 +237,7 @@ fn a_hostile_command_is_shown_harmlessly() {
 }
 
 #[test]
-fn a_call_has_its_progress_its_log_and_its_result_and_leaves_no_process_behind() {
+fn a_call_shows_progress_log_and_result_and_leaves_no_process() {
     let dir = approved();
     let state = dir.path();
     let ran = ok(call(state, &["count", "--json"]));
@@ -323,7 +323,7 @@ fn under_way(state: &Path, tool: &str, event: &str) -> (Running, String) {
 }
 
 #[test]
-fn whoever_is_told_to_end_ends_however_much_there_is_to_tell() {
+fn exits_within_two_seconds_of_sigterm_under_load() {
     let dir = approved();
     let state = dir.path();
     // Of steps that come too fast some are left out.
@@ -334,7 +334,7 @@ fn whoever_is_told_to_end_ends_however_much_there_is_to_tell() {
 }
 
 #[test]
-fn whoever_is_told_to_end_ends_while_its_reader_stands_still() {
+fn exits_within_two_seconds_of_sigterm_with_stdout_blocked() {
     let dir = approved();
     let state = dir.path();
     let (_reader, writer) = std::io::pipe().unwrap();
@@ -372,7 +372,7 @@ fn a_call_is_cancelled() {
 }
 
 #[test]
-fn a_program_that_does_not_react_to_a_cancel_is_ended_by_a_second_one() {
+fn a_second_cancel_ends_an_unresponsive_program() {
     let dir = approved();
     let state = dir.path();
     let (mut staying, id) = staying(state, "deaf");
@@ -389,7 +389,7 @@ fn a_program_that_does_not_react_to_a_cancel_is_ended_by_a_second_one() {
 }
 
 #[test]
-fn a_call_whose_program_dies_is_lost_and_the_next_one_has_a_new_program() {
+fn a_dead_program_loses_its_call_and_the_next_gets_a_new_one() {
     let dir = approved();
     let state = dir.path();
     let died = call(state, &["die"]);
@@ -423,7 +423,7 @@ fn price(state: &Path, id: &str) -> (String, String) {
 const ENDS_WITH_US: &str = "longhaul runs this server's process, which ends when longhaul quits";
 
 #[test]
-fn a_program_that_speaks_only_the_newest_revision_is_asked_and_called_without_a_handshake() {
+fn calls_a_modern_only_program_without_a_handshake() {
     let dir = approved_as("stdio28.sh");
     let state = dir.path();
     for _ in 0..2 {
@@ -451,7 +451,7 @@ fn a_program_that_speaks_only_the_newest_revision_is_asked_and_called_without_a_
 }
 
 #[test]
-fn a_program_of_old_that_breaks_by_a_new_method_is_started_again_for_the_handshake() {
+fn restarts_an_old_program_that_dies_on_discover() {
     let dir = approved_as("stdio_old.sh");
     let state = dir.path();
     for _ in 0..2 {
@@ -494,7 +494,7 @@ fn a_question_without_a_handshake_is_answered_by_calling_again() {
 }
 
 #[test]
-fn what_a_program_makes_a_task_of_is_looked_at_told_of_answered_and_cancelled() {
+fn polls_notifies_answers_and_cancels_tasks_of_a_program() {
     let dir = approved_as("stdio28.sh");
     let state = dir.path();
     assert_eq!(ok(call(state, &["polled"])).out.trim(), "looked at");
@@ -518,7 +518,7 @@ fn what_a_program_makes_a_task_of_is_looked_at_told_of_answered_and_cancelled() 
 }
 
 #[test]
-fn a_program_is_asked_anew_to_tell_of_its_tasks_when_there_are_more_or_it_takes_that_back() {
+fn subscribes_again_for_new_tasks_or_after_a_revocation() {
     let dir = approved_as("stdio28.sh");
     let state = dir.path();
     let listened = || events(state).iter().filter(|it| *it == "listen").count();
@@ -541,7 +541,7 @@ fn a_program_is_asked_anew_to_tell_of_its_tasks_when_there_are_more_or_it_takes_
 }
 
 #[test]
-fn a_task_of_a_program_is_lost_with_the_program_and_with_its_driver() {
+fn a_task_is_lost_with_its_program_or_its_driver() {
     let dir = approved_as("stdio28.sh");
     let state = dir.path();
     let (mut working, _) = under_way(state, "working", "status");
@@ -595,7 +595,7 @@ fn a_tool_of_a_program_that_wants_to_be_a_task_is_called_as_one() {
 }
 
 #[test]
-fn a_program_of_old_that_bears_no_question_of_the_newest_revision_is_greeted_by_handshake() {
+fn falls_back_to_initialize_for_an_old_program() {
     for manner in ["silent", "strict"] {
         let dir = approved();
         let state = dir.path();
@@ -610,7 +610,7 @@ fn a_program_of_old_that_bears_no_question_of_the_newest_revision_is_greeted_by_
 }
 
 #[test]
-fn the_revision_that_is_asked_for_is_the_one_that_a_program_is_spoken_to_in() {
+fn uses_the_requested_revision_for_a_program() {
     let dir = approved_as("stdio28.sh");
     let state = dir.path();
     let refused = call(state, &["count", "--protocol", "2025-11-25"]);
@@ -632,7 +632,7 @@ fn the_revision_that_is_asked_for_is_the_one_that_a_program_is_spoken_to_in() {
 }
 
 #[test]
-fn a_program_whose_server_was_removed_ends_as_soon_as_nothing_runs_there() {
+fn a_removed_servers_program_ends_when_idle() {
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path();
     let elsewhere = tempfile::tempdir().unwrap();
@@ -683,7 +683,7 @@ fn driving_is_over(state: &Path) -> bool {
 }
 
 #[test]
-fn a_program_that_cannot_start_or_dies_at_once_is_said() {
+fn reports_a_program_that_cannot_start_or_dies_at_once() {
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path();
     write(
@@ -756,7 +756,7 @@ fn a_driver_that_leaves_records_the_end_of_the_call_it_ended() {
 }
 
 #[test]
-fn a_driver_that_is_told_to_leave_ends_what_does_not_listen() {
+fn a_leaving_driver_kills_a_program_that_ignores_sigterm() {
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path();
     let script = format!(
@@ -776,7 +776,7 @@ fn a_driver_that_is_told_to_leave_ends_what_does_not_listen() {
 }
 
 #[test]
-fn the_screen_says_what_is_not_approved_and_a_readonly_one_starts_nothing() {
+fn the_screen_shows_what_needs_approval() {
     let env = TestEnv::new();
     configure(env.path());
     let mut screen = env.open(&[], (120, 36));

@@ -267,7 +267,7 @@ fn everything_saved_comes_back() {
 }
 
 #[test]
-fn a_task_that_is_brought_back_knows_the_event_ids_that_a_start_would_give_it() {
+fn a_recalled_task_has_the_same_event_ids_as_a_restored_one() {
     let (_dir, paths) = place();
     let mut opened = open(&paths);
     let steps = (1..=5).map(|seq| step(seq, 1));
@@ -290,7 +290,7 @@ fn a_task_that_is_brought_back_knows_the_event_ids_that_a_start_would_give_it() 
 }
 
 #[test]
-fn a_reader_sees_an_empty_session_before_there_is_one_and_then_what_is_written() {
+fn a_reader_sees_an_empty_session_until_the_first_save() {
     let (_dir, paths) = place();
     let mut reader = Reader::open(&paths).unwrap();
     assert_eq!(reader.tasks(ListFilter::default()), Ok(Vec::new()));
@@ -394,7 +394,7 @@ fn an_erased_intent_leaves_nothing() {
 }
 
 #[test]
-fn a_save_repeated_after_an_unclear_failure_doubles_nothing() {
+fn repeating_an_uncertain_save_duplicates_nothing() {
     let (_dir, paths) = place();
     let mut opened = open(&paths);
     let mut save = |entries: Vec<HistoryEntry>| {
@@ -416,7 +416,7 @@ fn a_save_repeated_after_an_unclear_failure_doubles_nothing() {
 }
 
 #[test]
-fn a_save_that_fails_leaves_nothing_behind_and_can_be_tried_again() {
+fn a_failed_save_leaves_nothing_and_can_be_retried() {
     let (_dir, paths) = place();
     let mut opened = open(&paths);
     let other = Connection::open(paths.db()).unwrap();
@@ -440,7 +440,7 @@ fn a_save_that_fails_leaves_nothing_behind_and_can_be_tried_again() {
 }
 
 #[test]
-fn a_file_removed_under_the_writer_is_said_and_not_written_into_the_void() {
+fn reports_a_file_removed_under_the_writer() {
     let (_dir, paths) = place();
     let mut opened = open(&paths);
     let aside = paths.sessions_dir().join("moved");
@@ -455,7 +455,7 @@ fn a_file_removed_under_the_writer_is_said_and_not_written_into_the_void() {
 }
 
 #[test]
-fn the_middle_of_a_long_history_is_thinned_and_says_so() {
+fn thins_and_marks_the_middle_of_a_long_history() {
     let (_dir, paths) = place();
     let mut opened = open(&paths);
     // Chunks of uneven size; of every hundred lines one is a warning, and a few are logs of other kinds.
@@ -509,7 +509,7 @@ fn the_middle_of_a_long_history_is_thinned_and_says_so() {
 }
 
 #[test]
-fn a_spoiled_part_of_a_history_is_a_gap_in_it_and_keeps_nothing_from_being_saved() {
+fn a_corrupt_history_chunk_is_a_gap_and_saving_continues() {
     let (_dir, paths) = place();
     let mut opened = open(&paths);
     let entries: Vec<HistoryEntry> = (1..=9_000).map(|seq| step(seq, 1)).collect();
@@ -579,7 +579,7 @@ fn save_in_chunks(writer: &mut Writer, entries: &[HistoryEntry]) {
 }
 
 #[test]
-fn only_the_newest_settled_tasks_come_back_and_the_rest_can_be_recalled() {
+fn restores_the_newest_settled_tasks_and_recalls_the_rest() {
     let (_dir, paths) = place();
     let mut opened = open(&paths);
     let rows: Vec<Row> = (0..1200)
@@ -602,7 +602,7 @@ fn only_the_newest_settled_tasks_come_back_and_the_rest_can_be_recalled() {
 }
 
 #[test]
-fn a_record_that_is_not_understood_is_left_alone_and_told() {
+fn reports_and_keeps_a_record_it_cannot_decode() {
     let (_dir, paths) = place();
     filled(&paths);
     let strange = r#"{"from":"the future"}"#;
@@ -656,7 +656,7 @@ fn a_newer_file_is_read_and_not_written() {
 }
 
 #[test]
-fn a_database_of_another_program_is_refused_and_left_alone() {
+fn refuses_a_foreign_database_and_leaves_it_alone() {
     let (_dir, paths) = place();
     Connection::open(paths.db())
         .unwrap()
@@ -671,7 +671,7 @@ fn a_database_of_another_program_is_refused_and_left_alone() {
 }
 
 #[test]
-fn strangers_at_the_place_of_a_file_are_refused_in_words() {
+fn refuses_foreign_file_types_with_a_reason() {
     type Stranger = (&'static str, fn(&Path));
     let strangers: [Stranger; 4] = [
         ("symbolic link", |path| symlink("elsewhere", path).unwrap()),
@@ -809,7 +809,7 @@ proptest! {
     }
 
     #[test]
-    fn a_file_of_anything_else_is_set_aside_whole(bytes in prop::collection::vec(any::<u8>(), 1..5000)) {
+    fn quarantines_any_other_file_unchanged(bytes in prop::collection::vec(any::<u8>(), 1..5000)) {
         assert_set_aside(&bytes)?;
     }
 

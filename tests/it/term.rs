@@ -265,7 +265,7 @@ fn the_terminal_is_given_back_when_the_program_ends() {
 }
 
 #[test]
-fn a_half_sent_sequence_does_not_keep_signals_from_being_heard() {
+fn a_partial_escape_sequence_does_not_block_signals() {
     let mut pty = run_child("");
     pty.wait_for("READY");
     pty.press("\u{1b}[");
@@ -276,7 +276,7 @@ fn a_half_sent_sequence_does_not_keep_signals_from_being_heard() {
 }
 
 #[test]
-fn a_half_sent_sequence_does_not_keep_keys_from_being_heard() {
+fn a_partial_escape_sequence_does_not_block_keys() {
     let mut pty = run_child("");
     pty.wait_for("READY");
     for begun in ["\u{1b}[1", "\u{1b}[1;", "\u{1b}O"] {
@@ -329,7 +329,7 @@ fn the_terminal_is_given_back_on_every_signal() {
 }
 
 #[test]
-fn a_hang_up_ends_the_input_even_where_the_signal_is_not_heard() {
+fn a_hang_up_ends_the_input_without_a_signal() {
     for manner in ["deaf", ""] {
         let size = PtySize {
             rows: 24,
@@ -403,7 +403,7 @@ fn send_to_the_back(pty: &mut Pty) {
 }
 
 #[test]
-fn woken_in_the_background_it_goes_on_unseen_and_can_be_ended() {
+fn continues_in_the_background_without_drawing() {
     let mut pty = run_in_shell();
     send_to_the_back(&mut pty);
     // Read by the shell although the program beside it waits for keys of the same terminal.

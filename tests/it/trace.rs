@@ -102,7 +102,7 @@ fn kinds(entries: &[Value]) -> Vec<&str> {
 }
 
 #[test]
-fn nothing_is_recorded_unless_that_is_asked_for_and_how_is_said() {
+fn records_nothing_by_default_and_tells_how_to_start() {
     let state = tempfile::tempdir().unwrap();
     let url = format!("http://{}/mcp", echo());
     ok(run(state.path(), &["-s", &url, "call", "say"]));
@@ -121,7 +121,7 @@ fn nothing_is_recorded_unless_that_is_asked_for_and_how_is_said() {
 }
 
 #[test]
-fn requests_answers_events_and_ends_are_recorded_and_no_secret_is() {
+fn records_all_traffic_without_secrets() {
     const HEADER: &str = "canary-header-51c7";
     const BEARER: &str = "canary-bearer-77d0";
     // As the URL has it; a server may say it again so.
@@ -210,7 +210,7 @@ fn requests_answers_events_and_ends_are_recorded_and_no_secret_is() {
 }
 
 #[test]
-fn what_doctor_and_a_test_of_a_server_ask_is_recorded_where_that_is_asked_for() {
+fn records_doctor_and_server_tests_on_request() {
     const BEARER: &str = "canary-bearer-0d3e";
     let state = tempfile::tempdir().unwrap();
     let url = format!("http://{}/mcp", echo());
@@ -264,7 +264,7 @@ fn what_doctor_and_a_test_of_a_server_ask_is_recorded_where_that_is_asked_for() 
 }
 
 #[test]
-fn a_record_is_searched_and_shown_harmlessly_and_a_long_body_is_cut() {
+fn searches_and_sanitizes_records_and_cuts_long_bodies() {
     let state = tempfile::tempdir().unwrap();
     let url = format!("http://{}/mcp", echo());
     let call = |tool: &str| {
@@ -330,7 +330,7 @@ fn a_record_is_searched_and_shown_harmlessly_and_a_long_body_is_cut() {
 }
 
 #[test]
-fn the_lines_of_a_program_are_recorded_without_what_it_was_given() {
+fn records_the_lines_of_a_program_without_its_secrets() {
     let state = tempfile::tempdir().unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/stdio.sh");
     let config = format!(
@@ -385,7 +385,7 @@ fn the_lines_of_a_program_are_recorded_without_what_it_was_given() {
 }
 
 #[test]
-fn whoever_drives_records_for_all_and_what_is_under_way_too() {
+fn the_driver_records_for_every_client() {
     // The first call goes on until it is let.
     let (let_go, waiting) = oneshot::channel::<()>();
     let waiting = Arc::new(Mutex::new(Some(waiting)));
@@ -426,7 +426,7 @@ fn whoever_drives_records_for_all_and_what_is_under_way_too() {
 }
 
 #[test]
-fn where_nothing_can_be_recorded_that_is_said_once_and_calls_go_on() {
+fn reports_a_recording_failure_once_and_calls_continue() {
     let state = tempfile::tempdir().unwrap();
     let url = format!("http://{}/mcp", echo());
     ok(run(state.path(), &["-s", &url, "--trace", "call", "say"]));

@@ -316,7 +316,7 @@ fn redirect(status: u16, location: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_redirect_within_the_origin_is_followed_with_method_body_and_headers() {
+async fn follows_a_same_origin_redirect_with_body_and_headers() {
     for status in [307, 308] {
         let server = Server::start(move |mut client, request| async move {
             let answer = if request.head.starts_with("POST /mcp/ ") {
@@ -385,7 +385,7 @@ async fn a_redirect_to_another_origin_is_named_and_never_followed() {
 }
 
 #[tokio::test]
-async fn nothing_is_posted_to_an_endpoint_of_another_origin() {
+async fn posts_nothing_to_an_endpoint_of_another_origin() {
     let other = Server::saying("HTTP/1.1 202 Accepted\r\n\r\n").await;
     let server = Server::saying("HTTP/1.1 202 Accepted\r\n\r\n").await;
     let request = Request {
@@ -404,7 +404,7 @@ async fn nothing_is_posted_to_an_endpoint_of_another_origin() {
 }
 
 #[tokio::test]
-async fn a_redirect_that_loses_the_request_or_never_ends_is_not_followed() {
+async fn does_not_follow_lossy_or_endless_redirects() {
     for (status, requests) in [(302, 1), (303, 1), (307, 4)] {
         let server = Server::saying(redirect(status, "/on?key=hunter2")).await;
         let mut arrivals = all(&server.http(), post("{}")).await;
@@ -425,7 +425,7 @@ async fn a_redirect_that_loses_the_request_or_never_ends_is_not_followed() {
 }
 
 #[tokio::test]
-async fn a_port_that_nobody_listens_on_is_not_sent_and_refused() {
+async fn a_closed_port_is_reported_as_not_sent_and_refused() {
     let proxy = FaultProxy::start("127.0.0.1:9".parse().unwrap());
     proxy.cut();
     let http = Http::new(HttpOptions::new(format!(
@@ -503,7 +503,7 @@ async fn a_body_that_ends_before_its_length_is_broken() {
 }
 
 #[tokio::test]
-async fn no_head_or_no_http_is_no_answer() {
+async fn a_missing_or_invalid_head_is_no_response() {
     for (answer, expected) in [
         ("", "the server closed the connection without a response"),
         (
@@ -555,7 +555,7 @@ async fn a_post_is_seen_exactly_once_when_the_server_closes_on_it() {
 }
 
 #[tokio::test]
-async fn a_silent_server_is_waited_for_and_dropping_the_stream_drops_the_connection() {
+async fn waits_for_a_silent_server_until_the_stream_is_dropped() {
     let (asked, mut is_asked) = mpsc::channel(4);
     let (gone, mut is_gone) = mpsc::channel(4);
     let (speak, may_speak) = oneshot::channel::<()>();
@@ -640,7 +640,7 @@ async fn what_is_over_the_cap_is_too_large_and_the_last() {
 }
 
 #[tokio::test]
-async fn unfinished_events_of_all_servers_together_are_bounded_and_small_ones_come_through() {
+async fn bounds_unfinished_events_across_servers() {
     let (small, large) = ("x".repeat(1_000), "x".repeat(2 << 20));
     // Small enough to be waited for, and too large to come in one piece.
     let piecewise = "x".repeat(900_000);
@@ -685,7 +685,7 @@ async fn unfinished_events_of_all_servers_together_are_bounded_and_small_ones_co
 }
 
 #[tokio::test]
-async fn a_refusal_brings_status_words_and_error() {
+async fn a_refusal_has_a_status_a_text_and_an_error() {
     let error = RpcError {
         code: -32001,
         message: "Session not found".to_owned(),
@@ -815,7 +815,7 @@ fn tls_server() -> (SocketAddr, CertificateDer<'static>) {
 }
 
 #[tokio::test]
-async fn a_certificate_that_nobody_vouches_for_is_untrusted() {
+async fn a_self_signed_certificate_is_untrusted() {
     let (addr, _) = tls_server();
     let http = Http::new(HttpOptions::new(format!("https://{addr}/mcp"))).unwrap();
     let arrival = only(&http, post("{}")).await;
@@ -826,7 +826,7 @@ async fn a_certificate_that_nobody_vouches_for_is_untrusted() {
 }
 
 #[tokio::test]
-async fn a_certificate_for_another_name_is_untrusted_and_the_right_one_is_not() {
+async fn a_certificate_for_another_name_is_untrusted() {
     let (addr, certificate) = tls_server();
     for (host, is_trusted) in [("127.0.0.1", true), ("localhost", false)] {
         let mut options = HttpOptions::new(format!("https://{host}:{}/mcp", addr.port()));

@@ -476,7 +476,7 @@ fn a_clean_end_is_not_an_end_and_the_result_is_taken_by_its_id() {
 }
 
 #[test]
-fn a_resumed_stream_is_asked_for_again_until_it_shows_that_it_is_alive() {
+fn reopens_a_resumed_stream_until_it_shows_life() {
     let mut bench = Bench::known();
     let (call, token) = bench.call("steps");
     bench.step(call, "e1", &token, 1);
@@ -503,7 +503,7 @@ fn a_resumed_stream_is_asked_for_again_until_it_shows_that_it_is_alive() {
 }
 
 #[test]
-fn after_two_empty_resumes_an_older_cursor_is_probed_and_what_it_brings_back_is_proof_of_life() {
+fn probes_an_older_cursor_after_two_empty_resumes() {
     let mut bench = Bench::known();
     let (call, token) = bench.call("steps");
     bench.step(call, "a", &token, 1);
@@ -565,7 +565,7 @@ fn a_probe_that_breaks_proves_nothing() {
 }
 
 #[test]
-fn a_silent_resumed_stream_is_asked_for_again_after_5_10_20_40_and_then_every_60_seconds() {
+fn reopens_a_silent_resumed_stream_with_backoff() {
     let mut bench = Bench::known();
     let (call, token) = bench.call("steps");
     bench.step(call, "a", &token, 1);
@@ -603,7 +603,7 @@ fn a_ping_keeps_the_session_after_a_minute_of_silence() {
 }
 
 #[test]
-fn the_session_is_ended_only_with_nothing_unsettled_in_it() {
+fn ends_the_session_only_when_all_tasks_are_settled() {
     for is_done in [false, true] {
         let mut bench = Bench::known();
         let (call, token) = bench.call("steps");
@@ -678,7 +678,7 @@ fn what_was_forgotten_and_works_on_keeps_its_session() {
 }
 
 #[test]
-fn a_pause_that_the_server_does_not_keep_ends_after_a_minute_in_words() {
+fn gives_up_an_ignored_pause_after_a_minute() {
     let mut bench = Bench::known();
     let (call, token) = bench.call("work");
     bench.step(call, "a", &token, 1);
@@ -734,7 +734,7 @@ fn paused_needs_five_seconds_of_standing_still() {
 }
 
 #[test]
-fn a_cancel_without_proof_ends_after_five_seconds_in_words_and_the_call_is_followed_on() {
+fn gives_up_an_unconfirmed_cancel_and_keeps_following() {
     let mut bench = Bench::known();
     let (call, token) = bench.call("steps");
     bench.step(call, "a", &token, 1);
@@ -767,7 +767,7 @@ fn a_cancel_without_proof_ends_after_five_seconds_in_words_and_the_call_is_follo
 }
 
 #[test]
-fn a_call_whose_cancel_is_ignored_can_be_given_up_and_keeps_its_session() {
+fn a_call_that_ignores_cancel_can_be_abandoned() {
     let mut bench = Bench::known();
     let (call, token) = bench.call("steps");
     bench.step(call, "a", &token, 1);
@@ -795,7 +795,7 @@ fn a_call_whose_cancel_is_ignored_can_be_given_up_and_keeps_its_session() {
 }
 
 #[test]
-fn a_cancel_that_cannot_get_through_is_asked_again_without_a_storm() {
+fn retries_an_undelivered_cancel_with_backoff() {
     let mut bench = Bench::known();
     let (call, token) = bench.call("steps");
     bench.step(call, "a", &token, 1);
@@ -815,7 +815,7 @@ fn a_cancel_that_cannot_get_through_is_asked_again_without_a_storm() {
 }
 
 #[test]
-fn a_cancelled_checkpoint_that_stands_still_is_not_started_again() {
+fn does_not_restart_a_cancelled_stalled_checkpoint() {
     let mut bench = Bench::known();
     let (call, token) = bench.call("work");
     bench.step(call, "a", &token, 1);
@@ -843,7 +843,7 @@ fn a_cancelled_checkpoint_that_stands_still_is_not_started_again() {
 }
 
 #[test]
-fn a_session_of_an_earlier_start_that_is_gone_after_an_outage_is_made_anew() {
+fn replaces_a_restored_session_lost_in_an_outage() {
     let mut bench = Bench::known();
     for _ in 0..3 {
         bench.ask(SessionRequest::Tools(ServerName::new("lab")));
@@ -901,7 +901,7 @@ fn asking_for_the_tools_in_an_outage_is_one_more_try_at_once() {
 }
 
 #[test]
-fn what_the_list_says_before_a_late_call_arrives_does_not_start_a_second_one() {
+fn an_early_list_response_does_not_start_a_second_call() {
     let mut bench = Bench::known();
     bench.start("work", Limits::default());
     let (call, _) = bench.last_post("tools/call");
@@ -933,7 +933,7 @@ fn what_the_list_says_before_a_late_call_arrives_does_not_start_a_second_one() {
 }
 
 #[test]
-fn streams_follow_the_prober_as_soon_as_it_is_answered() {
+fn streams_reconnect_once_the_probe_is_answered() {
     let mut bench = Bench::known();
     let mut calls = Vec::new();
     for number in 0..3 {
@@ -1023,7 +1023,7 @@ fn retry_after_and_the_retry_of_the_stream_are_minimums() {
 }
 
 #[test]
-fn a_call_refused_with_404_goes_out_again_in_at_most_three_new_sessions() {
+fn retries_a_call_after_404_in_at_most_three_new_sessions() {
     let mut bench = Bench::known();
     bench.start("steps", Limits::default());
     for _ in 0..4 {
@@ -1066,7 +1066,7 @@ fn a_late_404_of_an_old_session_leaves_the_new_one_alone() {
 }
 
 #[test]
-fn an_open_stream_whose_session_is_gone_may_still_bring_its_result() {
+fn an_open_stream_can_deliver_after_its_session_ended() {
     for brings in [true, false] {
         let mut bench = Bench::known();
         let (call, token) = bench.call("steps");
@@ -1118,7 +1118,7 @@ fn a_call_waits_for_the_disk_and_a_failing_disk_refuses_it() {
 }
 
 #[test]
-fn a_call_has_started_once_it_is_known_to_have_gone_out_and_no_sooner() {
+fn a_call_starts_once_it_is_known_to_be_sent() {
     let starts = |bench: &Bench| {
         let of_row = |row: &Row| match row {
             Row::History { entries, .. } => entries
@@ -1202,7 +1202,7 @@ fn a_cancel_that_was_ignored_is_still_known_after_our_own_death() {
 }
 
 #[test]
-fn after_our_own_death_the_old_token_and_the_old_request_id_still_count() {
+fn accepts_old_tokens_and_request_ids_after_a_restart() {
     let mut bench = Bench::known();
     let (call, token) = bench.call("steps");
     bench.step(call, "a", &token, 1);
@@ -1232,7 +1232,7 @@ fn after_our_own_death_the_old_token_and_the_old_request_id_still_count() {
 }
 
 #[test]
-fn a_kill_between_the_intent_and_the_first_id_leaves_the_decision_to_a_person() {
+fn a_kill_before_the_first_id_leaves_the_task_unknown() {
     let mut bench = Bench::known();
     bench.start("steps", Limits::default());
     let mut next = Bench::known();
@@ -1298,7 +1298,7 @@ fn a_late_404_of_an_old_stream_does_not_end_the_new_session() {
 }
 
 #[test]
-fn credentials_bring_everything_back_to_its_place() {
+fn new_credentials_resume_everything() {
     let mut bench = Bench::known();
     let (call, token) = bench.call("steps");
     bench.step(call, "a", &token, 1);
@@ -1315,7 +1315,7 @@ fn credentials_bring_everything_back_to_its_place() {
 }
 
 #[test]
-fn a_call_that_met_a_closed_door_was_never_run() {
+fn cancelling_a_call_refused_with_401_reports_it_never_ran() {
     let mut bench = Bench::known();
     bench.start("steps", Limits::default());
     let (call, _) = bench.last_post("tools/call");
@@ -1392,7 +1392,7 @@ fn a_server_that_answers_and_does_not_serve_is_not_stormed() {
 }
 
 #[test]
-fn what_comes_in_place_of_an_answer_is_said_in_words() {
+fn describes_an_invalid_response() {
     let page = || ExchangeEvent::Opened {
         body: Body::Other {
             media: Some("text/html".to_owned()),
@@ -1455,7 +1455,7 @@ fn handshakes_that_fail_keep_their_distance() {
 }
 
 #[test]
-fn a_server_that_refuses_a_request_in_every_session_is_taken_at_its_word() {
+fn accepts_a_404_that_repeats_in_a_new_session() {
     for method in ["tools/list", "notifications/initialized"] {
         let mut bench = Bench::new(LinkRecord::new(ServerName::new("lab"), "http://lab/mcp"));
         bench.ask(SessionRequest::Tools(ServerName::new("lab")));
@@ -1488,7 +1488,7 @@ fn a_server_that_refuses_a_request_in_every_session_is_taken_at_its_word() {
 }
 
 #[test]
-fn a_handshake_whose_end_cannot_be_announced_is_said_to_who_waits() {
+fn reports_an_initialized_notification_that_fails() {
     let mut bench = Bench::new(LinkRecord::new(ServerName::new("lab"), "http://lab/mcp"));
     bench.ask(SessionRequest::Tools(ServerName::new("lab")));
     bench.greet();
@@ -1500,7 +1500,7 @@ fn a_handshake_whose_end_cannot_be_announced_is_said_to_who_waits() {
 }
 
 #[test]
-fn a_session_is_saved_as_usable_only_after_the_server_took_notifications_initialized() {
+fn saves_a_session_as_usable_once_initialized_is_accepted() {
     let mut bench = Bench::new(LinkRecord::new(ServerName::new("lab"), "http://lab/mcp"));
     bench.ask(SessionRequest::Tools(ServerName::new("lab")));
     bench.greet();
@@ -1520,7 +1520,7 @@ fn a_session_is_saved_as_usable_only_after_the_server_took_notifications_initial
 }
 
 #[test]
-fn a_busy_gateway_in_front_of_notifications_initialized_opens_another_session() {
+fn a_busy_gateway_during_initialized_opens_a_new_session() {
     let mut bench = Bench::new(LinkRecord::new(ServerName::new("lab"), "http://lab/mcp"));
     bench.start("steps", Limits::default());
     bench.greet();

@@ -181,7 +181,7 @@ fn no_command_lets_a_server_write_to_the_terminal() {
 }
 
 #[test]
-fn json_says_what_the_server_said_and_raw_bytes_go_to_no_terminal() {
+fn json_is_faithful_and_raw_bytes_reach_no_terminal() {
     let env = TestEnv::new();
     let server = Hostile::start();
     let tasks = fill(&env, &server);

@@ -50,7 +50,7 @@ fn rejects_a_script_line_by_its_number() {
 }
 
 #[test]
-fn shows_each_text_while_it_stands() {
+fn shows_each_text_while_it_is_on_screen() {
     let mut recording = svg::Recording::new((20, 2));
     let second = Duration::from_secs;
     let bytes = "a<b> &\x1b[1;31;44mred\x1b[0m\r\n木 ●\x1b[1;1Hnew\x1b[K".as_bytes();

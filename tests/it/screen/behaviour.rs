@@ -119,7 +119,7 @@ fn a_second_pause_offers_to_stop_and_keep_the_checkpoint() {
 }
 
 #[test]
-fn with_everything_safe_q_just_leaves_and_says_how_to_go_on() {
+fn quits_at_once_when_safe_and_tells_how_to_resume() {
     let mut screen = Screen::new(WIDE, colour());
     news(&mut screen, morning().remove(3));
     screen.keys("q");
@@ -288,7 +288,7 @@ fn a_view_is_kept_under_its_name_and_shown_again() {
 }
 
 #[test]
-fn nobody_agrees_to_what_is_not_shown_whole() {
+fn consent_requires_the_whole_text_on_screen() {
     let consent = |lines: Vec<String>| Consent {
         pending: lines,
         digest: "d".to_owned(),
@@ -354,7 +354,7 @@ fn a_settled_row_stays_under_the_cursor_and_moves_once_seen() {
 }
 
 #[test]
-fn a_row_that_fails_under_the_cursor_stays_until_the_cursor_leaves() {
+fn a_failed_row_stays_until_the_cursor_leaves() {
     let mut screen = Screen::morning(WIDE, colour());
     let line = screen.state.cursor_line;
     news(&mut screen, settled(morning().remove(3), Status::Failed, 0));
@@ -371,7 +371,7 @@ fn a_row_that_fails_under_the_cursor_stays_until_the_cursor_leaves() {
 }
 
 #[test]
-fn what_ended_before_the_eyes_of_the_user_is_seen_without_visiting_it() {
+fn a_task_that_ends_in_view_counts_as_seen() {
     let mut screen = Screen::morning(WIDE, colour());
     news(
         &mut screen,
@@ -431,7 +431,7 @@ fn what_failed_or_is_lost_needs_you_until_you_chose() {
 }
 
 #[test]
-fn a_failed_task_that_is_run_again_needs_nobody() {
+fn a_failed_task_that_is_run_again_needs_no_attention() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys("esc").go_to("8fw2mc");
     screen.todo.clear();
@@ -487,7 +487,7 @@ fn new_rows_never_move_the_cursor_to_another_task() {
 }
 
 #[test]
-fn a_filter_gives_the_chosen_task_back_when_it_is_cleared() {
+fn clearing_a_filter_restores_the_selected_task() {
     let mut screen = Screen::morning(WIDE, colour());
     screen
         .keys("esc /")
@@ -499,7 +499,7 @@ fn a_filter_gives_the_chosen_task_back_when_it_is_cleared() {
 }
 
 #[test]
-fn the_filter_knows_words_fields_and_not() {
+fn the_filter_supports_words_fields_and_negation() {
     let shown = |typed: &str| {
         let mut screen = Screen::morning(WIDE, colour());
         screen.keys("esc /").type_in(typed);
@@ -524,7 +524,7 @@ fn the_filter_knows_words_fields_and_not() {
 }
 
 #[test]
-fn actions_on_marks_say_how_many_and_how_many_are_hidden() {
+fn actions_on_marks_report_total_and_hidden_counts() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys("esc a / ").type_in("reindex").keys("enter");
     screen.todo.clear();
@@ -581,7 +581,7 @@ fn the_timeline_of_what_has_settled_ends_with_it() {
 }
 
 #[test]
-fn what_is_missing_for_good_stands_on_the_timeline() {
+fn the_timeline_shows_permanent_gaps() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.go_to("q7m2xk").wait(10_000);
     let view = screen.state.tasks[&id("q7m2xk")].view.clone();
@@ -607,7 +607,7 @@ fn what_is_missing_for_good_stands_on_the_timeline() {
 }
 
 #[test]
-fn forgetting_can_be_undone_and_spares_what_is_under_way() {
+fn removal_can_be_undone_and_skips_running_tasks() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.todo.clear();
     screen.keys("D");
@@ -697,7 +697,7 @@ fn a_call_is_checked_priced_and_started_once() {
 }
 
 #[test]
-fn a_typed_url_becomes_a_server_and_its_tools_are_asked() {
+fn a_typed_url_adds_a_server_and_lists_its_tools() {
     let mut screen = Screen::new(WIDE, colour());
     screen
         .keys("a")
@@ -780,7 +780,7 @@ fn a_history_read_twice_is_held_once_and_bounded() {
 }
 
 #[test]
-fn of_messages_without_end_the_newest_are_held_and_the_rest_is_counted() {
+fn keeps_the_newest_messages_and_counts_the_dropped_ones() {
     let mut screen = Screen::new(WIDE, colour());
     for number in 0..1_500 {
         screen.event(Event::Session(SessionEvent::Notice(Notice {
@@ -795,7 +795,7 @@ fn of_messages_without_end_the_newest_are_held_and_the_rest_is_counted() {
 }
 
 #[test]
-fn arguments_that_are_a_book_are_told_by_their_size() {
+fn shows_only_the_size_of_huge_arguments() {
     let mut screen = Screen::new(WIDE, colour());
     let mut view = morning().remove(3);
     view.task.arguments = format!(r#"{{"book":"{}"}}"#, "x".repeat(300_000));
@@ -845,7 +845,7 @@ fn pasted_text_is_never_keys() {
 }
 
 #[test]
-fn nothing_is_a_hundred_percent_before_the_response() {
+fn never_shows_100_percent_before_the_response() {
     let mut screen = Screen::new(WIDE, colour());
     let mut view = morning().remove(3);
     view.task.progress = progress(50.0, Some(50.0), None);
@@ -881,7 +881,7 @@ fn the_screen_wakes_only_for_what_changes() {
 }
 
 #[test]
-fn a_frozen_display_holds_what_arrives_and_lets_it_in_later() {
+fn a_frozen_display_applies_updates_when_it_resumes() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys("esc Z");
     let mut view = morning().remove(3);
@@ -894,7 +894,7 @@ fn a_frozen_display_holds_what_arrives_and_lets_it_in_later() {
 }
 
 #[test]
-fn the_banner_tells_what_happened_and_closes() {
+fn the_banner_reports_what_happened_and_closes() {
     let mut screen = Screen::morning(WIDE, colour());
     assert!(screen.draw().contains(
         "While you were away 6 h 21 m: 1 question, 1 failed, 1 lost, 1 done; 117 updates"
@@ -917,7 +917,7 @@ fn a_jump_of_the_wall_clock_is_sleep_and_gets_a_banner() {
 }
 
 #[test]
-fn restored_rows_say_that_nobody_confirmed_them() {
+fn restored_rows_are_marked_unconfirmed() {
     let mut screen = Screen::new(WIDE, colour());
     let mut view = morning().remove(3);
     view.contact = Connectivity::Unwatched { as_of: ago(5_000) };
@@ -934,7 +934,7 @@ fn restored_rows_say_that_nobody_confirmed_them() {
 }
 
 #[test]
-fn an_end_is_told_also_of_a_task_that_was_never_seen_running() {
+fn reports_the_end_of_a_task_never_seen_running() {
     for (age, is_told) in [(0, true), (60_000, false)] {
         let mut screen = Screen::new(WIDE, colour());
         screen.event(Event::Restored {
@@ -978,7 +978,7 @@ fn copying_goes_to_the_terminal_and_the_result_is_read_for_it() {
 }
 
 #[test]
-fn what_is_recorded_of_the_wire_is_read_while_it_is_looked_at_and_searched() {
+fn reads_recorded_traffic_while_its_tab_is_open() {
     let mut screen = Screen::morning(WIDE, colour());
     let (task, server) = (id("q7m2xk"), ServerName::new("build-box"));
     let read = Command::ReadTraffic {
@@ -1028,7 +1028,7 @@ fn what_is_recorded_of_the_wire_is_read_while_it_is_looked_at_and_searched() {
 }
 
 #[test]
-fn the_palette_runs_commands_by_their_words() {
+fn the_palette_runs_commands_by_name() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.todo.clear();
     screen.keys(":").type_in("pause").keys("enter");
@@ -1042,7 +1042,7 @@ fn the_palette_runs_commands_by_their_words() {
 }
 
 #[test]
-fn the_palette_acts_on_the_tasks_that_are_named_there_or_says_why_not() {
+fn the_palette_acts_on_named_tasks_or_explains_why_not() {
     let typed = |line: &str| {
         let mut screen = Screen::morning(WIDE, colour());
         screen.go_to("m2hn5t").keys("space").go_to("q7m2xk");
@@ -1271,7 +1271,7 @@ fn notified(screen: &Screen) -> Vec<&str> {
 }
 
 #[test]
-fn what_ends_while_nobody_looks_is_told_together() {
+fn groups_notifications_of_ends_while_unfocused() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.event(Event::Input(UserInput::FocusLost));
     screen.wait(5_000);
@@ -1306,7 +1306,7 @@ fn what_ends_while_nobody_looks_is_told_together() {
 }
 
 #[test]
-fn who_looks_is_not_told_what_he_sees() {
+fn sends_no_notification_while_focused() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.event(Event::Input(UserInput::FocusGained));
     screen.todo.clear();
@@ -1318,7 +1318,7 @@ fn who_looks_is_not_told_what_he_sees() {
 }
 
 #[test]
-fn a_terminal_that_never_speaks_of_its_focus_counts_as_left_a_minute_after_the_last_key() {
+fn without_focus_events_counts_as_away_after_a_minute() {
     for (waited, is_told) in [(30_000, false), (90_000, true)] {
         let mut screen = Screen::morning(WIDE, colour());
         screen.keys("j").wait(waited);
@@ -1332,7 +1332,7 @@ fn a_terminal_that_never_speaks_of_its_focus_counts_as_left_a_minute_after_the_l
 }
 
 #[test]
-fn what_is_switched_off_is_not_told() {
+fn respects_disabled_notifications() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.event(Event::Input(UserInput::FocusLost));
     screen.state.setup.notify = NotifyConfig {
@@ -1421,7 +1421,7 @@ fn toasts_stack_to_three_and_errors_stay_longer() {
 }
 
 #[test]
-fn what_ended_unseen_is_seen_when_it_is_left_on_the_screen() {
+fn an_ended_task_left_on_screen_counts_as_seen() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.todo.clear();
     screen.keys("ctrl-c ctrl-c");
@@ -1461,7 +1461,7 @@ fn one_turn_with_a_hundred_thousand_tasks_stays_cheap() {
 }
 
 #[test]
-fn a_refusal_is_said_aloud() {
+fn shows_why_a_request_was_refused() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.todo.clear();
     screen.keys("p");
@@ -1478,7 +1478,7 @@ fn a_refusal_is_said_aloud() {
 }
 
 #[test]
-fn the_answer_to_a_key_goes_by_itself_or_gives_way_to_the_invalid_reason() {
+fn the_reply_to_a_key_expires_or_yields_to_an_error() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.todo.clear();
     screen.keys("p");
@@ -1573,7 +1573,7 @@ fn an_unknown_task_has_no_price() {
 }
 
 #[test]
-fn nothing_fits_is_no_longer_said_once_a_row_fits() {
+fn drops_the_no_match_notice_once_a_row_matches() {
     let mut screen = Screen::new(WIDE, colour());
     news(&mut screen, morning().remove(3));
     screen.keys("/").type_in("reindex").keys("enter");
@@ -1585,7 +1585,7 @@ fn nothing_fits_is_no_longer_said_once_a_row_fits() {
 }
 
 #[test]
-fn a_driver_that_is_gone_is_not_believed_to_go_on() {
+fn does_not_assume_a_dead_driver_continues() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.event(Event::Session(SessionEvent::Driver {
         pid: 77,
@@ -1599,7 +1599,7 @@ fn a_driver_that_is_gone_is_not_believed_to_go_on() {
 }
 
 #[test]
-fn headings_count_what_stands_below_them_and_say_what_of_it_has_left() {
+fn headings_count_their_rows_and_those_that_ended() {
     let mut screen = Screen::morning(WIDE, colour());
     assert!(screen.draw().contains(" RUNNING 4 "));
     // Under the cursor, and within a second of a key: the row stays, the numbers do not.
@@ -1622,7 +1622,7 @@ fn headings_count_what_stands_below_them_and_say_what_of_it_has_left() {
 }
 
 #[test]
-fn a_list_that_the_user_asks_for_anew_has_every_row_where_it_belongs() {
+fn a_requested_refresh_moves_every_row_to_its_group() {
     for keys in [
         "/ d enter",
         "!",
@@ -1674,7 +1674,7 @@ fn the_log_leaves_no_digit_out() {
 }
 
 #[test]
-fn what_does_not_fit_is_said_in_words() {
+fn shows_that_more_rows_exist() {
     let mut screen = Screen::new(WIDE, colour());
     for number in 0..60 {
         let mut view = morning().remove(3);
@@ -1698,7 +1698,7 @@ fn the_footer_of_the_edit_dialog_says_save() {
 }
 
 #[test]
-fn what_now_greys_what_cannot_be_done_and_says_why() {
+fn the_action_menu_disables_impossible_items_with_a_reason() {
     let mut screen = Screen::new(WIDE, colour());
     let mut unknown = morning().remove(6);
     unknown.task.status = Status::Unknown(longhaul::domain::UnknownReason::NoIds);
@@ -1748,7 +1748,7 @@ fn a_long_refusal_can_be_read_to_its_end_among_the_messages() {
 }
 
 #[test]
-fn leaving_offers_no_wait_where_nothing_would_die() {
+fn quit_offers_no_wait_when_no_call_would_end() {
     let mut screen = Screen::new(WIDE, colour());
     news(&mut screen, morning().remove(4));
     screen.keys("q").wait(500);
@@ -1757,7 +1757,7 @@ fn leaving_offers_no_wait_where_nothing_would_die() {
 }
 
 #[test]
-fn asked_words_are_those_of_the_screen() {
+fn the_quit_dialog_uses_the_words_of_the_list() {
     for (what, word) in [
         (ControlKind::Pausing, "pausing 8s"),
         (ControlKind::Resuming, "resuming 8s"),
@@ -1812,7 +1812,7 @@ fn with_keys(wishes: &[(&str, &[&str])]) -> Screen {
 }
 
 #[test]
-fn a_key_of_the_users_own_acts_and_every_place_that_names_keys_names_it() {
+fn a_custom_key_works_and_is_shown_everywhere() {
     let mut screen = with_keys(&[
         ("pause", &["ctrl-p"]),
         ("cancel", &["delete", "X"]),
@@ -1870,7 +1870,7 @@ fn a_key_of_the_users_own_acts_and_every_place_that_names_keys_names_it() {
 }
 
 #[test]
-fn a_letter_of_a_choice_chooses_whatever_key_leaves() {
+fn a_choice_letter_wins_over_a_custom_leave_key() {
     let mut screen = with_keys(&[("quit", &["Q", "y"]), ("copy", &["C"])]);
     screen.keys("x").wait(500).keys("y");
     assert_eq!(asks(&screen), [SessionRequest::Cancel(id("q7m2xk"))]);
@@ -1959,7 +1959,7 @@ fn a_repeat_that_may_do_harm_is_asked_for_and_any_other_is_not() {
 }
 
 #[test]
-fn sent_unchecked_is_said_only_of_what_is_sent() {
+fn reports_unchecked_only_for_calls_that_were_sent() {
     let mut tools = tools();
     for tool in &mut tools {
         tool.input_schema = r##"{"allOf": [{"$ref": "#"}]}"##.to_owned();
@@ -1981,7 +1981,7 @@ fn sent_unchecked_is_said_only_of_what_is_sent() {
 }
 
 #[test]
-fn what_only_the_schema_is_against_goes_out_unchecked_when_asked_twice() {
+fn sends_a_schema_violation_unchecked_on_the_second_request() {
     let mut tools = tools();
     tools[0].input_schema =
         r#"{"properties": {"code": {"type": "string", "pattern": "^[A-Z]+$"}}}"#.to_owned();
@@ -2010,7 +2010,7 @@ fn what_only_the_schema_is_against_goes_out_unchecked_when_asked_twice() {
 }
 
 #[test]
-fn the_last_arguments_of_a_tool_are_offered_again_and_a_call_is_copied_as_a_command() {
+fn reuses_the_last_arguments_and_copies_a_call_as_a_command() {
     let mut screen = Screen::morning(WIDE, colour());
     screen
         .keys("esc n enter")
@@ -2043,7 +2043,7 @@ fn the_last_arguments_of_a_tool_are_offered_again_and_a_call_is_copied_as_a_comm
 }
 
 #[test]
-fn a_server_to_call_is_found_by_its_name_and_whatever_is_none_is_a_url() {
+fn finds_a_server_by_name_and_takes_other_text_as_a_url() {
     let mut screen = Screen::morning(WIDE, colour());
     let at = |screen: &Screen| match screen.state.overlays.last() {
         Some(Overlay::Call(form)) => (form.server_at, form.url.text().to_owned()),
@@ -2119,7 +2119,7 @@ fn what_is_chosen_is_read_whole_and_so_are_the_choices() {
 }
 
 #[test]
-fn nothing_that_is_filled_in_gets_lost_on_the_way_to_json_and_back() {
+fn switching_to_json_and_back_keeps_every_field() {
     let schema = r#"{"properties": {"n": {"type": "integer", "default": 100}, "pay": {"oneOf": [
         {"title": "card", "type": "object", "properties": {"number": {"type": "string"}}},
         {"title": "invoice", "type": "object", "properties": {"vat": {"type": "string"}}}]}}}"#;
@@ -2140,7 +2140,7 @@ fn nothing_that_is_filled_in_gets_lost_on_the_way_to_json_and_back() {
 }
 
 #[test]
-fn what_was_filled_in_is_there_again_until_it_is_sent() {
+fn restores_a_draft_until_it_is_sent() {
     let mut screen = form_of(WIDE, r#"{"properties": {"city": {"type": "string"}}}"#);
     screen.keys("esc");
     assert_eq!(answer(&screen), "", "nothing is filled in");
@@ -2213,7 +2213,7 @@ fn what_is_missing_in_the_chosen_alternative_is_named() {
 }
 
 #[test]
-fn how_long_a_server_keeps_a_task_is_not_told_as_its_end() {
+fn does_not_show_a_task_ttl_as_its_deadline() {
     let mut screen = Screen::new(USUAL, colour());
     let mut view = task("m2hn5t", "lab", "render_movie", "{}", 9 * SECOND);
     view.task.server_task = Some(server_task(9 * SECOND, HOUR));
@@ -2225,7 +2225,7 @@ fn how_long_a_server_keeps_a_task_is_not_told_as_its_end() {
 }
 
 #[test]
-fn the_header_says_no_more_of_a_server_than_its_calls_show() {
+fn the_header_matches_what_a_servers_calls_show() {
     let mut screen = Screen::new(WIDE, colour());
     let live = server("lab", longhaul::domain::LinkState::Live);
     screen.event(Event::Session(SessionEvent::Server(Arc::new(live))));
@@ -2249,7 +2249,7 @@ fn the_header_says_no_more_of_a_server_than_its_calls_show() {
 }
 
 #[test]
-fn where_not_all_servers_fit_those_that_want_something_come_first() {
+fn the_header_lists_servers_that_need_attention_first() {
     let mut screen = Screen::new(WIDE, colour());
     for name in ["one", "two", "three", "four", "five", "six", "seven"] {
         let mut view = server(name, longhaul::domain::LinkState::Live);
@@ -2265,7 +2265,7 @@ fn where_not_all_servers_fit_those_that_want_something_come_first() {
 }
 
 #[test]
-fn a_filter_is_seen_in_the_first_line_whatever_stands_in_the_last() {
+fn the_header_always_shows_the_filter() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys("/").type_in("tool:render").keys("enter w");
     let drawn = screen.draw();
@@ -2274,7 +2274,7 @@ fn a_filter_is_seen_in_the_first_line_whatever_stands_in_the_last() {
 }
 
 #[test]
-fn a_filter_that_is_misspelt_says_what_there_is() {
+fn a_misspelled_filter_lists_the_valid_keys() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys("esc");
     for (typed, words) in [
@@ -2332,7 +2332,7 @@ fn what_does_not_fit_in_the_pane_of_the_tools_is_counted() {
 }
 
 #[test]
-fn what_was_wrong_with_the_file_goes_once_it_is_read_and_the_same_twice_says_nothing() {
+fn a_reload_clears_config_errors_and_an_unchanged_one_is_quiet() {
     let mut screen = Screen::morning(WIDE, colour());
     let read = || {
         Event::ConfigRead(Box::new(ConfigReread {
@@ -2431,7 +2431,7 @@ fn what_was_followed_until_now_is_as_of_now() {
 }
 
 #[test]
-fn a_message_tells_a_task_by_what_tells_it_from_others() {
+fn a_message_names_a_task_by_its_distinct_arguments() {
     let mut screen = Screen::morning(WIDE, colour());
     news(
         &mut screen,
@@ -2445,7 +2445,7 @@ fn a_message_tells_a_task_by_what_tells_it_from_others() {
 }
 
 #[test]
-fn the_tool_that_is_called_so_stands_before_those_that_speak_of_it() {
+fn ranks_a_name_match_above_description_matches() {
     let tool = |name: &str, words: &str| longhaul::domain::Tool {
         name: name.to_owned(),
         description: Some(words.to_owned()),
@@ -2476,7 +2476,7 @@ fn the_tool_that_is_called_so_stands_before_those_that_speak_of_it() {
 }
 
 #[test]
-fn a_tool_is_found_among_those_of_all_servers_and_called_on_its_own() {
+fn finds_a_tool_across_servers_and_calls_it_on_its_server() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys("esc 2").answer_tools();
     // The tools of a second server, by way of the list of servers.
@@ -2501,7 +2501,7 @@ fn a_tool_is_found_among_those_of_all_servers_and_called_on_its_own() {
 }
 
 #[test]
-fn who_wants_to_drive_hears_what_that_ends_and_says_so_twice() {
+fn driving_from_here_asks_before_it_ends_calls() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.drives_not().keys("y");
     let drives = |is_forced| SessionRequest::HandOver { is_forced };
@@ -2525,7 +2525,7 @@ fn who_wants_to_drive_hears_what_that_ends_and_says_so_twice() {
 }
 
 #[test]
-fn the_configuration_is_looked_at_with_the_focus_and_the_servers_and_read_by_command() {
+fn rereads_the_configuration_on_focus_and_on_command() {
     let look = |force| Command::CheckConfig { force };
     let mut screen = Screen::morning(WIDE, colour());
     screen.todo.clear();
@@ -2595,7 +2595,7 @@ fn every_event_makes_a_frame_due() {
 }
 
 #[test]
-fn an_answer_goes_once_the_task_has_changed_as_it_says() {
+fn a_reply_disappears_once_the_task_changed() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys("p");
     assert_eq!(answer(&screen), "requested: pause q7m2xk");
@@ -2617,7 +2617,7 @@ fn an_answer_goes_once_the_task_has_changed_as_it_says() {
 }
 
 #[test]
-fn help_takes_typing_and_lets_nothing_through() {
+fn help_takes_all_typing() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.todo.clear();
     // Every letter of it means something in the list.

@@ -86,7 +86,7 @@ fn chosen_row_is_reversed_but_for_its_bar() {
 }
 
 #[test]
-fn at_40_columns_progress_goes_before_state_words() {
+fn shows_progress_instead_of_status_at_40_columns() {
     let mut screen = Screen::morning((40, 16), colour());
     screen.keys("esc").wait(8_000);
     let mut paused = morning().remove(5);

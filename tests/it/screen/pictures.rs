@@ -383,7 +383,7 @@ fn every_scene_at_every_size_in_every_mode() {
 }
 
 #[test]
-fn too_small_says_what_it_needs() {
+fn a_too_small_terminal_shows_the_required_size() {
     let pictures = in_all_modes("too_small", |look| Screen::new((30, 8), look).draw());
     snapshot("too_small", &pictures);
 }

@@ -247,7 +247,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_events_on_any_size_draw_and_keep_the_cursor_on_a_living_task(
+    fn any_events_at_any_size_draw_with_a_valid_cursor(
         steps in prop::collection::vec(any_step(), 0..60),
         columns in 0_u16..=300,
         rows in 0_u16..=120,

@@ -69,7 +69,7 @@ fn asked(requests: &[&str]) -> Screen {
 }
 
 #[test]
-fn no_key_typed_before_the_question_could_be_read_does_anything() {
+fn ignores_keys_typed_before_the_question_was_readable() {
     let mut screen = Screen::morning(USUAL, colour());
     screen.news(asking(&[GO_ON]));
     screen.go_to("k3v9ra");
@@ -132,7 +132,7 @@ fn what_is_filled_in_goes_out_with_the_defaults_of_the_rest() {
 }
 
 #[test]
-fn what_is_wrong_is_said_in_the_words_of_the_screen_and_nothing_is_sent() {
+fn shows_form_errors_and_sends_nothing() {
     let mut screen = asked(&[ROLLOUT]);
     screen.keys("tab 1 2 ctrl-s");
     assert_eq!(
@@ -148,7 +148,7 @@ fn what_is_wrong_is_said_in_the_words_of_the_screen_and_nothing_is_sent() {
 }
 
 #[test]
-fn a_cleared_field_is_left_out_and_an_untouched_one_keeps_its_default() {
+fn omits_a_cleared_field_and_keeps_an_untouched_default() {
     let two = r#"{"message":"m","requestedSchema":{"properties":{
         "a":{"type":"string","default":"x"},"b":{"type":"integer","default":2}}}}"#;
     let mut screen = asked(&[two]);
@@ -180,7 +180,7 @@ fn outcome(screen: &mut Screen, outcome: Result<SessionResponse, RequestError>) 
 }
 
 #[test]
-fn several_questions_come_one_after_another_and_each_has_to_be_read() {
+fn shows_several_questions_one_at_a_time() {
     let both = [GO_ON, r#"{"message":"Really?"}"#];
     let mut screen = asked(&both);
     assert!(screen.draw_text().contains("Question 1 of 2"));
@@ -200,7 +200,7 @@ fn several_questions_come_one_after_another_and_each_has_to_be_read() {
 }
 
 #[test]
-fn a_refused_answer_stays_to_be_mended() {
+fn a_refused_answer_stays_editable() {
     let mut screen = asked(&[GO_ON]);
     screen.keys("tab enter");
     outcome(
@@ -214,7 +214,7 @@ fn a_refused_answer_stays_to_be_mended() {
 }
 
 #[test]
-fn a_question_that_is_moot_closes_its_dialog_and_says_why() {
+fn a_moot_question_closes_its_dialog_with_a_reason() {
     let mut answered: TaskView = asking(&[ROLLOUT]);
     answered.task.questions[0].answer = Some(Answer::Decline);
     answered.task.status = Status::Running;
@@ -263,7 +263,7 @@ fn a_page_is_opened_only_after_a_second_word_and_only_over_http() {
 }
 
 #[test]
-fn whoever_only_looks_cannot_answer_and_what_asks_nothing_says_so() {
+fn answering_needs_a_question_and_write_access() {
     let mut screen = Screen::morning(USUAL, colour());
     screen.state.setup.readonly = true;
     screen.go_to("k3v9ra").keys("enter");
@@ -274,7 +274,7 @@ fn whoever_only_looks_cannot_answer_and_what_asks_nothing_says_so() {
 }
 
 #[test]
-fn tasks_are_taken_over_from_the_server_under_the_cursor_or_by_name() {
+fn imports_tasks_of_the_selected_or_named_server() {
     let adopts = |screen: &Screen| {
         let ask = screen.todo.iter().find_map(|command| match command {
             Command::Request(

@@ -88,7 +88,7 @@ fn a_search_marks_what_it_finds_counts_it_and_unfolds_it() {
 }
 
 #[test]
-fn where_nothing_folds_it_is_said() {
+fn reports_when_there_is_nothing_to_fold() {
     let mut screen = with_result(WIDE, r#"{"content":[{"type":"text","text":"Sunny"}]}"#);
     screen.keys("space");
     assert!(
@@ -155,7 +155,7 @@ fn text(words: &str) -> String {
 const REPORT: &str = "# Report for **Lisbon**\n\n- sunny, see [the map](http://bad.example/m)\n- `21` degrees\n\n```sh\necho **not bold**\n```\n";
 
 #[test]
-fn markdown_is_rendered_with_every_target_and_shown_as_it_was_written_by_a_key() {
+fn renders_markdown_with_link_targets_and_toggles_the_source() {
     let mut screen = with_result(WIDE, &text(REPORT));
     let drawn = screen.draw();
     assert!(drawn.contains("# Report for Lisbon"), "{drawn}");
@@ -184,7 +184,7 @@ fn markdown_is_rendered_with_every_target_and_shown_as_it_was_written_by_a_key()
 }
 
 #[test]
-fn what_only_looks_a_little_like_markdown_is_left_as_it_is() {
+fn leaves_text_that_barely_resembles_markdown() {
     for words in [
         "# a comment\n# and another\nset -eu\n",
         "total: 2 ** 3 ** 4",
@@ -205,7 +205,7 @@ fn what_only_looks_a_little_like_markdown_is_left_as_it_is() {
 }
 
 #[test]
-fn a_resource_of_that_type_is_markdown_whatever_its_shape() {
+fn renders_a_resource_with_markdown_mime_type() {
     let json = serde_json::json!({"content": [{"type": "resource", "resource":
         {"uri": "file:///notes.md", "mimeType": "text/markdown; charset=utf-8", "text": "only *this*"}}]});
     let screen = with_result(WIDE, &json.to_string());
@@ -221,7 +221,7 @@ const PARTS: &str = r#"{"content":[{"type":"image","data":"iVBORw0KGgoAAAANSUhEU
         {"type":"resource_link","uri":"https://a.example/r.csv","name":"r","title":"Rows","mimeType":"text/csv","size":1500},{"type":"resource_link","uri":"file:///etc/passwd","name":"p"},{"type":"image","data":"PGh0bWw+","mimeType":"image/png"},{"type":"text","text":"the end"}],"structuredContent":{"a":1}}"#;
 
 #[test]
-fn pictures_and_links_say_what_they_are() {
+fn describes_images_and_links() {
     let screen = with_result(WIDE, PARTS);
     let drawn = screen.draw();
     assert!(drawn.contains("[image/png, 29 B, 640x480]"), "{drawn}");
@@ -250,7 +250,7 @@ fn with_parts(keys: &str) -> Screen {
 }
 
 #[test]
-fn a_picture_is_opened_only_after_a_question_that_says_what_would_run() {
+fn opens_an_image_only_after_showing_the_command() {
     let mut screen = with_parts("s");
     let drawn = screen.draw();
     for said in [
@@ -277,7 +277,7 @@ fn a_picture_is_opened_only_after_a_question_that_says_what_would_run() {
 }
 
 #[test]
-fn what_is_no_picture_is_not_opened_whatever_it_says_of_itself() {
+fn does_not_open_data_that_is_not_an_image() {
     let mut screen = with_parts("j j j s");
     screen.read().keys("o");
     assert!(
@@ -305,7 +305,7 @@ fn what_is_no_picture_is_not_opened_whatever_it_says_of_itself() {
 }
 
 #[test]
-fn a_part_is_saved_where_the_person_says() {
+fn saves_a_part_to_the_chosen_path() {
     let mut screen = with_parts("s");
     screen
         .read()
@@ -347,7 +347,7 @@ fn a_link_names_its_host_and_leads_only_to_the_web() {
 }
 
 #[test]
-fn outside_of_the_content_there_is_nothing_to_take_out() {
+fn reports_when_the_cursor_is_not_on_a_part() {
     let mut screen = with_parts("G s");
     assert!(
         answer(&screen).contains("not on a part"),

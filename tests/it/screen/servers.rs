@@ -32,7 +32,7 @@ fn knows(screen: &mut Screen, view: ServerView) {
 }
 
 #[test]
-fn a_server_says_what_it_needs_before_anybody_asks_it_something() {
+fn shows_what_a_server_needs_before_its_first_use() {
     for (obstacle, word, todo) in [
         (
             consent(),
@@ -127,7 +127,7 @@ fn nothing_at(name: &str, words: &str) -> Event {
 }
 
 #[test]
-fn what_a_server_wants_is_told_whole_and_is_no_success() {
+fn shows_all_that_a_server_needs_without_a_success_mark() {
     let mut screen = Screen::new(USUAL, colour());
     let refuses = LinkState::NeedsLogin {
         why: "lab wants credentials (HTTP 401)".to_owned(),
@@ -224,7 +224,7 @@ fn reads(screen: &Screen) -> Vec<&str> {
 }
 
 #[test]
-fn what_waits_for_a_word_after_an_import_is_asked_for_one_by_one() {
+fn asks_for_consent_one_server_at_a_time_after_an_import() {
     let lines = vec!["taken lab: https://h.example".to_owned()];
     let mut screen = Screen::new(USUAL, colour());
     screen.event(taken(&["lab", "ci", "files"], lines));
@@ -263,7 +263,7 @@ fn what_waits_for_a_word_after_an_import_is_asked_for_one_by_one() {
 }
 
 #[test]
-fn what_became_of_each_server_of_an_import_can_be_read_to_its_end() {
+fn the_import_report_scrolls_to_its_end() {
     let why = |at: usize| format!("skipped s{at}: {} end-{at}", "because ".repeat(12));
     let lines: Vec<String> = (0..30).map(why).collect();
     let mut screen = Screen::new(USUAL, colour());

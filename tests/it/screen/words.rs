@@ -18,7 +18,7 @@ fn asked(screen: &Screen) -> usize {
 }
 
 #[test]
-fn a_mark_goes_where_the_key_acted_and_stays_where_it_meant_nothing() {
+fn clears_marks_only_of_tasks_the_key_acted_on() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys("esc a");
     screen.todo.clear();
@@ -49,7 +49,7 @@ fn a_mark_goes_where_the_key_acted_and_stays_where_it_meant_nothing() {
 }
 
 #[test]
-fn what_acts_on_one_task_says_so_while_others_are_marked() {
+fn reports_an_action_on_one_task_while_others_are_marked() {
     for key in ["R", "y", "e"] {
         let mut screen = Screen::morning(WIDE, colour());
         screen.keys("space space g j j").go_to("q7m2xk");
@@ -72,7 +72,7 @@ fn what_acts_on_one_task_says_so_while_others_are_marked() {
 }
 
 #[test]
-fn the_palette_names_a_key_only_where_it_is_that_key() {
+fn the_palette_names_the_context_of_a_key() {
     let line = |screen: &mut Screen, words: &str| {
         screen.keys(":").type_in(words);
         let drawn = screen.draw();
@@ -98,7 +98,7 @@ fn the_palette_names_a_key_only_where_it_is_that_key() {
 }
 
 #[test]
-fn what_happened_to_a_task_is_exported_to_a_file_of_the_persons_choice() {
+fn exports_a_task_to_the_chosen_file() {
     for (key, what, name) in [
         ("p", SaveContent::Page, "q7m2xk.html"),
         ("j", SaveContent::Json, "q7m2xk.json"),
@@ -242,7 +242,7 @@ fn one_esc_leaves_a_search() {
 }
 
 #[test]
-fn of_five_hundred_tasks_on_five_servers_those_of_a_filter_are_marked_and_cancelled() {
+fn marks_and_cancels_the_filtered_ones_of_500_tasks() {
     let mut screen = Screen::new(USUAL, colour());
     let mut of_s3 = std::collections::BTreeSet::new();
     for at in 0..500_u32 {

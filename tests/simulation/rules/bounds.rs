@@ -39,7 +39,7 @@ fn adopted(bench: &mut Bench) -> usize {
 }
 
 #[test]
-fn ten_thousand_tasks_are_taken_over_at_one_asking_and_the_rest_at_the_next() {
+fn adopts_at_most_ten_thousand_tasks_per_request() {
     let mut bench = lister();
     adopt(&mut bench);
     bench.answer("tasks/list", &page(0, 6_000, Some("more")));
@@ -72,7 +72,7 @@ fn a_list_that_goes_round_in_circles_is_read_once() {
 }
 
 #[test]
-fn a_mark_of_a_page_that_is_a_book_ends_the_list_and_that_is_told() {
+fn a_huge_page_cursor_ends_the_list_with_a_notice() {
     let book = "x".repeat(100_000);
     let mut bench = lister();
     adopt(&mut bench);
@@ -121,7 +121,7 @@ fn replies(bench: &Bench) -> usize {
 }
 
 #[test]
-fn of_questions_that_nobody_is_asked_only_some_are_remembered() {
+fn remembers_a_bounded_number_of_auto_answered_questions() {
     let mut bench = Bench::known();
     bench.start("steps", Limits::default());
     let (call, _) = bench.last_post("tools/call");
@@ -181,7 +181,7 @@ fn modern_call() -> Bench {
 }
 
 #[test]
-fn what_a_server_has_us_keep_for_it_is_kept_once_and_bounded() {
+fn stores_the_servers_request_state_once_and_bounded() {
     let mut bench = modern_call();
     let state = "x".repeat(200_000);
     for _ in 0..5 {
@@ -213,7 +213,7 @@ fn a_call_that_asks_the_same_for_ever_is_given_up() {
 }
 
 #[test]
-fn while_the_disk_stands_still_a_flood_is_counted_instead_of_kept() {
+fn counts_a_flood_instead_of_keeping_it_while_saves_stall() {
     let mut bench = Bench::known();
     let (call, _) = bench.call("steps");
     bench.saves_at_once = false;
@@ -247,7 +247,7 @@ fn while_the_disk_stands_still_a_flood_is_counted_instead_of_kept() {
 }
 
 #[test]
-fn of_two_answers_in_one_event_the_first_is_the_result_and_nothing_comes_after_it() {
+fn takes_the_first_of_two_responses_in_one_event() {
     let mut bench = Bench::known();
     let (call, token) = bench.call("steps");
     bench.step(call, "a", &token, 1);
@@ -278,7 +278,7 @@ fn of_two_answers_in_one_event_the_first_is_the_result_and_nothing_comes_after_i
 }
 
 #[test]
-fn a_question_that_is_asked_anew_on_every_stream_keeps_some_of_its_names() {
+fn a_repeated_question_keeps_a_bounded_set_of_earlier_ids() {
     let mut bench = Bench::core("required", None);
     bench.start("steps", Limits::default());
     let (call, request_id) = bench.last_post("tools/call");
@@ -307,7 +307,7 @@ fn a_question_that_is_asked_anew_on_every_stream_keeps_some_of_its_names() {
 }
 
 #[test]
-fn while_the_results_that_wait_leave_no_room_silence_means_nothing() {
+fn silence_is_ignored_while_buffers_are_full() {
     let mut bench = Bench::known();
     let (silent, token) = bench.call("steps");
     bench.step(silent, "a", &token, 1);
@@ -398,7 +398,7 @@ fn storm(fate: Fate, pace: u64, hops: u32) -> (usize, Vec<usize>) {
 }
 
 #[test]
-fn no_storm_of_questions_makes_more_than_a_thousand_requests_an_hour() {
+fn a_question_storm_makes_under_1000_requests_per_hour() {
     for (fate, most) in [
         (Fate::Taken, 1),
         (Fate::Cut, 2),
@@ -417,7 +417,7 @@ fn no_storm_of_questions_makes_more_than_a_thousand_requests_an_hour() {
 }
 
 #[test]
-fn an_answer_cut_inside_its_response_goes_out_once_more_after_a_wait() {
+fn resends_an_answer_once_after_its_response_was_cut() {
     let mut bench = Bench::known();
     let (call, token) = bench.call("steps");
     asks(&mut bench, call, 1, "yes?");
@@ -442,7 +442,7 @@ fn an_answer_cut_inside_its_response_goes_out_once_more_after_a_wait() {
 }
 
 #[test]
-fn answers_that_find_no_room_wait_and_the_row_says_so() {
+fn answers_queue_when_full_and_the_row_reports_it() {
     let mut bench = Bench::known();
     bench.ask(SessionRequest::Start(Box::new(NewCall {
         on_input: OnInput::Decline,

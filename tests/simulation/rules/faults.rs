@@ -456,7 +456,7 @@ fn check(fault: &Fault, lasts: u64, end: End) {
 }
 
 #[test]
-fn a_network_that_goes_away_costs_nothing_and_is_not_stormed() {
+fn an_outage_loses_nothing_and_causes_no_retry_storm() {
     for lasts in [2000, 60_000, HOUR, 8 * HOUR] {
         for fault in [
             Fault::Refused,
@@ -501,7 +501,7 @@ pub(super) fn refusals(statuses: &[u16]) -> Vec<HttpError> {
 }
 
 #[test]
-fn whatever_a_resume_is_answered_with_the_call_is_waited_for_or_ends_in_words() {
+fn any_response_to_a_resume_waits_or_ends_with_a_reason() {
     for refusal in refusals(&STATUSES) {
         for on in [On::Get, On::Both] {
             let end = match refusal.status {
@@ -535,7 +535,7 @@ fn check_locked(bench: &mut Bench, words: &str) {
 }
 
 #[test]
-fn who_is_not_let_in_asks_nothing_until_a_person_has_signed_in_and_then_has_everything() {
+fn a_401_pauses_requests_until_login_and_loses_nothing() {
     for refusal in refusals(&LOCKED) {
         for on in [On::Get, On::Both] {
             let words = format!("{} on {on:?} {:?}", refusal.status, refusal.server_text);
@@ -567,7 +567,7 @@ fn a_call_that_is_not_let_in_waits_and_goes_out_once() {
 }
 
 #[test]
-fn whatever_a_call_is_answered_with_it_is_not_repeated_and_ends_in_words() {
+fn no_response_repeats_a_call_and_each_ends_with_a_reason() {
     for refusal in refusals(&STATUSES) {
         let words = format!("{refusal:?}");
         let status = refusal.status;
@@ -630,7 +630,7 @@ fn a_ping_or_a_handshake_that_is_refused_does_not_end_a_call() {
 }
 
 #[test]
-fn a_resume_that_brings_no_stream_ends_in_words() {
+fn a_resume_without_a_stream_ends_with_a_reason() {
     let media = Some("text/html".to_owned());
     check(&Fault::Body(Body::Other { media }), HOUR, End::InWords);
     check(&Fault::Body(Body::Empty), HOUR, End::InWords);
@@ -639,7 +639,7 @@ fn a_resume_that_brings_no_stream_ends_in_words() {
 }
 
 #[test]
-fn a_server_that_hangs_up_after_each_event_is_asked_as_it_wishes() {
+fn follows_the_retry_delay_of_a_server_that_hangs_up() {
     for retry in [0, 1, 500, 30_000] {
         check(&Fault::Retry(retry), HOUR, End::Whole);
     }
@@ -657,7 +657,7 @@ fn a_server_that_hangs_up_after_each_event_is_asked_as_it_wishes() {
 }
 
 #[test]
-fn whatever_comes_between_the_events_each_step_stands_once() {
+fn stores_each_step_once_whatever_separates_the_events() {
     check(&Fault::Twice, HOUR, End::Whole);
     check(&Fault::TwiceUnnamed, HOUR, End::Whole);
     check(&Fault::Garbage, HOUR, End::Whole);
@@ -667,12 +667,12 @@ fn whatever_comes_between_the_events_each_step_stands_once() {
 }
 
 #[test]
-fn a_session_that_changed_ends_the_call_in_words() {
+fn a_changed_session_ends_the_call_with_a_reason() {
     check(&Fault::NewSession, HOUR, End::InWords);
 }
 
 #[test]
-fn clocks_that_step_and_a_machine_that_sleeps_cost_nothing() {
+fn clock_steps_and_suspend_cost_nothing() {
     for by in [-3_600_000, -1000, 1000, 9_000, 3_600_000, 86_400_000] {
         check(&Fault::Clock(by), HOUR, End::Whole);
     }

@@ -140,7 +140,7 @@ fn office(kind: TaskKind, refusal: HttpError) -> (Bench, Office) {
 }
 
 #[test]
-fn whatever_a_look_is_answered_with_the_task_is_followed_to_its_end() {
+fn any_poll_response_keeps_following_the_task() {
     for kind in [TaskKind::Core, TaskKind::Extension] {
         for mut refusal in refusals(&STATUSES) {
             // Longer than the task wants to be left alone anyway.

@@ -102,7 +102,7 @@ fn a_task_is_asked_for_at_its_pace_and_up_to_an_eighth_later() {
 }
 
 #[test]
-fn a_task_that_the_server_tells_of_is_asked_for_a_quarter_as_often() {
+fn polls_a_notified_task_a_quarter_as_often() {
     let mut bench = with_task(Some(1000));
     let _ = told_of(&mut bench);
     bench.answer("tasks/get", &task("t", "working", Some(1000)));
@@ -115,7 +115,7 @@ fn a_task_that_the_server_tells_of_is_asked_for_a_quarter_as_often() {
 }
 
 #[test]
-fn a_subscription_that_ends_at_once_is_not_asked_for_again_and_again() {
+fn backs_off_from_a_subscription_that_ends_at_once() {
     let mut bench = with_task(Some(60_000));
     for _ in 0..3600 {
         bench.secs(1);
@@ -132,7 +132,7 @@ fn a_subscription_that_ends_at_once_is_not_asked_for_again_and_again() {
 }
 
 #[test]
-fn a_poll_that_fails_is_no_failed_task_and_the_next_comes_later_each_time_up_to_a_minute() {
+fn failed_polls_back_off_to_a_minute_and_keep_the_task() {
     let mut bench = with_task(Some(500));
     for _ in 0..600 {
         bench.secs(1);
@@ -159,7 +159,7 @@ fn a_poll_that_fails_is_no_failed_task_and_the_next_comes_later_each_time_up_to_
 }
 
 #[test]
-fn an_error_that_says_nothing_of_the_task_is_a_look_that_failed() {
+fn an_error_unrelated_to_the_task_counts_as_a_failed_poll() {
     for code in [-32700, -32603, -32000, 0, 1] {
         let mut bench = with_task(Some(500));
         let mut answered = 0;
@@ -187,7 +187,7 @@ fn an_error_that_says_nothing_of_the_task_is_a_look_that_failed() {
 }
 
 #[test]
-fn a_modern_call_is_sent_once_whatever_it_is_answered_with() {
+fn no_response_repeats_a_modern_call() {
     for status in [
         300, 302, 408, 409, 413, 425, 429, 500, 501, 502, 503, 504, 599,
     ] {
@@ -204,7 +204,7 @@ fn a_modern_call_is_sent_once_whatever_it_is_answered_with() {
 }
 
 #[test]
-fn looks_that_fail_are_no_cut_while_the_server_tells_of_the_task() {
+fn failed_polls_are_no_outage_while_notifications_arrive() {
     for is_told in [true, false] {
         let mut bench = with_task(Some(1000));
         let listen = told_of(&mut bench);
@@ -277,7 +277,7 @@ fn the_cancel_of_a_task_is_watched_for_thirty_seconds() {
 }
 
 #[test]
-fn a_call_that_is_cancelled_before_its_intent_is_on_disk_is_hung_up_once_it_is() {
+fn disconnects_a_call_cancelled_before_its_intent_is_saved() {
     let mut bench = modern();
     bench.saves_at_once = false;
     bench.start("steps", Limits::default());
@@ -470,7 +470,7 @@ fn a_handshake_without_a_session_prefers_the_modern_era() {
 }
 
 #[test]
-fn a_handshake_that_is_answered_by_nothing_does_not_keep_calls_from_the_modern_era() {
+fn an_unanswered_initialize_does_not_block_modern_calls() {
     let found = json!({"supportedVersions": ["2026-07-28"], "capabilities": {}});
     let nothing = |bench: &mut Bench| {
         let (initialize, _) = bench.last_post("initialize");
@@ -520,7 +520,7 @@ fn the_reason_for_a_revision_outlives_the_process_that_found_it() {
 }
 
 #[test]
-fn a_handshake_that_a_known_modern_server_refuses_is_tried_again() {
+fn retries_an_initialize_that_a_modern_server_refused() {
     let mut bench = modern();
     bench.ask(SessionRequest::Tools(ServerName::new("lab")));
     let (list, _) = bench.last_post("tools/list");
@@ -539,7 +539,7 @@ fn a_handshake_that_a_known_modern_server_refuses_is_tried_again() {
 }
 
 #[test]
-fn headers_that_do_not_fit_refresh_the_list_of_tools_and_the_call_goes_out_once_more() {
+fn a_header_mismatch_refreshes_tools_and_resends_once() {
     let mut bench = modern();
     bench.start("steps", Limits::default());
     for round in 1..=2 {
@@ -558,7 +558,7 @@ fn headers_that_do_not_fit_refresh_the_list_of_tools_and_the_call_goes_out_once_
 }
 
 #[test]
-fn a_call_that_asks_nothing_again_and_again_ends_after_ten_rounds() {
+fn a_call_with_empty_input_requests_ends_after_ten_rounds() {
     let mut bench = modern();
     bench.start("steps", Limits::default());
     for _ in 0..30 {
@@ -604,7 +604,7 @@ fn the_state_of_a_round_goes_back_byte_for_byte_with_the_answer() {
 }
 
 #[test]
-fn the_other_way_of_calling_is_tried_once() {
+fn tries_the_other_task_mode_once() {
     let mut bench = Bench::known();
     let mut record = bench.link.record().clone();
     record.tasks = Some(TaskCapability {
@@ -662,7 +662,7 @@ fn a_request_of_a_modern_server_is_not_answered() {
 }
 
 #[test]
-fn an_answer_whose_save_failed_goes_out_with_the_next_and_the_way_stays_open() {
+fn an_answer_whose_save_failed_is_sent_after_the_next_save() {
     let mut bench = with_task(Some(1000));
     bench.secs(1);
     let asks = json!({"k": {"method": "elicitation/create", "params": {"message": "sure?"}}});
@@ -715,7 +715,7 @@ fn a_look_from_before_a_question_does_not_take_it_back() {
 }
 
 #[test]
-fn a_call_that_may_have_become_a_task_is_not_lost_with_its_session() {
+fn a_possible_task_is_not_lost_with_its_session() {
     for (binds, support, is_lost) in [
         (None, "optional", false),
         (Some(true), "optional", true),
@@ -738,7 +738,7 @@ fn a_call_that_may_have_become_a_task_is_not_lost_with_its_session() {
 }
 
 #[test]
-fn a_task_that_asks_anew_on_another_stream_asks_one_question() {
+fn a_question_repeated_on_another_stream_counts_once() {
     let mut bench = Bench::core("required", None);
     bench.start("steps", Limits::default());
     let (call, request_id) = bench.last_post("tools/call");
@@ -802,7 +802,7 @@ fn a_thousand_tasks_are_asked_for_at_their_pace_and_not_more() {
 }
 
 #[test]
-fn questions_are_declined_where_the_call_says_so() {
+fn declines_questions_when_the_call_says_so() {
     let mut bench = modern();
     bench.ask(SessionRequest::Start(Box::new(NewCall {
         on_input: OnInput::Decline,

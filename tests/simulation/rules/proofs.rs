@@ -40,7 +40,7 @@ fn brings_nothing(bench: &mut Bench, asked: usize, cursor: &str) {
 }
 
 #[test]
-fn a_probe_that_fails_is_no_proof_beside_resumes_that_bring_nothing() {
+fn a_failed_probe_proves_nothing_beside_empty_resumes() {
     for failure in [
         Failure::Broken,
         Failure::NoAnswer,
@@ -81,7 +81,7 @@ fn a_probe_that_fails_is_no_proof_beside_resumes_that_bring_nothing() {
 }
 
 #[test]
-fn a_resume_that_breaks_behind_an_empty_probe_proves_nothing_yet() {
+fn a_broken_resume_after_an_empty_probe_proves_nothing() {
     let (mut bench, _) = ended();
     for (asked, cursor) in ["b", "b", "a"].into_iter().enumerate() {
         brings_nothing(&mut bench, asked, cursor);
@@ -114,7 +114,7 @@ fn one_silent_probe_may_have_met_a_dead_connection() {
 }
 
 #[test]
-fn a_stream_that_brings_data_is_left_alone() {
+fn does_not_reopen_a_stream_that_delivers_data() {
     for (is_resumed, apart) in [
         (false, 40_000),
         (false, 1_500),
@@ -178,7 +178,7 @@ fn refused_for_a_while(bench: &mut Bench, method: &str, wait: u64) -> Vec<u64> {
 }
 
 #[test]
-fn whoever_names_a_time_is_not_asked_before_it_whatever_was_asked() {
+fn respects_retry_after_for_every_request() {
     for method in ["\"initialize\"", "tools/list", "tasks/result"] {
         let mut bench = if method == "tasks/result" {
             Bench::core("required", Some(false))
@@ -202,7 +202,7 @@ fn whoever_names_a_time_is_not_asked_before_it_whatever_was_asked() {
 }
 
 #[test]
-fn a_gateway_that_names_a_time_in_an_outage_holds_every_stream_off() {
+fn a_retry_after_in_an_outage_delays_every_stream() {
     let mut bench = Bench::known();
     for bits in [7, 8] {
         bench.start_as(TaskId::from_bits(bits), "steps", Limits::default());

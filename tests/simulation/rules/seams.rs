@@ -41,7 +41,7 @@ fn gaps(bench: &Bench) -> Vec<String> {
 }
 
 #[test]
-fn being_back_counts_from_the_cut_on_also_while_nobody_watched() {
+fn counts_an_outage_from_the_cut_even_while_unwatched() {
     let mut bench = Bench::known();
     let (call, token) = bench.call("steps");
     bench.step(call, "a", &token, 1);
@@ -95,7 +95,7 @@ fn cut(bench: &mut Bench, stream: ExchangeId, cursor: &str) -> ExchangeId {
 }
 
 #[test]
-fn what_fell_between_a_replay_and_what_is_live_is_read_a_second_time_and_stands_in_its_place() {
+fn rereads_a_replay_gap_and_stores_it_in_order() {
     let mut bench = Bench::known();
     let (get, token) = resumed(&mut bench);
     bench.bring(get, event("p", &Value::Null));
@@ -137,7 +137,7 @@ fn rereading(bench: &mut Bench) -> (ExchangeId, ExchangeId, String) {
 }
 
 #[test]
-fn the_cursor_stays_before_the_seam_until_everything_is_there() {
+fn the_cursor_stays_before_the_gap_until_it_is_filled() {
     let mut bench = Bench::known();
     let (get, again, token) = rereading(&mut bench);
     bench.step(again, "a6", &token, 6);
@@ -148,7 +148,7 @@ fn the_cursor_stays_before_the_seam_until_everything_is_there() {
 }
 
 #[test]
-fn a_second_reading_that_breaks_while_its_stream_waits_for_the_way_moves_no_cursor() {
+fn a_broken_reread_does_not_move_the_cursor() {
     let mut bench = Bench::known();
     let (get, again, _) = rereading(&mut bench);
     // The way is down, and another call is its prober when the machine wakes from sleep.
@@ -169,7 +169,7 @@ fn a_second_reading_that_breaks_while_its_stream_waits_for_the_way_moves_no_curs
 }
 
 #[test]
-fn a_server_that_primes_and_loses_nothing_is_read_twice_a_few_times_at_most() {
+fn rarely_rereads_a_priming_server_that_loses_nothing() {
     let mut bench = Bench::known();
     let (mut stream, token) = bench.call("steps");
     bench.step(stream, "a0", &token, 1);
@@ -192,7 +192,7 @@ fn a_server_that_primes_and_loses_nothing_is_read_twice_a_few_times_at_most() {
 }
 
 #[test]
-fn a_resumed_stream_that_loses_nothing_is_never_read_twice() {
+fn never_rereads_a_resumed_stream_without_loss() {
     let mut bench = Bench::known();
     let (mut stream, token) = bench.call("steps");
     bench.bring(stream, event("p", &Value::Null));
@@ -210,7 +210,7 @@ fn a_resumed_stream_that_loses_nothing_is_never_read_twice() {
 }
 
 #[test]
-fn a_longer_step_behind_a_replay_is_looked_into_where_no_priming_event_tells() {
+fn checks_a_long_step_after_a_replay_without_priming() {
     let mut bench = Bench::known();
     let (get, token) = resumed(&mut bench);
     bench.step(get, "a8", &token, 8);
@@ -285,7 +285,7 @@ fn an_answer_that_waits_is_not_lost_with_either_stream() {
 }
 
 #[test]
-fn a_second_reading_for_which_the_server_lets_go_of_the_first_goes_on_as_the_stream() {
+fn a_reread_replaces_the_stream_that_the_server_closed() {
     for is_open in [true, false] {
         let mut bench = Bench::known();
         let (get, token) = resumed(&mut bench);

@@ -41,7 +41,7 @@ fn pass(bench: &mut Bench, seconds: u64) {
 }
 
 #[test]
-fn what_a_core_task_tells_on_the_stream_of_the_session_is_shown_before_the_next_look() {
+fn shows_task_notifications_before_the_next_poll() {
     let (mut bench, token) = core_task();
     let (get, cursor) = bench.last_get();
     assert_eq!((cursor.as_str(), bench.gets().len()), ("", 1));
@@ -74,7 +74,7 @@ fn what_a_core_task_tells_on_the_stream_of_the_session_is_shown_before_the_next_
 }
 
 #[test]
-fn looking_goes_on_at_the_pace_of_the_server_beside_the_stream() {
+fn polling_keeps_the_servers_interval_beside_the_stream() {
     let (mut bench, _) = core_task();
     let (get, _) = bench.last_get();
     bench.bring(get, opened());
@@ -87,7 +87,7 @@ fn looking_goes_on_at_the_pace_of_the_server_beside_the_stream() {
 }
 
 #[test]
-fn a_stream_of_the_session_that_ends_is_asked_for_again_from_its_cursor_without_a_storm() {
+fn resumes_an_ended_standalone_stream_without_a_storm() {
     let (mut bench, _) = core_task();
     let (get, _) = bench.last_get();
     bench.bring(get, opened());
@@ -216,7 +216,7 @@ fn a_server_without_the_stream_is_asked_for_it_once() {
 }
 
 #[test]
-fn a_busy_server_is_asked_for_the_stream_again_and_no_call_waits_for_it() {
+fn retries_the_standalone_stream_without_delaying_calls() {
     for status in [409, 429, 503] {
         let mut bench = known();
         bench.start("steps", Limits::default());
@@ -264,7 +264,7 @@ fn the_stream_is_open_only_while_something_runs() {
 }
 
 #[test]
-fn while_a_call_is_silent_the_stream_is_asked_for_again_and_its_connection_kept() {
+fn reopens_the_standalone_stream_while_a_call_is_silent() {
     let silent = || {
         let mut bench = listening(&Bench::known(), Standalone::Opens);
         let (call, token) = bench.call("steps");
@@ -390,7 +390,7 @@ fn a_policy_answers_beside_two_calls_only_where_both_have_it() {
 }
 
 #[test]
-fn a_stream_cut_after_its_question_goes_on_from_its_cursor() {
+fn a_stream_cut_after_its_question_resumes_at_its_cursor() {
     let (mut bench, get) = two_calls([OnInput::Ask; 2]);
     bench.bring(get, event("s1", &asks(4)));
     bench.bring(get, event("prime", &Value::Null));
@@ -435,7 +435,7 @@ fn the_next_process_has_the_question_and_the_cursor() {
 }
 
 #[test]
-fn a_stream_that_ends_with_every_message_takes_nothing_from_the_calls() {
+fn a_stream_that_ends_per_message_does_not_affect_calls() {
     let mut bench = listening(&Bench::known(), Standalone::Opens);
     let (call, token) = bench.call("steps");
     let mut seen = 0;

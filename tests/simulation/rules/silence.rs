@@ -60,7 +60,7 @@ fn pass(bench: &mut Bench, seconds: u32, mut list: impl FnMut(u32) -> (&'static 
 }
 
 #[test]
-fn a_silent_stream_without_ids_is_left_for_its_checkpoint_once_that_moves_without_it() {
+fn leaves_a_silent_stream_once_its_checkpoint_progresses() {
     let (mut bench, call) = silent();
     pass(&mut bench, 100, |second| ("running", 5 + second));
     assert!(bench.closed.contains(&call));
@@ -112,7 +112,7 @@ fn a_stream_that_comes_back_to_life_is_doubted_no_longer() {
 }
 
 #[test]
-fn what_the_list_calls_over_is_fetched_where_the_stream_stays_silent() {
+fn fetches_a_listed_result_when_the_stream_stays_silent() {
     for over in ["completed", "failed", "interrupted"] {
         let (mut bench, call) = silent();
         pass(&mut bench, 110, |_| (over, 5));
@@ -122,7 +122,7 @@ fn what_the_list_calls_over_is_fetched_where_the_stream_stays_silent() {
 }
 
 #[test]
-fn a_look_at_the_list_that_fails_says_nothing_and_the_next_waits_as_long_as_it_is_told() {
+fn a_failed_list_poll_respects_retry_after() {
     let (mut bench, call) = silent();
     bench.broken(call);
     let mut asked: Vec<u64> = Vec::new();
@@ -153,7 +153,7 @@ fn a_look_at_the_list_that_fails_says_nothing_and_the_next_waits_as_long_as_it_i
 }
 
 #[test]
-fn a_tool_that_tells_no_steps_is_not_belied_by_a_list_that_moves() {
+fn list_progress_does_not_contradict_a_tool_without_steps() {
     let mut bench = Bench::known();
     let (call, _) = bench.call("work");
     pass(&mut bench, 1800, |second| ("running", second));
@@ -162,7 +162,7 @@ fn a_tool_that_tells_no_steps_is_not_belied_by_a_list_that_moves() {
 }
 
 #[test]
-fn a_plain_call_without_ids_is_waited_for_and_said_to_be_quiet() {
+fn waits_for_a_plain_call_without_ids_and_shows_quiet() {
     let mut bench = Bench::known();
     let (call, token) = bench.call("steps");
     bare_step(&mut bench, call, &token, 1);

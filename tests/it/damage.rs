@@ -552,8 +552,7 @@ fn recovers_or_quarantines_a_truncated_file_with_its_log() {
 }
 
 #[test]
-fn reads_a_damaged_log_up_to_the_damage_and_reports_the_rest()
- {
+fn reads_a_damaged_log_up_to_the_damage_and_reports_the_rest() {
     let saved = Saved::get();
     let mut dice = fastrand::Rng::with_seed(7);
     let frames = saved.frames();

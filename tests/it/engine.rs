@@ -227,9 +227,7 @@ async fn a_cut_in_the_middle_costs_no_step_and_shows_as_one_line() {
 
 #[tokio::test]
 async fn a_restart_resumes_checkpoints_and_loses_plain_calls() {
-    if ran_alone(
-        "engine::a_restart_resumes_checkpoints_and_loses_plain_calls",
-    ) {
+    if ran_alone("engine::a_restart_resumes_checkpoints_and_loses_plain_calls") {
         return;
     }
     let bench = bench().await;
@@ -354,8 +352,7 @@ async fn two_calls_with_one_key_in_one_moment_are_one_task() {
 }
 
 #[tokio::test]
-async fn concurrent_edits_of_a_settled_task_keep_each_other()
- {
+async fn concurrent_edits_of_a_settled_task_keep_each_other() {
     let bench = bench().await;
     let session = bench.open();
     let reader = session.subscribe();

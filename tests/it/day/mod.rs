@@ -355,8 +355,7 @@ impl Day {
 
 #[test]
 fn a_day_of_tasks_under_cuts_does_not_grow_memory() {
-    let name =
-        "a_day_of_tasks_under_cuts_does_not_grow_memory";
+    let name = "a_day_of_tasks_under_cuts_does_not_grow_memory";
     if ran_alone(&format!("day::{name}")) {
         return;
     }

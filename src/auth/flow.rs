@@ -25,22 +25,33 @@ use super::{
     token_manager::Now,
     tokens::{self, Grant, TokenError, Tokens},
 };
-use crate::{domain::base64_url, protocol::merge_scopes, transport::Fetcher};
+use crate::{
+    auth::{logins::login_key, registration::SignInOptions},
+    domain::base64_url,
+    protocol::merge_scopes,
+    transport::Fetcher,
+};
 
 /// How long the user has to sign in.
 pub(super) const SIGN_IN_TIMEOUT: Duration = Duration::from_secs(15 * 60);
+
 /// The path of the redirect URI.
 const CALLBACK: &str = "/callback";
+
 /// Concurrent connections; browsers open some that they never use.
 const MAX_CONNECTIONS: usize = 32;
+
 /// How long a browser may take to send its request, and to read our page.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
+
 const MAX_REQUEST_BYTES: usize = 32 * 1024;
 
 /// The page for a request that is not the expected callback.
 const UNEXPECTED: &str = "This is not the response that longhaul is waiting for.";
+
 /// How long to wait after a failed accept, for example when the process has run out of file descriptors.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
+
 /// Parameters that we add to the authorization URL. It must not contain them already: a repeated parameter is ambiguous
 /// (RFC 6749, section 3.1).
 const OUR_PARAMETERS: [&str; 8] = [
@@ -53,17 +64,6 @@ const OUR_PARAMETERS: [&str; 8] = [
     "resource",
     "scope",
 ];
-
-/// The user's choice of a client registration; by default longhaul registers itself.
-#[derive(Clone, Debug, Default)]
-pub struct SignInOptions {
-    /// The id of a client that was registered manually.
-    pub client_id: Option<String>,
-    /// The secret of that client.
-    pub client_secret: Option<SecretString>,
-    /// The URL of a client metadata document, which then is the client id.
-    pub client_metadata_url: Option<String>,
-}
 
 /// A sign-in that waits for the browser.
 pub struct PendingSignIn {
@@ -262,13 +262,6 @@ fn other_parties(issuer: &str, page: &Url, token_endpoint: &Url) -> Vec<String> 
         other_parties.push(format!("with tokens from {}", host(token_endpoint)));
     }
     other_parties
-}
-
-/// The key of the MCP endpoint `server` in the login file: its URL without fragment.
-pub(super) fn login_key(server: &Url) -> String {
-    let mut url = server.clone();
-    url.set_fragment(None);
-    url.to_string()
 }
 
 /// The registration of the previous sign-in, if longhaul made it and the port of its redirect URI is free.

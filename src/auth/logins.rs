@@ -6,7 +6,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use url::Url;
 
-use super::{AuthError, flow::login_key, keychain::Keychain, sealing};
+use super::{AuthError, keychain::Keychain, sealing};
 use crate::{
     domain::Wall,
     store::{Edition, Held, PrivateFile, StoreError},
@@ -14,12 +14,16 @@ use crate::{
 
 /// The file format without a keychain.
 const PLAIN_FORMAT: u32 = 1;
+
 /// The file format if a keychain holds the key.
 const SEALED_FORMAT: u32 = 2;
+
 /// No key has this name; looking it up shows whether there is a keychain.
 const MISSING_KEY_NAME: &str = "none";
+
 /// How often to retry a lock that another process holds.
 const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(20);
+
 /// How long to retry: the other process may be waiting for an authorization server.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(90);
 
@@ -423,6 +427,13 @@ impl Logins {
         }
         Ok(self.file.write(lock, &bytes)?)
     }
+}
+
+/// The key of the MCP endpoint `server` in the login file: its URL without fragment.
+pub(super) fn login_key(server: &Url) -> String {
+    let mut url = server.clone();
+    url.set_fragment(None);
+    url.to_string()
 }
 
 #[cfg(test)]

@@ -19,19 +19,20 @@ mod sealing;
 mod token_manager;
 mod tokens;
 
-pub use flow::{PendingSignIn, SignInOptions, begin};
-pub use keychain::Keychain;
-pub use logins::{ClientAuth, Login, LoginFile, Logins, OwnClient, TokenState};
-pub use token_manager::{NoticeSink, Now, TokenManager};
-pub use tokens::revoke;
-
 use url::Url;
 
+pub use self::registration::SignInOptions;
 use crate::{
     domain::{base64_url, server_url, text},
     store::StoreError,
     transport::FetchError,
 };
+pub use flow::PendingSignIn;
+pub use flow::begin;
+pub use keychain::Keychain;
+pub use logins::{ClientAuth, Login, LoginFile, Logins, OwnClient, TokenState};
+pub use token_manager::{NoticeSink, Now, TokenManager};
+pub use tokens::revoke;
 
 /// Why a sign-in failed. The message says what to do next.
 #[derive(Debug, thiserror::Error)]

@@ -2,14 +2,13 @@
 //!
 //! Sources: MCP 2026-07-28, basic/authorization; RFC 7591; draft-ietf-oauth-client-id-metadata-document.
 
+use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::json;
 use url::Url;
 
 use super::{
-    AuthError, excerpt,
-    flow::SignInOptions,
-    host,
+    AuthError, excerpt, host,
     logins::{ClientAuth, OwnClient, Secret},
     metadata::{AuthServer, no_metadata_error},
     tokens::oauth_error_in,
@@ -154,4 +153,15 @@ fn secret_method(methods: Option<&[String]>) -> ClientAuth {
     } else {
         ClientAuth::ClientSecretBasic
     }
+}
+
+/// The user's choice of a client registration; by default longhaul registers itself.
+#[derive(Clone, Debug, Default)]
+pub struct SignInOptions {
+    /// The id of a client that was registered manually.
+    pub client_id: Option<String>,
+    /// The secret of that client.
+    pub client_secret: Option<SecretString>,
+    /// The URL of a client metadata document, which then is the client id.
+    pub client_metadata_url: Option<String>,
 }

@@ -19,11 +19,11 @@ use url::Url;
 
 use super::{
     AuthError,
-    flow::login_key,
     logins::{Login, Logins, Secret},
     tokens::{self, Grant, TokenError, Tokens},
 };
 use crate::{
+    auth::logins::login_key,
     domain::{Wall, text},
     protocol::{Challenge, merge_scopes, scopes},
     store::{Edition, Held},

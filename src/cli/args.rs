@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{
-    Args, Parser, Subcommand, ValueHint,
+    Arg, Args, Command, Parser, Subcommand, ValueHint,
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _},
 };
 
@@ -836,6 +836,27 @@ fn since(text: &str) -> Result<Since, SinceError> {
     text::parse_duration(text)
         .map(Since::Ago)
         .map_err(|_| SinceError(text.to_owned()))
+}
+
+/// The program name.
+pub(in crate::cli) const NAME: &str = "longhaul";
+
+/// A copy of the command without hidden options and subcommands, which completion would otherwise offer.
+pub(in crate::cli) fn offered(command: &Command) -> Command {
+    let is_shown = |argument: &&Arg| !argument.is_hide_set();
+    let commands = command.get_subcommands().filter(|it| !it.is_hide_set());
+    let mut shown = Command::new(command.get_name().to_owned())
+        .disable_help_subcommand(true)
+        .visible_aliases(command.get_visible_aliases().map(str::to_owned))
+        .args(command.get_arguments().filter(is_shown).cloned())
+        .subcommands(commands.map(offered));
+    if let Some(about) = command.get_about() {
+        shown = shown.about(about.clone());
+    }
+    match command.get_version() {
+        Some(version) => shown.version(version.to_owned()),
+        None => shown,
+    }
 }
 
 #[cfg(test)]

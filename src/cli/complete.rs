@@ -20,7 +20,7 @@ use clap_complete::{
 };
 use serde_json::{Map, Value};
 
-use crate::cli::{args, args::Cli, commands::manual::NAME};
+use crate::cli::{args, args::Cli, args::NAME};
 use crate::{
     domain::{ArgumentKind, ArgumentSpec, Elicitation, LinkRecord, Task, Tool, text},
     store::{ListFilter, Lookup, Paths, Reader},
@@ -150,7 +150,7 @@ fn candidates(words: Vec<OsString>) -> Option<Vec<CompletionCandidate>> {
     let root = Cli::command();
     let (finder, rest) = Finder::of(&root, words);
     let finder = Arc::new(finder);
-    let mut command = with_completers(super::commands::manual::offered(&root), "", &finder);
+    let mut command = with_completers(args::offered(&root), "", &finder);
     let here = std::env::current_dir().ok();
     let index = rest.len().checked_sub(1)?;
     complete(&mut command, rest, index, here.as_deref()).ok()

@@ -1,8 +1,7 @@
 //! Errors of commands: an exit code that scripts rely on, and a message that says what to do next.
 
-use std::io;
+use std::io::{self};
 
-use super::terminal::StdoutLoss;
 pub(super) use crate::domain::exit as code;
 use crate::{
     config::ConfigError,
@@ -130,6 +129,15 @@ pub(super) fn worst(codes: impl Iterator<Item = u8>) -> u8 {
         .filter(|code| *code != code::OK)
         .min_by_key(rank)
         .unwrap_or(code::OK)
+}
+
+/// Why nobody reads stdout any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StdoutLoss {
+    /// It was closed.
+    Closed,
+    /// Its reader stopped reading, and a signal told us to exit.
+    Stalled,
 }
 
 #[cfg(test)]

@@ -44,9 +44,10 @@ use self::{
     context::Context,
     environment::logins,
     error::{CliError, code},
-    terminal::{StdoutLoss, Terminal},
+    terminal::Terminal,
 };
 use crate::{
+    cli::error::StdoutLoss,
     config,
     engine::Clock,
     store::{Paths, StoreError, survive_file_size_limit},

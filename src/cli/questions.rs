@@ -1,7 +1,7 @@
 //! A server's question as text.
 
 use crate::{
-    cli::{commands::answer::deadline, format},
+    cli::format,
     domain::{Elicitation, ElicitationMode, Question, Task, Wall, text},
 };
 
@@ -72,4 +72,9 @@ fn choice_labels(field: &crate::domain::ArgumentSpec) -> Option<String> {
         .map(|label| text::clean_line(label).into_owned())
         .collect();
     (!labels.is_empty()).then(|| labels.join(", "))
+}
+
+/// When the server's task expires, if it said so.
+pub(in crate::cli) fn deadline(task: &Task) -> Option<Wall> {
+    task.server_task.as_ref()?.expires_at()
 }

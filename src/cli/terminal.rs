@@ -6,19 +6,10 @@
 use std::io::{self, IsTerminal as _, Write};
 
 use super::error::CliError;
-use crate::domain::text;
+use crate::{cli::error::StdoutLoss, domain::text};
 
 /// The width of a terminal that does not report one.
 const DEFAULT_COLS: usize = 80;
-
-/// Why nobody reads stdout any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum StdoutLoss {
-    /// It was closed.
-    Closed,
-    /// Its reader stopped reading, and a signal told us to exit.
-    Stalled,
-}
 
 /// Stdout and stderr of a command.
 pub(super) struct Terminal<'o> {

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
 
-use super::{CheckpointConvention, Limits, ProtocolChoice, ServerName, ServerObstacle};
+use super::{CheckpointConvention, Limits, ProtocolChoice, ServerName};
 
 /// One server in the config file. It overrides what the session remembers and is never saved in the session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -303,6 +303,29 @@ impl ThemeName {
         ("mono", Self::Mono),
         ("colourblind", Self::Colourblind),
     ];
+}
+
+/// What the user has to do before longhaul contacts or starts a configured server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "is", content = "of")]
+pub enum ServerObstacle {
+    /// Approve its command.
+    Approval,
+    /// Allow these variables to be sent to its host.
+    Consent(Vec<String>),
+    /// Set these variables in the environment of the driver.
+    Variables(Vec<String>),
+}
+
+impl ServerObstacle {
+    /// A short label: `needs consent`, `needs $LAB_TOKEN`.
+    pub fn message(&self) -> String {
+        match self {
+            Self::Approval => "needs approval".to_owned(),
+            Self::Consent(_) => "needs consent".to_owned(),
+            Self::Variables(names) => format!("needs ${}", names.join(", $")),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 mod argument;
 mod base64;
 mod byte_count;
+mod call;
 mod chord;
 mod color_depth;
 mod config;
@@ -37,6 +38,11 @@ mod tool;
 mod traffic;
 mod view;
 
+pub use self::call::Checkpoint;
+pub use self::call::Limits;
+pub use self::call::NewCall;
+pub use self::call::ServerRef;
+pub use self::config::ServerObstacle;
 pub use argument::{ArgumentKind, ArgumentSpec, Bounds, TextFormat};
 pub use base64::{base64, base64_url, decode_base64};
 pub use byte_count::{ByteShare, SharedByteCount};
@@ -62,10 +68,14 @@ pub use record::{
     Attempt, Cursors, LinkRecord, Phase, Row, ServerCapabilities, StandaloneStream, Task,
     TaskError, TaskErrorKind,
 };
-pub use request::{
-    Checkpoint, Limits, NewCall, Notice, NoticeLevel, RequestError, ServerRef, SessionEvent,
-    SessionRequest, SessionRequestId, SessionResponse, SignInPage,
-};
+pub use request::Notice;
+pub use request::NoticeLevel;
+pub use request::RequestError;
+pub use request::SessionEvent;
+pub use request::SessionRequest;
+pub use request::SessionRequestId;
+pub use request::SessionResponse;
+pub use request::SignInPage;
 pub use result::{ContentBlock, Media, ResourceLink, content_element, is_markdown_type};
 pub use schema::{ArgumentCheck, PathSegment, ValidationError, path_label};
 pub use server_task::{ServerTask, TaskCapability, TaskKind, TaskState};
@@ -78,4 +88,6 @@ pub use surrogates::{replace_lone_surrogates, without_lone_surrogates};
 pub use task_action::{ActionRefusal, ServerSupport};
 pub use tool::{CLIENT_ID, CheckpointConvention, TaskSupport, Tool};
 pub use traffic::{Direction, TrafficEntry, TrafficKind};
-pub use view::{LinkState, ServerObstacle, ServerView, TaskView};
+pub use view::LinkState;
+pub use view::ServerView;
+pub use view::TaskView;

@@ -5,6 +5,7 @@ use core::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{Connectivity, LeaveImpact, ServerCapabilities, ServerName, Task, Wall};
+use crate::domain::config::ServerObstacle;
 
 /// A snapshot of a task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -124,28 +125,5 @@ impl ServerView {
                 self.state,
                 LinkState::NeedsLogin { .. } | LinkState::NotStarted { .. }
             )
-    }
-}
-
-/// What the user has to do before longhaul contacts or starts a configured server.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", tag = "is", content = "of")]
-pub enum ServerObstacle {
-    /// Approve its command.
-    Approval,
-    /// Allow these variables to be sent to its host.
-    Consent(Vec<String>),
-    /// Set these variables in the environment of the driver.
-    Variables(Vec<String>),
-}
-
-impl ServerObstacle {
-    /// A short label: `needs consent`, `needs $LAB_TOKEN`.
-    pub fn message(&self) -> String {
-        match self {
-            Self::Approval => "needs approval".to_owned(),
-            Self::Consent(_) => "needs consent".to_owned(),
-            Self::Variables(names) => format!("needs ${}", names.join(", $")),
-        }
     }
 }

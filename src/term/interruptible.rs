@@ -15,12 +15,12 @@ use std::{
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
-use super::signals::other_signals;
-
 /// How often a blocked write checks for signals.
 const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(100);
+
 /// Checks after Ctrl-C before a blocked write is given up, so that a slow reader loses nothing.
 const CHECKS_AFTER_INTERRUPT: u32 = 10;
+
 /// Bytes that a writable pipe accepts without blocking (`PIPE_BUF` on Linux and elsewhere).
 const NON_BLOCKING_BYTES: usize = if cfg!(target_os = "linux") { 4096 } else { 512 };
 
@@ -134,4 +134,32 @@ fn is_ready(fd: BorrowedFd<'_>, wait: Duration) -> io::Result<bool> {
         Err(rustix::io::Errno::INTR) => Ok(false),
         Err(error) => Err(error.into()),
     }
+}
+
+/// The signal numbers of [`OtherSignals`].
+pub(super) fn other_signals() -> impl Iterator<Item = i32> {
+    use rustix::process::Signal;
+    let common = [
+        Signal::USR1,
+        Signal::USR2,
+        Signal::ALARM,
+        Signal::XCPU,
+        Signal::VTALARM,
+        Signal::PROF,
+        Signal::TRAP,
+        Signal::ABORT,
+        Signal::SYS,
+    ];
+    // On other systems these are ignored by default or don't exist.
+    #[cfg(target_os = "linux")]
+    let of_linux = [Signal::IO, Signal::STKFLT, Signal::POWER];
+    #[cfg(not(target_os = "linux"))]
+    let of_linux: [Signal; 0] = [];
+    #[cfg(target_os = "linux")]
+    // glibc reserves 32 and 33.
+    let real_time = 34..=64;
+    #[cfg(not(target_os = "linux"))]
+    let real_time = 0..0;
+    let named = common.into_iter().chain(of_linux);
+    named.map(Signal::as_raw).chain(real_time)
 }

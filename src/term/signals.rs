@@ -5,6 +5,7 @@ use std::{future::poll_fn, io, task::Poll, time::Duration};
 use tokio::signal::unix::{self, SignalKind};
 
 use super::guard::{Guard, is_foreground};
+use crate::term::interruptible::other_signals;
 
 /// A signal that longhaul handles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,34 +51,6 @@ pub struct Signals {
 /// It excludes signals that report a fault (ILL, FPE, SEGV, BUS), because returning from their handler repeats the fault.
 #[derive(Debug)]
 pub struct OtherSignals(Vec<(u8, unix::Signal)>);
-
-/// The signal numbers of [`OtherSignals`].
-pub(super) fn other_signals() -> impl Iterator<Item = i32> {
-    use rustix::process::Signal;
-    let common = [
-        Signal::USR1,
-        Signal::USR2,
-        Signal::ALARM,
-        Signal::XCPU,
-        Signal::VTALARM,
-        Signal::PROF,
-        Signal::TRAP,
-        Signal::ABORT,
-        Signal::SYS,
-    ];
-    // On other systems these are ignored by default or don't exist.
-    #[cfg(target_os = "linux")]
-    let of_linux = [Signal::IO, Signal::STKFLT, Signal::POWER];
-    #[cfg(not(target_os = "linux"))]
-    let of_linux: [Signal; 0] = [];
-    #[cfg(target_os = "linux")]
-    // glibc reserves 32 and 33.
-    let real_time = 34..=64;
-    #[cfg(not(target_os = "linux"))]
-    let real_time = 0..0;
-    let named = common.into_iter().chain(of_linux);
-    named.map(Signal::as_raw).chain(real_time)
-}
 
 impl OtherSignals {
     /// Starts to catch them. Requires a tokio runtime.

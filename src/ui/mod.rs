@@ -13,6 +13,7 @@ mod overlays;
 mod panes;
 mod theme;
 mod view;
+mod wrap;
 
 pub use layout::Layout;
 pub use view::view;

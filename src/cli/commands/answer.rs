@@ -13,7 +13,7 @@ use crate::{
         error::{CliError, code},
         json as documents,
         live_session::{LiveEvent, LiveSession},
-        questions::{field_help, question_lines},
+        questions::{deadline, field_help, question_lines},
         target::Targets,
     },
     domain::{
@@ -217,11 +217,6 @@ pub(in crate::cli) async fn send(
         ));
     }
     Ok(code::OK)
-}
-
-/// When the server's task expires, if it said so.
-pub(in crate::cli) fn deadline(task: &Task) -> Option<Wall> {
-    task.server_task.as_ref()?.expires_at()
 }
 
 pub(in crate::cli) fn show(

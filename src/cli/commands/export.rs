@@ -6,7 +6,7 @@ use crate::cli::{
     args::ExportArgs,
     context::Context,
     error::{CliError, code},
-    export::{Exporter, cli_secrets},
+    export::{cli_secrets, options::Exporter},
 };
 
 /// `export`.

@@ -4,14 +4,14 @@
 
 use std::{fs, path::Path};
 
-use clap::{Arg, Command, CommandFactory as _};
+use clap::{Command, CommandFactory as _};
 use clap_complete::Shell;
 use clap_mangen::Man;
 use serde_json::json;
 
 use crate::{
     cli::{
-        args::{Cli, ManArgs},
+        args::{Cli, ManArgs, NAME},
         complete,
         context::Context,
         error::{CliError, code},
@@ -19,9 +19,6 @@ use crate::{
     },
     domain::text,
 };
-
-/// The program name.
-pub(in crate::cli) const NAME: &str = "longhaul";
 
 /// `completions`.
 pub(in crate::cli) fn completions(context: &mut Context<'_>, shell: Shell) -> Result<u8, CliError> {
@@ -33,24 +30,6 @@ pub(in crate::cli) fn completions(context: &mut Context<'_>, shell: Shell) -> Re
         context.terminal.print_json(script.trim_end())?;
     }
     Ok(code::OK)
-}
-
-/// A copy of the command without hidden options and subcommands, which completion would otherwise offer.
-pub(in crate::cli) fn offered(command: &Command) -> Command {
-    let is_shown = |argument: &&Arg| !argument.is_hide_set();
-    let commands = command.get_subcommands().filter(|it| !it.is_hide_set());
-    let mut shown = Command::new(command.get_name().to_owned())
-        .disable_help_subcommand(true)
-        .visible_aliases(command.get_visible_aliases().map(str::to_owned))
-        .args(command.get_arguments().filter(is_shown).cloned())
-        .subcommands(commands.map(offered));
-    if let Some(about) = command.get_about() {
-        shown = shown.about(about.clone());
-    }
-    match command.get_version() {
-        Some(version) => shown.version(version.to_owned()),
-        None => shown,
-    }
 }
 
 /// `man`.

@@ -6,6 +6,7 @@
 //! token; otherwise it is replaced by its size. It is not replaced by a hash, from which short text could be guessed.
 
 mod html;
+pub(in crate::cli) mod options;
 mod redact;
 
 use secrecy::SecretString;
@@ -14,12 +15,14 @@ use serde_json::{Map, Value, json};
 use self::redact::Redaction;
 use crate::{
     app::SaveContent,
-    auth::Logins,
-    cli::{context::Context, environment::logins, error::CliError, json as documents},
+    cli::{
+        context::Context, environment::logins, error::CliError, export::options::Exporter,
+        json as documents,
+    },
     config::{self, env_secret},
     domain::{
-        Attempt, HistoryEntry, HistoryEvent, LinkRecord, ProtocolVersion, Question, ServerConfig,
-        Task, TaskId, Wall,
+        Attempt, HistoryEntry, HistoryEvent, LinkRecord, ProtocolVersion, Question, Task, TaskId,
+        Wall,
     },
     store::{Lookup, Paths, Reader},
 };
@@ -29,20 +32,6 @@ const FORMAT: u32 = 1;
 
 /// History entries read at a time.
 const CHUNK: usize = 512;
-
-/// The options of an export, and the secrets to keep out of it.
-pub(in crate::cli) struct Exporter<'c> {
-    /// For their tokens.
-    pub(in crate::cli) logins: &'c Logins,
-    /// For the secrets in their headers, variables and URLs.
-    pub(in crate::cli) servers: &'c [ServerConfig],
-    /// From `-H` and `--bearer-env`.
-    pub(in crate::cli) cli_secrets: &'c [SecretString],
-    pub(in crate::cli) has_content: bool,
-    /// HTML instead of JSON.
-    pub(in crate::cli) is_page: bool,
-    pub(in crate::cli) now: Wall,
-}
 
 impl Exporter<'_> {
     /// The export as text, without a trailing newline.

@@ -4,9 +4,8 @@ use secrecy::ExposeSecret as _;
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use super::Exporter;
 use crate::{
-    cli::json::parsed,
+    cli::{export::options::Exporter, json::parsed},
     config::{env_secret, is_secret_name, without_tokens},
     domain::{LinkRecord, Program, Task},
     transport::searchable_forms,

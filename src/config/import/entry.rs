@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value};
 use url::Url;
 
-use super::{formats::Dialect, reason::SkipReason};
+use super::reason::SkipReason;
 use crate::{
     config::{
         Endpoint, consent::variable_for, is_name, is_secret, is_secret_name, looks_like_token,
@@ -500,4 +500,15 @@ fn holds_secret(args: &[String]) -> bool {
     args.iter()
         .any(|arg| looks_like_token(arg) || is_named(arg))
         || args.windows(2).any(follows_name)
+}
+
+/// How an entry must be read, where programs differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// `url` without a type means HTTP.
+    Common,
+    /// Gemini CLI: `url` means HTTP+SSE, `httpUrl` means HTTP, and `$NAME` is a variable.
+    Gemini,
+    /// Goose: `$NAME` is a variable, and built-in extensions have their own types.
+    Goose,
 }

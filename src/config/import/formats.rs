@@ -12,23 +12,13 @@ use super::{
     entry::{Editor, ImportEntry, read},
     reason::FileError,
 };
+use crate::config::import::entry::Dialect;
 
 /// The deepest nesting allowed, well above that of real files.
 const MAX_DEPTH: usize = 64;
 
 /// The most aliases in a YAML file; each can expand to the size of the file.
 const MAX_ALIASES: usize = 64;
-
-/// How an entry must be read, where programs differ.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Dialect {
-    /// `url` without a type means HTTP.
-    Common,
-    /// Gemini CLI: `url` means HTTP+SSE, `httpUrl` means HTTP, and `$NAME` is a variable.
-    Gemini,
-    /// Goose: `$NAME` is a variable, and built-in extensions have their own types.
-    Goose,
-}
 
 /// Reads the text of the file at `path`, with the values of its editor filled in. Errors follow `FILE: ` in a message.
 pub(crate) fn entries(

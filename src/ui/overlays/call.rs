@@ -1,16 +1,10 @@
 //! The new-call dialog: choose a server, choose a tool, fill in the arguments.
 
-use crate::{
-    app::{CallForm, FormField, FormRow, FormValue, Stage, State},
-    domain::{LeaveImpact, Stamp, Tool, path_label, text},
-};
-
 use super::{
     super::{
         canvas::Canvas,
         labels,
         panes::{
-            detail::wrap,
             list::leave_impact_role,
             tools::{no_tools, tool_list},
         },
@@ -19,6 +13,11 @@ use super::{
     fields::{FieldView, MAX_HINT, NARROW, form_field, label_columns, row_count, value_hint},
     pages::above_footer,
     typed,
+};
+use crate::{
+    app::{CallForm, FormField, FormRow, FormValue, Stage, State},
+    domain::{LeaveImpact, Stamp, Tool, path_label, text},
+    ui::wrap::wrap,
 };
 
 pub(super) fn call(canvas: &mut Canvas<'_>, state: &State, form: &CallForm, now: Stamp) {

@@ -1,11 +1,11 @@
 //! A menu dialog: explanatory lines, then the items, each with its key.
 
+use super::super::{canvas::Canvas, theme::Role};
 use crate::{
     app::{BodyLine, Menu, State, body, items, title},
     domain::{Stamp, text},
+    ui::wrap::wrap,
 };
-
-use super::super::{canvas::Canvas, panes::detail::wrap, theme::Role};
 
 pub(super) fn menu(canvas: &mut Canvas<'_>, state: &State, menu: &Menu, cursor: usize, now: Stamp) {
     let title = title(menu);

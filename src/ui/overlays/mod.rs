@@ -7,12 +7,12 @@ mod pages;
 mod question;
 mod typed;
 
+use super::{canvas::Canvas, theme::Role};
 use crate::{
     app::{Action, Overlay, State},
     domain::{NoticeLevel, Stamp, text},
+    ui::wrap::wrap,
 };
-
-use super::{canvas::Canvas, panes::detail::wrap, theme::Role};
 
 /// The maximum number of lines of a toast; the messages pane shows the rest.
 const TOAST_LINES: usize = 2;

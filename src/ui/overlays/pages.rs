@@ -1,13 +1,13 @@
 //! The help page, the text page and the command palette.
 
+use super::{
+    super::{canvas::Canvas, theme::Role},
+    typed,
+};
 use crate::{
     app::{Field, HelpLine, State, lines, matches, pane_scope, why_not},
     domain::text,
-};
-
-use super::{
-    super::{canvas::Canvas, panes::detail::wrap, theme::Role},
-    typed,
+    ui::wrap::wrap,
 };
 
 /// Draws the help: the keys and commands that match the typed text.

@@ -1,17 +1,13 @@
 //! The dialog for a server's question: its origin and message, the form or link, and the answer buttons.
 
+use super::{
+    super::{canvas::Canvas, panes::list::name, theme::Role},
+    fields::{FieldView, form_field, label_columns, value_hint},
+};
 use crate::{
     app::{Button, FormField, FormValue, QuestionForm, State, position_of, waits},
     domain::{ElicitationMode, Stamp, UrlPreview, text},
-};
-
-use super::{
-    super::{
-        canvas::Canvas,
-        panes::{detail::wrap, list::name},
-        theme::Role,
-    },
-    fields::{FieldView, form_field, label_columns, value_hint},
+    ui::wrap::wrap,
 };
 
 /// The maximum number of validation error lines; users fix one at a time.

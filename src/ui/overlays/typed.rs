@@ -1,11 +1,11 @@
 //! Text input: single-line and multi-line fields, the footer prompts, and the edit dialog.
 
+use super::super::{canvas::Canvas, theme::Role};
 use crate::{
     app::{EditForm, Field, State},
     domain::text,
+    ui::wrap::wrap,
 };
-
-use super::super::{canvas::Canvas, panes::detail::wrap, theme::Role};
 
 /// Draws a field with its label and returns the column after it. A focused field scrolls to show the cursor.
 pub(super) fn field(

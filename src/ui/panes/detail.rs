@@ -1,5 +1,10 @@
 //! The detail pane: the selected task in six tabs.
 
+use super::{
+    super::{canvas::Canvas, labels, theme::Role},
+    document::{document, more_below, put_text},
+    list::leave_impact_role,
+};
 use crate::{
     app::{
         Action, Focus, State, Tab, TaskLog, TaskRow, TimelineMark, detail_margin, finds,
@@ -9,12 +14,7 @@ use crate::{
         Connectivity, Elicitation, HistoryEntry, HistoryEvent, HistoryLine, LeaveImpact, LogLevel,
         Stamp, Wall, text,
     },
-};
-
-use super::{
-    super::{canvas::Canvas, labels, theme::Role},
-    document::{document, more_below, put_text},
-    list::leave_impact_role,
+    ui::wrap::{wrap, wrap_hanging},
 };
 
 /// Draws the pane with its border; nothing if no task is selected.
@@ -636,47 +636,6 @@ fn entry_pieces(state: &State, entry: &HistoryEntry, line: &str) -> (Vec<(String
         }
     }
     (pieces, indent)
-}
-
-/// Wraps clean text to `columns`, at blanks if possible.
-pub(in crate::ui) fn wrap(text: &str, columns: usize) -> Vec<String> {
-    wrap_hanging(text, columns, 0)
-}
-
-/// Like [`wrap`], with continuation lines shorter by `indent`.
-fn wrap_hanging(content: &str, columns: usize, indent: usize) -> Vec<String> {
-    let mut lines = Vec::new();
-    let mut line = String::new();
-    let mut used = 0;
-    let mut available = columns.max(1);
-    for word in content.split_inclusive(' ') {
-        let width = text::width(word.trim_end());
-        if used > 0 && used + width > available {
-            lines.push(std::mem::take(&mut line).trim_end().to_owned());
-            used = 0;
-            available = columns.saturating_sub(indent).max(1);
-        }
-        if width <= available {
-            line.push_str(word);
-            used += text::width(word);
-            continue;
-        }
-        // A word longer than a line is broken anywhere.
-        for ch in word.chars() {
-            let width = text::width(ch.encode_utf8(&mut [0; 4]));
-            if used > 0 && used + width > available {
-                lines.push(std::mem::take(&mut line));
-                used = 0;
-                available = columns.saturating_sub(indent).max(1);
-            }
-            line.push(ch);
-            used += width;
-        }
-    }
-    if !line.trim().is_empty() || lines.is_empty() {
-        lines.push(line.trim_end().to_owned());
-    }
-    lines
 }
 
 #[cfg(test)]

@@ -2,14 +2,11 @@
 
 use core::ops::Range;
 
+use super::super::{canvas::Canvas, markdown, theme::Role};
 use crate::{
     app::{Document, DocumentLine, Focus, LineKind, State, TaskRow, finds},
     domain::text,
-};
-
-use super::{
-    super::{canvas::Canvas, markdown, theme::Role},
-    detail::wrap,
+    ui::wrap::wrap,
 };
 
 /// The columns before foldable text: cursor, fold marker and a blank.

@@ -22,7 +22,7 @@ pub(in crate::ui) fn empty(canvas: &mut Canvas<'_>, state: &State) {
         canvas.put(2, 1, note, Role::Plain);
         let available = usize::from(canvas.columns().saturating_sub(4)).max(1);
         let problem = Filter::invalid_reason(state.filter.text()).unwrap_or_default();
-        for (line, y) in super::detail::wrap(&problem, available).iter().zip(3..) {
+        for (line, y) in crate::ui::wrap::wrap(&problem, available).iter().zip(3..) {
             canvas.put(2, y, line, Role::Needs);
         }
         return;
@@ -55,7 +55,7 @@ pub(in crate::ui) fn empty(canvas: &mut Canvas<'_>, state: &State) {
     let mut y = 1;
     for line in intro {
         let role = if y == 1 { Role::Strong } else { Role::Plain };
-        for line in super::detail::wrap(
+        for line in crate::ui::wrap::wrap(
             line,
             usize::from(canvas.columns().saturating_sub(4).min(86)).max(1),
         ) {

@@ -1,13 +1,10 @@
 //! The messages pane: longhaul's notices, newest last.
 
+use super::super::{canvas::Canvas, theme::Role};
 use crate::{
     app::State,
     domain::{NoticeLevel, text},
-};
-
-use super::{
-    super::{canvas::Canvas, theme::Role},
-    detail::wrap,
+    ui::wrap::wrap,
 };
 
 /// The column of the text, after time and level.

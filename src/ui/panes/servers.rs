@@ -2,14 +2,11 @@
 
 use core::time::Duration;
 
+use super::super::{canvas::Canvas, labels, theme::Role};
 use crate::{
     app::{Action, State, server_needs, servers_shown, task_offer},
     domain::{LinkState, Stamp, text},
-};
-
-use super::{
-    super::{canvas::Canvas, labels, theme::Role},
-    detail::wrap,
+    ui::wrap::wrap,
 };
 
 fn latency_text(latency: Duration) -> String {

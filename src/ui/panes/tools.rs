@@ -1,14 +1,13 @@
 //! The tools pane: a server's tools and the details of the selected one.
 
+use super::{
+    super::{canvas::Canvas, theme::Role},
+    list::leave_impact_role,
+};
 use crate::{
     app::{Action, State, tools_shown},
     domain::{ArgumentKind, LinkState, ServerName, ServerObstacle, Tool, text},
-};
-
-use super::{
-    super::{canvas::Canvas, theme::Role},
-    detail::wrap,
-    list::leave_impact_role,
+    ui::wrap::wrap,
 };
 
 /// Explains why a server's tools can't be listed, with the key that helps if the user has to act.

@@ -5,7 +5,7 @@ use crate::domain::{
     ServerTask, ServerView, Status, Task, TaskCapability, TaskKind, TaskState, text,
 };
 
-use super::{Action, Document, State, Tab, state::TaskRow};
+use super::{Action, Document, State, Tab, task_row::TaskRow};
 
 /// The most lines of a result to print; the rest is in the session file.
 const MAX_PRINTED_LINES: usize = 20_000;
@@ -14,7 +14,7 @@ const MAX_ARGUMENTS_BYTES: usize = 256 * 1024;
 
 /// The lines of the current tab; empty for tabs that are drawn in another way or show a [`tab_document`].
 pub fn tab_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
-    match state.tab {
+    match state.detail.tab {
         Tab::Now | Tab::Log => Vec::new(),
         Tab::Result if tab_document(state, task_row).is_some() => Vec::new(),
         Tab::Result => result_lines(state, task_row),
@@ -26,7 +26,7 @@ pub fn tab_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
 
 /// The document in the current tab, if it shows one.
 pub fn tab_document<'s>(state: &'s State, task_row: &TaskRow) -> Option<&'s Document> {
-    if state.tab == Tab::Result {
+    if state.detail.tab == Tab::Result {
         result_document(state, task_row)
     } else {
         None
@@ -35,7 +35,7 @@ pub fn tab_document<'s>(state: &'s State, task_row: &TaskRow) -> Option<&'s Docu
 
 /// A task's result, once it is loaded.
 pub(super) fn result_document<'s>(state: &'s State, task_row: &TaskRow) -> Option<&'s Document> {
-    let result = state.results.get(&task_row.view.task.id)?;
+    let result = state.detail.results.get(&task_row.view.task.id)?;
     (!result.is_asked && !result.document.is_empty()).then_some(&result.document)
 }
 
@@ -176,7 +176,7 @@ fn trace_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
     lines.push(String::new());
     lines.push("connection and status history:".to_owned());
     let before = lines.len();
-    if let Some(log) = state.logs.get(&task.id) {
+    if let Some(log) = state.detail.logs.get(&task.id) {
         let labeled = log.entries.iter().filter(|entry| {
             !matches!(
                 entry.what,
@@ -193,7 +193,11 @@ fn trace_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
     }
     lines.push(String::new());
     let server = text::clean_line(task.server.as_str());
-    let wire = state.traffic.as_ref().filter(|wire| wire.task == task.id);
+    let wire = state
+        .detail
+        .traffic
+        .as_ref()
+        .filter(|wire| wire.task == task.id);
     match wire.and_then(|wire| wire.lines.as_ref()) {
         None => lines.push("traffic: loading ...".to_owned()),
         Some(recorded) if recorded.is_empty() => {
@@ -461,8 +465,14 @@ pub(super) fn print_text(state: &State, task_row: &TaskRow) -> String {
         out = format!("{out} ({reason})");
     }
     out.push_str("\n\n");
-    if matches!(state.tab, Tab::Now | Tab::Log) && task.status != Status::Completed {
-        for entry in state.logs.get(&task.id).iter().flat_map(|log| &log.entries) {
+    if matches!(state.detail.tab, Tab::Now | Tab::Log) && task.status != Status::Completed {
+        for entry in state
+            .detail
+            .logs
+            .get(&task.id)
+            .iter()
+            .flat_map(|log| &log.entries)
+        {
             out.push_str(&state.clock_seconds(entry.at));
             out.push(' ');
             out.push_str(&entry_text(entry));
@@ -470,7 +480,7 @@ pub(super) fn print_text(state: &State, task_row: &TaskRow) -> String {
         }
         return out;
     }
-    let document = match state.tab {
+    let document = match state.detail.tab {
         Tab::Now | Tab::Log => result_document(state, task_row),
         _ => tab_document(state, task_row),
     };
@@ -479,7 +489,7 @@ pub(super) fn print_text(state: &State, task_row: &TaskRow) -> String {
         out.push('\n');
         return out;
     }
-    let lines = match state.tab {
+    let lines = match state.detail.tab {
         Tab::Now | Tab::Log => result_lines(state, task_row),
         _ => tab_lines(state, task_row),
     };

@@ -17,7 +17,8 @@ use super::{
     Command, Group, Menu, Overlay, Pane, State, TaskRow, UserInput,
     keymap::{Action, pretty},
     select, server_needs,
-    state::RequestPurpose,
+    session::RequestPurpose,
+    state::WindowFocus,
     status::scope,
 };
 
@@ -50,15 +51,15 @@ pub(super) fn apply(state: &mut State, input: UserInput, now: Stamp, effects: &m
             select::keep_in_sight(state);
         }
         UserInput::FocusGained => {
-            (state.has_focus, state.reports_focus) = (true, true);
+            state.window = WindowFocus::Focused;
             check_config(state, false, effects);
         }
-        UserInput::FocusLost => (state.has_focus, state.reports_focus) = (false, true),
+        UserInput::FocusLost => state.window = WindowFocus::Lost,
     }
 }
 
 fn paste(state: &mut State, pasted: &str, now: Stamp) {
-    match state.overlays.last_mut() {
+    match state.dialogs.stack.last_mut() {
         Some(Overlay::Palette { field, cursor } | Overlay::Help { field, cursor }) => {
             field.paste(pasted);
             *cursor = 0;
@@ -102,8 +103,8 @@ fn paste(state: &mut State, pasted: &str, now: Stamp) {
 fn on_key(state: &mut State, chord: Chord, now: Stamp, effects: &mut Vec<Command>) {
     mark_seen_rows(state, now, effects);
     state.last_key = Some(now.mono);
-    state.cursor_still_since = Some(now.mono);
-    state.reply = None;
+    state.list.cursor_still_since = Some(now.mono);
+    state.messages.reply = None;
     let scope = scope(state);
     let action = state.setup.keys.lookup(scope, chord);
     match action {
@@ -113,7 +114,7 @@ fn on_key(state: &mut State, chord: Chord, now: Stamp, effects: &mut Vec<Command
         _ => {}
     }
     // The top layer handles the key; it is put back unless it closes itself.
-    if let Some(overlay) = state.overlays.pop() {
+    if let Some(overlay) = state.dialogs.stack.pop() {
         let stays = match overlay {
             Overlay::Help { field, cursor } => {
                 help_key(state, field, cursor, action, chord, now, effects)
@@ -141,7 +142,7 @@ fn on_key(state: &mut State, chord: Chord, now: Stamp, effects: &mut Vec<Command
             Overlay::Question(form) => question_key(state, form, action, chord, now, effects),
         };
         if let Some(overlay) = stays {
-            state.overlays.push(overlay);
+            state.dialogs.stack.push(overlay);
         }
         return;
     }
@@ -157,16 +158,17 @@ fn on_key(state: &mut State, chord: Chord, now: Stamp, effects: &mut Vec<Command
 
 /// Marks what was visible until now as seen: a key press proves that the user is there.
 fn mark_seen_rows(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
-    if !state.overlays.is_empty() || state.pane != Pane::Tasks {
+    if !state.dialogs.stack.is_empty() || state.pane != Pane::Tasks {
         return;
     }
     let is_read = state
+        .list
         .cursor_still_since
         .is_some_and(|since| now.mono.since(since) >= DWELL);
     // A failed or lost task needs more than a look: it stays until the user decides.
     let is_done = |task_row: &TaskRow| task_row.group() == Group::Done;
     if is_read
-        && let Some(id) = state.cursor.clone()
+        && let Some(id) = state.list.cursor.clone()
         && state.task(&id).is_some_and(is_done)
     {
         mark_seen(state, &id, effects);
@@ -194,12 +196,12 @@ pub(super) fn mark_seen(state: &mut State, id: &TaskId, effects: &mut Vec<Comman
     if let Some(task_row) = state.tasks.get_mut(id) {
         task_row.is_seen = true;
         if task_row.listed_group != task_row.group() {
-            state.regrouping.insert(id.clone());
+            state.list.refresh.regrouping.insert(id.clone());
         }
     }
     state.count(id, true);
-    state.is_order_stale = true;
-    state.are_headings_stale = true;
+    state.list.refresh.is_order_stale = true;
+    state.list.refresh.are_headings_stale = true;
     if !state.setup.readonly {
         request(
             state,
@@ -217,9 +219,9 @@ pub(super) fn request(
     pending: RequestPurpose,
     effects: &mut Vec<Command>,
 ) -> SessionRequestId {
-    let id = state.next_request;
-    state.next_request = state.next_request.wrapping_add(1);
-    state.pending_requests.insert(id, pending);
+    let id = state.requests.next;
+    state.requests.next = state.requests.next.wrapping_add(1);
+    state.requests.pending.insert(id, pending);
     effects.push(Command::Request(id, request));
     id
 }
@@ -253,7 +255,7 @@ pub(super) fn request_tools(state: &mut State, server: &ServerName, effects: &mu
 
 /// Opens the consent dialog of the next imported server that needs one.
 pub(super) fn request_next_consent(state: &mut State, effects: &mut Vec<Command>) {
-    if let Some(server) = state.awaiting_consent.pop_front() {
+    if let Some(server) = state.dialogs.awaiting_consent.pop_front() {
         effects.push(Command::ReadConsent(server));
     }
 }
@@ -272,7 +274,7 @@ pub(super) fn show_server_need(
         .and_then(|server| server_needs(state, server));
     let lines = why.into_iter().chain([message]).collect();
     let name = text::clean_line(server.as_str());
-    state.overlays.push(Overlay::Page {
+    state.dialogs.stack.push(Overlay::Page {
         title: format!("What {name} needs"),
         lines,
         scroll: 0,
@@ -307,7 +309,7 @@ pub(super) fn is_about(overlay: &Overlay, id: &TaskId) -> bool {
 
 /// Whether the copy menu is open, which needs the result in memory.
 pub(super) fn is_copying(state: &State) -> bool {
-    state.overlays.iter().any(|overlay| {
+    state.dialogs.stack.iter().any(|overlay| {
         matches!(
             overlay,
             Overlay::Menu {
@@ -319,7 +321,7 @@ pub(super) fn is_copying(state: &State) -> bool {
 }
 
 pub(super) fn open_menu(state: &mut State, menu: Menu) {
-    state.overlays.push(Overlay::Menu {
+    state.dialogs.stack.push(Overlay::Menu {
         menu,
         cursor: 0,
         drawn: None,

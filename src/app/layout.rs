@@ -49,15 +49,17 @@ impl PaneHeights {
             ..Self::default()
         };
         let left = rows.saturating_sub(header + banner + 2 + leave);
-        match (state.pane, state.is_zoomed) {
+        match (state.pane, state.detail.is_zoomed) {
             (Pane::Tasks, true) => heights.detail = left,
             (Pane::Tasks, false) => {
                 heights.titles = 1;
                 let left = left.saturating_sub(1);
-                if rows < BOTH || state.cursor.is_none() {
+                if rows < BOTH || state.list.cursor.is_none() {
                     heights.list = left;
                 } else {
-                    let wanted = u16::try_from(state.lines.len()).unwrap_or(u16::MAX).max(5);
+                    let wanted = u16::try_from(state.list.rows.len())
+                        .unwrap_or(u16::MAX)
+                        .max(5);
                     let least = if rows >= 32 { DETAIL + 2 } else { DETAIL - 1 };
                     let detail = left.saturating_sub(wanted).max(least);
                     heights.detail = detail;
@@ -77,14 +79,14 @@ pub fn detail_margin(columns: u16) -> u16 {
 
 /// The tabs of the detail pane: their columns in its first row, and their labels.
 pub fn tabs(state: &State, columns: u16) -> Vec<(Tab, Range<u16>, String)> {
-    let id = state.cursor.as_ref().map_or("", |id| id.as_str());
+    let id = state.list.cursor.as_ref().map_or("", |id| id.as_str());
     // The id is surrounded by a border column and spaces.
     let wide = |label: &str| u16::try_from(text::width(label)).unwrap_or(u16::MAX);
     let mut x = wide(id).saturating_add(5);
-    let is_shown = |tab: &Tab| columns >= 64 || *tab == state.tab;
+    let is_shown = |tab: &Tab| columns >= 64 || *tab == state.detail.tab;
     let mut tabs = Vec::new();
     for tab in Tab::ALL.into_iter().filter(is_shown) {
-        let label = if tab == state.tab {
+        let label = if tab == state.detail.tab {
             format!("[{}]", tab.label())
         } else {
             tab.label().to_owned()

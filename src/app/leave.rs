@@ -1,22 +1,8 @@
 //! Quitting: its impact on running calls, and the note printed afterwards.
 
-use crate::domain::{LeaveImpact, Mono, TaskId, text};
+use crate::domain::{LeaveImpact, TaskId, text};
 
 use super::{LeaveNote, State};
-
-/// Whether and when the program is about to quit.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Leaving {
-    /// Not quitting.
-    #[default]
-    No,
-    /// Ctrl-C or `q` opened the dialog at this time; a second Ctrl-C quits.
-    Asked(Mono),
-    /// Quits as soon as no call is left that quitting would end.
-    OnceSafe,
-    /// Quits as soon as everything is cancelled, or at this time.
-    OnceCancelled(Mono),
-}
 
 /// What quitting would do to the tasks that have not ended.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -63,7 +49,7 @@ impl<'s> LeaveImpacts<'s> {
 
 /// Whether another process is the driver, so that quitting this one changes nothing.
 pub fn is_viewer(state: &State) -> bool {
-    matches!(state.driver, Some((_, false))) && !state.is_driverless
+    matches!(state.session.driver, Some((_, false))) && !state.session.is_driverless
 }
 
 /// The last line of the screen: `3 safe, 1 likely until about 07:20, 1 DIES (pd6xw8)`. Leaves the time out if the line
@@ -79,10 +65,10 @@ pub fn leave_line(state: &State, columns: usize) -> String {
 
 fn leave_text(state: &State, has_time: bool) -> String {
     if is_viewer(state) {
-        let pid = state.driver.map_or(0, |(pid, _)| pid);
+        let pid = state.session.driver.map_or(0, |(pid, _)| pid);
         return format!("process {pid} is the driver; leaving this one changes nothing");
     }
-    let totals = &state.totals;
+    let totals = &state.totals.leaving;
     if totals.safe + totals.pauses + totals.likely.len() + totals.dies.len() == 0 {
         return "nothing is running".to_owned();
     }
@@ -124,7 +110,7 @@ pub fn leave_note(state: &State) -> LeaveNote {
     let impacts = LeaveImpacts::of(state);
     let command = &state.setup.reopens_with;
     if is_viewer(state) {
-        let pid = state.driver.map_or(0, |(pid, _)| pid);
+        let pid = state.session.driver.map_or(0, |(pid, _)| pid);
         return LeaveNote {
             line: format!("process {pid} continues as the driver; to watch again: {command}"),
         };

@@ -304,7 +304,7 @@ pub fn body(state: &State, menu: &Menu, now: Stamp) -> Vec<BodyLine> {
             if hidden > 0 {
                 lines.push(body_line(format!("{hidden} of them hidden")));
             }
-            let ended = state.marks.len().saturating_sub(tasks.len());
+            let ended = state.list.marks.len().saturating_sub(tasks.len());
             if ended > 0 {
                 let message = format!("{ended} more marked tasks have ended and stay as they are");
                 lines.push(body_line(message));
@@ -806,6 +806,7 @@ fn copy_items(state: &State, id: &TaskId) -> Vec<MenuItem> {
         ),
     ];
     let result = state
+        .detail
         .results
         .get(id)
         .map(|result| &result.document)
@@ -827,7 +828,11 @@ fn copy_items(state: &State, id: &TaskId) -> Vec<MenuItem> {
         items.push(item('e', "error", MenuAction::Copy(message)));
     }
     // The link under the cursor.
-    let here = state.results.get(id).filter(|_| state.tab == Tab::Result);
+    let here = state
+        .detail
+        .results
+        .get(id)
+        .filter(|_| state.detail.tab == Tab::Result);
     let part = here.and_then(|result| result.parts.get(result.document.part_here()?));
     if let Some(link) = part.and_then(|part| part.link.as_ref()) {
         items.push(item(
@@ -836,8 +841,8 @@ fn copy_items(state: &State, id: &TaskId) -> Vec<MenuItem> {
             MenuAction::Copy(link.full_url()),
         ));
     }
-    if !state.marks.is_empty() {
-        let ids: Vec<&str> = state.marks.iter().map(TaskId::as_str).collect();
+    if !state.list.marks.is_empty() {
+        let ids: Vec<&str> = state.list.marks.iter().map(TaskId::as_str).collect();
         let count = u64::try_from(ids.len()).unwrap_or(u64::MAX);
         let label = match count {
             1 => "id of the marked task".to_owned(),

@@ -6,53 +6,12 @@ use crate::domain::{
     Mono, NoticeLevel, NotifyReason, OverallProgress, Stamp, Status, TaskId, text, whole_percent,
 };
 
-use super::{Command, Counts, State, select::Group};
+use super::{Command, Counts, State, state::WindowFocus, task_row::Group};
 
-/// Alerts closer together than this are combined into one.
-const MIN_INTERVAL: Duration = Duration::from_secs(2);
 /// A terminal that never reports its focus counts as watched for this long after a key.
 const WATCHED_AFTER_KEY: Duration = Duration::from_secs(60);
 /// How often the progress in the taskbar is updated.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
-
-/// Waiting alerts, and what was last shown outside the screen.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct AlertState {
-    /// The most important waiting alert.
-    waiting: Option<(NotifyReason, String)>,
-    /// How many other alerts wait.
-    more: u64,
-    /// When an alert was last sent.
-    at: Option<Mono>,
-    /// The title that was last set.
-    title: String,
-    /// The progress in the taskbar, and when it was computed.
-    overall: OverallProgress,
-    progress_at: Option<Mono>,
-    /// How many tasks were running then.
-    running: usize,
-}
-
-impl AlertState {
-    fn add(&mut self, occasion: NotifyReason, message: String) {
-        if self.waiting.is_some() {
-            self.more += 1;
-        }
-        if self
-            .waiting
-            .as_ref()
-            .is_none_or(|(first, _)| *first < occasion)
-        {
-            self.waiting = Some((occasion, message));
-        }
-    }
-
-    /// When the waiting alert is due.
-    pub(super) fn wake(&self) -> Option<Mono> {
-        let due = self.at.map_or(Mono(0), |at| at.after(MIN_INTERVAL));
-        self.waiting.as_ref().map(|_| due)
-    }
-}
 
 /// Whether the user is probably looking at this window.
 fn is_watched(state: &State, now: Stamp) -> bool {
@@ -62,12 +21,16 @@ fn is_watched(state: &State, now: Stamp) -> bool {
             .last_key
             .is_some_and(|key| since(key) < WATCHED_AFTER_KEY)
     };
-    state.has_focus && (state.reports_focus || was_key_pressed())
+    match state.window {
+        WindowFocus::Focused => true,
+        WindowFocus::Unreported => was_key_pressed(),
+        WindowFocus::Lost => false,
+    }
 }
 
 /// Sends what is due.
 pub(super) fn send_alerts(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
-    if state.exit_note.is_some() {
+    if state.leave.note.is_some() {
         return;
     }
     if state.alerts.wake().is_some_and(|due| due <= now.mono) {
@@ -101,7 +64,7 @@ fn send_waiting(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
 
 /// Shows the mean progress of the tasks with a known total, or just that something is running.
 fn show_progress(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
-    let running = state.counts.running;
+    let running = state.totals.counts.running;
     let alerts = &state.alerts;
     let is_fresh = alerts
         .progress_at
@@ -110,6 +73,7 @@ fn show_progress(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
         return;
     }
     let parts: Vec<f64> = state
+        .totals
         .open
         .iter()
         .filter_map(|id| state.task(id))
@@ -191,7 +155,7 @@ fn set_title(state: &mut State, effects: &mut Vec<Command>) {
     if !state.setup.notify.title {
         return;
     }
-    let Counts { needs, running, .. } = state.counts;
+    let Counts { needs, running, .. } = state.totals.counts;
     let session = text::clean_line(&state.setup.session).into_owned();
     let mut title = format!("longhaul {session}");
     if running > 0 {

@@ -46,10 +46,10 @@ fn shorten(mut message: String, columns: usize) -> String {
 
 /// The most important message for the attention line, shortened to `columns` if possible.
 pub fn attention(state: &State, now: Stamp, columns: usize) -> (String, Attention) {
-    if let Some(reply) = &state.reply {
+    if let Some(reply) = &state.messages.reply {
         return (reply.text.clone(), Attention::Reply);
     }
-    if state.counts.unsaved > 0 {
+    if state.totals.counts.unsaved > 0 {
         return (
             shorten(
                 "NOT SAVED: can't write the session file; new calls are blocked; what you see may be lost".to_owned(),
@@ -58,10 +58,11 @@ pub fn attention(state: &State, now: Stamp, columns: usize) -> (String, Attentio
             Attention::Pressing,
         );
     }
-    match &state.leaving {
+    match &state.leave.when {
         Leaving::OnceSafe => {
             let ids: Vec<&str> = state
                 .totals
+                .leaving
                 .dies
                 .iter()
                 .map(TaskId::as_str)
@@ -92,14 +93,14 @@ pub fn attention(state: &State, now: Stamp, columns: usize) -> (String, Attentio
             Attention::Pressing,
         );
     }
-    if !state.marks.is_empty() {
+    if !state.list.marks.is_empty() {
         let hidden = hidden_marks(state);
         let hidden = if hidden > 0 {
             format!(", {hidden} of them hidden")
         } else {
             String::new()
         };
-        let marked = u64::try_from(state.marks.len()).unwrap_or(u64::MAX);
+        let marked = u64::try_from(state.list.marks.len()).unwrap_or(u64::MAX);
         return (
             format!(
                 "{} marked{hidden}; Esc clears the marks",
@@ -111,11 +112,11 @@ pub fn attention(state: &State, now: Stamp, columns: usize) -> (String, Attentio
     if let Some(message) = control_line(state, now) {
         return (shorten(message, columns), Attention::Pressing);
     }
-    if !state.filter.is_empty() {
+    if !state.list.filter.is_empty() {
         return (
             format!(
                 "filter: {}   (Esc clears)",
-                text::clean_line(state.filter.text())
+                text::clean_line(state.list.filter.text())
             ),
             Attention::Reply,
         );
@@ -133,6 +134,7 @@ pub fn attention(state: &State, now: Stamp, columns: usize) -> (String, Attentio
 fn control_line(state: &State, now: Stamp) -> Option<String> {
     let (task_row, asked) = state
         .totals
+        .leaving
         .asked
         .iter()
         .filter_map(|(_, id)| state.task(id))
@@ -214,10 +216,10 @@ fn demo_line(state: &State, columns: usize) -> String {
         Action::Leave,
     ]
     .map(|action| state.key(action));
-    if state.open.is_empty() && !state.tasks.is_empty() {
+    if state.totals.open.is_empty() && !state.tasks.is_empty() {
         return format!("try: {new} new call, {again} run again, {cut} break");
     }
-    match state.driver {
+    match state.session.driver {
         Some((pid, true)) => {
             let whole = format!(
                 "try: {cut} c cuts the network 5 s; other pane: kill -9 {pid}, then run the same command"
@@ -255,7 +257,7 @@ pub fn until_phrase(at: Wall, now: Stamp) -> String {
 
 /// The scope that has the keyboard focus.
 pub fn scope(state: &State) -> Scope {
-    match state.overlays.last() {
+    match state.dialogs.stack.last() {
         Some(Overlay::Page { .. } | Overlay::Menu { .. }) => Scope::Menu,
         Some(Overlay::Question(form)) if form.link.is_some() => Scope::Page,
         Some(Overlay::Call(_) | Overlay::Edit(_) | Overlay::Question(_)) => Scope::Form,
@@ -272,7 +274,7 @@ pub fn scope(state: &State) -> Scope {
 
 /// The scope of the current pane, without the layers over it.
 pub fn pane_scope(state: &State) -> Scope {
-    match (state.pane, state.focus) {
+    match (state.pane, state.detail.focus) {
         (Pane::Tasks, Focus::List) => Scope::List,
         (Pane::Tasks, Focus::Detail) => Scope::Detail,
         (Pane::Tools, _) => Scope::Tools,
@@ -283,7 +285,7 @@ pub fn pane_scope(state: &State) -> Scope {
 
 /// Whether closing the top layer goes back a step in a new call.
 fn leads_back(state: &State) -> bool {
-    match state.overlays.last() {
+    match state.dialogs.stack.last() {
         Some(Overlay::Call(form)) => match form.stage {
             Stage::Server => false,
             Stage::Tool => !form.is_any_server && state.servers.len() > 1,
@@ -298,15 +300,16 @@ pub fn footer_keys(state: &State) -> Vec<(String, String)> {
     use Action as Do;
     let scope = scope(state);
     let selected = state.selected().map(|task_row| &task_row.view.task.status);
-    let edit = match state.overlays.last() {
+    let edit = match state.dialogs.stack.last() {
         Some(Overlay::Edit(form)) => Some(form),
         _ => None,
     };
-    let question = match state.overlays.last() {
+    let question = match state.dialogs.stack.last() {
         Some(Overlay::Question(form)) => Some(form),
         _ => None,
     };
-    let is_json = matches!(state.overlays.last(), Some(Overlay::Call(form)) if form.raw.is_some());
+    let is_json =
+        matches!(state.dialogs.stack.last(), Some(Overlay::Call(form)) if form.raw.is_some());
     let is_edit = edit.is_some();
     let is_at_end = edit.is_some_and(|form| form.at + 1 >= form.fields.len());
     let wanted: Vec<Action> = match scope {
@@ -341,7 +344,7 @@ pub fn footer_keys(state: &State) -> Vec<(String, String)> {
             if selected == Some(&Status::InputRequired) {
                 keys.insert(0, Do::Answer);
             }
-            if state.tab != Tab::Now {
+            if state.detail.tab != Tab::Now {
                 keys.push(Do::Search);
             }
             let document = state
@@ -356,10 +359,10 @@ pub fn footer_keys(state: &State) -> Vec<(String, String)> {
             if document.is_some_and(Document::has_markdown) {
                 keys.push(Do::Markdown);
             }
-            if state.search.is_some() {
+            if state.detail.search.is_some() {
                 keys.extend([Do::FindNext, Do::FindPrevious]);
             }
-            if state.tab == Tab::Log {
+            if state.detail.tab == Tab::Log {
                 keys.push(Do::Follow);
             }
             keys.extend([Do::Wrap, Do::CopyMenu, Do::Print]);
@@ -383,7 +386,7 @@ pub fn footer_keys(state: &State) -> Vec<(String, String)> {
         }
         Scope::Messages => vec![Do::Down, Do::Up, Do::Back],
         Scope::Menu => vec![Do::Accept, Do::Back, Do::Down, Do::Up],
-        Scope::Form => match state.overlays.last() {
+        Scope::Form => match state.dialogs.stack.last() {
             Some(Overlay::Call(form)) if form.stage == Stage::Form => {
                 vec![Do::Accept, Do::NextField, Do::Send, Do::Raw, Do::Back]
             }
@@ -412,7 +415,7 @@ pub fn footer_keys(state: &State) -> Vec<(String, String)> {
                 (Do::Open, Scope::List, Some(Status::InputRequired)) => "answer",
                 (Do::Resume, Scope::Servers, _) => "retry now",
                 (Do::SignIn, Scope::Servers, _) => "what it needs",
-                (Do::Markdown, _, _) if state.is_raw => "render",
+                (Do::Markdown, _, _) if state.detail.text.is_raw => "render",
                 (Do::NextField, Scope::Page, _) => "to the buttons",
                 (Do::Back, _, _) if question.is_some() => "later",
                 (Do::Back, Scope::Form, _) if leads_back(state) => "back",

@@ -11,7 +11,9 @@ use super::{
     Action, CallForm, Command, ConfigReread, Consent, Event, Group, Leaving, Menu, Overlay, Pane,
     ResultText, ServerFindings, Stage, State, Tab, TrafficText, away, input, leave_note, notify,
     select::{self, regroup},
-    state::{RequestPurpose, TaskRow, TimelineMark, Tools},
+    session::RequestPurpose,
+    state::{Tools, WindowFocus},
+    task_row::{TaskRow, TimelineMark, timeline_mark},
 };
 
 /// Histories in memory; the selected task's is never evicted.
@@ -37,7 +39,7 @@ pub fn update_all(
     let mut effects = Vec::new();
     let mut is_any = false;
     for event in events {
-        if state.exit_note.is_none() {
+        if state.leave.note.is_none() {
             is_any = true;
             detect_sleep(state, now);
             // An unnecessary frame is cheap: the terminal only gets what changed.
@@ -67,15 +69,15 @@ fn apply(state: &mut State, event: Event, now: Stamp, effects: &mut Vec<Command>
         } => on_history(state, &task, entries, dropped),
         Event::ResultRead { task, json } => {
             let text = ResultText::read(&task, json);
-            state.results.insert(task, text);
+            state.detail.results.insert(task, text);
         }
         Event::TrafficRead { task, entries } => on_traffic(state, &task, &entries),
         Event::ServersFound(found) if found.lines.is_empty() => {
-            state.reply = None;
+            state.messages.reply = None;
             state.show_toast(NoticeLevel::Info, ServerFindings::NONE, now);
         }
         Event::ServersFound(ServerFindings { lines, new, .. }) => {
-            state.reply = None;
+            state.messages.reply = None;
             input::open_menu(state, Menu::Import { lines, new });
         }
         Event::ServersImported(imported) => {
@@ -86,7 +88,7 @@ fn apply(state: &mut State, event: Event, now: Stamp, effects: &mut Vec<Command>
             let key = state.key(Action::ShowMessages);
             let message = format!("imported {count} ({key} for details)");
             state.show_toast(NoticeLevel::Info, &message, now);
-            state.overlays.push(Overlay::Page {
+            state.dialogs.stack.push(Overlay::Page {
                 title: format!("Imported {count}"),
                 lines: imported.lines,
                 scroll: 0,
@@ -98,7 +100,7 @@ fn apply(state: &mut State, event: Event, now: Stamp, effects: &mut Vec<Command>
                 effects,
             );
             // The consent dialog opens on top of the page.
-            state.awaiting_consent = imported.waiting.into();
+            state.dialogs.awaiting_consent = imported.waiting.into();
             input::request_next_consent(state, effects);
         }
         Event::ConsentRead(server, consent) => {
@@ -110,7 +112,7 @@ fn apply(state: &mut State, event: Event, now: Stamp, effects: &mut Vec<Command>
                 message,
                 server_configs,
             } = consent;
-            state.reply = None;
+            state.messages.reply = None;
             if lines.is_empty() && is_approved {
                 state.show_toast(NoticeLevel::Info, &message, now);
                 input::request_next_consent(state, effects);
@@ -136,7 +138,11 @@ fn apply(state: &mut State, event: Event, now: Stamp, effects: &mut Vec<Command>
         Event::ConfigRead(config) => apply_config(state, *config, now, effects),
         Event::Succeeded(message) => state.show_toast(NoticeLevel::Info, &message, now),
         Event::Tick => {}
-        Event::Resumed => state.has_focus = true,
+        Event::Resumed => {
+            if state.window == WindowFocus::Lost {
+                state.window = WindowFocus::Focused;
+            }
+        }
         Event::DriveRequested => input::drive(state, effects),
         Event::Attached(task) => select::move_to_task(state, &task),
         Event::Failed(message) => state.show_toast(NoticeLevel::Error, &message, now),
@@ -146,7 +152,7 @@ fn apply(state: &mut State, event: Event, now: Stamp, effects: &mut Vec<Command>
 /// Switches to a reread configuration.
 fn apply_config(state: &mut State, config: ConfigReread, now: Stamp, effects: &mut Vec<Command>) {
     if state.config.as_ref() == Some(&config) {
-        if state.reply.is_some() {
+        if state.messages.reply.is_some() {
             state.reply(format!("{} has not changed", config.file));
         }
         return;
@@ -172,7 +178,10 @@ fn apply_config(state: &mut State, config: ConfigReread, now: Stamp, effects: &m
     let count = text::plural(count, "server");
     // Warnings about the old contents no longer hold, or are repeated below.
     let names_file = |text: &str| text.contains(file.as_str());
-    state.toasts.retain(|toast| !names_file(&toast.text));
+    state
+        .messages
+        .toasts
+        .retain(|toast| !names_file(&toast.text));
     state.show_toast(NoticeLevel::Info, &format!("reloaded {file}: {count}"), now);
     for warning in warnings {
         state.show_toast(NoticeLevel::Warning, &warning, now);
@@ -187,10 +196,11 @@ fn apply_config(state: &mut State, config: ConfigReread, now: Stamp, effects: &m
 
 /// Does what has become due through a change or through time.
 fn settle(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
-    let toasts = state.toasts.len();
-    state.toasts.retain(|toast| toast.until > now.mono);
-    state.is_dirty |= toasts != state.toasts.len();
+    let toasts = state.messages.toasts.len();
+    state.messages.toasts.retain(|toast| toast.until > now.mono);
+    state.is_dirty |= toasts != state.messages.toasts.len();
     if state
+        .messages
         .reply
         .take_if(|reply| reply.until <= now.mono)
         .is_some()
@@ -207,15 +217,12 @@ fn settle(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
 fn detect_sleep(state: &mut State, now: Stamp) {
     if let Some(last) = state.last_event.replace(now) {
         let (wall, mono) = (now.wall.since(last.wall), now.mono.since(last.mono));
-        if wall > mono.saturating_add(MIN_SLEEP) && !state.open.is_empty() {
+        if wall > mono.saturating_add(MIN_SLEEP) && !state.totals.open.is_empty() {
             state.away = Some(away::begin(state, last.wall, now.wall, true));
             for task_row in state.tasks.values_mut() {
                 if !task_row.view.task.status.is_settled() {
                     task_row.mark(last.wall, TimelineMark::Asleep);
-                    task_row.mark(
-                        now.wall,
-                        super::state::timeline_mark(&task_row.view.contact),
-                    );
+                    task_row.mark(now.wall, timeline_mark(&task_row.view.contact));
                 }
             }
         }
@@ -249,8 +256,8 @@ fn on_session_event(state: &mut State, news: SessionEvent, now: Stamp, effects: 
         } => on_response(state, ask, outcome, now, effects),
         SessionEvent::Notice(notice) => state.show_toast(notice.level, &notice.text, now),
         SessionEvent::Driver { pid, is_us } => {
-            state.driver = Some((pid, is_us));
-            state.is_driverless = false;
+            state.session.driver = Some((pid, is_us));
+            state.session.is_driverless = false;
         }
         SessionEvent::Undriven => on_driver_lost(state, now),
         SessionEvent::Failed { message: words, .. } => {
@@ -266,10 +273,10 @@ fn on_driver_lost(state: &mut State, now: Stamp) {
     for server in &mut state.servers {
         server.state = LinkState::Idle;
     }
-    if !state.is_driverless && state.driver.is_some() {
-        state.saved_at = Some(now.wall);
+    if !state.session.is_driverless && state.session.driver.is_some() {
+        state.session.saved_at = Some(now.wall);
     }
-    state.is_driverless = true;
+    state.session.is_driverless = true;
 }
 
 pub(super) fn apply_server(state: &mut State, server: ServerView) {
@@ -312,25 +319,26 @@ pub(super) fn apply_task(state: &mut State, view: Arc<TaskView>, now: Stamp) {
             // It ended before this screen opened, so its row need not stay in place until the user sees it.
             task_row.settled_at = None;
             task_row.listed_group = task_row.group();
-            state.is_order_stale = true;
+            state.list.refresh.is_order_stale = true;
         }
         if task_row.listed_group != task_row.group() {
-            state.regrouping.insert(id.clone());
+            state.list.refresh.regrouping.insert(id.clone());
         }
         is_asked_for = was_forgotten != task_row.view.task.forgotten_at.is_some();
         if is_asked_for
-            || state.sort != super::SortKey::Newest
-            || state.grouping == super::Grouping::Status
+            || state.list.sort != super::SortKey::Newest
+            || state.list.grouping == super::Grouping::Status
         {
-            state.is_order_stale = true;
+            state.list.refresh.is_order_stale = true;
         }
         is_renamed = task_row.view.task.title() != old_title;
         // It may match the filter now, or no longer.
-        state.is_order_stale |= !state.filter.is_empty() || state.needs_only;
+        state.list.refresh.is_order_stale |= !state.list.filter.is_empty() || state.list.needs_only;
     } else {
-        let returns = state.returning.remove(&id);
+        let returns = state.list.returning.remove(&id);
         if !returns
             && state
+                .session
                 .restored_at
                 .is_some_and(|at| view.task.created_at >= at)
         {
@@ -338,9 +346,9 @@ pub(super) fn apply_task(state: &mut State, view: Arc<TaskView>, now: Stamp) {
             before = Some((Group::Running, Status::Running));
         }
         add_task(state, view, now);
-        is_asked_for = state.wanted.as_ref() == Some(&id)
-            || state.lines.is_empty()
-            || (returns && state.returning.is_empty());
+        is_asked_for = state.list.wanted.as_ref() == Some(&id)
+            || state.list.rows.is_empty()
+            || (returns && state.list.returning.is_empty());
     }
     state.count(&id, true);
     if has_changed {
@@ -352,11 +360,11 @@ pub(super) fn apply_task(state: &mut State, view: Arc<TaskView>, now: Stamp) {
     }
     // What the user just asked for, and the very first row, appear at once.
     if is_asked_for {
-        state.cursor_still_since.get_or_insert(now.mono);
+        state.list.cursor_still_since.get_or_insert(now.mono);
         select::rebuild(state);
     }
     if let Some((group, status)) = before {
-        state.are_headings_stale |= state
+        state.list.refresh.are_headings_stale |= state
             .task(&id)
             .is_some_and(|it| it.group() != group || it.view.task.status != status);
         notify::announce(state, &id, group, &status, now);
@@ -367,7 +375,7 @@ fn add_task(state: &mut State, view: Arc<TaskView>, now: Stamp) {
     let id = view.task.id.clone();
     state.tasks.insert(id.clone(), TaskRow::new(view, now));
     index_arguments(state, &id);
-    state.is_order_stale = true;
+    state.list.refresh.is_order_stale = true;
 }
 
 /// Records which arguments differ among tasks with the same title.
@@ -376,7 +384,7 @@ fn index_arguments(state: &mut State, id: &TaskId) {
         return;
     };
     let title = task_row.view.task.title().to_owned();
-    let index = state.differing.entry(title).or_default();
+    let index = state.list.differing.entry(title).or_default();
     for (key, value) in &task_row.arguments {
         index
             .entry(key.clone())
@@ -388,15 +396,15 @@ fn index_arguments(state: &mut State, id: &TaskId) {
 fn erase(state: &mut State, id: &TaskId) {
     state.count(id, false);
     state.tasks.remove(id);
-    state.logs.remove(id);
-    state.results.remove(id);
-    state.regrouping.remove(id);
+    state.detail.forget(id);
+    state.list.refresh.regrouping.remove(id);
     if let Some(frozen) = &mut state.frozen {
         frozen.held.remove(id);
     }
     // A dialog about it has nothing left to act on.
     state
-        .overlays
+        .dialogs
+        .stack
         .retain(|overlay| !input::is_about(overlay, id));
     select::rebuild(state);
 }
@@ -408,7 +416,7 @@ fn on_response(
     now: Stamp,
     effects: &mut Vec<Command>,
 ) {
-    let Some(pending) = state.pending_requests.remove(&request) else {
+    let Some(pending) = state.requests.pending.remove(&request) else {
         return;
     };
     match (pending, response) {
@@ -432,11 +440,11 @@ fn on_response(
         (RequestPurpose::Start(id), Ok(SessionResponse::Started(started))) => {
             state.show_toast(NoticeLevel::Info, &format!("{started} started"), now);
             let is_ours = |overlay: &Overlay| matches!(overlay, Overlay::Call(form) if form.sent.as_ref() == Some(&id));
-            state.overlays.retain(|overlay| !is_ours(overlay));
+            state.dialogs.stack.retain(|overlay| !is_ours(overlay));
             state.pane = Pane::Tasks;
             // Only the Now tab has something to show for a new task.
             input::show_tab(state, Tab::Now);
-            state.wanted = Some(started);
+            state.list.wanted = Some(started);
             select::rebuild(state);
         }
         (RequestPurpose::Start(id), Err(error)) => {
@@ -453,7 +461,7 @@ fn on_response(
             input::on_answer_saved(state, &task, &key, choice, response, now);
         }
         (RequestPurpose::SignIn(server), Ok(SessionResponse::SignIn(page))) => {
-            state.reply = None;
+            state.messages.reply = None;
             input::open_menu(state, Menu::SignIn { server, page });
         }
         (RequestPurpose::Drive, Err(RequestError::WouldLoseWork(message))) => {
@@ -477,7 +485,7 @@ fn on_response(
             let message = error.to_string();
             state.show_toast(NoticeLevel::Error, &message, now);
             // Replaces "requested: ...".
-            if state.reply.is_some() {
+            if state.messages.reply.is_some() {
                 state.reply(text::clean_line(&message));
             }
         }
@@ -495,7 +503,7 @@ fn show_form_error(
 ) {
     let message = error.to_string();
     let mut is_shown = false;
-    for overlay in &mut state.overlays {
+    for overlay in &mut state.dialogs.stack {
         if let Overlay::Call(form) = overlay
             && matches_form(form)
         {
@@ -512,13 +520,13 @@ fn show_form_error(
 }
 
 fn update_call_forms(state: &mut State, change: impl Fn(&State, &mut CallForm)) {
-    let mut overlays = std::mem::take(&mut state.overlays);
+    let mut overlays = std::mem::take(&mut state.dialogs.stack);
     for overlay in &mut overlays {
         if let Overlay::Call(form) = overlay {
             change(state, form);
         }
     }
-    state.overlays = overlays;
+    state.dialogs.stack = overlays;
 }
 
 fn on_history(
@@ -527,14 +535,17 @@ fn on_history(
     entries: Vec<crate::domain::HistoryEntry>,
     dropped: u64,
 ) {
-    let Some(log) = state.logs.get_mut(task) else {
+    let Some(log) = state.detail.logs.get_mut(task) else {
         return;
     };
     let added = log.append(entries, dropped);
     let held = log.entries.len();
-    if state.cursor.as_ref() == Some(task) && state.tab == Tab::Log && !state.is_following {
+    if state.list.cursor.as_ref() == Some(task)
+        && state.detail.tab == Tab::Log
+        && !state.detail.is_following
+    {
         // The visible lines stay in place while new lines arrive below.
-        state.scroll = (state.scroll + added).min(held.saturating_sub(1));
+        state.detail.scroll = (state.detail.scroll + added).min(held.saturating_sub(1));
     }
 }
 
@@ -550,7 +561,12 @@ fn on_traffic(state: &mut State, task: &TaskId, entries: &[TrafficEntry]) {
         )
     };
     let lines: Vec<String> = entries.iter().map(line).collect();
-    if let Some(wire) = state.traffic.as_mut().filter(|wire| wire.task == *task) {
+    if let Some(wire) = state
+        .detail
+        .traffic
+        .as_mut()
+        .filter(|wire| wire.task == *task)
+    {
         wire.lines = Some(lines);
         wire.is_asked = false;
     }
@@ -569,13 +585,13 @@ fn restore(
     for view in views {
         apply_task(state, view, now);
     }
-    state.cursor_still_since = Some(now.mono);
-    (state.saved_at, state.restored_at) = (saved_at, Some(now.wall));
+    state.list.cursor_still_since = Some(now.mono);
+    (state.session.saved_at, state.session.restored_at) = (saved_at, Some(now.wall));
     select::rebuild(state);
     // No row was chosen yet: start at the first one, which may need the user.
     if state.last_key.is_none() {
         select::move_by(state, isize::MIN / 2);
-        state.wanted = None;
+        state.list.wanted = None;
     }
     if let Some(saved_at) = saved_at
         && now.wall.since(saved_at) >= away::MIN_ABSENCE
@@ -596,7 +612,7 @@ fn request_missing_data(state: &mut State, effects: &mut Vec<Command>) {
     };
     let (id, saved) = (task_row.view.task.id.clone(), task_row.view.saved_seq);
     let has_result = task_row.view.task.result_bytes.is_some();
-    let log = state.logs.entry(id.clone()).or_default();
+    let log = state.detail.logs.entry(id.clone()).or_default();
     if saved > log.newest() && !log.is_asked && saved > log.asked_at {
         log.is_asked = true;
         log.asked_at = saved;
@@ -606,10 +622,10 @@ fn request_missing_data(state: &mut State, effects: &mut Vec<Command>) {
         });
     }
     if has_result
-        && !state.results.contains_key(&id)
-        && (state.tab == Tab::Result || input::is_copying(state))
+        && !state.detail.results.contains_key(&id)
+        && (state.detail.tab == Tab::Result || input::is_copying(state))
     {
-        state.results.insert(
+        state.detail.results.insert(
             id.clone(),
             ResultText {
                 is_asked: true,
@@ -619,8 +635,8 @@ fn request_missing_data(state: &mut State, effects: &mut Vec<Command>) {
         effects.push(Command::ReadResult(id.clone()));
     }
     request_traffic(state, &id, saved, effects);
-    evict_others(&mut state.logs, LOGS, &id);
-    evict_others(&mut state.results, RESULTS, &id);
+    evict_others(&mut state.detail.logs, LOGS, &id);
+    evict_others(&mut state.detail.results, RESULTS, &id);
 }
 
 /// Loads recorded traffic while the Trace tab is open, and again when the task has made progress.
@@ -628,21 +644,21 @@ fn request_traffic(state: &mut State, id: &TaskId, saved: u64, effects: &mut Vec
     let server = state
         .task(id)
         .map(|task_row| task_row.view.task.server.clone());
-    let Some(server) = server.filter(|_| state.tab == Tab::Trace) else {
-        state.traffic = None;
+    let Some(server) = server.filter(|_| state.detail.tab == Tab::Trace) else {
+        state.detail.traffic = None;
         return;
     };
-    let lines = match state.traffic.take() {
+    let lines = match state.detail.traffic.take() {
         Some(wire) if wire.task == *id => {
             if wire.is_asked || wire.asked_at >= saved {
-                state.traffic = Some(wire);
+                state.detail.traffic = Some(wire);
                 return;
             }
             wire.lines
         }
         _ => None,
     };
-    state.traffic = Some(TrafficText {
+    state.detail.traffic = Some(TrafficText {
         task: id.clone(),
         lines,
         is_asked: true,
@@ -664,10 +680,10 @@ fn evict_others<V>(map: &mut std::collections::BTreeMap<TaskId, V>, most: usize,
 
 /// Quits once the condition that the user chose is met.
 fn finish_leaving(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
-    let is_time = match &state.leaving {
+    let is_time = match &state.leave.when {
         Leaving::No | Leaving::Asked(_) => false,
-        Leaving::OnceSafe => state.totals.dies.is_empty(),
-        Leaving::OnceCancelled(at) => state.open.is_empty() || now.mono >= *at,
+        Leaving::OnceSafe => state.totals.leaving.dies.is_empty(),
+        Leaving::OnceCancelled(at) => state.totals.open.is_empty() || now.mono >= *at,
     };
     if is_time {
         quit(state, effects);
@@ -686,7 +702,7 @@ pub(super) fn quit(state: &mut State, effects: &mut Vec<Command>) {
         }
     }
     let note = leave_note(state);
-    state.exit_note = Some(note.clone());
+    state.leave.note = Some(note.clone());
     effects.push(Command::Quit(note));
 }
 

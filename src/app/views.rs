@@ -26,21 +26,21 @@ impl View {
     pub(super) fn of(state: &State, name: &str) -> Self {
         Self {
             name: name.to_owned(),
-            filter: state.filter.text().to_owned(),
-            needs_only: state.needs_only,
-            grouping: state.grouping,
-            sort: state.sort,
-            is_reversed: state.is_reversed,
+            filter: state.list.filter.text().to_owned(),
+            needs_only: state.list.needs_only,
+            grouping: state.list.grouping,
+            sort: state.list.sort,
+            is_reversed: state.list.is_reversed,
         }
     }
 
     /// Applies the view.
     pub(super) fn show(&self, state: &mut State) {
-        state.filter = Filter::parse(&self.filter);
-        state.needs_only = self.needs_only;
-        state.grouping = self.grouping;
-        state.sort = self.sort;
-        state.is_reversed = self.is_reversed;
+        state.list.filter = Filter::parse(&self.filter);
+        state.list.needs_only = self.needs_only;
+        state.list.grouping = self.grouping;
+        state.list.sort = self.sort;
+        state.list.is_reversed = self.is_reversed;
         select::arrange(state);
     }
 

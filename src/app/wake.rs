@@ -5,6 +5,7 @@ use crate::domain::{Connectivity, Mono, Stamp};
 use super::{
     Leaving, ListRow, Pane, State,
     select::{HOLD_AFTER_KEY, MIN_REORDER_INTERVAL, may_reorder, visible_rows},
+    state::WindowFocus,
 };
 
 /// The interval of an animated progress bar, in milliseconds.
@@ -21,9 +22,14 @@ pub fn next_wake(state: &State, now: Stamp) -> Option<Mono> {
     if state.exit_note().is_some() {
         return None;
     }
-    let mut wakes: Vec<Mono> = state.toasts.iter().map(|toast| toast.until).collect();
-    wakes.extend(state.reply.iter().map(|remark| remark.until));
-    if state.leaving != Leaving::No {
+    let mut wakes: Vec<Mono> = state
+        .messages
+        .toasts
+        .iter()
+        .map(|toast| toast.until)
+        .collect();
+    wakes.extend(state.messages.reply.iter().map(|remark| remark.until));
+    if state.leave.when != Leaving::No {
         wakes.push(next_step(now.mono, SECOND_MS));
     }
     if state.frozen.is_none() {
@@ -33,14 +39,16 @@ pub fn next_wake(state: &State, now: Stamp) -> Option<Mono> {
         if ages(state) {
             wakes.push(next_step(now.mono, SECOND_MS));
         }
-        if state.setup.look.motion && state.has_focus && has_animation(state) {
+        if state.setup.look.motion && state.window != WindowFocus::Lost && has_animation(state) {
             wakes.push(next_step(now.mono, FRAME_MS));
         }
     }
     wakes.extend(state.alerts.wake());
-    if state.are_headings_stale {
+    if state.list.refresh.are_headings_stale {
         wakes.push(
             state
+                .list
+                .refresh
                 .counted_at
                 .unwrap_or(now.mono)
                 .after(MIN_REORDER_INTERVAL),
@@ -48,12 +56,14 @@ pub fn next_wake(state: &State, now: Stamp) -> Option<Mono> {
     }
     if let Some(key) = state.last_key
         && !may_reorder(state, now)
-        && (state.is_order_stale || !state.regrouping.is_empty())
+        && (state.list.refresh.is_order_stale || !state.list.refresh.regrouping.is_empty())
     {
         wakes.push(key.after(HOLD_AFTER_KEY));
-    } else if state.is_order_stale {
+    } else if state.list.refresh.is_order_stale {
         wakes.push(
             state
+                .list
+                .refresh
                 .rebuilt_at
                 .unwrap_or(now.mono)
                 .after(MIN_REORDER_INTERVAL),
@@ -77,7 +87,7 @@ pub fn ages(state: &State) -> bool {
         .servers
         .iter()
         .any(|server| matches!(server.state, crate::domain::LinkState::Down { .. }));
-    down || !state.open.is_empty()
+    down || !state.totals.open.is_empty()
 }
 
 /// Whether an animated progress bar (one without a total) is on the screen.
@@ -97,7 +107,8 @@ fn has_animation(state: &State) -> bool {
             })
         })
         && state
-            .lines
+            .list
+            .rows
             .iter()
             .any(|line| matches!(line, ListRow::Task(_)))
 }

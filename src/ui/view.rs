@@ -66,7 +66,7 @@ fn screen(canvas: &mut Canvas<'_>, state: &State, area: ratatui::layout::Rect, n
     region(layout.header, &mut |c| header::header(c, state, now));
     region(layout.banner, &mut |c| header::banner(c, state, now));
     match state.pane {
-        Pane::Tasks if state.lines.is_empty() => {
+        Pane::Tasks if state.list.rows.is_empty() => {
             region(layout.list, &mut |c| empty::empty(c, state));
         }
         Pane::Tasks => {

@@ -15,7 +15,7 @@ use super::{
         keymap::Action,
         leave::is_viewer,
         select::{self, chosen, hidden_among_marked},
-        state::RequestPurpose,
+        session::RequestPurpose,
         update::{apply_task, quit},
     },
     check_config,
@@ -34,10 +34,10 @@ use super::{
 const TWICE: Duration = Duration::from_secs(2);
 
 pub(super) fn interrupt(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
-    let is_second = match state.leaving {
+    let is_second = match state.leave.when {
         Leaving::Asked(at) => {
             now.mono.since(at) <= TWICE
-                || state.overlays.iter().any(|overlay| {
+                || state.dialogs.stack.iter().any(|overlay| {
                     matches!(
                         overlay,
                         Overlay::Menu {
@@ -65,8 +65,8 @@ pub(super) fn leave(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
     if is_viewer(state) || LeaveImpacts::of(state).is_all_safe() {
         return quit(state, effects);
     }
-    state.leaving = Leaving::Asked(now.mono);
-    state.overlays.retain(|overlay| {
+    state.leave.when = Leaving::Asked(now.mono);
+    state.dialogs.stack.retain(|overlay| {
         !matches!(
             overlay,
             Overlay::Menu {
@@ -142,7 +142,7 @@ pub fn why_not(state: &State, action: Action) -> Option<String> {
     };
     let task = &task_row.view.task;
     let (id, word) = (&task.id, task.status.label());
-    let is_alone = state.marks.is_empty();
+    let is_alone = state.list.marks.is_empty();
     match action {
         Action::Pause if is_alone => {
             task.refusal(ControlKind::Pausing)
@@ -193,7 +193,9 @@ pub(super) fn why_not_anywhere(state: &State, action: Action) -> Option<String> 
         Action::Import if state.setup.is_demo => {
             Some("not available in the demo; use `longhaul servers import`".to_owned())
         }
-        Action::Drive if matches!(state.driver, Some((_, true))) && !state.is_driverless => {
+        Action::Drive
+            if matches!(state.session.driver, Some((_, true))) && !state.session.is_driverless =>
+        {
             Some("this window is already the driver".to_owned())
         }
         Action::Reload if state.setup.is_demo => {
@@ -203,19 +205,19 @@ pub(super) fn why_not_anywhere(state: &State, action: Action) -> Option<String> 
             Some("only available in longhaul demo".to_owned())
         }
         Action::SignIn => to_sign_in(state).err(),
-        Action::Undo if state.undo.is_empty() => Some("nothing to restore".to_owned()),
-        Action::FindNext | Action::FindPrevious if state.search.is_none() => {
+        Action::Undo if state.list.undo.is_empty() => Some("nothing to restore".to_owned()),
+        Action::FindNext | Action::FindPrevious if state.detail.search.is_none() => {
             let key = state.key(Action::Search);
             Some(format!("no search yet; press {key} to search"))
         }
-        Action::Search if state.tab == Tab::Now => {
+        Action::Search if state.detail.tab == Tab::Now => {
             let key = state.key(Action::NextTab);
             Some(format!(
                 "the Now tab can't be searched; press {key} for the log"
             ))
         }
         Action::SaveOrOpenPart if part_here(state).is_none() => Some(
-            match state.tab {
+            match state.detail.tab {
                 Tab::Result => "the cursor is not on a part of the content",
                 _ => "only parts of a result can be saved or opened",
             }
@@ -225,13 +227,13 @@ pub(super) fn why_not_anywhere(state: &State, action: Action) -> Option<String> 
             Some("no Markdown here".to_owned())
         }
         Action::FoldHere | Action::FoldAll if !has_folds(state) => Some(
-            match state.tab {
+            match state.detail.tab {
                 Tab::Result => "nothing to fold here; only JSON objects and arrays fold",
                 _ => "only JSON results can be folded",
             }
             .to_owned(),
         ),
-        Action::MarkAll if state.lines.is_empty() && !state.tasks.is_empty() => {
+        Action::MarkAll if state.list.rows.is_empty() && !state.tasks.is_empty() => {
             Some("no matching tasks; Esc clears the filter".to_owned())
         }
         _ => None,
@@ -246,7 +248,7 @@ fn has_folds(state: &State) -> bool {
 /// The part of the result under the cursor.
 fn part_here(state: &State) -> Option<&ResultPart> {
     let number = shown_document(state)?.part_here()?;
-    let result = state.results.get(state.cursor.as_ref()?)?;
+    let result = state.detail.results.get(state.list.cursor.as_ref()?)?;
     result.parts.get(number)
 }
 
@@ -265,10 +267,10 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, effects: &m
         Action::RunAgain | Action::CopyMenu | Action::Edit | Action::Print
     );
     if is_of_one
-        && let Some(id) = &state.cursor
-        && !state.marks.is_empty()
+        && let Some(id) = &state.list.cursor
+        && !state.list.marks.is_empty()
     {
-        let count = u64::try_from(state.marks.len()).unwrap_or(u64::MAX);
+        let count = u64::try_from(state.list.marks.len()).unwrap_or(u64::MAX);
         let marked = text::plural(count, "marked task");
         state.reply(format!(
             "applies to {id} under the cursor only, not to {marked}"
@@ -281,7 +283,7 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, effects: &m
         Action::PageUp => step(state, -page(state)),
         Action::First => {
             // The user wants the real top of the list, so rows move to their groups first.
-            if (state.pane, state.focus) == (Pane::Tasks, Focus::List) {
+            if (state.pane, state.detail.focus) == (Pane::Tasks, Focus::List) {
                 select::arrange(state);
             }
             step(state, isize::MIN / 2);
@@ -293,8 +295,8 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, effects: &m
         Action::PreviousTab => turn_tab(state, -1),
         Action::NextTab => turn_tab(state, 1),
         Action::Zoom => {
-            state.is_zoomed = !state.is_zoomed;
-            state.focus = if state.is_zoomed {
+            state.detail.is_zoomed = !state.detail.is_zoomed;
+            state.detail.focus = if state.detail.is_zoomed {
                 Focus::Detail
             } else {
                 Focus::List
@@ -302,56 +304,56 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, effects: &m
             select::keep_in_sight(state);
         }
         Action::Filter => {
-            let typed = Field::new(state.filter.text());
-            state.overlays.push(Overlay::Filter(typed));
+            let typed = Field::new(state.list.filter.text());
+            state.dialogs.stack.push(Overlay::Filter(typed));
         }
         Action::FindTool => find_tool(state, effects),
         Action::Search => {
-            let typed = Field::new(state.search.clone().unwrap_or_default());
-            state.overlays.push(Overlay::Search(typed));
+            let typed = Field::new(state.detail.search.clone().unwrap_or_default());
+            state.dialogs.stack.push(Overlay::Search(typed));
         }
         Action::FindNext => find(state, true),
         Action::FindPrevious => find(state, false),
         Action::NeedsOnly => {
-            state.needs_only = !state.needs_only;
+            state.list.needs_only = !state.list.needs_only;
             select::arrange(state);
-            if state.lines.is_empty() && state.needs_only {
+            if state.list.rows.is_empty() && state.list.needs_only {
                 let key = state.key(Action::NeedsOnly);
                 state
                     .reply_until_rows(&format!("nothing needs you; press {key} to show all tasks"));
             }
         }
         Action::Fold => {
-            state.is_folded = !state.is_folded;
+            state.list.is_folded = !state.list.is_folded;
             select::arrange(state);
         }
         Action::Views => open_menu(state, Menu::Views),
         Action::Group => {
-            state.grouping = state.grouping.next();
+            state.list.grouping = state.list.grouping.next();
             select::arrange(state);
-            state.reply(format!("grouped by {}", state.grouping.label()));
+            state.reply(format!("grouped by {}", state.list.grouping.label()));
         }
         Action::FoldHere => fold_here(state),
         Action::FoldAll => fold_all(state),
         Action::Sort => {
-            state.sort = state.sort.next();
+            state.list.sort = state.list.sort.next();
             select::arrange(state);
-            state.reply(format!("sorted by {}", state.sort.label()));
+            state.reply(format!("sorted by {}", state.list.sort.label()));
         }
         Action::Reverse => {
-            state.is_reversed = !state.is_reversed;
+            state.list.is_reversed = !state.list.is_reversed;
             select::arrange(state);
-            let order = if state.is_reversed {
+            let order = if state.list.is_reversed {
                 "reversed"
             } else {
                 "not reversed"
             };
-            state.reply(format!("sorted by {}, {order}", state.sort.label()));
+            state.reply(format!("sorted by {}, {order}", state.list.sort.label()));
         }
         Action::Mark => {
-            if let Some(id) = state.cursor.clone() {
-                if !state.marks.remove(&id) {
-                    state.marks.insert(id);
+            if let Some(id) = state.list.cursor.clone() {
+                if !state.list.marks.remove(&id) {
+                    state.list.marks.insert(id);
                 }
                 select::move_by(state, 1);
             }
@@ -363,7 +365,7 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, effects: &m
         Action::ShowMessages => show(state, Pane::Messages, effects),
         Action::NewCall => new_call(state, effects),
         Action::RunAgain => {
-            if let Some(id) = state.cursor.clone() {
+            if let Some(id) = state.list.cursor.clone() {
                 run_again(state, &id, Vec::new(), effects);
             }
         }
@@ -374,7 +376,7 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, effects: &m
         Action::Answer => open_question(state),
         Action::Adopt => adopt(state, effects),
         Action::CopyMenu => {
-            if let Some(id) = state.cursor.clone() {
+            if let Some(id) = state.list.cursor.clone() {
                 open_menu(state, Menu::Copy(id));
             }
         }
@@ -390,11 +392,11 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, effects: &m
         }
         Action::Undo => undo(state, now, effects),
         Action::Follow => {
-            state.is_following = !state.is_following;
-            if state.is_following {
-                state.scroll = 0;
+            state.detail.is_following = !state.detail.is_following;
+            if state.detail.is_following {
+                state.detail.scroll = 0;
             }
-            let word = if state.is_following {
+            let word = if state.detail.is_following {
                 "following"
             } else {
                 "not following"
@@ -402,8 +404,8 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, effects: &m
             state.reply(format!("the log is {word}"));
         }
         Action::Wrap => {
-            state.is_wrapping = !state.is_wrapping;
-            let word = if state.is_wrapping {
+            state.detail.text.is_wrapping = !state.detail.text.is_wrapping;
+            let word = if state.detail.text.is_wrapping {
                 "wrapped"
             } else {
                 "cut off"
@@ -411,8 +413,8 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, effects: &m
             state.reply(format!("long lines are {word}"));
         }
         Action::Markdown => {
-            state.is_raw = !state.is_raw;
-            let word = if state.is_raw {
+            state.detail.text.is_raw = !state.detail.text.is_raw;
+            let word = if state.detail.text.is_raw {
                 "as raw text"
             } else {
                 "rendered"
@@ -420,12 +422,13 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, effects: &m
             state.reply(format!("Markdown is shown {word}"));
         }
         Action::SaveOrOpenPart => {
-            if let (Some(task), Some(part)) = (state.cursor.clone(), part_here(state).cloned()) {
+            if let (Some(task), Some(part)) = (state.list.cursor.clone(), part_here(state).cloned())
+            {
                 let part = Box::new(part);
                 open_menu(state, Menu::Part { task, part });
             }
         }
-        Action::Times => state.has_times = !state.has_times,
+        Action::Times => state.detail.text.has_times = !state.detail.text.has_times,
         Action::Freeze => freeze(state, now),
         Action::AddServer => add_server(state),
         Action::SignIn => sign_in(state, effects),
@@ -439,11 +442,11 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, effects: &m
             check_config(state, true, effects);
         }
         Action::Drive => drive(state, effects),
-        Action::Palette => state.overlays.push(Overlay::Palette {
+        Action::Palette => state.dialogs.stack.push(Overlay::Palette {
             field: Field::default(),
             cursor: 0,
         }),
-        Action::Help => state.overlays.push(Overlay::Help {
+        Action::Help => state.dialogs.stack.push(Overlay::Help {
             field: Field::default(),
             cursor: 0,
         }),
@@ -471,7 +474,7 @@ pub(super) fn perform(state: &mut State, action: Action, now: Stamp, effects: &m
 pub(in crate::app) fn drive(state: &mut State, effects: &mut Vec<Command>) {
     let hand_over = SessionRequest::HandOver { is_forced: false };
     request(state, hand_over, RequestPurpose::Drive, effects);
-    if let Some((pid, false)) = state.driver {
+    if let Some((pid, false)) = state.session.driver {
         state.reply(format!("asked process {pid} to hand over to this window"));
     }
 }
@@ -480,9 +483,9 @@ pub(in crate::app) fn drive(state: &mut State, effects: &mut Vec<Command>) {
 pub(super) fn close_or_quit(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
     if state.pane != Pane::Tasks {
         to_tasks(state);
-    } else if state.is_zoomed || state.focus == Focus::Detail {
-        state.is_zoomed = false;
-        state.focus = Focus::List;
+    } else if state.detail.is_zoomed || state.detail.focus == Focus::Detail {
+        state.detail.is_zoomed = false;
+        state.detail.focus = Focus::List;
         select::keep_in_sight(state);
     } else {
         leave(state, now, effects);
@@ -509,14 +512,19 @@ pub(super) fn open(state: &mut State, effects: &mut Vec<Command>) {
                 }
                 // The user has read its error by now.
                 Status::Failed
-                    if is_pressing && state.focus == Focus::Detail && state.is_zoomed =>
+                    if is_pressing
+                        && state.detail.focus == Focus::Detail
+                        && state.detail.is_zoomed =>
                 {
                     open_menu(state, Menu::WhatNow(id));
                 }
-                _ if state.focus == Focus::Detail && state.is_zoomed && has_folds(state) => {
+                _ if state.detail.focus == Focus::Detail
+                    && state.detail.is_zoomed
+                    && has_folds(state) =>
+                {
                     fold_here(state);
                 }
-                _ if state.focus == Focus::Detail && state.is_zoomed => {
+                _ if state.detail.focus == Focus::Detail && state.detail.is_zoomed => {
                     state.reply("nothing more to open; Esc goes back");
                 }
                 status => {
@@ -534,8 +542,8 @@ pub(super) fn open(state: &mut State, effects: &mut Vec<Command>) {
                     {
                         state.reply(reason);
                     }
-                    state.focus = Focus::Detail;
-                    state.is_zoomed = true;
+                    state.detail.focus = Focus::Detail;
+                    state.detail.is_zoomed = true;
                 }
             }
         }
@@ -555,7 +563,7 @@ pub(super) fn open(state: &mut State, effects: &mut Vec<Command>) {
             form.server = Some(server);
             form.set_tool(tool, None);
             let form = with_draft(state, form);
-            state.overlays.push(Overlay::Call(Box::new(form)));
+            state.dialogs.stack.push(Overlay::Call(Box::new(form)));
         }
         Pane::Servers => match state.servers.get(state.cursors[1]) {
             Some(server) => {
@@ -586,34 +594,37 @@ fn find_tool(state: &mut State, effects: &mut Vec<Command>) {
     }
     let mut form = CallForm::new(state);
     (form.server, form.stage, form.is_any_server) = (None, Stage::Tool, true);
-    state.overlays.push(Overlay::Call(Box::new(form)));
+    state.dialogs.stack.push(Overlay::Call(Box::new(form)));
 }
 
 /// Esc: goes back one step, but never quits.
 pub(super) fn back(state: &mut State, now: Stamp) {
     if state.pane != Pane::Tasks {
         to_tasks(state);
-    } else if state.focus == Focus::Detail || state.is_zoomed {
+    } else if state.detail.focus == Focus::Detail || state.detail.is_zoomed {
         // The search ends when its pane closes.
-        state.search = None;
-        state.focus = Focus::List;
-        state.is_zoomed = false;
-    } else if matches!(state.leaving, Leaving::OnceSafe | Leaving::OnceCancelled(_)) {
-        state.leaving = Leaving::No;
+        state.detail.search = None;
+        state.detail.focus = Focus::List;
+        state.detail.is_zoomed = false;
+    } else if matches!(
+        state.leave.when,
+        Leaving::OnceSafe | Leaving::OnceCancelled(_)
+    ) {
+        state.leave.when = Leaving::No;
         state.reply("staying");
     } else if state.away.take().is_some() {
         // The banner is closed.
-    } else if !state.marks.is_empty() {
-        state.marks.clear();
-    } else if !state.filter.is_empty() {
+    } else if !state.list.marks.is_empty() {
+        state.list.marks.clear();
+    } else if !state.list.filter.is_empty() {
         apply_filter(state, "");
-    } else if state.needs_only {
-        state.needs_only = false;
+    } else if state.list.needs_only {
+        state.list.needs_only = false;
         select::arrange(state);
     } else if state.frozen.is_some() {
         freeze(state, now);
-    } else if !state.toasts.is_empty() {
-        state.toasts.clear();
+    } else if !state.messages.toasts.is_empty() {
+        state.messages.toasts.clear();
     } else {
         let key = state.key(Action::Leave);
         state.reply(format!("nothing to close; press {key} to quit"));
@@ -626,17 +637,18 @@ pub(super) fn mark_all(state: &mut State) {
         return add_server(state);
     }
     let shown: Vec<TaskId> = state
-        .lines
+        .list
+        .rows
         .iter()
         .filter_map(|line| match line {
             ListRow::Task(id) => Some(id.clone()),
             ListRow::Heading(..) => None,
         })
         .collect();
-    if shown.iter().all(|id| state.marks.contains(id)) {
-        state.marks.clear();
+    if shown.iter().all(|id| state.list.marks.contains(id)) {
+        state.list.marks.clear();
     } else {
-        state.marks.extend(shown);
+        state.list.marks.extend(shown);
     }
 }
 
@@ -684,7 +696,7 @@ pub(super) fn pause(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
 }
 
 pub(super) fn resume(state: &mut State, effects: &mut Vec<Command>) {
-    if state.pane == Pane::Servers || state.cursor.is_none() {
+    if state.pane == Pane::Servers || state.list.cursor.is_none() {
         request(
             state,
             SessionRequest::RetryNow,
@@ -727,7 +739,7 @@ pub(super) fn act_on(
     for id in &fitting {
         request(state, make(id.clone()), RequestPurpose::Other, effects);
     }
-    if fitting.is_empty() && state.marks.is_empty() {
+    if fitting.is_empty() && state.list.marks.is_empty() {
         return state.reply(format!("nothing to {word}"));
     }
     report_requested(state, &fitting, word);
@@ -749,7 +761,7 @@ pub(super) fn report_requested(state: &mut State, asked: &[TaskId], word: &str) 
         count => format!(", {count} of them hidden"),
     };
     for id in asked {
-        state.marks.remove(id);
+        state.list.marks.remove(id);
     }
     let passed = skipped_marks(state);
     state.reply_until_changed(format!("{what}{hidden}{passed}"), asked);
@@ -757,7 +769,7 @@ pub(super) fn report_requested(state: &mut State, asked: &[TaskId], word: &str) 
 
 /// The rest of a reply: how many marked tasks were skipped, and their statuses.
 fn skipped_marks(state: &State) -> String {
-    let left = state.marks.iter().filter_map(|id| state.task(id));
+    let left = state.list.marks.iter().filter_map(|id| state.task(id));
     let statuses: Vec<&Status> = left.map(|task_row| &task_row.view.task.status).collect();
     let have = match statuses.len() {
         0 => return String::new(),
@@ -832,7 +844,7 @@ pub(super) fn forget(
             RequestPurpose::Other,
             effects,
         );
-        state.marks.remove(id);
+        state.list.marks.remove(id);
     }
     let key = state.key(Action::Undo);
     let mut message = match ended.as_slice() {
@@ -851,17 +863,17 @@ pub(super) fn forget(
             going.len()
         );
     }
-    state.undo.push(ended);
+    state.list.undo.push(ended);
     state.show_toast(NoticeLevel::Info, &message, now);
 }
 
 pub(super) fn undo(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
-    let Some(tasks) = state.undo.pop() else {
+    let Some(tasks) = state.list.undo.pop() else {
         return;
     };
     let count = u64::try_from(tasks.len()).unwrap_or(u64::MAX);
-    state.wanted = tasks.first().cloned();
-    state.returning.extend(tasks.iter().cloned());
+    state.list.wanted = tasks.first().cloned();
+    state.list.returning.extend(tasks.iter().cloned());
     for id in tasks {
         request(
             state,
@@ -879,7 +891,7 @@ pub(super) fn new_call(state: &mut State, effects: &mut Vec<Command>) {
     if let (Stage::Tool, Some(server)) = (form.stage, form.server.clone()) {
         request_tools(state, &server, effects);
     }
-    state.overlays.push(Overlay::Call(Box::new(form)));
+    state.dialogs.stack.push(Overlay::Call(Box::new(form)));
 }
 
 pub(super) fn adopt(state: &mut State, effects: &mut Vec<Command>) {
@@ -993,7 +1005,7 @@ fn add_server(state: &mut State) {
     form.stage = Stage::Server;
     form.server = None;
     form.server_at = state.servers.len();
-    state.overlays.push(Overlay::Call(Box::new(form)));
+    state.dialogs.stack.push(Overlay::Call(Box::new(form)));
 }
 
 pub(super) fn run_again(
@@ -1014,7 +1026,7 @@ pub(super) fn run_again(
     if !is_changed {
         form = with_draft(state, form);
     }
-    state.overlays.push(Overlay::Call(Box::new(form)));
+    state.dialogs.stack.push(Overlay::Call(Box::new(form)));
 }
 
 pub(super) fn edit(state: &mut State) {
@@ -1035,10 +1047,10 @@ pub(super) fn edit(state: &mut State) {
         at: 0,
         error: None,
     };
-    state.overlays.push(Overlay::Edit(Box::new(form)));
+    state.dialogs.stack.push(Overlay::Edit(Box::new(form)));
 }
 
 pub(super) fn apply_filter(state: &mut State, typed: &str) {
-    state.filter = Filter::parse(typed);
+    state.list.filter = Filter::parse(typed);
     select::arrange(state);
 }

@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::{
     super::{
         CallForm, Command, EditForm, Field, FormField, Menu, Overlay, Stage, State, keymap::Action,
-        state::RequestPurpose,
+        session::RequestPurpose,
     },
     layers::add_url,
     mark_seen, open_menu, request, request_tools,
@@ -122,7 +122,7 @@ pub(super) fn call_key(
                             form.tool_at = 0;
                         }
                         None => {
-                            if let Some(remark) = &state.reply {
+                            if let Some(remark) = &state.messages.reply {
                                 form.errors = vec![remark.text.clone()];
                             }
                         }
@@ -245,7 +245,7 @@ pub(super) fn arguments_key(
             send(state, &mut form, action == Some(Action::Send), now, effects);
             // The confirmation dialog opens above the form before anything is sent.
             if let Some(question) = take_repeat_dialog(state) {
-                state.overlays.push(Overlay::Call(form));
+                state.dialogs.stack.push(Overlay::Call(form));
                 return Some(question);
             }
         }
@@ -279,21 +279,21 @@ fn keep_draft(state: &mut State, form: &CallForm) {
         return;
     }
     let key = form.draft_key();
-    if let Some(draft) = state.drafts.remove(&key)
+    if let Some(draft) = state.dialogs.drafts.remove(&key)
         && draft.has_same_input(form)
     {
         return state.reply("draft discarded");
     }
     if form.has_input() {
         let tool = text::clean_line(&form.tool_name).into_owned();
-        state.drafts.insert(key, form.clone());
+        state.dialogs.drafts.insert(key, form.clone());
         state.reply(format!("draft of {tool} saved until you send it"));
     }
 }
 
 /// The draft of this call if there is one, else the form itself.
 pub(super) fn with_draft(state: &mut State, form: CallForm) -> CallForm {
-    let draft = state.drafts.get(&form.draft_key());
+    let draft = state.dialogs.drafts.get(&form.draft_key());
     // If the tool has changed since, the draft does not apply.
     let Some(draft) = draft.filter(|it| form.tool.is_none() || it.tool == form.tool) else {
         return form;
@@ -316,7 +316,7 @@ fn take_repeat_dialog(state: &mut State) -> Option<Overlay> {
             }
         )
     };
-    state.overlays.pop_if(|overlay| is_repeat(overlay))
+    state.dialogs.stack.pop_if(|overlay| is_repeat(overlay))
 }
 
 /// Sends the call in the form below the dialog after the user confirmed to repeat it.
@@ -326,13 +326,13 @@ pub(super) fn repeat(
     now: Stamp,
     effects: &mut Vec<Command>,
 ) {
-    let Some(Overlay::Call(mut form)) = state.overlays.pop() else {
+    let Some(Overlay::Call(mut form)) = state.dialogs.stack.pop() else {
         return;
     };
     form.is_confirmed = true;
     form.may_send_unchecked = is_unchecked;
     send(state, &mut form, is_unchecked, now, effects);
-    state.overlays.push(Overlay::Call(form));
+    state.dialogs.stack.push(Overlay::Call(form));
 }
 
 /// Handles a key on a field: types it or changes the choice.
@@ -416,7 +416,7 @@ pub(super) fn send(
         ..NewCall::new(id.clone(), server, form.tool_name.clone(), arguments)
     };
     form.clear_errors();
-    state.drafts.remove(&form.draft_key());
+    state.dialogs.drafts.remove(&form.draft_key());
     form.sent = Some(id.clone());
     if let Some(origin) = &form.origin {
         mark_seen(state, origin, effects);
@@ -432,12 +432,12 @@ pub(super) fn send(
 /// The next unused task id from the seed.
 pub(super) fn new_id(state: &mut State) -> TaskId {
     loop {
-        state.ids_made = state.ids_made.wrapping_add(1);
+        state.requests.ids_made = state.requests.ids_made.wrapping_add(1);
         // SplitMix64: one step of it spreads a counter over all bits.
         let mut bits = state
             .setup
             .seed
-            .wrapping_add(state.ids_made.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            .wrapping_add(state.requests.ids_made.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         let id = TaskId::from_bits(bits ^ (bits >> 31));

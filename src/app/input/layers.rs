@@ -14,7 +14,7 @@ use super::{
         keymap::Action,
         menu::{self, MenuAction, was_readable},
         palette, select,
-        state::RequestPurpose,
+        session::RequestPurpose,
         typed_line::{self, TypedCall},
         update::quit,
     },
@@ -168,10 +168,10 @@ pub(super) fn menu_key(
     };
     if is_close {
         if menu == Menu::Leave {
-            state.leaving = Leaving::No;
+            state.leave.when = Leaving::No;
         }
         if matches!(menu, Menu::Consent { .. }) {
-            state.awaiting_consent.clear();
+            state.dialogs.awaiting_consent.clear();
             let [key, servers] = [Action::SignIn, Action::ShowServers].map(|it| state.key(it));
             state.reply(format!(
                 "postponed; press {key} on a server in {servers} to decide"
@@ -204,7 +204,7 @@ pub(super) fn menu_key(
         return stay(picked, menu);
     }
     if menu == Menu::Leave {
-        state.leaving = Leaving::No;
+        state.leave.when = Leaving::No;
     }
     if let Menu::WhatNow(id) = &menu {
         mark_seen(state, id, effects);
@@ -215,7 +215,7 @@ pub(super) fn menu_key(
             cursor: picked,
             drawn,
         };
-        state.overlays.push(menu);
+        state.dialogs.stack.push(menu);
         return Some(Overlay::Page {
             title,
             lines,
@@ -267,7 +267,7 @@ pub(super) fn run_menu_action(
             effects.push(Command::OpenPage(url));
             state.reply("opened in your browser");
         }
-        MenuAction::SaveAs { tasks, what, name } => state.overlays.push(Overlay::SaveAs {
+        MenuAction::SaveAs { tasks, what, name } => state.dialogs.stack.push(Overlay::SaveAs {
             field: Field::new(name),
             tasks,
             what,
@@ -280,9 +280,9 @@ pub(super) fn run_menu_action(
         MenuAction::Repeat { is_unchecked } => repeat(state, is_unchecked, now, effects),
         MenuAction::Forget(id) => forget(state, vec![id], now, effects),
         MenuAction::Leave => quit(state, effects),
-        MenuAction::LeaveOnceSafe => state.leaving = Leaving::OnceSafe,
+        MenuAction::LeaveOnceSafe => state.leave.when = Leaving::OnceSafe,
         MenuAction::CancelAllAndLeave => {
-            let open: Vec<TaskId> = state.open.iter().cloned().collect();
+            let open: Vec<TaskId> = state.totals.open.iter().cloned().collect();
             for id in open {
                 request(
                     state,
@@ -291,7 +291,7 @@ pub(super) fn run_menu_action(
                     effects,
                 );
             }
-            state.leaving = Leaving::OnceCancelled(now.mono.after(CANCEL_ALL));
+            state.leave.when = Leaving::OnceCancelled(now.mono.after(CANCEL_ALL));
         }
     }
 }
@@ -421,7 +421,7 @@ pub(super) fn run_line(
         },
         Action::Group => match Grouping::ALL.iter().find(|by| by.label() == rest) {
             Some(by) => {
-                state.grouping = *by;
+                state.list.grouping = *by;
                 select::arrange(state);
             }
             None => state.reply(format!(
@@ -430,7 +430,7 @@ pub(super) fn run_line(
         },
         Action::Sort => match SortKey::ALL.iter().find(|key| key.label() == rest) {
             Some(key) => {
-                state.sort = *key;
+                state.list.sort = *key;
                 select::arrange(state);
             }
             None => state.reply(format!("can't sort by {rest:?}; no such column")),
@@ -473,7 +473,7 @@ fn call_line(state: &mut State, call: TypedCall, effects: &mut Vec<Command>) {
     let mut form = CallForm::new(state);
     let Some(server) = server else {
         form.filter = Field::new(call.tool);
-        return state.overlays.push(Overlay::Call(Box::new(form)));
+        return state.dialogs.stack.push(Overlay::Call(Box::new(form)));
     };
     let is_unknown = tools(&server).is_none_or(|it| !it.is_known);
     let is_meant = wanted.is_some() || !call.arguments.is_empty();
@@ -490,7 +490,7 @@ fn call_line(state: &mut State, call: TypedCall, effects: &mut Vec<Command>) {
         form.name = Field::new(call.name);
         form.typed = call.arguments;
     }
-    state.overlays.push(Overlay::Call(Box::new(form)));
+    state.dialogs.stack.push(Overlay::Call(Box::new(form)));
 }
 
 /// The action of a command that takes task ids.
@@ -538,8 +538,10 @@ fn on_tasks(
     });
     let tasks: Result<Vec<TaskId>, String> = match names {
         // Without an id: the task under the cursor.
-        [] => Ok(state.cursor.iter().cloned().collect()),
-        [all] if all == "--all" && word == "cancel" => Ok(state.open.iter().cloned().collect()),
+        [] => Ok(state.list.cursor.iter().cloned().collect()),
+        [all] if all == "--all" && word == "cancel" => {
+            Ok(state.totals.open.iter().cloned().collect())
+        }
         names => names.iter().map(|name| task_named(state, name)).collect(),
     };
     let tasks = match tasks {
@@ -551,7 +553,7 @@ fn on_tasks(
     };
     to_tasks(state);
     select::move_to_task(state, first);
-    if state.cursor.as_ref() != Some(first) && tasks.len() == 1 {
+    if state.list.cursor.as_ref() != Some(first) && tasks.len() == 1 {
         return state.reply(format!("{first} is hidden by the filter or folded"));
     }
     let tab = match word {
@@ -561,7 +563,7 @@ fn on_tasks(
     };
     if let Some(tab) = tab {
         show_tab(state, tab);
-        (state.focus, state.is_zoomed) = (Focus::Detail, true);
+        (state.detail.focus, state.detail.is_zoomed) = (Focus::Detail, true);
         return;
     }
     let Some(action) = of_tasks(word) else { return };
@@ -580,9 +582,9 @@ fn on_tasks(
     }
     // The action applies to the named tasks, not to the marked ones.
     let several = if tasks.len() > 1 { tasks } else { Vec::new() };
-    let marks = std::mem::replace(&mut state.marks, several.into_iter().collect());
+    let marks = std::mem::replace(&mut state.list.marks, several.into_iter().collect());
     perform(state, action, now, effects);
-    state.marks = marks;
+    state.list.marks = marks;
 }
 
 /// Adds a server by URL unless it is known; returns its name, or `None` if the URL is invalid.
@@ -635,7 +637,7 @@ pub(super) fn filter_key(
 ) -> Option<Overlay> {
     match action {
         Some(Action::Accept) => {
-            if state.lines.is_empty() && !state.filter.is_empty() {
+            if state.list.rows.is_empty() && !state.list.filter.is_empty() {
                 state.reply_until_rows("no matching tasks; Esc clears the filter");
             }
             None
@@ -721,15 +723,15 @@ pub(super) fn search_key(
         Some(Action::Accept) => {
             let typed = field.text().trim().to_owned();
             if typed.is_empty() {
-                state.search = None;
+                state.detail.search = None;
             } else {
-                state.search = Some(typed);
+                state.detail.search = Some(typed);
                 find_from_here(state);
             }
             None
         }
         Some(Action::Back) => {
-            state.search = None;
+            state.detail.search = None;
             None
         }
         _ => {

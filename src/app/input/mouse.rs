@@ -40,7 +40,7 @@ pub(super) fn on_mouse(
         MouseAction::WheelUp => Some((-NOTCH, Key::Up)),
         MouseAction::WheelDown => Some((NOTCH, Key::Down)),
     };
-    if let Some(overlay) = state.overlays.last() {
+    if let Some(overlay) = state.dialogs.stack.last() {
         let is_list = matches!(
             overlay,
             Overlay::Help { .. }
@@ -55,8 +55,8 @@ pub(super) fn on_mouse(
     }
     super::mark_seen_rows(state, now, effects);
     state.last_key = Some(now.mono);
-    state.cursor_still_since = Some(now.mono);
-    state.reply = None;
+    state.list.cursor_still_since = Some(now.mono);
+    state.messages.reply = None;
     let hit = hit(state, at);
     match wheel {
         Some((by, _)) => scroll_wheel(state, &hit, by),
@@ -106,7 +106,7 @@ fn scroll_wheel(state: &mut State, hit: &Hit, by: isize) {
     match (state.pane, hit) {
         (Pane::Tasks, Hit::Detail | Hit::Tab(_)) => {
             // The Now tab has nothing to scroll.
-            if state.tab != Tab::Now {
+            if state.detail.tab != Tab::Now {
                 scroll(state, by);
             }
         }
@@ -122,20 +122,20 @@ fn scroll_wheel(state: &mut State, hit: &Hit, by: isize) {
 fn press(state: &mut State, hit: &Hit, effects: &mut Vec<Command>) {
     match (state.pane, hit) {
         (Pane::Tasks, Hit::Row(line)) => {
-            let Some(ListRow::Task(id)) = state.lines.get(*line).cloned() else {
+            let Some(ListRow::Task(id)) = state.list.rows.get(*line).cloned() else {
                 return;
             };
-            if state.focus == Focus::List && state.cursor.as_ref() == Some(&id) {
+            if state.detail.focus == Focus::List && state.list.cursor.as_ref() == Some(&id) {
                 return open(state, effects);
             }
-            state.focus = Focus::List;
+            state.detail.focus = Focus::List;
             select::move_to_task(state, &id);
         }
         (Pane::Tasks, Hit::Tab(tab)) => {
-            state.focus = Focus::Detail;
+            state.detail.focus = Focus::Detail;
             show_tab(state, *tab);
         }
-        (Pane::Tasks, Hit::Detail) => state.focus = Focus::Detail,
+        (Pane::Tasks, Hit::Detail) => state.detail.focus = Focus::Detail,
         (pane @ (Pane::Tools | Pane::Servers), Hit::Row(line)) => {
             let count = super::moves::pane_lines(state, pane);
             let cursor = match pane {

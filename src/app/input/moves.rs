@@ -15,7 +15,7 @@ use super::{
 /// How many rows a page key moves: a page with some overlap.
 pub(super) fn page(state: &State) -> isize {
     let heights = PaneHeights::of(state, state.size);
-    let rows = if state.pane == Pane::Tasks && state.focus == Focus::Detail {
+    let rows = if state.pane == Pane::Tasks && state.detail.focus == Focus::Detail {
         heights.detail.saturating_sub(4)
     } else {
         heights.list.saturating_sub(1)
@@ -29,7 +29,7 @@ pub(super) fn moved(position: usize, by: isize, most: usize) -> usize {
 
 /// Moves the cursor of the focused pane.
 pub(super) fn step(state: &mut State, by: isize) {
-    match (state.pane, state.focus) {
+    match (state.pane, state.detail.focus) {
         (Pane::Tasks, Focus::List) => {
             if !select::move_by(state, by) && by.unsigned_abs() == 1 {
                 state.reply(if by > 0 {
@@ -57,14 +57,14 @@ pub(super) fn step(state: &mut State, by: isize) {
 /// How many rows a pane has.
 pub(super) fn pane_lines(state: &State, pane: Pane) -> usize {
     match pane {
-        Pane::Tasks => state.lines.len(),
+        Pane::Tasks => state.list.rows.len(),
         Pane::Tools => state
             .tools_of
             .as_ref()
             .and_then(|server| state.tools.get(server))
             .map_or(0, |tools| tools.list.len()),
         Pane::Servers => state.servers.len(),
-        Pane::Messages => state.messages.len(),
+        Pane::Messages => state.messages.log.len(),
     }
 }
 
@@ -72,7 +72,7 @@ pub(super) fn pane_lines(state: &State, pane: Pane) -> usize {
 /// number of rows, so they can be scrolled until only the last one is left.
 fn page_rows(state: &State) -> (usize, usize) {
     let rows = usize::from(PaneHeights::of(state, state.size).detail);
-    if state.is_wrapping {
+    if state.detail.text.is_wrapping {
         (1, 1)
     } else {
         (rows.saturating_sub(3).max(1), rows.saturating_sub(2).max(1))
@@ -81,11 +81,11 @@ fn page_rows(state: &State) -> (usize, usize) {
 
 /// The document in the current tab, if it shows a result.
 pub(super) fn document(state: &mut State) -> Option<&mut Document> {
-    let id = state.cursor.as_ref()?;
-    if state.tab != Tab::Result || result_document(state, state.tasks.get(id)?).is_none() {
+    let id = state.list.cursor.as_ref()?;
+    if state.detail.tab != Tab::Result || result_document(state, state.tasks.get(id)?).is_none() {
         return None;
     }
-    Some(&mut state.results.get_mut(id)?.document)
+    Some(&mut state.detail.results.get_mut(id)?.document)
 }
 
 pub(super) fn scroll(state: &mut State, by: isize) {
@@ -93,25 +93,26 @@ pub(super) fn scroll(state: &mut State, by: isize) {
     if let Some(document) = document(state) {
         return document.step(by, of_text);
     }
-    match state.tab {
+    match state.detail.tab {
         Tab::Now => {
             state.reply("nothing to scroll here; press ] for the log");
         }
         Tab::Log => {
             let held = state
+                .list
                 .cursor
                 .as_ref()
-                .and_then(|id| state.logs.get(id))
+                .and_then(|id| state.detail.logs.get(id))
                 .map_or(0, |log| log.entries.len());
             // Up goes back in time.
-            state.scroll = moved(state.scroll, -by, held.saturating_sub(of_log));
-            state.is_following = state.scroll == 0;
+            state.detail.scroll = moved(state.detail.scroll, -by, held.saturating_sub(of_log));
+            state.detail.is_following = state.detail.scroll == 0;
         }
         _ => {
             let lines = state
                 .selected()
                 .map_or(0, |task_row| tab_lines(state, task_row).len());
-            state.scroll = moved(state.scroll, by, lines.saturating_sub(of_text));
+            state.detail.scroll = moved(state.detail.scroll, by, lines.saturating_sub(of_text));
         }
     }
 }
@@ -119,7 +120,7 @@ pub(super) fn scroll(state: &mut State, by: isize) {
 pub(super) fn turn_tab(state: &mut State, by: isize) {
     let position = Tab::ALL
         .iter()
-        .position(|tab| *tab == state.tab)
+        .position(|tab| *tab == state.detail.tab)
         .unwrap_or(0);
     let next = moved(position, by, Tab::ALL.len() - 1);
     if let Some(tab) = Tab::ALL.get(next) {
@@ -128,25 +129,25 @@ pub(super) fn turn_tab(state: &mut State, by: isize) {
 }
 
 pub(in crate::app) fn show_tab(state: &mut State, tab: Tab) {
-    if state.tab != tab {
-        state.tab = tab;
-        state.scroll = 0;
-        state.is_following = true;
+    if state.detail.tab != tab {
+        state.detail.tab = tab;
+        state.detail.scroll = 0;
+        state.detail.is_following = true;
     }
 }
 
 pub(super) fn next_pane(state: &mut State) {
-    match (state.pane, state.focus) {
-        (Pane::Tasks, Focus::List) if state.cursor.is_some() => {
-            state.focus = Focus::Detail;
+    match (state.pane, state.detail.focus) {
+        (Pane::Tasks, Focus::List) if state.list.cursor.is_some() => {
+            state.detail.focus = Focus::Detail;
             // If there is no room for both, the detail pane fills the screen.
             if PaneHeights::of(state, state.size).detail == 0 {
-                state.is_zoomed = true;
+                state.detail.is_zoomed = true;
             }
         }
         (Pane::Tasks, _) => {
-            state.focus = Focus::List;
-            state.is_zoomed = false;
+            state.detail.focus = Focus::List;
+            state.detail.is_zoomed = false;
         }
         _ => return to_tasks(state),
     }
@@ -168,8 +169,8 @@ pub(super) fn show(state: &mut State, pane: Pane, effects: &mut Vec<Command>) {
     }
     state.pane = pane;
     if pane == Pane::Tasks {
-        state.focus = Focus::List;
-        state.is_zoomed = false;
+        state.detail.focus = Focus::List;
+        state.detail.is_zoomed = false;
         select::keep_in_sight(state);
     }
     if pane == Pane::Servers {
@@ -204,11 +205,11 @@ pub(super) fn show_tools(state: &mut State, server: ServerName, effects: &mut Ve
 
 /// The matches of the search as scroll positions, in ascending order.
 pub(super) fn matching(state: &State) -> Vec<usize> {
-    let (Some(search), Some(task_row)) = (&state.search, state.selected()) else {
+    let (Some(search), Some(task_row)) = (&state.detail.search, state.selected()) else {
         return Vec::new();
     };
-    if state.tab == Tab::Log {
-        let log = state.logs.get(&task_row.view.task.id);
+    if state.detail.tab == Tab::Log {
+        let log = state.detail.logs.get(&task_row.view.task.id);
         return log
             .iter()
             .flat_map(|log| log.entries.iter().rev().enumerate())
@@ -226,7 +227,7 @@ pub(super) fn matching(state: &State) -> Vec<usize> {
 
 pub(super) fn find_from_here(state: &mut State) {
     let (_, rows) = page_rows(state);
-    let query = state.search.clone().unwrap_or_default();
+    let query = state.detail.search.clone().unwrap_or_default();
     if let Some(document) = document(state) {
         return match document.search(&query, rows) {
             Some(found) => answer_match(state, found),
@@ -234,7 +235,7 @@ pub(super) fn find_from_here(state: &mut State) {
         };
     }
     let positions = matching(state);
-    let here = state.scroll;
+    let here = state.detail.scroll;
     let next = positions.iter().find(|position| **position >= here);
     if let Some(position) = next.or(positions.first()) {
         go_to(state, *position, &positions);
@@ -246,7 +247,7 @@ pub(super) fn find_from_here(state: &mut State) {
 /// Goes to the next match: back in time in a log, down in a text.
 pub(super) fn find(state: &mut State, forward: bool) {
     let (_, rows) = page_rows(state);
-    let query = state.search.clone().unwrap_or_default();
+    let query = state.detail.search.clone().unwrap_or_default();
     if let Some(document) = document(state) {
         let found = document.search_next(&query, forward, rows);
         let hits = document.hits();
@@ -256,7 +257,7 @@ pub(super) fn find(state: &mut State, forward: bool) {
         };
     }
     let positions = matching(state);
-    let here = state.scroll;
+    let here = state.detail.scroll;
     let next = if forward {
         positions.iter().find(|position| **position > here)
     } else {
@@ -284,8 +285,8 @@ fn no_further(state: &mut State, hits: usize, forward: bool) {
 }
 
 pub(super) fn go_to(state: &mut State, position: usize, positions: &[usize]) {
-    state.scroll = position;
-    state.is_following = state.tab == Tab::Log && position == 0;
+    state.detail.scroll = position;
+    state.detail.is_following = state.detail.tab == Tab::Log && position == 0;
     let number = positions.partition_point(|other| *other < position) + 1;
     answer_match(state, (number, positions.len()));
 }

@@ -7,7 +7,7 @@ use crate::domain::{
 use super::{
     super::{
         Button, Command, Overlay, QuestionForm, State, TaskRow, keymap::Action, question,
-        state::RequestPurpose,
+        session::RequestPurpose,
     },
     forms::fill,
     ignore_early_key, request,
@@ -19,7 +19,7 @@ pub(super) fn open_question(state: &mut State) {
         .selected()
         .and_then(|task_row| form_of(task_row, None, 0));
     if let Some(form) = form {
-        state.overlays.push(Overlay::Question(Box::new(form)));
+        state.dialogs.stack.push(Overlay::Question(Box::new(form)));
     }
 }
 
@@ -150,10 +150,10 @@ pub(in crate::app) fn on_answer_saved(
     now: Stamp,
 ) {
     let is_it = |overlay: &Overlay| matches!(overlay, Overlay::Question(form) if form.task == *task && form.key == *key);
-    let index = state.overlays.iter().position(is_it);
+    let index = state.dialogs.stack.iter().position(is_it);
     if let Err(error) = response {
         let message = error.to_string();
-        match index.and_then(|index| state.overlays.get_mut(index)) {
+        match index.and_then(|index| state.dialogs.stack.get_mut(index)) {
             Some(Overlay::Question(form)) => {
                 form.is_sent = false;
                 form.errors = vec![message.clone()];
@@ -165,7 +165,7 @@ pub(in crate::app) fn on_answer_saved(
     }
     state.show_toast(NoticeLevel::Info, &format!("{task}: {choice}"), now);
     let Some(index) = index else { return };
-    let Overlay::Question(form) = state.overlays.remove(index) else {
+    let Overlay::Question(form) = state.dialogs.stack.remove(index) else {
         return;
     };
     let next = state
@@ -174,7 +174,8 @@ pub(in crate::app) fn on_answer_saved(
         .and_then(|task_row| form_of(task_row, Some(key), form.answered + 1));
     if let Some(next) = next {
         state
-            .overlays
+            .dialogs
+            .stack
             .insert(index, Overlay::Question(Box::new(next)));
     }
 }
@@ -191,7 +192,7 @@ pub(in crate::app) fn close_withdrawn_question(state: &mut State, id: &TaskId, n
         matches!(overlay, Overlay::Question(form)
             if form.task == *id && !asks(&form.key) && (is_settled || !form.is_sent))
     };
-    let Some(index) = state.overlays.iter().position(is_gone) else {
+    let Some(index) = state.dialogs.stack.iter().position(is_gone) else {
         return;
     };
     let message = if is_settled {
@@ -199,6 +200,6 @@ pub(in crate::app) fn close_withdrawn_question(state: &mut State, id: &TaskId, n
     } else {
         format!("{id}: the question was answered elsewhere or withdrawn")
     };
-    state.overlays.remove(index);
+    state.dialogs.stack.remove(index);
     state.show_toast(NoticeLevel::Warning, &text::clean_line(&message), now);
 }

@@ -19,7 +19,7 @@ const TOAST_LINES: usize = 2;
 
 /// Draws the dialogs from bottom to top. Footer prompts are drawn by [`prompt`].
 pub(super) fn overlays(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
-    for overlay in &state.overlays {
+    for overlay in &state.dialogs.stack {
         match overlay {
             Overlay::Help { field, cursor } => pages::help(canvas, state, field, *cursor),
             Overlay::Page {
@@ -39,7 +39,7 @@ pub(super) fn overlays(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
 
 /// Draws the topmost overlay as a footer prompt, if it is one; returns whether it did.
 pub(super) fn prompt(canvas: &mut Canvas<'_>, state: &State) -> bool {
-    match state.overlays.last() {
+    match state.dialogs.stack.last() {
         Some(Overlay::Filter(field)) => {
             typed::line(canvas, "filter", field, "Enter applies  Esc clears");
             true
@@ -67,6 +67,7 @@ pub(super) fn toasts(canvas: &mut Canvas<'_>, state: &State, top: u16) {
     let columns = canvas.columns();
     let most = columns.saturating_sub(6).min(64);
     let most_severe = state
+        .messages
         .toasts
         .iter()
         .enumerate()
@@ -81,7 +82,7 @@ pub(super) fn toasts(canvas: &mut Canvas<'_>, state: &State, top: u16) {
         .map(|(index, _)| index);
     let is_small = canvas.rows() < 20;
     let mut y = top;
-    for (index, toast) in state.toasts.iter().enumerate() {
+    for (index, toast) in state.messages.toasts.iter().enumerate() {
         if is_small && Some(index) != most_severe {
             continue;
         }

@@ -22,7 +22,7 @@ pub(in crate::ui) fn detail(canvas: &mut Canvas<'_>, state: &State, now: Stamp) 
     let Some(task_row) = state.selected() else {
         return;
     };
-    let has_focus = state.focus == Focus::Detail;
+    let has_focus = state.detail.focus == Focus::Detail;
     let border = if has_focus { Role::Focus } else { Role::Border };
     let margin = detail_margin(canvas.columns());
     let (columns, rows) = (canvas.columns(), canvas.rows());
@@ -32,7 +32,7 @@ pub(in crate::ui) fn detail(canvas: &mut Canvas<'_>, state: &State, now: Stamp) 
     titles(canvas, state, task_row);
     let (columns, rows) = (canvas.columns(), canvas.rows());
     let mut inside = canvas.region(2, 1, columns.saturating_sub(4), rows.saturating_sub(2));
-    match state.tab {
+    match state.detail.tab {
         Tab::Now => now_tab(&mut inside, state, task_row, now),
         Tab::Log => log_tab(&mut inside, state, task_row),
         _ => text_tab(&mut inside, state, task_row),
@@ -47,7 +47,7 @@ fn titles(canvas: &mut Canvas<'_>, state: &State, task_row: &TaskRow) {
     canvas.put(x, 0, " ", Role::Plain);
     let columns = canvas.columns();
     for (tab, span, title) in tabs(state, columns) {
-        let role = if tab == state.tab {
+        let role = if tab == state.detail.tab {
             Role::Focus
         } else {
             Role::Plain
@@ -57,7 +57,11 @@ fn titles(canvas: &mut Canvas<'_>, state: &State, task_row: &TaskRow) {
     }
     let [before, after, zoom] =
         [Action::PreviousTab, Action::NextTab, Action::Zoom].map(|it| state.key(it));
-    let word = if state.is_zoomed { "unzoom" } else { "zoom" };
+    let word = if state.detail.is_zoomed {
+        "unzoom"
+    } else {
+        "zoom"
+    };
     let hint = format!(" {before} {after} tab  {zoom} {word} ");
     let width = u16::try_from(text::width(&hint)).unwrap_or(0);
     if x + width + 2 < columns {
@@ -111,12 +115,12 @@ fn now_tab(canvas: &mut Canvas<'_>, state: &State, task_row: &TaskRow, now: Stam
     // If the log does not fit beside the facts, it gets the rows below them.
     if !split && fact_rows >= y + 3 {
         let mut below = canvas.region(0, y + 1, columns, fact_rows - y - 1);
-        let log = state.logs.get(&task_row.view.task.id);
+        let log = state.detail.logs.get(&task_row.view.task.id);
         newest_lines(&mut below, state, task_row, log);
     }
     if split {
         let mut right = canvas.region(left, 0, columns - left, fact_rows);
-        let log = state.logs.get(&task_row.view.task.id);
+        let log = state.detail.logs.get(&task_row.view.task.id);
         newest_lines(&mut right, state, task_row, log);
     }
     if has_timeline {
@@ -390,8 +394,8 @@ fn timeline(canvas: &mut Canvas<'_>, y: u16, state: &State, task_row: &TaskRow, 
 }
 
 fn log_tab(canvas: &mut Canvas<'_>, state: &State, task_row: &TaskRow) {
-    let log = state.logs.get(&task_row.view.task.id);
-    log_lines(canvas, state, task_row, log, state.scroll);
+    let log = state.detail.logs.get(&task_row.view.task.id);
+    log_lines(canvas, state, task_row, log, state.detail.scroll);
 }
 
 fn nothing_yet(canvas: &mut Canvas<'_>, task_row: &TaskRow) {
@@ -444,7 +448,7 @@ fn full_page(
     line: &str,
 ) -> usize {
     let height = |entry: &HistoryEntry| {
-        if !state.is_wrapping || matches!(entry.what, HistoryEvent::Contact { .. }) {
+        if !state.detail.text.is_wrapping || matches!(entry.what, HistoryEvent::Contact { .. }) {
             return 1;
         }
         let (pieces, indent) = entry_pieces(state, entry, line);
@@ -490,7 +494,7 @@ fn log_lines(
         canvas.glyphs().line,
     );
     let mut y = body;
-    let search = state.search.as_deref();
+    let search = state.detail.search.as_deref();
     for entry in log.entries.iter().rev().skip(back) {
         if y == 0 {
             break;
@@ -499,7 +503,7 @@ fn log_lines(
         let whole: String = pieces.iter().map(|(text, _)| text.as_str()).collect();
         let is_separator = matches!(entry.what, HistoryEvent::Contact { .. });
         let end = y;
-        if state.is_wrapping && !is_separator && text::width(&whole) > columns {
+        if state.detail.text.is_wrapping && !is_separator && text::width(&whole) > columns {
             let role = pieces.last().map_or(Role::Plain, |(_, role)| *role);
             let lines = wrap_hanging(&whole, columns, indent);
             for (index, line) in lines.iter().enumerate().rev() {
@@ -538,7 +542,7 @@ fn log_lines(
         let key = state.key(Action::Follow);
         let follow = if back > 0 {
             format!("{} newer below ({key} to follow)", text::grouped(back))
-        } else if state.is_following {
+        } else if state.detail.is_following {
             format!("following ({key})")
         } else {
             format!("not following ({key})")
@@ -562,20 +566,27 @@ fn text_tab(canvas: &mut Canvas<'_>, state: &State, task_row: &TaskRow) {
     }
     let rows = canvas.rows();
     let lines = crate::app::tab_lines(state, task_row);
-    let page = if state.is_wrapping {
+    let page = if state.detail.text.is_wrapping {
         1
     } else {
         usize::from(rows)
     };
-    let scroll = state.scroll.min(lines.len().saturating_sub(page));
-    let search = state.search.as_deref();
+    let scroll = state.detail.scroll.min(lines.len().saturating_sub(page));
+    let search = state.detail.search.as_deref();
     let mut y = 0;
     let mut shown = 0;
     for line in lines.iter().skip(scroll) {
         if y >= rows {
             break;
         }
-        y = put_text(canvas, (0, y), line, Role::Plain, state.is_wrapping, search);
+        y = put_text(
+            canvas,
+            (0, y),
+            line,
+            Role::Plain,
+            state.detail.text.is_wrapping,
+            search,
+        );
         shown += 1;
     }
     more_below(canvas, lines.len().saturating_sub(scroll + shown));
@@ -583,7 +594,7 @@ fn text_tab(canvas: &mut Canvas<'_>, state: &State, task_row: &TaskRow) {
 
 /// An entry as styled pieces, and the indent of its continuation lines.
 fn entry_pieces(state: &State, entry: &HistoryEntry, line: &str) -> (Vec<(String, Role)>, usize) {
-    let time = if state.has_times {
+    let time = if state.detail.text.has_times {
         format!("{} ", state.clock_seconds(entry.at))
     } else {
         String::new()

@@ -20,13 +20,13 @@ pub(super) fn document(
     document: &Document,
 ) {
     let (columns, rows) = (canvas.columns(), canvas.rows());
-    let page = if state.is_wrapping {
+    let page = if state.detail.text.is_wrapping {
         1
     } else {
         usize::from(rows)
     };
     let top = document.top(page);
-    let search = state.search.as_deref();
+    let search = state.detail.search.as_deref();
     let gutter = if document.is_navigable() { GUTTER } else { 0 };
     let mut y = 0;
     let mut index = top;
@@ -42,20 +42,33 @@ pub(super) fn document(
         };
         let from = y;
         y = match line.kind {
-            LineKind::Markdown if !state.is_raw => {
+            LineKind::Markdown if !state.detail.text.is_raw => {
                 let pieces = markdown::pieces(&line.text, canvas.glyphs());
-                put_pieces(canvas, (x, y), &pieces, state.is_wrapping, search)
+                put_pieces(
+                    canvas,
+                    (x, y),
+                    &pieces,
+                    state.detail.text.is_wrapping,
+                    search,
+                )
             }
             kind => {
                 let role = match kind {
-                    LineKind::Code if !state.is_raw => Role::Running,
+                    LineKind::Code if !state.detail.text.is_raw => Role::Running,
                     LineKind::Notice => Role::Strong,
                     _ => Role::Plain,
                 };
-                put_text(canvas, (x, y), &line.text, role, state.is_wrapping, search)
+                put_text(
+                    canvas,
+                    (x, y),
+                    &line.text,
+                    role,
+                    state.detail.text.is_wrapping,
+                    search,
+                )
             }
         };
-        if line.is_here && state.focus == Focus::Detail {
+        if line.is_here && state.detail.focus == Focus::Detail {
             canvas.keep_visible(from..y);
         }
         if y == from + 1 && !holds.is_empty() {

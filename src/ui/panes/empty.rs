@@ -9,9 +9,9 @@ use super::super::{canvas::Canvas, theme::Role};
 
 /// Draws the welcome text of a new session, or a note that the filter matches nothing.
 pub(in crate::ui) fn empty(canvas: &mut Canvas<'_>, state: &State) {
-    let is_first = state.counts == crate::app::Counts::default();
+    let is_first = state.totals.counts == crate::app::Counts::default();
     if !is_first {
-        let note = if state.needs_only {
+        let note = if state.list.needs_only {
             &format!(
                 "Nothing needs you. Press {} or Esc to show all tasks.",
                 state.key(Action::NeedsOnly)
@@ -21,7 +21,7 @@ pub(in crate::ui) fn empty(canvas: &mut Canvas<'_>, state: &State) {
         };
         canvas.put(2, 1, note, Role::Plain);
         let available = usize::from(canvas.columns().saturating_sub(4)).max(1);
-        let problem = Filter::invalid_reason(state.filter.text()).unwrap_or_default();
+        let problem = Filter::invalid_reason(state.list.filter.text()).unwrap_or_default();
         for (line, y) in crate::ui::wrap::wrap(&problem, available).iter().zip(3..) {
             canvas.put(2, y, line, Role::Needs);
         }

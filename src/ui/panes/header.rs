@@ -19,15 +19,15 @@ pub(in crate::ui) fn header(canvas: &mut Canvas<'_>, state: &State, now: Stamp) 
     let mut flags: Vec<String> = [
         ("FROZEN", state.frozen.is_some()),
         ("READ ONLY", state.setup.readonly),
-        ("NEEDS YOU ONLY", state.needs_only),
+        ("NEEDS YOU ONLY", state.list.needs_only),
     ]
     .into_iter()
     .filter(|(_, is_on)| *is_on)
     .map(|(word, _)| word.to_owned())
     .collect();
     // Always shown: users must see that the list is filtered.
-    if !state.filter.is_empty() {
-        let typed = text::clean_line(state.filter.text().trim()).into_owned();
+    if !state.list.filter.is_empty() {
+        let typed = text::clean_line(state.list.filter.text().trim()).into_owned();
         let typed = text::cut(&typed, FILTER_COLUMNS, canvas.glyphs().more).into_owned();
         flags.push(format!("FILTER {typed}"));
     }
@@ -35,7 +35,7 @@ pub(in crate::ui) fn header(canvas: &mut Canvas<'_>, state: &State, now: Stamp) 
     // On a narrow screen, flags and problems take the space of the program name and of counts that need no action.
     let is_all_well = state.servers.iter().all(is_well);
     let is_tight = columns < 70 && (!flags.is_empty() || !is_all_well)
-        || columns < 100 && !state.filter.is_empty() && !is_all_well;
+        || columns < 100 && !state.list.filter.is_empty() && !is_all_well;
     let counts = counts(state, columns, is_tight);
     let mut end = columns.saturating_sub(1);
     if columns >= 56 {
@@ -114,7 +114,7 @@ fn counts(state: &State, columns: u16, is_tight: bool) -> Vec<(String, Role)> {
         paused,
         done,
         ..
-    } = state.counts;
+    } = state.totals.counts;
     let mut counts = Vec::new();
     if needs > 0 {
         let need = if needs == 1 { "needs" } else { "need" };
@@ -166,6 +166,7 @@ pub(in crate::ui) fn banner(canvas: &mut Canvas<'_>, state: &State, now: Stamp) 
 
 fn status_line(state: &State, now: Stamp, is_short: bool) -> String {
     let saved = state
+        .session
         .saved_at
         .map(|at| format!("Saved as of {}.", state.clock_seconds(at)));
     let mut parts: Vec<String> = Vec::new();
@@ -183,10 +184,10 @@ fn status_line(state: &State, now: Stamp, is_short: bool) -> String {
             let key = state.key(Action::Resume);
             parts.push(format!("Next try {} ({key} now)", until(*next, now)));
         }
-        _ if state.is_driverless && state.setup.readonly => {
+        _ if state.session.is_driverless && state.setup.readonly => {
             parts.push("No driver; this window is read-only.".to_owned());
         }
-        _ if state.is_driverless => parts.push("No driver; taking over.".to_owned()),
+        _ if state.session.is_driverless => parts.push("No driver; taking over.".to_owned()),
         _ if state.is_stale() => parts.push("Querying the servers.".to_owned()),
         _ => {}
     }

@@ -24,7 +24,7 @@ use super::super::{
 pub(in crate::ui) fn titles(canvas: &mut Canvas<'_>, state: &State, rows: u16) {
     let columns = columns_of(canvas, state);
     let end = if columns.is_narrow { "LEFT" } else { "END" };
-    let sorted = |key: SortKey| state.sort == key;
+    let sorted = |key: SortKey| state.list.sort == key;
     let titles = [
         (columns.state, "STATE", sorted(SortKey::State)),
         (columns.id, "ID", false),
@@ -35,7 +35,7 @@ pub(in crate::ui) fn titles(canvas: &mut Canvas<'_>, state: &State, rows: u16) {
         (
             columns.age,
             "AGE",
-            state.is_reversed && sorted(SortKey::Newest),
+            state.list.is_reversed && sorted(SortKey::Newest),
         ),
         (columns.leave, "LEAVE", sorted(SortKey::Leave)),
     ];
@@ -43,7 +43,7 @@ pub(in crate::ui) fn titles(canvas: &mut Canvas<'_>, state: &State, rows: u16) {
     // The number of hidden rows goes next to a title, where it covers nothing.
     let rows = usize::from(rows);
     let above = crate::app::first_line(state, rows);
-    let below = state.lines.len().saturating_sub(above + rows);
+    let below = state.list.rows.len().saturating_sub(above + rows);
     if above + below > 0 && columns.progress.columns > 0 {
         let available = columns.progress.columns.saturating_sub(10);
         let hidden_rows = |is_long: bool| {
@@ -66,7 +66,12 @@ pub(in crate::ui) fn titles(canvas: &mut Canvas<'_>, state: &State, rows: u16) {
         if column.columns > 0 {
             let x = canvas.put_clipped(column.x, 0, column.columns, title, Role::Heading);
             if is_sorted {
-                canvas.put(x, 0, if state.is_reversed { up } else { down }, Role::Key);
+                canvas.put(
+                    x,
+                    0,
+                    if state.list.is_reversed { up } else { down },
+                    Role::Key,
+                );
             }
         }
     }
@@ -78,14 +83,14 @@ pub(in crate::ui) fn list(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
     let servers = server_names(state, columns.server, canvas.glyphs().more);
     let rows = usize::from(canvas.rows());
     let top = crate::app::first_line(state, rows);
-    let lines = state.lines.iter().enumerate().skip(top).take(rows);
+    let lines = state.list.rows.iter().enumerate().skip(top).take(rows);
     for ((index, line), y) in lines.zip(0_u16..) {
         match line {
             ListRow::Heading(title, heads) => heading(canvas, y, state, title, *heads),
             ListRow::Task(id) => {
                 if let Some(task_row) = state.task(id) {
-                    let is_cursor = index == state.cursor_line;
-                    if is_cursor && state.focus == Focus::List {
+                    let is_cursor = index == state.list.cursor_row;
+                    if is_cursor && state.detail.focus == Focus::List {
                         canvas.keep_visible(y..y + 1);
                     }
                     let server = &task_row.view.task.server;
@@ -155,8 +160,8 @@ fn heading(canvas: &mut Canvas<'_>, y: u16, state: &State, title: &GroupTitle, h
     }
     let x = canvas.put(1, y, line, Role::Border);
     let mut x = canvas.put(x, y, &heading, role);
-    if is_of_done || state.is_folded && !matches!(title, GroupTitle::Need(_)) {
-        let fold = if state.is_folded {
+    if is_of_done || state.list.is_folded && !matches!(title, GroupTitle::Need(_)) {
+        let fold = if state.list.is_folded {
             "   (. to unfold)"
         } else {
             "   (. to fold)"
@@ -204,7 +209,7 @@ fn row(
     let task = &task_row.view.task;
     let shown = labels::state_of(state, task_row, glyphs, now);
     let is_new = task_row.ended_unseen();
-    let is_marked = state.marks.contains(&task.id);
+    let is_marked = state.list.marks.contains(&task.id);
     // Cursor, mark and news dot share two columns; the news dot moves the cursor to the left one.
     let mark = if is_marked { glyphs.mark } else { " " };
     let lead = match (is_new, is_cursor) {

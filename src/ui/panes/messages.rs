@@ -13,18 +13,18 @@ const TEXT: u16 = 16;
 /// Draws the newest messages that fit, and formats only these.
 pub(in crate::ui) fn messages(canvas: &mut Canvas<'_>, state: &State) {
     canvas.put(1, 0, "Messages", Role::Heading);
-    if state.messages.is_empty() {
+    if state.messages.log.is_empty() {
         canvas.put(1, 2, "No messages yet.", Role::Dim);
         return;
     }
     let rows = usize::from(canvas.rows().saturating_sub(2));
-    let back = state.cursors[2].min(state.messages.len().saturating_sub(1));
-    let end = state.messages.len() - back;
+    let back = state.cursors[2].min(state.messages.log.len().saturating_sub(1));
+    let end = state.messages.log.len() - back;
     let available = usize::from(canvas.columns().saturating_sub(TEXT + 1)).max(1);
     // From the newest backward until the pane is full.
     let mut shown = Vec::new();
     let mut filled = 0;
-    for message in state.messages.iter().take(end).rev() {
+    for message in state.messages.log.iter().take(end).rev() {
         let lines = wrap(&text::clean_line(&message.text), available);
         if filled > 0 && filled + lines.len() > rows {
             break;
@@ -32,8 +32,8 @@ pub(in crate::ui) fn messages(canvas: &mut Canvas<'_>, state: &State) {
         filled += lines.len();
         shown.push((message, lines));
     }
-    if shown.len() == end && state.messages_dropped > 0 {
-        let dropped = text::grouped(state.messages_dropped);
+    if shown.len() == end && state.messages.dropped > 0 {
+        let dropped = text::grouped(state.messages.dropped);
         canvas.put(
             12,
             0,

@@ -31,6 +31,7 @@ fn asks(screen: &Screen) -> Vec<SessionRequest> {
 fn answer(screen: &Screen) -> String {
     screen
         .state
+        .messages
         .reply
         .as_ref()
         .map_or(String::new(), |reply| reply.text.clone())
@@ -58,7 +59,7 @@ fn pause_resume_and_cancel_go_to_the_engine() {
     screen.todo.clear();
     screen.keys("x").wait(500).keys("y");
     assert_eq!(asks(&screen), [SessionRequest::Cancel(id("q7m2xk"))]);
-    assert!(screen.state.overlays.is_empty());
+    assert!(screen.state.dialogs.stack.is_empty());
 }
 
 #[test]
@@ -67,11 +68,11 @@ fn a_key_typed_right_after_a_dialog_opened_confirms_nothing() {
     screen.todo.clear();
     screen.keys("x y enter");
     assert_eq!(asks(&screen), []);
-    assert_eq!(screen.state.overlays.len(), 1);
+    assert_eq!(screen.state.dialogs.stack.len(), 1);
     screen.wait(500).keys("enter");
     // The item chosen at first does no harm.
     assert_eq!(asks(&screen), []);
-    assert!(screen.state.overlays.is_empty());
+    assert!(screen.state.dialogs.stack.is_empty());
 }
 
 #[test]
@@ -108,7 +109,7 @@ fn a_second_pause_offers_to_stop_and_keep_the_checkpoint() {
     screen.todo.clear();
     screen.keys("p");
     assert!(matches!(
-        screen.state.overlays.last(),
+        screen.state.dialogs.stack.last(),
         Some(Overlay::Menu {
             menu: Menu::StopNow(_),
             ..
@@ -153,10 +154,10 @@ fn ctrl_c_leaves_from_inside_a_form() {
 fn leaving_waits_for_the_dying_ones_and_can_be_taken_back() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys("q").wait(500).keys("w");
-    assert_eq!(screen.state.leaving, Leaving::OnceSafe);
+    assert_eq!(screen.state.leave.when, Leaving::OnceSafe);
     assert!(screen.draw().contains("leaving once pd6xw8 has ended"));
     screen.keys("esc");
-    assert_eq!(screen.state.leaving, Leaving::No);
+    assert_eq!(screen.state.leave.when, Leaving::No);
     screen.keys("q").wait(500).keys("w");
     let dying = settled(morning().remove(6), Status::Completed, 0);
     news(&mut screen, dying);
@@ -196,13 +197,13 @@ fn a_viewer_leaves_freely() {
 fn the_list_is_grouped_by_need_by_server_or_by_status() {
     let mut screen = Screen::morning(WIDE, colour());
     let tasks = |screen: &Screen| {
-        let rows = screen.state.lines.iter();
+        let rows = screen.state.list.rows.iter();
         rows.filter(|line| matches!(line, ListRow::Task(_))).count()
     };
     // Every row stands below the title of its group, and the titles count what is there.
     let is_right = |screen: &Screen| {
         let (mut title, mut left) = (None, 0);
-        for line in &screen.state.lines {
+        for line in &screen.state.list.rows {
             match line {
                 ListRow::Heading(of, heads) => {
                     assert_eq!(left, 0, "{title:?}");
@@ -232,7 +233,7 @@ fn the_list_is_grouped_by_need_by_server_or_by_status() {
     }
     screen.keys("B .");
     let done = |screen: &Screen| {
-        let rows = screen.state.lines.iter();
+        let rows = screen.state.list.rows.iter();
         rows.filter(|line| match line {
             ListRow::Task(id) => screen.state.task(id).unwrap().listed_group == Group::Done,
             ListRow::Heading(..) => false,
@@ -247,7 +248,7 @@ fn the_list_is_grouped_by_need_by_server_or_by_status() {
 fn a_view_is_kept_under_its_name_and_shown_again() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys("B s /").type_in("server:lab").keys("enter");
-    let shown = screen.state.lines.clone();
+    let shown = screen.state.list.rows.clone();
     screen.todo.clear();
     screen
         .keys(":")
@@ -266,7 +267,7 @@ fn a_view_is_kept_under_its_name_and_shown_again() {
     assert_eq!(screen.todo, [Command::SaveView(view.clone())]);
     assert_eq!(screen.state.setup.views, [view]);
     screen.keys("v 0");
-    assert_ne!(screen.state.lines, shown);
+    assert_ne!(screen.state.list.rows, shown);
     screen.keys("v");
     assert!(
         screen
@@ -274,9 +275,9 @@ fn a_view_is_kept_under_its_name_and_shown_again() {
             .contains("1  lab: server:lab, grouped by server, sorted by state")
     );
     screen.keys("1");
-    assert_eq!(screen.state.lines, shown);
+    assert_eq!(screen.state.list.rows, shown);
     screen.keys("v 0 :").type_in("view lab").keys("enter");
-    assert_eq!(screen.state.lines, shown);
+    assert_eq!(screen.state.list.rows, shown);
     // Who only looks may look through a view, and keeps none.
     screen.state.setup.readonly = true;
     screen.todo.clear();
@@ -284,7 +285,7 @@ fn a_view_is_kept_under_its_name_and_shown_again() {
     assert!(answer(&screen).contains("read only"));
     assert!(screen.todo.is_empty() && screen.state.setup.views.len() == 1);
     screen.keys("v 0 :").type_in("view lab").keys("enter");
-    assert_eq!(screen.state.lines, shown);
+    assert_eq!(screen.state.list.rows, shown);
 }
 
 #[test]
@@ -330,7 +331,8 @@ fn a_settled_row_stays_under_the_cursor_and_moves_once_seen() {
     let group = |screen: &Screen| {
         let before = screen
             .state
-            .lines
+            .list
+            .rows
             .iter()
             .take_while(|line| **line != longhaul::app::ListRow::Task(id("q7m2xk")));
         before
@@ -350,21 +352,22 @@ fn a_settled_row_stays_under_the_cursor_and_moves_once_seen() {
     assert_eq!(group(&screen), 2, "it moved within a second of a key");
     screen.wait(1_000);
     assert_eq!(group(&screen), 3);
-    assert_eq!(screen.state.cursor, Some(id("m2hn5t")));
+    assert_eq!(screen.state.list.cursor, Some(id("m2hn5t")));
 }
 
 #[test]
 fn a_failed_row_stays_until_the_cursor_leaves() {
     let mut screen = Screen::morning(WIDE, colour());
-    let line = screen.state.cursor_line;
+    let line = screen.state.list.cursor_row;
     news(&mut screen, settled(morning().remove(3), Status::Failed, 0));
     screen.wait(5_000);
-    assert_eq!(screen.state.cursor_line, line);
+    assert_eq!(screen.state.list.cursor_row, line);
     screen.keys("j").wait(1_000);
-    assert_eq!(screen.state.cursor, Some(id("m2hn5t")));
+    assert_eq!(screen.state.list.cursor, Some(id("m2hn5t")));
     let first = screen
         .state
-        .lines
+        .list
+        .rows
         .iter()
         .position(|line| *line == longhaul::app::ListRow::Task(id("q7m2xk")));
     assert_ne!(first, Some(line), "it stays where nobody looks for it");
@@ -413,7 +416,7 @@ fn what_failed_or_is_lost_needs_you_until_you_chose() {
             "{name}"
         );
         screen.go_to(name).keys("enter").wait(500);
-        if screen.state.overlays.is_empty() {
+        if screen.state.dialogs.stack.is_empty() {
             screen.keys("enter").wait(500);
         }
         assert!(screen.draw().contains("do nothing"), "{name}");
@@ -482,7 +485,7 @@ fn new_rows_never_move_the_cursor_to_another_task() {
     other.task.created_at = Wall(NOW + 5);
     news(&mut screen, other);
     screen.wait(2_000);
-    assert_eq!(screen.state.cursor, Some(id("q7m2xk")));
+    assert_eq!(screen.state.list.cursor, Some(id("q7m2xk")));
     assert!(screen.draw().contains("zzzzz2"));
 }
 
@@ -493,9 +496,9 @@ fn clearing_a_filter_restores_the_selected_task() {
         .keys("esc /")
         .type_in("server:lab !deploy")
         .keys("enter");
-    assert_eq!(screen.state.cursor, Some(id("m2hn5t")));
+    assert_eq!(screen.state.list.cursor, Some(id("m2hn5t")));
     screen.keys("esc");
-    assert_eq!(screen.state.cursor, Some(id("q7m2xk")));
+    assert_eq!(screen.state.list.cursor, Some(id("q7m2xk")));
 }
 
 #[test]
@@ -503,7 +506,7 @@ fn the_filter_supports_words_fields_and_negation() {
     let shown = |typed: &str| {
         let mut screen = Screen::morning(WIDE, colour());
         screen.keys("esc /").type_in(typed);
-        let count = screen.state.lines.iter();
+        let count = screen.state.list.rows.iter();
         count
             .filter(|line| matches!(line, longhaul::app::ListRow::Task(_)))
             .count()
@@ -542,7 +545,7 @@ fn actions_on_marks_report_total_and_hidden_counts() {
     assert!(!drawn.contains("of them are hidden"), "{drawn}");
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys("esc a / ").type_in("reindex").keys("enter D");
-    let told = &screen.state.messages.back().unwrap().text;
+    let told = &screen.state.messages.log.back().unwrap().text;
     assert!(told.starts_with("4 tasks removed from the list"), "{told}");
     assert!(told.contains("(4 of them were hidden)"), "{told}");
 }
@@ -557,7 +560,10 @@ fn a_row_that_asks_shows_the_key_that_cancels_it() {
 #[test]
 fn counts_set_their_thousands_apart() {
     let mut screen = Screen::morning(WIDE, colour());
-    (screen.state.counts.running, screen.state.counts.done) = (1_320, 20_000);
+    (
+        screen.state.totals.counts.running,
+        screen.state.totals.counts.done,
+    ) = (1_320, 20_000);
     let shown = screen.draw_text();
     assert!(shown.contains("1,320 running  20,000 done"), "{shown}");
 }
@@ -631,7 +637,7 @@ fn removal_can_be_undone_and_skips_running_tasks() {
 fn what_is_brought_back_is_there_at_once_and_no_news() {
     let mut screen = Screen::morning(WIDE, colour());
     // As if all of it was made while the screen was open.
-    screen.state.restored_at = Some(Wall(0));
+    screen.state.session.restored_at = Some(Wall(0));
     let settled: Vec<TaskView> = morning()
         .into_iter()
         .filter(|view| view.task.status.is_settled())
@@ -646,15 +652,15 @@ fn what_is_brought_back_is_there_at_once_and_no_news() {
         screen.event(Event::Session(SessionEvent::Erased(view.task.id.clone())));
     }
     screen.keys("u");
-    let messages = screen.state.messages.len();
+    let messages = screen.state.messages.log.len();
     for view in settled.clone() {
         screen.news(view);
     }
     for view in &settled {
         let row = longhaul::app::ListRow::Task(view.task.id.clone());
-        assert!(screen.state.lines.contains(&row), "{row:?}");
+        assert!(screen.state.list.rows.contains(&row), "{row:?}");
     }
-    assert_eq!(screen.state.messages.len(), messages);
+    assert_eq!(screen.state.messages.log.len(), messages);
 }
 
 #[test]
@@ -685,12 +691,12 @@ fn a_call_is_checked_priced_and_started_once() {
         request: ask.unwrap(),
         outcome: Ok(SessionResponse::Started(started.clone())),
     }));
-    assert!(screen.state.overlays.is_empty());
+    assert!(screen.state.dialogs.stack.is_empty());
     let mut view = morning().remove(3);
     view.task.id = started.clone();
     news(&mut screen, view);
     assert_eq!(
-        screen.state.cursor,
+        screen.state.list.cursor,
         Some(started),
         "the cursor goes to the new task"
     );
@@ -775,7 +781,7 @@ fn a_history_read_twice_is_held_once_and_bounded() {
             dropped: 0,
         });
     }
-    let log = &screen.state.logs[&id("q7m2xk")];
+    let log = &screen.state.detail.logs[&id("q7m2xk")];
     assert_eq!((log.entries.len(), log.dropped), (2_000, 1_000));
 }
 
@@ -789,9 +795,12 @@ fn keeps_the_newest_messages_and_counts_the_dropped_ones() {
             text: format!("message {number}"),
         })));
     }
-    let (held, dropped) = (screen.state.messages.len(), screen.state.messages_dropped);
+    let (held, dropped) = (
+        screen.state.messages.log.len(),
+        screen.state.messages.dropped,
+    );
     assert_eq!((held, dropped), (1_000, 500));
-    assert_eq!(screen.state.toasts.len(), 3);
+    assert_eq!(screen.state.messages.toasts.len(), 3);
 }
 
 #[test]
@@ -812,11 +821,11 @@ fn shows_only_the_size_of_huge_arguments() {
 fn reading_back_in_the_log_is_not_disturbed_by_new_lines() {
     let mut screen = Screen::morning(SMALL, colour());
     screen.keys("esc z ] k k k k k k k k k");
-    assert!(!screen.state.is_following);
+    assert!(!screen.state.detail.is_following);
     // The first line is on the first row, and further keys do not count up in secret.
-    assert_eq!(screen.state.scroll, history().len() - 8);
+    assert_eq!(screen.state.detail.scroll, history().len() - 8);
     assert!(screen.draw().contains("call sent (MCP"));
-    let before = screen.state.scroll;
+    let before = screen.state.detail.scroll;
     let mut entry = history().remove(13);
     entry.seq = 15;
     screen.event(Event::History {
@@ -824,9 +833,9 @@ fn reading_back_in_the_log_is_not_disturbed_by_new_lines() {
         entries: vec![entry],
         dropped: 0,
     });
-    assert_eq!(screen.state.scroll, before + 1);
+    assert_eq!(screen.state.detail.scroll, before + 1);
     screen.keys("F");
-    assert_eq!(screen.state.scroll, 0);
+    assert_eq!(screen.state.detail.scroll, 0);
 }
 
 #[test]
@@ -837,7 +846,7 @@ fn pasted_text_is_never_keys() {
     assert!(screen.state.exit_note().is_none());
     assert_eq!(asks(&screen), []);
     screen.keys("/").type_in("two\nlines\u{1b}[31m");
-    let Some(Overlay::Filter(field)) = screen.state.overlays.last() else {
+    let Some(Overlay::Filter(field)) = screen.state.dialogs.stack.last() else {
         panic!();
     };
     assert!(field.text().starts_with("two lines"));
@@ -989,7 +998,7 @@ fn reads_recorded_traffic_while_its_tab_is_open() {
     screen.keys("enter ] ] ]");
     assert_eq!(reads(&screen), 0, "nobody looks at it");
     screen.keys("]");
-    assert_eq!((screen.state.tab, reads(&screen)), (Tab::Trace, 1));
+    assert_eq!((screen.state.detail.tab, reads(&screen)), (Tab::Trace, 1));
     assert!(screen.draw().contains("traffic: loading"));
     // It moves while the read is under way, and is read once more after that.
     let mut view = morning().remove(3);
@@ -1024,7 +1033,7 @@ fn reads_recorded_traffic_while_its_tab_is_open() {
     };
     assert_eq!(asks(&screen), [ask]);
     screen.keys("[");
-    assert_eq!(screen.state.traffic, None, "nothing is kept of it");
+    assert_eq!(screen.state.detail.traffic, None, "nothing is kept of it");
 }
 
 #[test]
@@ -1034,9 +1043,9 @@ fn the_palette_runs_commands_by_name() {
     screen.keys(":").type_in("pause").keys("enter");
     assert_eq!(asks(&screen), [SessionRequest::Pause(id("q7m2xk"))]);
     screen.keys(":").type_in("filter status:lost").keys("enter");
-    assert_eq!(screen.state.filter.text(), "status:lost");
+    assert_eq!(screen.state.list.filter.text(), "status:lost");
     screen.keys("esc esc :").type_in("attach t9").keys("enter");
-    assert_eq!(screen.state.cursor, Some(id("t9x4gz")));
+    assert_eq!(screen.state.list.cursor, Some(id("t9x4gz")));
     screen.keys(":").type_in("no such word").keys("enter");
     assert!(answer(&screen).contains("unknown command"));
 }
@@ -1050,7 +1059,7 @@ fn the_palette_acts_on_named_tasks_or_explains_why_not() {
         screen.keys("3 :").type_in(line).keys("enter");
         screen
     };
-    let top = |screen: &Screen| match screen.state.overlays.last() {
+    let top = |screen: &Screen| match screen.state.dialogs.stack.last() {
         Some(Overlay::Menu { menu, .. }) => format!("{menu:?}"),
         Some(Overlay::Question(form)) => format!("asks {}", form.task),
         Some(Overlay::Call(form)) => format!("{:?} {:?}", form.origin, form.name.text()),
@@ -1079,11 +1088,14 @@ fn the_palette_acts_on_named_tasks_or_explains_why_not() {
         ("logs m2", "m2hn5t", Tab::Log),
     ] {
         let screen = typed(line);
-        assert_eq!(screen.state.cursor, Some(id(task)));
-        assert_eq!((screen.state.pane, screen.state.tab), (Pane::Tasks, tab));
-        assert!(screen.state.is_zoomed);
+        assert_eq!(screen.state.list.cursor, Some(id(task)));
+        assert_eq!(
+            (screen.state.pane, screen.state.detail.tab),
+            (Pane::Tasks, tab)
+        );
+        assert!(screen.state.detail.is_zoomed);
     }
-    assert_eq!(typed("watch pd").state.cursor, Some(id("pd6xw8")));
+    assert_eq!(typed("watch pd").state.list.cursor, Some(id("pd6xw8")));
     assert_eq!(
         typed("tools -s ci").state.tools_of,
         Some(ServerName::new("ci"))
@@ -1098,13 +1110,17 @@ fn the_palette_acts_on_named_tasks_or_explains_why_not() {
     ] {
         let screen = typed(line);
         assert_eq!(answer(&screen), words);
-        assert_eq!(screen.state.marks.len(), 1, "what is marked is left alone");
+        assert_eq!(
+            screen.state.list.marks.len(),
+            1,
+            "what is marked is left alone"
+        );
     }
 }
 
 #[test]
 fn a_call_typed_in_the_palette_opens_its_form_filled_in() {
-    let form = |screen: &Screen| match screen.state.overlays.last() {
+    let form = |screen: &Screen| match screen.state.dialogs.stack.last() {
         Some(Overlay::Call(form)) => (**form).clone(),
         other => panic!("{other:?}"),
     };
@@ -1211,13 +1227,13 @@ fn esc_goes_back_layer_by_layer_and_never_out() {
     assert_eq!(screen.state.pane, Pane::Tasks);
     screen.keys("enter");
     assert_eq!(
-        (screen.state.focus, screen.state.is_zoomed),
+        (screen.state.detail.focus, screen.state.detail.is_zoomed),
         (Focus::Detail, true)
     );
     for _ in 0..20 {
         screen.keys("esc");
     }
-    assert_eq!(screen.state.focus, Focus::List);
+    assert_eq!(screen.state.detail.focus, Focus::List);
     assert!(screen.state.exit_note().is_none());
     assert!(answer(&screen).contains("press q to quit"));
 }
@@ -1228,7 +1244,7 @@ fn enter_on_a_failed_task_shows_its_error() {
     screen.go_to("8fw2mc");
     screen.todo.clear();
     screen.keys("enter");
-    assert_eq!(screen.state.tab, Tab::Result);
+    assert_eq!(screen.state.detail.tab, Tab::Result);
     assert!(screen.draw().contains("see the console"));
 }
 
@@ -1241,7 +1257,7 @@ fn arguments_without_measure_are_not_laid_out() {
     news(&mut screen, view);
     screen.go_to(&id);
     screen.keys("enter");
-    while screen.state.tab != Tab::Arguments {
+    while screen.state.detail.tab != Tab::Arguments {
         screen.keys("]");
     }
     let drawn = screen.draw();
@@ -1406,18 +1422,19 @@ fn toasts_stack_to_three_and_errors_stay_longer() {
         screen.event(Event::Succeeded(words.to_owned()));
     }
     screen.event(Event::Failed("it broke".to_owned()));
-    assert_eq!(screen.state.toasts.len(), 3);
+    assert_eq!(screen.state.messages.toasts.len(), 3);
     screen.wait(4_000);
     let left: Vec<&str> = screen
         .state
+        .messages
         .toasts
         .iter()
         .map(|toast| toast.text.as_str())
         .collect();
     assert_eq!(left, ["it broke"]);
     screen.wait(4_000);
-    assert!(screen.state.toasts.is_empty());
-    assert_eq!(screen.state.messages.len(), 4);
+    assert!(screen.state.messages.toasts.is_empty());
+    assert_eq!(screen.state.messages.log.len(), 4);
 }
 
 #[test]
@@ -1433,8 +1450,8 @@ fn a_task_that_is_erased_takes_its_dialog_with_it() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys("e");
     screen.event(Event::Session(SessionEvent::Erased(id("q7m2xk"))));
-    assert!(screen.state.overlays.is_empty());
-    assert!(screen.state.cursor.is_some());
+    assert!(screen.state.dialogs.stack.is_empty());
+    assert!(screen.state.list.cursor.is_some());
 }
 
 #[test]
@@ -1457,7 +1474,7 @@ fn one_turn_with_a_hundred_thousand_tasks_stays_cheap() {
     for _ in 0..50 {
         screen.draw();
     }
-    assert!(screen.state.lines.len() > 100_000);
+    assert!(screen.state.list.rows.len() > 100_000);
 }
 
 #[test]
@@ -1497,7 +1514,7 @@ fn the_reply_to_a_key_expires_or_yields_to_an_error() {
         outcome: Err(longhaul::domain::RequestError::Usage(words.to_owned())),
     }));
     assert_eq!(answer(&screen), words);
-    assert_eq!(screen.state.messages.back().unwrap().text, words);
+    assert_eq!(screen.state.messages.log.back().unwrap().text, words);
 }
 
 #[test]
@@ -1877,9 +1894,9 @@ fn a_choice_letter_wins_over_a_custom_leave_key() {
     screen.todo.clear();
     screen.keys("x").wait(500).keys("Q");
     assert_eq!(asks(&screen), []);
-    assert!(screen.state.overlays.is_empty());
+    assert!(screen.state.dialogs.stack.is_empty());
     screen.keys("Q");
-    assert_ne!(screen.state.leaving, Leaving::No);
+    assert_ne!(screen.state.leave.when, Leaving::No);
 }
 
 #[test]
@@ -1889,7 +1906,7 @@ fn suspend_and_redraw_work_under_any_layer() {
     screen.todo.clear();
     screen.keys("ctrl-z ctrl-l");
     assert_eq!(screen.todo, [Command::Suspend, Command::Redraw]);
-    assert_eq!(screen.state.overlays.len(), 1);
+    assert_eq!(screen.state.dialogs.stack.len(), 1);
 }
 
 #[test]
@@ -1966,7 +1983,7 @@ fn reports_unchecked_only_for_calls_that_were_sent() {
         tool.destructive = Some(true);
     }
     let said = |screen: &Screen| {
-        let messages = screen.state.messages.iter();
+        let messages = screen.state.messages.log.iter();
         messages
             .filter(|message| message.text.contains("sent unchecked"))
             .count()
@@ -2045,7 +2062,7 @@ fn reuses_the_last_arguments_and_copies_a_call_as_a_command() {
 #[test]
 fn finds_a_server_by_name_and_takes_other_text_as_a_url() {
     let mut screen = Screen::morning(WIDE, colour());
-    let at = |screen: &Screen| match screen.state.overlays.last() {
+    let at = |screen: &Screen| match screen.state.dialogs.stack.last() {
         Some(Overlay::Call(form)) => (form.server_at, form.url.text().to_owned()),
         other => panic!("{other:?}"),
     };
@@ -2088,7 +2105,7 @@ fn form_of(size: (u16, u16), schema: &str) -> Screen {
 }
 
 fn call_form(screen: &Screen) -> &longhaul::app::CallForm {
-    match screen.state.overlays.last() {
+    match screen.state.dialogs.stack.last() {
         Some(Overlay::Call(form)) => form,
         other => panic!("{other:?}"),
     }
@@ -2158,7 +2175,7 @@ fn restores_a_draft_until_it_is_sent() {
     screen.keys("enter");
     assert!(!screen.draw().contains("Lisbon"));
     screen.type_in("Faro").keys("ctrl-s");
-    screen.state.overlays.clear();
+    screen.state.dialogs.stack.clear();
     screen.keys("enter");
     assert!(!screen.draw().contains("Faro"), "it was sent");
 }
@@ -2347,6 +2364,7 @@ fn a_reload_clears_config_errors_and_an_unchanged_one_is_quiet() {
     let texts = |screen: &Screen| -> Vec<String> {
         screen
             .state
+            .messages
             .toasts
             .iter()
             .map(|it| it.text.clone())
@@ -2391,7 +2409,7 @@ fn the_keys_stay_in_sight_below_the_help_and_a_tall_form() {
 #[test]
 fn a_new_task_opens_on_its_present() {
     let mut screen = form_of(WIDE, "{}");
-    screen.state.tab = Tab::Result;
+    screen.state.detail.tab = Tab::Result;
     screen.keys("ctrl-s");
     let ask = screen.todo.iter().find_map(|command| match command {
         Command::Request(ask, SessionRequest::Start(_)) => Some(*ask),
@@ -2401,7 +2419,7 @@ fn a_new_task_opens_on_its_present() {
         request: ask.unwrap(),
         outcome: Ok(SessionResponse::Started(id("zzzzzz"))),
     }));
-    assert_eq!(screen.state.tab, Tab::Now);
+    assert_eq!(screen.state.detail.tab, Tab::Now);
 }
 
 #[test]
@@ -2412,8 +2430,8 @@ fn at_the_start_the_cursor_is_on_what_needs_a_person_first() {
         servers: Vec::new(),
         saved_at: None,
     });
-    assert_eq!(screen.state.cursor, Some(id("k3v9ra")));
-    assert_eq!(screen.state.top, 0);
+    assert_eq!(screen.state.list.cursor, Some(id("k3v9ra")));
+    assert_eq!(screen.state.list.top, 0);
 }
 
 #[test]
@@ -2460,7 +2478,7 @@ fn ranks_a_name_match_above_description_matches() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.go_to("q7m2xk").keys("n enter").answer_with(all);
     assert!(screen.draw().contains("type to filter"));
-    let found = |screen: &Screen| match screen.state.overlays.last() {
+    let found = |screen: &Screen| match screen.state.dialogs.stack.last() {
         Some(Overlay::Call(form)) => {
             let found = form.matching(&screen.state).into_iter();
             let names: Vec<&str> = found.map(|(_, tool)| tool.name.as_str()).collect();
@@ -2497,7 +2515,7 @@ fn finds_a_tool_across_servers_and_calls_it_on_its_server() {
         ("get_tides", "ci")
     );
     screen.keys("esc").keys("/ esc");
-    assert!(screen.state.overlays.is_empty(), "one Esc closes it");
+    assert!(screen.state.dialogs.stack.is_empty(), "one Esc closes it");
 }
 
 #[test]
@@ -2507,7 +2525,7 @@ fn driving_from_here_asks_before_it_ends_calls() {
     let drives = |is_forced| SessionRequest::HandOver { is_forced };
     assert_eq!(asks(&screen).last(), Some(&drives(false)), "a reflex");
     screen.wait(500).keys("enter");
-    assert!(screen.state.overlays.is_empty());
+    assert!(screen.state.dialogs.stack.is_empty());
     screen.drives_not().wait(500).keys("y");
     assert_eq!(asks(&screen).last(), Some(&drives(true)));
 
@@ -2591,7 +2609,7 @@ fn every_event_makes_a_frame_due() {
     screen.event(found);
     assert!(screen.state.take_dirty());
     // What it said was under way is over.
-    assert_eq!(screen.state.reply, None);
+    assert_eq!(screen.state.messages.reply, None);
 }
 
 #[test]
@@ -2608,7 +2626,7 @@ fn a_reply_disappears_once_the_task_changed() {
     assert_eq!(answer(&screen), "requested: pause q7m2xk");
     (view.task.control, view.task.status) = (None, Status::Paused);
     screen.news(view);
-    assert_eq!(screen.state.reply, None);
+    assert_eq!(screen.state.messages.reply, None);
     assert!(
         !screen.draw().contains("requested: pause"),
         "{}",
@@ -2622,14 +2640,14 @@ fn help_takes_all_typing() {
     screen.todo.clear();
     // Every letter of it means something in the list.
     screen.keys("? / t r a c e");
-    assert!(screen.state.marks.is_empty());
+    assert!(screen.state.list.marks.is_empty());
     let drawn = screen.draw();
     assert!(
         drawn.contains("start or stop recording traffic") && !drawn.contains("next match"),
         "{drawn}"
     );
     screen.keys("enter");
-    assert!(screen.state.overlays.is_empty());
+    assert!(screen.state.dialogs.stack.is_empty());
     assert!(matches!(
         asks(&screen).as_slice(),
         [SessionRequest::Trace { .. }]
@@ -2642,7 +2660,10 @@ fn help_takes_all_typing() {
     let place = |words: &str| drawn.find(words).unwrap_or(usize::MAX);
     assert!(place("pause; press again") < place("next pane"), "{drawn}");
     screen.keys("esc");
-    assert_eq!((asks(&screen), screen.state.overlays.len()), (vec![], 0));
+    assert_eq!(
+        (asks(&screen), screen.state.dialogs.stack.len()),
+        (vec![], 0)
+    );
 
     // What only works elsewhere says so, and what fits nothing does nothing.
     screen
@@ -2652,23 +2673,23 @@ fn help_takes_all_typing() {
     assert_eq!(answer(&screen), "Ctrl-S works in a form");
     screen.keys("ctrl-u").type_in("no such thing").keys("enter");
     assert!(answer(&screen).contains("no key or command matches"));
-    assert_eq!(screen.state.overlays.len(), 1);
+    assert_eq!(screen.state.dialogs.stack.len(), 1);
     screen.keys("ctrl-u down down enter");
-    assert!(screen.state.overlays.is_empty(), "the third: down");
+    assert!(screen.state.dialogs.stack.is_empty(), "the third: down");
     assert_eq!(asks(&screen), []);
 }
 
 #[test]
 fn a_page_is_closed_only_by_the_keys_that_close() {
     let mut screen = Screen::new(USUAL, colour());
-    screen.state.overlays.push(Overlay::Page {
+    screen.state.dialogs.stack.push(Overlay::Page {
         title: "Servers found".to_owned(),
         lines: vec!["one".to_owned()],
         scroll: 0,
     });
     screen.keys("t r a c e");
-    assert_eq!(screen.state.overlays.len(), 1);
+    assert_eq!(screen.state.dialogs.stack.len(), 1);
     assert_eq!(answer(&screen), "press j or k to scroll, Esc to close");
     screen.keys("q");
-    assert!(screen.state.overlays.is_empty() && screen.state.exit_note().is_none());
+    assert!(screen.state.dialogs.stack.is_empty() && screen.state.exit_note().is_none());
 }

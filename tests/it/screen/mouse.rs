@@ -59,8 +59,13 @@ fn press_chooses_the_row_under_it_and_a_second_one_opens_it() {
                 }
                 screen.keys("k");
                 press(&mut screen, word);
-                assert_eq!(screen.state.cursor, Some(id(name)), "{}", screen.draw());
-                assert!(!screen.state.is_zoomed && screen.state.overlays.is_empty());
+                assert_eq!(
+                    screen.state.list.cursor,
+                    Some(id(name)),
+                    "{}",
+                    screen.draw()
+                );
+                assert!(!screen.state.detail.is_zoomed && screen.state.dialogs.stack.is_empty());
             }
         }
         screen.go_to("q7m2xk");
@@ -69,12 +74,15 @@ fn press_chooses_the_row_under_it_and_a_second_one_opens_it() {
             .position(|line| line.contains('\u{25b8}'));
         let row = u16::try_from(row.unwrap()).unwrap();
         mouse(&mut screen, MouseAction::Press, (9, row));
-        assert!(screen.state.is_zoomed, "{}", screen.draw());
+        assert!(screen.state.detail.is_zoomed, "{}", screen.draw());
         // A heading is no row.
         screen.keys("esc").go_to("q7m2xk");
         press(&mut screen, "RUNNING");
         assert_eq!(
-            (screen.state.cursor.clone(), screen.state.is_zoomed),
+            (
+                screen.state.list.cursor.clone(),
+                screen.state.detail.is_zoomed
+            ),
             (Some(id("q7m2xk")), false)
         );
     }
@@ -102,8 +110,13 @@ fn press_on_a_tab_shows_it() {
                 let now = line.split(words).next().unwrap().chars().count();
                 let moved = u16::try_from(now).unwrap() + column - u16::try_from(before).unwrap();
                 mouse(&mut screen, MouseAction::Press, (moved, row));
-                assert_eq!(screen.state.tab, tab, "{size:?} {words} {}", screen.draw());
-                assert_eq!(screen.state.focus, Focus::Detail);
+                assert_eq!(
+                    screen.state.detail.tab,
+                    tab,
+                    "{size:?} {words} {}",
+                    screen.draw()
+                );
+                assert_eq!(screen.state.detail.focus, Focus::Detail);
             }
             screen.keys("esc");
         }
@@ -114,19 +127,25 @@ fn press_on_a_tab_shows_it() {
 fn wheel_moves_what_is_under_it() {
     let mut screen = Screen::morning(USUAL, colour());
     screen.keys("esc g");
-    let first = screen.state.cursor.clone();
+    let first = screen.state.list.cursor.clone();
     mouse(&mut screen, MouseAction::WheelDown, (9, 5));
-    assert_ne!(screen.state.cursor, first);
+    assert_ne!(screen.state.list.cursor, first);
     mouse(&mut screen, MouseAction::WheelUp, (9, 5));
-    assert_eq!(screen.state.cursor, first);
+    assert_eq!(screen.state.list.cursor, first);
 
     screen.go_to("q7m2xk").keys("]");
     let detail = place(&screen, "[Log]").unwrap().1;
     mouse(&mut screen, MouseAction::WheelUp, (9, detail + 2));
-    assert_eq!((screen.state.scroll, screen.state.is_following), (3, false));
-    assert_eq!(screen.state.focus, Focus::List);
+    assert_eq!(
+        (screen.state.detail.scroll, screen.state.detail.is_following),
+        (3, false)
+    );
+    assert_eq!(screen.state.detail.focus, Focus::List);
     mouse(&mut screen, MouseAction::WheelDown, (9, detail + 2));
-    assert_eq!((screen.state.scroll, screen.state.is_following), (0, true));
+    assert_eq!(
+        (screen.state.detail.scroll, screen.state.detail.is_following),
+        (0, true)
+    );
 }
 
 #[test]
@@ -147,7 +166,7 @@ fn press_chooses_tools_and_servers() {
         assert_eq!(screen.state.cursors[0], 2, "{}", screen.draw());
         mouse(&mut screen, MouseAction::Press, at);
         assert!(matches!(
-            screen.state.overlays.last(),
+            screen.state.dialogs.stack.last(),
             Some(Overlay::Call(_))
         ));
     }
@@ -158,14 +177,17 @@ fn over_a_dialog_only_the_wheel_does_something() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys("x");
     screen.todo.clear();
-    let before = screen.state.cursor.clone();
+    let before = screen.state.list.cursor.clone();
     for column in (0..120).step_by(7) {
         for row in 0..36 {
             mouse(&mut screen, MouseAction::Press, (column, row));
         }
     }
     assert_eq!(
-        (screen.state.cursor.clone(), screen.state.overlays.len()),
+        (
+            screen.state.list.cursor.clone(),
+            screen.state.dialogs.stack.len()
+        ),
         (before, 1)
     );
     assert!(!screen.todo.iter().any(|it| matches!(
@@ -175,13 +197,13 @@ fn over_a_dialog_only_the_wheel_does_something() {
     screen.wait(1_000);
     mouse(&mut screen, MouseAction::WheelDown, (50, 20));
     assert!(matches!(
-        screen.state.overlays.last(),
+        screen.state.dialogs.stack.last(),
         Some(Overlay::Menu { cursor: 1, .. })
     ));
     screen.keys("esc ?");
     mouse(&mut screen, MouseAction::WheelDown, (50, 20));
     assert!(matches!(
-        screen.state.overlays.last(),
+        screen.state.dialogs.stack.last(),
         Some(Overlay::Help { cursor: 1, .. })
     ));
 }

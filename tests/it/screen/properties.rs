@@ -258,17 +258,17 @@ proptest! {
         screen.state.setup.is_demo = is_ascii;
         for step in &steps {
             take(&mut screen, step);
-            if let Some(cursor) = &screen.state.cursor {
+            if let Some(cursor) = &screen.state.list.cursor {
                 let task_row = screen.state.task(cursor);
                 prop_assert!(task_row.is_some_and(|task_row| task_row.view.task.forgotten_at.is_none())
-                    || screen.state.lines.is_empty(), "the cursor is on {cursor}");
-                let line = screen.state.lines.get(screen.state.cursor_line);
+                    || screen.state.list.rows.is_empty(), "the cursor is on {cursor}");
+                let line = screen.state.list.rows.get(screen.state.list.cursor_row);
                 prop_assert_eq!(line, Some(&longhaul::app::ListRow::Task(cursor.clone())));
             } else {
-                let has_row = screen.state.lines.iter().any(|line| matches!(line, longhaul::app::ListRow::Task(_)));
+                let has_row = screen.state.list.rows.iter().any(|line| matches!(line, longhaul::app::ListRow::Task(_)));
                 prop_assert!(!has_row, "rows without a cursor");
             }
-            prop_assert!(screen.state.toasts.len() <= 3);
+            prop_assert!(screen.state.messages.toasts.len() <= 3);
             let drawn = screen.draw_text();
             if is_ascii {
                 prop_assert!(drawn.is_ascii());
@@ -288,7 +288,7 @@ proptest! {
         let living = || screen.state.kept_tasks();
         let open = living().filter(|task_row| !task_row.view.task.status.is_settled()).count();
         prop_assert_eq!(screen.state.open_tasks().count(), open);
-        let counts = screen.state.counts;
+        let counts = screen.state.totals.counts;
         prop_assert_eq!(counts.needs + counts.running + counts.paused + counts.done, living().count());
         let unsaved = living().filter(|task_row| task_row.view.is_unsaved).count();
         prop_assert_eq!(counts.unsaved, unsaved);

@@ -14,14 +14,14 @@ use super::support::*;
 const GO_ON: &str = r#"{"message":"Go on?"}"#;
 
 fn form(screen: &Screen) -> &QuestionForm {
-    match screen.state.overlays.last() {
+    match screen.state.dialogs.stack.last() {
         Some(Overlay::Question(form)) => form,
         other => panic!("{other:?}"),
     }
 }
 
 fn is_closed(screen: &Screen) -> bool {
-    screen.state.overlays.is_empty()
+    screen.state.dialogs.stack.is_empty()
 }
 
 /// What was answered, with the number of the ask.
@@ -52,12 +52,13 @@ fn opened(screen: &Screen) -> Vec<String> {
 }
 
 fn remark(screen: &Screen) -> &str {
-    &screen.state.reply.as_ref().unwrap().text
+    &screen.state.messages.reply.as_ref().unwrap().text
 }
 
 fn has_toast(screen: &Screen, words: &str) -> bool {
     screen
         .state
+        .messages
         .toasts
         .iter()
         .any(|toast| toast.text.contains(words))

@@ -5,7 +5,7 @@ use longhaul::app::{Command, Event, SaveContent, Tab};
 use super::support::*;
 
 fn answer(screen: &Screen) -> String {
-    let remark = screen.state.reply.as_ref();
+    let remark = screen.state.messages.reply.as_ref();
     remark.map_or(String::new(), |remark| remark.text.clone())
 }
 
@@ -13,7 +13,7 @@ fn answer(screen: &Screen) -> String {
 fn with_result(size: (u16, u16), json: &str) -> Screen {
     let mut screen = Screen::morning(size, colour());
     screen.go_to("c5b8yp").keys("enter");
-    assert_eq!(screen.state.tab, Tab::Result);
+    assert_eq!(screen.state.detail.tab, Tab::Result);
     assert!(screen.todo.contains(&Command::ReadResult(id("c5b8yp"))));
     screen.event(Event::ResultRead {
         task: id("c5b8yp"),
@@ -84,7 +84,7 @@ fn a_search_marks_what_it_finds_counts_it_and_unfolds_it() {
         answer(&screen)
     );
     screen.keys("esc");
-    assert_eq!(screen.state.search, None);
+    assert_eq!(screen.state.detail.search, None);
 }
 
 #[test]

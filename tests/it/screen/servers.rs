@@ -101,7 +101,7 @@ fn a_task_that_waits_names_what_it_waits_for() {
         screen.news(waiting.clone());
         let drawn = screen.draw();
         assert!(drawn.contains(row), "{drawn}");
-        assert_eq!(screen.state.tab, Tab::Now);
+        assert_eq!(screen.state.detail.tab, Tab::Now);
         let facts: String = drawn.split_whitespace().collect::<Vec<_>>().join(" ");
         let said = |words: &str| words.split(' ').all(|word| facts.contains(word));
         assert!(said(now) && facts.contains("waiting: "), "{drawn}");
@@ -152,7 +152,7 @@ fn shows_all_that_a_server_needs_without_a_success_mark() {
         "{drawn}"
     );
     screen.keys("esc");
-    assert!(screen.state.overlays.is_empty() && screen.state.toasts.is_empty());
+    assert!(screen.state.dialogs.stack.is_empty() && screen.state.messages.toasts.is_empty());
 }
 
 #[test]
@@ -284,7 +284,7 @@ fn the_import_report_scrolls_to_its_end() {
     // The end of it stays at the end of the page.
     assert!(screen.draw().contains("end-28"), "{}", screen.draw());
     screen.keys("esc");
-    assert!(screen.state.overlays.is_empty());
+    assert!(screen.state.dialogs.stack.is_empty());
     // The same before anything is taken; the choice stays below.
     screen.event(Event::ServersFound(ServerFindings {
         lines,
@@ -296,7 +296,7 @@ fn the_import_report_scrolls_to_its_end() {
     screen.keys("G");
     assert!(screen.draw().contains("end-29"), "{}", screen.draw());
     screen.keys("q");
-    let below = screen.state.overlays.last();
+    let below = screen.state.dialogs.stack.last();
     assert!(
         matches!(
             below,

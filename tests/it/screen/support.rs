@@ -594,12 +594,12 @@ impl Screen {
     pub(crate) fn go_to(&mut self, name: &str) -> &mut Self {
         self.keys("g");
         for _ in 0..40 {
-            if self.state.cursor == Some(id(name)) {
+            if self.state.list.cursor == Some(id(name)) {
                 break;
             }
             self.keys("j");
         }
-        assert_eq!(self.state.cursor, Some(id(name)));
+        assert_eq!(self.state.list.cursor, Some(id(name)));
         self
     }
 

@@ -8,7 +8,7 @@ use longhaul::{
 use super::support::*;
 
 fn answer(screen: &Screen) -> String {
-    let remark = screen.state.reply.as_ref();
+    let remark = screen.state.messages.reply.as_ref();
     remark.map_or(String::new(), |remark| remark.text.clone())
 }
 
@@ -28,12 +28,12 @@ fn clears_marks_only_of_tasks_the_key_acted_on() {
         answer(&screen),
         "requested: cancel 5 tasks; 4 skipped, still marked: they have ended"
     );
-    assert_eq!(screen.state.marks.len(), 4);
+    assert_eq!(screen.state.list.marks.len(), 4);
     let has_ended = |name: &TaskId| {
         let task = screen.state.task(name);
         task.is_some_and(|task_row| task_row.view.task.status.is_settled())
     };
-    assert!(screen.state.marks.iter().all(has_ended));
+    assert!(screen.state.list.marks.iter().all(has_ended));
     screen.keys("p");
     assert_eq!(
         answer(&screen),
@@ -42,10 +42,10 @@ fn clears_marks_only_of_tasks_the_key_acted_on() {
     // One that is marked is like several.
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys("space");
-    assert_eq!(screen.state.marks.len(), 1);
+    assert_eq!(screen.state.list.marks.len(), 1);
     screen.keys("p");
     assert_eq!(answer(&screen), "requested: pause q7m2xk");
-    assert!(screen.state.marks.is_empty());
+    assert!(screen.state.list.marks.is_empty());
 }
 
 #[test]
@@ -59,14 +59,14 @@ fn reports_an_action_on_one_task_while_others_are_marked() {
             "applies to q7m2xk under the cursor only, not to 2 marked tasks",
             "{key}"
         );
-        assert_eq!(screen.state.marks.len(), 2);
+        assert_eq!(screen.state.list.marks.len(), 2);
     }
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys("space space y");
     assert!(screen.draw().contains("ids of the 2 marked tasks"));
     screen.todo.clear();
     screen.keys("m");
-    let marks = screen.state.marks.iter();
+    let marks = screen.state.list.marks.iter();
     let marked: Vec<&str> = marks.map(TaskId::as_str).collect();
     assert_eq!(screen.todo, [Command::Copy(marked.join(" "))]);
 }
@@ -90,7 +90,7 @@ fn the_palette_names_the_context_of_a_key() {
         "{marks}"
     );
     screen.keys("tab");
-    assert_eq!(screen.state.focus, Focus::Detail);
+    assert_eq!(screen.state.detail.focus, Focus::Detail);
     let in_detail = line(&mut screen, "answer");
     assert!(!in_detail.contains("a in the detail"), "{in_detail}");
     let marks = line(&mut screen, "mark-all");
@@ -108,7 +108,7 @@ fn exports_a_task_to_the_chosen_file() {
         screen.keys("E");
         assert!(screen.draw().contains("Export q7m2xk"));
         screen.keys(key);
-        let typed = match screen.state.overlays.last() {
+        let typed = match screen.state.dialogs.stack.last() {
             Some(Overlay::SaveAs { field, .. }) => field.text().to_owned(),
             other => panic!("{other:?}"),
         };
@@ -139,7 +139,7 @@ fn exports_a_task_to_the_chosen_file() {
         path: format!("./out/{name}.json"),
     });
     assert_eq!(screen.todo, saves);
-    assert!(screen.state.marks.is_empty());
+    assert!(screen.state.list.marks.is_empty());
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys(":").type_in("export").keys("enter");
     assert!(screen.draw().contains("as an HTML page with a timeline"));
@@ -205,7 +205,7 @@ fn a_message_never_covers_the_row_under_the_cursor() {
                 _ => screen.keys(&format!("{pane} g")),
             };
             for _ in 0..steps {
-                screen.state.toasts.clear();
+                screen.state.messages.toasts.clear();
                 let before = rows(&screen, count);
                 for words in ["first of three that cover much", "second of them", "third"] {
                     let words = format!("{words}: {}", "and so on ".repeat(6));
@@ -223,20 +223,26 @@ fn one_esc_leaves_a_search() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.go_to("c5b8yp").keys("enter");
     assert_eq!(
-        (screen.state.tab, screen.state.is_zoomed),
+        (screen.state.detail.tab, screen.state.detail.is_zoomed),
         (Tab::Result, true)
     );
     screen.keys("/").type_in("Sunny").keys("enter");
-    assert_eq!(screen.state.search.as_deref(), Some("Sunny"));
+    assert_eq!(screen.state.detail.search.as_deref(), Some("Sunny"));
     screen.keys("esc");
     assert_eq!(
-        (screen.state.search.clone(), screen.state.focus),
+        (
+            screen.state.detail.search.clone(),
+            screen.state.detail.focus
+        ),
         (None, Focus::List)
     );
     // One that was begun anew and given up leaves nothing of the old one behind.
     screen.keys("enter /").type_in("Sunny").keys("enter / esc");
     assert_eq!(
-        (screen.state.search.clone(), screen.state.focus),
+        (
+            screen.state.detail.search.clone(),
+            screen.state.detail.focus
+        ),
         (None, Focus::Detail)
     );
 }
@@ -273,5 +279,5 @@ fn marks_and_cancels_the_filtered_ones_of_500_tasks() {
     let asked = screen.todo.iter().filter_map(cancelled);
     assert_eq!(asked.collect::<std::collections::BTreeSet<_>>(), of_s3);
     assert_eq!(answer(&screen), "requested: cancel 100 tasks");
-    assert!(screen.state.marks.is_empty());
+    assert!(screen.state.list.marks.is_empty());
 }

@@ -1,0 +1,56 @@
+//! Times of day in the zone of the user.
+
+use crate::domain::{Stamp, Wall};
+
+use super::State;
+
+/// Times of day in the user's zone.
+impl State {
+    fn zoned(&self, at: Wall) -> Option<jiff::Zoned> {
+        let time = jiff::Timestamp::from_millisecond(at.0).ok()?;
+        Some(time.to_zoned(self.setup.tz.clone()))
+    }
+
+    /// `06:52:10`.
+    pub fn clock_seconds(&self, at: Wall) -> String {
+        self.zoned(at).map_or_else(
+            || "--:--:--".to_owned(),
+            |time| {
+                format!(
+                    "{:02}:{:02}:{:02}",
+                    time.hour(),
+                    time.minute(),
+                    time.second()
+                )
+            },
+        )
+    }
+
+    /// `06:52`.
+    pub fn clock_minutes(&self, at: Wall) -> String {
+        self.zoned(at).map_or_else(
+            || "--:--".to_owned(),
+            |time| format!("{:02}:{:02}", time.hour(), time.minute()),
+        )
+    }
+
+    /// `Fri 06:52`.
+    pub fn clock_day(&self, at: Wall) -> String {
+        self.zoned(at).map_or_else(
+            || "--- --:--".to_owned(),
+            |time| time.strftime("%a %H:%M").to_string(),
+        )
+    }
+
+    /// `06:52` of today, else `11-02`: short enough for a column.
+    pub fn clock_short(&self, at: Wall, now: Stamp) -> String {
+        let (Some(time), Some(today)) = (self.zoned(at), self.zoned(now.wall)) else {
+            return "-".to_owned();
+        };
+        if time.date() == today.date() {
+            self.clock_minutes(at)
+        } else {
+            time.strftime("%m-%d").to_string()
+        }
+    }
+}

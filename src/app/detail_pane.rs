@@ -1,0 +1,125 @@
+//! The detail pane: which tab of the selected task is open, where it is scrolled to, and what was loaded for it.
+
+use std::collections::BTreeMap;
+
+use crate::domain::TaskId;
+
+use super::log::{ResultText, TaskLog, TrafficText};
+
+/// Which half of the task pane gets the keys.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Focus {
+    /// The list.
+    #[default]
+    List,
+    /// The detail pane.
+    Detail,
+}
+
+/// The tabs of the detail pane.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are those on the screen")]
+pub enum Tab {
+    #[default]
+    Now,
+    Log,
+    Result,
+    Arguments,
+    Trace,
+    Resume,
+}
+
+impl Tab {
+    /// All tabs, from left to right.
+    pub const ALL: [Self; 6] = [
+        Self::Now,
+        Self::Log,
+        Self::Result,
+        Self::Arguments,
+        Self::Trace,
+        Self::Resume,
+    ];
+
+    /// The label on the tab.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Now => "Now",
+            Self::Log => "Log",
+            Self::Result => "Result",
+            Self::Arguments => "Arguments",
+            Self::Trace => "Trace",
+            Self::Resume => "Resume",
+        }
+    }
+}
+
+/// How the pane shows text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TextOptions {
+    /// Wrap long lines.
+    pub is_wrapping: bool,
+    /// Show Markdown unrendered.
+    pub is_raw: bool,
+    /// Show times in the log.
+    pub has_times: bool,
+}
+
+impl Default for TextOptions {
+    fn default() -> Self {
+        Self {
+            is_wrapping: false,
+            is_raw: false,
+            has_times: true,
+        }
+    }
+}
+
+/// The detail pane and what was loaded for it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DetailPane {
+    /// Which half of the task pane gets the keys.
+    pub focus: Focus,
+    /// The pane fills the screen.
+    pub is_zoomed: bool,
+    /// The open tab.
+    pub tab: Tab,
+    /// The log scrolls with new entries.
+    pub is_following: bool,
+    /// How text is shown.
+    pub text: TextOptions,
+    /// Log entries scrolled back from the end, or lines scrolled down in other tabs.
+    pub scroll: usize,
+    /// The search text.
+    pub search: Option<String>,
+    /// Histories in memory.
+    pub logs: BTreeMap<TaskId, TaskLog>,
+    /// Results in memory.
+    pub results: BTreeMap<TaskId, ResultText>,
+    /// Recorded traffic, while the Trace tab is open.
+    pub traffic: Option<TrafficText>,
+}
+
+impl Default for DetailPane {
+    fn default() -> Self {
+        Self {
+            focus: Focus::default(),
+            is_zoomed: false,
+            tab: Tab::default(),
+            is_following: true,
+            text: TextOptions::default(),
+            scroll: 0,
+            search: None,
+            logs: BTreeMap::new(),
+            results: BTreeMap::new(),
+            traffic: None,
+        }
+    }
+}
+
+impl DetailPane {
+    /// Drops what was loaded for a task.
+    pub(super) fn forget(&mut self, id: &TaskId) {
+        self.logs.remove(id);
+        self.results.remove(id);
+    }
+}

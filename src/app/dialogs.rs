@@ -1,0 +1,104 @@
+//! The layers over the screen and the forms that the user closed without sending.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::domain::{Mono, ServerName, Stamp, TaskId};
+
+use super::{CallForm, Field, Menu, QuestionForm, SaveContent, call::DraftKey};
+
+/// A layer over the screen that gets the keys; the last one is on top.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Overlay {
+    /// The key bindings.
+    Help {
+        /// The search text.
+        field: Field,
+        /// The index of the selected match.
+        cursor: usize,
+    },
+    /// The command palette.
+    Palette {
+        /// The command line.
+        field: Field,
+        /// The index of the selected match.
+        cursor: usize,
+    },
+    /// Text to read.
+    Page {
+        /// The title.
+        title: String,
+        /// The lines.
+        lines: Vec<String>,
+        /// Lines scrolled down.
+        scroll: usize,
+    },
+    /// A dialog with a list of actions.
+    Menu {
+        /// What the dialog is about.
+        menu: Menu,
+        /// The index of the selected item.
+        cursor: usize,
+        /// When it was first drawn; earlier keys were not meant for it.
+        drawn: Option<Mono>,
+    },
+    /// The form of a new call.
+    Call(Box<CallForm>),
+    /// The form for a task's name, note and limits.
+    Edit(Box<EditForm>),
+    /// A question from the server (an elicitation).
+    Question(Box<QuestionForm>),
+    /// The filter line. Esc clears the filter; it does not restore the previous one.
+    Filter(Field),
+    /// The search line.
+    Search(Field),
+    /// The path to save something to.
+    SaveAs {
+        /// The path of the file, or of a directory for the files of several tasks.
+        field: Field,
+        /// The tasks.
+        tasks: Vec<TaskId>,
+        /// What to save.
+        what: SaveContent,
+    },
+}
+
+/// The form for a task's name, note and limits.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EditForm {
+    /// The task.
+    pub task: TaskId,
+    /// Name, note, idle limit, hard limit.
+    pub fields: [Field; 4],
+    /// The index of the focused field.
+    pub at: usize,
+    /// Why the input is invalid.
+    pub error: Option<String>,
+}
+
+impl EditForm {
+    /// The labels of the fields.
+    pub const LABELS: [&'static str; 4] = ["name", "note", "idle limit", "hard limit"];
+}
+
+/// The layers over the screen and the forms that the user closed without sending.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Dialogs {
+    /// Layers over the screen, topmost last.
+    pub stack: Vec<Overlay>,
+    /// Forms that were filled in but not sent.
+    pub(super) drafts: BTreeMap<DraftKey, CallForm>,
+    /// Imported servers whose consent dialog has not opened yet, in order.
+    pub(super) awaiting_consent: VecDeque<ServerName>,
+}
+
+impl Dialogs {
+    /// Records that the top layer has been drawn, so that later keys can be meant for it.
+    pub(super) fn drawn(&mut self, now: Stamp) {
+        let drawn = match self.stack.last_mut() {
+            Some(Overlay::Question(form)) => &mut form.drawn,
+            Some(Overlay::Menu { drawn, .. }) => drawn,
+            _ => return,
+        };
+        drawn.get_or_insert(now.mono);
+    }
+}

@@ -1,0 +1,197 @@
+//! The filter of the list.
+
+use std::borrow::Cow;
+
+use crate::domain::{Connectivity, Status, Task};
+
+use super::task_row::{TaskRow, short_arguments};
+
+/// The keys of filter terms such as `status:failed`.
+const FILTER_KEYS: [&str; 5] = ["status", "server", "tag", "tool", "id"];
+/// The values of `status:`: a status, a pending request, or the connectivity.
+const STATUS_VALUES: [&str; 20] = [
+    "running",
+    "input-required",
+    "asks",
+    "paused",
+    "completed",
+    "done",
+    "failed",
+    "cancelled",
+    "lost",
+    "unknown",
+    "pausing",
+    "resuming",
+    "cancelling",
+    "live",
+    "quiet",
+    "reconnecting",
+    "offline",
+    "needs-login",
+    "unwatched",
+    "idle",
+];
+
+/// A filter: words, `!x`, `status:failed`, `server:lab`, `tag:x`. A task must match all terms.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    text: String,
+    terms: Vec<Term>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Term {
+    is_negated: bool,
+    field: Option<TermField>,
+    text: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TermField {
+    Status,
+    Server,
+    Tag,
+    Tool,
+    Id,
+}
+
+impl Filter {
+    /// Parses a filter. Every text is valid; [`Self::invalid_reason`] finds likely mistakes.
+    pub fn parse(typed: &str) -> Self {
+        let terms = typed
+            .split_whitespace()
+            .filter_map(|word| {
+                let (is_negated, word) = match word.strip_prefix('!') {
+                    Some(rest) => (true, rest),
+                    None => (false, word),
+                };
+                let named = word.split_once(':').and_then(|(name, rest)| {
+                    let field = match name {
+                        "status" => TermField::Status,
+                        "server" => TermField::Server,
+                        "tag" => TermField::Tag,
+                        "tool" => TermField::Tool,
+                        "id" => TermField::Id,
+                        _ => return None,
+                    };
+                    Some((field, rest))
+                });
+                let (field, text) = match named {
+                    Some((field, rest)) => (Some(field), rest),
+                    None => (None, word),
+                };
+                // A term that is still being typed, e.g. `tag:`, matches everything.
+                (!text.is_empty()).then(|| Term {
+                    is_negated,
+                    field,
+                    text: text.to_lowercase(),
+                })
+            })
+            .collect();
+        Self {
+            text: typed.to_owned(),
+            terms,
+        }
+    }
+
+    /// Returns an error message for an unknown key or status in a complete filter.
+    pub fn invalid_reason(typed: &str) -> Option<String> {
+        typed.split_whitespace().find_map(|word| {
+            let (key, rest) = word.strip_prefix('!').unwrap_or(word).split_once(':')?;
+            let is_key = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphabetic());
+            // `http://...` and `host:8080` are plain words, not terms with a key.
+            let is_address = rest.starts_with("//") || rest.bytes().all(|it| it.is_ascii_digit());
+            if !FILTER_KEYS.contains(&key) {
+                let text = format!(
+                    "{key}: is not a filter key; expected one of: {}",
+                    FILTER_KEYS.join(", ")
+                );
+                return (is_key && !is_address).then_some(text);
+            }
+            let is_state = || {
+                let rest = rest.to_lowercase();
+                STATUS_VALUES.iter().any(|state| state.starts_with(&rest))
+            };
+            (key == "status" && !is_state()).then(|| {
+                format!(
+                    "{rest} is not a status; expected one of: {}",
+                    STATUS_VALUES.join(", ")
+                )
+            })
+        })
+    }
+
+    /// The filter as it was typed.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether it matches everything.
+    pub fn is_empty(&self) -> bool {
+        self.terms.is_empty()
+    }
+
+    /// Whether a task on the screen matches.
+    pub fn matches(&self, task_row: &TaskRow) -> bool {
+        let view = &task_row.view;
+        self.matches_terms(&view.task, &view.contact, || {
+            Cow::Borrowed(&*task_row.arguments)
+        })
+    }
+
+    /// Whether a task matches, without a row on a screen.
+    pub fn matches_task(&self, task: &Task, contact: &Connectivity) -> bool {
+        self.matches_terms(task, contact, || {
+            Cow::Owned(short_arguments(&task.arguments))
+        })
+    }
+
+    fn matches_terms<'a>(
+        &self,
+        task: &Task,
+        contact: &Connectivity,
+        arguments: impl Fn() -> Cow<'a, [(String, String)]>,
+    ) -> bool {
+        self.terms
+            .iter()
+            .all(|term| term.matches(task, contact, &arguments) != term.is_negated)
+    }
+}
+
+impl Term {
+    fn matches<'a>(
+        &self,
+        task: &Task,
+        contact: &Connectivity,
+        arguments: &impl Fn() -> Cow<'a, [(String, String)]>,
+    ) -> bool {
+        let has = |text: &str| text.to_lowercase().contains(&self.text);
+        match self.field {
+            Some(TermField::Status) => {
+                task.status.label().starts_with(&self.text)
+                    || (self.text == "done" && task.status == Status::Completed)
+                    || (self.text == "asks" && task.status == Status::InputRequired)
+                    || task
+                        .control
+                        .is_some_and(|asked| asked.what.label().starts_with(&self.text))
+                    || contact.label().starts_with(&self.text)
+            }
+            Some(TermField::Server) => has(task.server.as_str()),
+            Some(TermField::Tag) => task.tag.as_deref().is_some_and(has),
+            Some(TermField::Tool) => has(&task.tool),
+            Some(TermField::Id) => task.id.as_str().starts_with(&self.text),
+            None => {
+                task.id.as_str().starts_with(&self.text)
+                    || has(task.title())
+                    || has(&task.tool)
+                    || has(task.server.as_str())
+                    || has(task.status.label())
+                    || task.tag.as_deref().is_some_and(has)
+                    || task.note.as_deref().is_some_and(has)
+                    || arguments()
+                        .iter()
+                        .any(|(key, value)| has(&format!("{key}={value}")))
+            }
+        }
+    }
+}

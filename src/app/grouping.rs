@@ -1,0 +1,166 @@
+//! How the list is grouped and sorted, and its rows.
+
+use std::cmp::Ordering;
+
+use crate::domain::{ServerName, Status, TaskId};
+
+use super::task_row::{Group, TaskRow};
+
+/// What the list is grouped by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Grouping {
+    /// By [`Group`].
+    #[default]
+    Need,
+    /// By server.
+    Server,
+    /// By status.
+    Status,
+}
+
+impl Grouping {
+    /// All groupings, in the order in which the key cycles through them.
+    pub const ALL: [Self; 3] = [Self::Need, Self::Server, Self::Status];
+
+    /// Its name in messages and in the configuration.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Need => "need",
+            Self::Server => "server",
+            Self::Status => "status",
+        }
+    }
+
+    /// The next one in `ALL`, cyclically.
+    pub(super) fn next(self) -> Self {
+        let index = Self::ALL.iter().position(|it| *it == self).unwrap_or(0);
+        Self::ALL
+            .get((index + 1) % Self::ALL.len())
+            .copied()
+            .unwrap_or_default()
+    }
+
+    /// The order of two rows' groups.
+    pub(super) fn compare(self, one: &TaskRow, two: &TaskRow) -> Ordering {
+        let (a, b) = (&one.view.task, &two.view.task);
+        match self {
+            Self::Need => one.listed_group.cmp(&two.listed_group),
+            Self::Server => a.server.cmp(&b.server),
+            Self::Status => (urgency(&a.status).cmp(&urgency(&b.status)))
+                .then_with(|| a.status.label().cmp(b.status.label())),
+        }
+    }
+
+    /// The group of a row.
+    pub(super) fn title(self, task_row: &TaskRow) -> GroupTitle {
+        match self {
+            Self::Need => GroupTitle::Need(task_row.listed_group),
+            Self::Server => GroupTitle::Server(task_row.view.task.server.clone()),
+            Self::Status => GroupTitle::Status(task_row.view.task.status.row_label()),
+        }
+    }
+}
+
+/// The title of a group in the list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GroupTitle {
+    /// Grouped by need for attention.
+    Need(Group),
+    /// Grouped by server.
+    Server(ServerName),
+    /// Grouped by status, with the status as the rows show it.
+    Status(&'static str),
+}
+
+impl GroupTitle {
+    /// Whether a task is listed in this group.
+    pub(super) fn has(&self, task_row: &TaskRow) -> bool {
+        match self {
+            Self::Need(group) => task_row.listed_group == *group,
+            Self::Server(server) => task_row.view.task.server == *server,
+            Self::Status(word) => task_row.view.task.status.row_label() == *word,
+        }
+    }
+}
+
+/// How many of a group's listed tasks are in which state. They match the rows below the heading.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GroupCounts {
+    /// All tasks except the paused ones and those in `left`.
+    pub count: usize,
+    /// Tasks that belong to another group by now but stay here until the user has seen them: needing attention, running,
+    /// done.
+    pub left: [usize; 3],
+    /// Paused tasks.
+    pub paused: usize,
+    /// Tasks that need attention.
+    pub needs: usize,
+    /// Ended tasks that the user has not seen.
+    pub new: usize,
+}
+
+/// A row of the list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListRow {
+    /// The title of a group.
+    Heading(GroupTitle, GroupCounts),
+    /// A task.
+    Task(TaskId),
+}
+
+/// What the list is sorted by inside its groups.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are those of the columns")]
+pub enum SortKey {
+    /// Newest first.
+    #[default]
+    Newest,
+    State,
+    Task,
+    Server,
+    Progress,
+    Leave,
+}
+
+impl SortKey {
+    /// All sort keys, in the order in which the key cycles through them.
+    pub const ALL: [Self; 6] = [
+        Self::Newest,
+        Self::State,
+        Self::Task,
+        Self::Server,
+        Self::Progress,
+        Self::Leave,
+    ];
+
+    /// Its name in messages and in the configuration.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Newest => "newest",
+            Self::State => "state",
+            Self::Task => "task",
+            Self::Server => "server",
+            Self::Progress => "progress",
+            Self::Leave => "leave",
+        }
+    }
+
+    /// The next one in `ALL`, cyclically.
+    pub(super) fn next(self) -> Self {
+        let index = Self::ALL.iter().position(|key| *key == self).unwrap_or(0);
+        Self::ALL
+            .get((index + 1) % Self::ALL.len())
+            .copied()
+            .unwrap_or_default()
+    }
+}
+
+pub(super) fn urgency(status: &Status) -> u8 {
+    match status {
+        Status::InputRequired => 0,
+        Status::Unknown(_) => 1,
+        Status::Failed => 3,
+        Status::Lost(_) => 4,
+        _ => 2,
+    }
+}

@@ -1,0 +1,67 @@
+//! What the screen knows about the session and its driver, and the requests to it that have no response yet.
+
+use std::collections::BTreeMap;
+
+use crate::domain::{ServerName, SessionRequestId, TaskId, Wall};
+
+/// What the screen knows about the session and its driver.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SessionInfo {
+    /// When the session was last saved, as read from the file.
+    pub saved_at: Option<Wall>,
+    /// When the session file was read; the user has not seen tasks created after that.
+    pub restored_at: Option<Wall>,
+    /// The driver: its process id, and whether it is this process.
+    pub driver: Option<(u32, bool)>,
+    /// The session has no driver right now.
+    pub is_driverless: bool,
+}
+
+/// What a request was for, kept until its response arrives.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RequestPurpose {
+    /// Anything else; only an error matters.
+    Other,
+    /// List the server's tools.
+    Tools(ServerName),
+    /// Start a call; the form stays open until the call is saved.
+    Start(TaskId),
+    /// Add the server that the user typed in; its tools are requested next.
+    Server(ServerName),
+    /// Answer a question; the dialog stays open until the answer is saved.
+    Answer {
+        /// The task that asked.
+        task: TaskId,
+        /// The key of the question.
+        key: String,
+        /// What the user chose, for the message about it.
+        choice: &'static str,
+    },
+    /// Import tasks from this server.
+    Adopt(ServerName),
+    /// Start to sign in to this server.
+    SignIn(ServerName),
+    /// Become the driver.
+    Drive,
+}
+
+/// The requests to the session, and the ids that were made for them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SessionRequests {
+    /// Requests without a response.
+    pub(super) pending: BTreeMap<SessionRequestId, RequestPurpose>,
+    /// The id of the next request.
+    pub(super) next: SessionRequestId,
+    /// How many task ids were made from the seed.
+    pub(super) ids_made: u64,
+}
+
+impl Default for SessionRequests {
+    fn default() -> Self {
+        Self {
+            pending: BTreeMap::new(),
+            next: 1,
+            ids_made: 0,
+        }
+    }
+}

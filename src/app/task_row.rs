@@ -1,0 +1,230 @@
+//! A task as the screen keeps it: its snapshot, pace and connectivity timeline.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use crate::domain::{
+    Connectivity, ControlKind, LeaveImpact, Mono, Pace, Stamp, Status, TaskView, Wall, text,
+};
+
+/// Marks on a task's connectivity timeline.
+const MAX_TIMELINE_MARKS: usize = 128;
+
+/// The three groups of the list, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Group {
+    /// Needs the user's attention.
+    NeedsYou,
+    /// Running or paused.
+    Running,
+    /// Ended, and completed or seen by the user.
+    Done,
+}
+
+/// A task on the screen.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskRow {
+    /// Its newest snapshot.
+    pub view: Arc<TaskView>,
+    /// Rate and time left.
+    pub pace: Pace,
+    /// Its arguments as short text, to tell tasks of the same name apart.
+    pub arguments: Vec<(String, String)>,
+    /// When the kind of connectivity last changed.
+    pub connectivity_since: Wall,
+    /// When the notice about it last changed.
+    pub notice_since: Wall,
+    /// The changes of its connectivity since the program started, oldest first.
+    pub timeline: VecDeque<(Wall, TimelineMark)>,
+    /// The group that it is listed in. It moves to [`TaskRow::group`] once the user has seen the change.
+    pub listed_group: Group,
+    /// Whether the user has seen how it ended.
+    pub is_seen: bool,
+    /// When it ended, if it did so while this program was running.
+    pub settled_at: Option<Mono>,
+}
+
+/// A mark on a task's connectivity timeline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimelineMark {
+    /// Connected.
+    Live,
+    /// Disconnected.
+    Cut,
+    /// The machine was asleep.
+    Asleep,
+    /// The session had no driver.
+    Unwatched,
+    /// A replay delivered the missed events.
+    Replay,
+    /// Some events are lost for good.
+    Gap,
+}
+
+impl TaskRow {
+    pub(super) fn new(view: Arc<TaskView>, now: Stamp) -> Self {
+        let arguments = short_arguments(&view.task.arguments);
+        let is_seen = view.task.is_seen;
+        let mut task_row = Self {
+            pace: Pace::default(),
+            arguments,
+            connectivity_since: now.wall,
+            notice_since: view.task.updated_at,
+            timeline: VecDeque::from([(now.wall, timeline_mark(&view.contact))]),
+            listed_group: Group::Running,
+            is_seen,
+            settled_at: None,
+            view,
+        };
+        if let Some(progress) = &task_row.view.task.progress
+            && task_row.is_streaming()
+        {
+            task_row.pace.step(now, progress.value);
+        }
+        if !task_row.is_streaming() {
+            task_row.pace.restart(now);
+        }
+        task_row.listed_group = task_row.group();
+        task_row
+    }
+
+    /// Applies a newer snapshot.
+    pub(super) fn update(&mut self, view: Arc<TaskView>, now: Stamp) {
+        let (before, after) = (Arc::clone(&self.view), &view);
+        if before.contact.label() != after.contact.label() {
+            self.connectivity_since = match &after.contact {
+                Connectivity::Offline { since, .. } => *since,
+                _ => now.wall,
+            };
+            let (was, is) = (
+                timeline_mark(&before.contact),
+                timeline_mark(&after.contact),
+            );
+            if was != is {
+                let came_back = was == TimelineMark::Cut && is == TimelineMark::Live;
+                self.mark(now.wall, if came_back { TimelineMark::Replay } else { is });
+                if came_back {
+                    self.mark(Wall(now.wall.0.saturating_add(1)), TimelineMark::Live);
+                }
+            }
+        }
+        if let Some(at) = after.task.gap_at
+            && before.task.gap_at != after.task.gap_at
+        {
+            // The gap may be older than the last mark, but the timeline must stay in order.
+            let last = self.timeline.back().map_or(at, |(last, _)| at.max(*last));
+            self.mark(last, TimelineMark::Gap);
+            let is = timeline_mark(&after.contact);
+            self.mark(Wall(last.0.saturating_add(1)), is);
+        }
+        if !before.task.status.is_settled() && after.task.status.is_settled() {
+            self.settled_at = Some(now.mono);
+        }
+        if !after.task.status.is_settled() {
+            // An unknown task may run again after a resume; its end is new again then.
+            self.is_seen = false;
+            self.settled_at = None;
+        }
+        if before.task.notice != after.task.notice {
+            self.notice_since = now.wall;
+        }
+        if before.task.arguments != after.task.arguments {
+            self.arguments = short_arguments(&after.task.arguments);
+        }
+        self.is_seen |= after.task.is_seen;
+        let was_moving = self.is_streaming();
+        self.view = view;
+        let (before, after) = (&before.task, &self.view.task);
+        let number = |task: &crate::domain::Task| task.attempt().map(|attempt| attempt.number);
+        let is_another = number(before).is_some() && number(before) != number(after);
+        if !self.is_streaming() || !was_moving || is_another {
+            self.pace.restart(now);
+        }
+        if let Some(progress) = &self.view.task.progress
+            && self.is_streaming()
+        {
+            self.pace.step(now, progress.value);
+        }
+    }
+
+    /// Whether it is running and connected, so that its progress arrives live.
+    fn is_streaming(&self) -> bool {
+        let is_resuming = self
+            .view
+            .task
+            .control
+            .is_some_and(|asked| asked.what == ControlKind::Resuming);
+        self.is_running() && !is_resuming && timeline_mark(&self.view.contact) == TimelineMark::Live
+    }
+
+    pub(super) fn mark(&mut self, at: Wall, mark: TimelineMark) {
+        self.timeline.push_back((at, mark));
+        if self.timeline.len() > MAX_TIMELINE_MARKS {
+            self.timeline.pop_front();
+        }
+    }
+
+    /// The group that its status calls for.
+    pub fn group(&self) -> Group {
+        let needs_login = matches!(self.view.contact, Connectivity::NeedsLogin);
+        match &self.view.task.status {
+            status if status.needs_you(self.is_seen) => Group::NeedsYou,
+            status if status.is_settled() => Group::Done,
+            _ if needs_login => Group::NeedsYou,
+            _ => Group::Running,
+        }
+    }
+
+    /// What quitting would do to it; `None` if it has ended or its status is unknown.
+    pub fn leave_impact(&self) -> Option<&LeaveImpact> {
+        let status = &self.view.task.status;
+        let is_open = !status.is_settled() && !matches!(status, Status::Unknown(_));
+        self.view.leaving.as_ref().filter(|_| is_open)
+    }
+
+    /// Whether it ended and the user has not seen that yet.
+    pub fn ended_unseen(&self) -> bool {
+        self.view.task.status.is_settled() && !self.is_seen
+    }
+
+    /// Whether its status is `Running`.
+    pub fn is_running(&self) -> bool {
+        matches!(self.view.task.status, Status::Running)
+    }
+}
+
+pub(super) fn timeline_mark(contact: &Connectivity) -> TimelineMark {
+    match contact {
+        Connectivity::Live { .. } | Connectivity::Quiet { .. } | Connectivity::Idle => {
+            TimelineMark::Live
+        }
+        Connectivity::Reconnecting { .. }
+        | Connectivity::Offline { .. }
+        | Connectivity::NeedsLogin => TimelineMark::Cut,
+        Connectivity::Unwatched { .. } => TimelineMark::Unwatched,
+    }
+}
+
+/// The scalar arguments as short text, in their order.
+pub(super) fn short_arguments(json: &str) -> Vec<(String, String)> {
+    // Larger arguments don't help to tell tasks apart.
+    const MAX_BYTES: usize = 16 * 1024;
+    if json.len() > MAX_BYTES {
+        return Vec::new();
+    }
+    let parsed: serde_json::Map<String, serde_json::Value> =
+        serde_json::from_str(json).unwrap_or_default();
+    parsed
+        .iter()
+        .filter(|(key, _)| *key != "client_id")
+        .filter_map(|(key, value)| {
+            let short = match value {
+                serde_json::Value::String(text) => text.clone(),
+                serde_json::Value::Number(_) | serde_json::Value::Bool(_) => value.to_string(),
+                _ => return None,
+            };
+            let line = text::truncate(&text::clean_line(&short), 60).into_owned();
+            Some((text::clean_line(key).into_owned(), line))
+        })
+        .take(16)
+        .collect()
+}

@@ -1,0 +1,113 @@
+//! Counts over the tasks.
+
+use std::collections::BTreeSet;
+
+use crate::domain::{Connectivity, LeaveImpact, Status, TaskId, Wall};
+
+use super::task_row::{Group, TaskRow};
+
+/// How many tasks are in which state. Updated with every change, so that drawing a frame never counts tasks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Tasks that need the user's attention.
+    pub needs: usize,
+    /// Running tasks.
+    pub running: usize,
+    /// Paused tasks.
+    pub paused: usize,
+    /// Ended tasks.
+    pub done: usize,
+    /// Tasks that have not ended and have no driver.
+    pub unwatched: usize,
+    /// Tasks whose last change could not be saved.
+    pub unsaved: usize,
+}
+
+/// Totals over the tasks that have not ended, for the last lines of the screen. Updated with every change, so that
+/// drawing a frame never scans the tasks.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct OpenTotals {
+    /// Tasks that survive quitting.
+    pub(super) safe: usize,
+    /// Tasks that the server will stop at a checkpoint.
+    pub(super) pauses: usize,
+    /// Tasks that probably survive quitting, by expiry time.
+    pub(super) likely: BTreeSet<(Wall, TaskId)>,
+    /// Tasks that quitting would end.
+    pub(super) dies: BTreeSet<TaskId>,
+    /// Tasks with a pending pause, resume or cancel, by the time of the request.
+    pub(super) asked: BTreeSet<(Wall, TaskId)>,
+}
+
+/// Counts over the tasks that are not forgotten.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TaskTotals {
+    /// The tasks that have not ended.
+    pub(super) open: BTreeSet<TaskId>,
+    /// How many tasks are in which state.
+    pub counts: Counts,
+    /// Totals over the open tasks.
+    pub(super) leaving: OpenTotals,
+}
+
+impl TaskTotals {
+    /// Adds a task to the counts, or removes it.
+    pub(super) fn count(&mut self, task_row: &TaskRow, adds: bool) {
+        let id = &task_row.view.task.id;
+        if task_row.view.task.forgotten_at.is_some() {
+            return;
+        }
+        let is_settled = task_row.view.task.status.is_settled();
+        let is_unwatched = matches!(task_row.view.contact, Connectivity::Unwatched { .. });
+        let counts = &mut self.counts;
+        let count = match (task_row.group(), &task_row.view.task.status) {
+            (Group::NeedsYou, _) => &mut counts.needs,
+            (_, Status::Paused) => &mut counts.paused,
+            (Group::Running, _) => &mut counts.running,
+            (Group::Done, _) => &mut counts.done,
+        };
+        let by = if adds { 1 } else { -1 };
+        *count = count.saturating_add_signed(by);
+        if task_row.view.is_unsaved {
+            counts.unsaved = counts.unsaved.saturating_add_signed(by);
+        }
+        if !is_settled && is_unwatched {
+            counts.unwatched = counts.unwatched.saturating_add_signed(by);
+        }
+        if is_settled {
+            return;
+        }
+        let totals = &mut self.leaving;
+        let update = |set: &mut BTreeSet<(Wall, TaskId)>, at: Wall| {
+            if adds {
+                set.insert((at, id.clone()));
+            } else {
+                set.remove(&(at, id.clone()));
+            }
+        };
+        match task_row.leave_impact() {
+            Some(LeaveImpact::Safe { .. }) => totals.safe = totals.safe.saturating_add_signed(by),
+            Some(LeaveImpact::Pauses { .. }) => {
+                totals.pauses = totals.pauses.saturating_add_signed(by);
+            }
+            Some(LeaveImpact::Likely { until, .. }) => {
+                update(&mut totals.likely, until.unwrap_or(Wall(i64::MAX)));
+            }
+            Some(LeaveImpact::Dies { .. }) if adds => {
+                totals.dies.insert(id.clone());
+            }
+            Some(LeaveImpact::Dies { .. }) => {
+                totals.dies.remove(id);
+            }
+            None => {}
+        }
+        if let Some(asked) = task_row.view.task.control {
+            update(&mut totals.asked, asked.at);
+        }
+        if adds {
+            self.open.insert(id.clone());
+        } else {
+            self.open.remove(id);
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! The checkpoint convention of the tutorials: what its list of tasks says, and when a tool is called again.
 //!
-//! The tool takes a client id that outlives sessions and stores its step on the server's disk; going on means calling
+//! The tool takes a client id that outlives sessions and stores its step on the server's disk; continuing means calling
 //! it again with the same arguments. Its companions list and pause such tasks. Nothing of it is in the MCP specification.
 
 use core::time::Duration;
@@ -11,7 +11,7 @@ use crate::domain::{Checkpoint, Mono, Progress, Wall};
 
 /// From here on the server's list is read, which tells where the work stands and not how it came there.
 pub(super) const BY_CHECKPOINT: &str =
-    "going on by its checkpoint, where single steps may pass unseen";
+    "continuing from its checkpoint, where single steps may be missing";
 /// One line of a server's list of checkpoints.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Listed {
@@ -44,7 +44,7 @@ impl Listed {
         matches!(self.status.as_str(), "failed" | "error" | "interrupted")
     }
 
-    /// As it is shown to a person who may want to go on with it.
+    /// As it is shown to a person who may want to continue it.
     pub(super) fn shown(self) -> Checkpoint {
         Checkpoint {
             is_unsettled: !self.is_finished()
@@ -226,7 +226,7 @@ impl Follow {
         }
     }
 
-    /// The same for a call that nobody answered: a proxy or a busy server can hold it longer than its connection lives.
+    /// The same for a call without an answer: a proxy or a busy server can hold it longer than its connection lives.
     pub(super) fn adrift(now: Mono, longest_step: Duration) -> Self {
         Self {
             is_adrift: true,
@@ -274,7 +274,7 @@ impl Follow {
         match &self.last {
             Some(last) if last.differs(entry) => {
                 // It stood at least from the move to the last look; what it did between two looks that are far
-                // apart, because we were cut off, nobody saw.
+                // apart, because we were cut off, is not known.
                 let stood = self.seen_at.since(self.moved_at);
                 let since = now.since(self.seen_at).min(LOOKS_APART);
                 self.longest_step = self.longest_step.max(stood.saturating_add(since));

@@ -13,45 +13,45 @@ pub type ExchangeId = u64;
 /// The number of a save; saves of one link are numbered and done in order.
 pub type SaveToken = u64;
 
-/// What a link machine takes in.
+/// An input of a link.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// Unsettled tasks from the session file, each with the event ids that its history holds.
     Restored(Vec<(Task, Vec<EventId>)>),
-    /// A user wants something.
+    /// A request of a user.
     Ask {
-        /// The answer carries it.
+        /// The number of the request, which its answer carries.
         ask: SessionRequestId,
-        /// What.
+        /// The request.
         what: SessionRequest,
     },
-    /// An exchange brought something.
+    /// Something arrived on an exchange.
     Arrived {
-        /// Which.
+        /// The exchange.
         exchange: ExchangeId,
-        /// What.
+        /// What arrived.
         arrival: ExchangeEvent,
     },
-    /// Time has passed; due by [`Link::next_wake`].
+    /// Time has passed; due by [`Link::next_wake`](crate::link::Link::next_wake).
     Timer,
     /// A save is on disk.
     Saved(SaveToken),
-    /// A save failed; nothing of it is on disk, or nobody knows.
+    /// A save failed. Probably nothing of it is on disk.
     SaveFailed {
-        /// Which.
+        /// The save.
         token: SaveToken,
-        /// Why, in words that name the file.
+        /// Why it failed, for people; names the file.
         why: String,
     },
-    /// The driver leaves in order: end what may be ended.
+    /// The driver exits: end what may be ended.
     Leave,
-    /// The program that is the server was ended, because the driver leaves.
+    /// The server's program was ended, because the driver exits.
     ProgramEnded,
-    /// Another process drives from here on: as [`Self::Leave`], but all stays as it is at the server.
+    /// Another process becomes the driver: like [`Self::Leave`], but everything stays as it is on the server.
     HandOver,
 }
 
-/// What a link machine wants done, in this order.
+/// What a link wants done, in this order.
 #[derive(Clone, Debug)]
 pub enum Output {
     /// Write these rows in one transaction, then answer with `Saved` or `SaveFailed`.
@@ -74,12 +74,12 @@ pub enum Output {
     },
     /// Drop an exchange and its connection; nothing more may arrive of it.
     Close {
-        /// Which.
+        /// The exchange.
         exchange: ExchangeId,
     },
-    /// Answer an ask, but not before this save is on disk; if the save fails, forget the answer.
+    /// Answer a request of a user, but not before this save is on disk; if the save fails, forget the answer.
     Answer {
-        /// Which.
+        /// The number of the request.
         ask: SessionRequestId,
         /// How it went.
         outcome: Result<SessionResponse, RequestError>,

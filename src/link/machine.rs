@@ -242,7 +242,7 @@ impl Link {
                 }
                 (self.exit.is_leaving, self.needs_advance) = (true, true);
                 self.saver.hurry(now.mono);
-                self.refuse_queued(&RequestError::Unreachable("longhaul is leaving".to_owned()));
+                self.refuse_queued(&RequestError::Unreachable("longhaul is exiting".to_owned()));
             }
         }
         // The hot path ends here: a step of progress changes nothing that has to be looked at before the next flush.

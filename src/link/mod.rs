@@ -1,7 +1,7 @@
-//! The machine of one server's link: what to send, when to ask again, what became of each call. Pure and sans-IO.
+//! The state machine of one server's connection: what to send, when to retry, how each call ended. Pure and sans-IO.
 //!
-//! Owns every rule of staying with a call: eras, streams and their cursors, resumption, the checkpoint rule, back-off, the
-//! keep-alive of sessions, and the order of disk before wire and screen. Must not know how bytes travel, where rows are
+//! Owns every rule of following a call: eras, streams and their cursors, resumption, the checkpoint rule, backoff, the
+//! keep-alive of sessions, and the order of disk before network and screen. Must not know how bytes travel, where rows are
 //! kept or what time it is: [`Input`]s come in with a [`Stamp`](crate::domain::Stamp), [`Output`]s go out as data.
 //!
 //! Invariants, attacked by `tests/simulation.rs`:

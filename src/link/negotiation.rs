@@ -26,8 +26,8 @@ pub(super) const UNSUPPORTED_VERSION: i64 = -32022;
 /// The modern revision that we ask for.
 pub(super) const MODERN: ProtocolVersion = ProtocolVersion::V20260728;
 
-/// How long a program may take to answer `server/discover`: one of old may say nothing to it. One that is only slow to start
-/// finds the handshake behind it, and is asked again where it does not take that.
+/// How long a program may take to answer `server/discover`: an old program may not answer at all. A program that only starts
+/// slowly finds the handshake behind it, and is asked again if it refuses that.
 pub(super) const PROGRAM_TELLS_WITHIN: Duration = Duration::from_secs(5);
 
 /// The next step of the negotiation.

@@ -62,7 +62,7 @@ impl KeptConnection {
 #[derive(Clone, Debug)]
 pub(super) struct Cut {
     pub(super) at: Mono,
-    /// How long it had lasted then: nobody may have been there.
+    /// How long it had lasted by then, if no process watched.
     pub(super) before: Duration,
     pub(super) why: String,
 }

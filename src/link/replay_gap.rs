@@ -6,7 +6,7 @@
 use super::io::ExchangeId;
 use crate::domain::EventId;
 
-/// Live events that wait for a second reading; more of them go on without it.
+/// Live events that wait for a second reading; with more of them the stream continues without it.
 const HELD_AT_MOST: usize = 1024;
 /// The same in bytes of their data.
 const HELD_BYTES_AT_MOST: usize = 1 << 20;
@@ -21,7 +21,7 @@ pub(super) enum ReplayGap {
     Whole,
     /// The stream was resumed; nothing has told where the replay ends.
     Expected,
-    /// An event without data told that the server has tied on again: the next one is live.
+    /// An event without data showed that the replay is over: the next event is live.
     Primed,
     /// A step is longer than those before it, and was not taken yet: some may be missing.
     Suspected,

@@ -29,7 +29,7 @@ pub(super) const WAITS: &str =
 #[derive(Debug, Default)]
 pub(super) struct Replies {
     tries: BTreeMap<String, Try>,
-    /// Requests that were answered: a replay on the stream of another call asks nobody again.
+    /// Requests that were answered: a replay on the stream of another call does not ask again.
     answered: RecentIds,
 }
 

@@ -21,7 +21,7 @@ pub(super) struct Saver {
     next: SaveToken,
     in_flight: Option<InFlight>,
     flush_every: Duration,
-    /// Somebody waits for everything to be on disk: nothing more is gathered.
+    /// The driver waits for everything to be on disk: nothing more is gathered.
     is_hurried: bool,
     due: Option<Mono>,
     is_vital: bool,

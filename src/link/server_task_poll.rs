@@ -11,7 +11,7 @@ use crate::{
 /// The pace of asking where the server names none.
 const CORE_PACE: Duration = Duration::from_secs(2);
 const EXTENSION_PACE: Duration = Duration::from_secs(5);
-/// Nobody is asked more often than this, whatever it says, and nobody less often.
+/// No server is polled more or less often than this, whatever it asks for.
 const FASTEST: Duration = Duration::from_millis(250);
 const SLOWEST: Duration = Duration::from_secs(60);
 /// Where the server tells of changes by itself, asking is only for safety.
@@ -19,7 +19,7 @@ const SAFETY: u32 = 4;
 /// The first wait after a poll that came to nothing.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 
-/// How long we ask a server to keep a core task: a day, so that a weekend's sleep is told from a lunch break.
+/// How long we ask a server to keep a core task: a day, so that a task survives more than a lunch break.
 pub(super) const TTL_WISH_MS: u64 = 86_400_000;
 /// After news that a task changes soon, it is asked for this soon.
 const SOON: Duration = Duration::from_millis(250);
@@ -37,8 +37,8 @@ pub(super) struct ServerTaskPoll {
     pub(super) fetching: Option<ExchangeId>,
     /// The names of the questions that came on that exchange.
     pub(super) asked_here: Vec<String>,
-    /// Whether the server promised to tell of its changes.
-    pub(super) is_told: bool,
+    /// Whether the server notifies us of its changes.
+    pub(super) is_subscribed: bool,
     /// Questions that we knew of when the look that is out was sent; it cannot speak of later ones.
     pub(super) knew: usize,
 }
@@ -52,7 +52,7 @@ impl ServerTaskPoll {
             why: None,
             fetching: None,
             asked_here: Vec::new(),
-            is_told: false,
+            is_subscribed: false,
             knew: 0,
         }
     }
@@ -65,7 +65,7 @@ impl ServerTaskPoll {
         };
         let asked_for = task.poll_ms.map_or(usual, Duration::from_millis);
         let pace = asked_for.clamp(FASTEST, SLOWEST);
-        if self.is_told {
+        if self.is_subscribed {
             (pace * SAFETY).min(SLOWEST.max(pace))
         } else {
             pace
@@ -97,7 +97,7 @@ impl ServerTaskPoll {
     }
 }
 
-/// A server task that was just heard of; what else `shape` shows of it is told by [`Link::showed`].
+/// A server task that was just heard of; the rest of `shape` is applied later.
 pub(super) fn made(
     shape: &TaskObject,
     kind: TaskKind,

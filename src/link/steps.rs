@@ -82,9 +82,9 @@ impl ActiveTask {
             self.step_interval = StepInterval::default();
         }
         if is_where_it_left {
-            // A new attempt first says where it goes on; that step is in the history already.
+            // A new attempt first says where it continues; that step is in the history already.
             let words = progress.message.as_deref();
-            let reason = Some(words.unwrap_or("goes on from its checkpoint").to_owned());
+            let reason = Some(words.unwrap_or("continues from its checkpoint").to_owned());
             let status = "running".to_owned();
             self.note(now, event_id, HistoryEvent::Status { status, reason });
             self.task.progress = Some(progress);

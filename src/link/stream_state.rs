@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::io::ExchangeId;
 use crate::domain::Mono;
 
-/// Without keep-alive comments nobody can say that a silent stream is dead; with them, this much silence says it.
+/// Without keep-alive comments a silent stream can be alive. With them, this much silence means that it is dead.
 pub(super) const HALF_OPEN_AFTER: Duration = Duration::from_secs(45);
 /// What may still come of an open stream whose session is gone has this long since its last news.
 pub(super) const DETACHED_FOR: Duration = Duration::from_secs(30);

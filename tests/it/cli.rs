@@ -1141,7 +1141,7 @@ fn adopt_follows_a_foreign_checkpoint_before_resuming_it() {
         "theirs, and the one that brought the result: {history}"
     );
     let taken_over = history.matches("taken over").count();
-    let by_checkpoint = history.matches("going on by its checkpoint").count();
+    let by_checkpoint = history.matches("continuing from its checkpoint").count();
     assert!(
         taken_over == 1 && by_checkpoint <= 1,
         "said once each: {history}"

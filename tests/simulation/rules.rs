@@ -1408,7 +1408,7 @@ fn describes_an_invalid_response() {
     for (came, words) in [
         (vec![page()], "it answered with text/html, not MCP"),
         (vec![opened(), says("welcome")], "text that is not JSON"),
-        (vec![opened(), says(stranger)], "JSON that is no answer to"),
+        (vec![opened(), says(stranger)], "JSON that doesn't answer"),
         (vec![opened()], "(no answer)"),
     ] {
         let came = || came.iter().cloned().chain([ExchangeEvent::Ended]);

@@ -203,7 +203,7 @@ impl Link {
         }
     }
 
-    /// The task that somebody named was looked at.
+    /// The answer about the task to adopt.
     pub(super) fn adoption_answered(
         &mut self,
         ask: SessionRequestId,
@@ -258,7 +258,7 @@ impl Link {
             "{}".to_owned(),
         );
         let mut task = Task::new(now.wall, call);
-        // Ours only in name: the call that made it was somebody else's.
+        // Ours only in name: another client's call made it.
         let request_id = self.in_flight.new_request_id();
         let mut attempt = new_attempt(now.wall, 1, request_id, self.record.session_number);
         (attempt.phase, attempt.version) = (Phase::Open, Some(version));

@@ -155,7 +155,7 @@ impl Link {
     ///
     /// Answers count against the budget too: a server may not make us storm it.
     pub(super) fn reply(&mut self, answer: protocol::Method) {
-        // Whoever asked in a session that is over waits no more, and in the present one his id may be another's.
+        // A request of an ended session is no longer waiting, and in the current one its id may belong to another request.
         let is_awaited = self.reading.session_number == self.record.session_number;
         if is_awaited && self.replies_out() < AT_ONCE && self.reachability.spend_spare(self.now) {
             self.send(RequestKind::Reply(None), answer, None, None);
@@ -174,7 +174,7 @@ impl Link {
             .is_some_and(|attempt| attempt.cursors.newest.is_some())
     }
 
-    /// A step of a task, whoever told it.
+    /// A step of a task, on whatever stream it came.
     pub(super) fn progressed(
         &mut self,
         id: &TaskId,
@@ -335,7 +335,7 @@ impl Link {
             }
             CallOutcome::Task(kind, shape) => {
                 if kind == TaskKind::Core {
-                    // Progress goes on under the old token until the task ends.
+                    // Progress continues under the old token until the task ends.
                     self.index.add_request(request_id.to_owned(), id.clone());
                 }
                 self.became_task(id, kind, *shape);
@@ -386,7 +386,7 @@ impl Link {
         } else if answer.is_error {
             let message = answer
                 .text
-                .map_or("the tool failed without a word".to_owned(), |text| {
+                .map_or("the tool failed without a message".to_owned(), |text| {
                     first_line(&text)
                 });
             self.fail(id, TaskErrorKind::Tool, None, message);

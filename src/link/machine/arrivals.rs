@@ -246,7 +246,7 @@ impl Link {
             RequestKind::Reply(Some((id, key))) if broken.is_none() => {
                 self.question_delivered(&id.clone(), &key.clone());
             }
-            // Whatever it said, somebody is there.
+            // Any response shows that the server is there.
             RequestKind::Ping { verifies: None } if broken.is_none() => {}
             RequestKind::Reply(None) | RequestKind::TerminateSession => {}
             // An answer was due and did not come; where it did, the request was removed with it.
@@ -323,7 +323,7 @@ fn no_answer(data: &str) -> Option<String> {
     }
     let is_json = serde_json::from_str::<serde::de::IgnoredAny>(data).is_ok();
     Some(if is_json {
-        "it answered with JSON that is no answer to this request".to_owned()
+        "it answered with JSON that doesn't answer this request".to_owned()
     } else {
         "it answered with text that is not JSON".to_owned()
     })

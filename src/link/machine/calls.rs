@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// What is said of a checkpoint that another client began.
-const TAKEN_OVER: &str = "taken over; followed by the server's list until nobody works on it";
+const TAKEN_OVER: &str = "taken over; followed on the server's list until its work stops";
 
 /// How a call is made.
 struct CallPlan {
@@ -109,7 +109,7 @@ impl Link {
         }
     }
 
-    /// Somebody else's call made this checkpoint: its list tells how far it is, and whether anybody works on it.
+    /// Another client's call made this checkpoint. The server's list shows how far it is, and whether it advances.
     fn follow_checkpoint(&self, active: &mut ActiveTask, checkpoint: String) {
         let task = &mut active.task;
         let arguments: Map<String, Value> =
@@ -243,7 +243,7 @@ impl Link {
         self.saver.urge(now.mono);
     }
 
-    /// Whether a call waits until the standalone stream is open; one that is refused here sends nothing at all.
+    /// Whether a call waits until the standalone stream is open. A call that is refused here sends nothing at all.
     pub(super) fn waits_for_standalone(&mut self, id: &TaskId) -> bool {
         let goes_out = self.tasks.get(id).is_some_and(|active| {
             let mut tools = self.record.tools.iter();

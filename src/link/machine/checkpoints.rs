@@ -46,7 +46,7 @@ impl Link {
         let connections = active.take_connections();
         active.activity.last_byte = now;
         let words =
-            format!("its stream stayed silent while its checkpoint went on; {BY_CHECKPOINT}");
+            format!("its stream stayed silent while its checkpoint advanced; {BY_CHECKPOINT}");
         active.remark(now, words);
         self.saver.urge(now.mono);
         self.needs_advance = true;

@@ -271,7 +271,7 @@ impl Link {
         }
     }
 
-    /// The server does not know our session any more. What hung on it goes on by another handle or is lost.
+    /// The server does not know our session any more. What depended on it continues another way or is lost.
     pub(super) fn session_gone(&mut self, said: Option<&str>) {
         if !self.record.is_initialized {
             return;
@@ -306,7 +306,7 @@ impl Link {
                 // Its task may outlive the session; the next look in a new one tells.
                 continue;
             }
-            // It may have become a task whose id never came and that outlives the session: still nobody knows.
+            // It may have become a task whose id never came and that outlives the session, so it stays unknown.
             let may_be_task = self.record.tasks.is_some() && self.record.binds_tasks != Some(true);
             if matches!(active.task.status, Status::Unknown(_)) && may_be_task {
                 continue;

@@ -175,12 +175,12 @@ impl Link {
             // On pipes nothing tells that a call was taken.
             let is_unanswered = is_process || matches!(active.stream, StreamState::Calling(_));
             let mut words = if is_process {
-                "its program was told, which cancels it".to_owned()
+                "its program was notified, which cancels it".to_owned()
             } else {
                 "its connection was closed, which cancels it".to_owned()
             };
             if is_unanswered && may_be_task {
-                words.push_str("; if the server had made a task of it, that goes on");
+                words.push_str("; if the server had made a task of it, that task continues");
             }
             active.remark(now, words);
         }

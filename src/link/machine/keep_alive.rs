@@ -65,7 +65,7 @@ impl Link {
     }
 
     /// On a clean exit with nothing unsettled the session is ended; with work in it that would cancel the work. What is
-    /// settled and not on disk yet is still here, and unsettled for whoever comes next.
+    /// settled and not on disk yet is still here, and unsettled for the next process.
     pub(super) fn terminate_session(&mut self) {
         let may_end = self.exit.is_leaving
             && self.tasks.is_empty()

@@ -129,7 +129,7 @@ impl Link {
         }
     }
 
-    /// A server that no longer knows the session of a POST gets a new stream, unless a call still hangs on this one.
+    /// A server that no longer knows the session of a POST gets a new stream, unless a call still depends on this one.
     /// Returns whether it does.
     pub(super) fn wants_new_legacy_sse(&self, in_flight: &InFlight, refusal: &HttpError) -> bool {
         let has_call = |in_flight: &InFlight| {
@@ -178,7 +178,7 @@ impl Link {
         self.show_all();
     }
 
-    /// A program that is configured no more is ended once nothing runs there: nothing new begins in it.
+    /// A program that is no longer configured is ended once nothing runs there.
     pub(super) fn end_idle_program(&mut self) {
         let is_of_legacy_sse = |in_flight: &InFlight| {
             matches!(in_flight.kind, RequestKind::LegacySse | RequestKind::Listen)
@@ -191,7 +191,7 @@ impl Link {
             && !self.has_unsettled()
             && self.in_flight.values().all(is_of_legacy_sse);
         if is_idle {
-            self.legacy_sse_ended("its server is configured no more");
+            self.legacy_sse_ended("its server is no longer configured");
         }
     }
 

@@ -84,7 +84,7 @@ impl Link {
             self.send(RequestKind::Cancel(id.clone()), method, None, None);
             "the call was cancelled"
         } else {
-            "the server could not be told"
+            "the server could not be notified"
         };
         self.fail(
             id,

@@ -180,7 +180,7 @@ impl Link {
         self.refused_for_good(why);
     }
 
-    /// A server that answered, and will go on answering like that.
+    /// The server answered, and will keep answering like that.
     fn refused_for_good(&mut self, why: String) {
         self.negotiation.retry_with(None);
         if let Some(version) = self
@@ -193,7 +193,7 @@ impl Link {
         self.handshake_failed(&HandshakeError::Incompatible { why });
     }
 
-    /// What was asked for in a revision (`--protocol`) that the server does not speak fails; nothing else hangs on it.
+    /// What was asked for in a revision (`--protocol`) that the server does not speak fails, and nothing else does.
     fn refuse_version(&mut self, version: ProtocolVersion, why: &str) {
         let words = format!("{}: {why}", self.record.name);
         let is_asked = |asked: Option<ProtocolVersion>| asked == Some(version);
@@ -219,8 +219,8 @@ impl Link {
         self.show_all();
     }
 
-    /// Somebody answered the handshake, who does not speak MCP: that says nothing about eras, unless the same server has
-    /// just answered in the modern one.
+    /// The answer to the handshake is not MCP. That says nothing about eras, unless the same server has just answered in
+    /// the modern one.
     pub(super) fn not_mcp(&mut self, why: String) {
         if self.negotiation.pinned().is_none() {
             if self.opens_without_session() {
@@ -274,7 +274,7 @@ impl Link {
         self.needs_advance = true;
     }
 
-    /// `initialize` was refused by somebody who answers: perhaps the server speaks only the other era. Returns whether
+    /// `initialize` was refused: perhaps the server speaks only the other era. Returns whether
     /// that is tried.
     pub(super) fn tries_other_era(&mut self, refusal: Refusal<'_>) -> bool {
         let code = refusal.error().map(|error| error.code);
@@ -286,7 +286,7 @@ impl Link {
             return true;
         }
         let is_transient = refusal.is_transient()
-            // Where tasks are offered nobody asks for a session but us.
+            // A server that offers tasks may break when asked for a session.
             || refusal.status().is_some_and(|status| status >= 500) && !self.record.has_extension();
         if is_transient
             || self.negotiation.pinned().is_some()
@@ -374,7 +374,7 @@ impl Link {
         self.show_all();
     }
 
-    /// Who chose the revision, where somebody did.
+    /// Who chose the revision, if it was chosen.
     fn who_asks(&self) -> &'static str {
         if self.config.choice.is_configured {
             "the configuration asks for it"
@@ -400,7 +400,7 @@ impl Link {
         }
     }
 
-    /// It was agreed on what is spoken. What hangs on something else is gone with it.
+    /// The version is agreed on. What depends on another version is lost.
     pub(super) fn era_is_settled(&mut self) {
         self.negotiation.settle();
         let version = self.session_version();

@@ -91,7 +91,7 @@ impl Link {
                     has_round = true;
                     continue;
                 }
-                // Its session is gone, and with it whoever waited for the answer.
+                // Its session is gone, so nothing waits for the answer.
                 QuestionSource::Request { .. } if !question.key.starts_with(&here) => {
                     self.question_delivered(id, &question.key);
                     continue;
@@ -258,7 +258,7 @@ impl Link {
         self.look_soon(id);
     }
 
-    /// The server did not take an answer: it can be given anew.
+    /// The server did not take an answer. The user can give another one.
     pub(super) fn answer_refused(&mut self, id: &TaskId, key: &str, error: &RpcError) {
         let now = self.now;
         if let Some(active) = self.tasks.get_mut(id) {

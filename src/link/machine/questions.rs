@@ -12,7 +12,7 @@ use crate::{
 
 /// The one method by which a person can be asked.
 const ELICIT: &str = "elicitation/create";
-/// Questions of one task that wait for a person, or with their answer for the server; nobody answers more, and each is on
+/// Questions of one task that wait for a person, or with their answer for the server; more are declined, and each is on
 /// the screen and in the task's record.
 const OPEN: usize = 32;
 /// Questions of one task that are remembered, so that a replay does not ask them again.
@@ -75,7 +75,7 @@ impl Link {
                     active.left_out(self.now, |left_out| &mut left_out.questions);
                 }
             }
-            // Nobody can be shown what it is about, or nobody is shown so much.
+            // It belongs to no task that could show it, or is too large to show.
             return self.reply(encode::elicitation_response(
                 raw_id,
                 &Answer::Decline,
@@ -298,7 +298,7 @@ impl Link {
         self.needs_advance = true;
     }
 
-    /// The server goes on without the answers that it asked for: somebody else gave them, or it changed its mind.
+    /// The server continues without the answers that it asked for: another client gave them, or it no longer needs them.
     pub(super) fn input_is_over(&mut self, id: &TaskId) {
         let now = self.now;
         let Some(active) = self.tasks.get_mut(id) else {
@@ -313,11 +313,11 @@ impl Link {
                 question.answer = Some(Answer::Dismiss);
                 was_open = true;
             }
-            // It goes on, so whatever was on its way has arrived.
+            // It continues, so an answer on its way has arrived.
             question.is_delivered = true;
         }
         if was_open {
-            active.remark(now, "it goes on without an answer from here".to_owned());
+            active.remark(now, "it continues without your answer".to_owned());
         }
         active.refresh_status();
     }
@@ -332,14 +332,14 @@ impl Link {
             };
             if let Some(question) = active.task.questions.iter_mut().find(is_it) {
                 (question.answer, question.is_delivered) = (Some(Answer::Dismiss), true);
-                active.remark(now, "the server took its question back".to_owned());
+                active.remark(now, "the server withdrew its question".to_owned());
                 active.refresh_status();
             }
         }
     }
 }
 
-/// Whether a question is one that no person is asked.
+/// Whether a question is too large, or too many are open, to ask a person.
 fn is_too_much(active: &ActiveTask, key: &str, request: &str) -> bool {
     let is_new = |question: &Question| question.key != key;
     request.len() > QUESTION_BYTES

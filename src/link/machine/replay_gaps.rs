@@ -1,6 +1,6 @@
-//! The seams of resumed streams: what a server let fall between its replay and what follows live is read a second time.
+//! The gaps of resumed streams: what a server dropped between its replay and the live events is read a second time.
 //!
-//! Both the official Python SDKs send nothing of what a tool tells while they replay, and then tie on with a priming
+//! Both the official Python SDKs send nothing of what a tool reports while they replay, and then continue with a priming
 //! event; it is in their store all the same. What comes live meanwhile waits, so that the history stays in order, and the
 //! cursor stays before the replay gap until all of it is there. At most one reading a replay gap, with the requests that are spare.
 
@@ -27,7 +27,7 @@ impl Link {
         let active = self.tasks.get_mut(id)?;
         let has_data = !event.data.is_empty();
         match &mut active.replay_gap {
-            // A store may replay the priming events of earlier seams, so that the first is not always the one that counts.
+            // A store may replay the priming events of earlier gaps, so that the first is not always the one that counts.
             ReplayGap::Expected | ReplayGap::Whole if !has_data => {
                 let is_resumed = matches!(
                     active.stream,
@@ -232,7 +232,7 @@ impl Link {
     }
 
     /// The stream ended while it is read a second time. Returns whether nothing is to be done about that: its answer
-    /// waits already, or the second reading goes on as the stream, as where a server lets go of the one for the other.
+    /// waits already, or the second reading continues as the stream, because the server closes one for the other.
     pub(super) fn goes_on_reading(&mut self, id: &TaskId, is_broken: bool) -> bool {
         let Some(active) = self.tasks.get_mut(id) else {
             return false;

@@ -34,7 +34,7 @@ impl Link {
             | SessionRequest::Checkpoints { .. }
                 if self.exit.is_leaving =>
             {
-                Err(RequestError::Unreachable("longhaul is leaving".to_owned()))
+                Err(RequestError::Unreachable("longhaul is exiting".to_owned()))
             }
             SessionRequest::Tools(_) => return self.request_tools(ask, version),
             SessionRequest::Pause(id) => self.ask_pause(&id),
@@ -79,7 +79,7 @@ impl Link {
                 let wanted = Wanted::Checkpoints { client_id };
                 return self.queued_requests.push(ask, wanted, version);
             }
-            // The record is for whoever carries the messages.
+            // The driver records the traffic.
             SessionRequest::Seen(_)
             | SessionRequest::Unforget(_)
             | SessionRequest::Trace { .. }

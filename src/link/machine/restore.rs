@@ -1,4 +1,4 @@
-//! How a task comes back from the session file, and what ended while nobody watched.
+//! How a task comes back from the session file, and what ended while no process watched.
 
 use core::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::{
 /// How long after a restart the limits wait for what the server has to tell.
 const HEAR_FIRST: Duration = Duration::from_secs(30);
 /// How the program of a call ended where it was no fault of its own.
-const ENDED_WITH_US: &str = "longhaul ended, and it with longhaul";
+const ENDED_WITH_US: &str = "it ended together with longhaul";
 /// A hand-over between two processes of ours takes less, and is no gap.
 const UNWATCHED_AT_LEAST: Duration = Duration::from_secs(1);
 
@@ -33,8 +33,8 @@ impl Link {
         let watched_until = task.updated_at.min(now.wall);
         let mut active = ActiveTask::new(now, task, ids, &self.saver.unsaved);
         active.limits_from = now.mono.after(HEAR_FIRST);
-        // A cancel that is not proved is asked for again: its user must not find the work going on. Any other wish
-        // is asked again by the user, if he still has it.
+        // A cancel that is not proved is requested again: its user must not find the work still running. Any other request
+        // is repeated by the user, if it is still wanted.
         let asked = active.task.control.take();
         let was_cancelling = asked.is_some_and(|asked| asked.what == ControlKind::Cancelling);
         if asked.is_some() {
@@ -88,7 +88,7 @@ impl Link {
             return self.gather();
         }
         if active.is_modern() {
-            let end = self.end_of_modern_call(id, "nobody was there to hold it");
+            let end = self.end_of_modern_call(id, "no longhaul process was there to hold it");
             self.out_of_stream(id, end, false);
             return self.ended_at(id, watched_until);
         }
@@ -137,7 +137,7 @@ impl Link {
         self.saver.touch(now.mono);
     }
 
-    /// What ended because nobody was there ended when the last process left, not when the next one found out.
+    /// What ended because no process was there ended when the last process left, not when the next one found out.
     pub(super) fn ended_at(&mut self, id: &TaskId, at: Wall) {
         let ended = self.tasks.get_mut(id).map(|active| &mut active.task);
         let Some(task) = ended.filter(|task| task.status.is_settled()) else {

@@ -128,7 +128,7 @@ impl Link {
             };
             return self.out_of_stream(id, Status::Lost(reason), false);
         }
-        // What waits for the way goes on the moment the prober is answered.
+        // What waits for the server to be reachable continues when a probe is answered.
         if !self.reachability.may_send(self.now) {
             return;
         }

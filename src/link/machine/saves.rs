@@ -156,7 +156,7 @@ impl Link {
             }
         }
         let trouble = self.disk_trouble();
-        // Whoever carries us out has forgotten what waited for this save; so nothing of it was sent.
+        // The driver has dropped what waited for this save, so nothing of it was sent.
         for id in self.tasks.keys().cloned().collect::<Vec<_>>() {
             let Some(active) = self.tasks.get_mut(&id) else {
                 continue;

@@ -11,7 +11,7 @@ use crate::{
     },
 };
 
-/// Servers that were not read for this long are asked anew.
+/// The streams of servers that were not read for this long are checked again.
 const BACKPRESSURED: Duration = Duration::from_secs(5);
 /// Looking through all tasks takes its time: with so many more of them, the next look is a millisecond later, so that
 /// thousands of calls that end together are looked through a few times and not at every end.

@@ -125,7 +125,7 @@ impl Link {
                         .now
                         .mono
                         .after(Duration::from_millis(place * 25 + self.rng.u64(0..25)));
-                    // What waits because its server asked for it goes on waiting.
+                    // What waits because its server asked for it keeps waiting.
                     if *until < turn {
                         *until = turn;
                         place += 1;
@@ -150,7 +150,7 @@ impl Link {
     }
 
     /// Whether an automatic request may go out now. `Err` holds when the budget allows one; it holds nothing during an
-    /// outage, because what waits for the way goes on the moment the prober is answered.
+    /// outage, because what waits for the server continues when a probe is answered.
     pub(super) fn may_ask(&mut self) -> Result<(), Option<Mono>> {
         if !self.reachability.may_send(self.now) {
             return Err(None);

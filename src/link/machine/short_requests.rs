@@ -130,7 +130,7 @@ impl Link {
                 Some(refusal) if refusal.is_transient() => {
                     self.reply_unheard(id, in_flight, refusal.retry_after);
                 }
-                // Whoever refuses an answer does not wait for it any more.
+                // A server that refuses an answer no longer waits for it.
                 Some(_) => self.question_delivered(id, key),
                 None => self.reply_unheard(id, in_flight, None),
             },

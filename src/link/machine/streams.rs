@@ -115,7 +115,7 @@ impl Link {
             return;
         };
         if let Some(retry) = retry_ms {
-            // A day at most: a wait that nobody will live to see is a mistake.
+            // A day at most: a longer wait is a mistake.
             attempt.retry_ms = Some(retry.min(86_400_000));
             active.saving.is_dirty = true;
         }

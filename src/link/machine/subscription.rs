@@ -64,7 +64,7 @@ impl Link {
         }
         self.subscription.set_next(None);
         self.end_subscription();
-        self.nobody_tells();
+        self.mark_unsubscribed();
         if wanted.is_empty() {
             self.subscription.clear();
             return;
@@ -76,7 +76,7 @@ impl Link {
         self.subscription.requested(exchange, wanted, self.now.mono);
     }
 
-    /// Leaves a subscription. On pipes there is no stream to close: there the server is told (2026-07-28,
+    /// Leaves a subscription. On pipes there is no stream to close: there the server is notified (2026-07-28,
     /// basic/patterns/cancellation).
     fn end_subscription(&mut self) {
         let Some(on) = self.subscription.take_exchange() else {
@@ -104,10 +104,10 @@ impl Link {
         }
     }
 
-    fn nobody_tells(&mut self) {
+    fn mark_unsubscribed(&mut self) {
         for active in self.tasks.values_mut() {
-            if let Some(served) = active.served.as_mut().filter(|served| served.is_told) {
-                served.is_told = false;
+            if let Some(served) = active.served.as_mut().filter(|served| served.is_subscribed) {
+                served.is_subscribed = false;
             }
         }
     }
@@ -125,7 +125,7 @@ impl Link {
                 .and_then(|id| self.tasks.get_mut(id))
                 .and_then(|active| active.served.as_mut())
             {
-                served.is_told = true;
+                served.is_subscribed = true;
                 // No replay exists: one look covers what changed before the server began to tell.
                 served.look_soon(now);
             }
@@ -141,15 +141,19 @@ impl Link {
 
     /// The subscription ended. `is_final` says that the server has none.
     pub(super) fn listening_ended(&mut self, is_final: bool) {
-        let is_told =
-            |active: &ActiveTask| active.served.as_ref().is_some_and(|served| served.is_told);
+        let is_subscribed = |active: &ActiveTask| {
+            active
+                .served
+                .as_ref()
+                .is_some_and(|served| served.is_subscribed)
+        };
         let told: Vec<TaskId> = self
             .tasks
             .iter()
-            .filter(|(_, active)| is_told(active))
+            .filter(|(_, active)| is_subscribed(active))
             .map(|(id, _)| id.clone())
             .collect();
-        self.nobody_tells();
+        self.mark_unsubscribed();
         if !self
             .subscription
             .ended(self.now.mono, is_final, &mut self.rng)

@@ -145,7 +145,8 @@ impl Link {
                 });
                 let error = shape.error.unwrap_or(RpcError {
                     code: 0,
-                    message: message.unwrap_or_else(|| "the task failed without a word".to_owned()),
+                    message: message
+                        .unwrap_or_else(|| "the task failed without a message".to_owned()),
                     data: None,
                 });
                 let code = Some(error.code).filter(|code| *code != 0);
@@ -342,7 +343,7 @@ impl Link {
         };
         // Where the server told of it since the last look, only asking is out of order.
         let silent = now.mono.since(active.activity.last_byte.mono);
-        if !served.is_told || silent >= served.pace(task) {
+        if !served.is_subscribed || silent >= served.pace(task) {
             active.note_cut(now, &why);
         }
         let (Some(served), Some(task)) = (&mut active.served, &active.task.server_task) else {

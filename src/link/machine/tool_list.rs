@@ -10,7 +10,7 @@ use crate::{
     protocol::{self, HttpError, encode},
 };
 
-/// Tools of one server, and the bytes of what they take: a list that nobody reads to its end. It is in memory, in the
+/// Tools of one server, and the bytes of what they take: more than any person reads. The list is in memory, in the
 /// session file and on its way to every window of the session.
 const TOOLS: usize = 5_000;
 const TOOLS_BYTES: usize = 8 << 20;
@@ -83,7 +83,7 @@ impl Link {
                 if let Some(stand_in) = &mut stand_in {
                     "more tools".clone_into(&mut stand_in.name);
                     stand_in.fault = Some(format!(
-                        "its list goes on after {}",
+                        "its list continues after {}",
                         text::plural(cursors.len() as u64 + 1, "page")
                     ));
                 }

@@ -33,7 +33,7 @@ impl Link {
     }
 
     /// Whether the server may have made a task of a call whose answer never came. What it made of the last one proves
-    /// nothing, for it decides anew each time; a step on the stream does, for tasks send none.
+    /// nothing, because it decides each time; a step on the stream does, because tasks send none.
     pub(super) fn may_be_task(&self, id: &TaskId) -> bool {
         let has_moved = |attempt: &crate::domain::Attempt| attempt.last_value.is_some();
         let attempt = self.tasks.get(id).and_then(ActiveTask::attempt);
@@ -41,7 +41,7 @@ impl Link {
     }
 
     /// What has to be asked of the server before something that waits can go out: which step, and in which revision
-    /// where somebody insists on one.
+    /// if that matters.
     pub(super) fn missing(&self) -> Option<(NegotiationStep, Option<ProtocolVersion>)> {
         self.wanted_versions()
             .find_map(|asked| Some((self.missing_for(asked)?, asked)))

@@ -59,7 +59,7 @@ impl Link {
             name: self.record.name.clone(),
             url: server_url::redacted(&self.record.url).into_owned(),
             state,
-            // The machine knows no variables; whoever fills them in does.
+            // Only the driver knows the variables.
             obstacle: None,
             era: self
                 .record

@@ -457,14 +457,14 @@ fn visit(url: &str) -> (u16, Option<String>, String) {
 }
 
 /// A state directory, and a browser that only writes down what it should open.
-struct Desk {
+struct LoginEnv {
     env: TestEnv,
     browser: String,
     /// Where its desktop's keychain is reached, if it has one.
     bus: Option<String>,
 }
 
-impl Desk {
+impl LoginEnv {
     fn new() -> Self {
         let env = TestEnv::new();
         let script = env.path().join("browser.sh");
@@ -542,13 +542,13 @@ fn id_of(event: &Value) -> String {
 
 #[test]
 fn login_adds_a_token_to_each_request_and_logout_revokes_it() {
-    let (world, desk) = (World::new(), Desk::new());
+    let (world, env) = (World::new(), LoginEnv::new());
     let url = world.url();
-    let before = desk.run(&["-s", &url, "call", "quick"]);
+    let before = env.run(&["-s", &url, "call", "quick"]);
     assert_eq!(before.code, Some(3), "{before:#?}");
     assert!(before.err.contains("longhaul login"), "{before:#?}");
 
-    let ran = desk.sign_in(&["login", &url]);
+    let ran = env.sign_in(&["login", &url]);
     assert_eq!(ran.code, Some(0), "{ran:#?}");
     let issuer = world.change(|known| known.issuer.clone());
     let host = issuer.strip_prefix("http://").unwrap();
@@ -561,7 +561,7 @@ fn login_adds_a_token_to_each_request_and_logout_revokes_it() {
         ran.err.contains(&format!("signed in to {name} by")),
         "{ran:#?}"
     );
-    let mode = fs::metadata(desk.logins()).unwrap().permissions().mode();
+    let mode = fs::metadata(env.logins()).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     world.change(|known| {
         let asked = &known.authorized[0];
@@ -578,9 +578,9 @@ fn login_adds_a_token_to_each_request_and_logout_revokes_it() {
         known.unauthorized = 0;
     });
 
-    let ran = desk.run(&["-s", &url, "call", "quick"]);
+    let ran = env.run(&["-s", &url, "call", "quick"]);
     assert_eq!((ran.code, ran.out.trim()), (Some(0), "done"), "{ran:#?}");
-    let list = desk.run(&["-s", &url, "tools", "--json"]);
+    let list = env.run(&["-s", &url, "tools", "--json"]);
     assert_eq!(list.code, Some(0), "{list:#?}");
     world.change(|known| {
         assert_eq!(known.unauthorized, 0);
@@ -588,67 +588,67 @@ fn login_adds_a_token_to_each_request_and_logout_revokes_it() {
         assert!(!known.served.is_empty() && known.served.iter().all(is_signed));
     });
     // A header of the user's own wins over it.
-    let ran = desk.run(&["-s", &url, "-H", "Authorization: Bearer mine", "tools"]);
+    let ran = env.run(&["-s", &url, "-H", "Authorization: Bearer mine", "tools"]);
     assert_eq!(ran.code, Some(3), "{ran:#?}");
     assert!(!ran.err.contains("longhaul login"), "{ran:#?}");
 
-    let ran = desk.run(&["logout", &url]);
+    let ran = env.run(&["logout", &url]);
     assert_eq!(ran.code, Some(0), "{ran:#?}");
     assert!(ran.err.contains("revoked"), "{ran:#?}");
     let revoked = world.change(|known| known.revoked.clone());
     assert_eq!(revoked, [refresh(1), access(1)]);
-    let file = fs::read_to_string(desk.logins()).unwrap();
+    let file = fs::read_to_string(env.logins()).unwrap();
     assert!(!file.contains("canary"), "{file}");
-    let ran = desk.run(&["-s", &url, "tools"]);
+    let ran = env.run(&["-s", &url, "tools"]);
     assert_eq!(ran.code, Some(3), "{ran:#?}");
 }
 
 /// Alone it has no keychain; `tests/fixtures/keychain.sh cargo test --test it auth::` brings a real one, as `.ci/run` does.
 #[test]
 fn seals_tokens_when_a_keychain_is_available() {
-    let (world, mut desk) = (World::new(), Desk::new());
+    let (world, mut env) = (World::new(), LoginEnv::new());
     let url = world.url();
-    assert_eq!(desk.sign_in(&["login", &url]).code, Some(0));
-    let plain = fs::read_to_string(desk.logins()).unwrap();
+    assert_eq!(env.sign_in(&["login", &url]).code, Some(0));
+    let plain = fs::read_to_string(env.logins()).unwrap();
     assert!(plain.contains("canary"), "without a keychain: {plain}");
-    desk.bus = std::env::var("LONGHAUL_TEST_KEYCHAIN").ok();
-    let is_sealed = desk.bus.is_some();
+    env.bus = std::env::var("LONGHAUL_TEST_KEYCHAIN").ok();
+    let is_sealed = env.bus.is_some();
     let said = if is_sealed {
         "encrypted with a key"
     } else {
         "mode 0600"
     };
     // A file from before there was a keychain is read.
-    let ran = desk.run(&["-s", &url, "call", "quick"]);
+    let ran = env.run(&["-s", &url, "call", "quick"]);
     assert_eq!((ran.code, ran.out.trim()), (Some(0), "done"), "{ran:#?}");
 
-    let ran = desk.sign_in(&["login", &url]);
+    let ran = env.sign_in(&["login", &url]);
     assert_eq!(ran.code, Some(0), "{ran:#?}");
     assert!(ran.err.contains(said), "{ran:#?}");
-    let kept = fs::read_to_string(desk.logins()).unwrap();
+    let kept = fs::read_to_string(env.logins()).unwrap();
     for secret in ["canary", &url] {
         assert_eq!(!kept.contains(secret), is_sealed, "{kept}");
     }
     // Another process asks the keychain anew.
-    let ran = desk.run(&["-s", &url, "call", "quick"]);
+    let ran = env.run(&["-s", &url, "call", "quick"]);
     assert_eq!((ran.code, ran.out.trim()), (Some(0), "done"), "{ran:#?}");
-    let ran = desk.run(&["doctor", "--server", &url]);
+    let ran = env.run(&["doctor", "--server", &url]);
     assert!(ran.out.contains(said), "{ran:#?}");
     // Out of reach, it is said, and nothing is lost.
-    let bus = desk.bus.take();
-    let ran = desk.run(&["-s", &url, "call", "quick"]);
+    let bus = env.bus.take();
+    let ran = env.run(&["-s", &url, "call", "quick"]);
     assert_eq!(ran.code, Some(if is_sealed { 3 } else { 0 }), "{ran:#?}");
     assert_eq!(ran.err.contains("keychain"), is_sealed, "{ran:#?}");
-    assert_eq!(fs::read_to_string(desk.logins()).unwrap(), kept);
-    desk.bus = bus;
-    assert_eq!(desk.run(&["logout", &url]).code, Some(0));
-    assert_eq!(desk.run(&["-s", &url, "tools"]).code, Some(3));
+    assert_eq!(fs::read_to_string(env.logins()).unwrap(), kept);
+    env.bus = bus;
+    assert_eq!(env.run(&["logout", &url]).code, Some(0));
+    assert_eq!(env.run(&["-s", &url, "tools"]).code, Some(3));
 }
 
 #[test]
 fn prints_the_sign_in_url_without_a_browser() {
-    let (world, desk) = (World::new(), Desk::new());
-    let mut command = desk.command(&["login", &world.url(), "--json"]);
+    let (world, env) = (World::new(), LoginEnv::new());
+    let mut command = env.command(&["login", &world.url(), "--json"]);
     let mut running = Running::start(command.env("DISPLAY", ":0").env("SSH_CONNECTION", "x"));
     running.says("no browser found");
     let mut page = String::new();
@@ -664,14 +664,14 @@ fn prints_the_sign_in_url_without_a_browser() {
 
 #[test]
 fn refreshes_the_token_of_a_running_task_before_expiry() {
-    let (world, desk) = (World::new(), Desk::new());
+    let (world, env) = (World::new(), LoginEnv::new());
     let url = world.url();
-    assert_eq!(desk.sign_in(&["login", &url]).code, Some(0));
+    assert_eq!(env.sign_in(&["login", &url]).code, Some(0));
     let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_millis();
     let soon = u64::try_from(now).unwrap() + 2000;
-    desk.change_login(&url, |login| login["refresh_at"] = json!(soon));
+    env.change_login(&url, |login| login["refresh_at"] = json!(soon));
     world.change(|known| known.unauthorized = 0);
-    let mut call = Running::start(&mut desk.command(&["-s", &url, "call", "long", "--json"]));
+    let mut call = Running::start(&mut env.command(&["-s", &url, "call", "long", "--json"]));
     call.prints(|event| event["event"] == "progress");
     // Sooner than the ping after a minute of silence, which would refresh it too.
     let soon = Duration::from_secs(45);
@@ -706,36 +706,36 @@ fn refreshes_the_token_of_a_running_task_before_expiry() {
 
 #[test]
 fn replaces_a_rejected_token_once_and_repeats_the_request() {
-    let (world, desk) = (World::new(), Desk::new());
+    let (world, env) = (World::new(), LoginEnv::new());
     let url = world.url();
-    assert_eq!(desk.sign_in(&["login", &url]).code, Some(0));
+    assert_eq!(env.sign_in(&["login", &url]).code, Some(0));
     world.change(|known| known.live.clear());
-    let ran = desk.run(&["-s", &url, "call", "quick"]);
+    let ran = env.run(&["-s", &url, "call", "quick"]);
     assert_eq!(ran.code, Some(0), "{ran:#?}");
     world.change(|known| {
         assert_eq!(known.grants.len(), 2);
         known.revoke_all();
     });
     // The issuer takes nothing of it any more: a person is needed, and nothing is asked for over and over.
-    let ran = desk.run(&["-s", &url, "call", "quick"]);
+    let ran = env.run(&["-s", &url, "call", "quick"]);
     assert_eq!(ran.code, Some(3), "{ran:#?}");
-    let ran = desk.run(&["-s", &url, "call", "quick"]);
+    let ran = env.run(&["-s", &url, "call", "quick"]);
     assert_eq!(ran.code, Some(3), "{ran:#?}");
     assert_eq!(world.change(|known| known.grants.len()), 3);
 }
 
 #[test]
 fn two_processes_that_refresh_at_once_spend_one_refresh_token() {
-    let (world, desk) = (World::new(), Desk::new());
+    let (world, env) = (World::new(), LoginEnv::new());
     let url = world.url();
-    assert_eq!(desk.sign_in(&["login", &url]).code, Some(0));
+    assert_eq!(env.sign_in(&["login", &url]).code, Some(0));
     // Its time is over, whatever the clock says.
-    desk.change_login(&url, |login| {
+    env.change_login(&url, |login| {
         (login["refresh_at"], login["expires_at"]) = (json!(0), json!(0));
     });
     let start = |session: &str| {
         let words = ["--session", session, "-s", &url, "tools"];
-        Running::start(&mut desk.command(&words))
+        Running::start(&mut env.command(&words))
     };
     let many: Vec<Running> = ["a", "b", "c", "d"]
         .iter()
@@ -747,19 +747,19 @@ fn two_processes_that_refresh_at_once_spend_one_refresh_token() {
     }
     world.change(|known| {
         assert_eq!(known.grants.len(), 2, "one code, one refresh");
-        let text = fs::read_to_string(desk.logins()).unwrap();
+        let text = fs::read_to_string(env.logins()).unwrap();
         assert!(text.contains(known.refresh.as_ref().unwrap()));
     });
 }
 
 #[test]
 fn next_sign_in_requests_the_additional_scope() {
-    let (world, desk) = (World::new(), Desk::new());
+    let (world, env) = (World::new(), LoginEnv::new());
     let url = world.url();
-    assert_eq!(desk.sign_in(&["login", &url]).code, Some(0));
-    let ran = desk.run(&["-s", &url, "call", "admin"]);
+    assert_eq!(env.sign_in(&["login", &url]).code, Some(0));
+    let ran = env.run(&["-s", &url, "call", "admin"]);
     assert_eq!(ran.code, Some(3), "{ran:#?}");
-    assert_eq!(desk.sign_in(&["login", &url]).code, Some(0));
+    assert_eq!(env.sign_in(&["login", &url]).code, Some(0));
     world.change(|known| {
         assert_eq!(known.authorized[1]["scope"], "tools offline_access admin");
         // The registration is the old one, on the old port, unless somebody else has that port now.
@@ -767,7 +767,7 @@ fn next_sign_in_requests_the_additional_scope() {
         assert_eq!(is_same("redirect_uri"), is_same("client_id"));
         assert_eq!(known.registrations.len() == 1, is_same("client_id"));
     });
-    let ran = desk.run(&["-s", &url, "call", "admin"]);
+    let ran = env.run(&["-s", &url, "call", "admin"]);
     assert_eq!(ran.code, Some(0), "{ran:#?}");
 }
 
@@ -797,10 +797,10 @@ fn sends_nothing_to_servers_with_inconsistent_metadata() {
         }),
     ];
     for (words, spoil) in cases {
-        let (world, desk) = (World::new(), Desk::new());
+        let (world, env) = (World::new(), LoginEnv::new());
         let url = world.url();
         world.change(spoil);
-        let ran = desk.run(&["login", &url]);
+        let ran = env.run(&["login", &url]);
         assert!(matches!(ran.code, Some(2 | 3)), "{words}: {ran:#?}");
         assert!(ran.err.contains(words), "{words}: {ran:#?}");
         world.change(|known| {
@@ -810,18 +810,18 @@ fn sends_nothing_to_servers_with_inconsistent_metadata() {
             );
             assert!(known.registrations.is_empty(), "{words}");
         });
-        assert!(!desk.logins().exists(), "{words}");
+        assert!(!env.logins().exists(), "{words}");
     }
 }
 
 #[test]
 fn signs_in_at_the_origin_of_a_server_without_metadata() {
-    let (world, desk) = (World::new(), Desk::new());
+    let (world, env) = (World::new(), LoginEnv::new());
     let url = world.url();
     world.change(|known| known.undescribed = Some(404));
-    let ran = desk.sign_in(&["login", &url]);
+    let ran = env.sign_in(&["login", &url]);
     assert_eq!(ran.code, Some(0), "{ran:#?}");
-    let ran = desk.run(&["-s", &url, "call", "quick"]);
+    let ran = env.run(&["-s", &url, "call", "quick"]);
     assert_eq!((ran.code, ran.out.trim()), (Some(0), "done"), "{ran:#?}");
     world.change(|known| {
         let asked = &known.authorized[0];
@@ -831,7 +831,7 @@ fn signs_in_at_the_origin_of_a_server_without_metadata() {
         // Refreshed at the same place.
         known.live.clear();
     });
-    let ran = desk.run(&["-s", &url, "call", "quick"]);
+    let ran = env.run(&["-s", &url, "call", "quick"]);
     assert_eq!((ran.code, ran.out.trim()), (Some(0), "done"), "{ran:#?}");
     let last = world.change(|known| known.grants.last().cloned()).unwrap();
     assert_eq!(last.0["grant_type"], "refresh_token");
@@ -849,10 +849,10 @@ fn assumes_no_endpoints_where_metadata_may_exist() {
         }),
     ];
     for (words, code, spoil) in cases {
-        let (world, desk) = (World::new(), Desk::new());
+        let (world, env) = (World::new(), LoginEnv::new());
         let url = world.url();
         world.change(spoil);
-        let ran = desk.run(&["login", &url]);
+        let ran = env.run(&["login", &url]);
         assert_eq!(ran.code, code, "{words}: {ran:#?}");
         assert!(ran.err.contains(words), "{words}: {ran:#?}");
         world.change(|known| {
@@ -863,8 +863,8 @@ fn assumes_no_endpoints_where_metadata_may_exist() {
 
 #[test]
 fn ignores_a_redirect_with_a_wrong_state() {
-    let (world, desk) = (World::new(), Desk::new());
-    let (running, page) = desk.begin(&["login", &world.url()]);
+    let (world, env) = (World::new(), LoginEnv::new());
+    let (running, page) = env.begin(&["login", &world.url()]);
     let (_, back, _) = visit(&page);
     let back = back.unwrap();
     let mut forged = url::Url::parse(&back).unwrap();
@@ -883,9 +883,9 @@ fn ignores_a_redirect_with_a_wrong_state() {
 #[test]
 fn rejects_a_code_from_another_issuer() {
     for iss in ["http://127.0.0.1:1", ""] {
-        let (world, desk) = (World::new(), Desk::new());
+        let (world, env) = (World::new(), LoginEnv::new());
         world.change(|known| known.iss = Some(iss));
-        let (running, page) = desk.begin(&["login", &world.url()]);
+        let (running, page) = env.begin(&["login", &world.url()]);
         let mut back = url::Url::parse(&visit(&page).1.unwrap()).unwrap();
         if iss.is_empty() {
             // An issuer that always says who it is, and an answer that does not.
@@ -905,17 +905,17 @@ fn rejects_a_code_from_another_issuer() {
         assert!(world.change(|known| known.grants.is_empty()));
     }
     // The same, told truly.
-    let (world, desk) = (World::new(), Desk::new());
+    let (world, env) = (World::new(), LoginEnv::new());
     world.change(|known| known.iss = Some(""));
-    assert_eq!(desk.sign_in(&["login", &world.url()]).code, Some(0));
+    assert_eq!(env.sign_in(&["login", &world.url()]).code, Some(0));
 }
 
 #[test]
 fn a_used_code_does_not_sign_in() {
-    let (world, desk) = (World::new(), Desk::new());
-    assert_eq!(desk.sign_in(&["login", &world.url()]).code, Some(0));
-    let before = fs::read(desk.logins()).unwrap();
-    let (running, page) = desk.begin(&["login", &world.url()]);
+    let (world, env) = (World::new(), LoginEnv::new());
+    assert_eq!(env.sign_in(&["login", &world.url()]).code, Some(0));
+    let before = fs::read(env.logins()).unwrap();
+    let (running, page) = env.begin(&["login", &world.url()]);
     let mut back = url::Url::parse(&visit(&page).1.unwrap()).unwrap();
     let query = back
         .query()
@@ -926,24 +926,24 @@ fn a_used_code_does_not_sign_in() {
     let ran = running.end();
     assert_eq!(ran.code, Some(3), "{ran:#?}");
     assert!(ran.err.contains("invalid_grant"), "{ran:#?}");
-    assert_eq!(fs::read(desk.logins()).unwrap(), before);
+    assert_eq!(fs::read(env.logins()).unwrap(), before);
 }
 
 #[test]
 fn prefers_client_id_over_metadata_url_over_registration() {
-    let (world, desk) = (World::new(), Desk::new());
+    let (world, env) = (World::new(), LoginEnv::new());
     let url = world.url();
     world.change(|known| known.reads_documents = true);
-    let mut command = desk.command(&["login", &url, "--client-id", "mine: 1"]);
+    let mut command = env.command(&["login", &url, "--client-id", "mine: 1"]);
     command.args(["--client-secret-env", "MY_SECRET"]);
     command.env("MY_SECRET", SECRET);
-    let (running, page) = desk.begin_as(command);
+    let (running, page) = env.begin_as(command);
     assert_eq!(visit(&visit(&page).1.unwrap()).0, 200);
     assert_eq!(running.end().code, Some(0));
     let document = "https://longhaul.example/client.json";
-    let ran = desk.sign_in(&["login", &url, "--client-metadata-url", document]);
+    let ran = env.sign_in(&["login", &url, "--client-metadata-url", document]);
     assert_eq!(ran.code, Some(0), "{ran:#?}");
-    let seen = fs::read_to_string(desk.path().join("seen")).unwrap();
+    let seen = fs::read_to_string(env.path().join("seen")).unwrap();
     assert!(!seen.contains("canary"), "{seen}");
     world.change(|known| {
         assert!(known.registrations.is_empty());
@@ -959,16 +959,16 @@ fn prefers_client_id_over_metadata_url_over_registration() {
 
 #[test]
 fn binds_a_client_secret_to_its_issuer_until_logout() {
-    let (world, desk) = (World::new(), Desk::new());
+    let (world, env) = (World::new(), LoginEnv::new());
     let url = world.url();
     let with_secret = || {
-        let mut command = desk.command(&["login", &url, "--client-id", "mine"]);
+        let mut command = env.command(&["login", &url, "--client-id", "mine"]);
         command.args(["--client-secret-env", "MY_SECRET"]);
         command.env("MY_SECRET", SECRET);
         command
     };
     let sign_in = || {
-        let (running, page) = desk.begin_as(with_secret());
+        let (running, page) = env.begin_as(with_secret());
         assert_eq!(visit(&visit(&page).1.unwrap()).0, 200);
         running.end()
     };
@@ -985,8 +985,8 @@ fn binds_a_client_secret_to_its_issuer_until_logout() {
         assert!(ran.err.contains(words), "{ran:#?}");
     }
     assert_eq!(world.change(|known| known.grants.len()), 1);
-    assert_eq!(desk.run(&["logout", &url]).code, Some(0));
-    let (running, page) = desk.begin_as(with_secret());
+    assert_eq!(env.run(&["logout", &url]).code, Some(0));
+    let (running, page) = env.begin_as(with_secret());
     let page = page.replace("localhost", "127.0.0.1");
     assert_eq!(visit(&visit(&page).1.unwrap()).0, 200);
     assert_eq!(running.end().code, Some(0));
@@ -994,10 +994,10 @@ fn binds_a_client_secret_to_its_issuer_until_logout() {
 
 #[test]
 fn doctor_uses_the_login_without_contacting_the_issuer() {
-    let (world, desk) = (World::new(), Desk::new());
+    let (world, env) = (World::new(), LoginEnv::new());
     let url = world.url();
     let seen = || -> Value {
-        let ran = desk.run(&["-s", &url, "doctor", "--json"]);
+        let ran = env.run(&["-s", &url, "doctor", "--json"]);
         serde_json::from_str(&ran.out).unwrap()
     };
     let has = |checks: &Value, verdict: &str, words: &str| {
@@ -1011,75 +1011,75 @@ fn doctor_uses_the_login_without_contacting_the_issuer() {
         has(&without, "wrong", "requires credentials"),
         "{without:#}"
     );
-    assert_eq!(desk.sign_in(&["login", &url]).code, Some(0));
+    assert_eq!(env.sign_in(&["login", &url]).code, Some(0));
     let with = seen();
     assert!(has(&with, "ok", "on this machine"), "{with:#}");
     assert!(!has(&with, "wrong", ""), "{with:#}");
-    desk.change_login(&url, |login| {
+    env.change_login(&url, |login| {
         login["expires_at"] = json!(1);
         login["refresh_at"] = json!(1);
     });
     let over = seen();
     assert!(has(&over, "warning", "has expired"), "{over:#}");
     assert_eq!(world.change(|known| known.grants.len()), 1);
-    longhaul::store::write_atomically(&desk.logins(), b"{").unwrap();
+    longhaul::store::write_atomically(&env.logins(), b"{").unwrap();
     let damaged = seen();
     assert!(has(&damaged, "wrong", "is damaged"), "{damaged:#}");
-    assert_eq!(fs::read_to_string(desk.logins()).unwrap(), "{");
+    assert_eq!(fs::read_to_string(env.logins()).unwrap(), "{");
 }
 
 #[test]
 fn reports_and_renames_a_damaged_login_file() {
-    let (world, desk) = (World::new(), Desk::new());
+    let (world, env) = (World::new(), LoginEnv::new());
     let url = world.url();
-    write_atomically(&desk.logins(), b"{\"version\": 1, \"logins\": {\"canary").unwrap();
-    let ran = desk.run(&["-s", &url, "tools"]);
+    write_atomically(&env.logins(), b"{\"version\": 1, \"logins\": {\"canary").unwrap();
+    let ran = env.run(&["-s", &url, "tools"]);
     assert_eq!(ran.code, Some(3), "{ran:#?}");
     assert!(ran.err.contains("is damaged"), "{ran:#?}");
-    assert!(desk.logins().exists());
-    let ran = desk.sign_in(&["login", &url]);
+    assert!(env.logins().exists());
+    let ran = env.sign_in(&["login", &url]);
     assert_eq!(ran.code, Some(0), "{ran:#?}");
     assert!(ran.err.contains("was renamed to"), "{ran:#?}");
     assert!(!ran.err.contains("canary"), "{ran:#?}");
-    let aside = fs::read(desk.path().join("logins.damaged.json")).unwrap();
+    let aside = fs::read(env.path().join("logins.damaged.json")).unwrap();
     assert!(aside.ends_with(b"canary"));
-    assert_eq!(desk.run(&["-s", &url, "tools"]).code, Some(0));
+    assert_eq!(env.run(&["-s", &url, "tools"]).code, Some(0));
     // One of a newer program is left alone.
     let newer = b"{\"version\": 3}";
-    write_atomically(&desk.logins(), newer).unwrap();
-    let ran = desk.run(&["login", &url]);
+    write_atomically(&env.logins(), newer).unwrap();
+    let ran = env.run(&["login", &url]);
     assert_eq!(ran.code, Some(73), "{ran:#?}");
-    assert_eq!(fs::read(desk.logins()).unwrap(), newer);
+    assert_eq!(fs::read(env.logins()).unwrap(), newer);
 }
 
 /// A call whose client was killed, on a server that takes none of its tokens any more and has the result by now.
-fn left_and_signed_out() -> (World, Desk, String) {
-    let (world, desk) = (World::new(), Desk::new());
+fn left_and_signed_out() -> (World, LoginEnv, String) {
+    let (world, env) = (World::new(), LoginEnv::new());
     let url = world.url();
-    assert_eq!(desk.sign_in(&["login", &url]).code, Some(0));
-    let mut call = Running::start(&mut desk.command(&["-s", &url, "call", "long", "--json"]));
+    assert_eq!(env.sign_in(&["login", &url]).code, Some(0));
+    let mut call = Running::start(&mut env.command(&["-s", &url, "call", "long", "--json"]));
     let id = id_of(&call.prints(|event| event["event"] == "progress"));
     call.signal(Signal::KILL);
     let _ = call.end();
     world.change(Known::revoke_all);
     world.inner.phase.send_replace(2);
-    (world, desk, id)
+    (world, env, id)
 }
 
 #[test]
 fn a_waiting_task_resumes_after_login_in_another_terminal() {
-    let (world, desk, id) = left_and_signed_out();
+    let (world, env, id) = left_and_signed_out();
     let url = world.url();
-    let mut screen = desk.env.open(&["attach", &id], (120, 36));
+    let mut screen = env.env.open(&["attach", &id], (120, 36));
     screen.wait_for("longhaul login");
     for words in [&["ls", "--needs-me", "--json"][..], &["ls", "--json"]] {
-        let listed = desk.run(words).document();
+        let listed = env.run(words).document();
         assert_eq!(listed[0]["contact"], "needs-login", "{words:?}: {listed}");
     }
-    let shown = desk.run(&["show", &id]);
+    let shown = env.run(&["show", &id]);
     assert!(shown.out.contains("needs-login"), "{shown:#?}");
-    assert!(desk.run(&["ls"]).out.contains("running, needs-login"));
-    let (running, page) = desk.begin(&["login", &url]);
+    assert!(env.run(&["ls"]).out.contains("running, needs-login"));
+    let (running, page) = env.begin(&["login", &url]);
     assert_eq!(visit(&visit(&page).1.unwrap()).0, 200);
     assert_eq!(running.end().code, Some(0));
     screen.wait_for_line(&[&id, "done"]);
@@ -1088,23 +1088,23 @@ fn a_waiting_task_resumes_after_login_in_another_terminal() {
 
 #[test]
 fn watch_after_login_ignores_the_earlier_auth_failure() {
-    let (world, desk, id) = left_and_signed_out();
+    let (world, env, id) = left_and_signed_out();
     let url = world.url();
-    let mut screen = desk.env.open(&["attach", &id], (120, 36));
+    let mut screen = env.env.open(&["attach", &id], (120, 36));
     screen.wait_for("longhaul login");
-    let before = desk.run(&["watch", &id]);
+    let before = env.run(&["watch", &id]);
     assert_eq!(before.code, Some(3), "{before:#?}");
-    assert_eq!(desk.sign_in(&["login", &url]).code, Some(0));
-    let watched = desk.run(&["watch", &id]);
+    assert_eq!(env.sign_in(&["login", &url]).code, Some(0));
+    let watched = env.run(&["watch", &id]);
     assert_eq!(watched.code, Some(0), "{watched:#?}");
     screen.press("q");
 }
 
 #[test]
 fn commands_exit_with_a_hint_when_login_is_required() {
-    let (_world, desk, id) = left_and_signed_out();
+    let (_world, env, id) = left_and_signed_out();
     for command in ["watch", "wait", "resume"] {
-        let ran = desk.run(&[command, &id]);
+        let ran = env.run(&[command, &id]);
         assert_eq!(ran.code, Some(3), "{command}: {ran:#?}");
         assert!(ran.err.contains("longhaul login"), "{command}: {ran:#?}");
     }
@@ -1112,15 +1112,15 @@ fn commands_exit_with_a_hint_when_login_is_required() {
 
 #[test]
 fn what_can_end_is_waited_for_beside_what_waits_for_a_sign_in() {
-    let (_world, desk, id) = left_and_signed_out();
+    let (_world, env, id) = left_and_signed_out();
     let other = World::new();
     let url = other.url();
-    assert_eq!(desk.sign_in(&["login", &url]).code, Some(0));
-    let mut call = Running::start(&mut desk.command(&["-s", &url, "call", "long", "--json"]));
+    assert_eq!(env.sign_in(&["login", &url]).code, Some(0));
+    let mut call = Running::start(&mut env.command(&["-s", &url, "call", "long", "--json"]));
     let second = id_of(&call.prints(|event| event["event"] == "progress"));
     call.signal(Signal::KILL);
     let _ = call.end();
-    let mut waiting = Running::start(&mut desk.command(&["wait", &id, &second]));
+    let mut waiting = Running::start(&mut env.command(&["wait", &id, &second]));
     waiting.says("its tasks are waiting");
     other.inner.phase.send_replace(2);
     let ran = waiting.end();
@@ -1131,12 +1131,12 @@ fn what_can_end_is_waited_for_beside_what_waits_for_a_sign_in() {
 
 #[test]
 fn the_screen_shows_the_host_before_opening_the_login_page() {
-    let (world, desk, id) = left_and_signed_out();
-    let page = desk.path().join("page");
+    let (world, env, id) = left_and_signed_out();
+    let page = env.path().join("page");
     fs::remove_file(&page).unwrap();
-    let browser = [("BROWSER", desk.browser.as_str())];
+    let browser = [("BROWSER", env.browser.as_str())];
     let words = ["attach", &id];
-    let mut screen = desk
+    let mut screen = env
         .env
         .open_with(&browser, pty::program(), &words, (120, 36));
     screen.wait_for("needs sign-in: L");
@@ -1160,29 +1160,29 @@ fn the_screen_shows_the_host_before_opening_the_login_page() {
 
 #[test]
 fn no_secret_is_anywhere_but_in_the_file_of_logins() {
-    let (world, desk) = (World::new(), Desk::new());
+    let (world, env) = (World::new(), LoginEnv::new());
     let url = world.url();
     let mut texts = String::new();
     let mut note = |ran: &Ran| texts.extend([ran.out.as_str(), ran.err.as_str()]);
-    let mut command = desk.command(&["login", &url, "-vvv", "--client-id", "mine"]);
+    let mut command = env.command(&["login", &url, "-vvv", "--client-id", "mine"]);
     command.args(["--client-secret-env", "MY_SECRET"]);
     command.env("MY_SECRET", SECRET);
-    let (running, page) = desk.begin_as(command);
-    let cmdlines = cmdlines_of(desk.path());
+    let (running, page) = env.begin_as(command);
+    let cmdlines = cmdlines_of(env.path());
     assert_eq!(visit(&visit(&page).1.unwrap()).0, 200);
     note(&running.end());
     world.change(|known| {
         known.secrets.insert(SECRET.to_owned());
         known.live.clear();
     });
-    note(&desk.run(&["-s", &url, "-vvv", "call", "quick", "--json"]));
-    note(&desk.run(&["-s", &url, "-vvv", "call", "admin", "--json"]));
-    let mut command = desk.command(&["-s", &url, "-vvv", "tools"]);
+    note(&env.run(&["-s", &url, "-vvv", "call", "quick", "--json"]));
+    note(&env.run(&["-s", &url, "-vvv", "call", "admin", "--json"]));
+    let mut command = env.command(&["-s", &url, "-vvv", "tools"]);
     note(&finish(command.env("LONGHAUL_PANIC_IN", "network")));
     // Refused, with the token in the words of both servers.
     world.change(Known::revoke_all);
-    note(&desk.run(&["-s", &url, "-vvv", "tools"]));
-    let (running, page) = desk.begin(&["login", &url, "-vvv"]);
+    note(&env.run(&["-s", &url, "-vvv", "tools"]));
+    let (running, page) = env.begin(&["login", &url, "-vvv"]);
     let back = visit(&page).1.unwrap();
     world.change(|known| known.used_codes.insert(code(2)));
     visit(&back);
@@ -1191,11 +1191,11 @@ fn no_secret_is_anywhere_but_in_the_file_of_logins() {
     assert!(secrets.len() >= 6, "{secrets:?}");
     let mut files = vec![("output".to_owned(), texts.into_bytes())];
     files.push(("command lines".to_owned(), cmdlines.into_bytes()));
-    let sessions = fs::read_dir(desk.path().join("sessions")).unwrap();
-    let others = fs::read_dir(desk.path()).unwrap();
+    let sessions = fs::read_dir(env.path().join("sessions")).unwrap();
+    let others = fs::read_dir(env.path()).unwrap();
     for entry in sessions.chain(others) {
         let path = entry.unwrap().path();
-        if path.is_file() && path != desk.logins() {
+        if path.is_file() && path != env.logins() {
             let name = path.display().to_string();
             files.push((name, fs::read(path).unwrap()));
         }

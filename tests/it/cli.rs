@@ -69,8 +69,17 @@ fn with<'a>(url: &'a str, arguments: &[&'a str]) -> Vec<&'a str> {
     all
 }
 
+/// Starts a forecast and waits for an event of it; returns the task id too.
+fn start_forecast(state: &Path, url: &str, delay: &str, event: &str) -> (Running, String) {
+    let arguments = ["call", "get_forecast", "city=Oslo", delay, "--json"];
+    let mut call = Running::start(&mut program(state, &with(url, &arguments)));
+    let printed = call.prints(|it| it["event"] == event);
+    let id = printed["id"].as_str().unwrap().to_owned();
+    (call, id)
+}
+
 /// A server written by hand: every tool is an oddity of its own, and it counts the calls that reach it.
-struct Odd {
+struct FakeServer {
     addr: SocketAddr,
     seen: Arc<Seen>,
 }
@@ -82,14 +91,14 @@ struct Seen {
     gates: [tokio::sync::Semaphore; 2],
 }
 
-impl Odd {
+impl FakeServer {
     fn start() -> Self {
         let seen = Arc::new(Seen {
             calls: AtomicUsize::new(0),
             gates: [0, 0].map(tokio::sync::Semaphore::new),
         });
         let router = Router::new()
-            .route("/mcp", post(odd))
+            .route("/mcp", post(fake))
             .route("/locked", post(|| async { StatusCode::UNAUTHORIZED }))
             .route("/guarded", post(guarded))
             .with_state(Arc::clone(&seen));
@@ -106,7 +115,7 @@ impl Odd {
     }
 }
 
-async fn odd(State(seen): State<Arc<Seen>>, body: String) -> Response {
+async fn fake(State(seen): State<Arc<Seen>>, body: String) -> Response {
     let message: Value = serde_json::from_str(&body).unwrap();
     let id = &message["id"];
     let answer = |result: Value| {
@@ -180,7 +189,7 @@ async fn guarded(state: State<Arc<Seen>>, body: String) -> Response {
     if body.contains("tools/call") {
         return StatusCode::UNAUTHORIZED.into_response();
     }
-    odd(state, body).await
+    fake(state, body).await
 }
 
 /// A stream of events without ids.
@@ -424,8 +433,8 @@ fn task_json_has_every_field_and_null_for_missing_values() {
 
 #[test]
 fn every_end_has_its_exit_code() {
-    let odd = Odd::start();
-    let url = odd.url();
+    let fake = FakeServer::start();
+    let url = fake.url();
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path().join("a");
     let free = TcpListener::bind("127.0.0.1:0")
@@ -433,8 +442,8 @@ fn every_end_has_its_exit_code() {
         .local_addr()
         .unwrap();
     let nobody = format!("http://{free}/mcp");
-    let locked = format!("http://{}/locked", odd.addr);
-    let guarded = format!("http://{}/guarded", odd.addr);
+    let locked = format!("http://{}/locked", fake.addr);
+    let guarded = format!("http://{}/guarded", fake.addr);
     for (code, arguments, words) in [
         (0, with(&url, &["call", "plain"]), ""),
         (1, with(&url, &["call", "fails"]), "out of paper"),
@@ -485,8 +494,8 @@ fn every_end_has_its_exit_code() {
 
 #[test]
 fn what_a_server_sends_reaches_the_terminal_only_clean() {
-    let odd = Odd::start();
-    let url = odd.url();
+    let fake = FakeServer::start();
+    let url = fake.url();
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path();
     let ran = run(state, &with(&url, &["call", "hostile"]));
@@ -512,8 +521,8 @@ fn what_a_server_sends_reaches_the_terminal_only_clean() {
 
 #[test]
 fn a_key_starts_one_call_and_again_changes_what_it_names() {
-    let odd = Odd::start();
-    let url = odd.url();
+    let fake = FakeServer::start();
+    let url = fake.url();
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path();
     let first = run(
@@ -523,14 +532,14 @@ fn a_key_starts_one_call_and_again_changes_what_it_names() {
     .events();
     let second = run(state, &["call", "plain", "a:=1", "--once", "k", "--json"]).events();
     assert_eq!(first, second);
-    assert_eq!(odd.calls(), 1);
+    assert_eq!(fake.calls(), 1);
     let id = first[0]["id"].as_str().unwrap();
     let other = run(state, &["call", "plain", "a:=2", "--once", "k"]);
     assert!(
         other.err.contains("with a different call: plain {\"a\":1}"),
         "{other:#?}"
     );
-    assert_eq!(odd.calls(), 1);
+    assert_eq!(fake.calls(), 1);
     // Whoever names a task to run again means it.
     let again = run(state, &["again", id, "a:=2", "b=x"]);
     assert_eq!((again.code, again.out.as_str()), (Some(0), "plain text\n"));
@@ -549,7 +558,7 @@ fn a_key_starts_one_call_and_again_changes_what_it_names() {
     let wiped = run(state, &["call", "wipes", "--json"]).events();
     let id = wiped[0]["id"].as_str().unwrap();
     let asked = run(state, &["again", id]);
-    assert_eq!((asked.code, odd.calls()), (Some(2), 3), "{asked:#?}");
+    assert_eq!((asked.code, fake.calls()), (Some(2), 3), "{asked:#?}");
     assert!(
         asked
             .err
@@ -557,7 +566,7 @@ fn a_key_starts_one_call_and_again_changes_what_it_names() {
         "{asked:#?}"
     );
     assert_eq!(run(state, &["again", id, "--yes"]).code, Some(0));
-    assert_eq!(odd.calls(), 4);
+    assert_eq!(fake.calls(), 4);
 }
 
 #[test]
@@ -617,10 +626,10 @@ fn refuses_a_configuration_that_does_not_exist() {
 
 #[test]
 fn takes_a_host_with_a_path_for_a_url() {
-    let odd = Odd::start();
+    let fake = FakeServer::start();
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path();
-    let place = format!("localhost:{}/mcp", odd.addr.port());
+    let place = format!("localhost:{}/mcp", fake.addr.port());
     let tools = run(state, &["-s", &place, "tools"]);
     assert_eq!(tools.code, Some(0), "{tools:#?}");
     // It is the same server by its whole URL.
@@ -644,13 +653,13 @@ fn takes_a_host_with_a_path_for_a_url() {
 
 #[test]
 fn checks_the_whole_schema_unless_unchecked() {
-    let odd = Odd::start();
-    let url = odd.url();
+    let fake = FakeServer::start();
+    let url = fake.url();
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path();
     let call = |more: &[&str]| run(state, &with(&url, more));
     let wrong = call(&["call", "strict", r#"to:={"street": 7}"#]);
-    assert_eq!((wrong.code, odd.calls()), (Some(2), 0), "{wrong:#?}");
+    assert_eq!((wrong.code, fake.calls()), (Some(2), 0), "{wrong:#?}");
     assert!(
         wrong
             .err
@@ -662,15 +671,15 @@ fn checks_the_whole_schema_unless_unchecked() {
         "{wrong:#?}"
     );
     let sent = call(&["call", "strict", r#"to:={"street": 7}"#, "--unchecked"]);
-    assert_eq!((sent.code, odd.calls()), (Some(0), 1), "{sent:#?}");
+    assert_eq!((sent.code, fake.calls()), (Some(0), 1), "{sent:#?}");
     // What may be repeated safely is repeated without a question, but checked again.
     let id = tasks(state)[0].id.to_string();
     assert_eq!(run(state, &["again", &id]).code, Some(2));
     let again = run(state, &["again", &id, r#"to:={"street": "x"}"#]);
-    assert_eq!((again.code, odd.calls()), (Some(0), 2), "{again:#?}");
+    assert_eq!((again.code, fake.calls()), (Some(0), 2), "{again:#?}");
     // A schema that cannot be used prevents nothing.
     let loops = call(&["call", "loops", "x=1"]);
-    assert_eq!((loops.code, odd.calls()), (Some(0), 3), "{loops:#?}");
+    assert_eq!((loops.code, fake.calls()), (Some(0), 3), "{loops:#?}");
     let said =
         "arguments sent unchecked because its schema is unusable: it refers to itself without end";
     assert!(loops.err.contains(said), "{loops:#?}");
@@ -681,7 +690,7 @@ fn checks_the_whole_schema_unless_unchecked() {
         vec!["call", "strict", "more=1", "--detach"],
     ] {
         let kept = run(state, &words);
-        assert_eq!((kept.code, odd.calls()), (Some(2), 4), "{kept:#?}");
+        assert_eq!((kept.code, fake.calls()), (Some(2), 4), "{kept:#?}");
         assert!(
             kept.err.contains("nothing was sent") && !kept.err.contains("sent unchecked"),
             "{kept:#?}"
@@ -722,8 +731,8 @@ fn detaches_only_when_that_does_not_end_the_call() {
     assert_eq!(tasks(&state)[0].attempts.len(), 1);
 
     // Where it shows only afterwards, it stays and says so.
-    let odd = Odd::start();
-    let url = odd.url();
+    let fake = FakeServer::start();
+    let url = fake.url();
     let state = bench.state("b");
     let mut stays = Running::start(&mut program(
         &state,
@@ -735,16 +744,16 @@ fn detaches_only_when_that_does_not_end_the_call() {
     stays.signal(Signal::INT);
     assert_eq!(stays.end().code, Some(130));
     // Where it is known beforehand, nothing is sent.
-    assert_eq!(odd.calls(), 1);
+    assert_eq!(fake.calls(), 1);
     let ran = run(&state, &["call", "hangs", "--detach"]);
-    assert_eq!((ran.code, odd.calls()), (Some(2), 1), "{ran:#?}");
+    assert_eq!((ran.code, fake.calls()), (Some(2), 1), "{ran:#?}");
     assert!(
         ran.err.contains("nothing was sent") && ran.out.is_empty(),
         "{ran:#?}"
     );
     assert_eq!(tasks(&state).len(), 1, "what was refused left a task");
     // Beside another one that drives, leaving ends nothing.
-    let other = Odd::start();
+    let other = FakeServer::start();
     let state = bench.state("d");
     let mut drives = Running::start(&mut program(
         &state,
@@ -772,8 +781,8 @@ fn detaches_only_when_that_does_not_end_the_call() {
 
 #[test]
 fn what_is_in_another_session_is_found_by_its_hint() {
-    let odd = Odd::start();
-    let url = odd.url();
+    let fake = FakeServer::start();
+    let url = fake.url();
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path();
     let empty = run(state, &["ls"]);
@@ -1153,23 +1162,7 @@ fn ctrl_c_leaves_the_task_running_and_tells_how_to_resume() {
     let bench = Bench::new();
     let url = bench.server.url();
     let state = bench.state("a");
-    let mut call = Running::start(&mut program(
-        &state,
-        &with(
-            &url,
-            &[
-                "call",
-                "get_forecast",
-                "city=Oslo",
-                "delay_ms=200",
-                "--json",
-            ],
-        ),
-    ));
-    let id = call.prints(|event| event["event"] == "progress")["id"]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    let (call, id) = start_forecast(&state, &url, "delay_ms=200", "progress");
     call.signal(Signal::INT);
     let ran = call.end();
     assert_eq!(ran.code, Some(130));
@@ -1286,23 +1279,7 @@ fn a_watch_takes_over_when_the_driver_is_killed() {
     let bench = Bench::new();
     let url = bench.server.url();
     let state = bench.state("a");
-    let mut call = Running::start(&mut program(
-        &state,
-        &with(
-            &url,
-            &[
-                "call",
-                "get_forecast",
-                "city=Oslo",
-                "delay_ms=150",
-                "--json",
-            ],
-        ),
-    ));
-    let id = call.prints(|event| event["event"] == "started")["id"]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    let (call, id) = start_forecast(&state, &url, "delay_ms=150", "started");
     let mut watch = Running::start(&mut program(&state, &["watch", &id, "--json"]));
     watch.prints(|event| event["event"] == "progress");
     call.signal(Signal::KILL);
@@ -1366,8 +1343,8 @@ fn ten_calls_at_once_give_ten_results() {
 
 #[test]
 fn a_driver_stays_while_leaving_would_end_the_calls_of_others() {
-    let odd = Odd::start();
-    let url = odd.url();
+    let fake = FakeServer::start();
+    let url = fake.url();
     let dir = tempfile::tempdir().unwrap();
     let (state, elsewhere) = (dir.path().join("a"), dir.path().join("b"));
     let mut driver = Running::start(&mut program(
@@ -1410,8 +1387,8 @@ fn a_driver_that_does_not_answer_is_named() {
 #[test]
 fn reports_a_stopped_driver_which_drops_late_requests() {
     let dir = tempfile::tempdir().unwrap();
-    let odd = Odd::start();
-    let url = odd.url();
+    let fake = FakeServer::start();
+    let url = fake.url();
     let mut driver = Running::start(&mut program(
         dir.path(),
         &with(&url, &["call", "gate-a", "--json"]),
@@ -1431,7 +1408,7 @@ fn reports_a_stopped_driver_which_drops_late_requests() {
     let opened = run(dir.path(), &with(&url, &["call", "open-a"]));
     assert_eq!(opened.code, Some(0), "{opened:#?}");
     assert_eq!(driver.end().code, Some(0));
-    assert_eq!(odd.calls(), 2, "what was given up was done all the same");
+    assert_eq!(fake.calls(), 2, "what was given up was done all the same");
 }
 
 #[test]
@@ -1465,14 +1442,14 @@ fn reports_that_a_call_is_queued_for_its_server() {
 #[test]
 fn a_damaged_session_is_set_aside_by_the_next_command_that_acts() {
     let dir = tempfile::tempdir().unwrap();
-    let odd = Odd::start();
+    let fake = FakeServer::start();
     let sessions = dir.path().join("sessions");
     std::fs::create_dir(&sessions).unwrap();
     let damaged = vec![7; 20_000];
     longhaul::store::write_atomically(&sessions.join("default.db"), &damaged).unwrap();
     let looks = run(dir.path(), &["ls"]);
     assert_eq!(looks.code, Some(73), "{looks:#?}");
-    let url = odd.url();
+    let url = fake.url();
     let call = with(&url, &["call", "plain"]);
     for (arguments, code) in [
         (call.as_slice(), 0),
@@ -1490,8 +1467,8 @@ fn a_damaged_session_is_set_aside_by_the_next_command_that_acts() {
 
 #[test]
 fn a_closed_stdout_is_not_an_error() {
-    let odd = Odd::start();
-    let url = odd.url();
+    let fake = FakeServer::start();
+    let url = fake.url();
     let dir = tempfile::tempdir().unwrap();
     let mut command = program(dir.path(), &with(&url, &["call", "plain", "--json"]));
     let (reader, writer) = std::io::pipe().unwrap();
@@ -1502,8 +1479,8 @@ fn a_closed_stdout_is_not_an_error() {
 
 #[test]
 fn a_call_that_leaving_would_end_outlives_its_readers() {
-    let odd = Odd::start();
-    let url = odd.url();
+    let fake = FakeServer::start();
+    let url = fake.url();
     let dir = tempfile::tempdir().unwrap();
     let mut command = program(dir.path(), &with(&url, &["call", "gate-a", "--json"]));
     let (reader, writer) = std::io::pipe().unwrap();
@@ -1523,8 +1500,8 @@ fn a_call_that_leaving_would_end_outlives_its_readers() {
 
 #[test]
 fn changes_the_revision_unless_work_is_unsettled() {
-    let odd = Odd::start();
-    let url = odd.url();
+    let fake = FakeServer::start();
+    let url = fake.url();
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path();
     let call = |version: &str| {
@@ -1540,9 +1517,9 @@ fn changes_the_revision_unless_work_is_unsettled() {
     let gate = ["--protocol", old, "call", "gate-a", "--json"];
     let mut driver = Running::start(&mut program(state, &gate));
     driver.prints(|event| event["event"] == "progress");
-    let sent = odd.calls();
+    let sent = fake.calls();
     let ran = call(other);
-    assert_eq!((ran.code, odd.calls()), (Some(2), sent), "{ran:#?}");
+    assert_eq!((ran.code, fake.calls()), (Some(2), sent), "{ran:#?}");
     assert!(
         ran.err.contains("has unsettled work in MCP 2025-06-18"),
         "{ran:#?}"
@@ -1553,8 +1530,8 @@ fn changes_the_revision_unless_work_is_unsettled() {
 
 #[test]
 fn shows_final_progress_and_results_of_ended_tasks() {
-    let odd = Odd::start();
-    let url = odd.url();
+    let fake = FakeServer::start();
+    let url = fake.url();
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path();
     // Three of three are a hundred percent once the answer is there, and no other number before.

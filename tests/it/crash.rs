@@ -400,18 +400,18 @@ enum Whom {
 }
 
 impl Kill {
-    fn drawn(dice: &mut fastrand::Rng) -> Self {
-        let whom = if dice.bool() {
+    fn drawn(rng: &mut fastrand::Rng) -> Self {
+        let whom = if rng.bool() {
             Whom::Everybody
         } else {
             Whom::Driver
         };
-        match dice.u32(0..4) {
-            0 => Self::Outputs(dice.u64(1..60)),
-            1 => Self::Lines(dice.usize(1..12), whom),
+        match rng.u32(0..4) {
+            0 => Self::Outputs(rng.u64(1..60)),
+            1 => Self::Lines(rng.usize(1..12), whom),
             // Most of what there is to hit lies in the first half second.
-            2 => Self::Moment(Duration::from_micros(dice.u64(0..400_000)), whom),
-            _ => Self::Moment(Duration::from_micros(dice.u64(0..2_000_000)), whom),
+            2 => Self::Moment(Duration::from_micros(rng.u64(0..400_000)), whom),
+            _ => Self::Moment(Duration::from_micros(rng.u64(0..2_000_000)), whom),
         }
     }
 }
@@ -600,10 +600,8 @@ fn a_crowd_of_calls_survives_kills_at_random_moments() {
             return false;
         }
         let seed = first + number;
-        let mut dice = fastrand::Rng::with_seed(seed);
-        let kills: Vec<Kill> = (0..dice.u32(1..4))
-            .map(|_| Kill::drawn(&mut dice))
-            .collect();
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let kills: Vec<Kill> = (0..rng.u32(1..4)).map(|_| Kill::drawn(&mut rng)).collect();
         let tag = format!("k{seed}");
         let run = || round(&bench, &bench.state(&tag), &tag, &Way::ALL, &kills);
         if std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err() {

@@ -115,7 +115,7 @@ impl Saved {
             .enumerate()
             .filter(|(_, (_, is_commit, _))| *is_commit)
             .last();
-        let count = last.map_or(0, |(place, _)| place + 1);
+        let count = last.map_or(0, |(index, _)| index + 1);
         for (page, _, end) in &frames[..count] {
             let at = (page - 1) * PAGE;
             image.resize(image.len().max(at + PAGE), 0);
@@ -165,7 +165,7 @@ fn everything(state: &Path) -> Everything {
 }
 
 /// A state directory with a file and a log in it.
-struct Place {
+struct DamagedSession {
     dir: TempDir,
     file: Vec<u8>,
     log: Option<Vec<u8>>,
@@ -173,19 +173,19 @@ struct Place {
     what: String,
 }
 
-impl Place {
+impl DamagedSession {
     fn new(what: String, file: &[u8], log: Option<&[u8]>) -> Self {
-        let place = Self {
+        let damaged = Self {
             dir: tempfile::tempdir().unwrap(),
             file: file.to_owned(),
             log: log.map(<[u8]>::to_owned),
             what,
         };
-        write_atomically(&place.db(), file).unwrap();
+        write_atomically(&damaged.db(), file).unwrap();
         if let Some(log) = log {
-            write_atomically(&place.db().with_extension("db-wal"), log).unwrap();
+            write_atomically(&damaged.db().with_extension("db-wal"), log).unwrap();
         }
-        place
+        damaged
     }
 
     fn state(&self) -> PathBuf {
@@ -329,7 +329,7 @@ fn each<T: Sync>(cases: &[T], work: impl Fn(usize, &T) + Sync) {
 }
 
 /// What a page is used for, and one that is.
-fn pages_by_use(file: &[u8], dice: &mut fastrand::Rng) -> BTreeMap<String, usize> {
+fn pages_by_use(file: &[u8], rng: &mut fastrand::Rng) -> BTreeMap<String, usize> {
     let dir = tempfile::tempdir().unwrap();
     let db = dir.path().join("file.db");
     write_atomically(&db, file).unwrap();
@@ -354,13 +354,13 @@ fn pages_by_use(file: &[u8], dice: &mut fastrand::Rng) -> BTreeMap<String, usize
     let free = (1..=file.len() / PAGE).filter(|page| !used.contains(page) && *page != trunk);
     pages.insert("free".to_owned(), free.collect());
     pages.insert("free trunk".to_owned(), vec![trunk]);
-    let one = |(what, pages): (String, Vec<usize>)| (what, pages[dice.usize(..pages.len())]);
+    let one = |(what, pages): (String, Vec<usize>)| (what, pages[rng.usize(..pages.len())]);
     pages.into_iter().map(one).collect()
 }
 
 /// How a page is spoiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Spoil {
+enum Corruption {
     Garbage,
     Zeros,
     /// A few bytes of it.
@@ -370,54 +370,58 @@ enum Spoil {
 #[test]
 fn a_corrupt_page_is_quarantined_or_hides_only_its_data() {
     let saved = Saved::get();
-    let mut dice = fastrand::Rng::with_seed(5);
+    let mut rng = fastrand::Rng::with_seed(5);
     let mut cases = Vec::new();
-    for (what, page) in pages_by_use(&saved.file, &mut dice) {
-        for spoil in [Spoil::Garbage, Spoil::Zeros, Spoil::Part] {
+    for (what, page) in pages_by_use(&saved.file, &mut rng) {
+        for corruption in [Corruption::Garbage, Corruption::Zeros, Corruption::Part] {
             let mut file = saved.file.clone();
             let page = &mut file[(page - 1) * PAGE..page * PAGE];
-            let part = match spoil {
-                Spoil::Part => {
+            let part = match corruption {
+                Corruption::Part => {
                     // What the page holds stands at its end.
                     &mut page[PAGE - 64..]
                 }
                 _ => page,
             };
             for byte in part {
-                *byte = if spoil == Spoil::Zeros {
+                *byte = if corruption == Corruption::Zeros {
                     0
                 } else {
-                    dice.u8(..)
+                    rng.u8(..)
                 };
             }
-            cases.push((what.clone(), spoil, file));
+            cases.push((what.clone(), corruption, file));
         }
     }
     assert!(cases.len() > 60, "{}", cases.len());
-    each(&cases, |number, (what, spoil, file)| {
-        let place = Place::new(format!("{spoil:?} in {what}"), file, None);
-        let seen = place.look();
-        let is_aside = place.drive(number % 3 == 0);
-        match (spoil, what.as_str()) {
+    each(&cases, |number, (what, corruption, file)| {
+        let damaged = DamagedSession::new(format!("{corruption:?} in {what}"), file, None);
+        let seen = damaged.look();
+        let is_aside = damaged.drive(number % 3 == 0);
+        match (corruption, what.as_str()) {
             // Nobody looks there, and nothing is lost.
-            (_, "free") => assert!(!is_aside && seen.len() == 4, "{}", place.what),
+            (_, "free") => assert!(!is_aside && seen.len() == 4, "{}", damaged.what),
             // The last of a chain says nothing that could be checked.
-            (Spoil::Zeros, what) if what.ends_with("overflow") => {}
-            (Spoil::Garbage | Spoil::Zeros, _) => assert!(is_aside, "{}", place.what),
+            (Corruption::Zeros, what) if what.ends_with("overflow") => {}
+            (Corruption::Garbage | Corruption::Zeros, _) => assert!(is_aside, "{}", damaged.what),
             // No call was made with --once, and none under a hook.
-            (Spoil::Part, what) if what.contains("_once") || what.contains("hook_event") => {}
-            (Spoil::Part, what) if what.contains("_by_") => assert!(is_aside, "{}", place.what),
-            (Spoil::Part, what) if what.contains("index") => assert!(is_aside, "{}", place.what),
-            (Spoil::Part, _) => {}
+            (Corruption::Part, what) if what.contains("_once") || what.contains("hook_event") => {}
+            (Corruption::Part, what) if what.contains("_by_") => {
+                assert!(is_aside, "{}", damaged.what);
+            }
+            (Corruption::Part, what) if what.contains("index") => {
+                assert!(is_aside, "{}", damaged.what);
+            }
+            (Corruption::Part, _) => {}
         }
-        let listed = place.run(&["ls", "--json"]);
-        assert_eq!(listed.code, Some(0), "{}: {listed:#?}", place.what);
+        let listed = damaged.run(&["ls", "--json"]);
+        assert_eq!(listed.code, Some(0), "{}: {listed:#?}", damaged.what);
         let left = listed.document();
         let is_left = |id: &String| left.as_array().unwrap().iter().any(|it| it["id"] == **id);
         assert!(
             is_aside || seen.iter().all(is_left),
             "{}: {left:#}",
-            place.what
+            damaged.what
         );
     });
 }
@@ -432,8 +436,8 @@ fn a_wrong_index_is_damage_and_duplicates_no_task() {
     let is_letter = |at: &usize| file[*at].is_ascii_lowercase();
     let at = (page..page + PAGE).rev().find(is_letter).unwrap();
     file[at] = if file[at] == b'z' { b'y' } else { b'z' };
-    let place = Place::new("a letter of an index".to_owned(), &file, None);
-    assert!(place.drive(false));
+    let damaged = DamagedSession::new("a letter of an index".to_owned(), &file, None);
+    assert!(damaged.drive(false));
 }
 
 #[test]
@@ -445,37 +449,38 @@ fn a_corrupt_record_hides_no_other_record() {
         ("result", "json"),
         ("history", "body"),
     ] {
-        for spoiled in [&b"\xff\xfe"[..], b"{\0\0"] {
-            let place = Place::new(format!("{table} {spoiled:?}"), &Saved::get().file, None);
-            let connection = Connection::open(place.db()).unwrap();
+        for corrupted in [&b"\xff\xfe"[..], b"{\0\0"] {
+            let damaged =
+                DamagedSession::new(format!("{table} {corrupted:?}"), &Saved::get().file, None);
+            let connection = Connection::open(damaged.db()).unwrap();
             // In the middle of the longest.
             let sql = format!(
                 "UPDATE {table} SET {column} = CAST(CAST(substr({column}, 1, 40) AS BLOB) || ?1 || \
                  CAST(substr({column}, 43) AS BLOB) AS TEXT) \
                  WHERE rowid = (SELECT rowid FROM {table} ORDER BY length({column}) DESC LIMIT 1)"
             );
-            assert_eq!(connection.execute(&sql, [spoiled]).unwrap(), 1);
+            assert_eq!(connection.execute(&sql, [corrupted]).unwrap(), 1);
             drop(connection);
-            let place = Place {
-                file: fs::read(place.db()).unwrap(),
-                ..place
+            let damaged = DamagedSession {
+                file: fs::read(damaged.db()).unwrap(),
+                ..damaged
             };
-            let seen = place.look();
+            let seen = damaged.look();
             assert_eq!(
                 seen.len(),
                 if table == "task" { 3 } else { 4 },
                 "{}",
-                place.what
+                damaged.what
             );
-            let listed = place.run(&["ls"]);
+            let listed = damaged.run(&["ls"]);
             let is_told = listed.err.contains("1 record in ") && listed.err.contains("untouched");
-            assert_eq!(is_told, table == "task", "{}: {listed:#?}", place.what);
+            assert_eq!(is_told, table == "task", "{}: {listed:#?}", damaged.what);
             for id in &seen {
-                let logs = place.run(&["logs", id]);
-                assert_eq!(logs.code, Some(0), "{}: {logs:#?}", place.what);
-                place.run(&["result", id]);
+                let logs = damaged.run(&["logs", id]);
+                assert_eq!(logs.code, Some(0), "{}: {logs:#?}", damaged.what);
+                damaged.run(&["result", id]);
             }
-            let all: Vec<Ran> = seen.iter().map(|id| place.run(&["logs", id])).collect();
+            let all: Vec<Ran> = seen.iter().map(|id| damaged.run(&["logs", id])).collect();
             let gaps = all
                 .iter()
                 .filter(|ran| ran.out.contains("of this history cannot be read"));
@@ -483,18 +488,18 @@ fn a_corrupt_record_hides_no_other_record() {
                 gaps.count(),
                 usize::from(table == "history"),
                 "{}",
-                place.what
+                damaged.what
             );
-            let results = seen.iter().map(|id| place.run(&["result", id]));
+            let results = seen.iter().map(|id| damaged.run(&["result", id]));
             let refused = results.filter(|ran| ran.code == Some(73)).count();
-            assert_eq!(refused, usize::from(table == "result"), "{}", place.what);
-            assert!(!place.drive(false), "{}", place.what);
-            let left = place.run(&["ls", "--json"]).document();
+            assert_eq!(refused, usize::from(table == "result"), "{}", damaged.what);
+            assert!(!damaged.drive(false), "{}", damaged.what);
+            let left = damaged.run(&["ls", "--json"]).document();
             assert_eq!(
                 left.as_array().unwrap().len(),
                 seen.len() + 1,
                 "{}",
-                place.what
+                damaged.what
             );
         }
     }
@@ -505,11 +510,11 @@ fn recovers_or_quarantines_a_truncated_file_with_its_log() {
     let saved = Saved::get();
     let frames = saved.frames();
     assert!(frames.last().unwrap().1, "{frames:?}");
-    let mut dice = fastrand::Rng::with_seed(6);
+    let mut rng = fastrand::Rng::with_seed(6);
     let mut lengths = vec![0, 1, 2, 16, 99, 100, saved.file.len() - 1];
-    let boundaries = (1..=saved.file.len() / PAGE).filter(|page| *page < 4 || dice.u8(..) < 20);
+    let boundaries = (1..=saved.file.len() / PAGE).filter(|page| *page < 4 || rng.u8(..) < 20);
     lengths.extend(boundaries.flat_map(|page| [page * PAGE - 1, page * PAGE, page * PAGE + 1]));
-    lengths.extend((0..10).map(|_| dice.usize(..saved.file.len())));
+    lengths.extend((0..10).map(|_| rng.usize(..saved.file.len())));
     // A full disk can stop the log's way into the file at any byte.
     lengths.extend((1..=6).map(|part| saved.file.len() + part * 1000));
     let mut cases: Vec<(usize, usize)> = lengths.iter().map(|it| (*it, saved.log.len())).collect();
@@ -524,10 +529,10 @@ fn recovers_or_quarantines_a_truncated_file_with_its_log() {
         let mut file = saved.file.clone();
         file.resize(*length, 7);
         let what = format!("cut at {length} with {logged} of the log");
-        let place = Place::new(what, &file, Some(&saved.log[..*logged]));
-        place.look();
+        let damaged = DamagedSession::new(what, &file, Some(&saved.log[..*logged]));
+        damaged.look();
         let image = saved.image(*logged);
-        let oracle = Place::new("the image".to_owned(), &image, None);
+        let oracle = DamagedSession::new("the image".to_owned(), &image, None);
         let oracle = everything(&oracle.state());
         let count = image.len() / PAGE;
         let is_in_log = |page: usize| {
@@ -536,17 +541,22 @@ fn recovers_or_quarantines_a_truncated_file_with_its_log() {
         };
         let is_whole = *length > 1 && (length / PAGE + 1..=count).all(is_in_log);
         if is_whole {
-            assert!(everything(&place.state()) == oracle, "{}", place.what);
+            assert!(everything(&damaged.state()) == oracle, "{}", damaged.what);
         }
-        assert_eq!(!place.drive(number % 4 == 0), is_whole, "{}", place.what);
-        let tasks = everything(&place.state());
+        assert_eq!(
+            !damaged.drive(number % 4 == 0),
+            is_whole,
+            "{}",
+            damaged.what
+        );
+        let tasks = everything(&damaged.state());
         if is_whole {
             let is_left = |one: &(Task, Vec<HistoryEntry>, Option<String>)| {
                 tasks
                     .iter()
                     .any(|(task, _, result)| task.id == one.0.id && *result == one.2)
             };
-            assert!(oracle.iter().all(is_left), "{}", place.what);
+            assert!(oracle.iter().all(is_left), "{}", damaged.what);
         }
     });
 }
@@ -554,20 +564,20 @@ fn recovers_or_quarantines_a_truncated_file_with_its_log() {
 #[test]
 fn reads_a_damaged_log_up_to_the_damage_and_reports_the_rest() {
     let saved = Saved::get();
-    let mut dice = fastrand::Rng::with_seed(7);
+    let mut rng = fastrand::Rng::with_seed(7);
     let frames = saved.frames();
     let commits = frames.iter().filter(|(_, is_commit, _)| *is_commit);
     assert!(commits.clone().count() > 8, "{frames:?}");
     let mut lengths: Vec<usize> = commits.map(|(_, _, end)| *end).collect();
-    lengths.extend((0..20).map(|_| frames[dice.usize(..frames.len())].2));
+    lengths.extend((0..20).map(|_| frames[rng.usize(..frames.len())].2));
     lengths = lengths
         .iter()
         .flat_map(|end| [end - 1, *end, end + 1])
         .collect();
     lengths.extend([0, 1, LOG_HEADER - 1, LOG_HEADER, LOG_HEADER + 1]);
-    lengths.extend((0..10).map(|_| dice.usize(..saved.log.len())));
+    lengths.extend((0..10).map(|_| rng.usize(..saved.log.len())));
     lengths.retain(|length| *length <= saved.log.len());
-    let cases: Vec<(usize, bool)> = lengths.into_iter().map(|it| (it, dice.bool())).collect();
+    let cases: Vec<(usize, bool)> = lengths.into_iter().map(|it| (it, rng.bool())).collect();
     each(&cases, |number, (length, is_cut)| {
         let mut log = saved.log.clone();
         if *is_cut {
@@ -583,40 +593,40 @@ fn reads_a_damaged_log_up_to_the_damage_and_reports_the_rest() {
             saved.log.len(),
             if *is_cut { "cut" } else { "spoiled" }
         );
-        let place = Place::new(what, &saved.file, Some(&log));
+        let damaged = DamagedSession::new(what, &saved.file, Some(&log));
         let image = saved.image(if *is_cut || *length >= LOG_HEADER {
             *length
         } else {
             0
         });
-        let image = Place::new("the image".to_owned(), &image, None);
+        let image = DamagedSession::new("the image".to_owned(), &image, None);
         let wanted = everything(&image.state());
-        assert!(everything(&place.state()) == wanted, "{}", place.what);
-        place.assert_kept(&place.db());
+        assert!(everything(&damaged.state()) == wanted, "{}", damaged.what);
+        damaged.assert_kept(&damaged.db());
         // The last frame ends a commit. Where that one is spoiled, nobody can tell it from an end that a crash has torn.
         let last = frames.last().unwrap().2;
         let is_told = !is_cut && *length < last - FRAME - PAGE;
         if number % 4 == 0 {
-            let seen = place.look();
-            assert_eq!(seen.len(), wanted.len(), "{}", place.what);
-            assert_eq!(place.drive(number % 8 == 0), is_told, "{}", place.what);
+            let seen = damaged.look();
+            assert_eq!(seen.len(), wanted.len(), "{}", damaged.what);
+            assert_eq!(damaged.drive(number % 8 == 0), is_told, "{}", damaged.what);
         } else {
             let open = || {
-                Writer::open(&paths(&place.state()), Wall(1))
+                Writer::open(&paths(&damaged.state()), Wall(1))
                     .unwrap()
                     .remarks
             };
             let remarks = open();
-            assert_eq!(remarks.len(), usize::from(is_told), "{}", place.what);
-            assert_eq!(place.aside().is_some(), is_told, "{}", place.what);
-            if let (Some(aside), [remark]) = (place.aside(), remarks.as_slice()) {
-                place.assert_kept(&aside);
+            assert_eq!(remarks.len(), usize::from(is_told), "{}", damaged.what);
+            assert_eq!(damaged.aside().is_some(), is_told, "{}", damaged.what);
+            if let (Some(aside), [remark]) = (damaged.aside(), remarks.as_slice()) {
+                damaged.assert_kept(&aside);
                 let name = aside.file_name().unwrap().to_str().unwrap();
-                assert!(remark.contains(name), "{}: {remark}", place.what);
+                assert!(remark.contains(name), "{}: {remark}", damaged.what);
                 assert!(remark.contains("may be missing"), "{remark}");
             }
-            assert!(everything(&place.state()) == wanted, "{}", place.what);
-            assert_eq!(open(), Vec::<String>::new(), "{}: again", place.what);
+            assert!(everything(&damaged.state()) == wanted, "{}", damaged.what);
+            assert_eq!(open(), Vec::<String>::new(), "{}: again", damaged.what);
         }
     });
 }

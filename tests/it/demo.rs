@@ -185,6 +185,15 @@ struct Client {
 }
 
 impl Client {
+    /// Calls `send_burst` twice, one call after the other; returns the events of each.
+    async fn two_bursts(&self, count: u64) -> [Vec<Event>; 2] {
+        let burst = async |id| {
+            let call = self.call(id, "send_burst", json!({"count": count})).await;
+            call.all().await
+        };
+        [burst(1).await, burst(2).await]
+    }
+
     async fn open(server: &DemoServer) -> Self {
         Self::open_as(server, "2025-11-25").await
     }
@@ -636,16 +645,7 @@ fn a_replay_brings_one_stream_to_its_own_session_only() {
     within_deadline(async {
         let (_dir, server) = start().await;
         let client = Client::open(&server).await;
-        let first = client
-            .call(1, "send_burst", json!({"count": 3}))
-            .await
-            .all()
-            .await;
-        let second = client
-            .call(2, "send_burst", json!({"count": 3}))
-            .await
-            .all()
-            .await;
+        let [first, second] = client.two_bursts(3).await;
         assert_ne!(first[0].stream(), second[0].stream());
         let replayed = client.resume(&first[1].id).await.all().await;
         assert_eq!(replayed, first[2..]);
@@ -702,16 +702,7 @@ fn cross_stream_replay_brings_what_the_whole_session_missed() {
         .await
         .unwrap();
         let client = Client::open(&server).await;
-        let first = client
-            .call(1, "send_burst", json!({"count": 2}))
-            .await
-            .all()
-            .await;
-        let second = client
-            .call(2, "send_burst", json!({"count": 2}))
-            .await
-            .all()
-            .await;
+        let [first, second] = client.two_bursts(2).await;
         let replayed = client.resume(&first[1].id).await.all().await;
         let missed: Vec<_> = first[2..].iter().chain(&second).cloned().collect();
         // What has no stream of a call in it (the answer to `initialized`) is no event.
@@ -809,7 +800,7 @@ fn rows_are_exact_after_kills_at_random_batches() {
     }
     within_deadline(async {
         let dir = tempfile::tempdir().unwrap();
-        let mut dice = fastrand::Rng::with_seed(11);
+        let mut rng = fastrand::Rng::with_seed(11);
         let mut server = demo::serve(options(dir.path())).await.unwrap();
         let addr = server.addr();
         let mut seen = 0;
@@ -826,7 +817,7 @@ fn rows_are_exact_after_kills_at_random_batches() {
                 );
                 assert!(at >= seen, "what was shown as done was lost: {at} < {seen}");
             }
-            let aim = (begin.progress().unwrap() + dice.u64(0..4) * 5).min(195);
+            let aim = (begin.progress().unwrap() + rng.u64(0..4) * 5).min(195);
             if begin.progress().unwrap() < aim {
                 call.until(|event| event.progress() == Some(aim)).await;
             }

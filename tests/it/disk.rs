@@ -252,12 +252,12 @@ fn reads_what_a_killed_driver_left_on_a_failing_disk() {
     }
 }
 
-/// How long the results of [`Large`] are.
+/// How long the results of [`LargeResultServer`] are.
 const LARGE: usize = 8 << 20;
 
 /// A server whose calls all wait for one moment, and give large results then, one after the other.
 #[derive(Clone)]
-struct Large {
+struct LargeResultServer {
     may_end: Arc<watch::Sender<bool>>,
     turn: Arc<Mutex<()>>,
     called: Arc<AtomicUsize>,
@@ -270,7 +270,7 @@ fn tag(arguments: &Value) -> String {
     arguments["tag"].to_string().trim_matches('"').to_owned()
 }
 
-impl Large {
+impl LargeResultServer {
     fn serve(&self) -> SocketAddr {
         let server = self.clone();
         server::one_tool("large", move |call| {
@@ -304,7 +304,7 @@ fn a_full_disk_leaves_unread_results_at_their_servers() {
     // 64 MiB in memory, one on the way to there, and what the system keeps of the next.
     const READ: usize = (64 << 20) / LARGE + 2;
     let bench = Bench::new();
-    let server = Large {
+    let server = LargeResultServer {
         may_end: Arc::new(watch::Sender::new(false)),
         turn: Arc::default(),
         called: Arc::default(),

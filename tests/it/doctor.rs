@@ -56,19 +56,19 @@ fn doctor(state: &Path, words: &[&str]) -> Ran {
     run(state, &[words, &["doctor", "--json"]].concat())
 }
 
+/// The arguments of a forecast call.
+fn forecast<'a>(url: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let call = ["-s", url, "call", "get_forecast", "city=Oslo"];
+    [&call[..], more].concat()
+}
+
 #[test]
 fn passes_in_a_good_environment_and_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path().join("state");
     let demo = server::demo(dir.path().join("demo"));
-    let call = [
-        "-s",
-        &demo.url(),
-        "call",
-        "get_forecast",
-        "city=Oslo",
-        "delay_ms=1",
-    ];
+    let url = demo.url();
+    let call = forecast(&url, &["delay_ms=1"]);
     assert_eq!(run(&state, &call).code, Some(0));
     let before = run(&state, &["ls", "--all", "--json"]).document();
 
@@ -117,14 +117,8 @@ fn reports_each_problem_with_a_fix() {
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path();
     let demo = server::demo(dir.path().join("demo"));
-    let call = [
-        "-s",
-        &demo.url(),
-        "call",
-        "get_forecast",
-        "city=Oslo",
-        "delay_ms=1",
-    ];
+    let url = demo.url();
+    let call = forecast(&url, &["delay_ms=1"]);
     for session in ["default", "broken", "driven"] {
         assert_eq!(
             run(state, &[&["--session", session], &call[..]].concat()).code,
@@ -215,15 +209,8 @@ fn leaves_a_driven_session_alone() {
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path().join("state");
     let demo = server::demo(dir.path().join("demo"));
-    let call = [
-        "-s",
-        &demo.url(),
-        "call",
-        "get_forecast",
-        "city=Oslo",
-        "stations=1000",
-        "--json",
-    ];
+    let url = demo.url();
+    let call = forecast(&url, &["stations=1000", "--json"]);
     let mut driver = Running::start(&mut program(&state, &call));
     driver.prints(|event| event["event"] == "progress");
     let ran = doctor(&state, &[]);

@@ -452,7 +452,7 @@ fn a_task_is_followed_through_a_poll_that_hangs() {
 }
 
 /// A server written by hand, of which a test says what it is.
-struct Plant {
+struct FakeServer {
     addr: SocketAddr,
     shared: Arc<Shared>,
 }
@@ -482,7 +482,7 @@ struct Shared {
     /// Discoveries so far.
     greetings: AtomicUsize,
     /// Calls whose connection is gone.
-    gone: Arc<AtomicUsize>,
+    disconnects: Arc<AtomicUsize>,
 }
 
 const THOUSAND: usize = 1000;
@@ -499,7 +499,7 @@ impl Shared {
     }
 }
 
-impl Plant {
+impl FakeServer {
     fn new(kind: Kind) -> Self {
         let shared = Arc::new(Shared {
             kind,
@@ -507,10 +507,10 @@ impl Plant {
             is_done: AtomicBool::new(false),
             calls: AtomicUsize::new(0),
             greetings: AtomicUsize::new(0),
-            gone: Arc::default(),
+            disconnects: Arc::default(),
         });
         let router = Router::new()
-            .route("/mcp", post(grow))
+            .route("/mcp", post(handle_post))
             .with_state(Arc::clone(&shared));
         let addr = server::serve(router);
         Self { addr, shared }
@@ -526,15 +526,19 @@ impl Plant {
 }
 
 /// Counts a call whose connection ends before its answer.
-struct Held(Arc<AtomicUsize>);
+struct DisconnectCounter(Arc<AtomicUsize>);
 
-impl Drop for Held {
+impl Drop for DisconnectCounter {
     fn drop(&mut self) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
 }
 
-async fn grow(State(plant): State<Arc<Shared>>, headers: HeaderMap, body: String) -> Response {
+async fn handle_post(
+    State(fake): State<Arc<Shared>>,
+    headers: HeaderMap,
+    body: String,
+) -> Response {
     let message: Value = serde_json::from_str(&body).unwrap();
     let (id, params) = (&message["id"], &message["params"]);
     let version = headers.get("mcp-protocol-version");
@@ -548,13 +552,13 @@ async fn grow(State(plant): State<Arc<Shared>>, headers: HeaderMap, body: String
         ([("content-type", "application/json"), session], body).into_response()
     };
     let method = message["method"].as_str().unwrap();
-    let is_modern_only = !matches!(plant.kind, Kind::BothErasWithoutTasks | Kind::ThousandTasks);
+    let is_modern_only = !matches!(fake.kind, Kind::BothErasWithoutTasks | Kind::ThousandTasks);
     match method {
-        "server/discover" if plant.kind == Kind::ThousandTasks => {
+        "server/discover" if fake.kind == Kind::ThousandTasks => {
             StatusCode::BAD_REQUEST.into_response()
         }
         "initialize" if is_modern_only => StatusCode::BAD_REQUEST.into_response(),
-        "server/discover" if plant.refuses_version() => {
+        "server/discover" if fake.refuses_version() => {
             let error = json!({"code": -32022, "message": "Unsupported protocol version",
                 "data": {"supported": ["2026-07-28"], "requested": "2026-07-28"}});
             let body = json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string();
@@ -562,13 +566,13 @@ async fn grow(State(plant): State<Arc<Shared>>, headers: HeaderMap, body: String
             (StatusCode::BAD_REQUEST, kind, body).into_response()
         }
         _ if id.is_null() => StatusCode::ACCEPTED.into_response(),
-        _ => answered(&plant, method, params, id, answer),
+        _ => answered(&fake, method, params, id, answer),
     }
 }
 
 /// The request of a session or era that stands.
 fn answered(
-    plant: &Arc<Shared>,
+    fake: &Arc<Shared>,
     method: &str,
     params: &Value,
     id: &Value,
@@ -580,7 +584,7 @@ fn answered(
             "capabilities": {"tools": {}}, "serverInfo": info})),
         "initialize" => {
             let tasks = json!({"list": {}, "requests": {"tools": {"call": {}}}});
-            let capabilities = if plant.kind == Kind::ThousandTasks {
+            let capabilities = if fake.kind == Kind::ThousandTasks {
                 json!({"tools": {}, "tasks": tasks})
             } else {
                 json!({"tools": {}})
@@ -594,14 +598,14 @@ fn answered(
                 "inputSchema": {"type": "object", "properties": properties}})
             };
             let client = json!({"client_id": {"type": ["string", "null"]}});
-            answer(json!({"tools": if plant.kind == Kind::CancelsCheckpoints {
+            answer(json!({"tools": if fake.kind == Kind::CancelsCheckpoints {
                 vec![tool("work", client.clone()), tool("list_session_tasks", client)]
             } else {
                 vec![tool("work", json!({}))]
             }}))
         }
         "tools/call" if params["name"] == "list_session_tasks" => {
-            let status = if plant.gone.load(Ordering::SeqCst) > 0 {
+            let status = if fake.disconnects.load(Ordering::SeqCst) > 0 {
                 "cancelled"
             } else {
                 "running"
@@ -611,7 +615,7 @@ fn answered(
             answer(json!({"content": [{"type": "text", "text": list.to_string()}]}))
         }
         "tools/call" => {
-            let before = plant.calls.fetch_add(1, Ordering::SeqCst);
+            let before = fake.calls.fetch_add(1, Ordering::SeqCst);
             if before > 0 {
                 return answer(json!({"content": [{"type": "text", "text": "all of it"}]}));
             }
@@ -619,9 +623,9 @@ fn answered(
             let step = json!({"jsonrpc": "2.0", "method": "notifications/progress",
                 "params": {"progressToken": token, "progress": 2, "total": 3}});
             let first = stream::iter([format!("id: 1\ndata: {step}\n\n")]);
-            let held = Held(Arc::clone(&plant.gone));
+            let counter = DisconnectCounter(Arc::clone(&fake.disconnects));
             let rest = stream::once(async move {
-                let _held = held;
+                let _held = counter;
                 std::future::pending::<String>().await
             });
             let body = Body::from_stream(first.chain(rest).map(Ok::<_, Infallible>));
@@ -633,16 +637,16 @@ fn answered(
                 .map_or(0, |at| at.parse().unwrap());
             let tasks: Vec<Value> = (begin..THOUSAND)
                 .take(100)
-                .map(|n| task(plant, &n.to_string()))
+                .map(|n| task(fake, &n.to_string()))
                 .collect();
             let next = (begin + 100 < THOUSAND).then(|| (begin + 100).to_string());
             answer(json!({"tasks": tasks, "nextCursor": next}))
         }
         "tasks/get" => {
             let name = params["taskId"].as_str().unwrap();
-            let mut polls = plant.polls.lock().unwrap();
+            let mut polls = fake.polls.lock().unwrap();
             polls.entry(name.to_owned()).or_default().push(now());
-            answer(task(plant, name))
+            answer(task(fake, name))
         }
         "tasks/result" => answer(json!({"content": [{"type": "text", "text": "grown"}]})),
         "ping" => answer(json!({})),
@@ -654,8 +658,8 @@ fn answered(
     }
 }
 
-fn task(plant: &Shared, name: &str) -> Value {
-    let is_done = plant.is_done.load(Ordering::SeqCst);
+fn task(fake: &Shared, name: &str) -> Value {
+    let is_done = fake.is_done.load(Ordering::SeqCst);
     json!({"taskId": name, "status": if is_done { "completed" } else { "working" },
         "createdAt": "2026-11-20T10:00:00Z", "lastUpdatedAt": "2026-11-20T10:00:00Z",
         "ttl": null, "pollInterval": INTERVAL.as_millis()})
@@ -671,8 +675,8 @@ fn now() -> Instant {
 
 #[test]
 fn resumes_a_checkpoint_our_own_disconnect_cancelled() {
-    let plant = Plant::new(Kind::CancelsCheckpoints);
-    let proxy = FaultProxy::start(plant.addr);
+    let fake = FakeServer::new(Kind::CancelsCheckpoints);
+    let proxy = FaultProxy::start(fake.addr);
     let url = format!("http://{}/mcp", proxy.addr());
     let dir = tempfile::tempdir().unwrap();
     let arguments = ["-s", &url, "call", "work", "--json"];
@@ -686,14 +690,14 @@ fn resumes_a_checkpoint_our_own_disconnect_cancelled() {
     let ran = client.end();
     assert_eq!(ran.code, Some(0), "{ran:#?}");
     assert!(ran.out.contains("all of it"), "{ran:#?}");
-    assert_eq!(plant.shared.calls.load(Ordering::SeqCst), 2);
+    assert_eq!(fake.shared.calls.load(Ordering::SeqCst), 2);
 }
 
 #[test]
 fn detaching_reports_that_a_checkpoint_tool_pauses() {
-    let plant = Plant::new(Kind::CancelsCheckpoints);
+    let fake = FakeServer::new(Kind::CancelsCheckpoints);
     let dir = tempfile::tempdir().unwrap();
-    let arguments = ["-s", &plant.url(), "call", "work", "--detach"];
+    let arguments = ["-s", &fake.url(), "call", "work", "--detach"];
     let ran = run(dir.path(), &arguments);
     assert_eq!(ran.code, Some(0), "{ran:#?}");
     let id = ran.out.trim();
@@ -707,8 +711,8 @@ fn detaching_reports_that_a_checkpoint_tool_pauses() {
 fn asks_again_for_a_version_that_the_server_refused_and_names() {
     let dir = tempfile::tempdir().unwrap();
     let tools = |kind| {
-        let plant = Plant::new(kind);
-        run(dir.path(), &["-s", &plant.url(), "tools"])
+        let fake = FakeServer::new(kind);
+        run(dir.path(), &["-s", &fake.url(), "tools"])
     };
     let served = tools(Kind::RefusesFirst);
     assert_eq!(served.code, Some(0), "{served:#?}");
@@ -721,9 +725,9 @@ fn asks_again_for_a_version_that_the_server_refused_and_names() {
 
 #[test]
 fn prefers_the_handshake_era_for_a_server_without_tasks() {
-    let plant = Plant::new(Kind::BothErasWithoutTasks);
+    let fake = FakeServer::new(Kind::BothErasWithoutTasks);
     let env = TestEnv::new();
-    let arguments = ["-s", &plant.url(), "call", "work", "--json"];
+    let arguments = ["-s", &fake.url(), "call", "work", "--json"];
     let mut client = Running::start(&mut program(env.path(), &arguments));
     let started = client.prints(|event| event["event"] == "started");
     assert_eq!(started["era"], "2025-11-25");
@@ -828,8 +832,8 @@ fn a_modern_call_that_became_no_task_is_remembered_for_its_tool() {
 
 #[test]
 fn protocol_holds_for_its_own_command_and_its_tasks() {
-    let demo_house = TestEnv::new();
-    let demo = crate::support::server::demo(demo_house.path().join("server"));
+    let demo_env = TestEnv::new();
+    let demo = crate::support::server::demo(demo_env.path().join("server"));
     let env = TestEnv::new();
     let url = demo.url();
     let era_of = |words: &[&str]| {
@@ -855,9 +859,13 @@ fn protocol_holds_for_its_own_command_and_its_tasks() {
     assert_eq!(era_of(&usual), ran_in("2025-11-25"));
 
     // What is at work in a session keeps it: another revision of it has to wait.
-    let gone = ["crunch", "steps=900", "step_ms=1000", "--detach"];
-    let gone = [&["--json", "--protocol", "2025-06-18", "call"], &gone[..]].concat();
-    let detached = run(env.path(), &gone);
+    let disconnects = ["crunch", "steps=900", "step_ms=1000", "--detach"];
+    let disconnects = [
+        &["--json", "--protocol", "2025-06-18", "call"],
+        &disconnects[..],
+    ]
+    .concat();
+    let detached = run(env.path(), &disconnects);
     assert_eq!(detached.code, Some(0), "{detached:#?}");
     let id = detached.events()[0]["id"].as_str().unwrap().to_owned();
     assert_eq!(era_of(&in_version("2025-11-25")).0, Some(2));
@@ -874,8 +882,8 @@ fn protocol_holds_for_its_own_command_and_its_tasks() {
 
 #[test]
 fn a_plain_call_of_the_modern_era_dies_everywhere() {
-    let plant = Plant::new(Kind::BothErasWithoutTasks);
-    let proxy = FaultProxy::start(plant.addr);
+    let fake = FakeServer::new(Kind::BothErasWithoutTasks);
+    let proxy = FaultProxy::start(fake.addr);
     let url = format!("http://{}/mcp", proxy.addr());
     let env = TestEnv::new();
     let modern = ["-s", &url, "--protocol", "2026-07-28"];
@@ -928,9 +936,9 @@ fn a_plain_call_of_the_modern_era_dies_everywhere() {
 
 #[test]
 fn adopts_a_thousand_tasks_once_and_polls_at_the_servers_pace() {
-    let plant = Plant::new(Kind::ThousandTasks);
+    let fake = FakeServer::new(Kind::ThousandTasks);
     let env = TestEnv::new();
-    let url = plant.url();
+    let url = fake.url();
     let adopt = || run(env.path(), &["-s", &url, "adopt"]);
     let first = adopt();
     assert_eq!(first.code, Some(0), "{first:#?}");
@@ -956,19 +964,19 @@ fn adopts_a_thousand_tasks_once_and_polls_at_the_servers_pace() {
     );
     assert_eq!(adopt().out, "", "each once, asked of another process too");
     // The first look of a process that has just begun is at nobody's pace.
-    plant.shared.polls.lock().unwrap().clear();
+    fake.shared.polls.lock().unwrap().clear();
     let are_asked_twice = |polls: &BTreeMap<String, Vec<Instant>>| {
         polls.len() == THOUSAND && polls.values().all(|times| times.len() >= 2)
     };
-    while !are_asked_twice(&plant.polls()) {
+    while !are_asked_twice(&fake.polls()) {
         // The screen has to be read, or the program waits for it.
         screen.watch_for(Duration::from_millis(50));
     }
-    for (name, times) in plant.polls() {
+    for (name, times) in fake.polls() {
         let soonest = times.windows(2).map(|two| two[1] - two[0]).min();
         assert!(soonest >= Some(INTERVAL), "{name}: {soonest:?}");
     }
-    plant.shared.is_done.store(true, Ordering::SeqCst);
+    fake.shared.is_done.store(true, Ordering::SeqCst);
     screen.wait_for_line(&["0 running", "000 done"]);
     screen.press("q");
     screen.end();

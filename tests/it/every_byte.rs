@@ -181,11 +181,11 @@ async fn a_checkpoint_tool_cut_at_any_byte_writes_each_row_once() {
 async fn resumed_streams_that_end_again_and_again_bring_every_step() {
     let bench = Bench::new().await;
     let bench = &bench;
-    let mut dice = fastrand::Rng::with_seed(11);
+    let mut rng = fastrand::Rng::with_seed(11);
     let draws: Vec<(usize, usize, &str)> = (0..60)
         .map(|_| {
-            let end = if dice.bool() { "rst" } else { "fin" };
-            (dice.usize(450..3000), dice.usize(600..1500), end)
+            let end = if rng.bool() { "rst" } else { "fin" };
+            (rng.usize(450..3000), rng.usize(600..1500), end)
         })
         .collect();
     let runs = stream::iter(draws.into_iter().map(|(call, get, end)| async move {

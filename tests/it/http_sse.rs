@@ -37,7 +37,7 @@ const WHY: &str = "this server uses HTTP+SSE (2024-11-05), which can't be resume
 
 /// A server of the old transport.
 #[derive(Clone)]
-struct Old {
+struct LegacyServer {
     shared: Arc<Shared>,
 }
 
@@ -59,7 +59,7 @@ struct Shared {
     is_renewed: AtomicBool,
 }
 
-impl Old {
+impl LegacyServer {
     fn serve() -> (Self, SocketAddr) {
         let old = Self {
             shared: Arc::default(),
@@ -82,7 +82,7 @@ impl Old {
 }
 
 async fn serve(
-    State(old): State<Old>,
+    State(old): State<LegacyServer>,
     method: Method,
     uri: Uri,
     Query(query): Query<BTreeMap<String, usize>>,
@@ -133,7 +133,7 @@ async fn serve(
     }
 }
 
-async fn answer(old: Old, stream: mpsc::Sender<String>, message: Value) {
+async fn answer(old: LegacyServer, stream: mpsc::Sender<String>, message: Value) {
     let tell = async |message: Value| {
         // An id means nothing here; it must not be taken for a way back.
         let event = format!("id: 7\r\nevent: message\r\ndata: {message}\r\n\r\n");
@@ -223,14 +223,14 @@ fn renewed(method: &Method, body: &str) -> Response {
 /// A state directory, the server, and a proxy before it.
 struct Bench {
     env: TestEnv,
-    old: Old,
+    old: LegacyServer,
     proxy: FaultProxy,
     url: String,
 }
 
 impl Bench {
     fn new() -> Self {
-        let (old, addr) = Old::serve();
+        let (old, addr) = LegacyServer::serve();
         let proxy = FaultProxy::start(addr);
         let url = format!("http://{}/sse", proxy.addr());
         Self {
@@ -370,7 +370,7 @@ fn a_call_waits_for_an_answer_from_another_process() {
 
 #[test]
 fn nothing_is_sent_to_an_endpoint_of_another_origin() {
-    let (_, elsewhere) = Old::serve();
+    let (_, elsewhere) = LegacyServer::serve();
     let watched = FaultProxy::start(elsewhere);
     for (endpoint, words) in [
         (

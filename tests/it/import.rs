@@ -37,7 +37,7 @@ fn listen() -> (SocketAddr, Arc<AtomicUsize>) {
 }
 
 /// A home, a project and a state directory.
-struct Desk {
+struct ImportEnv {
     dir: tempfile::TempDir,
     /// Is there once a command of a fixture ran.
     started: PathBuf,
@@ -45,7 +45,7 @@ struct Desk {
     addr: SocketAddr,
 }
 
-impl Desk {
+impl ImportEnv {
     fn empty() -> Self {
         let dir = tempfile::tempdir().unwrap();
         for name in ["home", "project", "state"] {
@@ -62,10 +62,10 @@ impl Desk {
 
     /// With a file of every program in its usual place.
     fn of_fixtures() -> Self {
-        let desk = Self::empty();
+        let env = Self::empty();
         let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/import");
-        desk.copy(&fixtures, Path::new(""));
-        desk
+        env.copy(&fixtures, Path::new(""));
+        env
     }
 
     fn copy(&self, from: &Path, to: &Path) {
@@ -149,19 +149,19 @@ fn outcome(one: &Value) -> String {
 
 #[test]
 fn imports_every_format_without_contacting_servers() {
-    let desk = Desk::of_fixtures();
-    let ran = desk.run(&["servers", "import", "--json"]);
+    let env = ImportEnv::of_fixtures();
+    let ran = env.run(&["servers", "import", "--json"]);
     assert_eq!(ran.code, Some(0), "{ran:#?}");
     let document = ran.document();
     let all = document.as_array().unwrap();
-    let here = desk.addr.to_string();
-    let of_desk = |name: &str| desk.dir.path().join(name).to_str().unwrap().to_owned();
+    let here = env.addr.to_string();
+    let of_desk = |name: &str| env.dir.path().join(name).to_str().unwrap().to_owned();
     let mut outcomes: Vec<String> = all
         .iter()
         .map(|one| {
             outcome(one)
                 .replace(&here, "HERE")
-                .replace(desk.started.to_str().unwrap(), "STARTED")
+                .replace(env.started.to_str().unwrap(), "STARTED")
                 .replace(&of_desk("project"), "PROJECT")
                 .replace(&of_desk("home"), "HOME")
         })
@@ -265,14 +265,14 @@ fn imports_every_format_without_contacting_servers() {
         let said = words(file, name);
         assert!(said.contains(why), "{name}: {said}");
     }
-    desk.is_untouched();
+    env.is_untouched();
 
     // What an editor fills in is filled in, where its file tells of which directory it is.
     let root = format!("ROOT = \"{}/x\"", of_desk("project"));
-    assert!(desk.config().contains(&root), "{}", desk.config());
+    assert!(env.config().contains(&root), "{}", env.config());
 
     // What was written is read again without a remark, and a second time takes nothing.
-    let listed = desk.run(&["servers", "list", "--json"]);
+    let listed = env.run(&["servers", "list", "--json"]);
     assert_eq!(
         (listed.code, listed.err.as_str()),
         (Some(0), ""),
@@ -288,12 +288,12 @@ fn imports_every_format_without_contacting_servers() {
     assert_eq!(state("lab-2"), "ready", "another server of the same name");
     assert_eq!(state("shared"), "needs-consent", "though it is set");
     assert_eq!(state("context7"), "needs-approval");
-    let before = desk.config();
-    let again = desk.run(&["servers", "import", "--json"]).document();
+    let before = env.config();
+    let again = env.run(&["servers", "import", "--json"]).document();
     let is_new = |one: &&Value| one["outcome"] == "taken";
     assert_eq!(again.as_array().unwrap().iter().find(is_new), None);
-    assert_eq!(desk.config(), before);
-    desk.is_untouched();
+    assert_eq!(env.config(), before);
+    env.is_untouched();
 }
 
 #[test]
@@ -356,60 +356,60 @@ fn the_empty_screen_previews_an_import() {
 fn a_variable_goes_nowhere_before_a_consent_that_names_its_host() {
     let text =
         r#"{"mcpServers": {"lab": {"url": "http://@HERE@/mcp", "headers": {"X-Key": "${X}"}}}}"#;
-    let desk = Desk::empty();
-    let ran = desk.import("mcp.json", text);
+    let env = ImportEnv::empty();
+    let ran = env.import("mcp.json", text);
     assert_eq!(ran.code, Some(0), "{ran:#?}");
     assert!(ran.out.contains("needs consent for X"), "{ran:#?}");
-    let withheld = desk.run(&["-s", "lab", "tools"]);
+    let withheld = env.run(&["-s", "lab", "tools"]);
     assert_eq!(withheld.code, Some(3), "{withheld:#?}");
     assert!(
         withheld.err.contains("servers consent lab"),
         "{withheld:#?}"
     );
-    desk.is_untouched();
+    env.is_untouched();
 
-    let desk = Desk::empty();
-    let path = desk.write(Path::new("mcp.json"), text);
-    let ran = desk.run(&["servers", "import", path.to_str().unwrap(), "--yes"]);
-    let says = format!("X goes to http://{} in the header X-Key", desk.addr);
+    let env = ImportEnv::empty();
+    let path = env.write(Path::new("mcp.json"), text);
+    let ran = env.run(&["servers", "import", path.to_str().unwrap(), "--yes"]);
+    let says = format!("X goes to http://{} in the header X-Key", env.addr);
     assert!(ran.out.contains(&says), "{ran:#?}");
     assert!(
-        desk.config().contains("consent = \"sha256:"),
+        env.config().contains("consent = \"sha256:"),
         "{}",
-        desk.config()
+        env.config()
     );
-    desk.is_untouched();
+    env.is_untouched();
 }
 
 #[cfg(feature = "demo")]
 #[test]
 fn other_headers_make_another_server_and_an_edit_does_not() {
-    let desk = Desk::empty();
+    let env = ImportEnv::empty();
     let text = r#"{"mcpServers": {
         "mine": {"url": "http://@HERE@/mcp", "headers": {"X-Account": "${API_KEY}"}},
         "ours": {"url": "http://@HERE@/mcp", "headers": {"X-Account": "${SHARED_TOKEN}"}}
     }}"#;
-    let ran = desk.import("mcp.json", text);
+    let ran = env.import("mcp.json", text);
     assert_eq!(ran.code, Some(0), "{ran:#?}");
-    let config = desk.config();
+    let config = env.config();
     assert!(config.contains("[servers.mine]") && config.contains("[servers.ours]"));
     let mended = config.replace("${API_KEY}", "${X}");
-    let path = desk.dir.path().join("state/config.toml");
+    let path = env.dir.path().join("state/config.toml");
     longhaul::store::write_atomically(&path, mended.as_bytes()).unwrap();
-    let again = desk.import("mcp.json", text);
+    let again = env.import("mcp.json", text);
     for name in ["mine", "ours"] {
         let words = format!("already in your configuration as {name}");
         assert!(again.out.contains(&words), "{again:#?}");
     }
-    desk.is_untouched();
+    env.is_untouched();
 }
 
 #[test]
 fn an_import_cannot_replace_a_known_server() {
-    let desk = Desk::empty();
-    let server = crate::support::server::demo(desk.dir.path().join("server"));
+    let env = ImportEnv::empty();
+    let server = crate::support::server::demo(env.dir.path().join("server"));
     let url = server.url();
-    let called = desk.run(&[
+    let called = env.run(&[
         "-s",
         &url,
         "--session",
@@ -421,12 +421,12 @@ fn an_import_cannot_replace_a_known_server() {
     assert_eq!(called.code, Some(0), "{called:#?}");
     let name = url.trim_start_matches("http://").trim_end_matches("/mcp");
     let text = format!(r#"{{"mcpServers": {{"{name}": {{"url": "http://@HERE@/mcp"}}}}}}"#);
-    let ran = desk.import("mcp.json", &text);
+    let ran = env.import("mcp.json", &text);
     assert_eq!(ran.code, Some(0), "{ran:#?}");
     assert!(ran.out.contains(&format!("{name} as {name}-2")), "{ran:#?}");
-    let again = desk.run(&["-s", name, "--session", "nightly", "tools"]);
+    let again = env.run(&["-s", name, "--session", "nightly", "tools"]);
     assert_eq!(again.code, Some(0), "{again:#?}");
-    desk.is_untouched();
+    env.is_untouched();
 }
 
 #[test]
@@ -536,9 +536,9 @@ fn rejects_a_hostile_file_with_a_reason() {
         ("[]".to_owned(), "top level is not a table"),
         ("{\"other\": {}}".to_owned(), "no MCP servers found"),
     ];
-    let desk = Desk::empty();
+    let env = ImportEnv::empty();
     for (text, why) in &cases {
-        let ran = desk.import("mcp.json", text);
+        let ran = env.import("mcp.json", text);
         let said = format!("{}{}", ran.out, ran.err);
         assert_eq!(ran.code, Some(2), "{why}: {said}");
         assert!(said.contains(why), "{why}: {said}");
@@ -546,7 +546,7 @@ fn rejects_a_hostile_file_with_a_reason() {
             .chars()
             .all(|letter| letter == '\n' || !longhaul::domain::text::is_hostile(letter));
         assert!(is_clean && !said.contains("hunter2"), "{said:?}");
-        assert_eq!(desk.config(), "", "{why}");
+        assert_eq!(env.config(), "", "{why}");
     }
     for (name, text, why) in [
         ("bomb.yaml", bomb(), "invalid YAML"),
@@ -567,12 +567,12 @@ fn rejects_a_hostile_file_with_a_reason() {
             "invalid TOML",
         ),
     ] {
-        let ran = desk.import(name, &text);
+        let ran = env.import(name, &text);
         assert_eq!(ran.code, Some(2), "{name}: {ran:#?}");
         assert!(ran.err.contains(why), "{name}: {ran:#?}");
         assert!(!ran.err.contains("hunter2"), "{name}: {ran:#?}");
     }
-    desk.is_untouched();
+    env.is_untouched();
 }
 
 /// Aliases of aliases: a few lines that stand for billions of words.
@@ -587,9 +587,9 @@ fn bomb() -> String {
 
 #[test]
 fn rejects_anything_but_a_plain_text_file() {
-    let desk = Desk::empty();
-    let root = desk.dir.path();
-    let good = desk.write(
+    let env = ImportEnv::empty();
+    let root = env.dir.path();
+    let good = env.write(
         Path::new("good.json"),
         r#"{"mcpServers": {"a": {"url": "https://a.example/"}}}"#,
     );
@@ -609,16 +609,16 @@ fn rejects_anything_but_a_plain_text_file() {
         (&root.join("nowhere"), "could not import"),
         (Path::new("/dev/zero"), "not a regular file"),
     ] {
-        let ran = desk.run(&["servers", "import", path.to_str().unwrap()]);
+        let ran = env.run(&["servers", "import", path.to_str().unwrap()]);
         assert_eq!(ran.code, Some(2), "{ran:#?}");
         assert!(ran.err.contains(why), "{ran:#?}");
     }
     // Found by itself, one of them stands in nobody's way.
-    desk.write(
+    env.write(
         Path::new("home/.cursor/mcp.json"),
         r#"{"mcpServers": {"b": {"url": "https://b.example/"}}}"#,
     );
-    let ran = desk.run(&["servers", "import"]);
+    let ran = env.run(&["servers", "import"]);
     assert_eq!(ran.code, Some(0), "{ran:#?}");
     assert!(ran.out.contains("symlinks are not followed"), "{ran:#?}");
     assert!(
@@ -627,9 +627,9 @@ fn rejects_anything_but_a_plain_text_file() {
     );
     let mode = fs::metadata(root.join("state/config.toml")).unwrap();
     assert_eq!(mode.permissions().mode() & 0o777, 0o600);
-    desk.is_untouched();
+    env.is_untouched();
 
-    let nothing = Desk::empty().run(&["servers", "import"]);
+    let nothing = ImportEnv::empty().run(&["servers", "import"]);
     assert_eq!(nothing.code, Some(0), "{nothing:#?}");
     assert!(
         nothing.err.contains("no config file of another MCP client"),

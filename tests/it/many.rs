@@ -54,12 +54,12 @@ fn fill(env: &TestEnv, url: &str) {
         }
     }
     let _lock = DriverLock::try_take(&paths(env, "default")).unwrap();
-    let mut dice = fastrand::Rng::with_seed(5);
+    let mut rng = fastrand::Rng::with_seed(5);
     let mut rows = Vec::new();
     for task in tasks(env) {
         for place in 1..EACH / 2 {
             let mut copy = task.clone();
-            copy.id = TaskId::from_bits(dice.u64(..));
+            copy.id = TaskId::from_bits(rng.u64(..));
             copy.created_at = Wall(task.created_at.0 - i64::try_from(place).unwrap() * 1000);
             rows.push(Row::Task(Box::new(copy)));
         }

@@ -30,7 +30,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 /// A server whose one tool asks a person before it works.
-struct Asking {
+struct AskingServer {
     addr: SocketAddr,
     heard: Arc<Heard>,
 }
@@ -43,7 +43,7 @@ struct Heard {
     answers: watch::Sender<Vec<Value>>,
 }
 
-impl Asking {
+impl AskingServer {
     fn start() -> Self {
         let heard = Arc::new(Heard {
             call: Mutex::new(Value::Null),
@@ -83,17 +83,7 @@ fn question() -> Value {
 async fn posted(State(heard): State<Arc<Heard>>, body: String) -> Response {
     let message: Value = serde_json::from_str(&body).unwrap();
     let id = &message["id"];
-    let answer = |result: Value| {
-        let body = json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string();
-        ([(header::CONTENT_TYPE, "application/json")], body).into_response()
-    };
     match message["method"].as_str() {
-        Some("initialize") => answer(json!({
-            "protocolVersion": message["params"]["protocolVersion"], "capabilities": {"tools": {}},
-            "serverInfo": {"name": "asking", "version": "1"}})),
-        Some("tools/list") => {
-            answer(json!({"tools": [{"name": "deploy", "inputSchema": {"type": "object"}}]}))
-        }
         Some("tools/call") => {
             *heard.call.lock().unwrap() = id.clone();
             let ask = json!({"jsonrpc": "2.0", "id": "ask-1", "method": "elicitation/create", "params": question()});
@@ -105,8 +95,7 @@ async fn posted(State(heard): State<Arc<Heard>>, body: String) -> Response {
             heard.answers.send_modify(|answers| answers.push(result));
             StatusCode::ACCEPTED.into_response()
         }
-        _ if id.is_null() => StatusCode::ACCEPTED.into_response(),
-        _ => answer(json!({})),
+        _ => server::answer_with_one_tool("asking", "deploy", &message),
     }
 }
 
@@ -143,7 +132,7 @@ fn sse(events: stream::BoxStream<'static, String>) -> Response {
 
 #[test]
 fn a_question_exits_with_six_and_its_answer_is_sent_once() {
-    let server = Asking::start();
+    let server = AskingServer::start();
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path();
     let (id, called) = server.asked(state);
@@ -236,7 +225,7 @@ fn a_question_exits_with_six_and_its_answer_is_sent_once() {
 #[test]
 fn a_question_is_declined_or_dismissed_by_a_word() {
     for (flag, action) in [("--decline", "decline"), ("--cancel", "cancel")] {
-        let server = Asking::start();
+        let server = AskingServer::start();
         let dir = tempfile::tempdir().unwrap();
         let (id, _) = server.asked(dir.path());
         let answered = run(dir.path(), &["answer", &id, flag]);
@@ -249,7 +238,7 @@ fn a_question_is_declined_or_dismissed_by_a_word() {
 
 #[test]
 fn a_call_can_decline_questions_in_advance() {
-    let server = Asking::start();
+    let server = AskingServer::start();
     let dir = tempfile::tempdir().unwrap();
     let called = run(
         dir.path(),
@@ -277,7 +266,7 @@ fn answer(tui: &mut Tui, prompt: &str, line: &str) {
 
 #[test]
 fn a_call_on_a_terminal_asks_there() {
-    let server = Asking::start();
+    let server = AskingServer::start();
     let env = TestEnv::new();
     let mut tui = env.open(&["-s", &server.url(), "call", "deploy"], (120, 36));
     tui.wait_for_line(&["question from", "for deploy"]);
@@ -303,14 +292,14 @@ fn a_call_on_a_terminal_asks_there() {
 #[test]
 fn a_question_on_a_terminal_is_declined_or_left_for_later() {
     let choice = "[a]ccept, [d]ecline or answer [l]ater?";
-    let server = Asking::start();
+    let server = AskingServer::start();
     let env = TestEnv::new();
     let mut tui = env.open(&["-s", &server.url(), "call", "deploy"], (120, 36));
     answer(&mut tui, choice, "d");
     assert_eq!(tui.end().0, 0, "{}", tui.text());
     assert_eq!(server.answers(), [json!({"action": "decline"})]);
 
-    let server = Asking::start();
+    let server = AskingServer::start();
     let mut tui = env.open(&["-s", &server.url(), "call", "deploy"], (120, 36));
     answer(&mut tui, choice, "l");
     tui.wait_for("Answer it: longhaul answer ");
@@ -318,7 +307,7 @@ fn a_question_on_a_terminal_is_declined_or_left_for_later() {
     assert!(server.answers().is_empty());
 
     // Whoever says how questions are handled is not asked.
-    let server = Asking::start();
+    let server = AskingServer::start();
     let url = server.url();
     let waits = ["-s", &url, "call", "deploy", "--on-input", "ask"];
     let mut tui = env.open(&waits, (120, 36));
@@ -328,7 +317,7 @@ fn a_question_on_a_terminal_is_declined_or_left_for_later() {
 
 #[test]
 fn ctrl_c_leaves_a_question_that_is_shown() {
-    let server = Asking::start();
+    let server = AskingServer::start();
     let env = TestEnv::new();
     let mut tui = env.open(&["-s", &server.url(), "call", "deploy"], (120, 36));
     tui.wait_for("answer [l]ater?");
@@ -348,13 +337,13 @@ fn reports_an_unusable_term_variable() {
 }
 
 /// A server whose tools ask on the stream of a bare GET, as one SDK does where nothing says which call a question is for.
-struct Beside {
+struct TwoCallServer {
     addr: SocketAddr,
-    state: Arc<BesideState>,
+    state: Arc<TwoCallState>,
 }
 
 #[derive(Default)]
-struct BesideInner {
+struct TwoCallInner {
     /// What was sent beside the calls; the number of the event is its place, from 1.
     aside: Vec<Value>,
     /// How many listen there.
@@ -368,24 +357,24 @@ struct BesideInner {
     resumed: Vec<String>,
 }
 
-struct BesideState {
-    inner: Mutex<BesideInner>,
+struct TwoCallState {
+    inner: Mutex<TwoCallInner>,
     /// Something has changed; a higher number cuts the stream beside the calls.
     changed: watch::Sender<u64>,
     has_stream: bool,
 }
 
-impl BesideState {
-    fn change<T>(&self, change: impl FnOnce(&mut BesideInner) -> T) -> T {
+impl TwoCallState {
+    fn change<T>(&self, change: impl FnOnce(&mut TwoCallInner) -> T) -> T {
         let done = change(&mut self.inner.lock().unwrap());
         self.changed.send_modify(|_| {});
         done
     }
 }
 
-impl Beside {
+impl TwoCallServer {
     fn start(has_stream: bool) -> Self {
-        let state = Arc::new(BesideState {
+        let state = Arc::new(TwoCallState {
             inner: Mutex::default(),
             changed: watch::Sender::new(0),
             has_stream,
@@ -401,12 +390,12 @@ impl Beside {
         format!("http://{}/mcp", self.addr)
     }
 
-    fn with<T>(&self, look: impl FnOnce(&mut BesideInner) -> T) -> T {
+    fn with<T>(&self, look: impl FnOnce(&mut TwoCallInner) -> T) -> T {
         look(&mut self.state.inner.lock().unwrap())
     }
 
     /// Waits until something is so.
-    fn until(&self, what: &str, is_so: impl Fn(&BesideInner) -> bool) {
+    fn until(&self, what: &str, is_so: impl Fn(&TwoCallInner) -> bool) {
         let mut changed = self.state.changed.subscribe();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -423,7 +412,7 @@ impl Beside {
     }
 }
 
-async fn beside_posted(State(state): State<Arc<BesideState>>, body: String) -> Response {
+async fn beside_posted(State(state): State<Arc<TwoCallState>>, body: String) -> Response {
     let message: Value = serde_json::from_str(&body).unwrap();
     let id = &message["id"];
     let answer = |result: Value| {
@@ -477,7 +466,7 @@ async fn beside_posted(State(state): State<Arc<BesideState>>, body: String) -> R
 
 /// The result of a call, once there is an answer.
 fn beside_end(
-    state: Arc<BesideState>,
+    state: Arc<TwoCallState>,
     place: usize,
 ) -> impl futures_util::Stream<Item = String> + Send {
     stream::once(async move {
@@ -498,7 +487,7 @@ fn beside_end(
 }
 
 /// Counts who listens.
-struct Listener(Arc<BesideState>);
+struct Listener(Arc<TwoCallState>);
 
 impl Drop for Listener {
     fn drop(&mut self) {
@@ -507,7 +496,7 @@ impl Drop for Listener {
 }
 
 async fn beside_got(
-    State(state): State<Arc<BesideState>>,
+    State(state): State<Arc<TwoCallState>>,
     headers: axum::http::HeaderMap,
 ) -> Response {
     let cursor = headers.get("last-event-id");
@@ -556,7 +545,7 @@ async fn beside_got(
 #[test]
 fn a_question_beside_the_only_call_reaches_its_person() {
     for (asks, answer) in [("form", "count=3"), ("url", "--accept")] {
-        let server = Beside::start(true);
+        let server = TwoCallServer::start(true);
         let dir = tempfile::tempdir().unwrap();
         let state = dir.path();
         let asks = format!("asks={asks}");
@@ -585,7 +574,7 @@ fn a_question_beside_the_only_call_reaches_its_person() {
 
 #[test]
 fn a_policy_answers_a_question_beside_its_call() {
-    let server = Beside::start(true);
+    let server = TwoCallServer::start(true);
     let dir = tempfile::tempdir().unwrap();
     let url = server.url();
     let arguments = [
@@ -607,7 +596,7 @@ fn a_policy_answers_a_question_beside_its_call() {
 
 #[test]
 fn a_question_survives_a_cut_and_a_kill_and_is_answered_once() {
-    let server = Beside::start(true);
+    let server = TwoCallServer::start(true);
     let idle = server::one_tool("idle", |_| stream::pending());
     let dir = tempfile::tempdir().unwrap();
     let (state, url) = (dir.path(), server.url());
@@ -664,7 +653,7 @@ fn a_question_survives_a_cut_and_a_kill_and_is_answered_once() {
 
 #[test]
 fn requests_an_unsupported_stream_once_per_session() {
-    let server = Beside::start(false);
+    let server = TwoCallServer::start(false);
     let dir = tempfile::tempdir().unwrap();
     server.with(|inner| inner.answers.push(json!("at once")));
     let url = server.url();
@@ -699,17 +688,7 @@ fn storm() -> (SocketAddr, Arc<Storm>) {
         heard.requests.fetch_add(1, Ordering::SeqCst);
         let message: Value = serde_json::from_str(&body).unwrap();
         let id = &message["id"];
-        let answer = |result: Value| {
-            let body = json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string();
-            ([(header::CONTENT_TYPE, "application/json")], body).into_response()
-        };
         match message["method"].as_str() {
-            Some("initialize") => answer(json!({
-                "protocolVersion": message["params"]["protocolVersion"], "capabilities": {"tools": {}},
-                "serverInfo": {"name": "storm", "version": "1"}})),
-            Some("tools/list") => {
-                answer(json!({"tools": [{"name": "ask", "inputSchema": {"type": "object"}}]}))
-            }
             Some("tools/call") => {
                 let result = json!({"content": [{"type": "text", "text": "asked"}]});
                 let end = json!({"jsonrpc": "2.0", "id": id, "result": result});
@@ -737,8 +716,7 @@ fn storm() -> (SocketAddr, Arc<Storm>) {
                 let media = [(header::CONTENT_TYPE, "text/event-stream")];
                 (media, Body::from_stream(cut)).into_response()
             }
-            _ if id.is_null() => StatusCode::ACCEPTED.into_response(),
-            _ => answer(json!({})),
+            _ => server::answer_with_one_tool("storm", "ask", &message),
         }
     };
     let addr = server::serve(Router::new().route("/mcp", post(handle)));

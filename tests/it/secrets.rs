@@ -922,14 +922,14 @@ fn all_written() -> String {
 
 /// A server that repeats every secret that it was given. `GET`s with the right cursor alone bring the results.
 #[derive(Clone, Default)]
-struct Parrot {
+struct EchoServer {
     cursors: Arc<Mutex<Vec<String>>>,
     caller: Arc<Mutex<Value>>,
     /// So long every GET is answered with 409.
     is_held: Arc<AtomicBool>,
 }
 
-impl Parrot {
+impl EchoServer {
     /// An id that holds every secret.
     fn id(number: u32) -> String {
         format!("{}:{number}", REPEATED.join("|"))
@@ -937,7 +937,7 @@ impl Parrot {
 }
 
 async fn parrot(
-    State(parrot): State<Parrot>,
+    State(parrot): State<EchoServer>,
     method: Method,
     headers: HeaderMap,
     body: String,
@@ -960,7 +960,8 @@ async fn parrot(
     };
     let stream = |events: &[(u32, String)]| {
         let events = events.iter();
-        let events = events.map(|(id, data)| format!("id: {}\ndata: {data}\n\n", Parrot::id(*id)));
+        let events =
+            events.map(|(id, data)| format!("id: {}\ndata: {data}\n\n", EchoServer::id(*id)));
         let head = [("content-type", "text/event-stream")];
         (head, events.collect::<String>()).into_response()
     };
@@ -1025,7 +1026,7 @@ async fn parrot(
             if parrot.is_held.load(Ordering::SeqCst) {
                 return (StatusCode::CONFLICT, plain).into_response();
             }
-            if cursor != Parrot::id(3) {
+            if cursor != EchoServer::id(3) {
                 return (StatusCode::NOT_FOUND, plain).into_response();
             }
             let caller = parrot.caller.lock().unwrap().clone();
@@ -1049,7 +1050,7 @@ fn assert_silent(text: &str, what: &str) {
 
 #[test]
 fn shows_and_saves_no_secret_that_a_server_repeats() {
-    let parrot_ = Parrot::default();
+    let parrot_ = EchoServer::default();
     let addr = server::serve(Router::new().fallback(parrot).with_state(parrot_.clone()));
     let url = format!("http://{addr}/mcp?key={}", REPEATED[2]);
     let env = TestEnv::new();
@@ -1071,7 +1072,7 @@ fn shows_and_saves_no_secret_that_a_server_repeats() {
     let cut = ask(&["-s", &url, "call", "cut", "--json"]);
     assert_eq!(cut.code, Some(0), "{cut:#?}");
     let cursors = std::mem::take(&mut *parrot_.cursors.lock().unwrap());
-    assert_eq!(cursors.first(), Some(&Parrot::id(3)));
+    assert_eq!(cursors.first(), Some(&EchoServer::id(3)));
     let id = cut.events()[0]["id"].as_str().unwrap().to_owned();
     for words in [
         &["show", &id][..],
@@ -1129,7 +1130,7 @@ fn shows_and_saves_no_secret_that_a_server_repeats() {
 
 #[test]
 fn finds_its_place_by_a_masked_id_after_it_was_killed() {
-    let parrot_ = Parrot::default();
+    let parrot_ = EchoServer::default();
     let addr = server::serve(Router::new().fallback(parrot).with_state(parrot_.clone()));
     parrot_.is_held.store(true, Ordering::SeqCst);
     let url = format!("http://{addr}/mcp?key={}", REPEATED[2]);

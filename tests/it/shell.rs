@@ -77,11 +77,11 @@ struct World {
 
 type Shared = Rc<RefCell<World>>;
 
-struct FakeSurface(Shared, Terminal<TestBackend>);
-struct FakeBackstage(Shared);
+struct FakeTerminal(Shared, Terminal<TestBackend>);
+struct FakeServices(Shared);
 struct FakeTime(Shared);
 
-impl TerminalSurface for FakeSurface {
+impl TerminalSurface for FakeTerminal {
     async fn next(&mut self) -> TerminalEvent {
         poll_fn(|_| match self.0.borrow_mut().inputs.pop_front() {
             Some(outside) => Poll::Ready(outside),
@@ -122,7 +122,7 @@ impl TerminalSurface for FakeSurface {
     }
 }
 
-impl Services for FakeBackstage {
+impl Services for FakeServices {
     async fn changed(&mut self) {
         poll_fn(|_| {
             if self.0.borrow().news.is_empty() {
@@ -244,8 +244,8 @@ fn play_in(world: World, script: Vec<(u64, Line)>) -> Played {
     };
     let world = Rc::new(RefCell::new(world));
     let terminal = Terminal::new(TestBackend::new(120, 36)).unwrap();
-    let mut surface = FakeSurface(Rc::clone(&world), terminal);
-    let mut backstage = FakeBackstage(Rc::clone(&world));
+    let mut terminal = FakeTerminal(Rc::clone(&world), terminal);
+    let mut services = FakeServices(Rc::clone(&world));
     let time = FakeTime(Rc::clone(&world));
     let mut state = State::new(Setup::default());
     let todo = longhaul::app::update(
@@ -258,7 +258,7 @@ fn play_in(world: World, script: Vec<(u64, Line)>) -> Played {
             .all(|command| matches!(command, Command::SetTitle(_)))
     );
     let outcome = {
-        let mut turns = pin!(shell::run(&mut surface, &mut backstage, &time, &mut state));
+        let mut turns = pin!(shell::run(&mut terminal, &mut services, &time, &mut state));
         let mut context = Context::from_waker(Waker::noop());
         let mut stood_still = 0;
         loop {
@@ -277,7 +277,7 @@ fn play_in(world: World, script: Vec<(u64, Line)>) -> Played {
             assert!(stood_still < TURNS_AT_ONCE, "the loop does not sleep");
         }
     };
-    drop((surface, backstage, time));
+    drop((terminal, services, time));
     let world = Rc::into_inner(world).unwrap().into_inner();
     Played { world, outcome }
 }

@@ -38,12 +38,12 @@ const FLOOD: usize = 5_000;
 /// What the server heard: how often each method, answers under `answer`.
 type Heard = Arc<Mutex<BTreeMap<String, usize>>>;
 
-struct Boundless {
+struct FloodServer {
     addr: SocketAddr,
     heard: Heard,
 }
 
-impl Boundless {
+impl FloodServer {
     fn start() -> Self {
         let heard = Heard::default();
         let router = Router::new()
@@ -244,12 +244,12 @@ fn peak_kb(pid: u32) -> u64 {
     number.parse().unwrap()
 }
 
-fn call(env: &TestEnv, server: &Boundless, how: &str) -> Ran {
+fn call(env: &TestEnv, server: &FloodServer, how: &str) -> Ran {
     let how = format!("how={how}");
     run(env.path(), &["-s", &server.url(), "call", "work", &how])
 }
 
-fn open(env: &TestEnv, server: &Boundless) -> Tui {
+fn open(env: &TestEnv, server: &FloodServer) -> Tui {
     let mut tui = env.open(&["-s", &server.url()], (120, 36));
     tui.wait_for("longhaul default");
     tui
@@ -258,7 +258,7 @@ fn open(env: &TestEnv, server: &Boundless) -> Tui {
 #[test]
 fn what_never_ends_costs_a_bounded_memory_and_no_key() {
     let env = TestEnv::new();
-    let server = Boundless::start();
+    let server = FloodServer::start();
     // The screen drives, so it is its memory and its keys that are at stake.
     let mut tui = open(&env, &server);
     for (how, words) in [
@@ -292,7 +292,7 @@ fn what_never_ends_costs_a_bounded_memory_and_no_key() {
 #[test]
 fn limits_answers_to_a_flood_of_server_requests() {
     let env = TestEnv::new();
-    let server = Boundless::start();
+    let server = FloodServer::start();
     let (url, how) = (server.url(), "how=requests");
     let arguments = ["-s", &url, "call", "work", how, "--on-input", "decline"];
     let ran = run(env.path(), &arguments);
@@ -317,7 +317,7 @@ fn limits_answers_to_a_flood_of_server_requests() {
 #[test]
 fn nonsense_for_numbers_and_ids_is_passed_over_and_counted() {
     let env = TestEnv::new();
-    let server = Boundless::start();
+    let server = FloodServer::start();
     let ran = call(&env, &server, "shapes");
     assert_eq!(
         (ran.code, ran.out.as_str()),
@@ -350,7 +350,7 @@ fn nonsense_for_numbers_and_ids_is_passed_over_and_counted() {
 #[test]
 fn stops_at_circular_pages_and_reports_it() {
     let env = TestEnv::new();
-    let server = Boundless::start();
+    let server = FloodServer::start();
     let ran = run(env.path(), &["-s", &server.url(), "tools"]);
     assert_eq!(ran.code, Some(0), "{ran:#?}");
     let pages = server.heard("tools/list");
@@ -371,7 +371,7 @@ fn stops_at_circular_pages_and_reports_it() {
 #[test]
 fn huge_headers_and_deep_json_end_with_an_error() {
     let env = TestEnv::new();
-    let server = Boundless::start();
+    let server = FloodServer::start();
     for heads in ["heads", "many heads"] {
         let ran = call(&env, &server, heads);
         assert!(!matches!(ran.code, Some(0 | 70) | None), "{ran:#?}");

@@ -113,13 +113,13 @@ fn many_calls_under_many_cuts_complete_without_growth() {
         .collect();
 
     let paths = Paths::resolve(Some(env.path().to_owned()), "demo").unwrap();
-    let mut dice = fastrand::Rng::with_seed(20_261_121);
+    let mut rng = fastrand::Rng::with_seed(20_261_121);
     let (begin, mut cuts, mut first, mut last) = (now(), 0, None, Cost::default());
     let mut told = begin;
     while !tui.text().contains(" 0 running") {
-        tui.watch_for(Duration::from_millis(dice.u64(0..plan.cuts_ms.0)));
+        tui.watch_for(Duration::from_millis(rng.u64(0..plan.cuts_ms.0)));
         proxy.cut();
-        tui.watch_for(Duration::from_millis(dice.u64(0..plan.cuts_ms.1)));
+        tui.watch_for(Duration::from_millis(rng.u64(0..plan.cuts_ms.1)));
         proxy.heal();
         cuts += 1;
         if told.elapsed() >= plan.every {

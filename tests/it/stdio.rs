@@ -310,11 +310,11 @@ fn a_question_beside_another_call_is_one_of_the_newest() {
 
 /// Starts a tool that stays, and gives its id once it works.
 fn staying(state: &Path, tool: &str) -> (Running, String) {
-    under_way(state, tool, "progress")
+    start_until(state, tool, "progress")
 }
 
 /// A call of `tool`, followed as JSON lines, once an event of such a kind was printed, and its id.
-fn under_way(state: &Path, tool: &str, event: &str) -> (Running, String) {
+fn start_until(state: &Path, tool: &str, event: &str) -> (Running, String) {
     let arguments = ["-s", "files", "call", tool, "--json"];
     let mut staying = Running::start(&mut command(state, &arguments));
     let step = staying.prints(|it| it["event"] == event);
@@ -322,12 +322,23 @@ fn under_way(state: &Path, tool: &str, event: &str) -> (Running, String) {
     (staying, id)
 }
 
+/// Calls a tool that asks as a task, answers it, and expects the result.
+fn assert_answerable_task(state: &Path) {
+    let (mut asking, id) = start_until(state, "asking", "input_required");
+    let (leaving, why) = leave_impact(state, &id);
+    assert_eq!((leaving.as_str(), why.as_str()), ("DIES", ENDS_WITH_US));
+    ok(run(state, &["answer", &id, "colour=red"]));
+    let settled = asking.prints(|it| it["event"] == "settled");
+    assert_eq!(settled["result"]["content"][0]["text"], "you said red");
+    assert_eq!(asking.end().code, Some(0));
+}
+
 #[test]
 fn exits_within_two_seconds_of_sigterm_under_load() {
     let dir = approved();
     let state = dir.path();
     // Of steps that come too fast some are left out.
-    let (flooded, _) = under_way(state, "flood", "log");
+    let (flooded, _) = start_until(state, "flood", "log");
     flooded.signal(Signal::TERM);
     assert_eq!(flooded.end().code, Some(130));
     are_gone(state);
@@ -413,7 +424,7 @@ fn events(state: &Path) -> Vec<String> {
 }
 
 /// The price of leaving a task, and the reason for it.
-fn price(state: &Path, id: &str) -> (String, String) {
+fn leave_impact(state: &Path, id: &str) -> (String, String) {
     let shown = ok(run(state, &["show", id, "--json"])).document();
     let word = |key: &str| shown[key].as_str().unwrap_or_default().to_owned();
     assert_eq!(shown["resumability"], "none", "{shown}");
@@ -467,7 +478,7 @@ fn a_call_without_a_handshake_is_cancelled_by_saying_so() {
     let dir = approved_as("stdio28.sh");
     let state = dir.path();
     let (mut staying, id) = staying(state, "stay");
-    let (leaving, why) = price(state, &id);
+    let (leaving, why) = leave_impact(state, &id);
     assert_eq!((leaving.as_str(), why.as_str()), ("DIES", ENDS_WITH_US));
     ok(run(state, &["cancel", &id]));
     let settled = staying.prints(|it| it["event"] == "settled");
@@ -485,7 +496,7 @@ fn a_call_without_a_handshake_is_cancelled_by_saying_so() {
 fn a_question_without_a_handshake_is_answered_by_calling_again() {
     let dir = approved_as("stdio28.sh");
     let state = dir.path();
-    let (mut asking, id) = under_way(state, "ask", "input_required");
+    let (mut asking, id) = start_until(state, "ask", "input_required");
     ok(run(state, &["answer", &id, "colour=red"]));
     let settled = asking.prints(|it| it["event"] == "settled");
     assert_eq!(settled["result"]["content"][0]["text"], "you said red");
@@ -500,14 +511,8 @@ fn polls_notifies_answers_and_cancels_tasks_of_a_program() {
     assert_eq!(ok(call(state, &["polled"])).out.trim(), "looked at");
     // It is looked at once in a minute, so that it is the program who tells.
     assert_eq!(ok(call(state, &["told"])).out.trim(), "told of");
-    let (mut asking, id) = under_way(state, "asking", "input_required");
-    let (leaving, why) = price(state, &id);
-    assert_eq!((leaving.as_str(), why.as_str()), ("DIES", ENDS_WITH_US));
-    ok(run(state, &["answer", &id, "colour=red"]));
-    let settled = asking.prints(|it| it["event"] == "settled");
-    assert_eq!(settled["result"]["content"][0]["text"], "you said red");
-    assert_eq!(asking.end().code, Some(0));
-    let (mut working, id) = under_way(state, "working", "status");
+    assert_answerable_task(state);
+    let (mut working, id) = start_until(state, "working", "status");
     ok(run(state, &["cancel", &id]));
     let settled = working.prints(|it| it["event"] == "settled");
     assert_eq!(settled["status"], "cancelled", "{settled}");
@@ -522,7 +527,7 @@ fn subscribes_again_for_new_tasks_or_after_a_revocation() {
     let dir = approved_as("stdio28.sh");
     let state = dir.path();
     let listened = || events(state).iter().filter(|it| *it == "listen").count();
-    let (working, _) = under_way(state, "working", "status");
+    let (working, _) = start_until(state, "working", "status");
     wait(|| listened() == 1);
     assert_eq!(ok(call(state, &["told"])).out.trim(), "told of");
     // There is no stream to close: it has to hear that the first is over.
@@ -544,12 +549,12 @@ fn subscribes_again_for_new_tasks_or_after_a_revocation() {
 fn a_task_is_lost_with_its_program_or_its_driver() {
     let dir = approved_as("stdio28.sh");
     let state = dir.path();
-    let (mut working, _) = under_way(state, "working", "status");
+    let (mut working, _) = start_until(state, "working", "status");
     kill_process(*pids(state).last().unwrap(), Signal::KILL).unwrap();
     let settled = working.prints(|it| it["event"] == "settled");
     assert_eq!(settled["status"], "lost", "{settled}");
     assert_eq!(working.end().code, Some(5));
-    let (working, id) = under_way(state, "working", "status");
+    let (working, id) = start_until(state, "working", "status");
     working.signal(Signal::KILL);
     working.end();
     are_gone(state);
@@ -576,14 +581,8 @@ fn a_tool_of_a_program_that_wants_to_be_a_task_is_called_as_one() {
     assert_eq!(ok(call(state, &["told"])).out.trim(), "told of");
     // Nothing of it outlives longhaul, so that it is a task only where it has to be.
     assert_eq!(ok(call(state, &["either"])).out.trim(), "at once");
-    let (mut asking, id) = under_way(state, "asking", "input_required");
-    let (leaving, why) = price(state, &id);
-    assert_eq!((leaving.as_str(), why.as_str()), ("DIES", ENDS_WITH_US));
-    ok(run(state, &["answer", &id, "colour=red"]));
-    let settled = asking.prints(|it| it["event"] == "settled");
-    assert_eq!(settled["result"]["content"][0]["text"], "you said red");
-    assert_eq!(asking.end().code, Some(0));
-    let (mut working, id) = under_way(state, "working", "progress");
+    assert_answerable_task(state);
+    let (mut working, id) = start_until(state, "working", "progress");
     let runs = pids(state).len();
     ok(run(state, &["cancel", &id]));
     let settled = working.prints(|it| it["event"] == "settled");
@@ -596,15 +595,15 @@ fn a_tool_of_a_program_that_wants_to_be_a_task_is_called_as_one() {
 
 #[test]
 fn falls_back_to_initialize_for_an_old_program() {
-    for manner in ["silent", "strict"] {
+    for mode in ["silent", "strict"] {
         let dir = approved();
         let state = dir.path();
-        write(state.join(manner), "");
+        write(state.join(mode), "");
         for _ in 0..2 {
             assert_eq!(ok(call(state, &["count"])).out.trim(), "counted to 3");
         }
         let asked = events(state).iter().filter(|it| *it == "asked").count();
-        assert_eq!(asked, 1, "{manner}: what was found out is remembered");
+        assert_eq!(asked, 1, "{mode}: what was found out is remembered");
         are_gone(state);
     }
 }

@@ -290,7 +290,7 @@ fn truth(
         // Its sessions let it be resumed, so nobody had to make the call where a cut cancels it.
         Status::Lost(LostReason::CancelledByDisconnect { .. })
             if task.tool == "steps"
-                && server.desk.has_task_tool()
+                && server.task_host.has_task_tool()
                 && server.style.gives_ids
                 && server.style.has_session =>
         {
@@ -316,9 +316,11 @@ fn truth(
                 UnknownReason::NoReplay => {
                     server.style.on_get == OnGet::NotAllowed
                         || !server.style.has_session
-                        || server.desk.is_new
+                        || server.task_host.is_new
                 }
-                UnknownReason::BeforeTaskId => is_modern && server.desk.manner.may_make_tasks(),
+                UnknownReason::BeforeTaskId => {
+                    is_modern && server.task_host.behavior.may_make_tasks()
+                }
                 UnknownReason::HttpStatus(_) => false,
                 UnknownReason::NoCheckpoint => {
                     server.checkpoint_of(&plan.key).is_none_or(|c| c.rows == 0)
@@ -348,7 +350,7 @@ fn truth(
             let kind = task.error.as_ref().map(|error| error.kind);
             let is_tool = kind == Some(TaskErrorKind::Tool);
             let is_late = kind == Some(TaskErrorKind::TimedOut);
-            let may_fail = plan.fails || server.desk.vain.contains(&plan.key);
+            let may_fail = plan.fails || server.task_host.vain.contains(&plan.key);
             if is_tool && !may_fail || is_late && !plan.has_limit {
                 return wrong("nothing of it failed like that");
             }

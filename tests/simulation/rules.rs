@@ -39,7 +39,7 @@ struct Bench {
     rows: Vec<Row>,
     /// Saves that wait for the test to decide.
     pending: Vec<SaveToken>,
-    held: Vec<(SaveToken, Output)>,
+    awaiting_save: Vec<(SaveToken, Output)>,
     saves_at_once: bool,
     asks: u64,
     /// Up to where a test has looked at what was sent.
@@ -116,7 +116,7 @@ impl Bench {
             views: Vec::new(),
             rows: Vec::new(),
             pending: Vec::new(),
-            held: Vec::new(),
+            awaiting_save: Vec::new(),
             saves_at_once: true,
             asks: 0,
             seen: 0,
@@ -203,7 +203,7 @@ impl Bench {
                 | Output::Answer {
                     after: Some(after), ..
                 } if !self.saves_at_once => {
-                    self.held.push((after, output));
+                    self.awaiting_save.push((after, output));
                 }
                 other => self.carry_out(other),
             }
@@ -1094,7 +1094,7 @@ fn a_call_waits_for_the_disk_and_a_failing_disk_refuses_it() {
     bench.start("steps", Limits::default());
     assert!(bench.sent.is_empty() && bench.answers.is_empty());
     let token = bench.pending.pop().unwrap();
-    bench.held.clear();
+    bench.awaiting_save.clear();
     bench.feed(Input::SaveFailed {
         token,
         why: "disk full".to_owned(),
@@ -1404,11 +1404,11 @@ fn describes_an_invalid_response() {
         retry_ms: None,
         data: data.to_owned(),
     };
-    let stranger = r#"{"jsonrpc":"2.0","id":"stranger","result":{"tools":[]}}"#;
+    let foreign_response = r#"{"jsonrpc":"2.0","id":"stranger","result":{"tools":[]}}"#;
     for (came, words) in [
         (vec![page()], "it answered with text/html, not MCP"),
         (vec![opened(), says("welcome")], "text that is not JSON"),
-        (vec![opened(), says(stranger)], "JSON that doesn't answer"),
+        (vec![opened(), says(foreign_response)], "JSON that doesn't answer"),
         (vec![opened()], "(no answer)"),
     ] {
         let came = || came.iter().cloned().chain([ExchangeEvent::Ended]);

@@ -9,7 +9,7 @@ use longhaul::{
 };
 use serde_json::{Value, json};
 
-use super::tasks::{Desk, Manner};
+use super::tasks::{TaskBehavior, TaskHost};
 
 pub(crate) type Conn = usize;
 
@@ -30,7 +30,7 @@ pub(crate) enum Replay {
 
 /// What a GET with an unknown cursor does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stranger {
+pub(crate) enum UnknownCursor {
     Silent,
     Empty,
     Refused,
@@ -38,7 +38,7 @@ pub(crate) enum Stranger {
 
 /// What a request of a session does that is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Gone {
+pub(crate) enum LostSession {
     NotFoundJson,
     NotFoundText,
     BadText,
@@ -82,10 +82,10 @@ pub(crate) struct Style {
     /// A finished stream is forgotten.
     pub(crate) forgets_done: bool,
     pub(crate) replay: Replay,
-    pub(crate) stranger: Stranger,
+    pub(crate) unknown_cursor: UnknownCursor,
     /// 409 while the old connection counts as attached; otherwise it replays and closes.
     pub(crate) conflicts: bool,
-    pub(crate) gone: Gone,
+    pub(crate) lost_session: LostSession,
     pub(crate) on_cancel: OnCancel,
     pub(crate) on_get: OnGet,
     pub(crate) convention: Option<Convention>,
@@ -111,8 +111,8 @@ pub(crate) struct Style {
 }
 
 impl Style {
-    pub(crate) fn drawn(dice: &mut fastrand::Rng) -> Self {
-        let mut one_in = |n: u32| dice.u32(0..n) == 0;
+    pub(crate) fn drawn(rng: &mut fastrand::Rng) -> Self {
+        let mut one_in = |n: u32| rng.u32(0..n) == 0;
         let gives_ids = !one_in(5);
         let primes = gives_ids && !one_in(4);
         let (conflicts, forgets_done, has_session) = (one_in(5), one_in(8), !one_in(8));
@@ -122,7 +122,7 @@ impl Style {
         let crosses = gives_ids && one_in(8);
         // A store that replays all streams together forgets them together.
         let (few, forgets_done) = (!crosses && one_in(8), forgets_done && !crosses);
-        let replay = match dice.u32(0..10) {
+        let replay = match rng.u32(0..10) {
             _ if crosses => Replay::Silent,
             0..4 => Replay::Good,
             4 | 5 => Replay::Closes,
@@ -133,32 +133,32 @@ impl Style {
         Self {
             gives_ids,
             primes,
-            retry_ms: has_retry.then(|| dice.u64(10..3000)),
-            keeps: if few { dice.usize(4..30) } else { usize::MAX },
+            retry_ms: has_retry.then(|| rng.u64(10..3000)),
+            keeps: if few { rng.usize(4..30) } else { usize::MAX },
             forgets_done,
             replay,
-            stranger: match dice.u32(0..3) {
-                0 => Stranger::Silent,
-                1 => Stranger::Empty,
-                _ => Stranger::Refused,
+            unknown_cursor: match rng.u32(0..3) {
+                0 => UnknownCursor::Silent,
+                1 => UnknownCursor::Empty,
+                _ => UnknownCursor::Refused,
             },
             conflicts,
-            gone: match dice.u32(0..3) {
-                0 => Gone::NotFoundJson,
-                1 => Gone::NotFoundText,
-                _ => Gone::BadText,
+            lost_session: match rng.u32(0..3) {
+                0 => LostSession::NotFoundJson,
+                1 => LostSession::NotFoundText,
+                _ => LostSession::BadText,
             },
-            on_cancel: match dice.u32(0..4) {
+            on_cancel: match rng.u32(0..4) {
                 0 | 1 => OnCancel::Answers,
                 2 => OnCancel::StopsSilently,
                 _ => OnCancel::Ignores,
             },
-            on_get: match dice.u32(0..20) {
+            on_get: match rng.u32(0..20) {
                 0 => OnGet::NotAllowed,
                 1 => OnGet::Breaks,
                 _ => OnGet::Works,
             },
-            convention: match dice.u32(0..5) {
+            convention: match rng.u32(0..5) {
                 0 | 1 => Some(Convention::Good),
                 2 | 3 => Some(Convention::Tutorial),
                 _ => None,
@@ -169,15 +169,11 @@ impl Style {
             answers_json,
             crosses,
             survives,
-            notices_ms: *[20, 500, 8000, 60_000].get(dice.usize(0..4)).unwrap_or(&20),
+            notices_ms: *[20, 500, 8000, 60_000].get(rng.usize(0..4)).unwrap_or(&20),
             hangs_up,
-            asks_beside: dice.u32(0..4) == 0,
-            is_strict: dice.u32(0..2) == 0,
-            hops: if dice.u32(0..8) == 0 {
-                dice.u32(1..4)
-            } else {
-                0
-            },
+            asks_beside: rng.u32(0..4) == 0,
+            is_strict: rng.u32(0..2) == 0,
+            hops: if rng.u32(0..8) == 0 { rng.u32(1..4) } else { 0 },
         }
     }
 }
@@ -271,8 +267,8 @@ pub(crate) struct Checkpoint {
 /// The server.
 pub(crate) struct Server {
     pub(crate) style: Style,
-    pub(super) dice: fastrand::Rng,
-    pub(crate) desk: Desk,
+    pub(super) rng: fastrand::Rng,
+    pub(crate) task_host: TaskHost,
     pub(crate) now: u64,
     pub(crate) sessions: BTreeSet<String>,
     /// The sessions whose `notifications/initialized` came in.
@@ -303,12 +299,12 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn new(style: Style, manner: Option<Manner>, seed: u64) -> Self {
-        let is_new = manner.is_some();
+    pub(crate) fn new(style: Style, behavior: Option<TaskBehavior>, seed: u64) -> Self {
+        let is_new = behavior.is_some();
         Self {
             style,
-            dice: fastrand::Rng::with_seed(seed),
-            desk: Desk::new(manner.unwrap_or_else(Manner::old), is_new),
+            rng: fastrand::Rng::with_seed(seed),
+            task_host: TaskHost::new(behavior.unwrap_or_else(TaskBehavior::old), is_new),
             now: 0,
             sessions: BTreeSet::new(),
             announced: BTreeSet::new(),
@@ -392,7 +388,7 @@ impl Server {
         if self.now < self.busy_until {
             return self.refuse(conn, 503, "busy", Some(3));
         }
-        if self.desk.is_new && self.meets_newer(conn, request) {
+        if self.task_host.is_new && self.meets_newer(conn, request) {
             return;
         }
         match &request.method {
@@ -423,10 +419,14 @@ impl Server {
     }
 
     fn no_session(&mut self, conn: Conn) {
-        match self.style.gone {
-            Gone::NotFoundJson => self.refuse(conn, 404, "Session not found", None),
-            Gone::NotFoundText => self.refuse(conn, 404, "Not Found: Session not found", None),
-            Gone::BadText => self.refuse(conn, 400, "Bad Request: No valid session ID", None),
+        match self.style.lost_session {
+            LostSession::NotFoundJson => self.refuse(conn, 404, "Session not found", None),
+            LostSession::NotFoundText => {
+                self.refuse(conn, 404, "Not Found: Session not found", None);
+            }
+            LostSession::BadText => {
+                self.refuse(conn, 400, "Bad Request: No valid session ID", None);
+            }
         }
     }
 
@@ -491,7 +491,7 @@ impl Server {
         if self.style.convention.is_some() {
             tools.extend([work, list, pause]);
         }
-        if self.desk.has_task_tool() {
+        if self.task_host.has_task_tool() {
             let mut job = json!({"name": "job", "inputSchema": {"type": "object"}});
             if !is_modern {
                 job["execution"] = json!({"taskSupport": "optional"});
@@ -662,12 +662,12 @@ impl Server {
                 data: data.to_owned(),
             };
             self.send(conn, arrival.clone());
-            if id.is_some() && self.dice.u32(0..60) == 0 {
+            if id.is_some() && self.rng.u32(0..60) == 0 {
                 self.send(conn, arrival);
             }
             if *what == What::Response {
                 self.send(conn, ExchangeEvent::Ended);
-            } else if self.style.hangs_up && id.is_some() && self.dice.u32(0..20) == 0 {
+            } else if self.style.hangs_up && id.is_some() && self.rng.u32(0..20) == 0 {
                 if let Some(of) = self.streams.get_mut(stream) {
                     of.conn = None;
                 }
@@ -774,7 +774,7 @@ impl Server {
 
     fn pause(&mut self, task_id: &str) -> Value {
         let is_good = self.style.convention == Some(Convention::Good);
-        let sticks = is_good || self.dice.u32(0..5) == 0;
+        let sticks = is_good || self.rng.u32(0..5) == 0;
         let now = self.now;
         let Some(checkpoint) = self.checkpoints.values_mut().find(|c| c.task_id == task_id) else {
             return json!({"success": false});
@@ -835,7 +835,7 @@ impl Server {
             return self.no_session(conn);
         }
         if cursor.is_none() && self.style.asks_beside && self.style.on_get == OnGet::Works {
-            return self.listens(conn, request.session.as_ref());
+            return self.on_listen(conn, request.session.as_ref());
         }
         match (self.style.on_get, cursor) {
             (OnGet::NotAllowed, _) | (_, None) => return self.refuse(conn, 405, "no", None),
@@ -844,13 +844,13 @@ impl Server {
         }
         let known = cursor.and_then(|cursor| self.find(cursor));
         let Some((stream, at)) = known else {
-            match self.style.stranger {
-                Stranger::Refused => self.refuse(conn, 400, "Invalid event ID", None),
-                Stranger::Empty => {
+            match self.style.unknown_cursor {
+                UnknownCursor::Refused => self.refuse(conn, 400, "Invalid event ID", None),
+                UnknownCursor::Empty => {
                     self.open(conn, Body::Stream, None);
                     self.send(conn, ExchangeEvent::Ended);
                 }
-                Stranger::Silent => {
+                UnknownCursor::Silent => {
                     self.open(conn, Body::Stream, None);
                     self.silent_conns.insert(conn);
                 }
@@ -915,7 +915,7 @@ impl Server {
     }
 
     /// Somebody listens to what belongs to no call.
-    fn listens(&mut self, conn: Conn, session: Option<&String>) {
+    fn on_listen(&mut self, conn: Conn, session: Option<&String>) {
         let session = session.filter(|_| self.style.has_session).cloned();
         let next = self.streams.len();
         let stream = *self.beside.entry(session.clone()).or_insert(next);
@@ -1096,7 +1096,7 @@ impl Server {
             if run.waits_for.take().is_some() {
                 // Nobody answered in time.
                 run.fails = true;
-                self.desk.vain.insert(run.key.clone());
+                self.task_host.vain.insert(run.key.clone());
                 (run.step, run.next) = (run.steps, self.now);
             } else if run.asks > 0 && run.step >= run.steps / 2 {
                 run.asks -= 1;
@@ -1132,7 +1132,7 @@ impl Server {
             .filter(|_| self.style.has_session);
         let number = self.next_number(session.as_ref());
         let patience = *[60_000, 600_000]
-            .get(self.dice.usize(0..2))
+            .get(self.rng.usize(0..2))
             .unwrap_or(&60_000);
         if let Some(run) = self.runs.get_mut(run) {
             (run.waits_for, run.next) = (Some(number), self.now + patience);

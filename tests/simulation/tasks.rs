@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::server::{Conn, Server};
 
 /// A question that nobody hears of is given up by its server after this.
-const ASKED_IN_VAIN: u64 = 60_000;
+const QUESTION_TIMEOUT: u64 = 60_000;
 const TASKS: &str = "io.modelcontextprotocol/tasks";
 
 /// The eras that a server speaks from one boot to the next.
@@ -34,7 +34,7 @@ impl Speaks {
 
 /// What a call becomes where the server decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Becomes {
+enum CallMode {
     Task,
     Plain,
     Either,
@@ -42,7 +42,7 @@ enum Becomes {
 
 /// What `subscriptions/listen` does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Listens {
+enum OnListen {
     Missing,
     Tells,
     /// Accepts and never says a word.
@@ -53,7 +53,7 @@ enum Listens {
 
 /// What `tasks/cancel` does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Heeds {
+enum OnTaskCancel {
     Cancels,
     /// The task is not known from then on.
     Drops,
@@ -67,19 +67,19 @@ enum Heeds {
     clippy::struct_excessive_bools,
     reason = "habits that go in any mixture"
 )]
-pub(crate) struct Manner {
+pub(crate) struct TaskBehavior {
     /// One after the other, from boot to boot.
     speaks: Vec<Speaks>,
     has_extension: bool,
-    becomes: Becomes,
+    call_mode: CallMode,
     /// Core tasks: whether they end with their session.
     core_is_bound: Option<bool>,
     support: &'static str,
     poll_ms: Option<u64>,
     ttl_ms: Option<u64>,
     keeps_tasks: bool,
-    listens: Listens,
-    heeds: Heeds,
+    on_listen: OnListen,
+    on_task_cancel: OnTaskCancel,
     /// How long after an answer a task still shows the question.
     late_ms: u64,
     /// What is first answered to each question is refused, whenever it comes; another answer is taken.
@@ -97,20 +97,20 @@ pub(crate) struct Manner {
     wants_as_task_error: bool,
 }
 
-impl Manner {
+impl TaskBehavior {
     /// A server of the stateful era that has none of it.
     pub(crate) fn old() -> Self {
         Self {
             speaks: vec![Speaks::Stateful],
             has_extension: false,
-            becomes: Becomes::Plain,
+            call_mode: CallMode::Plain,
             core_is_bound: None,
             support: "forbidden",
             poll_ms: None,
             ttl_ms: None,
             keeps_tasks: false,
-            listens: Listens::Missing,
-            heeds: Heeds::Cancels,
+            on_listen: OnListen::Missing,
+            on_task_cancel: OnTaskCancel::Cancels,
             late_ms: 0,
             is_picky: false,
             refuses_stale: false,
@@ -123,63 +123,63 @@ impl Manner {
         }
     }
 
-    pub(crate) fn drawn(dice: &mut fastrand::Rng) -> Self {
-        let one = |dice: &mut fastrand::Rng| match dice.u32(0..5) {
+    pub(crate) fn drawn(rng: &mut fastrand::Rng) -> Self {
+        let one = |rng: &mut fastrand::Rng| match rng.u32(0..5) {
             0 | 1 => Speaks::Modern,
             2 => Speaks::Both,
             _ => Speaks::Stateful,
         };
-        let first = one(dice);
-        let speaks = if dice.u32(0..4) == 0 {
-            vec![first, one(dice), one(dice)]
+        let first = one(rng);
+        let speaks = if rng.u32(0..4) == 0 {
+            vec![first, one(rng), one(rng)]
         } else {
             vec![first]
         };
         Self {
             speaks,
-            has_extension: dice.u32(0..4) > 0,
-            becomes: match dice.u32(0..4) {
-                0 | 1 => Becomes::Task,
-                2 => Becomes::Plain,
-                _ => Becomes::Either,
+            has_extension: rng.u32(0..4) > 0,
+            call_mode: match rng.u32(0..4) {
+                0 | 1 => CallMode::Task,
+                2 => CallMode::Plain,
+                _ => CallMode::Either,
             },
-            core_is_bound: match dice.u32(0..5) {
+            core_is_bound: match rng.u32(0..5) {
                 0 => None,
                 1 | 2 => Some(true),
                 _ => Some(false),
             },
             support: *["optional", "optional", "required", "forbidden"]
-                .get(dice.usize(0..4))
+                .get(rng.usize(0..4))
                 .unwrap_or(&"optional"),
             poll_ms: *[None, Some(100), Some(500), Some(3000), Some(500)]
-                .get(dice.usize(0..5))
+                .get(rng.usize(0..5))
                 .unwrap_or(&None),
-            ttl_ms: match dice.u32(0..5) {
-                0 => Some(dice.u64(5000..90_000)),
+            ttl_ms: match rng.u32(0..5) {
+                0 => Some(rng.u64(5000..90_000)),
                 1 => None,
                 _ => Some(3_600_000 * 4),
             },
-            keeps_tasks: dice.u32(0..3) > 0,
-            listens: match dice.u32(0..6) {
-                0 | 1 => Listens::Missing,
-                2 | 3 => Listens::Tells,
-                4 => Listens::Mute,
-                _ => Listens::Drops,
+            keeps_tasks: rng.u32(0..3) > 0,
+            on_listen: match rng.u32(0..6) {
+                0 | 1 => OnListen::Missing,
+                2 | 3 => OnListen::Tells,
+                4 => OnListen::Mute,
+                _ => OnListen::Drops,
             },
-            heeds: match dice.u32(0..4) {
-                0 => Heeds::Never,
-                1 => Heeds::Drops,
-                _ => Heeds::Cancels,
+            on_task_cancel: match rng.u32(0..4) {
+                0 => OnTaskCancel::Never,
+                1 => OnTaskCancel::Drops,
+                _ => OnTaskCancel::Cancels,
             },
-            late_ms: *[0, 0, 800, 6000].get(dice.usize(0..4)).unwrap_or(&0),
-            is_picky: dice.u32(0..8) == 0,
-            refuses_stale: dice.u32(0..3) == 0,
-            errors_in_400: dice.bool(),
-            has_state: dice.bool(),
-            asks_again: dice.u32(0..3) > 0,
-            at_discover: dice.u32(0..4),
-            trouble: *[0, 0, 40, 200].get(dice.usize(0..4)).unwrap_or(&0),
-            wants_as_task_error: dice.bool(),
+            late_ms: *[0, 0, 800, 6000].get(rng.usize(0..4)).unwrap_or(&0),
+            is_picky: rng.u32(0..8) == 0,
+            refuses_stale: rng.u32(0..3) == 0,
+            errors_in_400: rng.bool(),
+            has_state: rng.bool(),
+            asks_again: rng.u32(0..3) > 0,
+            at_discover: rng.u32(0..4),
+            trouble: *[0, 0, 40, 200].get(rng.usize(0..4)).unwrap_or(&0),
+            wants_as_task_error: rng.bool(),
         }
     }
 
@@ -233,8 +233,8 @@ impl Job {
 }
 
 /// The part of a server that does the newer things.
-pub(crate) struct Desk {
-    pub(crate) manner: Manner,
+pub(crate) struct TaskHost {
+    pub(crate) behavior: TaskBehavior,
     pub(crate) is_new: bool,
     boots: usize,
     pub(crate) jobs: Vec<Job>,
@@ -256,10 +256,10 @@ pub(crate) struct Desk {
     numbers: BTreeMap<Option<String>, u64>,
 }
 
-impl Desk {
-    pub(crate) fn new(manner: Manner, is_new: bool) -> Self {
+impl TaskHost {
+    pub(crate) fn new(behavior: TaskBehavior, is_new: bool) -> Self {
         Self {
-            manner,
+            behavior,
             is_new,
             boots: 0,
             jobs: Vec::new(),
@@ -277,18 +277,18 @@ impl Desk {
     }
 
     pub(crate) fn speaks(&self) -> Speaks {
-        let all = &self.manner.speaks;
+        let all = &self.behavior.speaks;
         *all.get(self.boots % all.len()).unwrap_or(&Speaks::Both)
     }
 
     /// The pace that this server asks for, as a client has to read it.
     pub(crate) fn pace(&self) -> u64 {
-        self.manner.poll_ms.unwrap_or(2000).clamp(250, 60_000)
+        self.behavior.poll_ms.unwrap_or(2000).clamp(250, 60_000)
     }
 
     /// Whether it lists a plain tool and one that can be a task of the extension, on one URL in both eras.
     pub(crate) fn has_task_tool(&self) -> bool {
-        self.is_new && self.manner.has_extension && self.manner.speaks == [Speaks::Both]
+        self.is_new && self.behavior.has_extension && self.behavior.speaks == [Speaks::Both]
     }
 
     /// What is said of the plain tool where it may be a core task; beside a task tool it is always plain.
@@ -296,19 +296,19 @@ impl Desk {
         if self.has_task_tool() {
             "forbidden"
         } else {
-            self.manner.support
+            self.behavior.support
         }
     }
 
     fn offers_core(&self) -> bool {
-        self.is_new && self.manner.core_is_bound.is_some() && self.speaks().stateful()
+        self.is_new && self.behavior.core_is_bound.is_some() && self.speaks().stateful()
     }
 }
 
 impl Server {
     /// What a handshake offers.
     pub(super) fn capabilities(&self) -> Value {
-        if self.desk.offers_core() {
+        if self.task_host.offers_core() {
             json!({"tools": {}, "tasks": {"cancel": {}, "list": {}, "requests": {"tools": {"call": {}}}}})
         } else {
             json!({"tools": {}})
@@ -317,7 +317,9 @@ impl Server {
 
     /// What the list of tools says of the plain tool.
     pub(super) fn task_support(&self) -> Option<&'static str> {
-        self.desk.offers_core().then_some(self.desk.plain_support())
+        self.task_host
+            .offers_core()
+            .then_some(self.task_host.plain_support())
     }
 
     /// Takes note of a request; polls are counted apart.
@@ -328,13 +330,18 @@ impl Server {
             if method == "tasks/get" {
                 let id = message["params"]["taskId"].as_str().unwrap_or_default();
                 let now = self.now;
-                return self.desk.polls.entry(id.to_owned()).or_default().push(now);
+                return self
+                    .task_host
+                    .polls
+                    .entry(id.to_owned())
+                    .or_default()
+                    .push(now);
             }
             let is_nudge = matches!(
                 method,
                 "tasks/update" | "tasks/cancel" | "tasks/result" | "initialize" | "server/discover"
             ) || method.is_empty();
-            self.desk.nudges += u64::from(is_nudge);
+            self.task_host.nudges += u64::from(is_nudge);
         }
         self.requests.push(self.now);
     }
@@ -342,7 +349,7 @@ impl Server {
     /// Deals with what only a newer server knows; returns whether it did.
     pub(super) fn meets_newer(&mut self, conn: Conn, request: &Request) -> bool {
         let is_modern = request.version == Some(ProtocolVersion::V20260728);
-        let speaks = self.desk.speaks();
+        let speaks = self.task_host.speaks();
         let Method::Post { body, routing } = &request.method else {
             if is_modern {
                 self.violations
@@ -368,7 +375,7 @@ impl Server {
             return true;
         }
         if !speaks.stateful() {
-            if method == "initialize" && self.desk.manner.at_discover.is_multiple_of(2) {
+            if method == "initialize" && self.task_host.behavior.at_discover.is_multiple_of(2) {
                 let data = json!({"supported": ["2026-07-28"], "requested": "2025-11-25"});
                 self.refuse_with(conn, 400, -32022, Some(data));
             } else {
@@ -382,7 +389,7 @@ impl Server {
         let params = &message["params"];
         let (is_plain_tool, support) = match params["name"].as_str() {
             Some("job") => (true, "optional"),
-            name => (name == Some("steps"), self.desk.plain_support()),
+            name => (name == Some("steps"), self.task_host.plain_support()),
         };
         match method.as_str() {
             "" => {
@@ -392,18 +399,18 @@ impl Server {
                 true
             }
             "tasks/get" | "tasks/result" | "tasks/cancel" => {
-                if !self.desk.offers_core() {
+                if !self.task_host.offers_core() {
                     self.rpc_error(conn, &id, -32601, "Method not found");
                 } else if !self.troubled(conn, &method) {
                     self.about_task(conn, request.session.as_ref(), &message, &method);
                 }
                 true
             }
-            "tools/call" if is_plain_tool && self.desk.offers_core() => {
+            "tools/call" if is_plain_tool && self.task_host.offers_core() => {
                 let wants_task = params["task"].is_object();
                 match (support, wants_task) {
                     ("required", false) | ("forbidden", true) => {
-                        let code = if self.desk.manner.wants_as_task_error {
+                        let code = if self.task_host.behavior.wants_as_task_error {
                             -32601
                         } else {
                             -32600
@@ -441,10 +448,10 @@ impl Server {
 
     /// A JSON-RPC error, with a status of its own or in a 200.
     fn rpc_error(&mut self, conn: Conn, id: &Value, code: i64, words: &str) {
-        if self.desk.manner.errors_in_400 {
+        if self.task_host.behavior.errors_in_400 {
             let status = if code == -32601 { 404 } else { 400 };
             // A stateful server keeps 404 for sessions.
-            let status = if self.desk.speaks().modern() {
+            let status = if self.task_host.speaks().modern() {
                 status
             } else {
                 400
@@ -469,7 +476,7 @@ impl Server {
     }
 
     fn is_not_modern(&mut self, conn: Conn, id: &Value, method: &str) {
-        match self.desk.manner.at_discover {
+        match self.task_host.behavior.at_discover {
             0 if method == "server/discover" => {
                 let data = json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "Method not found"}});
                 self.open(conn, Body::Stream, None);
@@ -502,11 +509,11 @@ impl Server {
     /// A short request about a task meets an overloaded server; returns whether that was all.
     fn troubled(&mut self, conn: Conn, method: &str) -> bool {
         let is_about = method.starts_with("tasks/");
-        let rate = self.desk.manner.trouble;
-        if !is_about || self.now >= self.desk.trouble_until || self.dice.u32(0..1000) >= rate {
+        let rate = self.task_host.behavior.trouble;
+        if !is_about || self.now >= self.task_host.trouble_until || self.rng.u32(0..1000) >= rate {
             return false;
         }
-        match self.dice.u32(0..4) {
+        match self.rng.u32(0..4) {
             0 => self.refuse(conn, 503, "busy", None),
             1 => self.refuse(conn, 500, "oops", None),
             2 => {
@@ -522,7 +529,7 @@ impl Server {
 
     fn modern_posted(&mut self, conn: Conn, request: &Request, message: &Value, method: &str) {
         let id = &message["id"];
-        let has_tasks = self.desk.manner.has_extension;
+        let has_tasks = self.task_host.behavior.has_extension;
         match method {
             "server/discover" => {
                 let extensions = if has_tasks {
@@ -542,7 +549,7 @@ impl Server {
             "tasks/get" | "tasks/update" | "tasks/cancel" if has_tasks => {
                 self.about_task(conn, None, message, method);
             }
-            "subscriptions/listen" if self.desk.manner.listens != Listens::Missing => {
+            "subscriptions/listen" if self.task_host.behavior.on_listen != OnListen::Missing => {
                 let wanted = message["params"]["notifications"]["taskIds"].as_array();
                 let ids: BTreeSet<String> = wanted
                     .into_iter()
@@ -553,11 +560,11 @@ impl Server {
                 let ack = json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged",
                     "params": {"notifications": {"taskIds": ids}, "_meta": {"io.modelcontextprotocol/subscriptionId": id}}});
                 self.event(conn, &ack);
-                self.desk.nudges += 2;
-                if self.desk.manner.listens == Listens::Drops {
+                self.task_host.nudges += 2;
+                if self.task_host.behavior.on_listen == OnListen::Drops {
                     self.send(conn, ExchangeEvent::Ended);
                 } else {
-                    self.desk.listeners.push((conn, id.clone(), ids));
+                    self.task_host.listeners.push((conn, id.clone(), ids));
                 }
             }
             _ => self.refuse_with(conn, 404, -32601, None),
@@ -576,7 +583,7 @@ impl Server {
         let arguments = &params["arguments"];
         let key = arguments["key"].as_str().unwrap_or_default().to_owned();
         let wanted = arguments["rounds"].as_u64().unwrap_or(0);
-        let (asked, state) = self.desk.rounds.get(&key).cloned().unwrap_or_default();
+        let (asked, state) = self.task_host.rounds.get(&key).cloned().unwrap_or_default();
         if asked > 0 {
             if params["requestState"].as_str() != state.as_deref() {
                 self.violations.push(format!(
@@ -592,10 +599,10 @@ impl Server {
             self.violations.push(format!("{key}: an answer to nothing"));
         }
         if asked < wanted {
-            let nonce = self.dice.u64(..);
+            let nonce = self.rng.u64(..);
             let state = self
-                .desk
-                .manner
+                .task_host
+                .behavior
                 .has_state
                 .then(|| format!("{key}.\"\\\u{1}é\u{2028} {nonce}"));
             let mut result = json!({"resultType": "input_required", "inputRequests": {"who": {
@@ -603,15 +610,15 @@ impl Server {
             if let Some(state) = &state {
                 result["requestState"] = json!(state);
             }
-            self.desk.rounds.insert(key, (asked + 1, state));
+            self.task_host.rounds.insert(key, (asked + 1, state));
             return self.answer(conn, id, &result, None);
         }
-        let becomes_task = self.desk.manner.has_extension
-            && is_task_tool == self.desk.has_task_tool()
-            && match self.desk.manner.becomes {
-                Becomes::Task => true,
-                Becomes::Plain => false,
-                Becomes::Either => self.dice.bool(),
+        let becomes_task = self.task_host.behavior.has_extension
+            && is_task_tool == self.task_host.has_task_tool()
+            && match self.task_host.behavior.call_mode {
+                CallMode::Task => true,
+                CallMode::Plain => false,
+                CallMode::Either => self.rng.bool(),
             };
         if becomes_task {
             let made = self.new_task(TaskKind::Extension, None, arguments);
@@ -626,9 +633,9 @@ impl Server {
         *self.begun.entry(key.clone()).or_default() += 1;
         let number = |name: &str| arguments[name].as_u64().unwrap_or(0);
         let every = number("every").max(1);
-        self.desk.made += 1;
+        self.task_host.made += 1;
         let job = Job {
-            id: format!("task:{}", self.desk.made),
+            id: format!("task:{}", self.task_host.made),
             key,
             kind,
             session,
@@ -653,24 +660,24 @@ impl Server {
                 shape
             }
         };
-        self.desk.jobs.push(job);
+        self.task_host.jobs.push(job);
         result
     }
 
     fn shape(&self, job: &Job) -> Value {
-        let manner = &self.desk.manner;
+        let behavior = &self.task_host.behavior;
         let mut shape = json!({"taskId": job.id, "status": job.state});
         if !job.is_over() && job.step > 0 {
             shape["statusMessage"] = json!(format!("step {} of {}", job.step, job.steps));
         }
         match job.kind {
             TaskKind::Core => {
-                shape["ttl"] = json!(manner.ttl_ms);
-                shape["pollInterval"] = json!(manner.poll_ms);
+                shape["ttl"] = json!(behavior.ttl_ms);
+                shape["pollInterval"] = json!(behavior.poll_ms);
             }
             TaskKind::Extension => {
-                shape["ttlMs"] = json!(manner.ttl_ms);
-                shape["pollIntervalMs"] = json!(manner.poll_ms);
+                shape["ttlMs"] = json!(behavior.ttl_ms);
+                shape["pollIntervalMs"] = json!(behavior.poll_ms);
                 if job.state == "completed" {
                     shape["result"] = job.result();
                 }
@@ -688,10 +695,10 @@ impl Server {
 
     /// The place of a task that this asker may see.
     fn visible(&self, id: &str, session: Option<&String>) -> Option<usize> {
-        let at = self.desk.jobs.iter().position(|job| job.id == id)?;
-        let job = self.desk.jobs.get(at)?;
+        let at = self.task_host.jobs.iter().position(|job| job.id == id)?;
+        let job = self.task_host.jobs.get(at)?;
         let is_bound = job.kind == TaskKind::Core
-            && self.desk.manner.core_is_bound == Some(true)
+            && self.task_host.behavior.core_is_bound == Some(true)
             && self.style.has_session;
         (!is_bound || job.session.as_ref() == session).then_some(at)
     }
@@ -704,7 +711,7 @@ impl Server {
         };
         match method {
             "tasks/get" => {
-                if let Some(job) = self.desk.jobs.get(at) {
+                if let Some(job) = self.task_host.jobs.get(at) {
                     let shape = self.shape(job);
                     self.answer(conn, id, &shape, None);
                 }
@@ -721,14 +728,14 @@ impl Server {
     /// A task that is not bound to its session asks in the one that its result is waited for in.
     fn moves_to(&mut self, at: usize, session: Option<&String>) {
         let session = session.filter(|_| self.style.has_session).cloned();
-        let Some(job) = self.desk.jobs.get_mut(at) else {
+        let Some(job) = self.task_host.jobs.get_mut(at) else {
             return;
         };
         if job.session == session {
             return;
         }
         job.session.clone_from(&session);
-        let numbers = self.desk.numbers.entry(session).or_default();
+        let numbers = self.task_host.numbers.entry(session).or_default();
         for asking in job.asking.iter_mut().filter(|it| it.answered_at.is_none()) {
             (asking.number, asking.was_sent) = (*numbers, false);
             *numbers += 1;
@@ -736,12 +743,12 @@ impl Server {
     }
 
     fn updated(&mut self, conn: Conn, id: &Value, at: usize, responses: &Value) {
-        let (now, manner) = (self.now, self.desk.manner.clone());
+        let (now, behavior) = (self.now, self.task_host.behavior.clone());
         let mut is_stale = false;
         // A refused request takes none of its answers, and what does not fit does not fit when it comes again, late or
         // repeated.
         let task = self
-            .desk
+            .task_host
             .jobs
             .get(at)
             .map(|job| job.id.clone())
@@ -749,14 +756,14 @@ impl Server {
         let mut is_refused = false;
         for (key, value) in responses.as_object().into_iter().flatten() {
             let text = value.to_string();
-            let refused = self.desk.refused.entry(format!("{task}/{key}"));
-            is_refused |= manner.is_picky && *refused.or_insert_with(|| text.clone()) == text;
+            let refused = self.task_host.refused.entry(format!("{task}/{key}"));
+            is_refused |= behavior.is_picky && *refused.or_insert_with(|| text.clone()) == text;
         }
         if is_refused {
             return self.rpc_error(conn, id, -32602, "not like that");
         }
         for (key, value) in responses.as_object().into_iter().flatten() {
-            let Some(job) = self.desk.jobs.get_mut(at) else {
+            let Some(job) = self.task_host.jobs.get_mut(at) else {
                 return;
             };
             let instance = format!("{}/{key}", job.id);
@@ -767,11 +774,11 @@ impl Server {
             if asking.answered_at.is_some() {
                 is_stale = true;
             } else {
-                asking.answered_at = Some(now + manner.late_ms);
+                asking.answered_at = Some(now + behavior.late_ms);
             }
             self.answered(&instance, value);
         }
-        if is_stale && manner.refuses_stale {
+        if is_stale && behavior.refuses_stale {
             return self.rpc_error(conn, id, -32602, "not asked");
         }
         self.settle_answers(at);
@@ -785,7 +792,11 @@ impl Server {
             self.violations
                 .push(format!("{instance}: the answer is missing"));
         }
-        let all = self.desk.answers.entry(instance.to_owned()).or_default();
+        let all = self
+            .task_host
+            .answers
+            .entry(instance.to_owned())
+            .or_default();
         if all.iter().any(|old| *old != text) {
             self.violations.push(format!(
                 "{instance} was answered {} and then {text}",
@@ -798,7 +809,7 @@ impl Server {
     /// Answers whose time has come take effect.
     fn settle_answers(&mut self, at: usize) {
         let now = self.now;
-        let Some(job) = self.desk.jobs.get_mut(at) else {
+        let Some(job) = self.task_host.jobs.get_mut(at) else {
             return;
         };
         if job.state != "input_required" {
@@ -813,7 +824,7 @@ impl Server {
     }
 
     fn task_cancelled(&mut self, conn: Conn, id: &Value, at: usize) {
-        let Some(job) = self.desk.jobs.get_mut(at) else {
+        let Some(job) = self.task_host.jobs.get_mut(at) else {
             return;
         };
         if job.kind == TaskKind::Core {
@@ -827,22 +838,22 @@ impl Server {
             return self.tell(at);
         }
         let is_over = job.is_over();
-        match self.desk.manner.heeds {
-            Heeds::Never => {}
+        match self.task_host.behavior.on_task_cancel {
+            OnTaskCancel::Never => {}
             _ if is_over => {}
-            Heeds::Cancels => {
+            OnTaskCancel::Cancels => {
                 (job.state, job.asking) = ("cancelled", Vec::new());
                 self.tell(at);
             }
-            Heeds::Drops => {
-                self.desk.jobs.remove(at);
+            OnTaskCancel::Drops => {
+                self.task_host.jobs.remove(at);
             }
         }
         self.answer(conn, id, &json!({"resultType": "complete"}), None);
     }
 
     fn result_wanted(&mut self, conn: Conn, id: &Value, at: usize) {
-        let Some(job) = self.desk.jobs.get_mut(at) else {
+        let Some(job) = self.task_host.jobs.get_mut(at) else {
             return;
         };
         self.wire.push((
@@ -861,7 +872,7 @@ impl Server {
 
     /// Brings the end of a core task to whoever waits for its result.
     fn hand_out(&mut self, at: usize) {
-        let Some(job) = self.desk.jobs.get_mut(at) else {
+        let Some(job) = self.task_host.jobs.get_mut(at) else {
             return;
         };
         let (job, fetchers) = (job.clone(), std::mem::take(&mut job.fetchers));
@@ -878,8 +889,8 @@ impl Server {
 
     /// A core task asks on the stream of its result.
     fn ask_on_streams(&mut self, at: usize) {
-        let again = self.desk.manner.asks_again;
-        let Some(job) = self.desk.jobs.get_mut(at) else {
+        let again = self.task_host.behavior.asks_again;
+        let Some(job) = self.task_host.jobs.get_mut(at) else {
             return;
         };
         let Some((conn, _)) = job.fetchers.last().cloned() else {
@@ -902,7 +913,7 @@ impl Server {
 
     /// The number of the next request of the server in a session.
     pub(super) fn next_number(&mut self, session: Option<&String>) -> u64 {
-        let number = self.desk.numbers.entry(session.cloned()).or_default();
+        let number = self.task_host.numbers.entry(session.cloned()).or_default();
         *number += 1;
         *number - 1
     }
@@ -913,14 +924,14 @@ impl Server {
             return;
         };
         let session = session.filter(|_| self.style.has_session).cloned();
-        let (now, late) = (self.now, self.desk.manner.late_ms);
+        let (now, late) = (self.now, self.task_host.behavior.late_ms);
         let mut value = message["result"].clone();
         if let Some(fields) = value.as_object_mut() {
             fields.remove("_meta");
         }
         let instance = format!("{session:?}#{number}");
-        for at in 0..self.desk.jobs.len() {
-            let Some(job) = self.desk.jobs.get_mut(at) else {
+        for at in 0..self.task_host.jobs.len() {
+            let Some(job) = self.task_host.jobs.get_mut(at) else {
                 continue;
             };
             let is_of = job.kind == TaskKind::Core && job.session == session;
@@ -940,7 +951,7 @@ impl Server {
 
     /// A task has changed: whoever listens or waits hears of it.
     fn tell(&mut self, at: usize) {
-        let Some(job) = self.desk.jobs.get(at).cloned() else {
+        let Some(job) = self.task_host.jobs.get(at).cloned() else {
             return;
         };
         if job.kind == TaskKind::Core {
@@ -951,11 +962,11 @@ impl Server {
             }
             return;
         }
-        if self.desk.manner.listens != Listens::Tells {
+        if self.task_host.behavior.on_listen != OnListen::Tells {
             return;
         }
         let conns: Vec<Conn> = self
-            .desk
+            .task_host
             .listeners
             .iter()
             .filter(|(_, _, ids)| ids.contains(&job.id))
@@ -963,7 +974,7 @@ impl Server {
             .collect();
         let params = self.shape(&job);
         for conn in conns {
-            self.desk.nudges += 1;
+            self.task_host.nudges += 1;
             let data = json!({"jsonrpc": "2.0", "method": "notifications/tasks", "params": params});
             self.event(conn, &data);
         }
@@ -971,48 +982,48 @@ impl Server {
 
     /// The server has noticed that a connection is dead.
     pub(super) fn newer_dropped(&mut self, conn: Conn) {
-        self.desk.listeners.retain(|(of, _, _)| *of != conn);
-        for job in &mut self.desk.jobs {
+        self.task_host.listeners.retain(|(of, _, _)| *of != conn);
+        for job in &mut self.task_host.jobs {
             job.fetchers.retain(|(of, _)| *of != conn);
         }
     }
 
     pub(super) fn newer_died(&mut self) {
-        self.desk.listeners.clear();
-        if !self.desk.manner.keeps_tasks {
-            self.desk.jobs.clear();
+        self.task_host.listeners.clear();
+        if !self.task_host.behavior.keeps_tasks {
+            self.task_host.jobs.clear();
         }
-        for job in &mut self.desk.jobs {
+        for job in &mut self.task_host.jobs {
             job.fetchers.clear();
         }
     }
 
     pub(super) fn newer_booted(&mut self) {
-        self.desk.boots += 1;
-        self.desk.nudges += 2;
-        let (speaks, now) = (self.desk.speaks(), self.now);
-        let has_core = self.desk.offers_core();
-        self.desk.jobs.retain(|job| match job.kind {
+        self.task_host.boots += 1;
+        self.task_host.nudges += 2;
+        let (speaks, now) = (self.task_host.speaks(), self.now);
+        let has_core = self.task_host.offers_core();
+        self.task_host.jobs.retain(|job| match job.kind {
             TaskKind::Core => has_core,
             TaskKind::Extension => speaks.modern(),
         });
         if !speaks.stateful() {
             self.sessions.clear();
         }
-        for job in &mut self.desk.jobs {
+        for job in &mut self.task_host.jobs {
             job.next = job.next.max(now + job.every);
         }
     }
 
     pub(super) fn newer_tick_at(&self) -> Option<u64> {
-        let ttl = self.desk.manner.ttl_ms;
-        let jobs = self.desk.jobs.iter().flat_map(|job| {
+        let ttl = self.task_host.behavior.ttl_ms;
+        let jobs = self.task_host.jobs.iter().flat_map(|job| {
             let works = (job.state == "working").then_some(job.next);
             let expires = ttl.map(|ttl| job.created + ttl);
             let asking = job.asking.iter().map(|asking| {
                 asking
                     .answered_at
-                    .unwrap_or(asking.since.saturating_add(ASKED_IN_VAIN))
+                    .unwrap_or(asking.since.saturating_add(QUESTION_TIMEOUT))
             });
             asking.chain(works).chain(expires)
         });
@@ -1021,27 +1032,27 @@ impl Server {
 
     pub(super) fn newer_tick(&mut self) {
         let now = self.now;
-        if let Some(ttl) = self.desk.manner.ttl_ms {
+        if let Some(ttl) = self.task_host.behavior.ttl_ms {
             let is_over = |job: &Job| now >= job.created + ttl;
-            for at in (0..self.desk.jobs.len()).rev() {
-                if self.desk.jobs.get(at).is_some_and(is_over) {
-                    self.desk.jobs.remove(at);
+            for at in (0..self.task_host.jobs.len()).rev() {
+                if self.task_host.jobs.get(at).is_some_and(is_over) {
+                    self.task_host.jobs.remove(at);
                 }
             }
         }
-        for at in 0..self.desk.jobs.len() {
+        for at in 0..self.task_host.jobs.len() {
             self.settle_answers(at);
-            let asks_again = self.desk.manner.asks_again;
-            let Some(job) = self.desk.jobs.get_mut(at) else {
+            let asks_again = self.task_host.behavior.asks_again;
+            let Some(job) = self.task_host.jobs.get_mut(at) else {
                 continue;
             };
             if let Some(asking) = job.asking.iter_mut().find(|asking| {
-                asking.answered_at.is_none() && now >= asking.since.saturating_add(ASKED_IN_VAIN)
+                asking.answered_at.is_none() && now >= asking.since.saturating_add(QUESTION_TIMEOUT)
             }) {
                 if job.kind == TaskKind::Core && !asks_again {
                     let key = job.key.clone();
                     (job.state, job.is_vain, job.asking) = ("failed", true, Vec::new());
-                    self.desk.vain.insert(key);
+                    self.task_host.vain.insert(key);
                     self.tell(at);
                 } else {
                     asking.since = u64::MAX / 2;
@@ -1065,7 +1076,7 @@ impl Server {
                     } else {
                         0
                     };
-                    if let Some(job) = self.desk.jobs.get_mut(at) {
+                    if let Some(job) = self.task_host.jobs.get_mut(at) {
                         job.asking.push(Asking {
                             key: format!("k{asked}:{place}"),
                             number,
@@ -1094,26 +1105,26 @@ impl Server {
 
     /// A session is ended by its client, and with it what is bound to it.
     pub(super) fn end_session_of_tasks(&mut self, session: &String) {
-        if self.desk.manner.core_is_bound != Some(true) {
+        if self.task_host.behavior.core_is_bound != Some(true) {
             return;
         }
         let is_of =
             |job: &&Job| job.kind == TaskKind::Core && job.session.as_ref() == Some(session);
-        let ended = self.desk.jobs.iter().filter(is_of);
+        let ended = self.task_host.jobs.iter().filter(is_of);
         let keys = ended
             .filter(|job| !job.is_over())
             .map(|job| job.key.clone());
         self.ended_by_delete.extend(keys);
-        self.desk.jobs.retain(|job| !is_of(&job));
+        self.task_host.jobs.retain(|job| !is_of(&job));
     }
 
     /// A task that a client could still ask for.
     pub(crate) fn task_in_reach(&self, key: &str) -> Option<&Job> {
-        self.desk.jobs.iter().find(|job| {
+        self.task_host.jobs.iter().find(|job| {
             job.key == key
                 && (job.kind == TaskKind::Extension || {
-                    let is_bound =
-                        self.desk.manner.core_is_bound == Some(true) && self.style.has_session;
+                    let is_bound = self.task_host.behavior.core_is_bound == Some(true)
+                        && self.style.has_session;
                     !is_bound
                         || job
                             .session

@@ -19,7 +19,7 @@ use serde_json::json;
 use super::{
     file::File,
     server::{Conn, Server, Style},
-    tasks::Manner,
+    tasks::TaskBehavior,
 };
 
 /// Half-open connections are given up by the operating system after this, where it is our end that lost its peer.
@@ -127,7 +127,7 @@ struct Line {
 }
 
 #[derive(Debug)]
-enum Held {
+enum AwaitingSave {
     Send {
         exchange: ExchangeId,
         request: Box<Request>,
@@ -138,7 +138,7 @@ enum Held {
 }
 
 pub(crate) struct World {
-    dice: fastrand::Rng,
+    rng: fastrand::Rng,
     now: u64,
     slept: u64,
     jumped: i64,
@@ -158,7 +158,7 @@ pub(crate) struct World {
     pub(crate) file: File,
     writing: Option<(SaveToken, Vec<Row>)>,
     saved: SaveToken,
-    held: Vec<(SaveToken, Held)>,
+    awaiting_save: Vec<(SaveToken, AwaitingSave)>,
     lines: Vec<Line>,
     conns: HashMap<ExchangeId, Conn>,
     queue: BTreeMap<(u64, u64), Event>,
@@ -193,14 +193,14 @@ pub(crate) fn run(seed: u64, is_traced: bool) -> Outcome {
 
 impl World {
     fn drawn(seed: u64, is_traced: bool) -> Self {
-        let mut dice = fastrand::Rng::with_seed(seed);
-        let style = Style::drawn(&mut dice);
-        let manner = (seed >= NEWER).then(|| Manner::drawn(&mut dice));
-        let faults_end = dice.u64(20_000..120_000);
-        let trouble = *[0, 0, 5, 30].get(dice.usize(0..4)).unwrap_or(&0);
-        let kill_rate = *[0, 0, 30, 300].get(dice.usize(0..4)).unwrap_or(&0);
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let style = Style::drawn(&mut rng);
+        let behavior = (seed >= NEWER).then(|| TaskBehavior::drawn(&mut rng));
+        let faults_end = rng.u64(20_000..120_000);
+        let trouble = *[0, 0, 5, 30].get(rng.usize(0..4)).unwrap_or(&0);
+        let kill_rate = *[0, 0, 30, 300].get(rng.usize(0..4)).unwrap_or(&0);
         let mut world = Self {
-            server: Server::new(style, manner, dice.u64(..)),
+            server: Server::new(style, behavior, rng.u64(..)),
             now: 1000,
             slept: 0,
             jumped: 0,
@@ -217,7 +217,7 @@ impl World {
             file: File::default(),
             writing: None,
             saved: 0,
-            held: Vec::new(),
+            awaiting_save: Vec::new(),
             lines: Vec::new(),
             conns: HashMap::new(),
             queue: BTreeMap::new(),
@@ -237,31 +237,31 @@ impl World {
             promised: BTreeMap::new(),
             pondered: BTreeSet::new(),
             replies: 0,
-            dice,
+            rng,
         };
-        world.server.desk.trouble_until = faults_end;
+        world.server.task_host.trouble_until = faults_end;
         world.say(|w| {
             format!(
                 "style {:?}, manner {:?}, trouble {trouble}, kill rate {kill_rate}, faults until {faults_end}",
-                w.server.style, w.server.desk.manner
+                w.server.style, w.server.task_host.behavior
             )
         });
-        for _ in 0..world.dice.u32(0..6) {
+        for _ in 0..world.rng.u32(0..6) {
             let fault = world.draw_fault();
-            let at = world.dice.u64(0..faults_end);
+            let at = world.rng.u64(0..faults_end);
             world.push(at, Event::Fault(fault));
         }
-        let starts = world.dice.u32(1..4);
+        let starts = world.rng.u32(1..4);
         for _ in 0..starts {
-            let at = world.dice.u64(1000..faults_end / 2);
+            let at = world.rng.u64(1000..faults_end / 2);
             world.push(at, Event::Act(Act::Start));
         }
-        for _ in 0..world.dice.u32(0..6) {
+        for _ in 0..world.rng.u32(0..6) {
             let (which, at) = (
-                world.dice.usize(0..4),
-                world.dice.u64(2000..faults_end + 20_000),
+                world.rng.usize(0..4),
+                world.rng.u64(2000..faults_end + 20_000),
             );
-            let act = match world.dice.u32(0..10) {
+            let act = match world.rng.u32(0..10) {
                 8 => Act::Leave,
                 0 | 1 => Act::Pause(which),
                 2 | 3 => Act::Resume(which),
@@ -274,7 +274,7 @@ impl World {
             world.push(at, Event::Act(act));
         }
         world.push(faults_end + 25_000, Event::Act(Act::RetryNow));
-        if world.dice.bool() {
+        if world.rng.bool() {
             // What was paused goes on in the end, so that the whole way is walked.
             for which in 0..4 {
                 world.push(faults_end + 90_000, Event::Act(Act::Resume(which)));
@@ -285,24 +285,24 @@ impl World {
     }
 
     fn draw_fault(&mut self) -> Fault {
-        let dice = &mut self.dice;
-        match dice.u32(0..14) {
+        let rng = &mut self.rng;
+        match rng.u32(0..14) {
             0 | 1 => Fault::CutAll,
             2 => Fault::StallAll,
-            3 | 4 => Fault::NetDown(dice.u64(100..40_000)),
-            5 | 6 => Fault::Restart(dice.u64(50..15_000)),
+            3 | 4 => Fault::NetDown(rng.u64(100..40_000)),
+            5 | 6 => Fault::Restart(rng.u64(50..15_000)),
             7 | 8 => Fault::Kill,
-            9 => Fault::Sleep(dice.u64(5000..3_600_000)),
+            9 => Fault::Sleep(rng.u64(5000..3_600_000)),
             10 => {
-                if dice.bool() {
+                if rng.bool() {
                     Fault::ForgetSessions
                 } else {
-                    Fault::WallJump(dice.i64(-3_600_000..3_600_000))
+                    Fault::WallJump(rng.i64(-3_600_000..3_600_000))
                 }
             }
-            11 => Fault::Bar(dice.u64(1000..20_000)),
-            12 => Fault::Busy(dice.u64(500..10_000)),
-            _ => Fault::DiskFails(dice.u64(100..20_000)),
+            11 => Fault::Bar(rng.u64(1000..20_000)),
+            12 => Fault::Busy(rng.u64(500..10_000)),
+            _ => Fault::DiskFails(rng.u64(100..20_000)),
         }
     }
 
@@ -572,7 +572,7 @@ impl World {
         for output in outputs {
             if self.kills_left > 0
                 && self.now < self.faults_end
-                && self.dice.u32(0..10_000) < self.kill_rate
+                && self.rng.u32(0..10_000) < self.kill_rate
             {
                 return self.kill();
             }
@@ -596,7 +596,7 @@ impl World {
         }
         for question in view.task.questions.iter().filter(|q| q.is_open()) {
             if self.pondered.insert((id.clone(), question.key.clone())) {
-                let at = self.now + self.dice.u64(500..40_000);
+                let at = self.now + self.rng.u64(500..40_000);
                 let act = Act::Reply(id.clone(), question.key.clone());
                 self.push(at, Event::Act(act));
             }
@@ -617,7 +617,7 @@ impl World {
         {
             self.wrong(format!("it left without an answer to ask {ask}"));
         }
-        self.gone();
+        self.drop_driver();
     }
 
     fn carry_out(&mut self, output: Output) {
@@ -642,12 +642,12 @@ impl World {
                     self.wrong("two saves at once");
                 }
                 self.writing = Some((token, Arc::unwrap_or_clone(rows)));
-                let slow = self.dice.u32(0..30) == 0;
+                let slow = self.rng.u32(0..30) == 0;
                 let at = self.now
                     + if slow {
-                        self.dice.u64(50..3000)
+                        self.rng.u64(50..3000)
                     } else {
-                        self.dice.u64(0..20)
+                        self.rng.u64(0..20)
                     };
                 self.push(
                     at,
@@ -664,18 +664,21 @@ impl World {
             } => match after {
                 Some(token) if token > self.saved => {
                     let request = Box::new(request);
-                    self.held.push((token, Held::Send { exchange, request }));
+                    self.awaiting_save
+                        .push((token, AwaitingSave::Send { exchange, request }));
                 }
                 _ => self.send(exchange, request),
             },
             Output::Close { exchange } => {
-                self.held.retain(|(_, held)| !matches!(held, Held::Send { exchange: other, .. } if *other == exchange));
+                self.awaiting_save.retain(|(_, awaiting_save)| !matches!(awaiting_save, AwaitingSave::Send { exchange: other, .. } if *other == exchange));
                 if let Some(conn) = self.conns.remove(&exchange) {
                     self.hang_up(conn);
                 }
             }
             Output::Answer { ask, after, .. } => match after {
-                Some(token) if token > self.saved => self.held.push((token, Held::Answer { ask })),
+                Some(token) if token > self.saved => self
+                    .awaiting_save
+                    .push((token, AwaitingSave::Answer { ask })),
                 _ => self.answered(ask),
             },
         }
@@ -695,25 +698,25 @@ impl World {
         };
         let fails = self.now < self.disk_fails_until;
         // The worst failure: it is on disk, and nobody knows.
-        if !fails || self.dice.u32(0..3) == 0 {
+        if !fails || self.rng.u32(0..3) == 0 {
             self.apply(rows);
         }
         if fails {
-            self.held.retain(|(after, _)| *after != number);
+            self.awaiting_save.retain(|(after, _)| *after != number);
             return self.feed(Input::SaveFailed {
                 token,
                 why: "disk full".to_owned(),
             });
         }
         self.saved = number;
-        let (go, stay): (Vec<_>, Vec<_>) = std::mem::take(&mut self.held)
+        let (go, stay): (Vec<_>, Vec<_>) = std::mem::take(&mut self.awaiting_save)
             .into_iter()
             .partition(|(after, _)| *after <= number);
-        self.held = stay;
-        for (_, held) in go {
-            match held {
-                Held::Send { exchange, request } => self.send(exchange, *request),
-                Held::Answer { ask } => self.answered(ask),
+        self.awaiting_save = stay;
+        for (_, awaiting_save) in go {
+            match awaiting_save {
+                AwaitingSave::Send { exchange, request } => self.send(exchange, *request),
+                AwaitingSave::Answer { ask } => self.answered(ask),
             }
         }
         self.feed(Input::Saved(token));
@@ -799,14 +802,14 @@ impl World {
         self.say(|_| "KILL -9".to_owned());
         self.kills_left = self.kills_left.saturating_sub(1);
         if let Some((_, rows)) = self.writing.take()
-            && self.dice.bool()
+            && self.rng.bool()
         {
             self.apply(rows);
         }
-        self.gone();
+        self.drop_driver();
     }
 
-    fn gone(&mut self) {
+    fn drop_driver(&mut self) {
         self.is_leaving = false;
         self.promised = self
             .file
@@ -822,14 +825,14 @@ impl World {
         self.pondered.clear();
         self.link = None;
         self.life += 1;
-        self.held.clear();
+        self.awaiting_save.clear();
         self.asks.clear();
         let open: Vec<Conn> = std::mem::take(&mut self.conns).into_values().collect();
         for conn in open {
             self.hang_up(conn);
         }
         self.saved = 0;
-        let at = self.now + self.dice.u64(1..20_000);
+        let at = self.now + self.rng.u64(1..20_000);
         self.push(at, Event::Reborn);
     }
 
@@ -842,7 +845,7 @@ impl World {
             .link
             .clone()
             .unwrap_or_else(|| LinkRecord::new(ServerName::new("lab"), "http://lab/mcp"));
-        let seed = self.dice.u64(..);
+        let seed = self.rng.u64(..);
         self.link = Some(Link::new(record, Choice::default(), seed, self.stamp()));
         self.views.clear();
         let open: Vec<_> = self
@@ -868,14 +871,14 @@ impl World {
     }
 
     fn delay(&mut self) -> u64 {
-        match self.dice.u32(0..40) {
-            0 if self.now < self.faults_end => self.dice.u64(30..2500),
-            _ => self.dice.u64(0..20),
+        match self.rng.u32(0..40) {
+            0 if self.now < self.faults_end => self.rng.u64(30..2500),
+            _ => self.rng.u64(0..20),
         }
     }
 
     fn has_trouble(&mut self) -> bool {
-        self.now < self.faults_end && self.dice.u32(0..1000) < self.trouble
+        self.now < self.faults_end && self.rng.u32(0..1000) < self.trouble
     }
 
     fn send(&mut self, exchange: ExchangeId, request: Request) {
@@ -897,7 +900,7 @@ impl World {
         let at = self.now + self.delay();
         let request_id = request_id(&request);
         if self.has_trouble() {
-            let trouble = self.dice.u32(0..4);
+            let trouble = self.rng.u32(0..4);
             if trouble > 0 {
                 self.gone_out.extend(request_id);
             }
@@ -1003,7 +1006,7 @@ impl World {
     fn drain(&mut self) {
         for (conn, arrival) in std::mem::take(&mut self.server.wire) {
             if self.has_trouble() {
-                match self.dice.u32(0..3) {
+                match self.rng.u32(0..3) {
                     0 => self.cut(conn),
                     1 => {
                         self.deliver(conn, arrival);
@@ -1114,7 +1117,7 @@ impl World {
         };
         let (of, is_opened) = (line.life, line.is_opened);
         // A proxy that drops what it gets acknowledges it all the same, so that nobody ever learns of it.
-        let is_proxy = is_opened && self.server.style.gives_ids && self.dice.bool();
+        let is_proxy = is_opened && self.server.style.gives_ids && self.rng.bool();
         self.say(|_| format!("connection {conn} stalls, by a proxy: {is_proxy}"));
         if is_proxy {
             return;
@@ -1160,7 +1163,7 @@ impl World {
             }
             Fault::NetDown(time) => {
                 self.net_down_until = self.now + time;
-                if self.dice.bool() {
+                if self.rng.bool() {
                     self.open_conns()
                         .into_iter()
                         .for_each(|conn| self.cut(conn));
@@ -1190,7 +1193,7 @@ impl World {
                     return;
                 }
                 self.asleep_until = self.now + time;
-                if self.dice.bool() {
+                if self.rng.bool() {
                     self.last_stall = self.now + time;
                     self.open_conns()
                         .into_iter()
@@ -1213,7 +1216,7 @@ impl World {
             return self.push(at, Event::Act(act));
         }
         if matches!(act, Act::RetryNow | Act::Resume(_)) {
-            self.server.desk.nudges += 4;
+            self.server.task_host.nudges += 4;
         }
         let chosen = |world: &Self, which: usize| {
             let count = world.order.len();
@@ -1242,7 +1245,7 @@ impl World {
                     open.any(|question| question.key == key)
                 });
                 self.replies += 1;
-                let answer = match self.dice.u32(0..8) {
+                let answer = match self.rng.u32(0..8) {
                     0 => Answer::Decline,
                     1 => Answer::Dismiss,
                     _ => Answer::Accept {
@@ -1268,19 +1271,19 @@ impl World {
     }
 
     fn new_call(&mut self) -> SessionRequest {
-        let id = TaskId::from_bits(self.dice.u64(..));
-        let is_checkpoint = self.server.style.convention.is_some() && self.dice.bool();
+        let id = TaskId::from_bits(self.rng.u64(..));
+        let is_checkpoint = self.server.style.convention.is_some() && self.rng.bool();
         let key = format!("k{}", self.order.len());
-        let steps = *[0, 3, 12, 40].get(self.dice.usize(0..4)).unwrap_or(&3);
-        let every = self.dice.u64(50..3000);
-        let fails = self.dice.u32(0..10) == 0;
-        let has_limit = self.dice.u32(0..12) == 0;
-        let (asks, rounds, is_ignored) = if self.server.desk.is_new {
-            let some = |dice: &mut fastrand::Rng| dice.u64(0..5).saturating_sub(2);
+        let steps = *[0, 3, 12, 40].get(self.rng.usize(0..4)).unwrap_or(&3);
+        let every = self.rng.u64(50..3000);
+        let fails = self.rng.u32(0..10) == 0;
+        let has_limit = self.rng.u32(0..12) == 0;
+        let (asks, rounds, is_ignored) = if self.server.task_host.is_new {
+            let some = |rng: &mut fastrand::Rng| rng.u64(0..5).saturating_sub(2);
             (
-                some(&mut self.dice),
-                some(&mut self.dice),
-                self.dice.u32(0..15) == 0,
+                some(&mut self.rng),
+                some(&mut self.rng),
+                self.rng.u32(0..15) == 0,
             )
         } else {
             (0, 0, false)
@@ -1301,12 +1304,12 @@ impl World {
         };
         self.plans.insert(id.clone(), plan);
         self.order.push(id.clone());
-        let seconds = |dice: &mut fastrand::Rng| std::time::Duration::from_secs(dice.u64(5..200));
+        let seconds = |rng: &mut fastrand::Rng| std::time::Duration::from_secs(rng.u64(5..200));
         let limits = Limits {
-            idle: (has_limit && self.dice.bool()).then(|| seconds(&mut self.dice)),
-            hard: (has_limit && self.dice.bool()).then(|| seconds(&mut self.dice)),
+            idle: (has_limit && self.rng.bool()).then(|| seconds(&mut self.rng)),
+            hard: (has_limit && self.rng.bool()).then(|| seconds(&mut self.rng)),
         };
-        let is_job = !is_checkpoint && self.server.desk.has_task_tool() && self.dice.bool();
+        let is_job = !is_checkpoint && self.server.task_host.has_task_tool() && self.rng.bool();
         let tool = match (is_checkpoint, is_job) {
             (true, _) => "work",
             (_, true) => "job",
@@ -1351,12 +1354,12 @@ impl World {
                 self.wrong(format!("{key} ran {times} times"));
             }
         }
-        for (task, polls) in &self.server.desk.polls {
+        for (task, polls) in &self.server.task_host.polls {
             let (Some(first), Some(last)) = (polls.first(), polls.last()) else {
                 continue;
             };
-            let pace = self.server.desk.pace();
-            let allowed = (last - first) / pace + 12 + 3 * self.server.desk.nudges;
+            let pace = self.server.task_host.pace();
+            let allowed = (last - first) / pace + 12 + 3 * self.server.task_host.nudges;
             if u64::try_from(polls.len()).unwrap_or(0) > allowed {
                 let words = format!(
                     "{task} was asked for {} times, allowed {allowed}",

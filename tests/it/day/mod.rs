@@ -80,7 +80,7 @@ struct Day {
     reader: Reader,
     state: State,
     paths: Paths,
-    dice: fastrand::Rng,
+    rng: fastrand::Rng,
     asks: u64,
     tasks: Vec<(TaskId, Kind, u64)>,
     terminal: Terminal<TestBackend>,
@@ -88,7 +88,7 @@ struct Day {
 
 /// What everything held at an hour.
 #[derive(Clone, Copy, Debug, Default)]
-struct Held {
+struct MemoryUse {
     /// Of a link in words: every collection of it is in there.
     links: [usize; 3],
     state: usize,
@@ -171,7 +171,7 @@ impl Day {
             reader: Reader::open(&paths).unwrap(),
             state,
             paths,
-            dice: fastrand::Rng::with_seed(24),
+            rng: fastrand::Rng::with_seed(24),
             asks: 0,
             tasks: Vec::new(),
             terminal: Terminal::new(TestBackend::new(120, 36)).unwrap(),
@@ -248,21 +248,21 @@ impl Day {
             side.server.tick();
             if now >= side.cut_at && now < DAY - 1800 {
                 side.cuts += 1;
-                side.cut_at = now + self.dice.u64(60..900);
+                side.cut_at = now + self.rng.u64(60..900);
                 let broken = ExchangeEvent::Broken {
                     why: "connection reset by peer".to_owned(),
                 };
-                match self.dice.u32(0..4) {
+                match self.rng.u32(0..4) {
                     0 => side.server.cut(Some(&ExchangeEvent::Ended)),
                     1 => side.server.cut(Some(&broken)),
                     // Nobody is told; what stands brings nothing any more.
                     2 => side.server.cut(None),
                     _ => {
-                        side.server.down_until = now + self.dice.u64(1..60);
+                        side.server.down_until = now + self.rng.u64(1..60);
                         side.server.cut(Some(&broken));
                     }
                 }
-                side.server.lose_loops(&mut self.dice);
+                side.server.lose_loops(&mut self.rng);
             }
             for input in self.arrived(at) {
                 self.feed(at, input);
@@ -333,13 +333,13 @@ impl Day {
         }
     }
 
-    fn held(&self) -> Held {
+    fn held(&self) -> MemoryUse {
         let of_proc = fs::read_to_string("/proc/self/status").unwrap_or_default();
         let anon = of_proc
             .lines()
             .find_map(|line| line.strip_prefix("RssAnon:"));
         let size = |path: &std::path::Path| fs::metadata(path).map_or(0, |found| found.len());
-        Held {
+        MemoryUse {
             links: [0, 1, 2].map(|at| size_in_words(&self.sides[at].link)),
             state: size_in_words(&self.state),
             // Other systems than Linux tell it otherwise; there it stays 0.
@@ -369,7 +369,7 @@ fn a_day_of_tasks_under_cuts_does_not_grow_memory() {
             day.start(kind, pace, 1_000_000, hurries);
         }
     }
-    let mut held: Vec<Held> = Vec::new();
+    let mut held: Vec<MemoryUse> = Vec::new();
     for second in 1..=DAY {
         day.second();
         if second % SHORT_EVERY == 0 && second < DAY - 1800 {
@@ -392,7 +392,7 @@ fn a_day_of_tasks_under_cuts_does_not_grow_memory() {
 
 #[expect(clippy::print_stdout, reason = "the figures of each hour")]
 impl Day {
-    fn check(mut self, held: &[Held]) {
+    fn check(mut self, held: &[MemoryUse]) {
         for (at, side) in self.sides.iter().enumerate() {
             let cost = &side.server.cost;
             let others = Cost::busiest_hour(&cost.others);

@@ -497,13 +497,13 @@ impl Server {
     }
 
     /// The loops of some checkpoint tools die, and their streams are forgotten.
-    pub(crate) fn lose_loops(&mut self, dice: &mut fastrand::Rng) {
+    pub(crate) fn lose_loops(&mut self, rng: &mut fastrand::Rng) {
         let work = self
             .jobs
             .values_mut()
             .filter(|job| job.kind == Kind::Checkpoint);
         let mut lost = Vec::new();
-        for job in work.filter(|_| dice.u32(0..3) == 0) {
+        for job in work.filter(|_| rng.u32(0..3) == 0) {
             (job.is_stopped, job.stream) = (true, job.stream + 1);
             job.events.clear();
             lost.extend(job.conn.take());

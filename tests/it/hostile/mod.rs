@@ -17,7 +17,7 @@ use crate::support::pty::{TestEnv, Tui};
 use ink::Ink;
 use longhaul::store::write_atomically;
 use serde_json::Value;
-use server::{Hostile, hostile};
+use server::{HostileServer, hostile};
 
 /// A terminal as most are.
 const USUAL: (u16, u16) = (120, 36);
@@ -26,7 +26,7 @@ const USUAL: (u16, u16) = (120, 36);
 type Tasks = BTreeMap<&'static str, String>;
 
 /// Calls the tool once in each way, with what goes to a pipe checked on the way.
-fn fill(env: &TestEnv, server: &Hostile) -> Tasks {
+fn fill(env: &TestEnv, server: &HostileServer) -> Tasks {
     let mut tasks = Tasks::new();
     for (mode, code) in [
         ("end", 0),
@@ -97,7 +97,7 @@ fn clean(tui: &Tui) -> Ink {
 #[test]
 fn no_command_lets_a_server_write_to_the_terminal() {
     let env = TestEnv::new();
-    let server = Hostile::start();
+    let server = HostileServer::start();
     let tasks = fill(&env, &server);
     let (done, failed, asks) = (&tasks["end"][..], &tasks["fail"][..], &tasks["ask"][..]);
     let (refused, visit, slow) = (&tasks["error"][..], &tasks["url"][..], &tasks["slow"][..]);
@@ -183,7 +183,7 @@ fn no_command_lets_a_server_write_to_the_terminal() {
 #[test]
 fn json_is_faithful_and_raw_bytes_reach_no_terminal() {
     let env = TestEnv::new();
-    let server = Hostile::start();
+    let server = HostileServer::start();
     let tasks = fill(&env, &server);
     let done = &tasks["end"][..];
     // Written with escapes, read back the same but for what was no text.
@@ -213,7 +213,7 @@ fn json_is_faithful_and_raw_bytes_reach_no_terminal() {
 #[test]
 fn the_log_file_holds_no_sequence_of_a_server() {
     let env = TestEnv::new();
-    let server = Hostile::start();
+    let server = HostileServer::start();
     for mode in ["end", "refuse", "error"] {
         let mode = format!("mode={mode}");
         piped(&env, &["-vvv", "-s", &server.url(), "call", "chat", &mode]);
@@ -286,7 +286,7 @@ fn is_in_its_place(tui: &Tui) {
 #[test]
 fn no_key_leads_to_a_place_where_a_server_writes_to_the_screen() {
     let env = TestEnv::new();
-    let server = Hostile::start();
+    let server = HostileServer::start();
     let tasks = fill(&env, &server);
     let mut tui = env.open(&["-s", &server.url()], USUAL);
     tui.wait_for("task-end");
@@ -413,7 +413,7 @@ fn no_key_leads_to_a_place_where_a_server_writes_to_the_screen() {
 #[test]
 fn in_ascii_no_byte_of_a_server_is_more_than_seven_bits() {
     let env = TestEnv::new();
-    let server = Hostile::start();
+    let server = HostileServer::start();
     let tasks = fill(&env, &server);
     let mut tui = env.open(&["--ascii", "-s", &server.url()], USUAL);
     tui.wait_for("task-end");
@@ -455,7 +455,7 @@ fn what_a_script_or_a_file_passes_on_of_a_server_is_cleaned_too() {
     let mut state = serde_json::json!({"client_id": words, "server_url": format!("http://127.0.0.1:1/{words}"),
         "tasks": [{"id": words, "tool": words, "arguments": {}, "status": words, "progress": words}]});
     write_atomically(&unreachable, state.to_string().as_bytes()).unwrap();
-    let server = Hostile::start();
+    let server = HostileServer::start();
     state["server_url"] = format!("http://{}/kept", server.addr).into();
     write_atomically(&file, state.to_string().as_bytes()).unwrap();
     let configured = serde_json::json!(words);

@@ -69,7 +69,7 @@ fn tower() -> String {
 }
 
 /// The server, as long as the test lives.
-pub(crate) struct Hostile {
+pub(crate) struct HostileServer {
     pub(crate) addr: SocketAddr,
 }
 
@@ -79,7 +79,7 @@ struct Heard {
     calls: Mutex<Vec<(Value, String)>>,
 }
 
-impl Hostile {
+impl HostileServer {
     pub(crate) fn start() -> Self {
         let heard = Arc::new(Heard::default());
         let router = Router::new()

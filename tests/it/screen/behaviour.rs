@@ -1334,7 +1334,7 @@ fn sends_no_notification_while_focused() {
 }
 
 #[test]
-fn without_focus_events_counts_as_away_after_a_minute() {
+fn treats_the_user_as_away_without_focus_after_a_minute() {
     for (waited, is_told) in [(30_000, false), (90_000, true)] {
         let mut screen = Screen::morning(WIDE, colour());
         screen.keys("j").wait(waited);
@@ -1774,7 +1774,7 @@ fn quit_offers_no_wait_when_no_call_would_end() {
 }
 
 #[test]
-fn the_quit_dialog_uses_the_words_of_the_list() {
+fn shows_a_pending_control_with_its_age() {
     for (what, word) in [
         (ControlKind::Pausing, "pausing 8s"),
         (ControlKind::Resuming, "resuming 8s"),

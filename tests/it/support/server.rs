@@ -90,6 +90,22 @@ impl Call {
     }
 }
 
+/// Answers everything but `tools/call` for a server with one tool.
+pub(crate) fn answer_with_one_tool(server: &str, tool: &str, message: &Value) -> Response {
+    let id = &message["id"];
+    let result = match message["method"].as_str() {
+        Some("initialize") => json!({"protocolVersion": message["params"]["protocolVersion"],
+            "capabilities": {"tools": {}}, "serverInfo": {"name": server, "version": "1"}}),
+        Some("tools/list") => {
+            json!({"tools": [{"name": tool, "inputSchema": {"type": "object"}}]})
+        }
+        _ if id.is_null() => return StatusCode::ACCEPTED.into_response(),
+        _ => json!({}),
+    };
+    let answer = json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string();
+    ([("content-type", "application/json")], answer).into_response()
+}
+
 /// A server without sessions and event ids whose only tool answers each call with the parts of a stream.
 pub(crate) fn one_tool<A, S>(tool: &'static str, answer: A) -> SocketAddr
 where
@@ -98,23 +114,13 @@ where
 {
     let handle = async move |body: String| -> Response {
         let mut message: Value = serde_json::from_str(&body).unwrap();
+        if message["method"] != "tools/call" {
+            return answer_with_one_tool(tool, tool, &message);
+        }
         let (id, params) = (message["id"].take(), message["params"].take());
-        let result = match message["method"].as_str() {
-            Some("initialize") => json!({"protocolVersion": params["protocolVersion"],
-                "capabilities": {"tools": {}}, "serverInfo": {"name": tool, "version": "1"}}),
-            Some("tools/list") => {
-                json!({"tools": [{"name": tool, "inputSchema": {"type": "object"}}]})
-            }
-            Some("tools/call") => {
-                let parts = answer(&Call { id, params }).map(Ok::<_, std::io::Error>);
-                let head = [("content-type", "text/event-stream")];
-                return (head, Body::from_stream(parts)).into_response();
-            }
-            _ if id.is_null() => return StatusCode::ACCEPTED.into_response(),
-            _ => json!({}),
-        };
-        let answer = json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string();
-        ([("content-type", "application/json")], answer).into_response()
+        let parts = answer(&Call { id, params }).map(Ok::<_, std::io::Error>);
+        let head = [("content-type", "text/event-stream")];
+        (head, Body::from_stream(parts)).into_response()
     };
     serve(Router::new().route("/mcp", post(handle)))
 }

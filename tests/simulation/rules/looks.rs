@@ -13,7 +13,7 @@ const UNTIL: u64 = 150_000;
 const ENDS: u64 = 600_000;
 const POLL: u64 = 10_000;
 
-struct Office {
+struct PollServer {
     kind: TaskKind,
     refusal: HttpError,
     /// When it was asked for the task.
@@ -23,7 +23,7 @@ struct Office {
     greetings: usize,
 }
 
-impl Office {
+impl PollServer {
     fn bench(&self) -> Bench {
         match self.kind {
             TaskKind::Core => Bench::core("required", Some(false)),
@@ -126,17 +126,17 @@ impl Office {
     }
 }
 
-fn office(kind: TaskKind, refusal: HttpError) -> (Bench, Office) {
-    let office = Office {
+fn poll_server(kind: TaskKind, refusal: HttpError) -> (Bench, PollServer) {
+    let poll_server = PollServer {
         kind,
         refusal,
         looks: Vec::new(),
         calls: 0,
         greetings: 0,
     };
-    let mut bench = office.bench();
+    let mut bench = poll_server.bench();
     bench.start("steps", Limits::default());
-    (bench, office)
+    (bench, poll_server)
 }
 
 #[test]
@@ -147,18 +147,22 @@ fn any_poll_response_keeps_following_the_task() {
             refusal.retry_after = refusal.retry_after.map(|_| Duration::from_secs(25));
             let words = format!("{kind:?} {refusal:?}");
             let least = refusal.retry_after.unwrap_or_default();
-            let (mut bench, mut office) = office(kind, refusal);
-            office.serve(&mut bench, 3_600_000);
+            let (mut bench, mut poll_server) = poll_server(kind, refusal);
+            poll_server.serve(&mut bench, 3_600_000);
             assert_eq!(bench.status(), &Status::Completed, "{words}");
-            assert_eq!(office.calls, 1, "{words}");
+            assert_eq!(poll_server.calls, 1, "{words}");
             let most = usize::try_from(ENDS / POLL).unwrap() + 8;
-            assert!(office.looks.len() <= most, "{words}: {:?}", office.looks);
-            let early = office.looks.windows(2).find(|pair| {
+            assert!(
+                poll_server.looks.len() <= most,
+                "{words}: {:?}",
+                poll_server.looks
+            );
+            let early = poll_server.looks.windows(2).find(|pair| {
                 (FROM..UNTIL).contains(&pair[0])
                     && u128::from(pair[1] - pair[0]) < least.as_millis()
             });
             assert!(
-                early.is_none() || office.greetings > 0,
+                early.is_none() || poll_server.greetings > 0,
                 "{words}: {early:?}"
             );
             assert!(
@@ -175,16 +179,16 @@ fn looks_that_are_not_let_in_wait_for_a_person_who_signs_in() {
     for kind in [TaskKind::Core, TaskKind::Extension] {
         for refusal in refusals(&LOCKED) {
             let words = format!("{kind:?} {refusal:?}");
-            let (mut bench, mut office) = office(kind, refusal);
-            office.serve(&mut bench, 8 * 3_600_000);
+            let (mut bench, mut poll_server) = poll_server(kind, refusal);
+            poll_server.serve(&mut bench, 8 * 3_600_000);
             assert_eq!(bench.view().contact, Connectivity::NeedsLogin, "{words}");
-            let refused = office.looks.iter().filter(|at| **at >= FROM).count();
-            assert_eq!(refused, 1, "{words}: {:?}", office.looks);
+            let refused = poll_server.looks.iter().filter(|at| **at >= FROM).count();
+            assert_eq!(refused, 1, "{words}: {:?}", poll_server.looks);
             bench.ask(SessionRequest::RetryNow);
             let until = bench.now + 3_600_000;
-            office.serve(&mut bench, until);
+            poll_server.serve(&mut bench, until);
             assert_eq!(bench.status(), &Status::Completed, "{words}");
-            assert_eq!(office.calls, 1, "{words}");
+            assert_eq!(poll_server.calls, 1, "{words}");
         }
     }
 }

@@ -678,7 +678,7 @@ fn an_answer_whose_save_failed_is_sent_after_the_next_save() {
         answer: Answer::Decline,
     });
     let token = bench.pending.pop().expect("a save");
-    bench.held.clear();
+    bench.awaiting_save.clear();
     assert_eq!(bench.count("tasks/update"), 0);
     bench.saves_at_once = true;
     bench.feed(Input::SaveFailed {

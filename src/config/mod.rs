@@ -431,7 +431,7 @@ name = "pink"
     }
 
     #[test]
-    fn what_came_by_import_waits_for_a_consent_that_names_its_host() {
+    fn imported_servers_wait_for_consent_that_names_the_host() {
         let url = "https://lab.example/mcp";
         let headers = [(
             "Authorization".to_owned(),

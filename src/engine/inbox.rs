@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_waits_is_bounded_and_stays_in_order_of_its_exchange() {
+    async fn bounds_waiting_events_and_keeps_their_order() {
         let inbox = Arc::new(Inbox::default());
         let many = |of: u64| {
             let events = stream::iter((0..5000).map(move |number| event(format!("{of}:{number}"))));
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_many_streams_bring_in_turns_comes_together() {
+    async fn batches_interleaved_events_of_many_streams() {
         let inbox = Arc::new(Inbox::default());
         let mut lanes: Vec<StreamSlot> = (0..10).map(|_| StreamSlot::default()).collect();
         let mut taken = Batches::default();

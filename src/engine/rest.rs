@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_ends_the_rest_and_is_answered_without_one() {
+    fn a_request_interrupts_the_pause_between_wakes() {
         let rest = Rest::default();
         let hour = Duration::from_secs(3600);
         rest.breath().longest = hour;

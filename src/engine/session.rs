@@ -561,7 +561,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_heir_of_a_driver_has_its_time_and_no_more() {
+    fn the_successor_of_a_driver_has_limited_time() {
         let dir = tempfile::tempdir().unwrap();
         let paths = Paths::resolve(Some(dir.path().to_owned()), "default").unwrap();
         let hand_to = |pid| DriverLock::try_take(&paths).unwrap().unwrap().hand_to(pid);

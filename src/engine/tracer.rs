@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_is_counted_and_the_count_is_written() {
+    fn counts_dropped_records_and_writes_the_count() {
         let dir = tempfile::tempdir().unwrap();
         let paths = Paths::resolve(Some(dir.path().to_owned()), "default").unwrap();
         let mut tracer = Tracer::new(&paths, &Arc::default(), Clock::start());

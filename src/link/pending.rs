@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_written_comes_first_again() {
+    fn puts_unsaved_entries_back_first() {
         let mut pending = Pending::default();
         (1..=5).for_each(|seq| pending.push(step(seq)));
         let taken = pending.take();
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_of_all_tasks_together_is_bounded() {
+    fn bounds_pending_entries_across_tasks() {
         let all = SharedByteCount::default();
         let line = |seq| HistoryEntry {
             what: HistoryEvent::Log {

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_event_ids_the_newest_are_remembered() {
+    fn remembers_the_newest_event_ids() {
         let mut recent = RecentIds::default();
         for number in 0..5000 {
             recent.add(&number.to_string());

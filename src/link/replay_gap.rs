@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_bounded() {
+    fn bounds_waiting_events() {
         let mut reread = Reread::new(1);
         let event = |data: &str| Held {
             id: Some("a".into()),

@@ -517,7 +517,7 @@ impl LoginEnv {
         (running, page)
     }
 
-    /// Writes the login of a server anew.
+    /// Rewrites the login of a server.
     fn change_login(&self, url: &str, change: impl FnOnce(&mut Value)) {
         let text = fs::read_to_string(self.logins()).unwrap();
         let mut book: Value = serde_json::from_str(&text).unwrap();
@@ -629,7 +629,7 @@ fn seals_tokens_when_a_keychain_is_available() {
     for secret in ["canary", &url] {
         assert_eq!(!kept.contains(secret), is_sealed, "{kept}");
     }
-    // Another process asks the keychain anew.
+    // Another process reads the keychain again.
     let ran = env.run(&["-s", &url, "call", "quick"]);
     assert_eq!((ran.code, ran.out.trim()), (Some(0), "done"), "{ran:#?}");
     let ran = env.run(&["doctor", "--server", &url]);
@@ -1111,7 +1111,7 @@ fn commands_exit_with_a_hint_when_login_is_required() {
 }
 
 #[test]
-fn what_can_end_is_waited_for_beside_what_waits_for_a_sign_in() {
+fn wait_follows_runnable_tasks_beside_ones_that_need_login() {
     let (_world, env, id) = left_and_signed_out();
     let other = World::new();
     let url = other.url();
@@ -1144,7 +1144,7 @@ fn the_screen_shows_the_host_before_opening_the_login_page() {
     let host = world.change(|known| known.issuer.replace("http://", "a page at "));
     screen.wait_for(&host);
     assert!(!page.exists());
-    // What is typed as soon as a dialog is there was not meant for it.
+    // Keys typed right after a dialog opens are ignored.
     let until = std::time::Instant::now() + DEADLINE;
     while !page.exists() {
         assert!(std::time::Instant::now() < until, "no browser was started");

@@ -78,7 +78,7 @@ fn start_forecast(state: &Path, url: &str, delay: &str, event: &str) -> (Running
     (call, id)
 }
 
-/// A server written by hand: every tool is an oddity of its own, and it counts the calls that reach it.
+/// A server with unusual tools that counts the calls it receives.
 struct FakeServer {
     addr: SocketAddr,
     seen: Arc<Seen>,
@@ -493,7 +493,7 @@ fn every_end_has_its_exit_code() {
 }
 
 #[test]
-fn what_a_server_sends_reaches_the_terminal_only_clean() {
+fn server_text_is_sanitized_for_the_terminal() {
     let fake = FakeServer::start();
     let url = fake.url();
     let dir = tempfile::tempdir().unwrap();
@@ -540,7 +540,7 @@ fn a_key_starts_one_call_and_again_changes_what_it_names() {
         "{other:#?}"
     );
     assert_eq!(fake.calls(), 1);
-    // Whoever names a task to run again means it.
+    // Naming a task to run again is confirmation enough.
     let again = run(state, &["again", id, "a:=2", "b=x"]);
     assert_eq!((again.code, again.out.as_str()), (Some(0), "plain text\n"));
     assert!(
@@ -780,7 +780,7 @@ fn detaches_only_when_that_does_not_end_the_call() {
 }
 
 #[test]
-fn what_is_in_another_session_is_found_by_its_hint() {
+fn hints_at_a_task_in_another_session() {
     let fake = FakeServer::start();
     let url = fake.url();
     let dir = tempfile::tempdir().unwrap();
@@ -907,7 +907,7 @@ fn lines_name_their_task_and_quiet_shows_only_the_outcome() {
     };
     assert!(status.ends_with("status   completed"), "{quiet}");
     assert!(result.starts_with("Oslo: "), "{quiet}");
-    // Forgotten tasks are told apart, and people say done.
+    // Removed tasks are marked, and plain output says done.
     assert_eq!(run(&state, &["rm", &id]).code, Some(0));
     let all = run(&state, &["ls", "--all", "--status", "done"]);
     assert!(all.out.contains("completed, forgotten"), "{all:#?}");
@@ -990,7 +990,7 @@ fn adopts_a_tutorial_state_file_once_after_approval() {
     let ended = run(&state, &["wait", id]);
     assert_eq!(ended.code, Some(0), "{ended:#?}");
 
-    // What keeps no checkpoint would begin anew, and what is not there cannot be called.
+    // A tool without a checkpoint would start over, and a missing tool can't be called.
     for (tool, why) in [
         ("get_forecast", "keeps no checkpoint"),
         ("gone", "has no tool gone"),
@@ -1440,7 +1440,7 @@ fn reports_that_a_call_is_queued_for_its_server() {
 }
 
 #[test]
-fn a_damaged_session_is_set_aside_by_the_next_command_that_acts() {
+fn the_next_acting_command_quarantines_a_damaged_session() {
     let dir = tempfile::tempdir().unwrap();
     let fake = FakeServer::start();
     let sessions = dir.path().join("sessions");
@@ -1578,7 +1578,7 @@ fn shows_final_progress_and_results_of_ended_tasks() {
             assert_eq!(ran.out, format!("{id} {words}\n"));
         }
     }
-    // Whoever leaves a call that dies by it has nothing to go on with.
+    // A call that ends with its client leaves nothing to resume.
     let mut call = Running::start(&mut program(state, &["call", "hangs", "--json"]));
     call.prints(|event| event["event"] == "progress");
     call.signal(Signal::INT);

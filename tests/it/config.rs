@@ -245,7 +245,7 @@ fn defaults_apply_below_flags_and_server_settings() {
 }
 
 #[test]
-fn a_file_that_is_too_large_to_be_the_configuration_is_not_read() {
+fn does_not_read_an_oversized_configuration() {
     let env = TestEnv::new();
     configure(env.path(), &"# more\n".repeat(200_000));
     let refused = run(env.path(), &["-s", "http://127.0.0.1:1/mcp", "tools"]);
@@ -355,7 +355,7 @@ fn a_client_config_does_not_change_the_drivers() {
 }
 
 #[test]
-fn an_open_screen_looks_at_its_configuration_again() {
+fn an_open_screen_rereads_its_configuration() {
     let env = TestEnv::new();
     let server = |name: &str| format!("[servers.{name}]\nurl = \"http://127.0.0.1:1/{name}\"\n");
     configure(env.path(), &server("lab"));

@@ -385,7 +385,7 @@ fn compare(
 /// When, and whom.
 #[derive(Clone, Copy, Debug)]
 enum Kill {
-    /// Whoever drives, after so many outputs of its engine.
+    /// The driver, after this many outputs of its engine.
     Outputs(u64),
     /// When the first process has printed so many lines: all of them, or only who drives.
     Lines(usize, Whom),

@@ -1,4 +1,4 @@
-//! Session files that a disk has spoiled: pages of garbage, a missing end, a log cut anywhere (design.md 1.4 and 4).
+//! Session files that a disk has corrupted: garbage pages, a missing end, a log cut anywhere.
 //!
 //! The files are written by the real program, and opened by it.
 #![expect(
@@ -169,7 +169,7 @@ struct DamagedSession {
     dir: TempDir,
     file: Vec<u8>,
     log: Option<Vec<u8>>,
-    /// What is told if something about it is not as it should be.
+    /// The description for failure messages.
     what: String,
 }
 
@@ -358,7 +358,7 @@ fn pages_by_use(file: &[u8], rng: &mut fastrand::Rng) -> BTreeMap<String, usize>
     pages.into_iter().map(one).collect()
 }
 
-/// How a page is spoiled.
+/// How a page is corrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Corruption {
     Garbage,
@@ -583,7 +583,7 @@ fn reads_a_damaged_log_up_to_the_damage_and_reports_the_rest() {
         if *is_cut {
             log.truncate(*length);
         } else {
-            // A spoiled frame is as good as none for SQLite, and the frames behind it with it.
+            // SQLite ignores a corrupt frame and all frames after it.
             for byte in log.iter_mut().skip(*length).take(8) {
                 *byte ^= 0x55;
             }
@@ -603,7 +603,7 @@ fn reads_a_damaged_log_up_to_the_damage_and_reports_the_rest() {
         let wanted = everything(&image.state());
         assert!(everything(&damaged.state()) == wanted, "{}", damaged.what);
         damaged.assert_kept(&damaged.db());
-        // The last frame ends a commit. Where that one is spoiled, nobody can tell it from an end that a crash has torn.
+        // The last frame ends a commit. If it is corrupt, it looks like an end that a crash has torn.
         let last = frames.last().unwrap().2;
         let is_told = !is_cut && *length < last - FRAME - PAGE;
         if number % 4 == 0 {

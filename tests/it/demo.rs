@@ -1016,7 +1016,7 @@ fn a_deleted_session_ends_its_calls_with_an_answer() {
         );
         let ping = json!({"jsonrpc": "2.0", "id": 2, "method": "ping"});
         assert_eq!(client.post(&ping).await.status(), StatusCode::NOT_FOUND);
-        // The next call waits for the end of the run that was told to stop, and goes on from there.
+        // The next call waits for the stopping run to end and continues from there.
         let fresh = Client::open(&server).await;
         let events = fresh
             .call(1, TOOL, processing("x", 1000, 0))
@@ -1230,7 +1230,7 @@ fn web_pages_and_foreign_hosts_are_refused() {
 }
 
 #[test]
-fn what_was_not_declared_is_not_found() {
+fn undeclared_methods_are_not_found() {
     within_deadline(async {
         let (_dir, server) = start().await;
         for version in ["2025-06-18", "2025-11-25"] {
@@ -2112,7 +2112,7 @@ fn a_task_of_2025_11_25_asks_while_its_result_is_waited_for() {
                 question["params"]["requestedSchema"]["properties"]["strategy"]["oneOf"][0]["const"],
                 "rolling"
             );
-            // Whoever lost the stream waits on another: there it is asked again, and the first answer counts.
+            // A client that lost its stream gets the question again on the next one; the first answer counts.
             let mut other = client
                 .stream(n + 20, "tasks/result", json!({"taskId": id}))
                 .await;
@@ -2396,7 +2396,7 @@ fn removes_a_task_after_its_ttl() {
         let made = client.result(1, "tools/call", params).await["task"].clone();
         assert_eq!(made["ttl"], 200);
         let named = json!({"taskId": made["taskId"]});
-        // Whoever waits for its result hears so at that moment.
+        // A client that waits for its result is notified at once.
         let ended = client.response(2, "tasks/result", named.clone()).await;
         assert_eq!(ended["error"]["code"], -32602);
         let gone = client.response(3, "tasks/get", named).await;

@@ -334,7 +334,7 @@ fn a_full_disk_leaves_unread_results_at_their_servers() {
     tui.press("4");
     tui.wait_for("nothing more is read from any server until they are saved");
     let before = server.taken.load(Ordering::SeqCst);
-    // Some tries in vain later the rest still waits.
+    // After a few failed attempts the rest still waits.
     assert_eq!(bench.call("refused").code, Some(73));
     tui.watch_for(Duration::from_secs(3));
     let taken = server.taken.load(Ordering::SeqCst);

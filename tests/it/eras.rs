@@ -808,7 +808,7 @@ fn plain_and_task_tools_of_one_server_survive_a_kill() {
 }
 
 #[test]
-fn a_modern_call_that_became_no_task_is_remembered_for_its_tool() {
+fn remembers_that_a_modern_tool_made_no_task() {
     let bench = Bench::new();
     let url = format!("http://{}/mcp", bench.proxy.addr());
     let crunch = || {

@@ -87,7 +87,7 @@ enum Way {
     Key(u32),
 }
 
-/// All of them on the screen, where what ended it is told by the code.
+/// All of them on the screen, where the exit code tells what ended it.
 const OF_SCREEN: [Way; 10] = [
     Way::Signal(Signal::INT, 130),
     Way::Signal(Signal::TERM, 143),
@@ -229,7 +229,7 @@ fn assert_switched_back(raw: &[u8], what: &str) {
     );
 }
 
-/// The processes that know of this house, and what they are.
+/// The processes that use this environment, with their command lines.
 fn left_running(env: &TestEnv) -> Vec<String> {
     let dir = env.path().to_str().unwrap();
     let processes = fs::read_dir("/proc")
@@ -414,7 +414,7 @@ fn every_exit_of_a_following_command_saves_the_session() {
     });
 }
 
-/// The program that a shell runs for this house.
+/// The program that a shell runs in this environment.
 fn at_work(env: &TestEnv, shell: &Tui) -> Pid {
     let shell = shell.pid();
     let dir = env.path().to_str().unwrap();
@@ -479,7 +479,7 @@ fn every_view_repaints_after_stop_and_continue() {
         let mut tui = bench.open(&["--session", "demo"], Way::Key(0));
         bench.walk(&mut tui, place);
         let is_printed = place.name == "printed below";
-        // Nobody could wake it from the first, so that it goes on at once.
+        // No one could continue the first, so it resumes at once.
         for signals in [
             &[Signal::TSTP][..],
             &[Signal::STOP, Signal::CONT],

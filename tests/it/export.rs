@@ -123,7 +123,7 @@ fn called() -> (tempfile::TempDir, String) {
     (dir, id)
 }
 
-/// The export as whoever made the call would make it, or as anybody later.
+/// The export with or without the environment of the call.
 fn export(state: &Path, words: &[&str]) -> Ran {
     let global = [
         "-H",

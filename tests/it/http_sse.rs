@@ -137,7 +137,7 @@ async fn answer(old: LegacyServer, stream: mpsc::Sender<String>, message: Value)
     let tell = async |message: Value| {
         // An id means nothing here; it must not be taken for a way back.
         let event = format!("id: 7\r\nevent: message\r\ndata: {message}\r\n\r\n");
-        // Whoever left does not hear it.
+        // A disconnected client does not receive it.
         let _ = stream.send(event).await;
     };
     let result = async |result: Value| {

@@ -353,7 +353,7 @@ fn the_empty_screen_previews_an_import() {
 }
 
 #[test]
-fn a_variable_goes_nowhere_before_a_consent_that_names_its_host() {
+fn sends_no_variable_before_consent_that_names_the_host() {
     let text =
         r#"{"mcpServers": {"lab": {"url": "http://@HERE@/mcp", "headers": {"X-Key": "${X}"}}}}"#;
     let env = ImportEnv::empty();

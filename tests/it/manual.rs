@@ -88,7 +88,7 @@ fn the_manual_pages() {
 }
 
 #[test]
-fn what_is_hidden_is_offered_nowhere() {
+fn hidden_commands_appear_nowhere() {
     let state = state();
     let hidden = "--background";
     let accepted = run(state.path(), &["demo", hidden]);

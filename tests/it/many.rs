@@ -80,7 +80,7 @@ fn wait_until_saved(tui: &mut Tui, env: &TestEnv, wanted: impl Fn(&[Task]) -> bo
 }
 
 #[test]
-fn five_hundred_tasks_are_found_by_filter_and_acted_on_by_marks() {
+fn filters_and_marks_work_on_five_hundred_tasks() {
     let env = TestEnv::new();
     let server = server::demo(env.path().join("server"));
     fill(&env, &server.url());

@@ -1,4 +1,4 @@
-//! What is told beside the screen: by the terminal, and by a command of the user's own.
+//! Notifications outside the screen: by the terminal and by a hook.
 #![cfg(feature = "demo")]
 #![expect(
     clippy::unwrap_used,

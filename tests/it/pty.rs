@@ -255,7 +255,7 @@ fn shows_the_saved_list_and_its_age_without_a_server() {
     tui.wait_for_line(&["customers of 2026", "%"]);
     tui.wait_for("OFFLINE");
     tui.wait_for("Next try");
-    // The server comes back, and what can go on does.
+    // The server comes back; tasks that can resume do so.
     env.serve();
     tui.wait_for_line(&["customers of 2026", "● running"]);
     tui.wait_for_line(&["forecast for Lisbon", "lost"]);
@@ -670,7 +670,7 @@ fn every_signal_leaves_the_terminal_restored() {
                         tui.text()
                     );
                     let expected = 128 + u32::from(if is_harmless { 15 } else { number });
-                    // A command says by its code that the task goes on; 1 is that of a program that was killed.
+                    // The exit code says that the task continues; 1 means that the program was killed.
                     let is_right = if at == At::Call {
                         code != 1
                     } else {

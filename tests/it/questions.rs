@@ -306,7 +306,7 @@ fn a_question_on_a_terminal_is_declined_or_left_for_later() {
     assert_eq!(tui.end().0, 6, "{}", tui.text());
     assert!(server.answers().is_empty());
 
-    // Whoever says how questions are handled is not asked.
+    // A call with a policy is not asked.
     let server = AskingServer::start();
     let url = server.url();
     let waits = ["-s", &url, "call", "deploy", "--on-input", "ask"];
@@ -352,7 +352,7 @@ struct TwoCallInner {
     unheard: usize,
     calls: Vec<Value>,
     answers: Vec<Value>,
-    /// How often the stream was asked for: anew, and from which event on.
+    /// How often the stream was requested without a cursor, and the cursors of the other requests.
     bare: usize,
     resumed: Vec<String>,
 }
@@ -543,7 +543,7 @@ async fn beside_got(
 }
 
 #[test]
-fn a_question_beside_the_only_call_reaches_its_person() {
+fn a_question_beside_the_only_call_reaches_the_user() {
     for (asks, answer) in [("form", "count=3"), ("url", "--accept")] {
         let server = TwoCallServer::start(true);
         let dir = tempfile::tempdir().unwrap();
@@ -633,7 +633,7 @@ fn a_question_survives_a_cut_and_a_kill_and_is_answered_once() {
     let shown = run(state, &["answer", &first]);
     let words = format!("asked by the server for {first} or {second}");
     assert!(shown.out.contains(&words), "{shown:#?}");
-    // The stream is cut between question and answer, and whoever drives is killed there.
+    // The stream is cut between question and answer, and the driver is killed there.
     server.state.changed.send_modify(|cuts| *cuts += 1);
     server.until("the stream again", |inner| inner.resumed == ["s1"]);
     drives.signal(rustix::process::Signal::KILL);

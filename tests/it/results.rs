@@ -121,7 +121,7 @@ fn opens_a_private_copy_after_approval_and_removes_it_at_exit() {
     tui.press("js");
     tui.wait_for("runs: xdg-open FILE.png");
     assert!(!seen.exists());
-    // What is typed at once is taken for a slip.
+    // Keys typed right after the dialog opens are ignored.
     tui.press("o");
     tui.watch_for(Duration::from_millis(500));
     assert!(!seen.exists());

@@ -274,7 +274,7 @@ fn sends_a_variable_only_to_its_server_and_names_missing_ones() {
     let heads = other.shared.heads.lock().unwrap().clone();
     assert!(heads.iter().all(|head| head.get("authorization").is_none()));
 
-    // Plain http to another machine; the screen too, which goes on with a task by itself.
+    // Plain HTTP to another machine; also from the screen, which resumes tasks by itself.
     let far = format!("http://0.0.0.0:{}/mcp", addr.port());
     configure(&far, "");
     let refused = ran(&call, Some("canary-of-the-lab"));
@@ -329,7 +329,7 @@ fn an_open_session_applies_changed_config_headers() {
             .map(|key| key.to_str().unwrap().to_owned())
     };
     assert_eq!(key(None).as_deref(), Some("old"));
-    // Whoever asks has another key for it.
+    // The requesting client has another key for it.
     assert_eq!(key(Some("theirs")).as_deref(), Some("theirs"));
     configure("headers = { X-Key = \"new-${LAB_KEY}\" }\n");
     assert_eq!(key(None).as_deref(), Some("new-old"));
@@ -372,7 +372,7 @@ fn an_open_screen_applies_consent_given_elsewhere() {
     screen.wait_for("Send this to lab?");
     let other = text.replace("X-Key", "X-Other");
     write_atomically(&config, other.as_bytes()).unwrap();
-    // What is typed as soon as a dialog is there was not meant for it.
+    // Keys typed right after a dialog opens are ignored.
     let mut agree = |to: &str, until: &str| {
         screen.wait_for(to);
         while screen.text().contains(to) {
@@ -439,7 +439,7 @@ fn a_task_keeps_its_place_while_the_driver_lacks_a_variable() {
     // Nothing left this one: whatever the server read, the first one sent.
     let knows = |head: &HeaderMap| head.get("x-key").is_some_and(|key| key == "canary");
     assert!(plain.shared.heads.lock().unwrap().iter().all(knows));
-    // Somebody comes who has it: the task goes on.
+    // A client that has it joins: the task resumes.
     plain.send_elsewhere("GET", 409, "", 0);
     let mut command = program(env.path(), &["-s", "lab", "resume", id]);
     let resumed = finish(command.env("LAB_TOKEN", "canary"));
@@ -516,7 +516,7 @@ impl Proxy {
                     };
                     let (mut up, mut down) =
                         (client.try_clone().unwrap(), server.try_clone().unwrap());
-                    // Whoever hangs up first ends both ways.
+                    // A hang-up on one side closes both directions.
                     thread::spawn(move || drop(std::io::copy(&mut up, &mut down)));
                     let _ = std::io::copy(&mut server, &mut client);
                     let _ = client.shutdown(std::net::Shutdown::Both);
@@ -822,7 +822,7 @@ fn a_canary_in_every_kind_of_secret_is_found_nowhere() {
     hear(&ask(&["-s", &other, "call", "quick"]));
     proxy.heal();
 
-    // Every page of the screen, while the call goes on.
+    // Every page of the screen, while the call runs.
     let screen = |variables: &[(&str, &str)], words: &[&str]| {
         let arguments = [&secrets[..], words].concat();
         env.open_with(variables, pty::program(), &arguments, (200, 60))

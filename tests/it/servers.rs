@@ -440,7 +440,7 @@ fn of_other_names() -> (std::net::SocketAddr, mpsc::Receiver<Value>) {
         };
         let mut headers = HeaderMap::new();
         if result.is_null() {
-            // The work goes on for as long as anybody looks.
+            // The work continues as long as a client polls.
             headers.insert(
                 "content-type",
                 HeaderValue::from_static("text/event-stream"),

@@ -184,7 +184,7 @@ fn watch_and_wait_refuse_removed_tasks() {
         assert!(ran.err.contains(&format!("rm --undo {id}")), "{ran:#?}");
         run(state, &["rm", "--undo", &id]);
     }
-    // What had ended before is told all the same.
+    // A task that ended before is still reported.
     let waiting = Running::start(&mut program(state, &["wait", &done, &id]));
     until_driven(state);
     run(state, &["rm", &id]);
@@ -372,7 +372,7 @@ fn lists_sessions_and_removes_only_undriven_ones() {
         "not under somebody, whoever asks"
     );
     assert!(!db("open") && db("driven"));
-    // Nothing was sent: the work goes on, and its id is free to be found again.
+    // Nothing was sent: the work continues, and its id can be found again.
     assert_eq!(
         run(state, &["--session", "open", "show", &open]).code,
         Some(2)
@@ -469,7 +469,7 @@ fn pid(tui: &Tui) -> Option<u32> {
     u32::try_from(tui.pid().as_raw_nonzero().get()).ok()
 }
 
-/// A house, a server of this process, and a shell in it that drives a call; the call's id.
+/// An environment, a server in this process, a shell that drives a call, and the call's id.
 fn driven(revision: &str, words: &[&str]) -> (TestEnv, demo::DemoServer, Running, String) {
     let env = TestEnv::new();
     let server = server::demo(env.path().join("server"));
@@ -502,7 +502,7 @@ fn a_handover_on_request_keeps_each_step_once() {
     one.wait_for("this window drives now");
     shell.says("driven from another window now");
     assert_eq!(driver(env.path()), pid(&one));
-    // The second is asked for in its turn, by the command line, and the shell stays a client of whoever drives.
+    // Then the command line requests the second handover; the shell stays a client of the driver.
     other.press("q");
     other.end();
     let mut other = env.open(&["attach", "--drive"], (120, 36));
@@ -541,7 +541,7 @@ fn a_handover_that_ends_calls_needs_confirmation() {
     screen.wait_for("Drive from here?");
     screen.wait_for("goes on driving");
     screen.wait_for(&id);
-    // What is typed as soon as a dialog is there was not meant for it.
+    // Keys typed right after a dialog opens are ignored.
     let answer = |screen: &mut Tui, key: &str| {
         let asks = |screen: &mut Tui| screen.text().contains("Drive from here?");
         while asks(screen) {
@@ -655,7 +655,7 @@ fn a_driver_out_of_file_descriptors_accepts_clients_later() {
         ..rustix::process::getrlimit(Resource::Nofile)
     });
     let mut after = join();
-    // It turns to whoever joins before it has answered these.
+    // It accepts new clients before it has answered these.
     for _ in 0..3 {
         before.get_mut().write_all(b"ping\n").unwrap();
         hear(&mut before, "pong");
@@ -770,7 +770,7 @@ fn assert_keeps(old: &Value, new: &Value) {
 }
 
 #[test]
-fn shows_a_session_file_of_an_older_program_as_that_program_did() {
+fn shows_an_old_session_file_as_its_program_did() {
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path().join("state");
     let paths = Paths::resolve(Some(state.clone()), "default").unwrap();

@@ -297,7 +297,7 @@ fn pass_time(world: &mut World) -> bool {
             Line::News(event) => world.news.push(event),
         }
     }
-    // A script that is over ends nothing any more; its timers would go on for ever.
+    // A finished script can't end the loop; its timers would run forever.
     world.mono < BEGIN + 3_600_000
 }
 
@@ -488,7 +488,7 @@ fn a_flood_draws_30_frames_per_second_and_the_last_value() {
 }
 
 #[test]
-fn keys_are_answered_in_a_flood_of_news() {
+fn keys_respond_during_a_flood_of_updates() {
     let mut script = vec![(0, drives())];
     script.extend((0..1_000).map(|n| (1_000 + u64::from(n), running(1, safe(), n, 0))));
     script.extend([(1_503, key('?')), end(2_500)]);
@@ -697,7 +697,7 @@ fn coming_back_from_a_stop_paints_again() {
 }
 
 #[test]
-fn what_the_screen_asks_reaches_the_engine() {
+fn requests_of_the_screen_reach_the_engine() {
     let played = play(vec![
         (0, drives()),
         (0, running(1, safe(), 10, 0)),

@@ -203,7 +203,7 @@ fn events(messages: &[String]) -> Response {
     ([(header::CONTENT_TYPE, "text/event-stream")], body).into_response()
 }
 
-/// A body that goes on for as long as somebody takes it.
+/// A body that continues as long as the client reads it.
 fn endless(
     kind: &'static str,
     coding: Option<&'static str>,
@@ -256,7 +256,7 @@ fn open(env: &TestEnv, server: &FloodServer) -> Tui {
 }
 
 #[test]
-fn what_never_ends_costs_a_bounded_memory_and_no_key() {
+fn endless_data_uses_bounded_memory_and_blocks_no_key() {
     let env = TestEnv::new();
     let server = FloodServer::start();
     // The screen drives, so it is its memory and its keys that are at stake.

@@ -337,7 +337,7 @@ fn assert_answerable_task(state: &Path) {
 fn exits_within_two_seconds_of_sigterm_under_load() {
     let dir = approved();
     let state = dir.path();
-    // Of steps that come too fast some are left out.
+    // Some of the steps that come too fast are dropped.
     let (flooded, _) = start_until(state, "flood", "log");
     flooded.signal(Signal::TERM);
     assert_eq!(flooded.end().code, Some(130));
@@ -468,7 +468,7 @@ fn restarts_an_old_program_that_dies_on_discover() {
     for _ in 0..2 {
         assert_eq!(ok(call(state, &["count"])).out.trim(), "counted to 3");
     }
-    // What it speaks is remembered.
+    // Its revision is remembered.
     assert_eq!(events(state), ["broken", "end", "end"]);
     are_gone(state);
 }
@@ -509,7 +509,7 @@ fn polls_notifies_answers_and_cancels_tasks_of_a_program() {
     let dir = approved_as("stdio28.sh");
     let state = dir.path();
     assert_eq!(ok(call(state, &["polled"])).out.trim(), "looked at");
-    // It is looked at once in a minute, so that it is the program who tells.
+    // The poll interval is a minute, so the notification comes first.
     assert_eq!(ok(call(state, &["told"])).out.trim(), "told of");
     assert_answerable_task(state);
     let (mut working, id) = start_until(state, "working", "status");
@@ -530,7 +530,7 @@ fn subscribes_again_for_new_tasks_or_after_a_revocation() {
     let (working, _) = start_until(state, "working", "status");
     wait(|| listened() == 1);
     assert_eq!(ok(call(state, &["told"])).out.trim(), "told of");
-    // There is no stream to close: it has to hear that the first is over.
+    // There is no stream to close: the program needs a notification that the first one ended.
     let heard = events(state);
     let listens = heard.iter().position(|it| it == "listen").unwrap();
     assert!(heard[listens + 1].starts_with("cancelled "), "{heard:?}");
@@ -568,7 +568,7 @@ fn a_task_is_lost_with_its_program_or_its_driver() {
 }
 
 #[test]
-fn a_tool_of_a_program_that_wants_to_be_a_task_is_called_as_one() {
+fn calls_a_program_tool_that_requires_a_task_as_a_task() {
     let dir = approved_as("stdio_tasks.sh");
     let state = dir.path();
     let ran = ok(call(state, &["work", "--json"]));
@@ -786,7 +786,7 @@ fn the_screen_shows_what_needs_approval() {
     screen.wait_for("Start files?");
     screen.wait_for("program    /bin/sh");
     assert!(!text(env.path().join("config.toml")).contains("approved"));
-    // What is typed as soon as a dialog is there was not meant for it.
+    // Keys typed right after a dialog opens are ignored.
     while screen.text().contains("Start files?") {
         screen.press("y");
         screen.watch_for(Duration::from_millis(50));

@@ -358,7 +358,7 @@ fn a_prefix_finds_its_task_and_prefers_what_is_not_forgotten() {
 }
 
 #[test]
-fn what_was_forgotten_can_be_brought_back_for_seven_days() {
+fn removed_tasks_can_be_restored_for_seven_days() {
     let (_dir, paths) = place();
     let mut opened = open(&paths);
     let mut gone = task(1);
@@ -780,7 +780,7 @@ fn assert_set_aside(bytes: &[u8]) -> Result<(), TestCaseError> {
         prop_assert!(opened.remarks[0].contains(part.to_str().unwrap()));
     }
     prop_assert_eq!(fs::read(aside).unwrap(), bytes);
-    // The session can go on.
+    // The session still works.
     let saved = opened.writer.save(&[row(&task(1))], Durability::Full, NOW);
     prop_assert_eq!(saved, Ok(()));
     Ok(())
@@ -951,7 +951,7 @@ fn child_that_saves_until_it_is_killed() {
 }
 
 #[test]
-fn what_was_saved_before_kill_dash_nine_is_there_after_it() {
+fn saved_data_survives_kill_dash_nine() {
     let (dir, paths) = place();
     for lives in 1..=5 {
         let mut saver = child(

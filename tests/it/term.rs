@@ -28,7 +28,7 @@ const CHILD: &str = "LONGHAUL_TEST_TERM";
 /// Long enough for any machine; nothing waits for it when all is well.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// A small shell: paints what it got, and leaves when it is told to.
+/// A small shell: paints its input and exits on request.
 #[test]
 fn child_that_takes_the_terminal() {
     let Some(manner) = std::env::var_os(CHILD) else {
@@ -394,7 +394,7 @@ fn it_stops_and_comes_back_as_the_shell_wants_it() {
     assert_eq!(pty.end(), 9);
 }
 
-/// Stops the child and lets it go on in the background.
+/// Stops the child and continues it in the background.
 fn send_to_the_back(pty: &mut Pty) {
     pty.press("\u{1a}");
     pty.wait_for("Stopped");
@@ -418,7 +418,7 @@ fn continues_in_the_background_without_drawing() {
 }
 
 #[test]
-fn from_the_background_it_comes_back_to_the_front() {
+fn returns_from_the_background_to_the_foreground() {
     let mut pty = run_in_shell();
     send_to_the_back(&mut pty);
     pty.press("fg; exit 9\r");

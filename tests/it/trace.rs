@@ -251,7 +251,7 @@ fn records_doctor_and_server_tests_on_request() {
     assert_eq!(recorded("\"doctor-1\""), asked_by_doctor * 2);
     assert!(recorded("\"tools/list\"") > listed + 1);
 
-    // Whoever drives writes the record, and no second one beside it.
+    // Only the driver writes the record.
     let paths = Paths::resolve(Some(state.path().to_owned()), "default").unwrap();
     let driver = DriverLock::try_take(&paths).unwrap().unwrap();
     let told = run(state.path(), &["-s", "lab", "doctor"]);
@@ -386,7 +386,7 @@ fn records_the_lines_of_a_program_without_its_secrets() {
 
 #[test]
 fn the_driver_records_for_every_client() {
-    // The first call goes on until it is let.
+    // The first call runs until the test releases it.
     let (let_go, waiting) = oneshot::channel::<()>();
     let waiting = Arc::new(Mutex::new(Some(waiting)));
     let addr = server::one_tool("wait", move |call: &server::Call| {

@@ -267,7 +267,7 @@ async fn every_event_of_a_stream_is_an_item_and_pieces_do_not_matter() {
 }
 
 #[tokio::test]
-async fn a_keep_alive_comment_is_news_of_life_and_no_event() {
+async fn a_keep_alive_comment_shows_life_but_is_no_event() {
     let server = Server::saying(format!("{SSE}: ping\n\n")).await;
     assert_eq!(
         all(&server.http(), get("1")).await,
@@ -464,7 +464,7 @@ async fn an_id_that_no_header_can_carry_is_not_sent() {
 }
 
 #[tokio::test]
-async fn a_reset_inside_the_body_is_broken_after_the_events_before_it() {
+async fn a_reset_in_the_body_is_reported_after_the_earlier_events() {
     let server = Server::start(|mut client, _| async move {
         client
             .write_all(format!("{SSE}id: 1\ndata: a\n\nid: 2\nda").as_bytes())
@@ -613,7 +613,7 @@ async fn waits_for_a_silent_server_until_the_stream_is_dropped() {
 }
 
 #[tokio::test]
-async fn what_is_over_the_cap_is_too_large_and_the_last() {
+async fn an_oversized_event_ends_the_exchange_as_too_large() {
     let json = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n";
     let tail = "x".repeat(100);
     for (answer, body) in [
@@ -774,7 +774,7 @@ async fn the_body_of_a_refusal_is_not_read_for_ever() {
 }
 
 #[tokio::test]
-async fn of_the_body_of_a_refusal_only_the_beginning_counts() {
+async fn reads_only_the_start_of_an_error_body() {
     let error = |length: usize| {
         let words = "x".repeat(length);
         let body = format!(r#"{{"jsonrpc":"2.0","error":{{"code":7,"message":"{words}"}}}}"#);

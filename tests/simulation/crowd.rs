@@ -43,7 +43,7 @@ struct Crowd {
     made: usize,
 }
 
-/// A server of the modern era with tasks that was spoken to before.
+/// A known modern server with tasks.
 pub(crate) fn modern() -> LinkRecord {
     let mut record = LinkRecord::new(ServerName::new("lab"), "http://lab/mcp");
     (record.session_number, record.is_initialized) = (1, true);

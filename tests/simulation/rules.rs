@@ -124,7 +124,7 @@ impl Bench {
         }
     }
 
-    /// A server that was spoken to before, with a plain and a checkpoint tool.
+    /// A known server with a plain and a checkpoint tool.
     fn known() -> Self {
         let mut record = LinkRecord::new(ServerName::new("lab"), "http://lab/mcp");
         record.session = Some("s".to_owned());
@@ -621,7 +621,7 @@ fn ends_the_session_only_when_all_tasks_are_settled() {
 }
 
 #[test]
-fn who_hands_over_leaves_the_session_to_who_comes_next() {
+fn a_handover_keeps_the_session_for_the_successor() {
     let mut bench = Bench::known();
     let (call, token) = bench.call("steps");
     bench.bring(call, event("a", &result(&token)));
@@ -663,7 +663,7 @@ fn the_session_is_ended_only_once_its_last_end_is_on_disk() {
 }
 
 #[test]
-fn what_was_forgotten_and_works_on_keeps_its_session() {
+fn a_removed_task_that_still_runs_keeps_its_session() {
     let mut bench = Bench::known();
     let (call, token) = bench.call("steps");
     bench.step(call, "a", &token, 1);
@@ -1183,7 +1183,7 @@ fn a_settled_task_is_shown_only_once_it_is_saved() {
 }
 
 #[test]
-fn a_cancel_that_was_ignored_is_still_known_after_our_own_death() {
+fn an_ignored_cancel_is_remembered_after_a_restart() {
     let mut bench = Bench::known();
     let (call, token) = bench.call("steps");
     bench.step(call, "a", &token, 1);
@@ -1408,7 +1408,10 @@ fn describes_an_invalid_response() {
     for (came, words) in [
         (vec![page()], "it answered with text/html, not MCP"),
         (vec![opened(), says("welcome")], "text that is not JSON"),
-        (vec![opened(), says(foreign_response)], "JSON that doesn't answer"),
+        (
+            vec![opened(), says(foreign_response)],
+            "JSON that doesn't answer",
+        ),
         (vec![opened()], "(no answer)"),
     ] {
         let came = || came.iter().cloned().chain([ExchangeEvent::Ended]);
@@ -1561,7 +1564,7 @@ fn looks_an_end(calls: u64) -> u64 {
 }
 
 #[test]
-fn what_an_end_costs_does_not_grow_with_the_calls_beside_it() {
+fn the_cost_of_an_end_is_independent_of_other_calls() {
     let (few, many) = (looks_an_end(500), looks_an_end(5000));
     assert!(many <= 3 * few.max(10) / 2, "{few}, then {many}");
 }

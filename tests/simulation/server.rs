@@ -36,7 +36,7 @@ pub(crate) enum UnknownCursor {
     Refused,
 }
 
-/// What a request of a session does that is gone.
+/// What a request in a lost session does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LostSession {
     NotFoundJson,
@@ -219,7 +219,7 @@ pub(crate) struct Stream {
     pub(crate) is_done: bool,
     replays_until: u64,
     is_json: bool,
-    /// Of the modern era: no ids, and whoever leaves it ends the work.
+    /// Modern: no event ids, and a disconnect ends the work.
     is_modern: bool,
 }
 

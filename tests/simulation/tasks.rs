@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::server::{Conn, Server};
 
-/// A question that nobody hears of is given up by its server after this.
+/// A server gives up an undelivered question after this.
 const QUESTION_TIMEOUT: u64 = 60_000;
 const TASKS: &str = "io.modelcontextprotocol/tasks";
 
@@ -45,7 +45,7 @@ enum CallMode {
 enum OnListen {
     Missing,
     Tells,
-    /// Accepts and never says a word.
+    /// Accepts and sends nothing.
     Mute,
     /// Accepts and hangs up at once.
     Drops,
@@ -57,11 +57,11 @@ enum OnTaskCancel {
     Cancels,
     /// The task is not known from then on.
     Drops,
-    /// It is acknowledged, and the work goes on.
+    /// The cancel is acknowledged, but the work continues.
     Never,
 }
 
-/// How one server does the newer things.
+/// How a server implements tasks and the modern era.
 #[derive(Clone, Debug)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -232,7 +232,7 @@ impl Job {
     }
 }
 
-/// The part of a server that does the newer things.
+/// The part of a server that runs tasks.
 pub(crate) struct TaskHost {
     pub(crate) behavior: TaskBehavior,
     pub(crate) is_new: bool,
@@ -252,7 +252,7 @@ pub(crate) struct TaskHost {
     /// What gives a reason to ask sooner than the pace.
     pub(crate) nudges: u64,
     pub(crate) trouble_until: u64,
-    /// The server's own requests, numbered in each session anew.
+    /// Request ids of the server, counted per session.
     numbers: BTreeMap<Option<String>, u64>,
 }
 
@@ -870,7 +870,7 @@ impl Server {
         self.ask_on_streams(at);
     }
 
-    /// Brings the end of a core task to whoever waits for its result.
+    /// Sends the end of a core task to the clients that wait for its result.
     fn hand_out(&mut self, at: usize) {
         let Some(job) = self.task_host.jobs.get_mut(at) else {
             return;
@@ -949,7 +949,7 @@ impl Server {
         self.answered(&instance, &value);
     }
 
-    /// A task has changed: whoever listens or waits hears of it.
+    /// Notifies listening and waiting clients of a changed task.
     fn tell(&mut self, at: usize) {
         let Some(job) = self.task_host.jobs.get(at).cloned() else {
             return;

@@ -112,7 +112,7 @@ enum Fault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Health {
     Sound,
-    /// Bytes go nowhere and nobody is told.
+    /// Bytes are dropped without an error.
     Stalled,
     Over,
 }
@@ -275,7 +275,7 @@ impl World {
         }
         world.push(faults_end + 25_000, Event::Act(Act::RetryNow));
         if world.rng.bool() {
-            // What was paused goes on in the end, so that the whole way is walked.
+            // Paused tasks resume in the end, so that each one finishes.
             for which in 0..4 {
                 world.push(faults_end + 90_000, Event::Act(Act::Resume(which)));
             }
@@ -1002,7 +1002,7 @@ impl World {
         }
     }
 
-    /// What the server wrote goes on its way.
+    /// Schedules what the server wrote.
     fn drain(&mut self) {
         for (conn, arrival) in std::mem::take(&mut self.server.wire) {
             if self.has_trouble() {

@@ -86,7 +86,7 @@ struct Day {
     terminal: Terminal<TestBackend>,
 }
 
-/// What everything held at an hour.
+/// The memory and file sizes at an hour.
 #[derive(Clone, Copy, Debug, Default)]
 struct MemoryUse {
     /// Of a link in words: every collection of it is in there.
@@ -123,7 +123,7 @@ fn size_in_words(value: &impl fmt::Debug) -> usize {
     count.0
 }
 
-/// A server that was spoken to before.
+/// A server with a known era.
 fn record(name: &str) -> LinkRecord {
     let is_modern = name == "new";
     let mut record = LinkRecord::new(ServerName::new(name), format!("http://{name}/mcp"));
@@ -255,7 +255,7 @@ impl Day {
                 match self.rng.u32(0..4) {
                     0 => side.server.cut(Some(&ExchangeEvent::Ended)),
                     1 => side.server.cut(Some(&broken)),
-                    // Nobody is told; what stands brings nothing any more.
+                    // No one is notified; open streams deliver nothing more.
                     2 => side.server.cut(None),
                     _ => {
                         side.server.down_until = now + self.rng.u64(1..60);

@@ -84,7 +84,7 @@ struct Job {
     fetch: Option<(ExchangeId, Value)>,
     /// It ended and is forgotten then.
     until: Option<u64>,
-    /// Its loop died; a call with the same client id goes on.
+    /// Its loop died; a call with the same client id continues it.
     is_stopped: bool,
 }
 
@@ -265,7 +265,7 @@ impl Server {
         if let Some(name) = self.by_client.get(client).cloned()
             && let Some(job) = self.jobs.get_mut(&name)
         {
-            // It goes on with the run, on a stream of its own.
+            // It continues the run on a new stream.
             (job.request, job.is_stopped, job.conn) = (request, false, Some(exchange));
             (job.stream, job.sent) = (job.stream + 1, 0);
             job.next = self.now + 1;
@@ -392,7 +392,7 @@ impl Server {
         }
     }
 
-    /// A job is done, and whoever waits for it hears so.
+    /// Notifies the clients that wait for a finished job.
     fn end(&mut self, name: &str) {
         let Some(job) = self.jobs.get_mut(name) else {
             return;

@@ -187,7 +187,7 @@ fn around(text: &str) -> String {
 
 /// The parser must not be kinder than a terminal is.
 #[test]
-fn what_a_server_could_send_is_not_on_the_list() {
+fn allowed_sequences_exclude_those_a_server_could_send() {
     for foreign in [
         "\u{1b}]0;title\u{7}",
         "\u{1b}]2;title\u{7}",

@@ -260,7 +260,7 @@ fn tab(tui: &mut Tui, name: &str) {
 fn is_in_its_place(tui: &Tui) {
     let text = tui.text();
     for line in text.lines() {
-        // Further right, a long text goes on in the next line of its own column.
+        // Further right, a long text wraps within its column.
         let start: String = line.chars().take(4).collect();
         assert!(!start.trim_start().starts_with("SP"), "{text}");
     }
@@ -381,7 +381,7 @@ fn no_key_leads_to_a_place_where_a_server_writes_to_the_screen() {
     tui.press("3");
     tui.wait_for("SERVERNAME");
     looked(&tui, &[]);
-    // Its end is told in a toast, a title and a notification.
+    // Its end is shown in a toast, a title and a notification.
     let ran = piped(&env, &["-s", &server.url(), "call", "chat", "mode=fail"]);
     assert_eq!(ran.code, Some(1), "{ran:?}");
     tui.press("4");
@@ -411,7 +411,7 @@ fn no_key_leads_to_a_place_where_a_server_writes_to_the_screen() {
 }
 
 #[test]
-fn in_ascii_no_byte_of_a_server_is_more_than_seven_bits() {
+fn ascii_mode_prints_only_seven_bit_bytes() {
     let env = TestEnv::new();
     let server = HostileServer::start();
     let tasks = fill(&env, &server);
@@ -445,7 +445,7 @@ fn in_ascii_no_byte_of_a_server_is_more_than_seven_bits() {
 }
 
 #[test]
-fn what_a_script_or_a_file_passes_on_of_a_server_is_cleaned_too() {
+fn sanitizes_server_text_in_scripts_and_files() {
     let env = TestEnv::new();
     let words = hostile("PASSED").replace(['\0', '\u{7f}'], "");
     let name = words.replace("://", "");

@@ -151,7 +151,7 @@ fn ctrl_c_leaves_from_inside_a_form() {
 }
 
 #[test]
-fn leaving_waits_for_the_dying_ones_and_can_be_taken_back() {
+fn quitting_waits_for_calls_that_would_end_and_can_be_undone() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys("q").wait(500).keys("w");
     assert_eq!(screen.state.leave.when, Leaving::OnceSafe);
@@ -399,7 +399,7 @@ fn passing_over_a_row_is_not_seeing_it() {
 }
 
 #[test]
-fn what_failed_or_is_lost_needs_you_until_you_chose() {
+fn failed_and_lost_tasks_need_you_until_you_choose() {
     for name in ["8fw2mc", "w4ud2e"] {
         let mut screen = Screen::morning(WIDE, colour());
         screen.keys("esc").go_to(name);
@@ -537,7 +537,7 @@ fn actions_on_marks_report_total_and_hidden_counts() {
         "requested: pause 4 tasks, 3 of them hidden; 5 skipped, still marked: asks, cancelled, done, failed, lost"
     );
     assert_eq!(asks(&screen).len(), 4);
-    // Only what is meant is counted: nothing that runs is folded away, and nothing that is done goes on.
+    // Only affected tasks are counted.
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys("esc a . x");
     let drawn = screen.draw_text();
@@ -634,7 +634,7 @@ fn removal_can_be_undone_and_skips_running_tasks() {
 }
 
 #[test]
-fn what_is_brought_back_is_there_at_once_and_no_news() {
+fn restored_tasks_appear_at_once_without_notifications() {
     let mut screen = Screen::morning(WIDE, colour());
     // As if all of it was made while the screen was open.
     screen.state.session.restored_at = Some(Wall(0));
@@ -1210,7 +1210,7 @@ fn a_call_typed_in_the_palette_opens_its_form_filled_in() {
 }
 
 #[test]
-fn the_palette_knows_the_commands_that_are_no_keys() {
+fn the_palette_has_the_commands_without_keys() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys(":").type_in("save-view film");
     let drawn = screen.draw();
@@ -1265,7 +1265,7 @@ fn arguments_without_measure_are_not_laid_out() {
 }
 
 #[test]
-fn the_bell_rings_for_what_needs_a_person() {
+fn the_bell_rings_when_a_task_needs_attention() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.todo.clear();
     let mut view = morning().remove(3);
@@ -1573,7 +1573,7 @@ fn steps_that_come_in_a_burst_after_a_break_make_no_rate() {
 }
 
 #[test]
-fn an_unknown_task_has_no_price() {
+fn an_unknown_task_shows_no_leave_impact() {
     let mut unknown = morning().remove(6);
     unknown.task.status = Status::Unknown(longhaul::domain::UnknownReason::NoIds);
     assert_eq!(LeaveImpact::of_task(&unknown.task), None);
@@ -1935,7 +1935,7 @@ fn started(screen: &mut Screen) -> Vec<NewCall> {
 }
 
 #[test]
-fn a_repeat_that_may_do_harm_is_asked_for_and_any_other_is_not() {
+fn only_a_destructive_repeat_asks_for_confirmation() {
     let says = |read_only, destructive, idempotent| {
         let mut tools = tools();
         for tool in &mut tools {
@@ -2112,7 +2112,7 @@ fn call_form(screen: &Screen) -> &longhaul::app::CallForm {
 }
 
 #[test]
-fn what_is_chosen_is_read_whole_and_so_are_the_choices() {
+fn shows_selected_values_and_choices_in_full() {
     let schema = r#"{"properties": {
         "angle": {"enum": ["Technical/scientific perspective", "Historical context", "Current events and news"]},
         "extras": {"type": "array", "items": {"enum": ["wifi", "meal", "lounge", "window", "silence", "luggage"]}}}}"#;
@@ -2202,7 +2202,7 @@ fn a_letter_on_a_list_begins_an_item_and_space_adds_one() {
 }
 
 #[test]
-fn what_is_missing_in_the_chosen_alternative_is_named() {
+fn names_the_missing_field_of_the_chosen_alternative() {
     let schema = r#"{"properties": {"pay": {"oneOf": [
         {"title": "card", "type": "object", "required": ["number"], "properties":
             {"kind": {"const": "card"}, "number": {"type": "string"}}},
@@ -2322,7 +2322,7 @@ fn a_misspelled_filter_lists_the_valid_keys() {
 }
 
 #[test]
-fn what_does_not_fit_in_the_pane_of_the_tools_is_counted() {
+fn counts_tools_that_do_not_fit_in_the_pane() {
     let many: Vec<String> = (1..=20)
         .map(|n| format!(r#""argument_{n}":{{"type":"string"}}"#))
         .collect();
@@ -2423,7 +2423,7 @@ fn a_new_task_opens_on_its_present() {
 }
 
 #[test]
-fn at_the_start_the_cursor_is_on_what_needs_a_person_first() {
+fn the_cursor_starts_on_the_first_task_that_needs_you() {
     let mut screen = Screen::new(USUAL, colour());
     screen.event(Event::Restored {
         views: morning().into_iter().rev().map(Arc::new).collect(),
@@ -2435,7 +2435,7 @@ fn at_the_start_the_cursor_is_on_what_needs_a_person_first() {
 }
 
 #[test]
-fn what_was_followed_until_now_is_as_of_now() {
+fn dates_a_task_by_when_it_was_last_followed() {
     let mut screen = Screen::morning(WIDE, colour());
     let driver = SessionEvent::Driver {
         pid: 4711,

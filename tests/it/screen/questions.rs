@@ -110,7 +110,7 @@ fn esc_is_later_and_the_question_stays() {
 }
 
 #[test]
-fn what_is_filled_in_goes_out_with_the_defaults_of_the_rest() {
+fn sends_filled_fields_with_defaults_for_the_rest() {
     let mut screen = asked(&[ROLLOUT]);
     screen.keys("tab 5 enter").type_in("new release");
     screen.keys("tab right tab right space tab right ctrl-s");
@@ -238,7 +238,7 @@ fn a_moot_question_closes_its_dialog_with_a_reason() {
 }
 
 #[test]
-fn a_page_is_opened_only_after_a_second_word_and_only_over_http() {
+fn opens_a_page_only_over_http_after_confirmation() {
     let mut screen = asked(&[VISIT]);
     screen.keys("o");
     assert!(remark(&screen).contains("press o again to open xn--pypal-4ve.com"));

@@ -28,7 +28,7 @@ fn structured(json: &str) -> String {
 }
 
 #[test]
-fn what_the_cursor_is_in_folds_and_all_of_it() {
+fn folds_the_element_under_the_cursor_or_everything() {
     let json = structured(r#"{"days":[{"celsius":21},{"celsius":19}],"city":"Lisbon"}"#);
     let mut screen = with_result(WIDE, &json);
     // Over the text, its heading and the first brace.

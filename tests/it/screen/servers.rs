@@ -105,7 +105,7 @@ fn a_task_that_waits_names_what_it_waits_for() {
         let facts: String = drawn.split_whitespace().collect::<Vec<_>>().join(" ");
         let said = |words: &str| words.split(' ').all(|word| facts.contains(word));
         assert!(said(now) && facts.contains("waiting: "), "{drawn}");
-        // Once it may go on, nothing of that is said.
+        // Once it may continue, none of that is shown.
         knows(&mut screen, lab(None, LinkState::Live));
         waiting.contact = Connectivity::Idle;
         screen.news(waiting);
@@ -170,7 +170,7 @@ fn a_long_word_of_a_server_leaves_the_column_beside_it_alone() {
 }
 
 #[test]
-fn where_several_servers_wait_the_key_goes_to_them() {
+fn the_login_key_opens_the_list_when_several_servers_wait() {
     let mut screen = Screen::new(USUAL, colour());
     knows(&mut screen, server("ci", LinkState::Live));
     for name in ["lab", "files"] {

@@ -236,7 +236,7 @@ fn one_esc_leaves_a_search() {
         ),
         (None, Focus::List)
     );
-    // One that was begun anew and given up leaves nothing of the old one behind.
+    // A restarted and abandoned edit leaves nothing of the old one behind.
     screen.keys("enter /").type_in("Sunny").keys("enter / esc");
     assert_eq!(
         (

@@ -18,7 +18,7 @@ use std::{
 
 use serde_json::Value;
 
-/// Longer than anything takes on a busy machine; only a hang reaches it.
+/// Long enough for a busy machine; only a hang reaches it.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// How a run ended.
@@ -35,7 +35,7 @@ impl Ran {
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error} in {self:#?}"))
     }
 
-    /// The JSON objects on stdout, one a line.
+    /// The JSON objects on stdout, one per line.
     pub(crate) fn events(&self) -> Vec<Value> {
         self.out
             .lines()
@@ -51,14 +51,14 @@ fn config(state: &Path, arguments: &[&str]) -> PathBuf {
     let config = state.join("config.toml");
     let makes_it = arguments.iter().any(|it| ["add", "import"].contains(it));
     if !makes_it && !config.exists() {
-        // Where that is not possible, the program has to say so.
+        // If that fails, the program has to report it.
         let _ = DirBuilder::new().recursive(true).mode(0o700).create(state);
         let _ = File::create(&config);
     }
     config
 }
 
-/// The binary with its arguments, for `state`; nothing of the tester's environment reaches it but the path.
+/// The binary with its arguments, for `state`, without the environment of the tester.
 pub(crate) fn program(state: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
     command
@@ -174,7 +174,7 @@ impl Drop for Running {
     }
 }
 
-/// Reads lines on a thread of its own, so that waiting for one has a deadline.
+/// Reads lines on a separate thread, so that waiting for one has a deadline.
 fn lines(pipe: impl std::io::Read + Send + 'static) -> mpsc::Receiver<String> {
     let (send, receive) = mpsc::channel();
     thread::spawn(move || {

@@ -99,7 +99,7 @@ enum Order {
 struct Rules {
     is_half_open: bool,
     chunk: Option<usize>,
-    /// Which `cut_after` is meant, so that each connection starts counting anew.
+    /// Identifies the `cut_after`, so that each connection counts from zero.
     budget: Option<(u64, u64)>,
 }
 

@@ -30,7 +30,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(crate) struct TestEnv {
     dir: PathBuf,
-    /// Removes the directory, where it is the house's own.
+    /// Removes the directory if the environment created it.
     own: Option<tempfile::TempDir>,
     server: Option<std::process::Child>,
     addr: Option<SocketAddr>,
@@ -137,7 +137,7 @@ impl TestEnv {
         self.detached(&["-s", "demo", "call", "--detach"], arguments)
     }
 
-    /// As [`Self::call`], on this server, spoken to in a revision whose streams can be resumed and that has no tasks.
+    /// Like [`Self::call`], on this server, in a revision with resumable streams and without tasks.
     pub(crate) fn call_on(&self, server: &str, arguments: &[&str]) -> String {
         let stateful = ["-s", server, "--protocol", "2025-06-18"];
         self.detached(&[&stateful[..], &["call", "--detach"]].concat(), arguments)

@@ -24,11 +24,11 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 thread_local! {
-    /// What ends the servers of this thread, by being dropped.
+    /// Dropping these ends the servers of this thread.
     static SERVERS: RefCell<Vec<oneshot::Sender<()>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Serves `router` on a free port, until the thread ends that asks for it: each test has one of its own. Hundreds of tests
+/// Serves `router` on a free port until the calling thread, one per test, ends. Hundreds of tests
 /// run in one process, and what they hold open must not add up.
 pub(crate) fn serve(router: Router) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -52,7 +52,7 @@ pub(crate) fn serve(router: Router) -> SocketAddr {
     addr
 }
 
-/// Lets the servers that this thread has started so far work as long as the process: what they did is shared by tests.
+/// Keeps the servers that this thread started until the process ends, because tests share them.
 pub(crate) fn keep() {
     SERVERS.take().into_iter().for_each(std::mem::forget);
 }
@@ -69,7 +69,7 @@ impl Call {
         &self.params["arguments"]
     }
 
-    /// An event that tells how far it is.
+    /// A progress event.
     pub(crate) fn step(&self, value: u64) -> String {
         let params = json!({"progressToken": self.params["_meta"]["progressToken"], "progress": value,
             "message": format!("record {value}")});
@@ -78,12 +78,12 @@ impl Call {
         format!("data: {message}\n\n")
     }
 
-    /// The event that ends it.
+    /// The event that ends it with a text.
     pub(crate) fn result(&self, words: &str) -> String {
         self.answer(&json!({"content": [{"type": "text", "text": words}]}))
     }
 
-    /// The event that ends it with any result.
+    /// The event that ends it with this result.
     pub(crate) fn answer(&self, result: &Value) -> String {
         let message = json!({"jsonrpc": "2.0", "id": self.id, "result": result});
         format!("data: {message}\n\n")

@@ -64,7 +64,7 @@ impl Ran {
     }
 }
 
-/// A server that was never spoken to.
+/// A server that was never contacted.
 pub(crate) fn unknown(url: &str) -> LinkRecord {
     LinkRecord::new(ServerName::new("lab"), url)
 }

@@ -23,7 +23,7 @@ fn adopt(bench: &mut Bench) {
     });
 }
 
-/// A page of tasks from this number on, and where it goes on.
+/// A page of tasks from this number, and the next cursor.
 fn page(first: usize, count: usize, next: Option<&str>) -> Value {
     let tasks: Vec<Value> = (first..first + count)
         .map(|task| json!({"taskId": format!("t{task}"), "status": "working"}))
@@ -87,7 +87,7 @@ fn a_huge_page_cursor_ends_the_list_with_a_notice() {
 }
 
 #[test]
-fn tools_are_kept_up_to_eight_megabytes_and_the_rest_is_counted() {
+fn keeps_eight_megabytes_of_tools_and_counts_the_rest() {
     let mut bench = Bench::known();
     bench.ask(SessionRequest::Tools(ServerName::new("lab")));
     let about = "x".repeat(16_000);

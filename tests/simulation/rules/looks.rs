@@ -19,7 +19,7 @@ struct PollServer {
     /// When it was asked for the task.
     looks: Vec<u64>,
     calls: usize,
-    /// Handshakes and discoveries: whoever was greeted anew is asked soon.
+    /// Handshakes and discoveries: a poll follows them soon.
     greetings: usize,
 }
 
@@ -175,7 +175,7 @@ fn any_poll_response_keeps_following_the_task() {
 }
 
 #[test]
-fn looks_that_are_not_let_in_wait_for_a_person_who_signs_in() {
+fn polls_refused_with_401_wait_for_a_login() {
     for kind in [TaskKind::Core, TaskKind::Extension] {
         for refusal in refusals(&LOCKED) {
             let words = format!("{kind:?} {refusal:?}");

@@ -5,7 +5,7 @@ use longhaul::domain::{Answer, OnInput, TaskCapability, TaskKind};
 use super::*;
 use crate::simulation::crowd;
 
-/// A server of the modern era with tasks that was spoken to before.
+/// A known modern server with tasks.
 fn modern() -> Bench {
     Bench::with(crowd::modern(), Choice::default())
 }
@@ -81,7 +81,7 @@ fn looks(bench: &mut Bench, seconds: u64, poll_ms: Option<u64>) -> Vec<u64> {
 type Brings = Box<dyn Fn(&mut Bench)>;
 
 #[test]
-fn a_task_is_asked_for_at_its_pace_and_up_to_an_eighth_later() {
+fn polls_a_task_at_its_interval_plus_up_to_an_eighth() {
     for (poll_ms, pace, seconds) in [
         (Some(1000), 1000, 60),
         (None, 5000, 120),
@@ -204,7 +204,7 @@ fn no_response_repeats_a_modern_call() {
 }
 
 #[test]
-fn failed_polls_are_no_outage_while_notifications_arrive() {
+fn failed_polls_are_no_outage_if_notifications_arrive() {
     for is_told in [true, false] {
         let mut bench = with_task(Some(1000));
         let listen = told_of(&mut bench);
@@ -232,7 +232,7 @@ fn failed_polls_are_no_outage_while_notifications_arrive() {
 }
 
 #[test]
-fn sixteen_looks_at_once_are_enough() {
+fn polls_at_most_sixteen_tasks_at_once() {
     let mut bench = modern();
     for number in 0..40_u64 {
         bench.start_as(TaskId::from_bits(number), "steps", Limits::default());
@@ -248,7 +248,7 @@ fn sixteen_looks_at_once_are_enough() {
 }
 
 #[test]
-fn a_task_is_asked_for_only_once_its_id_is_on_disk() {
+fn polls_a_task_only_after_its_id_is_saved() {
     let mut bench = modern();
     bench.start("steps", Limits::default());
     bench.saves_at_once = false;
@@ -292,7 +292,7 @@ fn disconnects_a_call_cancelled_before_its_intent_is_saved() {
 }
 
 #[test]
-fn what_discovery_brings_decides_the_greeting_that_follows() {
+fn the_discover_response_decides_the_next_handshake_step() {
     let answered =
         |result: Value| move |bench: &mut Bench| bench.answer("server/discover", &result);
     let met = |arrival: ExchangeEvent| {
@@ -500,7 +500,7 @@ fn an_unanswered_initialize_does_not_block_modern_calls() {
 }
 
 #[test]
-fn the_reason_for_a_revision_outlives_the_process_that_found_it() {
+fn the_reason_for_a_revision_survives_a_restart() {
     for (choice, kept) in [(None, true), (Some(ProtocolVersion::V20251125), false)] {
         let mut record = LinkRecord::new(ServerName::new("lab"), "http://lab/mcp");
         record.version = Some(ProtocolVersion::V20251125);
@@ -576,7 +576,7 @@ fn a_call_with_empty_input_requests_ends_after_ten_rounds() {
 }
 
 #[test]
-fn the_state_of_a_round_goes_back_byte_for_byte_with_the_answer() {
+fn returns_the_request_state_unchanged_with_the_answer() {
     let state = "a\"\\\u{1}é\u{2028}/ ";
     let mut bench = modern();
     bench.start("steps", Limits::default());
@@ -790,7 +790,7 @@ fn a_question_repeated_on_another_stream_counts_once() {
 }
 
 #[test]
-fn a_thousand_tasks_are_asked_for_at_their_pace_and_not_more() {
+fn polls_a_thousand_tasks_at_their_interval() {
     let minute = crowd::minute(1000, 5000);
     let wanted = 1000 * 60_000 / 5000;
     assert!(

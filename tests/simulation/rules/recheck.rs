@@ -163,7 +163,7 @@ fn a_second_silence_is_found_like_the_first() {
 }
 
 #[test]
-fn what_comes_on_the_old_connection_ends_the_recheck() {
+fn data_on_the_old_connection_ends_the_recheck() {
     let (mut bench, call, token) = silent_after_step();
     bench.secs(20);
     let (get, _) = bench.last_get();

@@ -229,7 +229,7 @@ fn checks_a_long_step_after_a_replay_without_priming() {
 }
 
 #[test]
-fn what_a_second_reading_cannot_bring_is_a_gap_in_the_history() {
+fn what_a_reread_cannot_recover_is_a_history_gap() {
     let ends = [
         refused(409),
         refused(400),
@@ -311,7 +311,7 @@ fn a_reread_replaces_the_stream_that_the_server_closed() {
 }
 
 #[test]
-fn a_flood_behind_a_seam_does_not_wait_without_bound() {
+fn a_flood_after_a_replay_gap_is_bounded() {
     let mut bench = Bench::known();
     let (get, token) = resumed(&mut bench);
     bench.bring(get, event("p", &Value::Null));

@@ -113,7 +113,7 @@ fn resumes_an_ended_standalone_stream_without_a_storm() {
     );
 }
 
-/// A server that was spoken to before, and whose standalone stream the test answers.
+/// A known server whose standalone stream the test answers.
 fn known() -> Bench {
     listening(&Bench::known(), Standalone::Waits)
 }
@@ -187,7 +187,7 @@ fn accept(id: &TaskId) -> SessionRequest {
 }
 
 #[test]
-fn a_server_without_the_stream_is_asked_for_it_once() {
+fn requests_an_unsupported_standalone_stream_once() {
     let mut bench = known();
     bench.start("steps", Limits::default());
     let (get, _) = bench.last_get();
@@ -359,7 +359,7 @@ fn a_question_beside_two_calls_is_on_both_and_answered_once() {
         let words = task.questions[0].asked_for(of).unwrap();
         assert_eq!(words, format!("asked by the server for {of} or {with}"));
     }
-    // A replay asks nobody again, whoever runs by then.
+    // A replay repeats no question, whichever calls run by then.
     bench.start_as(TaskId::from_bits(9), "steps", Limits::default());
     bench.bring(get, event("s1b", &asks(4)));
     assert!(saved_of(&bench, &TaskId::from_bits(9)).questions.is_empty());

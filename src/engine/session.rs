@@ -292,7 +292,7 @@ async fn serve(
     let mut stuck_since = None;
     let mut has_followed = false;
     let mut is_undriven = false;
-    let mut heir = None;
+    let mut successor = None;
     let mut glance = FileWatcher::default();
     loop {
         let now = options.clock.now();
@@ -303,7 +303,7 @@ async fn serve(
                 text,
             }));
         };
-        let is_promised = waits_for(&mut heir, &options.paths, now.mono);
+        let is_promised = waits_for(&mut successor, &options.paths, now.mono);
         let lock = if !is_promised && !options.readonly {
             DriverLock::try_take(&options.paths)
         } else {
@@ -403,13 +403,13 @@ async fn serve(
 }
 
 /// Whether the lock was handed to another process, which has its time to take it.
-fn waits_for(heir: &mut Option<(u32, Mono)>, paths: &Paths, now: Mono) -> bool {
-    let named = DriverLock::heir(paths).filter(|pid| *pid != std::process::id());
-    *heir = named.map(|pid| match *heir {
+fn waits_for(successor: &mut Option<(u32, Mono)>, paths: &Paths, now: Mono) -> bool {
+    let named = DriverLock::successor(paths).filter(|pid| *pid != std::process::id());
+    *successor = named.map(|pid| match *successor {
         Some((known, since)) if known == pid => (pid, since),
         _ => (pid, now),
     });
-    heir.is_some_and(|(_, since)| now.since(since) < HEIR_WITHIN)
+    successor.is_some_and(|(_, since)| now.since(since) < HEIR_WITHIN)
 }
 
 fn say_silent(paths: &Paths, snapshots: &Snapshots) {
@@ -565,8 +565,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let paths = Paths::resolve(Some(dir.path().to_owned()), "default").unwrap();
         let hand_to = |pid| DriverLock::try_take(&paths).unwrap().unwrap().hand_to(pid);
-        let mut heir = None;
-        let mut waits = |at| waits_for(&mut heir, &paths, Mono(at));
+        let mut successor = None;
+        let mut waits = |at| waits_for(&mut successor, &paths, Mono(at));
         assert!(!waits(0));
         // Some process that lives and is not this one.
         hand_to(std::os::unix::process::parent_id());

@@ -22,7 +22,7 @@ pub struct DriverLock {
 }
 
 /// What stands before the id of a process that the lock was handed to.
-const HEIR: &str = "heir ";
+const HEIR: &str = "successor ";
 
 impl DriverLock {
     /// Takes the lock if nobody holds it, and notes our process id in it.
@@ -54,16 +54,16 @@ impl DriverLock {
         }))
     }
 
-    /// Lets go of it so that this process can take it first, which is only noted: the others look at [`Self::heir`].
-    pub fn hand_to(mut self, heir: u32) {
+    /// Lets go of it so that this process can take it first, which is only noted: the others look at [`Self::successor`].
+    pub fn hand_to(mut self, successor: u32) {
         // Without the note whoever is first takes the lock.
         let cleared = self.file.rewind().and_then(|()| self.file.set_len(0));
-        let noted = cleared.and_then(|()| write!(self.file, "{HEIR}{heir}"));
+        let noted = cleared.and_then(|()| write!(self.file, "{HEIR}{successor}"));
         self.is_handed_on = noted.is_ok();
     }
 
     /// The process that the lock was handed to, as long as it lives and has not taken it.
-    pub fn heir(paths: &Paths) -> Option<u32> {
+    pub fn successor(paths: &Paths) -> Option<u32> {
         alive(noted(paths)?.strip_prefix(HEIR)?)
     }
 
@@ -126,16 +126,16 @@ mod tests {
         let paths = Paths::resolve(Some(dir.path().to_owned()), "default").unwrap();
         let take = || DriverLock::try_take(&paths).unwrap().unwrap();
         let us = std::process::id();
-        assert_eq!(DriverLock::heir(&paths), None);
+        assert_eq!(DriverLock::successor(&paths), None);
         take().hand_to(us);
-        assert_eq!(DriverLock::heir(&paths), Some(us));
+        assert_eq!(DriverLock::successor(&paths), Some(us));
         assert_eq!(DriverLock::holder(&paths), None);
         let lock = take();
-        assert_eq!(DriverLock::heir(&paths), None);
+        assert_eq!(DriverLock::successor(&paths), None);
         assert_eq!(DriverLock::holder(&paths), Some(us));
         // One that is dead comes no more.
         lock.hand_to(i32::MAX.cast_unsigned());
-        assert_eq!(DriverLock::heir(&paths), None);
+        assert_eq!(DriverLock::successor(&paths), None);
     }
 
     #[test]

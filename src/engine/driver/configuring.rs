@@ -1,0 +1,259 @@
+//! Applies the configuration to the links.
+
+use secrecy::{ExposeSecret as _, SecretString};
+
+use crate::{
+    domain::{
+        LinkRecord, Notice, NoticeLevel, Program, ServerConfig, ServerConfigs, ServerName,
+        SessionEvent, SessionRequest, SharedByteCount, Stamp, Template, server_url,
+    },
+    engine::{driver::state::Driver, server_configs::Change, snapshots::ReaderId},
+    link::{Input, Sent},
+    protocol::{ExchangeEvent, HttpError},
+    transport::{Secrets, StdioOptions},
+};
+
+/// What the configuration adds to a connection, and what it may take from the environment for that.
+pub(super) struct Configured<'c> {
+    pub(super) server: Option<&'c ServerConfig>,
+    pub(super) environment: fn(&str) -> Option<SecretString>,
+    pub(super) insecure_http: bool,
+}
+
+impl Configured<'_> {
+    /// How to start a program; `Err` names the first variable that holds nothing.
+    pub(super) fn process(
+        &self,
+        program: &Program,
+        unread: &SharedByteCount,
+        secrets: &Secrets,
+    ) -> Result<StdioOptions, String> {
+        let holds = |variable: &str| self.value(variable, secrets);
+        let mut options = StdioOptions::new(program.command.clone());
+        let args = program.expanded_args(holds)?;
+        options.args = args.into_iter().map(SecretString::from).collect();
+        let usual = |name: &&str| Some(((*name).to_owned(), (self.environment)(name)?));
+        options.env = USUAL_ENVIRONMENT.iter().filter_map(usual).collect();
+        for (name, value) in &program.env {
+            let value = SecretString::from(value.expand(holds).map_err(str::to_owned)?);
+            secrets.add(name, &value);
+            options.env.push((name.clone(), value));
+        }
+        options.cwd.clone_from(&program.cwd);
+        options.buffered = unread.clone();
+        options.secrets = secrets.clone();
+        Ok(options)
+    }
+
+    /// The value of a variable, which the server must not make us show.
+    pub(super) fn value(&self, variable: &str, secrets: &Secrets) -> Option<String> {
+        let secret = (self.environment)(variable)?;
+        secrets.add_variable(variable, &secret);
+        Some(secret.expose_secret().to_owned())
+    }
+
+    /// The headers of the configuration that belong to where the link is and are not `given` already.
+    pub(super) fn wanted(
+        &self,
+        record: &LinkRecord,
+        given: &[(String, String)],
+    ) -> Vec<&(String, Template)> {
+        let place = |url: &str| url::Url::parse(url).ok().map(|url| url.origin());
+        let Some(server) = self.server else {
+            return Vec::new();
+        };
+        // While unsettled work keeps the link at an old place, what is meant for the new one stays here.
+        let there = server.url.as_deref().and_then(place);
+        if there.is_none() || there != place(&record.url) {
+            return Vec::new();
+        }
+        let is_given = |name: &str| given.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
+        let headers = server.headers.iter();
+        headers.filter(|(name, _)| !is_given(name)).collect()
+    }
+
+    /// What goes there in headers, by name: what is given, and what the configuration says.
+    pub(super) fn sent(&self, record: &LinkRecord, given: &[(String, String)]) -> Sent {
+        let mut sent = Sent::default();
+        for (name, _) in given {
+            sent.names.push(name.clone());
+        }
+        // Whoever asks by its name gives the headers of the configuration too.
+        for (name, value) in self.wanted(record, &[]) {
+            if !sent.names.iter().any(|it| it.eq_ignore_ascii_case(name)) {
+                sent.names.push(name.clone());
+            }
+            sent.variables.extend(value.variables().map(str::to_owned));
+        }
+        sent
+    }
+
+    /// The headers of the configuration that are not `given` already, with their secrets; `Err` says in words why one
+    /// of them cannot be sent.
+    pub(super) fn headers(
+        &self,
+        record: &LinkRecord,
+        given: &[(String, String)],
+        secrets: &Secrets,
+    ) -> Result<Vec<(String, SecretString)>, String> {
+        let wanted = self.wanted(record, given);
+        if wanted.is_empty() {
+            return Ok(Vec::new());
+        }
+        if let Some(why) = self.server.and_then(|server| server.withheld.as_ref()) {
+            return Err(why.clone());
+        }
+        let name = &record.name;
+        let is_open =
+            url::Url::parse(&record.url).is_ok_and(|there| server_url::is_cleartext(&there));
+        if is_open && !self.insecure_http {
+            return Err(format!(
+                "the headers of {name} in the configuration would go over plain http, where they can be read on the way; \
+                 nothing was sent. Use an https:// URL, or say --insecure-http each time"
+            ));
+        }
+        let holds = |variable: &str| self.value(variable, secrets);
+        wanted
+            .into_iter()
+            .map(|(header, value)| match value.expand(holds) {
+                Ok(value) => Ok((header.clone(), SecretString::from(value))),
+                Err(variable) => Err(format!(
+                    "{name} wants the variable {variable} for its header {header}, and it is not set here; nothing was sent"
+                )),
+            })
+            .collect()
+    }
+}
+
+/// What a process of ours knows of the environment; the rest is named in the configuration.
+pub const USUAL_ENVIRONMENT: [&str; 8] = [
+    "HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "USER",
+];
+
+/// What the machine hears where it is we who refuse.
+pub(super) fn refused_here() -> ExchangeEvent {
+    ExchangeEvent::Refused(Box::new(HttpError {
+        status: 401,
+        retry_after: None,
+        error: None,
+        server_text: None,
+    }))
+}
+
+impl Driver<'_> {
+    /// Takes in what a file of configuration says. A server of which it says where it is becomes known by that; one that it
+    /// names no more keeps its link for what is under way there.
+    pub(super) fn configure(&mut self, config: ServerConfigs, from: Option<ReaderId>, now: Stamp) {
+        let Self { configs, links, .. } = self;
+        let elsewhere = |server: &ServerConfig, was_named: bool| {
+            let mut links = links.iter().map(|linked| &linked.link);
+            let link = links.find(|link| link.record().name == server.name)?;
+            let place = |url: &str| url::Url::parse(url).ok();
+            let here = &link.record().url;
+            let is_there = |url: &String| place(url) == place(here);
+            // Its credentials would become those of what is under way.
+            let is_taken = was_named && link.has_unsettled();
+            let is_it = server.url.as_ref().is_none_or(is_there) && !is_taken;
+            (!is_it).then(|| server_url::redacted(here).into_owned())
+        };
+        let Change {
+            told,
+            gone,
+            notices,
+        } = configs.take(config, from, elsewhere);
+        for text in notices {
+            if let Some(reader) = from {
+                self.snapshots.tell(
+                    reader,
+                    SessionEvent::Notice(Notice {
+                        at: now.wall,
+                        level: NoticeLevel::Warning,
+                        text,
+                    }),
+                );
+            }
+        }
+        for name in gone {
+            let file = self.configs.gone_from(&name).cloned();
+            self.show_gone_from(&name, file, now);
+        }
+        for (name, old) in told {
+            let Some(server) = self.configs.of_name(&name).cloned() else {
+                continue;
+            };
+            let credentials = |server: &ServerConfig| {
+                let (headers, program) = (server.headers.clone(), server.program.clone());
+                (headers, program, server.withheld.clone())
+            };
+            let was_traced = old.as_ref().is_some_and(|old| old.trace);
+            self.show_gone_from(&name, None, now);
+            if old.is_some_and(|old| credentials(&old) != credentials(&server))
+                && let Some(index) = self.index_of(&name)
+            {
+                if let Some(linked) = self.links.get_mut(index) {
+                    linked.http = None;
+                    linked.config_headers.clear();
+                }
+                // What waited for a credential may have it now. No ask has the number 0.
+                let what = SessionRequest::RetryNow;
+                self.feed(index, Input::Ask { ask: 0, what }, now);
+            }
+            // Without a place it counts once somebody says where it is.
+            if let (None, Some(url)) = (self.index_of(&name), server.url) {
+                self.add_link(LinkRecord::new(name.clone(), url), Vec::new(), now);
+            }
+            if server.trace != was_traced
+                && let Some(index) = self.index_of(&name)
+                && let Err(why) = self.record(index, server.trace)
+            {
+                self.notice(NoticeLevel::Warning, why, now);
+            }
+            self.apply_config(&name, now);
+        }
+    }
+
+    pub(super) fn show_gone_from(&mut self, name: &ServerName, file: Option<String>, now: Stamp) {
+        let Some(index) = self.index_of(name) else {
+            return;
+        };
+        if let Some(linked) = self.links.get_mut(index) {
+            linked.link.gone_from(file);
+            // A program of which nothing is wanted any more ends by it.
+            self.feed(index, Input::Timer, now);
+        }
+    }
+
+    pub(super) fn apply_config(&mut self, name: &ServerName, now: Stamp) {
+        let (Some(config), Some(index)) = (self.configs.of_name(name), self.index_of(name)) else {
+            return;
+        };
+        let Some(linked) = self.links.get_mut(index) else {
+            return;
+        };
+        let old_url = linked.link.record().url.clone();
+        let mut config = config.clone();
+        // The same place, written in another way, is no other place.
+        let place = |url: &str| url::Url::parse(url).ok();
+        let is_there = |url: &String| place(url) == place(&old_url);
+        config.url = config.url.filter(|url| !is_there(url));
+        let applied = linked.link.configure(&config);
+        if linked.link.record().url != old_url {
+            linked.http = None;
+            let origin = |url: &str| place(url).map(|url| url.origin());
+            if origin(&linked.link.record().url) != origin(&old_url) {
+                // They were given for the server at the old place.
+                linked.headers.clear();
+                linked.config_headers.clear();
+                linked.secrets = Secrets::default();
+            }
+        }
+        linked.is_touched = true;
+        if let Err(error) = applied {
+            self.snapshots.publish(SessionEvent::Notice(Notice {
+                at: now.wall,
+                level: NoticeLevel::Info,
+                text: error.to_string(),
+            }));
+        }
+    }
+}

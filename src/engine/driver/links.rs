@@ -1,0 +1,480 @@
+//! The links: one state machine per server, and what its outputs do.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
+
+use secrecy::SecretString;
+
+use crate::{
+    auth::TokenManager,
+    domain::{
+        EventId, LinkRecord, NoticeLevel, ProtocolVersion, RequestError, ServerName,
+        ServerObstacle, ServerRef, SessionEvent, SessionResponse, SharedByteCount, Stamp, Task,
+        Wall, server_url,
+    },
+    engine::{
+        driver::{
+            configuring::{Configured, refused_here},
+            requests::at_rest,
+            saving::remark,
+            state::{Driver, Linked, Saver, SigningIn},
+        },
+        inbox::Reading,
+        session::PanicIn,
+    },
+    link::{Choice, ExchangeId, Input, Link, Output, SaveToken},
+    protocol::{ExchangeEvent, Method},
+    store::RestoredTask,
+    transport::{Http, HttpOptions, Secrets, SignIn, Stdio},
+};
+
+impl Linked {
+    /// When a new token is due for what is open here, unless one is being got.
+    pub(super) fn token_due(&self) -> Option<Wall> {
+        let due = self.keeper.as_ref()?.due()?;
+        let is_busy = |job: &tokio::task::AbortHandle| !job.is_finished();
+        let is_open = self.exchanges.values().any(|reading| !reading.is_over());
+        (is_open && !self.refreshing.as_ref().is_some_and(is_busy)).then_some(due)
+    }
+
+    /// Keeps what reads an exchange. Those that came to their end go once they are as many as the others.
+    pub(super) fn reads(&mut self, exchange: ExchangeId, reading: Reading) {
+        if self.exchanges.len() > 2 * self.left + 16 {
+            self.exchanges.retain(|_, reading| !reading.is_over());
+            self.left = self.exchanges.len();
+        }
+        self.exchanges.insert(exchange, reading);
+    }
+
+    /// The headers that came with what was asked; what is given by hand wins.
+    pub(super) fn given(&self) -> Vec<(String, String)> {
+        let is_by_hand = |filled: &str| {
+            let mut names = self.headers.iter().map(|(name, _)| name);
+            names.any(|name| name.eq_ignore_ascii_case(filled))
+        };
+        let filled = self
+            .config_headers
+            .iter()
+            .filter(|(name, _)| !is_by_hand(name));
+        self.headers.iter().chain(filled).cloned().collect()
+    }
+
+    /// What a person has to do before anything can be sent there or started.
+    pub(super) fn obstacle(&self, configured: &Configured<'_>) -> Option<ServerObstacle> {
+        let record = self.link.record();
+        let mut server = configured.server?.clone();
+        if record.is_process() {
+            // One that runs needs nobody any more, whatever the configuration says since.
+            server.program.as_ref().filter(|_| self.stdio.is_none())?;
+        } else {
+            let given = self.given();
+            let wanted = configured.wanted(record, &given);
+            server.headers = wanted.into_iter().cloned().collect();
+            if server.headers.is_empty() {
+                return None;
+            }
+        }
+        server.obstacle(|variable| (configured.environment)(variable).is_some())
+    }
+
+    /// The process that its server is, taken from the configuration before each start; `Err` is what the machine hears
+    /// instead of an answer.
+    pub(super) fn process(
+        &mut self,
+        configured: &Configured<'_>,
+        unread: &SharedByteCount,
+        is_start: bool,
+    ) -> Result<Stdio, ExchangeEvent> {
+        if let Some(stdio) = self.stdio.as_ref().filter(|_| !is_start) {
+            return Ok(stdio.clone());
+        }
+        let name = &self.link.record().name;
+        let program = configured
+            .server
+            .and_then(|server| Some((server.program.as_ref()?, &server.withheld)));
+        let program = match program {
+            Some((program, None)) => Ok(program),
+            Some((_, Some(why))) => Err(why.clone()),
+            None => Err(format!(
+                "{name} is a program, and no configuration here says which, or this window is read-only"
+            )),
+        };
+        let options = program.and_then(|program| {
+            let process = configured.process(program, unread, &self.secrets);
+            process.map_err(|variable| {
+                format!("{name} wants the variable {variable}, and it is not set here; it was not started")
+            })
+        });
+        let mut options = match options {
+            Ok(options) => options,
+            Err(why) => {
+                self.link.takes_sign_in(false);
+                self.link.withhold(why);
+                return Err(refused_here());
+            }
+        };
+        options.traffic = Some(self.tap.clone());
+        // What ran before has ended, or is ended by the start of the new one.
+        let older = self.stdio.take();
+        Ok(self.stdio.insert(Stdio::replacing(older, options)).clone())
+    }
+
+    /// The client for its server, made where there is none yet; `Err` is what the machine hears instead of an answer.
+    pub(super) fn connection(
+        &mut self,
+        configured: &Configured<'_>,
+        sign_in: SigningIn<'_>,
+        unread: &SharedByteCount,
+    ) -> Result<Http, ExchangeEvent> {
+        if let Some(http) = &self.http {
+            return Ok(http.clone());
+        }
+        let record = self.link.record();
+        let given = self.given();
+        let more = match configured.headers(record, &given, &self.secrets) {
+            Ok(more) => more,
+            Err(why) => {
+                // As if the server had said what it says without the header.
+                self.link.takes_sign_in(false);
+                self.link.withhold(why);
+                return Err(refused_here());
+            }
+        };
+        let given = given.into_iter();
+        let given = given.map(|(name, value)| (name, SecretString::from(value)));
+        let mut options = HttpOptions::new(record.url.clone());
+        options.buffered = unread.clone();
+        options.headers = given.chain(more).collect();
+        options.secrets = self.secrets.clone();
+        options.traffic = Some(self.tap.clone());
+        let is_authorized =
+            |(name, _): &(String, SecretString)| name.trim().eq_ignore_ascii_case("authorization");
+        let has_own = options.headers.iter().any(is_authorized);
+        let url = url::Url::parse(&record.url).ok();
+        let is_private =
+            |url: &url::Url| !server_url::is_cleartext(url) || configured.insecure_http;
+        self.keeper = url.filter(|url| !has_own && is_private(url)).map(|url| {
+            let SigningIn {
+                logins,
+                fetcher,
+                now,
+                remark,
+            } = sign_in;
+            let name = record.name.as_str();
+            let fetcher = Arc::clone(fetcher);
+            Arc::new(TokenManager::new(&url, name, logins, fetcher, now, remark))
+        });
+        let sent = configured.sent(record, &self.headers);
+        let keeper = self.keeper.clone();
+        options.sign_in = keeper.map(|keeper| keeper as Arc<dyn SignIn>);
+        self.link.takes_sign_in(self.keeper.is_some());
+        self.link.sends(sent);
+        let http = Http::new(options).map_err(|error| ExchangeEvent::NotSent {
+            why: error.to_string(),
+            is_refused: false,
+        })?;
+        Ok(self.http.insert(http).clone())
+    }
+}
+
+/// Ends this process as `kill -9` would.
+fn die() {
+    let me = rustix::process::getpid();
+    // If even this fails the test that asked for it says so.
+    let _ = rustix::process::kill_process(me, rustix::process::Signal::KILL);
+}
+
+impl Driver<'_> {
+    /// Continues what the file holds. The credentials that come with `servers` are there before anything is sent; those
+    /// that come with a name alone are meant for the place that the configuration gives it.
+    pub(super) fn restore(
+        &mut self,
+        records: Vec<LinkRecord>,
+        tasks: Vec<RestoredTask>,
+        servers: &[ServerRef],
+        now: Stamp,
+    ) {
+        for record in records {
+            let origin = |url: &str| url::Url::parse(url).ok().map(|url| url.origin());
+            let configured = self.configs.of_name(&record.name);
+            let configured = configured.and_then(|it| it.url.as_deref());
+            let is_there = configured.is_none_or(|url| origin(url) == origin(&record.url));
+            let is_it = |server: &&ServerRef| {
+                let is_named = server
+                    .url
+                    .as_ref()
+                    .map_or(is_there, |url| *url == record.url);
+                server.name == record.name && is_named
+            };
+            let server = servers.iter().find(is_it);
+            let headers = server.map_or(Vec::new(), |server| server.headers.clone());
+            self.add_link(record, headers, now);
+            if let (Some(server), Some(linked)) = (server, self.links.last_mut()) {
+                linked.config_headers.clone_from(&server.config_headers);
+            }
+        }
+        let mut unsettled: BTreeMap<usize, Vec<(Task, Vec<EventId>)>> = BTreeMap::new();
+        for RestoredTask { task, recent_ids } in tasks {
+            let index = self.index_of(&task.server);
+            match index {
+                Some(index) if !task.status.is_settled() && task.forgotten_at.is_none() => {
+                    unsettled.entry(index).or_default().push((task, recent_ids));
+                }
+                _ => self
+                    .snapshots
+                    .publish(SessionEvent::Task(Arc::new(at_rest(task)))),
+            }
+        }
+        for (index, tasks) in unsettled {
+            self.feed(index, Input::Restored(tasks), now);
+        }
+    }
+
+    pub(super) fn index_of(&self, name: &ServerName) -> Option<usize> {
+        self.links
+            .iter()
+            .position(|linked| &linked.link.record().name == name)
+    }
+
+    pub(super) fn add_link(
+        &mut self,
+        record: LinkRecord,
+        headers: Vec<(String, String)>,
+        now: Stamp,
+    ) {
+        let choice = Choice {
+            version: record.pinned_version,
+            is_configured: false,
+        };
+        let tap = self.tracer.tap(&record.name);
+        let is_configured = self
+            .configs
+            .of_name(&record.name)
+            .is_some_and(|it| it.trace);
+        let link = Link::new(record, choice, self.rng.u64(..), now).sharing(self.unsaved.clone());
+        self.links.push(Linked {
+            link,
+            http: None,
+            stdio: None,
+            keeper: None,
+            refreshing: None,
+            signing_in: None,
+            headers,
+            config_headers: Vec::new(),
+            secrets: Secrets::default(),
+            tap,
+            held: VecDeque::new(),
+            durable: 0,
+            exchanges: BTreeMap::new(),
+            left: 0,
+            is_touched: true,
+        });
+        if (self.traces || is_configured)
+            && let Err(why) = self.record(self.links.len() - 1, true)
+        {
+            self.notice(NoticeLevel::Warning, why, now);
+        }
+    }
+
+    /// Begins or stops to record what goes over the wire with a server; `Err` says in words why not.
+    pub(super) fn record(&mut self, index: usize, is_on: bool) -> Result<(), String> {
+        let Some(linked) = self.links.get(index) else {
+            return Ok(());
+        };
+        if is_on {
+            let calls = linked.link.calls();
+            let calls = calls.map(|(request, task)| (request.clone(), task.clone()));
+            self.tracer.record(&linked.tap, calls)
+        } else {
+            linked.tap.switch().set(false);
+            Ok(())
+        }
+    }
+
+    /// The answer to the ask to record, or to stop that.
+    pub(super) fn trace(
+        &mut self,
+        server: Option<&ServerName>,
+        is_on: Option<bool>,
+    ) -> Result<SessionResponse, RequestError> {
+        let (of, name) = match server {
+            Some(name) => {
+                let index = self.index_of(name);
+                let index = index.ok_or_else(|| self.unknown_server(name))?;
+                (index..index + 1, name.as_str())
+            }
+            None => (0..self.links.len(), "every server"),
+        };
+        let is_recorded = |linked: &Linked| linked.tap.switch().is_on();
+        let mut taps = self.links.iter().skip(of.start).take(of.len());
+        let is_on = is_on.unwrap_or_else(|| !taps.any(is_recorded));
+        if server.is_none() {
+            self.traces = is_on;
+        }
+        for index in of {
+            self.record(index, is_on)
+                .map_err(RequestError::CannotSave)?;
+        }
+        Ok(SessionResponse::Done(if is_on {
+            format!(
+                "what goes over the wire with {name} is recorded from now on; `longhaul trace` shows it"
+            )
+        } else {
+            format!("what goes over the wire with {name} is recorded no longer")
+        }))
+    }
+
+    pub(super) fn all_arrived(&mut self, now: Stamp) {
+        let mut batches = std::mem::take(&mut self.arrivals);
+        self.inbox.take(&mut batches);
+        self.rest.took(batches.count(), batches.used().count());
+        for batch in batches.used() {
+            for arrival in batch.arrivals.drain(..) {
+                let exchange = batch.exchange;
+                self.feed(batch.link, Input::Arrived { exchange, arrival }, now);
+            }
+        }
+        self.arrivals = batches;
+    }
+
+    /// Feeds a link and carries out what follows.
+    pub(super) fn feed(&mut self, index: usize, input: Input, now: Stamp) {
+        let Some(linked) = self.links.get_mut(index) else {
+            return;
+        };
+        linked.is_touched = true;
+        linked.link.handle(now, input);
+        for output in linked.link.take_outputs() {
+            self.carry_out(index, output, now);
+        }
+    }
+
+    pub(super) fn carry_out(&mut self, index: usize, output: Output, now: Stamp) {
+        let Some(linked) = self.links.get_mut(index) else {
+            return;
+        };
+        let waits_for = match &output {
+            Output::Send { after, .. } | Output::Answer { after, .. } => *after,
+            Output::Save { .. } | Output::Close { .. } => None,
+        };
+        if let Some(token) = waits_for.filter(|token| *token > linked.durable) {
+            linked.held.push_back((token, output));
+            return;
+        }
+        self.test_hooks.outputs_done += 1;
+        self.test_hooks.fuse.burn(PanicIn::Network);
+        if self
+            .test_hooks
+            .die_after
+            .is_some_and(|limit| self.test_hooks.outputs_done > limit)
+        {
+            die();
+        }
+        match output {
+            Output::Save {
+                token,
+                rows,
+                is_vital,
+            } => self.write(Saver::Link(index, token), rows, is_vital, now),
+            // What a leaving driver cannot do any more is asked of the next one: a client whose ask is open asks again.
+            Output::Answer {
+                outcome: Err(_), ..
+            } if self.is_leaving => {}
+            Output::Answer { ask, outcome, .. } => self.open.answer(self.snapshots, ask, outcome),
+            Output::Close { exchange } => {
+                linked.exchanges.remove(&exchange);
+                let is_other = |held: &(SaveToken, Output)| !matches!(&held.1, Output::Send { exchange: held, .. } if *held == exchange);
+                linked.held.retain(is_other);
+            }
+            Output::Send {
+                exchange, request, ..
+            } => {
+                let configured = Configured {
+                    server: self.configs.to_connect(&linked.link.record().name),
+                    environment: self.sign_in.environment,
+                    insecure_http: self.sign_in.insecure_http,
+                };
+                let clock = self.clock;
+                let sign_in = SigningIn {
+                    logins: self.sign_in.logins,
+                    fetcher: &self.sign_in.fetcher,
+                    now: Arc::new(move || clock.now().wall),
+                    remark: remark(self.snapshots, clock),
+                };
+                if linked.link.record().is_process() {
+                    let is_start = matches!(request.method, Method::Get { .. });
+                    let stdio = match linked.process(&configured, &self.unread, is_start) {
+                        Ok(stdio) => stdio,
+                        Err(arrival) => {
+                            return self.feed(index, Input::Arrived { exchange, arrival }, now);
+                        }
+                    };
+                    let task = linked.link.task_of(exchange).cloned();
+                    let arrivals = stdio.exchange_for(task, request);
+                    let reading = self.inbox.read(index, exchange, arrivals);
+                    linked.reads(exchange, reading);
+                    return;
+                }
+                let http = match linked.connection(&configured, sign_in, &self.unread) {
+                    Ok(http) => http,
+                    Err(arrival) => {
+                        return self.feed(index, Input::Arrived { exchange, arrival }, now);
+                    }
+                };
+                let task = linked.link.task_of(exchange).cloned();
+                let arrivals = http.exchange_for(task, request);
+                let reading = self.inbox.read(index, exchange, arrivals);
+                linked.reads(exchange, reading);
+            }
+        }
+    }
+
+    /// Makes a server known; a name that stands for another URL already is refused, and so is a revision that it is not
+    /// spoken to in.
+    pub(super) fn know(&mut self, server: ServerRef, now: Stamp) -> Result<usize, RequestError> {
+        let pinned = server.protocol.as_deref().and_then(ProtocolVersion::parse);
+        let known = self.index_of(&server.name);
+        match (known, server.url) {
+            (Some(index), url) => {
+                let Some(linked) = self.links.get_mut(index) else {
+                    return Err(RequestError::Usage("no such server".to_owned()));
+                };
+                let known_url = linked.link.record().url.clone();
+                if url.is_some_and(|url| url != known_url) {
+                    let known_url = server_url::redacted(&known_url);
+                    return Err(RequestError::Usage(format!(
+                        "{} is {known_url} in this session; give the new one another name or use another --session",
+                        server.name
+                    )));
+                }
+                if let Some(version) = pinned
+                    && let Err(error) = linked.link.pin_to(version)
+                {
+                    return Err(RequestError::Usage(error.to_string()));
+                }
+                if !server.headers.is_empty() {
+                    (linked.headers, linked.http) = (server.headers, None);
+                }
+                if !server.config_headers.is_empty() {
+                    (linked.config_headers, linked.http) = (server.config_headers, None);
+                }
+                Ok(index)
+            }
+            (None, Some(url)) => {
+                Http::new(HttpOptions::new(url.clone()))
+                    .map_err(|error| RequestError::Usage(error.to_string()))?;
+                let mut record = LinkRecord::new(server.name.clone(), url);
+                record.pinned_version = pinned;
+                self.add_link(record, server.headers, now);
+                if let Some(linked) = self.links.last_mut() {
+                    linked.config_headers = server.config_headers;
+                }
+                self.apply_config(&server.name, now);
+                Ok(self.links.len() - 1)
+            }
+            (None, None) => Err(self.unknown_server(&server.name)),
+        }
+    }
+}

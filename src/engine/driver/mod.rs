@@ -1,0 +1,410 @@
+//! The driver: one loop that owns every link of the session, its exchanges and its saves.
+
+mod configuring;
+mod links;
+mod requests;
+mod saving;
+mod sign_ins;
+mod state;
+
+pub use self::configuring::USUAL_ENVIRONMENT;
+
+use self::state::{OwnSaves, Publishing, SignIns, TestHooks};
+use std::{sync::Arc, time::Duration};
+
+use tokio::sync::{mpsc, oneshot};
+
+use crate::{
+    domain::{Mono, Notice, NoticeLevel, SessionEvent, SharedByteCount, Stamp},
+    engine::{
+        driver::{
+            configuring::Configured,
+            state::{Driver, Linked, PUBLISH_EVERY, SignInNews},
+        },
+        hook::Hooks,
+        inbox::Batches,
+        journal::Journal,
+        rest::Rest,
+        server_configs::KnownConfigs,
+        session::{Envelope, Options, PanicIn, PendingRequests},
+        snapshots::Snapshots,
+        socket,
+        tracer::Tracer,
+    },
+    link::{Input, Unsaved},
+    store::{DriverLock, Opened, Writer},
+    transport::{Stdio, ensure_provider},
+};
+
+/// With many tasks in motion, which nobody can follow one by one, the pace slows down to this; an ask of
+/// the user is shown without that.
+const PUBLISH_AT_LATEST: Duration = Duration::from_secs(1);
+
+/// So many tasks in motion each make it slower by another [`PUBLISH_EVERY`].
+const TASKS_AT_A_GLANCE: u32 = 4;
+
+/// A server that wants a sign-in is looked at so often: somebody may have signed in at another terminal.
+pub(super) const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// How long the links may take to leave.
+const LEAVE_WITHIN: Duration = Duration::from_millis(1500);
+
+/// How long leaving may take until what is left is saved: a process that is deaf has been killed by then.
+const ENDS_WITHIN: Duration = Duration::from_millis(1900);
+
+/// How long the hooks of what was saved last may take to be started, however late it is.
+const HOOKS_START_WITHIN: Duration = Duration::from_millis(100);
+
+/// How long the servers that are processes of ours have for their last words; they end all the same.
+const PROCESSES_HEAR_WITHIN: Duration = Duration::from_millis(700);
+
+/// Drives the session until this process leaves, or until a client does it, whose id it gives; `Err` says in words why it
+/// cannot.
+pub(super) async fn drive(
+    options: &Options,
+    snapshots: &Arc<Snapshots>,
+    rest: &Rest,
+    asks: &mut mpsc::Receiver<Envelope>,
+    leaving: &mut oneshot::Receiver<()>,
+    open: &mut PendingRequests,
+    lock: DriverLock,
+) -> Result<Option<u32>, String> {
+    let now = options.clock.now();
+    let Opened {
+        mut writer,
+        restored,
+        remarks,
+    } = Writer::open(&options.paths, now.wall).map_err(|error| format!("could not {error}"))?;
+    // The screen has its first frame before the first HTTP client is built.
+    ensure_provider();
+    let (sign_ins, mut of_sign_ins) = mpsc::channel(16);
+    let mut driver = Driver {
+        paths: &options.paths,
+        traces: options.traces,
+        tracer: Tracer::new(&options.paths, snapshots, options.clock),
+        // Known before anything is sent; what of it changes a link waits until its unsettled tasks are known.
+        configs: KnownConfigs::of(&options.config),
+        clock: options.clock,
+        snapshots,
+        hooks: options.hook.clone().and_then(|hook| {
+            Hooks::start(hook, &options.paths, &mut writer, snapshots, options.clock)
+        }),
+        begun_at: now.wall,
+        rest,
+        open,
+        links: Vec::new(),
+        inbox: Arc::default(),
+        arrivals: Batches::default(),
+        journal: Journal::start(writer, options.clock, options.fuse.clone(), rest.clone()),
+        rng: fastrand::Rng::with_seed(options.seed),
+        unsaved: Unsaved::default(),
+        unread: SharedByteCount::default(),
+        is_leaving: false,
+        successor: None,
+        trouble: None,
+        sign_in: SignIns {
+            environment: options.environment,
+            logins: &options.logins,
+            insecure_http: options.insecure_http,
+            fetcher: Arc::default(),
+            refreshed: Arc::default(),
+            looked_at: now.mono,
+            news: sign_ins,
+        },
+        publishing: Publishing {
+            last: now.mono,
+            every: PUBLISH_EVERY,
+        },
+        own_saves: OwnSaves {
+            waiting: Vec::new(),
+            next_number: 1,
+        },
+        test_hooks: TestHooks {
+            outputs_done: 0,
+            die_after: options.die_after,
+            fuse: &options.fuse,
+        },
+    };
+    let (remote_asks, mut from_clients) = mpsc::channel(1024);
+    let listener = socket::listen(&options.paths, snapshots, rest, remote_asks);
+    for text in remarks.into_iter().chain(listener.as_ref().err().cloned()) {
+        snapshots.publish(SessionEvent::Notice(Notice {
+            at: now.wall,
+            level: NoticeLevel::Warning,
+            text,
+        }));
+    }
+    driver.restore(restored.links, restored.tasks, &options.servers, now);
+    driver.configure(options.config.clone(), None, now);
+    for server in &options.servers {
+        if let Err(refused) = driver.know(server.clone(), now) {
+            let text = refused.to_string();
+            snapshots.publish(SessionEvent::Notice(Notice {
+                at: now.wall,
+                level: NoticeLevel::Error,
+                text,
+            }));
+        }
+    }
+    snapshots.publish(SessionEvent::Driver {
+        pid: std::process::id(),
+        is_us: true,
+    });
+    for (number, what) in driver.open.all() {
+        driver.ask(number, what, now);
+    }
+    driver.turn(now);
+    options.fuse.burn(PanicIn::Network);
+    let successor = driver
+        .run(asks, &mut from_clients, &mut of_sign_ins, leaving)
+        .await?;
+    match successor {
+        None => {
+            drop(listener);
+            driver.leave(&Input::Leave).await;
+            drop(lock);
+        }
+        Some(successor) => {
+            // The clients see it to its end: the moment they are let go there is a lock to take.
+            driver.leave(&Input::HandOver).await;
+            drop(listener);
+            lock.hand_to(successor);
+        }
+    }
+    Ok(successor)
+}
+
+impl Driver<'_> {
+    pub(super) async fn run(
+        &mut self,
+        asks: &mut mpsc::Receiver<Envelope>,
+        from_clients: &mut mpsc::Receiver<Envelope>,
+        of_sign_ins: &mut mpsc::Receiver<SignInNews>,
+        leaving: &mut oneshot::Receiver<()>,
+    ) -> Result<Option<u32>, String> {
+        loop {
+            let wake = self.next_wake();
+            let timer = async {
+                match wake {
+                    Some(at) => tokio::time::sleep_until(self.clock.instant(at)).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let now;
+            tokio::select! {
+                () = self.inbox.filled(), if self.unsaved.has_room() => {
+                    now = self.clock.now();
+                    self.all_arrived(now);
+                }
+                Some(asked) = asks.recv() => {
+                    now = self.clock.now();
+                    let what = asked.what.clone();
+                    let number = self.open.add(asked);
+                    self.ask(number, what, now);
+                }
+                Some(asked) = from_clients.recv() => {
+                    now = self.clock.now();
+                    let what = asked.what.clone();
+                    let number = self.open.add(asked);
+                    self.ask(number, what, now);
+                }
+                outcomes = self.journal.outcomes() => {
+                    now = self.clock.now();
+                    let Some(outcomes) = outcomes else {
+                        return Err("could not write the session: its writer ended; what was saved is safe, start again".to_owned());
+                    };
+                    self.all_written(outcomes, now);
+                }
+                Some(news) = of_sign_ins.recv() => {
+                    now = self.clock.now();
+                    self.sign_in_news(news, now);
+                }
+                () = self.sign_in.refreshed.notified() => now = self.clock.now(),
+                () = timer => {
+                    now = self.clock.now();
+                    for index in 0..self.links.len() {
+                        self.feed(index, Input::Timer, now);
+                    }
+                    self.tend_logins(now);
+                }
+                _ = &mut *leaving => return Ok(None),
+            }
+            self.turn(now);
+            if self.successor.is_some() {
+                return Ok(self.successor);
+            }
+        }
+    }
+
+    /// When time alone makes something due: a link's timer, or the publishing of what changed.
+    fn next_wake(&self) -> Option<Mono> {
+        let links = self
+            .links
+            .iter()
+            .filter_map(|linked| linked.link.next_wake());
+        let publish = self
+            .links
+            .iter()
+            .any(|linked| linked.is_touched)
+            .then(|| self.publishing.last.after(self.publishing.every));
+        let is_watched = |linked: &Linked| linked.link.is_barred() && linked.keeper.is_some();
+        let look = self
+            .links
+            .iter()
+            .any(is_watched)
+            .then(|| self.sign_in.looked_at.after(LOOK_EVERY));
+        let due = self.links.iter().filter_map(Linked::token_due).min();
+        let due = due.map(|due| {
+            let now = self.clock.now();
+            now.mono.after(due.since(now.wall))
+        });
+        links.chain(publish).chain(look).chain(due).min()
+    }
+
+    /// The end of every turn: what changed is shown, at a pace that a person can see.
+    pub(super) fn turn(&mut self, now: Stamp) {
+        self.inbox.read_on(self.unsaved.has_room());
+        let is_due = now.mono.since(self.publishing.last) >= self.publishing.every;
+        if !is_due || !self.links.iter().any(|linked| linked.is_touched) {
+            return;
+        }
+        self.publishing.last = now.mono;
+        let mut moved = 0;
+        for linked in self.links.iter_mut().filter(|linked| linked.is_touched) {
+            linked.is_touched = false;
+            // Before its tasks: what one of them waits for stands there.
+            if let Some(mut view) = linked.link.take_server_view() {
+                let configured = Configured {
+                    server: self.configs.of_name(&view.name),
+                    environment: self.sign_in.environment,
+                    insecure_http: self.sign_in.insecure_http,
+                };
+                view.obstacle = linked.obstacle(&configured);
+                self.snapshots.publish(SessionEvent::Server(Arc::new(view)));
+            }
+            for view in linked.link.take_views() {
+                moved += 1;
+                if let Some(hooks) = &mut self.hooks {
+                    hooks.look_at(&view, view.task.created_at < self.begun_at);
+                }
+                self.snapshots.publish(SessionEvent::Task(Arc::new(view)));
+            }
+            for id in linked.link.take_erased() {
+                self.snapshots.publish(SessionEvent::Erased(id));
+            }
+        }
+        let pace = PUBLISH_EVERY.saturating_mul(1 + moved / TASKS_AT_A_GLANCE);
+        self.publishing.every = pace.min(PUBLISH_AT_LATEST);
+        self.rest.shown_every(self.publishing.every);
+    }
+
+    /// Ends what may be ended and saves the rest; bounded, because a person waits. `how` is what the links hear.
+    pub(super) async fn leave(mut self, how: &Input) {
+        self.is_leaving = true;
+        let begin = self.clock.now();
+        let at = |after| self.clock.instant(begin.mono.after(after));
+        let (processes_until, links_until, until) =
+            (at(PROCESSES_HEAR_WITHIN), at(LEAVE_WITHIN), at(ENDS_WITHIN));
+        for index in 0..self.links.len() {
+            self.feed(index, how.clone(), begin);
+        }
+        let is_at_rest =
+            |linked: &Linked| linked.link.is_at_rest() && !linked.link.awaits_first_id();
+        self.tend_until(processes_until, |it| {
+            let mut processes = it.links.iter().filter(|linked| linked.stdio.is_some());
+            processes.all(is_at_rest)
+        })
+        .await;
+        let with_process = self.links.iter().enumerate();
+        let with_process = with_process.filter_map(|(at, it)| Some((at, it.stdio.clone()?)));
+        let (of_processes, processes): (Vec<usize>, Vec<Stdio>) = with_process.unzip();
+        let keepers: Vec<_> = self
+            .links
+            .iter()
+            .filter_map(|it| it.keeper.clone())
+            .collect();
+        let ended = tokio::task::spawn_local(async move {
+            futures_util::future::join_all(processes.iter().map(Stdio::end)).await;
+        });
+        self.tend_until(links_until, |it| {
+            it.links.iter().all(is_at_rest) && it.own_saves.waiting.is_empty()
+        })
+        .await;
+        let settled =
+            futures_util::future::join_all(keepers.iter().map(|it| it.wait_for_refresh()));
+        let (ended, settled) = tokio::join!(
+            tokio::time::timeout_at(until, ended),
+            tokio::time::timeout_at(until, settled)
+        );
+        if ended.is_err() {
+            tracing::warn!("left while a process did not end");
+        } else {
+            // We ended them, so we know what came of their calls; the next driver would only find out.
+            let now = self.clock.now();
+            for index in of_processes {
+                self.feed(index, Input::ProgramEnded, now);
+            }
+            self.tend_until(until, |it| it.links.iter().all(is_at_rest))
+                .await;
+        }
+        if settled.is_err() {
+            tracing::warn!("left while a token was being refreshed");
+        }
+        self.journal.close();
+        self.tracer.close();
+        if let Some(hooks) = self.hooks {
+            let least = self.clock.now().mono.after(HOOKS_START_WITHIN);
+            hooks.close(least.max(begin.mono.after(ENDS_WITHIN)));
+        }
+    }
+
+    /// Goes on without taking asks, until something is so or it is late.
+    async fn tend_until(&mut self, until: tokio::time::Instant, is_so: impl Fn(&Self) -> bool) {
+        while !is_so(self) {
+            let wake = self
+                .next_wake()
+                .map_or(until, |at| self.clock.instant(at).min(until));
+            tokio::select! {
+                () = self.inbox.filled(), if self.unsaved.has_room() => {
+                    let now = self.clock.now();
+                    self.all_arrived(now);
+                }
+                Some(outcomes) = self.journal.outcomes() => {
+                    let now = self.clock.now();
+                    self.all_written(outcomes, now);
+                }
+                () = tokio::time::sleep_until(wake) => {
+                    let now = self.clock.now();
+                    for index in 0..self.links.len() {
+                        self.feed(index, Input::Timer, now);
+                    }
+                }
+            }
+            self.turn(self.clock.now());
+            if self.clock.instant(self.clock.now().mono) >= until {
+                return;
+            }
+        }
+    }
+
+    pub(super) fn release(&mut self, index: usize, now: Stamp) {
+        while let Some(linked) = self.links.get_mut(index) {
+            let durable = linked.durable;
+            let Some(place) = linked.held.iter().position(|(token, _)| *token <= durable) else {
+                return;
+            };
+            let Some((_, output)) = linked.held.remove(place) else {
+                return;
+            };
+            self.carry_out(index, output, now);
+        }
+    }
+
+    pub(super) fn notice(&self, level: NoticeLevel, text: String, now: Stamp) {
+        self.snapshots.publish(SessionEvent::Notice(Notice {
+            at: now.wall,
+            level,
+            text,
+        }));
+    }
+}

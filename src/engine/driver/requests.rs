@@ -1,0 +1,369 @@
+//! Answers the requests of the screen, the commands and other processes.
+
+use std::sync::Arc;
+
+use crate::{
+    domain::{
+        Connectivity, NewCall, RequestError, Row, ServerName, ServerRef, SessionRequest,
+        SessionRequestId, SessionResponse, Stamp, Task, TaskId, TaskView, text,
+    },
+    engine::{
+        driver::state::{Driver, Linked, OwnSave, PUBLISH_EVERY, Saver, SignInJob},
+        session::Requester,
+        snapshots::ReaderId,
+    },
+    link::Input,
+    store::{Lookup, Reader, StoreError},
+};
+
+/// Tasks that a refusal names one by one; more of them are counted.
+const DYING_LISTED: usize = 6;
+
+/// A task that nothing is connected for.
+pub(super) fn at_rest(task: Task) -> TaskView {
+    TaskView {
+        contact: Connectivity::Idle,
+        ..TaskView::unwatched(task, None)
+    }
+}
+
+impl Driver<'_> {
+    /// The server that a reader calls by this name, for something new.
+    fn to_ask(&self, from: Option<ReaderId>, name: &ServerName) -> Result<usize, RequestError> {
+        match self.configs.why_not(from, name) {
+            Some(words) => Err(RequestError::Usage(words)),
+            None => self.index_of(name).ok_or_else(|| self.unknown_server(name)),
+        }
+    }
+
+    pub(super) fn unknown_server(&self, name: &ServerName) -> RequestError {
+        let known: Vec<&str> = self
+            .links
+            .iter()
+            .map(|linked| linked.link.record().name.as_str())
+            .collect();
+        let known = if known.is_empty() {
+            "no server yet".to_owned()
+        } else {
+            known.join(", ")
+        };
+        RequestError::Usage(format!(
+            "no server {name} in this session (it has {known}); give its URL with -s URL"
+        ))
+    }
+
+    pub(super) fn ask(&mut self, number: SessionRequestId, what: SessionRequest, now: Stamp) {
+        self.publishing.every = PUBLISH_EVERY;
+        self.rest.shown_every(self.publishing.every);
+        let from = self.open.reader(number);
+        let asked = match &what {
+            SessionRequest::In(_, what) => what.as_ref(),
+            what => what,
+        };
+        let index = match asked {
+            // It is said where something is asked of it.
+            SessionRequest::Server(ServerRef {
+                name, url: None, ..
+            }) if self.configs.why_not(from, name).is_some() => {
+                return self
+                    .open
+                    .answer(self.snapshots, number, Ok(SessionResponse::Accepted));
+            }
+            SessionRequest::Server(server) => {
+                self.configs.named_again(&server.name);
+                self.show_gone_from(&server.name, None, now);
+                self.know(server.clone(), now)
+            }
+            SessionRequest::Configure(config) => {
+                let snapshots = self.snapshots;
+                self.configs.forget_readers(|reader| snapshots.has(reader));
+                self.configure(config.clone(), from, now);
+                return self
+                    .open
+                    .answer(self.snapshots, number, Ok(SessionResponse::Accepted));
+            }
+            SessionRequest::HandOver { is_forced } => return self.hand_over(number, *is_forced),
+            SessionRequest::SignIn(name) => return self.sign_in(number, name),
+            // Nothing is asked in a revision of another.
+            SessionRequest::In(..) => {
+                let words = "asked in two revisions at once".to_owned();
+                return self
+                    .open
+                    .answer(self.snapshots, number, Err(RequestError::Usage(words)));
+            }
+            SessionRequest::Trace { server, is_on } => {
+                let outcome = self.trace(server.as_ref(), *is_on);
+                return self.open.answer(self.snapshots, number, outcome);
+            }
+            SessionRequest::Tools(name)
+            | SessionRequest::Adopt { server: name, .. }
+            | SessionRequest::Checkpoints { server: name, .. } => self.to_ask(from, name),
+            SessionRequest::Start(call) => match self.started_before(call) {
+                Ok(Some(id)) => {
+                    return self.open.answer(
+                        self.snapshots,
+                        number,
+                        Ok(SessionResponse::Started(id)),
+                    );
+                }
+                Ok(None) => self.to_ask(from, &call.server),
+                Err(refused) => Err(refused),
+            },
+            SessionRequest::RetryNow => {
+                for index in 0..self.links.len() {
+                    // Answered once for all below; no ask has the number 0.
+                    self.feed(
+                        index,
+                        Input::Ask {
+                            ask: 0,
+                            what: SessionRequest::RetryNow,
+                        },
+                        now,
+                    );
+                }
+                return self
+                    .open
+                    .answer(self.snapshots, number, Ok(SessionResponse::Accepted));
+            }
+            SessionRequest::Pause(id)
+            | SessionRequest::Resume(id)
+            | SessionRequest::Cancel(id)
+            | SessionRequest::GiveUp(id)
+            | SessionRequest::Forget(id)
+            | SessionRequest::Unforget(id)
+            | SessionRequest::Seen(id)
+            | SessionRequest::Answer { id, .. }
+            | SessionRequest::Edit { id, .. } => {
+                match self.links.iter().position(|linked| linked.link.holds(id)) {
+                    Some(index) => Ok(index),
+                    None => return self.ask_session(number, &what, now),
+                }
+            }
+        };
+        let needs_an_answer = matches!(
+            asked,
+            SessionRequest::Tools(_)
+                | SessionRequest::Adopt { .. }
+                | SessionRequest::Checkpoints { .. }
+                | SessionRequest::Start(_)
+        );
+        if let Some(trouble) = self.trouble.as_ref().filter(|_| !self.unsaved.has_room())
+            && needs_an_answer
+            && index.is_ok()
+        {
+            let words = format!(
+                "not asked: {}; nothing is read from servers until then",
+                trouble.why
+            );
+            return self
+                .open
+                .answer(self.snapshots, number, Err(RequestError::CannotSave(words)));
+        }
+        if let (Ok(index), SessionRequest::Adopt { server, .. }) = (&index, asked)
+            && let Err(error) = self.tell_known(*index, server)
+        {
+            let words = format!("could not {error}, so what is known already cannot be told");
+            return self
+                .open
+                .answer(self.snapshots, number, Err(RequestError::CannotSave(words)));
+        }
+        match index {
+            Ok(index) => self.feed(index, Input::Ask { ask: number, what }, now),
+            Err(refused) => self.open.answer(self.snapshots, number, Err(refused)),
+        }
+    }
+
+    /// Lets a client drive, unless that would end something. Its answer comes once it does.
+    fn hand_over(&mut self, number: SessionRequestId, is_forced: bool) {
+        let reader = self.open.reader(number);
+        if !reader.is_some_and(|reader| self.snapshots.has(reader)) {
+            // It stood in the line while we stood still, and whoever asked has gone since.
+            return self.open.pass_on(number);
+        }
+        let refused = match self.open.asker(number) {
+            Some(Requester::Client(Some(pid))) => match self.price_of_leaving() {
+                Some(words) if !is_forced => RequestError::WouldLoseWork(words),
+                _ => {
+                    self.open.pass_on(number);
+                    self.successor = Some(pid);
+                    return;
+                }
+            },
+            Some(Requester::Client(None)) => {
+                RequestError::Usage("this system does not tell who asks to drive".to_owned())
+            }
+            Some(Requester::Us) | None => {
+                return self
+                    .open
+                    .answer(self.snapshots, number, Ok(SessionResponse::Accepted));
+            }
+        };
+        self.open.answer(self.snapshots, number, Err(refused));
+    }
+
+    /// What ends when this process drives no more, in words.
+    fn price_of_leaving(&self) -> Option<String> {
+        let dying = self.links.iter().flat_map(|linked| linked.link.dying());
+        let dying: Vec<String> = dying.map(|(id, why)| format!("{id} ({why})")).collect();
+        let is_open = |job: &SignInJob| !job.job.is_finished();
+        let is_signing_in = |linked: &&Linked| linked.signing_in.as_ref().is_some_and(is_open);
+        let sign_ins = self.links.iter().filter(is_signing_in);
+        let sign_ins =
+            sign_ins.map(|linked| format!("the sign-in at {}", linked.link.record().name));
+        let unsaved = self.trouble.as_ref();
+        let unsaved = unsaved.map(|trouble| format!("what is not saved ({})", trouble.why));
+        let more = dying.len().saturating_sub(DYING_LISTED);
+        let listed = dying.into_iter().take(DYING_LISTED);
+        let ends: Vec<String> = listed
+            .chain((more > 0).then(|| format!("and {more} more")))
+            .chain(sign_ins)
+            .chain(unsaved)
+            .collect();
+        (!ends.is_empty()).then(|| {
+            let pid = std::process::id();
+            let ends = ends.join("; ");
+            let words =
+                format!("process {pid} goes on driving, because this would end with it: {ends}");
+            text::clean_line(&words).into_owned()
+        })
+    }
+
+    /// A link holds what is unsettled; what it is to adopt could have settled long ago.
+    fn tell_known(&mut self, index: usize, server: &ServerName) -> Result<(), StoreError> {
+        let known = Reader::open(self.paths)?.server_tasks(server)?;
+        if let Some(linked) = self.links.get_mut(index) {
+            let shown = |(theirs, ours, is_forgotten): (String, TaskId, bool)| {
+                (theirs, Some(ours).filter(|_| !is_forgotten))
+            };
+            linked.link.knows(known.into_iter().map(shown));
+        }
+        Ok(())
+    }
+
+    /// The task that an ask to start would repeat: the same id, or the same `--once` key.
+    ///
+    /// A file that cannot be read is no proof that the key is new, so then the call is refused.
+    fn started_before(&self, call: &NewCall) -> Result<Option<TaskId>, RequestError> {
+        if self.snapshots.task(&call.id).is_some() {
+            return Ok(Some(call.id.clone()));
+        }
+        // What was started this moment is neither on the board yet nor on disk.
+        let just_now = |linked: &Linked| linked.link.started_before(call);
+        if let Some(id) = self.links.iter().find_map(just_now) {
+            return Ok(Some(id));
+        }
+        let Some(once) = &call.once else {
+            return Ok(None);
+        };
+        let on_board = self
+            .snapshots
+            .tasks()
+            .into_iter()
+            .find(|view| view.task.once.as_ref() == Some(once));
+        if let Some(view) = on_board {
+            return Ok(Some(view.task.id.clone()));
+        }
+        Reader::open(self.paths)
+            .and_then(|mut reader| reader.once(once))
+            .map_err(|error| RequestError::CannotSave(format!("could not {error}")))
+    }
+
+    /// Asks about a task that no link holds: settled, or forgotten.
+    fn ask_session(&mut self, number: SessionRequestId, what: &SessionRequest, now: Stamp) {
+        let (SessionRequest::Pause(id)
+        | SessionRequest::Resume(id)
+        | SessionRequest::Cancel(id)
+        | SessionRequest::GiveUp(id)
+        | SessionRequest::Forget(id)
+        | SessionRequest::Unforget(id)
+        | SessionRequest::Seen(id)
+        | SessionRequest::Edit { id, .. }) = what
+        else {
+            let refused = RequestError::Usage("nothing to do".to_owned());
+            return self.open.answer(self.snapshots, number, Err(refused));
+        };
+        let Some(mut task) = self.recall(id) else {
+            let words = format!("no task {id}; `longhaul ls --all` lists them");
+            return self
+                .open
+                .answer(self.snapshots, number, Err(RequestError::Usage(words)));
+        };
+        let word = task.status.label();
+        let refusal = match what {
+            SessionRequest::Pause(_) => Some(format!("Not paused: {id} is {word} already")),
+            SessionRequest::Resume(_) => Some(format!(
+                "{id} is {word}; `longhaul again {id}` runs it again"
+            )),
+            SessionRequest::Cancel(_) | SessionRequest::GiveUp(_) => {
+                Some(format!("Not cancelled: {id} is {word} already"))
+            }
+            _ => None,
+        };
+        if let Some(words) = refusal {
+            let refused = if task.status.is_settled() {
+                RequestError::Settled(words)
+            } else {
+                RequestError::Usage(words)
+            };
+            return self.open.answer(self.snapshots, number, Err(refused));
+        }
+        match what {
+            SessionRequest::Forget(_) => task.forgotten_at = Some(now.wall),
+            SessionRequest::Unforget(_) => task.forgotten_at = None,
+            SessionRequest::Seen(_) => task.is_seen = true,
+            SessionRequest::Edit {
+                name, note, limits, ..
+            } => {
+                (task.name, task.note, task.limits) = (name.clone(), note.clone(), *limits);
+            }
+            _ => {}
+        }
+        if !task.status.is_settled()
+            && task.forgotten_at.is_none()
+            && let Some(index) = self.index_of(&task.server)
+        {
+            // Brought back: it goes on where it was, and is the link's to save from now on.
+            let (name, note, limits) = (task.name.clone(), task.note.clone(), task.limits);
+            // Without them a replay would add something twice.
+            let known = Reader::open(self.paths).and_then(|mut it| it.recent_ids(&task));
+            let ids = known.unwrap_or_default();
+            self.feed(index, Input::Restored(vec![(task, ids)]), now);
+            let what = SessionRequest::Edit {
+                id: id.clone(),
+                name,
+                note,
+                limits,
+            };
+            return self.feed(index, Input::Ask { ask: number, what }, now);
+        }
+        let house = self.own_saves.next_number;
+        self.own_saves.next_number += 1;
+        let rows = Arc::new(vec![Row::Task(Box::new(task.clone()))]);
+        self.own_saves.waiting.push(OwnSave {
+            number: house,
+            ask: Some(number),
+            view: at_rest(task),
+        });
+        self.write(Saver::Own(house), rows, true, now);
+    }
+
+    /// The record of a task that no link holds, as it will be on disk.
+    fn recall(&self, id: &TaskId) -> Option<Task> {
+        // What still waits to be saved says the most.
+        let unsaved = self
+            .own_saves
+            .waiting
+            .iter()
+            .filter(|save| save.view.task.id == *id);
+        if let Some(save) = unsaved.max_by_key(|save| save.number) {
+            return Some(save.view.task.clone());
+        }
+        if let Some(view) = self.snapshots.task(id) {
+            return Some(view.task.clone());
+        }
+        match Reader::open(self.paths).and_then(|mut reader| reader.task(id.as_str())) {
+            Ok(Lookup::One(task)) => Some(*task),
+            _ => None,
+        }
+    }
+}

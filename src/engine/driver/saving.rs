@@ -1,0 +1,135 @@
+//! Writes what the links save, and tells them what became of it.
+
+use std::sync::Arc;
+
+use crate::{
+    auth::NoticeSink,
+    domain::{Notice, NoticeLevel, RequestError, Row, SessionEvent, SessionResponse, Stamp, text},
+    engine::{
+        clock::Clock,
+        driver::state::{Driver, Saver, Trouble},
+        journal::{Job, Outcome},
+        snapshots::Snapshots,
+    },
+    link::Input,
+};
+
+/// Says a warning to whoever reads.
+pub(super) fn remark(snapshots: &Arc<Snapshots>, clock: Clock) -> NoticeSink {
+    let snapshots = Arc::clone(snapshots);
+    Arc::new(move |text| {
+        snapshots.publish(SessionEvent::Notice(Notice {
+            at: clock.now().wall,
+            level: NoticeLevel::Warning,
+            text,
+        }));
+    })
+}
+
+impl Driver<'_> {
+    pub(super) fn write(&mut self, who: Saver, rows: Arc<Vec<Row>>, is_vital: bool, now: Stamp) {
+        if let Err(who) = self.journal.save(Job {
+            who,
+            rows,
+            is_vital,
+        }) {
+            self.written(
+                &who,
+                Err("could not write the session: its writer ended; start again".to_owned()),
+                now,
+            );
+        }
+    }
+
+    pub(super) fn all_written(&mut self, outcomes: Vec<Outcome<Saver>>, now: Stamp) {
+        if let Some(hooks) = &self.hooks {
+            hooks.saved();
+        }
+        for (who, outcome) in outcomes {
+            self.written(&who, outcome, now);
+        }
+    }
+
+    /// A save is on disk, or failed: what waited for it goes on, or is forgotten.
+    pub(super) fn written(&mut self, who: &Saver, outcome: Result<(), String>, now: Stamp) {
+        match *who {
+            Saver::Own(number) => {
+                let Some(place) = self
+                    .own_saves
+                    .waiting
+                    .iter()
+                    .position(|save| save.number == number)
+                else {
+                    return;
+                };
+                let save = self.own_saves.waiting.swap_remove(place);
+                let answer = match outcome {
+                    Ok(()) => {
+                        let is_forgotten = save.view.task.forgotten_at.is_some();
+                        let id = save.view.task.id.clone();
+                        self.snapshots
+                            .publish(SessionEvent::Task(Arc::new(save.view)));
+                        if is_forgotten {
+                            self.snapshots.publish(SessionEvent::Erased(id));
+                        }
+                        Ok(SessionResponse::Accepted)
+                    }
+                    Err(why) => Err(RequestError::CannotSave(why)),
+                };
+                if let Some(ask) = save.ask {
+                    self.open.answer(self.snapshots, ask, answer);
+                }
+            }
+            Saver::Link(index, token) => match outcome {
+                Ok(()) => {
+                    if let Some(Trouble { tries, .. }) = self.trouble.take() {
+                        let tries = text::plural(tries, "failed attempt");
+                        let words = format!("saving works again after {tries}");
+                        self.notice(NoticeLevel::Info, words, now);
+                    }
+                    if let Some(linked) = self.links.get_mut(index) {
+                        linked.durable = linked.durable.max(token);
+                    }
+                    let had_room = self.unsaved.has_room();
+                    self.feed(index, Input::Saved(token), now);
+                    self.release(index, now);
+                    if !had_room && self.unsaved.has_room() {
+                        for index in 0..self.links.len() {
+                            self.feed(index, Input::Timer, now);
+                        }
+                    }
+                }
+                Err(why) => {
+                    if let Some(linked) = self.links.get_mut(index) {
+                        linked.held.retain(|(waits_for, _)| *waits_for != token);
+                    }
+                    // Tried once a second; it is said once.
+                    match &mut self.trouble {
+                        Some(trouble) if trouble.why == why => trouble.tries += 1,
+                        trouble => {
+                            let tries = trouble.as_ref().map_or(0, |before| before.tries) + 1;
+                            let is_deaf = trouble.as_ref().is_some_and(|before| before.is_deaf);
+                            *trouble = Some(Trouble {
+                                why: why.clone(),
+                                tries,
+                                is_deaf,
+                            });
+                            self.notice(NoticeLevel::Error, why.clone(), now);
+                        }
+                    }
+                    if let Some(trouble) = &mut self.trouble
+                        && !self.unsaved.has_room()
+                        && !std::mem::replace(&mut trouble.is_deaf, true)
+                    {
+                        let words = format!(
+                            "results of {} wait for the disk: nothing more is read from any server until they are saved",
+                            text::bytes(self.unsaved.result_bytes() as u64)
+                        );
+                        self.notice(NoticeLevel::Error, words, now);
+                    }
+                    self.feed(index, Input::SaveFailed { token, why }, now);
+                }
+            },
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Signs in, and gets new tokens before the old ones expire.
+
+use std::sync::Arc;
+
+use crate::{
+    auth::{self, AuthError, Now, SignInOptions},
+    domain::{
+        NoticeLevel, RequestError, ServerName, SessionRequest, SessionRequestId, SessionResponse,
+        SignInPage, Stamp, server_url, text,
+    },
+    engine::driver::{
+        LOOK_EVERY,
+        state::{Driver, Linked, SignInJob, SignInNews},
+    },
+    link::Input,
+};
+
+impl Driver<'_> {
+    /// Begins a sign-in; its answer comes once its page is known. An older one of the same server ends.
+    pub(super) fn sign_in(&mut self, number: SessionRequestId, name: &ServerName) {
+        let linked = self
+            .index_of(name)
+            .and_then(|index| self.links.get_mut(index));
+        let Some(linked) = linked else {
+            let refused = self.unknown_server(name);
+            return self.open.answer(self.snapshots, number, Err(refused));
+        };
+        let url = url::Url::parse(&linked.link.record().url).ok();
+        let is_private =
+            |url: &url::Url| !server_url::is_cleartext(url) || self.sign_in.insecure_http;
+        let Some(url) = url.filter(is_private) else {
+            let words = format!(
+                "a token for {name} would go over plain http, where it can be read on the way; use an https:// URL"
+            );
+            return self
+                .open
+                .answer(self.snapshots, number, Err(RequestError::Usage(words)));
+        };
+        let (logins, fetcher) = (
+            self.sign_in.logins.clone(),
+            Arc::clone(&self.sign_in.fetcher),
+        );
+        let (clock, news) = (self.clock, self.sign_in.news.clone());
+        let (of, name) = (name, name.clone());
+        let now: Now = Arc::new(move || clock.now().wall);
+        let job = tokio::spawn(async move {
+            let begun = auth::begin(&url, &SignInOptions::default(), logins, fetcher, now).await;
+            let begun = match begun {
+                Ok(begun) => begun,
+                Err(error) => {
+                    let refused = match error {
+                        AuthError::Unreachable { .. } => {
+                            RequestError::Unreachable(error.to_string())
+                        }
+                        _ => RequestError::Usage(error.to_string()),
+                    };
+                    // A driver that leaves has told everybody.
+                    let _ = news.send(SignInNews::Begun(number, Err(refused))).await;
+                    return;
+                }
+            };
+            let page = SignInPage {
+                host: begun.host.clone(),
+                other_parties: begun.other_parties.clone(),
+                url: begun.page.to_string(),
+            };
+            let _ = news.send(SignInNews::Begun(number, Ok(page))).await;
+            let over = begun.finish().await.map(drop);
+            let _ = news.send(SignInNews::Over(name, over)).await;
+        });
+        let job = job.abort_handle();
+        let older = linked.signing_in.replace(SignInJob { number, job });
+        if let Some(older) = older {
+            let refused = RequestError::Usage(format!("another sign-in at {of} began since"));
+            // Answered already if its page was shown.
+            self.open.answer(self.snapshots, older.number, Err(refused));
+        }
+    }
+
+    pub(super) fn sign_in_news(&mut self, news: SignInNews, now: Stamp) {
+        match news {
+            SignInNews::Begun(number, page) => {
+                self.open
+                    .answer(self.snapshots, number, page.map(SessionResponse::SignIn));
+            }
+            SignInNews::Over(name, Ok(())) => {
+                let words = format!("signed in to {name}; its tasks resume");
+                self.notice(NoticeLevel::Info, words, now);
+                if let Some(index) = self.index_of(&name) {
+                    // No ask has the number 0.
+                    let what = SessionRequest::RetryNow;
+                    self.feed(index, Input::Ask { ask: 0, what }, now);
+                }
+            }
+            SignInNews::Over(name, Err(error)) => {
+                let words = format!("not signed in to {name}: {error}");
+                self.notice(
+                    NoticeLevel::Error,
+                    text::clean_line(&words).into_owned(),
+                    now,
+                );
+            }
+        }
+    }
+
+    /// Goes on where somebody has signed in, and gets new tokens while the old ones are good.
+    pub(super) fn tend_logins(&mut self, now: Stamp) {
+        for linked in &mut self.links {
+            if let Some(keeper) = linked.keeper.clone()
+                && linked.token_due().is_some_and(|due| due <= now.wall)
+            {
+                let refreshed = Arc::clone(&self.sign_in.refreshed);
+                let job = tokio::spawn(async move {
+                    keeper.renew().await;
+                    refreshed.notify_one();
+                });
+                linked.refreshing = Some(job.abort_handle());
+            }
+        }
+        if now.mono.since(self.sign_in.looked_at) < LOOK_EVERY {
+            return;
+        }
+        self.sign_in.looked_at = now.mono;
+        let has_news = |linked: &Linked| {
+            let keeper = linked.keeper.as_ref().filter(|_| linked.link.is_barred());
+            keeper.is_some_and(|keeper| keeper.has_new_sign_in())
+        };
+        for index in 0..self.links.len() {
+            if self.links.get(index).is_some_and(has_news) {
+                // No ask has the number 0.
+                let what = SessionRequest::RetryNow;
+                self.feed(index, Input::Ask { ask: 0, what }, now);
+            }
+        }
+    }
+}

@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::{ConfigEdit, ConfigError, digest, digest_of_program, path, read, server_configs};
+use super::{ConfigEdit, ConfigError, digest, digest_of_program};
 use crate::{
     app::Consent,
+    config::file::{path, read, server_configs},
     domain::{Program, ServerConfig, ServerName, ServerObstacle, Template, server_url, text},
     engine::USUAL_ENVIRONMENT,
 };

@@ -3,8 +3,11 @@
 use clap::ValueEnum;
 use toml::{Spanned, de::DeValue};
 
-use super::{Parser, error::ValueError};
-use crate::domain::{Limits, ProtocolChoice, ThemeName};
+use super::error::ValueError;
+use crate::{
+    config::settings::Parser,
+    domain::{Limits, ProtocolChoice, ThemeName},
+};
 
 /// When to use color.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -13,6 +13,7 @@ use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value};
 use super::error::ConfigError;
 use crate::{
     app::{Grouping, SortKey, View},
+    config::file::path,
     domain::{Program, Template},
     store,
 };
@@ -69,8 +70,8 @@ impl ConfigEdit {
             }
             _ => path.clone(),
         };
-        let before = super::load(&path)?;
-        super::parse(&path, &before)?;
+        let before = super::file::load(&path)?;
+        super::file::parse(&path, &before)?;
         let text = if before.is_empty() { HEAD } else { &before };
         let document =
             text.parse()
@@ -251,7 +252,7 @@ impl ConfigEdit {
         };
         let text = self.document.to_string();
         // Never write a file that cannot be read again.
-        super::parse(&self.path, &text).map_err(|why| ConfigError::Unsound(Box::new(why)))?;
+        super::file::parse(&self.path, &text).map_err(|why| ConfigError::Unsound(Box::new(why)))?;
         let directory = match self.target.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
@@ -260,7 +261,7 @@ impl ConfigEdit {
         // The lock covers the time from the check to the write. Without file locks the check must do.
         let lock = File::open(directory).map_err(|error| failed(&error))?;
         let is_busy = matches!(lock.try_lock(), Err(TryLockError::WouldBlock));
-        if is_busy || super::load(&self.path)? != self.before {
+        if is_busy || super::file::load(&self.path)? != self.before {
             return Err(failed(&"another program has changed it; try again"));
         }
         Ok(store::write_atomically(&self.target, text.as_bytes())?)
@@ -306,4 +307,13 @@ fn at_position(table: &mut Table, position: isize) -> Option<&mut Table> {
         }
     }
     None
+}
+
+/// Saves a view in the file; returns a message with the path.
+pub(crate) fn save_view(view: &View) -> Result<String, ConfigError> {
+    let mut edit = ConfigEdit::open(path())?;
+    edit.view(view);
+    let shown = edit.path().display().to_string();
+    edit.save()?;
+    Ok(format!("saved view {} in {shown}", view.name))
 }

@@ -1,6 +1,5 @@
 //! What can be wrong with the configuration file, and with a value in it.
 
-use super::PATH_VARIABLE;
 use crate::{
     domain::{RevisionError, TemplateError, text::DurationError},
     store::StoreError,
@@ -100,3 +99,6 @@ pub(crate) enum HeaderError {
     #[error("the value of {0} contains a control character")]
     ControlCharacter(String),
 }
+
+/// The environment variable with the path of another file.
+pub(crate) const PATH_VARIABLE: &str = "LONGHAUL_CONFIG";

@@ -2,8 +2,10 @@
 
 use toml::{Spanned, de::DeValue};
 
-use super::Parser;
-use crate::app::{KeyOverride, Keymap};
+use crate::{
+    app::{KeyOverride, Keymap},
+    config::settings::Parser,
+};
 
 impl Parser<'_> {
     pub(super) fn keys(&mut self, at: usize, value: &Spanned<DeValue<'_>>) {

@@ -2,8 +2,11 @@
 
 use toml::{Spanned, de::DeValue};
 
-use super::{Parser, error::ValueError};
-use crate::domain::{DesktopProtocol, NotifyLevel};
+use super::error::ValueError;
+use crate::{
+    config::settings::Parser,
+    domain::{DesktopProtocol, NotifyLevel},
+};
 
 /// The keys of `[notify]`.
 const KEYS: &str = "bell, desktop, desktop_by, progress, title, tmux_passthrough, hook, hook_on";

@@ -7,12 +7,15 @@ use toml::{
 use url::Url;
 
 use super::{
-    Parser, digest,
+    digest,
     error::{HeaderError, UrlError, ValueError},
 };
-use crate::domain::{
-    CheckpointConvention, Program, ServerConfig, ServerName, Template, is_variable, server_url,
-    text,
+use crate::{
+    config::settings::Parser,
+    domain::{
+        CheckpointConvention, Program, ServerConfig, ServerName, Template, is_variable, server_url,
+        text,
+    },
 };
 
 /// The keys of a server.

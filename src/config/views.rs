@@ -5,8 +5,11 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use super::{Parser, error::ValueError};
-use crate::app::{Grouping, SortKey, View};
+use super::error::ValueError;
+use crate::{
+    app::{Grouping, SortKey, View},
+    config::settings::Parser,
+};
 
 /// The keys of a view.
 const KEYS: &str = "filter, needs_you, group, sort, reverse";

@@ -4,13 +4,10 @@ use std::{sync::Arc, thread::JoinHandle};
 
 use tokio::sync::mpsc;
 
-use super::{
-    clock::Clock,
-    rest::Rest,
-    session::{FailPoint, PanicIn},
-};
+use super::{clock::Clock, rest::Rest};
 use crate::{
     domain::Row,
+    engine::options::{FailPoint, PanicIn},
     store::{Durability, Writer},
 };
 

@@ -1,8 +1,6 @@
 //! A session as one process sees it: it drives if nobody does, else it is a client, and takes over if the driver goes.
 
 use std::{
-    collections::BTreeMap,
-    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -11,131 +9,39 @@ use std::{
     time::Duration,
 };
 
-use secrecy::SecretString;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
-    clock::Clock,
     driver,
     file_watcher::FileWatcher,
-    hook::Hook,
     rest::Rest,
-    snapshots::{ReaderId, Snapshots, Subscription},
+    snapshots::{Snapshots, Subscription},
     socket,
 };
 use crate::{
-    auth::Logins,
     domain::{
-        Mono, Notice, NoticeLevel, ProtocolVersion, RequestError, ServerConfigs, ServerRef,
-        SessionEvent, SessionRequest, SessionRequestId, SessionResponse, exit,
+        Notice, NoticeLevel, ProtocolVersion, RequestError, SessionEvent, SessionRequest,
+        SessionRequestId, exit,
+    },
+    engine::{
+        options::Options,
+        pending_requests::{Envelope, PendingRequests, Requester, waits_for},
+        socket::{DRIVER_WITHIN, Ending},
     },
     store::{DriverLock, Paths},
 };
 
 /// Asks that may wait for the engine.
 const ASKS_WAITING: usize = 1024;
+
 /// How often a lock that somebody holds without answering is tried again.
 const TRY_EVERY: Duration = Duration::from_millis(50);
+
 /// How often a process that only looks looks whether somebody drives again; that can take days.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+
 const NOBODY_DRIVES: &str =
     "nobody drives this session, and with --readonly nobody begins to; leave it out to act";
-/// How long the others wait for the process that the driver has handed the session to.
-const HEIR_WITHIN: Duration = Duration::from_secs(3);
-/// How long a driver may take to answer before that is said.
-pub(super) const DRIVER_WITHIN: Duration = Duration::from_secs(5);
-
-/// How to use a session.
-#[derive(Debug)]
-pub struct Options {
-    /// Where it is.
-    pub paths: Paths,
-    /// Servers named on the command line, with headers that are used and never stored.
-    pub servers: Vec<ServerRef>,
-    /// What the configuration says of servers.
-    pub config: ServerConfigs,
-    /// Reads that again, whenever another driver is followed or this process takes over; `None` where it cannot be read,
-    /// and then what was read last holds.
-    pub read_config: fn() -> Option<ServerConfigs>,
-    /// Whether this process only looks: it tells a driver nothing of its configuration, and never takes over from one.
-    pub readonly: bool,
-    /// What a variable of the environment holds; asked only when a server is connected to whose headers want it.
-    pub environment: fn(&str) -> Option<SecretString>,
-    /// Who is signed in where.
-    pub logins: Logins,
-    /// Whether the headers of the configuration may go over plain http to another machine.
-    pub insecure_http: bool,
-    /// Whether what goes over the wire is recorded, of every server.
-    pub traces: bool,
-    /// The revision to insist on for every server.
-    pub protocol: Option<ProtocolVersion>,
-    /// Seeds ids and jitter.
-    pub seed: u64,
-    /// The clock, shared with the screen so that stamps agree.
-    pub clock: Clock,
-    /// What to run when something is worth telling; whoever drives runs it.
-    pub hook: Option<Hook>,
-    /// End this process without any clean-up after so many outputs: the kill tests' way to hit each window.
-    pub die_after: Option<u64>,
-    /// Where and when to panic; nowhere but in the exit tests.
-    pub fuse: FailPoint,
-}
-
-/// The exit tests' way to see that a panic in every thread takes the one way out.
-#[derive(Clone, Debug, Default)]
-pub struct FailPoint {
-    /// The thread that is to panic.
-    pub thread: Option<PanicIn>,
-    /// When: as soon as this file is there, or at once.
-    pub lit_by: Option<PathBuf>,
-}
-
-impl FailPoint {
-    /// Panics if it is the turn of this thread.
-    ///
-    /// # Panics
-    ///
-    /// That is what it is for.
-    pub fn burn(&self, thread: PanicIn) {
-        let is_lit = || self.lit_by.as_ref().is_none_or(|path| path.exists());
-        assert!(
-            self.thread != Some(thread) || !is_lit(),
-            // As loud as what a server could have put into it.
-            "{thread:?} was told to panic by \u{9b}2J"
-        );
-    }
-}
-
-/// A thread that is to panic, once there is a session to lose.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PanicIn {
-    /// The one with the screen.
-    Screen,
-    /// The one with the links.
-    Network,
-    /// The one that writes.
-    Journal,
-    /// The one that reads the keys.
-    Input,
-}
-
-/// Who asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Requester {
-    /// This process.
-    Us,
-    /// Another one, on the socket, with its id where the system tells.
-    Client(Option<u32>),
-}
-
-/// An ask on its way to the engine.
-#[derive(Clone, Debug)]
-pub(super) struct Envelope {
-    pub(super) reader: ReaderId,
-    pub(super) asker: Requester,
-    pub(super) ask: SessionRequestId,
-    pub(super) what: SessionRequest,
-}
 
 /// A session in use by this process.
 #[derive(Debug)]
@@ -225,16 +131,6 @@ impl Session {
             let _ = thread.join();
         }
     }
-}
-
-/// How a spell as driver or client ended.
-pub(super) enum Ending {
-    /// This process leaves.
-    Left,
-    /// The driver is gone; somebody has to take over.
-    DriverGone,
-    /// The driver holds the session and stands still.
-    DriverSilent,
 }
 
 /// Tells everybody who waits if the network thread ends by a panic; nobody else could.
@@ -402,16 +298,6 @@ async fn serve(
     }
 }
 
-/// Whether the lock was handed to another process, which has its time to take it.
-fn waits_for(successor: &mut Option<(u32, Mono)>, paths: &Paths, now: Mono) -> bool {
-    let named = DriverLock::successor(paths).filter(|pid| *pid != std::process::id());
-    *successor = named.map(|pid| match *successor {
-        Some((known, since)) if known == pid => (pid, since),
-        _ => (pid, now),
-    });
-    successor.is_some_and(|(_, since)| now.since(since) < HEIR_WITHIN)
-}
-
 fn say_silent(paths: &Paths, snapshots: &Snapshots) {
     let holder = DriverLock::holder(paths);
     let pid = holder.map_or(String::new(), |pid| format!(" (process {pid})"));
@@ -460,119 +346,5 @@ async fn end_in_trouble(
             },
             _ = &mut leaving => return,
         }
-    }
-}
-
-/// Asks that wait for their answer, by a number of this process that the engine knows them by.
-#[derive(Debug, Default)]
-pub(super) struct PendingRequests {
-    next: SessionRequestId,
-    open: BTreeMap<SessionRequestId, Envelope>,
-    /// Who was asked.
-    driver: Option<u32>,
-}
-
-impl PendingRequests {
-    /// Takes an ask in; the number is the engine's.
-    pub(super) fn add(&mut self, asked: Envelope) -> SessionRequestId {
-        self.next += 1;
-        self.open.insert(self.next, asked);
-        self.next
-    }
-
-    /// Gives the answer to whoever asked.
-    pub(super) fn answer(
-        &mut self,
-        snapshots: &Snapshots,
-        number: SessionRequestId,
-        outcome: Result<SessionResponse, RequestError>,
-    ) {
-        if let Some(asked) = self.open.remove(&number) {
-            snapshots.tell(
-                asked.reader,
-                SessionEvent::Response {
-                    request: asked.ask,
-                    outcome,
-                },
-            );
-        }
-    }
-
-    /// Who asked.
-    pub(super) fn reader(&self, number: SessionRequestId) -> Option<ReaderId> {
-        self.open.get(&number).map(|asked| asked.reader)
-    }
-
-    /// Who asked, as a process.
-    pub(super) fn asker(&self, number: SessionRequestId) -> Option<Requester> {
-        self.open.get(&number).map(|asked| asked.asker)
-    }
-
-    /// Leaves it to somebody else to answer.
-    pub(super) fn pass_on(&mut self, number: SessionRequestId) {
-        self.open.remove(&number);
-    }
-
-    /// Forgets what others asked of us: they ask the next driver themselves.
-    pub(super) fn keep_own(&mut self) {
-        self.open.retain(|_, asked| asked.asker == Requester::Us);
-    }
-
-    /// Whether this process wants to drive.
-    pub(super) fn asks_to_drive(&self) -> bool {
-        let mut open = self.open.values();
-        open.any(|asked| {
-            asked.asker == Requester::Us && matches!(asked.what, SessionRequest::HandOver { .. })
-        })
-    }
-
-    /// This process is the one that is asked from here on. Whoever was asked to let us drive before is somebody else, if it is another one.
-    pub(super) fn follows(&mut self, snapshots: &Snapshots, driver: Option<u32>) {
-        if std::mem::replace(&mut self.driver, driver) == driver {
-            return;
-        }
-        let who = driver.map_or("another process".to_owned(), |pid| format!("process {pid}"));
-        for (number, what) in self.all() {
-            if matches!(what, SessionRequest::HandOver { .. }) {
-                let words = format!("{who} drives now, and was not asked for it; ask again");
-                self.answer(snapshots, number, Err(RequestError::Usage(words)));
-            }
-        }
-    }
-
-    /// Refuses everything that waits.
-    pub(super) fn refuse_all(&mut self, snapshots: &Snapshots, refused: &RequestError) {
-        for (number, _) in self.all() {
-            self.answer(snapshots, number, Err(refused.clone()));
-        }
-    }
-
-    /// What is still open, to be asked of the next driver.
-    pub(super) fn all(&self) -> Vec<(SessionRequestId, SessionRequest)> {
-        self.open
-            .iter()
-            .map(|(number, asked)| (*number, asked.what.clone()))
-            .collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_successor_of_a_driver_has_limited_time() {
-        let dir = tempfile::tempdir().unwrap();
-        let paths = Paths::resolve(Some(dir.path().to_owned()), "default").unwrap();
-        let hand_to = |pid| DriverLock::try_take(&paths).unwrap().unwrap().hand_to(pid);
-        let mut successor = None;
-        let mut waits = |at| waits_for(&mut successor, &paths, Mono(at));
-        assert!(!waits(0));
-        // Some process that lives and is not this one.
-        hand_to(std::os::unix::process::parent_id());
-        assert!(waits(1_000) && waits(3_999));
-        assert!(!waits(4_000), "whoever comes first takes it");
-        hand_to(std::process::id());
-        assert!(!waits(4_000), "it is ours");
     }
 }

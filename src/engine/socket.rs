@@ -15,16 +15,15 @@ use tokio::{
 };
 use tokio_util::codec::{Framed, LinesCodec};
 
-use super::{
-    file_watcher::FileWatcher,
-    rest::Rest,
-    session::{DRIVER_WITHIN, Ending, Envelope, Options, PendingRequests, Requester},
-    snapshots::Snapshots,
-};
+use super::{file_watcher::FileWatcher, rest::Rest, snapshots::Snapshots};
 use crate::{
     domain::{
         Connectivity, Notice, NoticeLevel, RequestError, SessionEvent, SessionRequest,
         SessionRequestId, TaskId, exit,
+    },
+    engine::{
+        options::Options,
+        pending_requests::{Envelope, PendingRequests, Requester},
     },
     store::{DriverLock, Paths},
 };
@@ -34,15 +33,20 @@ const LINE_BYTES: usize = 64 * 1024 * 1024;
 
 /// A client's question whether the driver is there.
 const PING: &str = "ping";
+
 /// The driver's answer to it.
 const PONG: &str = "pong";
+
 /// The driver's first line; another one whenever what goes over the line means something else, so that two versions never
 /// misunderstand each other.
 const GREETING: &str = "longhaul 4";
+
 /// The system may refuse a connection for a while, as when it has no files left.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+
 /// How often a silent driver is asked.
 const PING_EVERY: Duration = Duration::from_secs(2);
+
 /// Pings without any line after which the driver stands still. Counted rather than timed: our own sleep is no silence.
 const PINGS_UNHEARD: u32 = 3;
 
@@ -367,4 +371,17 @@ async fn say(
         Ok(Err(_)) => Err(Ending::DriverGone),
         Err(_) => Err(Ending::DriverSilent),
     }
+}
+
+/// How long a driver may take to answer before that is said.
+pub(super) const DRIVER_WITHIN: Duration = Duration::from_secs(5);
+
+/// How a spell as driver or client ended.
+pub(super) enum Ending {
+    /// This process leaves.
+    Left,
+    /// The driver is gone; somebody has to take over.
+    DriverGone,
+    /// The driver holds the session and stands still.
+    DriverSilent,
 }

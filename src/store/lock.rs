@@ -1,8 +1,8 @@
 //! The one lock that makes a process the driver of a session.
 
 use std::{
-    fs::{File, Metadata, TryLockError},
-    io::{Read as _, Seek as _, Write as _},
+    fs::{self, File, Metadata, TryLockError},
+    io::{ErrorKind, Read as _, Seek as _, Write as _},
     os::unix::fs::MetadataExt as _,
     path::Path,
 };
@@ -10,7 +10,7 @@ use std::{
 use super::{
     Paths, StoreError,
     error::{Advice, plain},
-    paths::{check_file, open_own_file},
+    paths::{check_file, companion, open_own_file},
 };
 
 /// Held by the driver of a session; the operating system lets go of it when the process ends, however it ends.
@@ -22,7 +22,7 @@ pub struct DriverLock {
 }
 
 /// What stands before the id of a process that the lock was handed to.
-const HEIR: &str = "successor ";
+const SUCCESSOR: &str = "heir ";
 
 impl DriverLock {
     /// Takes the lock if nobody holds it, and notes our process id in it.
@@ -54,17 +54,50 @@ impl DriverLock {
         }))
     }
 
+    /// Removes every file of the session except copies that were set aside as damaged, and releases the lock.
+    ///
+    /// Fails with [`StoreError::CannotOpen`].
+    pub fn remove_session(self, paths: &Paths) -> Result<(), StoreError> {
+        let trace = paths.trace_dir();
+        match fs::remove_dir_all(&trace) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(StoreError::open_io(&trace, &error));
+            }
+            _ => {}
+        }
+        let db = paths.db();
+        // A log without its file is taken for damage, a file without its log is not.
+        let files = [
+            companion(&db, "-wal"),
+            companion(&db, "-shm"),
+            db,
+            paths.socket(),
+            paths.log(),
+            paths.lock(),
+        ];
+        for path in files {
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return Err(StoreError::open_io(&path, &error));
+                }
+                _ => {}
+            }
+        }
+        drop(self);
+        Ok(())
+    }
+
     /// Lets go of it so that this process can take it first, which is only noted: the others look at [`Self::successor`].
     pub fn hand_to(mut self, successor: u32) {
         // Without the note whoever is first takes the lock.
         let cleared = self.file.rewind().and_then(|()| self.file.set_len(0));
-        let noted = cleared.and_then(|()| write!(self.file, "{HEIR}{successor}"));
+        let noted = cleared.and_then(|()| write!(self.file, "{SUCCESSOR}{successor}"));
         self.is_handed_on = noted.is_ok();
     }
 
     /// The process that the lock was handed to, as long as it lives and has not taken it.
     pub fn successor(paths: &Paths) -> Option<u32> {
-        alive(noted(paths)?.strip_prefix(HEIR)?)
+        alive(noted(paths)?.strip_prefix(SUCCESSOR)?)
     }
 
     /// The process id of the driver; `None` when nobody drives.

@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{DriverLock, StoreError};
+use super::StoreError;
 use crate::domain::ServerName;
 
 /// The longest session name.
@@ -168,39 +168,6 @@ impl Paths {
         let traces = traces.flatten().map(|entry| entry.path());
         let size = |path: PathBuf| fs::symlink_metadata(path).map_or(0, |found| found.len());
         files.into_iter().chain(traces).map(size).sum()
-    }
-
-    /// Removes every file of the session for good; whoever does that drives it, and does not afterwards.
-    ///
-    /// A copy that was set aside is not one of them. Fails with [`StoreError::CannotOpen`].
-    pub fn remove(&self, lock: DriverLock) -> Result<(), StoreError> {
-        let trace = self.trace_dir();
-        match fs::remove_dir_all(&trace) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                return Err(StoreError::open_io(&trace, &error));
-            }
-            _ => {}
-        }
-        let db = self.db();
-        // A log without its file is taken for damage, a file without its log is not.
-        let files = [
-            companion(&db, "-wal"),
-            companion(&db, "-shm"),
-            db,
-            self.socket(),
-            self.log(),
-            self.lock(),
-        ];
-        for path in files {
-            match fs::remove_file(&path) {
-                Err(error) if error.kind() != ErrorKind::NotFound => {
-                    return Err(StoreError::open_io(&path, &error));
-                }
-                _ => {}
-            }
-        }
-        drop(lock);
-        Ok(())
     }
 
     fn beside(&self, extension: &str) -> PathBuf {

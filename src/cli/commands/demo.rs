@@ -132,7 +132,7 @@ fn reset(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, CliError> {
         }
         _ => {}
     }
-    context.paths.remove(lock)?;
+    lock.remove_session(&context.paths)?;
     report(context, "demo reset")
 }
 

@@ -179,5 +179,5 @@ fn delete(paths: &Paths, is_forced: bool, flags: &str) -> Result<(), String> {
             return Err(format!("{remark}; use --force to delete it anyway"));
         }
     }
-    paths.remove(lock).map_err(store_error)
+    lock.remove_session(paths).map_err(store_error)
 }

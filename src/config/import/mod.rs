@@ -14,11 +14,13 @@ use self::{
     entry::{Editor, ImportEntry, ImportableServer},
     reason::FileError,
 };
-use super::{
-    Config, ConfigEdit, ConfigError, Endpoint, NewServer, consent, digest, path, server_configs,
-};
+use super::{ConfigEdit, ConfigError, Endpoint, NewServer, consent, digest};
 use crate::{
     app::ServerFindings,
+    config::{
+        file::{path, server_configs},
+        settings::Config,
+    },
     domain::{Program, ServerConfigs, ServerName, Template, server_url, text},
     store::{Paths, Reader},
 };

@@ -22,7 +22,7 @@ use crate::{
             state::{Driver, Linked, Saver, SigningIn},
         },
         inbox::Reading,
-        session::PanicIn,
+        options::PanicIn,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken},
     protocol::{ExchangeEvent, Method},

@@ -7,13 +7,12 @@ mod saving;
 mod sign_ins;
 mod state;
 
-pub use self::configuring::USUAL_ENVIRONMENT;
-
-use self::state::{OwnSaves, Publishing, SignIns, TestHooks};
 use std::{sync::Arc, time::Duration};
 
 use tokio::sync::{mpsc, oneshot};
 
+pub use self::configuring::USUAL_ENVIRONMENT;
+use self::state::{OwnSaves, Publishing, SignIns, TestHooks};
 use crate::{
     domain::{Mono, Notice, NoticeLevel, SessionEvent, SharedByteCount, Stamp},
     engine::{
@@ -24,9 +23,10 @@ use crate::{
         hook::Hooks,
         inbox::Batches,
         journal::Journal,
+        options::{Options, PanicIn},
+        pending_requests::{Envelope, PendingRequests},
         rest::Rest,
         server_configs::KnownConfigs,
-        session::{Envelope, Options, PanicIn, PendingRequests},
         snapshots::Snapshots,
         socket,
         tracer::Tracer,

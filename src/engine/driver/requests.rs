@@ -9,7 +9,7 @@ use crate::{
     },
     engine::{
         driver::state::{Driver, Linked, OwnSave, PUBLISH_EVERY, Saver, SignInJob},
-        session::Requester,
+        pending_requests::Requester,
         snapshots::ReaderId,
     },
     link::Input,

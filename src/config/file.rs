@@ -1,0 +1,97 @@
+//! Where the file is, and reading it.
+
+use std::{
+    io::{ErrorKind, Read as _},
+    path::{Path, PathBuf},
+};
+
+use super::{error::ConfigError, mark::FileMark};
+use crate::{
+    config::{error::PATH_VARIABLE, settings::Config},
+    domain::{ServerConfig, ServerConfigs, text},
+};
+
+/// Larger files are refused; they are probably not configuration.
+pub(crate) const MAX_BYTES: u64 = 1 << 20;
+
+/// The path of the file, whether it exists or not; `None` without a home directory.
+pub(crate) fn path() -> Option<PathBuf> {
+    let from_environment = std::env::var_os(PATH_VARIABLE).filter(|path| !path.is_empty());
+    let default = || Some(dirs::config_dir()?.join("longhaul").join("config.toml"));
+    from_environment.map(PathBuf::from).or_else(default)
+}
+
+/// The error for a file that is set in the environment but does not exist; the default file may be missing.
+pub(crate) fn missing() -> Option<ConfigError> {
+    let path =
+        path().filter(|_| std::env::var_os(PATH_VARIABLE).is_some_and(|it| !it.is_empty()))?;
+    let found = std::fs::symlink_metadata(&path);
+    let is_missing = found.is_err_and(|error| error.kind() == ErrorKind::NotFound);
+    is_missing.then(|| ConfigError::Missing {
+        path: path.display().to_string(),
+    })
+}
+
+/// `servers` with the canonical path of the configuration file, to hand to the engine.
+pub(crate) fn server_configs(servers: Vec<ServerConfig>) -> ServerConfigs {
+    // Through its directory if the file does not exist yet, so that its path stays the same once it does.
+    let canonical = |path: &Path| {
+        let of_dir = || Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?));
+        path.canonicalize().ok().or_else(of_dir)
+    };
+    let file = path().map(|path| std::path::absolute(&path).unwrap_or(path));
+    let file = file.map(|path| canonical(&path).unwrap_or(path));
+    ServerConfigs {
+        file: file.map(|file| file.to_string_lossy().into_owned()),
+        servers,
+    }
+}
+
+/// Reads the servers from the file; `None` if it cannot be read.
+pub(crate) fn read_server_configs() -> Option<ServerConfigs> {
+    let config = read(path().as_deref()).ok()?;
+    Some(server_configs(config.servers))
+}
+
+/// The current state of the file, to detect later changes.
+pub(crate) fn mark() -> FileMark {
+    path().map_or_else(FileMark::default, |path| FileMark::of(&path))
+}
+
+/// Reads the file; a missing file is an empty configuration. The error names the line to fix.
+pub(crate) fn read(path: Option<&Path>) -> Result<Config, ConfigError> {
+    let Some(path) = path else {
+        return Ok(Config::default());
+    };
+    let text = load(path)?;
+    parse(path, &text)
+}
+
+/// The text of the file, empty if it does not exist.
+pub(crate) fn load(path: &Path) -> Result<String, ConfigError> {
+    let failed = |why: &dyn std::fmt::Display| ConfigError::Unreadable {
+        path: path.display().to_string(),
+        why: why.to_string(),
+    };
+    let mut text = String::new();
+    let opened = match std::fs::File::open(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(text),
+        opened => opened.map_err(|error| failed(&error))?,
+    };
+    let read = opened.take(MAX_BYTES + 1).read_to_string(&mut text);
+    let bytes = read.map_err(|error| failed(&error))?;
+    if u64::try_from(bytes).is_ok_and(|bytes| bytes > MAX_BYTES) {
+        return Err(failed(&"it is too large"));
+    }
+    Ok(text)
+}
+
+/// Parses the text of the file at `path`; the error names the line to fix.
+pub(crate) fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
+    let file = path.display().to_string();
+    Config::parse(&file, text).map_err(|(line, why)| ConfigError::Syntax {
+        path: file,
+        line,
+        why: text::clean_line(&why).into_owned(),
+    })
+}

@@ -1,0 +1,371 @@
+//! The settings in the file, and notices for lines that are ignored.
+//!
+//! Invariant: a wrong line loses only its own setting; only a file that is not valid TOML is refused as a whole.
+
+use std::time::Duration;
+
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
+
+use super::{
+    defaults::Defaults,
+    error::{ConfigError, ValueError},
+};
+use crate::{
+    app::{Keymap, View},
+    domain::{
+        CheckpointConvention, DefaultLimits, Limits, NotifyConfig, NotifyLevel, ServerConfig,
+        ServerName, TaskView, ThemeName, text,
+    },
+    engine::Hook,
+};
+
+/// The tables of the file, for notices.
+pub(crate) const TABLES: &str =
+    "[servers.NAME], [defaults], [keys], [notify], [theme], [views.NAME]";
+
+/// The settings in the file.
+#[derive(Debug, Default, PartialEq)]
+pub struct Config {
+    /// The servers in order of their names, including stdio servers.
+    pub servers: Vec<ServerConfig>,
+    /// Used where the command line sets nothing.
+    pub(crate) defaults: Defaults,
+    pub(crate) theme: Option<ThemeName>,
+    /// Saved views of the task list, in order of their names.
+    pub(crate) views: Vec<View>,
+    pub(crate) keys: Keymap,
+    pub(crate) notify: NotifyConfig,
+    /// The shell command to run on the events in `hook_on`.
+    pub(crate) hook: Option<String>,
+    pub(crate) hook_on: NotifyLevel,
+    /// The ignored settings, each as `FILE:LINE: why`.
+    pub notices: Vec<String>,
+}
+
+impl Config {
+    /// Parses `text`; `file` is its path, for notices. `Err` is the line of a TOML error, from 1, and its message.
+    pub fn parse(file: &str, text: &str) -> Result<Self, (usize, String)> {
+        let table = DeTable::parse(text).map_err(|error| {
+            let at = error.span().map_or(0, |span| span.start);
+            (line_of(text, at), error.message().to_owned())
+        })?;
+        let mut parser = Parser {
+            file,
+            text,
+            config: Self::default(),
+            notices: Vec::new(),
+        };
+        for (key, value) in table.get_ref() {
+            let at = key.span().start;
+            match key.get_ref().as_ref() {
+                "servers" => parser.servers(at, value),
+                "defaults" => parser.defaults(at, value),
+                "theme" => parser.theme(at, value),
+                "views" => parser.views(at, value),
+                "keys" => parser.keys(at, value),
+                "notify" => parser.notify(at, value),
+                other => parser.notice(
+                    at,
+                    &format!("unknown table or key {other:?}; expected one of: {TABLES}"),
+                ),
+            }
+        }
+        let Parser {
+            mut config,
+            mut notices,
+            ..
+        } = parser;
+        // A server's own setting wins over the default.
+        for server in &mut config.servers {
+            server.protocol = server.protocol.or(config.defaults.protocol);
+        }
+        notices.sort_by_key(|(line, _)| *line);
+        config.notices = notices.into_iter().map(|(_, notice)| notice).collect();
+        Ok(config)
+    }
+
+    /// The names of a server's checkpoint tools and their arguments.
+    pub(crate) fn convention(&self, server: &ServerName) -> CheckpointConvention {
+        let own = self.servers.iter().find(|it| it.name == *server);
+        own.map(|it| it.checkpoint.clone()).unwrap_or_default()
+    }
+
+    /// The view named `name`.
+    pub(crate) fn view(&self, name: &str) -> Result<&View, ConfigError> {
+        let found = self.views.iter().find(|view| view.name == name);
+        found.ok_or_else(|| {
+            let names: Vec<&str> = self.views.iter().map(|view| view.name.as_str()).collect();
+            let hint = if names.is_empty() {
+                "add one as [views.NAME]".to_owned()
+            } else {
+                format!("its views: {}", names.join(", "))
+            };
+            let name = text::clean_line(name).into_owned();
+            ConfigError::NoView { name, hint }
+        })
+    }
+
+    /// The command to run on task events, if one is set.
+    pub(crate) fn hook(&self, encode: fn(&TaskView, Option<&str>) -> String) -> Option<Hook> {
+        Some(Hook {
+            command: self.hook.clone()?,
+            on: self.hook_on,
+            encode,
+        })
+    }
+
+    /// The limits of calls that set none of their own.
+    pub(crate) fn default_limits(&self) -> DefaultLimits {
+        let own = |server: &ServerConfig| (server.name.clone(), server.limits);
+        DefaultLimits {
+            global: self.defaults.limits,
+            per_server: self
+                .servers
+                .iter()
+                .map(own)
+                .filter(|(_, limits)| *limits != Limits::default())
+                .collect(),
+        }
+    }
+}
+
+/// The line at byte `at`, from 1.
+pub(crate) fn line_of(text: &str, at: usize) -> usize {
+    let before = text.bytes().take(at);
+    before.filter(|byte| *byte == b'\n').count() + 1
+}
+
+pub(crate) struct Parser<'t> {
+    pub(super) file: &'t str,
+    pub(super) text: &'t str,
+    pub(super) config: Config,
+    /// With their line numbers.
+    pub(super) notices: Vec<(usize, String)>,
+}
+
+impl Parser<'_> {
+    pub(super) fn notice(&mut self, at: usize, why: &str) {
+        let line = line_of(self.text, at);
+        let notice = format!("{}:{line}: {}", self.file, text::clean_line(why));
+        self.notices.push((line, notice));
+    }
+
+    /// Parses a string with `read`; adds a notice if it is not a string or `read` fails.
+    pub(super) fn text<T, E: Into<ValueError>>(
+        &mut self,
+        key: &str,
+        value: &Spanned<DeValue<'_>>,
+        read: impl FnOnce(&str) -> Result<T, E>,
+    ) -> Option<T> {
+        let read = match value.get_ref().as_str() {
+            Some(text) => read(text).map_err(Into::into),
+            None => Err(ValueError::NotText),
+        };
+        read.map_err(|why| {
+            self.notice(value.span().start, &format!("{key} is ignored: {why}"));
+        })
+        .ok()
+    }
+
+    pub(super) fn boolean(&mut self, key: &str, value: &Spanned<DeValue<'_>>) -> Option<bool> {
+        let boolean = value.get_ref().as_bool();
+        if boolean.is_none() {
+            self.notice(value.span().start, &format!("{key} must be true or false"));
+        }
+        boolean
+    }
+
+    pub(super) fn limit(
+        &mut self,
+        key: &str,
+        value: &Spanned<DeValue<'_>>,
+        limit: &mut Option<Duration>,
+    ) {
+        *limit = self.text(key, value, text::parse_duration).or(*limit);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{ProtocolChoice, ProtocolVersion};
+
+    const FILE: &str = r#"
+[servers.lab]
+url = "http://127.0.0.1:8931/mcp"
+protocol = "2025-11-25"
+progress_from_text = true
+
+[servers."build-box"]
+protocol = "auto"
+"#;
+
+    #[test]
+    fn parses_servers() {
+        let config = Config::parse("f", FILE).unwrap();
+        assert_eq!(config.notices, [""; 0]);
+        let [build_box, lab] = config.servers.as_slice() else {
+            panic!("{config:?}");
+        };
+        assert_eq!(lab.url.as_deref(), Some("http://127.0.0.1:8931/mcp"));
+        let version = ProtocolVersion::V20251125;
+        assert_eq!(lab.protocol, Some(ProtocolChoice(Some(version))));
+        assert!(lab.progress_from_text && !build_box.progress_from_text);
+        assert_eq!(build_box.protocol, Some(ProtocolChoice(None)));
+    }
+
+    #[test]
+    fn wrong_line_loses_only_its_own_setting() {
+        let text = r#"colour = "red"
+[servers.lab]
+url = "http://127.0.0.1:1/mcp"
+protocl = "auto"
+protocol = "2024-01-01"
+progress_from_text = "yes"
+[servers.bad]
+url = "ftp://127.0.0.1"
+progress_from_text = true
+[servers.secret]
+url = "http://me:word@127.0.0.1/"
+[servers]
+three = 3
+"http://x" = {}
+"#;
+        let config = Config::parse("config.toml", text).unwrap();
+        let names: Vec<&str> = config.servers.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(names, ["lab"]);
+        let begins = [
+            "config.toml:1: unknown table or key \"colour\"",
+            "config.toml:4: unknown key \"protocl\"",
+            "config.toml:5: protocol is ignored: expected one of auto, 2025-03-26",
+            "config.toml:6: progress_from_text must be true or false",
+            "config.toml:8: bad is ignored: it must begin with http",
+            "config.toml:11: secret is ignored: it contains a password",
+            "config.toml:13: server three must be a table",
+            "config.toml:14: invalid server name \"http://x\"",
+        ];
+        assert_eq!(config.notices.len(), begins.len(), "{:?}", config.notices);
+        for (notice, begin) in config.notices.iter().zip(begins) {
+            assert!(notice.starts_with(begin), "{notice} is not {begin}");
+        }
+    }
+
+    #[test]
+    fn reads_headers_and_limits_of_servers_with_a_url() {
+        let text = r#"[defaults]
+max_time = "1h"
+protocol = "2025-06-18"
+[servers.lab]
+url = "https://lab.example/mcp"
+headers = { Authorization = "Bearer ${LAB_TOKEN}", "X Y" = "hunter2", X = "${", Z = 7 }
+idle_timeout = "10m"
+max_time = "soon"
+[servers.nowhere]
+headers = { A = "b" }
+checkpoint = { list = "jobs", client_id = 7, other = "x" }
+[servers.both]
+url = "https://lab.example/mcp"
+command = "npx"
+[servers.files]
+command = "npx"
+args = ["-y", "x"]
+env = { TOKEN = "${TOKEN}", "a-b" = "c" }
+[servers.variable]
+url = "https://${LAB_TOKEN}.example/"
+[theme]
+name = "pink"
+"#;
+        let config = Config::parse("f", text).unwrap();
+        let lab = config.servers.iter().find(|it| it.name.as_str() == "lab");
+        let lab = lab.unwrap();
+        assert_eq!(lab.variables(), ["LAB_TOKEN"]);
+        assert_eq!(lab.headers.len(), 1);
+        assert_eq!(
+            lab.protocol,
+            Some(ProtocolChoice(Some(ProtocolVersion::V20250618)))
+        );
+        let limits = config.default_limits().for_server(&lab.name);
+        let minutes = |count: u64| Some(Duration::from_secs(count * 60));
+        assert_eq!((limits.idle, limits.hard), (minutes(10), minutes(60)));
+        let mut programs = config.servers.iter().filter_map(|it| it.program.as_ref());
+        let files = programs.next().unwrap();
+        assert!(programs.next().is_none());
+        assert_eq!((files.args.len(), files.env.len()), (2, 1));
+        let begins = [
+            "f:6: X Y in headers is ignored",
+            "f:6: X in headers is ignored",
+            "f:6: Z in headers is ignored",
+            "f:8: max_time is ignored",
+            "f:9: headers need a url",
+            "f:11: checkpoint.client_id is ignored",
+            "f:11: unknown key \"other\" in checkpoint",
+            "f:12: both is ignored: it has both url and command",
+            "f:18: a-b in env is ignored",
+            "f:20: variable is ignored: it contains a variable",
+            "f:22: name is ignored: expected one of: dark",
+        ];
+        assert_eq!(config.notices.len(), begins.len(), "{:#?}", config.notices);
+        for begin in begins {
+            let notice = config.notices.iter().find(|it| it.starts_with(begin));
+            let notice = notice.unwrap_or_else(|| panic!("{begin}: {:#?}", config.notices));
+            assert!(!notice.contains("hunter2"), "{notice}");
+        }
+    }
+
+    #[test]
+    fn imported_servers_wait_for_consent_that_names_the_host() {
+        let url = "https://lab.example/mcp";
+        let headers = [(
+            "Authorization".to_owned(),
+            crate::domain::Template::parse("Bearer ${T}").unwrap(),
+        )];
+        let file = |from: &str, consent: &str, url: &str| {
+            let text = format!(
+                "[servers.lab]\nurl = {url:?}\nheaders = {{ Authorization = \"Bearer ${{T}}\" }}\n{from}{consent}"
+            );
+            let config = Config::parse("f", &text).unwrap();
+            assert_eq!(config.notices, [""; 0]);
+            config.servers[0].withheld.clone()
+        };
+        let from = "imported_from = \".mcp.json\"\n";
+        let agreed = format!("consent = {:?}\n", digest(url, &headers));
+        assert_eq!(file("", "", url), None, "the user wrote it");
+        assert!(file(from, "", url).unwrap().contains("servers consent lab"));
+        assert_eq!(file(from, &agreed, url), None);
+        let moved = file(from, &agreed, "https://evil.example/mcp");
+        assert!(moved.unwrap().contains("receive T"));
+    }
+
+    #[test]
+    fn invalid_toml_reports_the_line() {
+        for (text, line) in [("a = 1\nb", 2), ("[servers", 1), ("\n\nx = \"", 3)] {
+            let (found, why) = Config::parse("f", text).unwrap_err();
+            assert_eq!(found, line, "{why}");
+            assert!(!why.is_empty());
+        }
+        let deep = format!("a = {}", "[".repeat(100_000));
+        Config::parse("f", &deep).unwrap_err();
+    }
+
+    #[test]
+    fn shipped_file_sets_nothing_until_uncommented() {
+        let shipped = include_str!("../../assets/config.toml");
+        assert_eq!(Config::parse("f", shipped).unwrap(), Config::default());
+        let switched: Vec<&str> = shipped
+            .lines()
+            .map(|line| line.strip_prefix("#: ").unwrap_or(line))
+            .collect();
+        let config = Config::parse("f", &switched.join("\n")).unwrap();
+        assert_eq!(config.notices, [""; 0]);
+        assert!(config.servers.iter().any(|it| it.progress_from_text));
+        assert!(config.servers.iter().any(|it| it.protocol.is_some()));
+        assert!(config.servers.iter().any(|it| !it.headers.is_empty()));
+        let programs = config.servers.iter().filter(|it| it.program.is_some());
+        assert_eq!((programs.count(), config.theme), (1, Some(ThemeName::Dark)));
+        assert!(config.defaults.session.is_some());
+        assert_ne!(config.keys, Keymap::default());
+    }
+}

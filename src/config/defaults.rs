@@ -5,49 +5,13 @@ use toml::{Spanned, de::DeValue};
 
 use super::error::ValueError;
 use crate::{
-    config::settings::Parser,
-    domain::{Limits, ProtocolChoice, ThemeName},
+    config::settings::{Color, Defaults, Parser},
+    domain::ThemeName,
 };
-
-/// When to use color.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Color {
-    /// Only on a terminal, unless `NO_COLOR` is set.
-    Auto,
-    Always,
-    Never,
-}
 
 /// The keys of `[defaults]`.
 const KEYS: &str = "session, server, protocol, idle_timeout, max_time, color, ascii, motion, \
                     mouse, keychain";
-
-/// The settings in `[defaults]`.
-#[derive(Debug, Default, PartialEq)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "the settings are independent of each other"
-)]
-pub(crate) struct Defaults {
-    /// `--session`.
-    pub(crate) session: Option<String>,
-    /// The server to use if there are several and `--server` is not set.
-    pub(crate) server: Option<String>,
-    /// For configured servers without a `protocol` of their own.
-    pub(super) protocol: Option<ProtocolChoice>,
-    /// `--idle-timeout` and `--max-time`.
-    pub(super) limits: Limits,
-    /// `--color`.
-    pub(crate) color: Option<Color>,
-    /// `--ascii`.
-    pub(crate) ascii: bool,
-    /// `--no-motion`.
-    pub(crate) no_motion: bool,
-    /// `mouse = true`: the screen captures the mouse.
-    pub(crate) takes_mouse: bool,
-    /// `keychain = false`: tokens are not encrypted with a key from the keychain.
-    pub(crate) no_keychain: bool,
-}
 
 impl Parser<'_> {
     pub(super) fn defaults(&mut self, at: usize, value: &Spanned<DeValue<'_>>) {

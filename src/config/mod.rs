@@ -19,15 +19,33 @@ mod server;
 mod settings;
 mod views;
 
+pub(crate) use self::digest::digest;
+pub(crate) use self::digest::digest_of_program;
+pub(crate) use self::edit::ConfigEdit;
+pub(crate) use self::edit::Endpoint;
+pub(crate) use self::edit::NewServer;
+pub(crate) use self::edit::save_view;
+pub(crate) use self::error::ConfigError;
+pub(crate) use self::error::UrlError;
+pub(crate) use self::error::ValueError;
+pub(crate) use self::file::mark;
+pub(crate) use self::file::missing;
+pub(crate) use self::file::path;
+pub(crate) use self::file::read;
+pub(crate) use self::file::read_server_configs;
+pub(crate) use self::file::server_configs;
+pub(crate) use self::header::Header;
+pub(crate) use self::header::header;
+pub(crate) use self::mark::FileMark;
+pub(crate) use self::secret::env_secret;
+pub(crate) use self::secret::is_secret;
+pub(crate) use self::secret::is_secret_name;
+pub(crate) use self::secret::looks_like_token;
+pub(crate) use self::secret::without_tokens;
+pub(crate) use self::server::header as template_of;
+pub(crate) use self::server::is_name;
+pub(crate) use self::server::url_of;
+pub(crate) use self::server::with_scheme;
+pub(crate) use self::settings::Color;
 pub use self::settings::Config;
-pub(crate) use self::{
-    defaults::{Color, Defaults},
-    digest::{digest, digest_of_program},
-    edit::{ConfigEdit, Endpoint, NewServer, save_view},
-    error::{ConfigError, UrlError, ValueError},
-    file::{mark, missing, path, read, read_server_configs, server_configs},
-    header::{Header, header},
-    mark::FileMark,
-    secret::{env_secret, is_secret, is_secret_name, looks_like_token, without_tokens},
-    server::{header as template_of, is_name, url_of, with_scheme},
-};
+pub(crate) use self::settings::Defaults;

@@ -4,20 +4,18 @@
 
 use std::time::Duration;
 
+use clap::ValueEnum;
 use toml::{
     Spanned,
     de::{DeTable, DeValue},
 };
 
-use super::{
-    defaults::Defaults,
-    error::{ConfigError, ValueError},
-};
+use super::error::{ConfigError, ValueError};
 use crate::{
     app::{Keymap, View},
     domain::{
-        CheckpointConvention, DefaultLimits, Limits, NotifyConfig, NotifyLevel, ServerConfig,
-        ServerName, TaskView, ThemeName, text,
+        CheckpointConvention, DefaultLimits, Limits, NotifyConfig, NotifyLevel, ProtocolChoice,
+        ServerConfig, ServerName, TaskView, ThemeName, text,
     },
     engine::Hook,
 };
@@ -188,6 +186,42 @@ impl Parser<'_> {
     }
 }
 
+/// When to use color.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    /// Only on a terminal, unless `NO_COLOR` is set.
+    Auto,
+    Always,
+    Never,
+}
+
+/// The settings in `[defaults]`.
+#[derive(Debug, Default, PartialEq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "the settings are independent of each other"
+)]
+pub(crate) struct Defaults {
+    /// `--session`.
+    pub(crate) session: Option<String>,
+    /// The server to use if there are several and `--server` is not set.
+    pub(crate) server: Option<String>,
+    /// For configured servers without a `protocol` of their own.
+    pub(super) protocol: Option<ProtocolChoice>,
+    /// `--idle-timeout` and `--max-time`.
+    pub(super) limits: Limits,
+    /// `--color`.
+    pub(crate) color: Option<Color>,
+    /// `--ascii`.
+    pub(crate) ascii: bool,
+    /// `--no-motion`.
+    pub(crate) no_motion: bool,
+    /// `mouse = true`: the screen captures the mouse.
+    pub(crate) takes_mouse: bool,
+    /// `keychain = false`: tokens are not encrypted with a key from the keychain.
+    pub(crate) no_keychain: bool,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -331,7 +365,7 @@ name = "pink"
             config.servers[0].withheld.clone()
         };
         let from = "imported_from = \".mcp.json\"\n";
-        let agreed = format!("consent = {:?}\n", digest(url, &headers));
+        let agreed = format!("consent = {:?}\n", crate::config::digest(url, &headers));
         assert_eq!(file("", "", url), None, "the user wrote it");
         assert!(file(from, "", url).unwrap().contains("servers consent lab"));
         assert_eq!(file(from, &agreed, url), None);

@@ -4,15 +4,8 @@
 //! on disk is left for the next boot.
 
 use std::{
-    io,
-    net::TcpListener as StdListener,
-    os::unix::net::UnixListener as StdUnixListener,
-    path::PathBuf,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
+    net::TcpListener as StdListener, os::unix::net::UnixListener as StdUnixListener, path::PathBuf,
+    sync::Arc, time::Duration,
 };
 
 use axum::{Router, middleware, routing::get};
@@ -20,16 +13,14 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use tokio::{
     net::{TcpListener, UnixListener},
     sync::mpsc,
-    time::{Instant, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    DemoError,
     checkpoints::Checkpoints,
     context::SharedState,
     control::ControlSocket,
-    database::{Database, locked, now_ms},
+    database::{Database, now_ms},
     elicitation_tokens::{self, ElicitationTokens},
     events::{Events, RETRY},
     faults::Faults,
@@ -40,22 +31,13 @@ use super::{
     tasks::TaskStore,
     tcp::{FaultyListener, RequestConnection},
 };
+use crate::demo::{
+    activity::{ActivityTracker, ShutdownReason},
+    error::DemoError,
+};
 
 /// The interval of keep-alive comments on an idle SSE stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-
-/// Why a boot ended, and so what the process does next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ShutdownReason {
-    /// Boot again on the same port.
-    Restart,
-    /// The control socket received `stop`.
-    Stop,
-    /// Nothing ran and no client was connected for the configured time.
-    Idle,
-    /// The owner in this process killed it; like `kill -9`, leaves the control socket behind.
-    Kill,
-}
 
 /// The sockets and settings of one boot.
 pub(super) struct Boot {
@@ -160,94 +142,4 @@ impl Boot {
             () = activity.idle(self.idle_exit) => ShutdownReason::Idle,
         })
     }
-}
-
-/// Counts open connections and running work, for the idle exit.
-pub(super) struct ActivityTracker {
-    connections: AtomicUsize,
-    busy: AtomicUsize,
-    last_activity: Mutex<Instant>,
-}
-
-impl ActivityTracker {
-    fn new() -> Self {
-        Self {
-            connections: AtomicUsize::new(0),
-            busy: AtomicUsize::new(0),
-            last_activity: Mutex::new(Instant::now()),
-        }
-    }
-
-    fn touch(&self) {
-        *locked(&self.last_activity) = Instant::now();
-    }
-
-    /// Registers an open connection until the guard is dropped.
-    pub(super) fn connection(activity: &Arc<Self>) -> ConnectionGuard {
-        activity.connections.fetch_add(1, Ordering::SeqCst);
-        activity.touch();
-        ConnectionGuard(Arc::clone(activity))
-    }
-
-    /// Registers running work until the guard is dropped.
-    pub(super) fn busy(activity: &Arc<Self>) -> BusyGuard {
-        activity.busy.fetch_add(1, Ordering::SeqCst);
-        BusyGuard(Arc::clone(activity))
-    }
-
-    /// Returns after `limit` without connections, received bytes or running work; never, without a limit.
-    async fn idle(&self, limit: Option<Duration>) {
-        let Some(limit) = limit else {
-            return std::future::pending().await;
-        };
-        loop {
-            let last = *locked(&self.last_activity);
-            let is_quiet = self.busy.load(Ordering::SeqCst) == 0
-                && self.connections.load(Ordering::SeqCst) == 0;
-            let due = last + limit;
-            if is_quiet && due <= Instant::now() {
-                return;
-            }
-            // While busy there is no deadline yet: check again after the full limit.
-            sleep_until(if is_quiet {
-                due
-            } else {
-                Instant::now() + limit
-            })
-            .await;
-        }
-    }
-}
-
-/// Counts as an open connection until dropped.
-pub(super) struct ConnectionGuard(Arc<ActivityTracker>);
-
-impl ConnectionGuard {
-    /// Records that bytes were received.
-    pub(super) fn touch(&self) {
-        self.0.touch();
-    }
-}
-
-impl Drop for ConnectionGuard {
-    fn drop(&mut self) {
-        self.0.connections.fetch_sub(1, Ordering::SeqCst);
-        self.0.touch();
-    }
-}
-
-/// Counts as running work until dropped.
-pub(super) struct BusyGuard(Arc<ActivityTracker>);
-
-impl Drop for BusyGuard {
-    fn drop(&mut self) {
-        self.0.busy.fetch_sub(1, Ordering::SeqCst);
-        self.0.touch();
-    }
-}
-
-/// Prepares a listener that was bound before the runtime existed; its address had to be known first.
-pub(super) fn nonblocking(listener: StdListener) -> io::Result<StdListener> {
-    listener.set_nonblocking(true)?;
-    Ok(listener)
 }

@@ -8,10 +8,8 @@ use std::{path::Path, sync::Arc};
 use rusqlite::{OptionalExtension, Row, params};
 use serde_json::{Value, json};
 
-use super::{
-    DemoError,
-    database::{self, Database, now_ms, random_id, rfc3339},
-};
+use super::database::{self, Database, now_ms, random_id, rfc3339};
+use crate::demo::error::DemoError;
 
 const DAY_MS: i64 = 24 * 3600 * 1000;
 
@@ -269,8 +267,8 @@ fn signed(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
 
-/// See [`super::rows`].
-pub(super) fn rows(dir: &Path, client_id: &str) -> Result<u64, DemoError> {
+/// Counts the records processed for a client id, from the database in `dir`; works with or without a running server.
+pub fn rows(dir: &Path, client_id: &str) -> Result<u64, DemoError> {
     let count: i64 = database::connect(dir)?.query_row(
         "SELECT count(*) FROM processed WHERE client_id = ?1",
         [client_id],

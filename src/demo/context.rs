@@ -14,7 +14,7 @@ use std::{
 
 use rmcp::{
     ErrorData, Peer, RoleServer,
-    model::{CustomRequest, ErrorCode, InputResponses, ProgressNotificationParam, ProgressToken},
+    model::{CustomRequest, InputResponses, ProgressNotificationParam, ProgressToken},
     service::RequestContext,
 };
 use serde_json::{Value, json};
@@ -22,20 +22,22 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    boot::{ActivityTracker, BusyGuard},
     database::locked,
-    elicitation::{self, ElicitationSupport},
+    elicitation_support::METHOD,
     elicitation_tokens::ElicitationTokens,
     events::Events,
     runs::{Runs, StopReason},
     sessions::RequestHandle,
     tasks::{TaskRecord, TaskStore},
 };
+use crate::demo::{
+    activity::{ActivityTracker, BusyGuard},
+    elicitation_support::ElicitationSupport,
+    error::CANCELLED,
+};
 
 /// The server's name, also used as the logger name.
 pub(super) const LOGGER: &str = "longhaul-demo";
-/// The JSON-RPC error code for a cancelled request. MCP defines none; LSP and other MCP servers use this one.
-pub(super) const CANCELLED: ErrorCode = ErrorCode(-32800);
 
 /// The state that all requests of a boot share.
 pub(super) struct SharedState {
@@ -251,12 +253,12 @@ impl ToolContext {
             match &self.mode {
                 CallMode::Request(call) => {
                     // The SDK sends this on the call's own stream, because it runs inside that request.
-                    let request = CustomRequest::new(elicitation::METHOD, Some(params));
+                    let request = CustomRequest::new(METHOD, Some(params));
                     let answer = call.peer.send_request(request.into()).await;
                     serde_json::to_value(answer.map_err(internal)?).map_err(internal)
                 }
                 CallMode::Task { id, .. } => {
-                    let request = json!({"method": elicitation::METHOD, "params": params});
+                    let request = json!({"method": METHOD, "params": params});
                     let answer = self.shared.tasks.ask(id, key, &request).await;
                     answer.map_err(internal)
                 }
@@ -284,7 +286,7 @@ impl ToolContext {
         let Some((key, params)) = question else {
             return Ok(None);
         };
-        let request = json!({"method": elicitation::METHOD, "params": params});
+        let request = json!({"method": METHOD, "params": params});
         Ok(Some((key, request, self.elicitation_token()?)))
     }
 

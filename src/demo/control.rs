@@ -16,16 +16,16 @@ use tokio::{
     sync::mpsc,
 };
 
-use super::{
-    DemoError, Fault,
-    boot::ShutdownReason,
-    faults::Faults,
-    process::{self, RunningServer, poll_until_some},
-    sessions::Sessions,
+use super::{Fault, faults::Faults, running, sessions::Sessions};
+use crate::demo::{
+    activity::ShutdownReason,
+    error::DemoError,
+    running::{RunningServer, poll_until_some},
 };
 
 /// The maximum length of a command in bytes.
 const MAX_COMMAND: u64 = 256;
+
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The server's end of the control socket.
@@ -160,7 +160,7 @@ pub(super) struct ServerStatus {
 impl ServerStatus {
     pub(super) fn running(&self) -> RunningServer {
         RunningServer {
-            url: process::url(self.port),
+            url: running::url(self.port),
             pid: self.pid,
         }
     }
@@ -185,7 +185,7 @@ fn send_command(dir: &Path, command: &str) -> Result<String, DemoError> {
     let not_running = || DemoError::NotRunning {
         dir: dir.to_path_buf(),
     };
-    let socket = process::control_socket(dir).ok_or_else(not_running)?;
+    let socket = running::control_socket(dir).ok_or_else(not_running)?;
     let mut stream = StdUnixStream::connect(socket).map_err(|_| not_running())?;
     let what = || DemoError::io("send a command to the demo server");
     stream

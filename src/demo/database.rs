@@ -15,7 +15,7 @@ use std::{
 use rusqlite::{Connection, ErrorCode};
 use tokio::time::sleep;
 
-use super::DemoError;
+use super::error::DemoError;
 
 const FILE: &str = "demo.db";
 

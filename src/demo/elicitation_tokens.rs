@@ -13,13 +13,12 @@ use axum::{
 use rusqlite::{OptionalExtension, params};
 use tokio::sync::watch;
 
-use super::{
-    DemoError,
-    database::{Database, now_ms, random_id},
-};
+use super::database::{Database, now_ms, random_id};
+use crate::demo::error::DemoError;
 
 /// A token's lifetime in milliseconds: one hour.
 const TTL_MS: i64 = 3600 * 1000;
+
 /// The route of the elicitation pages.
 pub(super) const ROUTE: &str = "/sign/{token}";
 

@@ -24,21 +24,25 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::{
-    DemoError,
     database::{Database, locked, now_ms, random_id, retry_while_full},
     faults::Faults,
     passthrough,
     tcp::ConnectionHandle,
 };
+use crate::demo::error::DemoError;
 
 /// How many events of a stream are kept; enough for every replay that this demo can provoke.
 const MAX_EVENTS_PER_STREAM: i64 = 20_000;
+
 /// How long a finished stream is kept, in milliseconds: seven days, because a laptop may stay closed over a weekend.
 const STREAM_RETENTION_MS: i64 = 7 * 24 * 3600 * 1000;
+
 /// How many events a reader loads from disk at a time.
 const BATCH: i64 = 256;
+
 /// How many events the duplicate fault repeats.
 const DUPLICATED_EVENTS: i64 = 3;
+
 /// The SSE `retry` interval.
 pub(super) const RETRY: Duration = Duration::from_millis(500);
 

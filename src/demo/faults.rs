@@ -47,6 +47,7 @@ pub enum Fault {
 
 /// The default duration of `cut`, `stall` and `polls`.
 const DEFAULT_SECONDS: u64 = 5;
+
 /// The longest accepted duration.
 const MAX_SECONDS: u64 = 3600;
 

@@ -3,41 +3,27 @@
 //! It decides which calls become server tasks and answers everything that is not a tool call. Requests that the SDK has
 //! no types for arrive here as custom requests; see `passthrough`.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
-};
+use std::sync::{Arc, atomic::AtomicUsize};
 
 use rmcp::{
-    ErrorData, RoleServer, ServerHandler,
+    ErrorData, RoleServer,
     model::{
-        CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams, ClientCapabilities,
-        CompleteRequestMethod, CompleteRequestParams, CompleteResult, CreateTaskResult,
-        CustomRequest, CustomResult, DiscoverResult, ErrorCode, GetTaskParams, GetTaskResult,
-        Implementation, InitializeRequestParams, InitializeResult, InputRequests,
-        InputRequiredResult, JsonObject, ListPromptsRequestMethod, ListPromptsResult,
-        ListResourceTemplatesRequestMethod, ListResourceTemplatesResult,
-        ListResourcesRequestMethod, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-        ProtocolVersion, ServerCapabilities, ServerConfig, TASKS_EXTENSION_ID, Tool,
-        UpdateTaskParams,
+        CallToolRequestParams, CallToolResponse, ClientCapabilities, Implementation, InputRequests,
+        InputRequiredResult, JsonObject, ProtocolVersion, ServerCapabilities, ServerConfig,
     },
     service::RequestContext,
 };
 use serde_json::{Value, json};
 
 use super::{
-    catalog::{ToolTaskSupport, catalog, task_support},
-    context::{
-        InputRound, LEVELS, LOGGER, LogSeverity, SharedState, ToolContext, internal, invalid,
-    },
-    elicitation::ElicitationSupport,
-    modern, passthrough, stateful,
+    context::{InputRound, LOGGER, LogSeverity, SharedState, ToolContext, internal, invalid},
     tasks::{TaskOutcome, TaskRecord},
     tools::ToolInvocation,
 };
+use crate::demo::elicitation_support::ElicitationSupport;
 
 /// How long a modern client may cache the tool list, in milliseconds.
-const TOOLS_TTL_MS: u64 = 60_000;
+pub(super) const TOOLS_TTL_MS: u64 = 60_000;
 
 /// The protocol revisions that a request may use, grouped by what they support.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,7 +63,7 @@ impl Handler {
 
     /// Runs a call on its own stream. In the modern era the response may be a question; the client then repeats the
     /// call with the answer.
-    async fn run_call(
+    pub(super) async fn run_call(
         &self,
         invocation: ToolInvocation,
         request: CallToolRequestParams,
@@ -111,7 +97,7 @@ impl Handler {
         result.map(CallToolResponse::from)
     }
 
-    fn info(capabilities: &Value) -> ServerConfig {
+    pub(super) fn info(capabilities: &Value) -> ServerConfig {
         // Built from JSON, because the SDK's logging capability is deprecated while the stateful eras still have it.
         let capabilities: ServerCapabilities =
             serde_json::from_value(capabilities.clone()).unwrap_or_default();
@@ -170,7 +156,7 @@ pub(super) fn find_task(shared: &SharedState, id: &str) -> Result<TaskRecord, Er
 }
 
 /// Whether a modern call becomes a task. Fails if the tool needs a capability that the client did not declare.
-fn wants_task(
+pub(super) fn wants_task(
     invocation: &ToolInvocation,
     capabilities: Option<&ClientCapabilities>,
 ) -> Result<bool, ErrorData> {
@@ -178,198 +164,27 @@ fn wants_task(
     let elicitation = ElicitationSupport::of(capabilities);
     match invocation {
         ToolInvocation::Crunch(args) => Ok(args.as_task && knows_tasks),
-        ToolInvocation::Render(_) | ToolInvocation::Deploy(_) if !knows_tasks => {
-            Err(modern::needs_tasks())
-        }
+        ToolInvocation::Render(_) | ToolInvocation::Deploy(_) if !knows_tasks => Err(needs_tasks()),
         ToolInvocation::Deploy(_) | ToolInvocation::Book(_) if !elicitation.form => {
-            Err(modern::needs_elicitation("form"))
+            Err(needs_elicitation("form"))
         }
-        ToolInvocation::Sign(_) if !elicitation.url => Err(modern::needs_elicitation("url")),
+        ToolInvocation::Sign(_) if !elicitation.url => Err(needs_elicitation("url")),
         ToolInvocation::Render(_) | ToolInvocation::Deploy(_) => Ok(true),
         _ => Ok(false),
     }
 }
 
-impl ServerHandler for Handler {
-    fn get_info(&self) -> ServerConfig {
-        Self::info(&json!({"tools": {}, "logging": {}, "extensions": {TASKS_EXTENSION_ID: {}}}))
-    }
+/// The error for a client that lacks the tasks capability.
+pub(super) fn needs_tasks() -> ErrorData {
+    ErrorData::missing_required_client_capability(
+        ClientCapabilities::builder().enable_tasks().build(),
+    )
+}
 
-    async fn initialize(
-        &self,
-        request: InitializeRequestParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<InitializeResult, ErrorData> {
-        context.peer.set_peer_info(request.clone());
-        let mut result = self.negotiate_initialize(&request)?;
-        // Extensions exist only in the modern era; `passthrough` adds the task capability of 2025-11-25.
-        result.capabilities.extensions = None;
-        Ok(result)
-    }
-
-    async fn discover(
-        &self,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<DiscoverResult, ErrorData> {
-        let mut info = self.get_info();
-        // Modern calls send no log messages.
-        info.capabilities.logging = None;
-        Ok(DiscoverResult::from_server_info(
-            self.supported_protocol_versions().into_owned(),
-            info,
-        ))
-    }
-
-    // By default the SDK answers these with empty lists, but the server does not declare these capabilities.
-
-    async fn list_prompts(
-        &self,
-        _request: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<ListPromptsResult, ErrorData> {
-        Err(ErrorData::method_not_found::<ListPromptsRequestMethod>())
-    }
-
-    async fn list_resources(
-        &self,
-        _request: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<ListResourcesResult, ErrorData> {
-        Err(ErrorData::method_not_found::<ListResourcesRequestMethod>())
-    }
-
-    async fn list_resource_templates(
-        &self,
-        _request: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        Err(ErrorData::method_not_found::<
-            ListResourceTemplatesRequestMethod,
-        >())
-    }
-
-    async fn complete(
-        &self,
-        _request: CompleteRequestParams,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<CompleteResult, ErrorData> {
-        Err(ErrorData::method_not_found::<CompleteRequestMethod>())
-    }
-
-    async fn list_tools(
-        &self,
-        _request: Option<PaginatedRequestParams>,
-        context: RequestContext<RoleServer>,
-    ) -> Result<ListToolsResult, ErrorData> {
-        let mut list = ListToolsResult {
-            tools: catalog().into_iter().map(|entry| entry.tool).collect(),
-            ..ListToolsResult::default()
-        };
-        if ProtocolEra::of(&context) == ProtocolEra::Modern {
-            list.ttl_ms = Some(TOOLS_TTL_MS);
-            list.cache_scope = Some(CacheScope::Public);
-        }
-        Ok(list)
-    }
-
-    fn get_tool(&self, name: &str) -> Option<Tool> {
-        catalog()
-            .into_iter()
-            .map(|entry| entry.tool)
-            .find(|tool| tool.name == name)
-    }
-
-    #[expect(
-        deprecated,
-        reason = "logging/setLevel exists in the stateful eras, which this server speaks"
-    )]
-    async fn set_level(
-        &self,
-        request: rmcp::model::SetLevelRequestParams,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<(), ErrorData> {
-        let level = serde_json::to_value(request.level).map_err(internal)?;
-        let index = LEVELS
-            .iter()
-            .position(|name| level == *name)
-            .unwrap_or(LogSeverity::Info as usize);
-        self.min_log_level.store(index, Ordering::Relaxed);
-        Ok(())
-    }
-
-    async fn call_tool(
-        &self,
-        request: CallToolRequestParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<CallToolResponse, ErrorData> {
-        let tool = request.name.as_ref();
-        let invocation = ToolInvocation::parse(tool, request.arguments.clone())?;
-        match ProtocolEra::of(&context) {
-            ProtocolEra::Modern
-                if wants_task(&invocation, context.client_capabilities().as_ref())? =>
-            {
-                let task = start_task(&self.shared, tool, request.arguments, None)?;
-                return Ok(CreateTaskResult::new(modern::task(&task)).into());
-            }
-            ProtocolEra::StatefulTasks if task_support(tool) == ToolTaskSupport::Required => {
-                let message = format!("{tool} only runs as a task");
-                return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None));
-            }
-            // Without task support, the work runs on the call's own stream.
-            _ => {}
-        }
-        self.run_call(invocation, request, context).await
-    }
-
-    async fn get_task(
-        &self,
-        request: GetTaskParams,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<GetTaskResult, ErrorData> {
-        let task = find_task(&self.shared, &request.task_id)?;
-        Ok(GetTaskResult::new(modern::detailed(&task)))
-    }
-
-    async fn update_task(
-        &self,
-        request: UpdateTaskParams,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<(), ErrorData> {
-        let task = find_task(&self.shared, &request.task_id)?;
-        self.shared
-            .tasks
-            .answer(&task.id, request.input_responses)
-            .map_err(internal)
-    }
-
-    async fn cancel_task(
-        &self,
-        request: CancelTaskParams,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<(), ErrorData> {
-        let task = find_task(&self.shared, &request.task_id)?;
-        // The modern era acknowledges the request even if the task is already settled.
-        self.shared.tasks.cancel(&task.id).map_err(internal)?;
-        Ok(())
-    }
-
-    async fn on_custom_request(
-        &self,
-        request: CustomRequest,
-        context: RequestContext<RoleServer>,
-    ) -> Result<CustomResult, ErrorData> {
-        let Some(method) = passthrough::original(&request.method) else {
-            return Err(ErrorData::new(
-                ErrorCode::METHOD_NOT_FOUND,
-                request.method,
-                None,
-            ));
-        };
-        let params = request.params.unwrap_or_default();
-        match ProtocolEra::of(&context) {
-            ProtocolEra::Modern => modern::answer(self, method, &params, context).await,
-            era => stateful::answer(self, era, method, params, context).await,
-        }
-        .map(CustomResult::new)
-    }
+/// The error for a client that lacks an elicitation mode.
+pub(super) fn needs_elicitation(mode: &str) -> ErrorData {
+    let wanted = json!({"elicitation": {mode: {}}});
+    ErrorData::missing_required_client_capability(
+        serde_json::from_value(wanted).unwrap_or_default(),
+    )
 }

@@ -22,21 +22,27 @@
 //! Retention: the newest 20,000 events of a stream, streams for seven days after their response, server tasks for an
 //! hour unless the client asks for another time (at most a week), elicitation tokens for an hour.
 
+mod activity;
 mod boot;
 mod catalog;
 mod checkpoints;
 mod context;
 mod control;
 mod database;
+mod dispatch;
 mod elicitation;
+mod elicitation_support;
 mod elicitation_tokens;
+mod error;
 mod events;
 mod faults;
 mod handler;
 mod http;
 mod modern;
+mod options;
 mod passthrough;
 mod process;
+mod running;
 mod runs;
 mod sessions;
 mod stateful;
@@ -44,76 +50,12 @@ mod tasks;
 mod tcp;
 mod tools;
 
-use std::{
-    io,
-    path::{Path, PathBuf},
-    time::Duration,
+pub use self::{
+    checkpoints::rows,
+    control::{control, stop},
+    error::DemoError,
+    faults::{Fault, UnknownFault},
+    options::DemoOptions,
+    process::{DemoServer, detach, find_running, run_blocking, serve, start_in_background},
+    running::RunningServer,
 };
-
-pub use control::{control, stop};
-pub use faults::{Fault, UnknownFault};
-pub use process::{
-    DemoServer, RunningServer, detach, find_running, run_blocking, serve, start_in_background,
-};
-
-/// How to start a demo server.
-#[derive(Debug, Clone)]
-pub struct DemoOptions {
-    /// The data directory, created with mode 0700 if missing.
-    pub dir: PathBuf,
-    /// The TCP port on 127.0.0.1. `None` reuses the previous port if it is free, else any; `Some(0)` takes any port.
-    pub port: Option<u16>,
-    /// On resume, replay the missed events of all streams in the server session, not only those of the stream named by
-    /// the event id. Some real servers do this.
-    pub cross_stream_replay: bool,
-    /// Exit after this long without running work or connections; `None` never exits on its own.
-    pub idle_exit: Option<Duration>,
-}
-
-/// An error from starting or controlling a demo server.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum DemoError {
-    /// A file, directory, port or socket failed.
-    #[error("could not {what}: {source}")]
-    Io {
-        /// The attempted operation, phrased to follow "could not".
-        what: String,
-        /// The operating system's error.
-        #[source]
-        source: io::Error,
-    },
-    /// The server's database failed.
-    #[error("could not use the demo server's database: {0}")]
-    Database(#[from] rusqlite::Error),
-    /// Another demo server holds this directory's lock.
-    #[error("a demo server is already running in {}; stop it with `longhaul demo --stop`", dir.display())]
-    AlreadyRunning {
-        /// The data directory.
-        dir: PathBuf,
-    },
-    /// No demo server responds in this directory.
-    #[error("no demo server is running in {}; start one with `longhaul demo`", dir.display())]
-    NotRunning {
-        /// The data directory.
-        dir: PathBuf,
-    },
-    /// The server was started but did not become ready.
-    #[error("the demo server did not start: {0}")]
-    NotStarted(String),
-    /// The server rejected a control command.
-    #[error("the demo server rejected the command: {0}")]
-    Refused(String),
-}
-
-impl DemoError {
-    fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
-        let what = what.into();
-        move |source| Self::Io { what, source }
-    }
-}
-
-/// Counts the records processed for a client id, from the database in `dir`; works with or without a running server.
-pub fn rows(dir: &Path, client_id: &str) -> Result<u64, DemoError> {
-    checkpoints::rows(dir, client_id)
-}

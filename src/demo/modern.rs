@@ -5,10 +5,7 @@
 
 use rmcp::{
     ErrorData, RoleServer,
-    model::{
-        ClientCapabilities, CustomNotification, DetailedTask, InputRequest, InputRequests, Task,
-        TaskPayload,
-    },
+    model::{CustomNotification, DetailedTask, InputRequest, InputRequests, Task, TaskPayload},
     service::RequestContext,
 };
 use serde_json::{Value, json};
@@ -19,24 +16,10 @@ use super::{
     handler::Handler,
     tasks::{self, POLL_MS},
 };
+use crate::demo::handler::needs_tasks;
 
 /// The `_meta` key that links a notification to its subscription.
 const SUBSCRIPTION_KEY: &str = "io.modelcontextprotocol/subscriptionId";
-
-/// The error for a client that lacks the tasks capability.
-pub(super) fn needs_tasks() -> ErrorData {
-    ErrorData::missing_required_client_capability(
-        ClientCapabilities::builder().enable_tasks().build(),
-    )
-}
-
-/// The error for a client that lacks an elicitation mode.
-pub(super) fn needs_elicitation(mode: &str) -> ErrorData {
-    let wanted = json!({"elicitation": {mode: {}}});
-    ErrorData::missing_required_client_capability(
-        serde_json::from_value(wanted).unwrap_or_default(),
-    )
-}
 
 /// A task as in the result of its creation.
 pub(super) fn task(task: &tasks::TaskRecord) -> Task {

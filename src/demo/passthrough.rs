@@ -19,10 +19,13 @@ use serde_json::{Value, json};
 
 /// The prefix of a renamed method on its way through the SDK.
 const PREFIX: &str = "longhaul/";
+
 /// The largest accepted request body in bytes; the SDK has the same limit.
 const MAX_BODY: usize = 4 * 1024 * 1024;
+
 /// The first revision of the modern era.
 const MODERN: &str = "2026-07-28";
+
 /// The revision of the stateful eras that has tasks.
 const STATEFUL_TASKS: &str = "2025-11-25";
 

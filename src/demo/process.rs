@@ -16,84 +16,21 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
     thread::{self, JoinHandle},
-    time::Duration,
 };
 
-use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    DemoError, DemoOptions,
-    boot::{Boot, ShutdownReason, nonblocking},
-    control,
-    database::private_dir,
+use super::{boot::Boot, control, database::private_dir};
+use crate::demo::{
+    activity::{ShutdownReason, nonblocking},
+    error::DemoError,
+    options::DemoOptions,
+    running::{
+        MAX_SOCKET_PATH, RunningServer, SOCKET_DIR_PREFIX, ServerFile, control_socket,
+        poll_until_some, url,
+    },
 };
-
-/// The longest path that fits into a Unix socket address: 108 bytes with the terminating NUL.
-const MAX_SOCKET_PATH: usize = 107;
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// The number of polls in ten seconds.
-const MAX_POLLS: u32 = 500;
-/// The name prefix of socket directories outside the data directory.
-const SOCKET_DIR_PREFIX: &str = "longhaul-demo-";
-
-/// A demo server that runs in this or another process.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RunningServer {
-    /// The MCP endpoint.
-    pub url: String,
-    /// The process id.
-    pub pid: u32,
-}
-
-/// The contents of `server.json`. The file outlives the server, so that the next one reuses the port.
-#[derive(Debug, Serialize, Deserialize)]
-struct ServerFile {
-    port: u16,
-    pid: u32,
-    socket: PathBuf,
-}
-
-impl ServerFile {
-    fn read(dir: &Path) -> Option<Self> {
-        serde_json::from_slice(&fs::read(dir.join("server.json")).ok()?).ok()
-    }
-
-    fn write(&self, dir: &Path) -> Result<(), DemoError> {
-        let what = || DemoError::io(format!("write {}", dir.join("server.json").display()));
-        let mut file = tempfile::NamedTempFile::new_in(dir).map_err(what())?;
-        serde_json::to_writer(&mut file, self).map_err(|error| what()(error.into()))?;
-        file.persist(dir.join("server.json"))
-            .map_err(|error| what()(error.error))?;
-        Ok(())
-    }
-}
-
-/// The MCP endpoint on a port.
-pub(super) fn url(port: u16) -> String {
-    format!("http://127.0.0.1:{port}/mcp")
-}
-
-/// The control socket of the last server in `dir`, if there was one.
-pub(super) fn control_socket(dir: &Path) -> Option<PathBuf> {
-    ServerFile::read(dir).map(|file| file.socket)
-}
-
-/// Calls `poll` every 20 ms until it returns a value, for at most ten seconds.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the only place that polls another process"
-)]
-pub(super) fn poll_until_some<T>(mut poll: impl FnMut() -> Option<T>) -> Option<T> {
-    for _ in 0..MAX_POLLS {
-        if let Some(value) = poll() {
-            return Some(value);
-        }
-        thread::sleep(POLL_INTERVAL); // sleep: another process cannot wake us
-    }
-    None
-}
 
 /// The locked data directory and bound port of a server.
 struct ServerLock {

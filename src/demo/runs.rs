@@ -15,11 +15,10 @@ use tokio::{
 };
 
 use super::{
-    DemoError,
-    boot::ActivityTracker,
     checkpoints::{CheckpointRecord, CheckpointStatus, Checkpoints},
     database::{self, locked},
 };
+use crate::demo::{activity::ActivityTracker, error::DemoError};
 
 /// How many updates a watcher may lag behind before the run waits for it. Watchers only write to disk, so this is rare.
 const WATCHER_BUFFER: usize = 64;

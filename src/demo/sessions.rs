@@ -25,8 +25,8 @@ use tokio::sync::SetOnce;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    context::CANCELLED,
     database::locked,
+    error::CANCELLED,
     events::{EventPosition, Events, RETRY},
     passthrough,
     tcp::ConnectionHandle,

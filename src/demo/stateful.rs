@@ -14,14 +14,15 @@ use super::{
     catalog::{ToolTaskSupport, catalog, task_support},
     context::{cancelled, internal, invalid},
     database::rfc3339,
-    elicitation::ElicitationSupport,
     handler::{Handler, ProtocolEra, find_task, start_task},
     sessions::RequestHandle,
     tasks::{POLL_MS, TaskRecord, TaskStore},
 };
+use crate::demo::elicitation_support::ElicitationSupport;
 
 /// Tasks per page of `tasks/list`.
 const PAGE_SIZE: i64 = 20;
+
 /// The `_meta` key that links a message to a task.
 const RELATED_TASK_KEY: &str = "io.modelcontextprotocol/related-task";
 

@@ -17,16 +17,15 @@ use serde_json::{Map, Value, json};
 use tokio::{sync::watch, time::sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    DemoError,
-    boot::ActivityTracker,
-    database::{Database, locked, now_ms, random_id, retry_while_full},
-};
+use super::database::{Database, locked, now_ms, random_id, retry_while_full};
+use crate::demo::{activity::ActivityTracker, error::DemoError};
 
 /// The default time to live in milliseconds: one hour.
 const TTL_MS: i64 = 3600 * 1000;
+
 /// The maximum time to live in milliseconds: one week.
 const MAX_TTL_MS: i64 = 7 * 24 * 3600 * 1000;
+
 /// The poll interval suggested to clients, in milliseconds.
 pub(super) const POLL_MS: u64 = 1000;
 

@@ -28,10 +28,8 @@ use tokio::{
 };
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
-use super::{
-    boot::{ActivityTracker, ConnectionGuard},
-    faults::Faults,
-};
+use super::faults::Faults;
+use crate::demo::activity::{ActivityTracker, ConnectionGuard};
 
 /// The delay before binding or accepting is tried again.
 const RETRY: Duration = Duration::from_millis(20);

@@ -21,8 +21,10 @@ use super::{
 
 /// The name of the checkpoint tool, part of the key of its checkpoints.
 pub(super) const PROCESSING: &str = "resumable_data_processing";
+
 /// The default number of steps of a forecast.
 pub(super) const DEFAULT_STATIONS: u32 = 6;
+
 /// The maximum for records, steps and bursts, to catch typos.
 pub(super) const MAX_COUNT: u64 = 10_000_000;
 

@@ -2,29 +2,18 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::{
-    Arg, Args, Command, Parser, Subcommand, ValueHint,
-    builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _},
-};
+use clap::{Arg, Args, Command, Parser, Subcommand, ValueHint};
 
 use crate::{
-    config::{Color, Header, header},
-    domain::{
-        OnInput, ProtocolChoice, Status, Wall,
-        text::{self, DurationError},
+    cli::{
+        arg_values::{
+            EXIT_CODES, GLOBAL, Limit, Since, help, limit, on_input, since, status_label,
+        },
+        server_args::{LoginArgs, LogoutArgs, ServersCommand},
     },
+    config::{Color, Header, header},
+    domain::{OnInput, ProtocolChoice, text},
 };
-
-/// Printed below every help text, because scripts rely on the exit codes.
-const EXIT_CODES: &str = "\
-Exit codes:
-  0  success                      6  input needed
-  1  the tool failed              7  timed out
-  2  usage, or refused            8  cancelled
-     before anything was sent    70  internal error (bug)
-  3  sign-in needed              73  cannot write the session
-  4  unreachable                 75  the driver does not answer
-  5  unknown or lost            130  interrupted; the task stays";
 
 /// The first commands to try.
 const EXAMPLES: &str = "\
@@ -35,9 +24,6 @@ Examples:
   longhaul call reindex --args '{\"shard\": 4}' --detach
   longhaul ls --status running --json
   longhaul watch q7m --json";
-
-/// The help heading of the options that every command takes.
-const GLOBAL: &str = "Global options";
 
 /// What the first column of `ls` shows beside the status.
 const LS_STATES: &str = "\
@@ -66,11 +52,6 @@ What is recorded:
   stdio servers     every line
   never             secret header values, known tokens, keys in URLs, sign-in traffic
   limits            two files of 8 MB per server, 64 kB per body; the oldest is dropped, `sessions rm` deletes all";
-
-/// Text below the help of a command: examples to copy, then the exit codes.
-fn help(examples: &str) -> String {
-    format!("Examples:\n{examples}\n\n{EXIT_CODES}")
-}
 
 /// Long-running MCP tool calls: start one, lose the network, lose nothing.
 #[derive(Debug, Parser)]
@@ -150,10 +131,6 @@ pub(super) const DEMO_SESSION: &str = "demo";
 
 /// The environment variable for `--state-dir`.
 pub(super) const STATE_DIR: &str = "LONGHAUL_STATE_DIR";
-
-/// A time limit: a duration, or `None` for `off`, which overrides the configuration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Limit(pub(super) Option<Duration>);
 
 /// The commands.
 #[derive(Debug, Subcommand)]
@@ -380,112 +357,6 @@ pub(super) struct ManArgs {
     pub(super) dir: Option<PathBuf>,
 }
 
-/// `servers`.
-#[derive(Debug, Subcommand)]
-pub(super) enum ServersCommand {
-    /// List the servers in the configuration and in this session (offline).
-    #[command(visible_alias = "ls", after_help = help("  longhaul servers list\n  longhaul servers list --json"))]
-    List,
-    /// Add a server to the configuration; keeps its comments and order.
-    #[command(after_help = help("  longhaul servers add lab http://127.0.0.1:8931/mcp\n  longhaul servers add build https://build.example/mcp -H 'Authorization: Bearer ${BUILD_TOKEN}'\n  longhaul servers add old https://old.example/mcp --protocol 2025-06-18"))]
-    Add(AddServerArgs),
-    /// Remove a server from the configuration and this session.
-    #[command(visible_alias = "rm", after_help = help("  longhaul servers remove lab"))]
-    Remove(RemoveServerArgs),
-    /// Connect to servers and report what they support and how calls survive.
-    #[command(after_help = help("  longhaul servers test\n  longhaul servers test lab --json"))]
-    Test(TestServersArgs),
-    /// Import servers from Claude, Cursor, VS Code, Inspector, Windsurf, Cline, Gemini, Codex and Goose; contacts and starts nothing.
-    #[command(after_help = help("  longhaul servers import\n  longhaul servers import .vscode/mcp.json\n  longhaul servers import ~/.cursor/mcp.json --yes"))]
-    Import(ImportArgs),
-    /// Allow an imported server to receive its environment variables.
-    #[command(after_help = help("  longhaul servers consent lab\n  longhaul servers consent lab --yes"))]
-    Consent(ApproveServerArgs),
-    /// Approve a stdio server after reviewing its command line.
-    #[command(after_help = help("  longhaul servers approve files\n  longhaul servers approve files --yes"))]
-    Approve(ApproveServerArgs),
-}
-
-/// `servers add`.
-#[derive(Debug, Args)]
-pub(super) struct AddServerArgs {
-    /// Name to use with `-s`.
-    pub(super) name: String,
-    /// URL of its endpoint.
-    pub(super) url: String,
-    // The global option again, with help for this command; clap sets both to the same value.
-    /// Header to send, with the secret as a variable: 'Authorization: Bearer ${VAR}'
-    #[arg(short = 'H', long, value_name = "NAME: VALUE", value_parser = header, help_heading = GLOBAL)]
-    header: Vec<Header>,
-}
-
-/// `servers import`.
-#[derive(Debug, Args)]
-pub(super) struct ImportArgs {
-    /// File to import [default: every known file in its usual place and in this directory]
-    pub(super) file: Option<PathBuf>,
-    /// Allow the imported servers to receive their environment variables.
-    #[arg(long)]
-    pub(super) yes: bool,
-}
-
-/// `servers remove`.
-#[derive(Debug, Args)]
-pub(super) struct RemoveServerArgs {
-    /// The server.
-    pub(super) name: String,
-    /// Remove even if it has unfinished tasks.
-    #[arg(long)]
-    pub(super) yes: bool,
-}
-
-/// `servers test`.
-#[derive(Debug, Args)]
-pub(super) struct TestServersArgs {
-    /// The server [default: all servers]
-    pub(super) name: Option<String>,
-}
-
-/// `servers consent` and `servers approve`.
-#[derive(Debug, Args)]
-pub(super) struct ApproveServerArgs {
-    /// The server.
-    pub(super) name: String,
-    /// Approve without asking.
-    #[arg(long)]
-    pub(super) yes: bool,
-}
-
-/// `login`.
-#[derive(Debug, Args)]
-pub(super) struct LoginArgs {
-    // Not named `server`: clap would set it and the global -s to the same value.
-    /// The server's name or URL [default: the only server]
-    #[arg(value_name = "SERVER")]
-    pub(super) at: Option<String>,
-    /// Command that opens the page; the URL is appended or replaces %s [env: BROWSER]
-    #[arg(long, value_name = "CMD")]
-    pub(super) browser: Option<String>,
-    /// Client id from a manual registration at the authorization server.
-    #[arg(long, value_name = "ID")]
-    pub(super) client_id: Option<String>,
-    /// Environment variable with the client secret.
-    #[arg(long, value_name = "VAR", requires = "client_id")]
-    pub(super) client_secret_env: Option<String>,
-    /// URL of a client metadata document, for authorization servers that support them.
-    #[arg(long, value_name = "URL", conflicts_with = "client_id")]
-    pub(super) client_metadata_url: Option<String>,
-}
-
-/// `logout`.
-#[derive(Debug, Args)]
-pub(super) struct LogoutArgs {
-    // Not named `server`: clap would set it and the global -s to the same value.
-    /// The server's name or URL [default: the only server]
-    #[arg(value_name = "SERVER")]
-    pub(super) at: Option<String>,
-}
-
 /// `demo`.
 #[cfg(feature = "demo")]
 #[derive(Debug, Args)]
@@ -663,28 +534,6 @@ pub(super) struct LogsArgs {
     pub(super) since: Option<Since>,
 }
 
-/// `--since`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Since {
-    /// Since a time.
-    At(Wall),
-    /// Within a duration.
-    Ago(Duration),
-}
-
-impl Since {
-    /// The absolute time, as of `now`.
-    pub(super) fn at(self, now: Wall) -> Wall {
-        match self {
-            Self::At(at) => at,
-            Self::Ago(ago) => {
-                let ms = i64::try_from(ago.as_millis()).unwrap_or(i64::MAX);
-                Wall(now.0.saturating_sub(ms))
-            }
-        }
-    }
-}
-
 /// `attach`.
 #[derive(Debug, Args)]
 pub(super) struct AttachArgs {
@@ -790,52 +639,6 @@ pub(super) struct CleanArgs {
     /// Keep the newest N finished tasks.
     #[arg(long, value_name = "N")]
     pub(super) keep: Option<usize>,
-}
-
-/// Parses a status label; `done` is an alias of `completed`.
-fn status_label() -> impl clap::builder::TypedValueParser<Value = &'static str> {
-    let completed = Status::Completed.label();
-    let values = Status::LABELS.map(|label| {
-        let value = PossibleValue::new(label);
-        if label == completed {
-            value.alias("done")
-        } else {
-            value
-        }
-    });
-    PossibleValuesParser::new(values).map(move |typed| {
-        let label = Status::LABELS.into_iter().find(|label| *label == typed);
-        label.unwrap_or(completed)
-    })
-}
-
-fn on_input() -> impl clap::builder::TypedValueParser<Value = OnInput> {
-    PossibleValuesParser::new(["ask", "defaults", "decline"]).map(|typed| match typed.as_str() {
-        "defaults" => OnInput::Defaults,
-        "decline" => OnInput::Decline,
-        _ => OnInput::Ask,
-    })
-}
-
-fn limit(text: &str) -> Result<Limit, DurationError> {
-    match text {
-        "off" => Ok(Limit(None)),
-        _ => text::parse_duration(text).map(|length| Limit(Some(length))),
-    }
-}
-
-/// A text that `--since` does not take.
-#[derive(Debug, thiserror::Error)]
-#[error("invalid time {0:?}: use RFC 3339 (2026-11-20T06:00:00Z) or a duration (10m)")]
-struct SinceError(String);
-
-fn since(text: &str) -> Result<Since, SinceError> {
-    if let Some(at) = Wall::parse_rfc3339(text) {
-        return Ok(Since::At(at));
-    }
-    text::parse_duration(text)
-        .map(Since::Ago)
-        .map_err(|_| SinceError(text.to_owned()))
 }
 
 /// The program name.

@@ -8,6 +8,7 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     cli::{
         context::Context,
+        detach::{DetachState, SILENT_WAIT, detach_state, detach_wait_message},
         environment::block_on,
         error::{CliError, code},
         format,
@@ -22,7 +23,7 @@ use crate::{
         target::Targets,
     },
     domain::{
-        Connectivity, LeaveImpact, Mono, Phase, SessionEvent, SessionRequest, Status, Task, TaskId,
+        Connectivity, LeaveImpact, Mono, SessionEvent, SessionRequest, Status, Task, TaskId,
         TaskView, text,
     },
     store::Reader,
@@ -487,64 +488,6 @@ impl Follower<'_, '_> {
 
 /// How often to check whether [`SIGN_IN_NOTICED_WITHIN`] has passed.
 const STALE_CHECK_INTERVAL: Duration = Duration::from_millis(200);
-
-/// How long `--detach` waits before it says why. Most calls can be left after a moment.
-const SILENT_WAIT: Duration = Duration::from_secs(1);
-
-/// What to print while a call cannot be left yet.
-fn detach_wait_message(
-    leaving: Option<&LeaveImpact>,
-    is_driver: bool,
-    waited: Duration,
-) -> Option<String> {
-    let Some(LeaveImpact::Dies { why }) = leaving else {
-        return None;
-    };
-    (waited >= SILENT_WAIT).then(|| {
-        if is_driver {
-            format!(
-                "waiting: quitting now would end it ({}); press Ctrl-C twice to quit anyway",
-                text::clean_line(why)
-            )
-        } else {
-            // Only the driver's exit ends a call.
-            "waiting until the call is sent; another longhaul drives it, so Ctrl-C quits without ending it"
-                .to_owned()
-        }
-    })
-}
-
-/// Whether quitting leaves the call running.
-enum DetachState {
-    NotYet,
-    Now,
-    /// Quitting always ends it, for this reason.
-    Never(String),
-    Refused,
-}
-
-fn detach_state(view: &Arc<TaskView>, is_driver: bool) -> DetachState {
-    let phase = view.task.attempt().map(|attempt| attempt.phase);
-    match (&view.leaving, phase) {
-        _ if view.task.error.is_some() => DetachState::Refused,
-        // The driver stays and sends it when it can.
-        (_, Some(Phase::Queued) | None) if !is_driver => match view.contact {
-            Connectivity::Offline { .. } => DetachState::Now,
-            _ => DetachState::NotYet,
-        },
-        _ if !is_driver => DetachState::Now,
-        // Certain once the first event came without an id.
-        (Some(LeaveImpact::Dies { why }), Some(Phase::Open))
-            if view.task.resumability.stream == Some(false) =>
-        {
-            DetachState::Never(why.clone())
-        }
-        (Some(LeaveImpact::Dies { .. }), _) => DetachState::NotYet,
-        _ if view.task.status.ends_waiting() => DetachState::Now,
-        (_, Some(Phase::Queued) | None) => DetachState::NotYet,
-        _ => DetachState::Now,
-    }
-}
 
 fn print_id(context: &mut Context<'_>, printer: &mut HistoryPrinter) -> Result<(), CliError> {
     if printer.style == OutputStyle::Json {

@@ -5,12 +5,14 @@
 //! stdout and everything else to stderr; history is printed from committed entries, once and in order; text from a server
 //! is sanitized before it is printed, except with `--raw`.
 
+mod arg_values;
 mod args;
 mod arguments;
 mod client_state;
 mod commands;
 mod complete;
 mod context;
+mod detach;
 mod environment;
 mod error;
 mod export;
@@ -24,6 +26,7 @@ mod outcome;
 mod prompt;
 mod questions;
 mod screen;
+mod server_args;
 mod target;
 mod task_document;
 mod terminal;
@@ -40,14 +43,14 @@ use clap::Parser as _;
 #[doc(hidden)]
 pub use self::client_state::{ClientState, ClientTask};
 use self::{
-    args::{Cli, CliCommand, ServersCommand, SessionsCommand},
+    args::{Cli, CliCommand, SessionsCommand},
     context::Context,
     environment::logins,
     error::{CliError, code},
     terminal::Terminal,
 };
 use crate::{
-    cli::error::StdoutLoss,
+    cli::{error::StdoutLoss, server_args::ServersCommand},
     config,
     engine::Clock,
     store::{Paths, StoreError, survive_file_size_limit},

@@ -19,6 +19,7 @@ mod history;
 mod ids;
 mod input;
 mod leave_impact;
+mod link_record;
 mod notify;
 mod pace;
 mod progress;
@@ -43,6 +44,10 @@ pub use self::call::Limits;
 pub use self::call::NewCall;
 pub use self::call::ServerRef;
 pub use self::config::ServerObstacle;
+pub use self::link_record::Cursors;
+pub use self::link_record::LinkRecord;
+pub use self::link_record::ServerCapabilities;
+pub use self::link_record::StandaloneStream;
 pub use argument::{ArgumentKind, ArgumentSpec, Bounds, TextFormat};
 pub use base64::{base64, base64_url, decode_base64};
 pub use byte_count::{ByteShare, SharedByteCount};
@@ -64,10 +69,12 @@ pub use notify::{DesktopProtocol, NotifyConfig, NotifyLevel, NotifyReason, Overa
 pub use pace::Pace;
 pub use progress::{Progress, fraction_in, whole_percent};
 pub use question::{Answer, OnInput, Question, QuestionSource};
-pub use record::{
-    Attempt, Cursors, LinkRecord, Phase, Row, ServerCapabilities, StandaloneStream, Task,
-    TaskError, TaskErrorKind,
-};
+pub use record::Attempt;
+pub use record::Phase;
+pub use record::Row;
+pub use record::Task;
+pub use record::TaskError;
+pub use record::TaskErrorKind;
 pub use request::Notice;
 pub use request::NoticeLevel;
 pub use request::RequestError;

@@ -15,7 +15,9 @@ mod log;
 mod paths;
 mod private;
 mod reader;
+mod rows;
 mod schema;
+mod thinning;
 mod trace;
 mod writer;
 

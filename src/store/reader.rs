@@ -16,11 +16,14 @@ use super::{
     error::passed_over,
     paths::{check_file, check_whole, companion},
     schema,
-    writer::{parse, recent_ids, signed, task_by_id, unsigned},
+    writer::{recent_ids, task_by_id},
 };
-use crate::domain::{
-    EventId, HistoryEntry, HistoryEvent, LinkRecord, ServerName, Task, TaskId, Wall,
-    is_task_id_prefix, without_lone_surrogates,
+use crate::{
+    domain::{
+        EventId, HistoryEntry, HistoryEvent, LinkRecord, ServerName, Task, TaskId, Wall,
+        is_task_id_prefix, without_lone_surrogates,
+    },
+    store::rows::{parse, signed, unsigned},
 };
 
 /// A connection that only reads; works while another process writes, and before there is a file.

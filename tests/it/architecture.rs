@@ -255,21 +255,39 @@ fn figures() {
 fn sizes_do_not_grow() {
     let figures = source::Source::read().figures();
     let largest = |sizes: &[source::Sized]| sizes.first().map_or(0, |it| it.size);
-    let over = |sizes: &[source::Sized], limit: usize| {
-        sizes.iter().filter(|it| it.size > limit).count()
-    };
+    let over =
+        |sizes: &[source::Sized], limit: usize| sizes.iter().filter(|it| it.size > limit).count();
     for (what, size, limit) in [
         ("lines of code", figures.code_lines, 65_200),
         ("lines in a file", largest(&figures.files), 1_056),
-        ("files of more than 600 lines", over(&figures.files, 600), 17),
+        (
+            "files of more than 600 lines",
+            over(&figures.files, 600),
+            17,
+        ),
         ("lines in a function", largest(&figures.functions), 211),
-        ("functions of more than 80 lines", over(&figures.functions, 80), 47),
+        (
+            "functions of more than 80 lines",
+            over(&figures.functions, 80),
+            47,
+        ),
         ("fields in a struct", largest(&figures.structs), 32),
         ("parameters", largest(&figures.parameters), 8),
-        ("groups of files that use each other", figures.cycles.len(), 1),
-        ("names of more than one public type", figures.duplicate_names.len(), 0),
+        (
+            "groups of files that use each other",
+            figures.cycles.len(),
+            1,
+        ),
+        (
+            "names of more than one public type",
+            figures.duplicate_names.len(),
+            0,
+        ),
         ("errors that are only text", figures.text_errors.len(), 76),
     ] {
-        assert!(size <= limit, "{size} {what}, and {limit} before; `figures` shows where");
+        assert!(
+            size <= limit,
+            "{size} {what}, and {limit} before; `figures` shows where"
+        );
     }
 }

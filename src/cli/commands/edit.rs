@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use crate::{
     cli::{
-        args::{EditArgs, Limit},
+        arg_values::Limit,
+        args::EditArgs,
         commands::control::POLL_INTERVAL,
         context::Context,
         environment::block_on,

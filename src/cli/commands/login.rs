@@ -8,11 +8,11 @@ use url::Url;
 use crate::{
     auth::{self, AuthError, SignInOptions},
     cli::{
-        args::{LoginArgs, LogoutArgs},
         context::Context,
         environment::block_on,
         error::{CliError, code},
         json as documents,
+        server_args::{LoginArgs, LogoutArgs},
         target::Targets,
     },
     domain::{server_url, text},

@@ -6,6 +6,8 @@ mod document;
 pub(super) mod empty;
 pub(super) mod header;
 pub(super) mod list;
+mod log;
 pub(super) mod messages;
+mod progress;
 pub(super) mod servers;
 pub(super) mod tools;

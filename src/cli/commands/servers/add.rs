@@ -4,11 +4,11 @@ use serde_json::json;
 
 use crate::{
     cli::{
-        args::AddServerArgs,
         context::Context,
         error::{CliError, code},
         json as documents,
         live_session::notify_drivers,
+        server_args::AddServerArgs,
     },
     config::{
         self, ConfigEdit, Endpoint, NewServer,

@@ -4,11 +4,11 @@ use serde_json::json;
 
 use crate::{
     cli::{
-        args::ApproveServerArgs,
         context::{Context, confirm},
         error::{CliError, code},
         json as documents,
         live_session::notify_drivers,
+        server_args::ApproveServerArgs,
     },
     config::{
         self, ConfigEdit,

@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 use crate::{
     app::ServerFindings,
     cli::{
-        args::ImportArgs,
         context::{Context, confirm},
         error::{CliError, code},
         json as documents,
         live_session::notify_drivers,
+        server_args::ImportArgs,
     },
     config::{
         consent,

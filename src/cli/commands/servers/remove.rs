@@ -4,11 +4,11 @@ use serde_json::json;
 
 use crate::{
     cli::{
-        args::RemoveServerArgs,
         context::{Context, confirm},
         error::{CliError, code},
         json as documents,
         live_session::notify_drivers,
+        server_args::RemoveServerArgs,
     },
     config::{self, ConfigEdit},
     domain::{ServerName, Task, text},

@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 
 use crate::{
     cli::{
-        args::TestServersArgs,
         arguments,
         context::Context,
         environment::block_on,
         error::{CliError, code, worst},
         json as documents,
         live_session::{LiveEvent, LiveSession},
+        server_args::TestServersArgs,
         target::Targets,
     },
     domain::{LeaveImpact, ServerName, ServerRef, ServerView, Tool, server_url, text},

@@ -1,0 +1,101 @@
+//! Values of options that need more than a text.
+
+use std::time::Duration;
+
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _};
+
+use crate::domain::{
+    OnInput, Status, Wall,
+    text::{self, DurationError},
+};
+
+/// A time limit: a duration, or `None` for `off`, which overrides the configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Limit(pub(super) Option<Duration>);
+
+/// `--since`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Since {
+    /// Since a time.
+    At(Wall),
+    /// Within a duration.
+    Ago(Duration),
+}
+
+impl Since {
+    /// The absolute time, as of `now`.
+    pub(super) fn at(self, now: Wall) -> Wall {
+        match self {
+            Self::At(at) => at,
+            Self::Ago(ago) => {
+                let ms = i64::try_from(ago.as_millis()).unwrap_or(i64::MAX);
+                Wall(now.0.saturating_sub(ms))
+            }
+        }
+    }
+}
+
+/// A text that `--since` does not take.
+#[derive(Debug, thiserror::Error)]
+#[error("invalid time {0:?}: use RFC 3339 (2026-11-20T06:00:00Z) or a duration (10m)")]
+pub(in crate::cli) struct SinceError(String);
+
+pub(in crate::cli) fn limit(text: &str) -> Result<Limit, DurationError> {
+    match text {
+        "off" => Ok(Limit(None)),
+        _ => text::parse_duration(text).map(|length| Limit(Some(length))),
+    }
+}
+
+pub(in crate::cli) fn since(text: &str) -> Result<Since, SinceError> {
+    if let Some(at) = Wall::parse_rfc3339(text) {
+        return Ok(Since::At(at));
+    }
+    text::parse_duration(text)
+        .map(Since::Ago)
+        .map_err(|_| SinceError(text.to_owned()))
+}
+
+/// Parses a status label; `done` is an alias of `completed`.
+pub(in crate::cli) fn status_label() -> impl clap::builder::TypedValueParser<Value = &'static str> {
+    let completed = Status::Completed.label();
+    let values = Status::LABELS.map(|label| {
+        let value = PossibleValue::new(label);
+        if label == completed {
+            value.alias("done")
+        } else {
+            value
+        }
+    });
+    PossibleValuesParser::new(values).map(move |typed| {
+        let label = Status::LABELS.into_iter().find(|label| *label == typed);
+        label.unwrap_or(completed)
+    })
+}
+
+pub(in crate::cli) fn on_input() -> impl clap::builder::TypedValueParser<Value = OnInput> {
+    PossibleValuesParser::new(["ask", "defaults", "decline"]).map(|typed| match typed.as_str() {
+        "defaults" => OnInput::Defaults,
+        "decline" => OnInput::Decline,
+        _ => OnInput::Ask,
+    })
+}
+
+/// The help heading of the options that every command takes.
+pub(in crate::cli) const GLOBAL: &str = "Global options";
+
+/// Text below the help of a command: examples to copy, then the exit codes.
+pub(in crate::cli) fn help(examples: &str) -> String {
+    format!("Examples:\n{examples}\n\n{EXIT_CODES}")
+}
+
+/// Printed below every help text, because scripts rely on the exit codes.
+pub(in crate::cli) const EXIT_CODES: &str = "\
+Exit codes:
+  0  success                      6  input needed
+  1  the tool failed              7  timed out
+  2  usage, or refused            8  cancelled
+     before anything was sent    70  internal error (bug)
+  3  sign-in needed              73  cannot write the session
+  4  unreachable                 75  the driver does not answer
+  5  unknown or lost            130  interrupted; the task stays";

@@ -1,0 +1,116 @@
+//! The arguments of `servers`, `login` and `logout`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use crate::{
+    cli::arg_values::{GLOBAL, help},
+    config::{Header, header},
+};
+
+/// `servers`.
+#[derive(Debug, Subcommand)]
+pub(super) enum ServersCommand {
+    /// List the servers in the configuration and in this session (offline).
+    #[command(visible_alias = "ls", after_help = help("  longhaul servers list\n  longhaul servers list --json"))]
+    List,
+    /// Add a server to the configuration; keeps its comments and order.
+    #[command(after_help = help("  longhaul servers add lab http://127.0.0.1:8931/mcp\n  longhaul servers add build https://build.example/mcp -H 'Authorization: Bearer ${BUILD_TOKEN}'\n  longhaul servers add old https://old.example/mcp --protocol 2025-06-18"))]
+    Add(AddServerArgs),
+    /// Remove a server from the configuration and this session.
+    #[command(visible_alias = "rm", after_help = help("  longhaul servers remove lab"))]
+    Remove(RemoveServerArgs),
+    /// Connect to servers and report what they support and how calls survive.
+    #[command(after_help = help("  longhaul servers test\n  longhaul servers test lab --json"))]
+    Test(TestServersArgs),
+    /// Import servers from Claude, Cursor, VS Code, Inspector, Windsurf, Cline, Gemini, Codex and Goose; contacts and starts nothing.
+    #[command(after_help = help("  longhaul servers import\n  longhaul servers import .vscode/mcp.json\n  longhaul servers import ~/.cursor/mcp.json --yes"))]
+    Import(ImportArgs),
+    /// Allow an imported server to receive its environment variables.
+    #[command(after_help = help("  longhaul servers consent lab\n  longhaul servers consent lab --yes"))]
+    Consent(ApproveServerArgs),
+    /// Approve a stdio server after reviewing its command line.
+    #[command(after_help = help("  longhaul servers approve files\n  longhaul servers approve files --yes"))]
+    Approve(ApproveServerArgs),
+}
+
+/// `servers add`.
+#[derive(Debug, Args)]
+pub(super) struct AddServerArgs {
+    /// Name to use with `-s`.
+    pub(super) name: String,
+    /// URL of its endpoint.
+    pub(super) url: String,
+    // The global option again, with help for this command; clap sets both to the same value.
+    /// Header to send, with the secret as a variable: 'Authorization: Bearer ${VAR}'
+    #[arg(short = 'H', long, value_name = "NAME: VALUE", value_parser = header, help_heading = GLOBAL)]
+    header: Vec<Header>,
+}
+
+/// `servers import`.
+#[derive(Debug, Args)]
+pub(super) struct ImportArgs {
+    /// File to import [default: every known file in its usual place and in this directory]
+    pub(super) file: Option<PathBuf>,
+    /// Allow the imported servers to receive their environment variables.
+    #[arg(long)]
+    pub(super) yes: bool,
+}
+
+/// `servers remove`.
+#[derive(Debug, Args)]
+pub(super) struct RemoveServerArgs {
+    /// The server.
+    pub(super) name: String,
+    /// Remove even if it has unfinished tasks.
+    #[arg(long)]
+    pub(super) yes: bool,
+}
+
+/// `servers test`.
+#[derive(Debug, Args)]
+pub(super) struct TestServersArgs {
+    /// The server [default: all servers]
+    pub(super) name: Option<String>,
+}
+
+/// `servers consent` and `servers approve`.
+#[derive(Debug, Args)]
+pub(super) struct ApproveServerArgs {
+    /// The server.
+    pub(super) name: String,
+    /// Approve without asking.
+    #[arg(long)]
+    pub(super) yes: bool,
+}
+
+/// `login`.
+#[derive(Debug, Args)]
+pub(super) struct LoginArgs {
+    // Not named `server`: clap would set it and the global -s to the same value.
+    /// The server's name or URL [default: the only server]
+    #[arg(value_name = "SERVER")]
+    pub(super) at: Option<String>,
+    /// Command that opens the page; the URL is appended or replaces %s [env: BROWSER]
+    #[arg(long, value_name = "CMD")]
+    pub(super) browser: Option<String>,
+    /// Client id from a manual registration at the authorization server.
+    #[arg(long, value_name = "ID")]
+    pub(super) client_id: Option<String>,
+    /// Environment variable with the client secret.
+    #[arg(long, value_name = "VAR", requires = "client_id")]
+    pub(super) client_secret_env: Option<String>,
+    /// URL of a client metadata document, for authorization servers that support them.
+    #[arg(long, value_name = "URL", conflicts_with = "client_id")]
+    pub(super) client_metadata_url: Option<String>,
+}
+
+/// `logout`.
+#[derive(Debug, Args)]
+pub(super) struct LogoutArgs {
+    // Not named `server`: clap would set it and the global -s to the same value.
+    /// The server's name or URL [default: the only server]
+    #[arg(value_name = "SERVER")]
+    pub(super) at: Option<String>,
+}

@@ -1,0 +1,39 @@
+//! Values and rows of the session file.
+
+use rusqlite::{Transaction, params};
+
+/// Reads a record; what is no JSON of ours is an error of its column.
+pub(super) fn parse<T: serde::de::DeserializeOwned>(body: &[u8]) -> rusqlite::Result<T> {
+    serde_json::from_slice(body).map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, Box::new(error))
+    })
+}
+
+pub(super) fn json<T: serde::Serialize>(value: &T) -> rusqlite::Result<String> {
+    serde_json::to_string(value)
+        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
+}
+
+/// SQLite counts in signed numbers; ours never come near their end.
+pub(super) fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+pub(super) fn unsigned(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0)
+}
+
+pub(super) fn insert_chunk(
+    transaction: &Transaction<'_>,
+    task: &str,
+    (first, last): (u64, u64),
+    steps: u64,
+    body: &str,
+) -> rusqlite::Result<()> {
+    transaction
+        .prepare_cached(
+            "INSERT OR REPLACE INTO history (task, first_seq, last_seq, steps, body) VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?
+        .execute(params![task, signed(first), signed(last), signed(steps), body])?;
+    Ok(())
+}

@@ -1,0 +1,137 @@
+//! Thins out the saved progress of long tasks.
+
+use rusqlite::{OptionalExtension as _, Transaction, params};
+
+use crate::{
+    domain::{HistoryEntry, HistoryEvent, LogLevel, text},
+    store::rows::{insert_chunk, json, parse, signed, unsigned},
+};
+
+/// Progress steps and log lines of one task above which the middle of its history is thinned, so that a chatty tool does
+/// not fill the disk: with the longest texts that are kept, 160 MB.
+pub(super) const STEPS_LIMIT: u64 = 10_000;
+
+/// Steps and log lines at the beginning that stay.
+pub(super) const STEPS_FIRST: u64 = 1000;
+
+/// Those at the end that stay.
+pub(super) const STEPS_LAST: u64 = 5000;
+
+/// Of those between, one in so many stays each time; of warnings and worse, one in so many goes.
+pub(super) const STEPS_RATIO: u64 = 4;
+
+/// What a server can send any number of.
+pub(super) fn is_step(entry: &HistoryEntry) -> bool {
+    matches!(
+        entry.what,
+        HistoryEvent::Progress { .. } | HistoryEvent::Log { .. }
+    )
+}
+
+/// Whether an entry goes when the middle is thinned; `offset` is its place there.
+pub(super) fn goes(entry: &HistoryEntry, offset: u64) -> bool {
+    let is_loud =
+        matches!(entry.what, HistoryEvent::Log { level, .. } if level >= LogLevel::Warning);
+    (offset % STEPS_RATIO == STEPS_RATIO - 1) == is_loud
+}
+
+/// Takes most steps and log lines out of the middle of a history, and puts a mark there that says how many.
+///
+/// Contact and status lines stay, and most warnings. A chunk without steps is not read again, so the work stays in proportion to
+/// what was added.
+pub(super) fn thin(transaction: &Transaction<'_>, task: &str, total: u64) -> rusqlite::Result<()> {
+    let middle = STEPS_FIRST..total.saturating_sub(STEPS_LAST);
+    let (already, mut mark_seq): (i64, Option<i64>) = transaction
+        .prepare_cached("SELECT left_out, mark_seq FROM history_size WHERE task = ?1")?
+        .query_row([task], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let mut mark: Option<HistoryEntry> = match mark_seq {
+        Some(seq) => transaction
+            .prepare_cached("SELECT body FROM history WHERE task = ?1 AND first_seq = ?2")?
+            .query_row(params![task, seq], |row| {
+                Ok(parse::<Vec<HistoryEntry>>(row.get_ref(0)?.as_bytes()?))
+            })
+            .optional()?
+            .and_then(|entries| entries.ok()?.into_iter().next()),
+        None => None,
+    };
+    let chunks: Vec<(i64, i64)> = transaction
+        .prepare_cached("SELECT first_seq, steps FROM history WHERE task = ?1 ORDER BY first_seq")?
+        .query_map([task], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<Result<_, _>>()?;
+    let mut place = 0_u64;
+    let mut dropped = 0_u64;
+    for (first_seq, steps) in chunks {
+        let start = place;
+        place += unsigned(steps);
+        if steps == 0 || place <= middle.start || start >= middle.end {
+            continue;
+        }
+        let entries = transaction
+            .prepare_cached("SELECT body FROM history WHERE task = ?1 AND first_seq = ?2")?
+            .query_row(params![task, first_seq], |row| {
+                Ok(parse::<Vec<HistoryEntry>>(row.get_ref(0)?.as_bytes()?))
+            })?;
+        // One that a disk has spoiled stays as it is, and keeps nothing else from being saved.
+        let Ok(entries) = entries else {
+            continue;
+        };
+        transaction
+            .prepare_cached("DELETE FROM history WHERE task = ?1 AND first_seq = ?2")?
+            .execute(params![task, first_seq])?;
+        let mut step = start;
+        // What stands before the mark and what stands behind it, so that seq rises from chunk to chunk.
+        let mut kept: [Vec<HistoryEntry>; 2] = [Vec::new(), Vec::new()];
+        for entry in entries {
+            if is_step(&entry) {
+                let here = step;
+                step += 1;
+                if middle.contains(&here) && goes(&entry, here - middle.start) {
+                    dropped += 1;
+                    if mark.is_none() {
+                        mark_seq = Some(signed(entry.seq));
+                        mark = Some(entry);
+                    }
+                    continue;
+                }
+            }
+            let is_behind = mark_seq.is_some_and(|seq| entry.seq > unsigned(seq));
+            let [before, behind] = &mut kept;
+            if is_behind { behind } else { before }.push(entry);
+        }
+        for part in kept.iter().filter(|part| !part.is_empty()) {
+            if let (Some(first), Some(last)) = (part.first(), part.last()) {
+                let steps = part.iter().filter(|entry| is_step(entry)).count() as u64;
+                insert_chunk(
+                    transaction,
+                    task,
+                    (first.seq, last.seq),
+                    steps,
+                    &json(part)?,
+                )?;
+            }
+        }
+    }
+    let left_out = unsigned(already) + dropped;
+    if let Some(mut mark) = mark {
+        mark.event_id = None;
+        mark.what = HistoryEvent::Status {
+            status: "running".to_owned(),
+            reason: Some(format!(
+                "{} were left out between here and the newest, to keep the history small",
+                text::plural(left_out, "line")
+            )),
+        };
+        insert_chunk(transaction, task, (mark.seq, mark.seq), 0, &json(&[&mark])?)?;
+    }
+    transaction
+        .prepare_cached(
+            "UPDATE history_size SET steps = ?2, left_out = ?3, mark_seq = ?4 WHERE task = ?1",
+        )?
+        .execute(params![
+            task,
+            signed(total.saturating_sub(dropped)),
+            signed(left_out),
+            mark_seq
+        ])?;
+    Ok(())
+}

@@ -266,26 +266,10 @@ pub fn nearest<'k>(typed: &str, known: impl IntoIterator<Item = &'k str>) -> Opt
     known
         .into_iter()
         .filter(|word| word.chars().count() <= LONGEST)
-        .map(|word| (distance(typed, word), word))
+        .map(|word| (strsim::levenshtein(typed, word), word))
         .filter(|(distance, _)| (1..=max_distance).contains(distance))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, word)| word)
-}
-
-/// The Levenshtein distance of two words.
-fn distance(one: &str, other: &str) -> usize {
-    let mut row: Vec<usize> = (0..=other.chars().count()).collect();
-    for (line, letter) in one.chars().enumerate() {
-        let mut before = line + 1;
-        let mut next = vec![before];
-        for ((stays, above), with) in row.iter().zip(row.iter().skip(1)).zip(other.chars()) {
-            let changed = stays + usize::from(letter != with);
-            before = changed.min(above + 1).min(before + 1);
-            next.push(before);
-        }
-        row = next;
-    }
-    row.last().copied().unwrap_or_default()
 }
 
 /// The text with a period at the end, unless it ends with other punctuation.

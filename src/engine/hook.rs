@@ -185,7 +185,7 @@ impl Runner {
             if next == Err(mpsc::RecvTimeoutError::Disconnected) {
                 // What was saved last, and what woke nobody any more.
                 if let Err(error) = self.start_waiting(&mut is_begun) {
-                    tracing::warn!(%error, "the hook is left to the next driver");
+                    tracing::warn!(%error, "the next driver will run the hook");
                 }
                 return;
             }
@@ -213,7 +213,7 @@ impl Runner {
             for id in events.give_up_claims()? {
                 let id = text::clean_line(&id).into_owned();
                 self.say(format!(
-                    "longhaul was killed while it started the hook for {id}; it may not have run, and is not run again"
+                    "longhaul was killed while it started the hook for {id}; the hook may not have run and will not be repeated"
                 ));
             }
             *is_begun = true;
@@ -252,8 +252,7 @@ impl Runner {
             is_long = self.clock.now().mono.since(begin) >= self.patience;
             if is_long && !std::mem::replace(&mut self.is_told, true) {
                 self.say(format!(
-                    "what happens now waits for the hook: {AT_ONCE} of its commands run, and none has ended for {}; \
-                     the next one starts when one of them ends",
+                    "the hook is behind: {AT_ONCE} of its commands are running and none has ended for {}; the next one starts when one of them ends",
                     text::duration(self.patience)
                 ));
             }
@@ -406,7 +405,7 @@ mod tests {
         let rows: Vec<Row> = (0..2000).map(|it| task(it, Status::Completed)).collect();
         save(&mut writer, &rows);
         hooks.saved();
-        hear(&reader, "waits for the hook: 4 of its commands run").await;
+        hear(&reader, "the hook is behind: 4 of its commands are running").await;
         hooks.close(Mono(0));
         let mut events = HookEvents::open(&paths).unwrap();
         let mut left = 0;
@@ -463,7 +462,7 @@ mod tests {
             if is_first {
                 hear(
                     &reader,
-                    &format!("the hook for {}; it may not", claimed.task),
+                    &format!("the hook for {}; the hook may not", claimed.task),
                 )
                 .await;
             }

@@ -97,7 +97,7 @@ impl PendingRequests {
         let who = driver.map_or("another process".to_owned(), |pid| format!("process {pid}"));
         for (number, what) in self.all() {
             if matches!(what, SessionRequest::HandOver { .. }) {
-                let words = format!("{who} drives now, and was not asked for it; ask again");
+                let words = format!("{who} drives now and did not get this request; try again");
                 self.answer(snapshots, number, Err(RequestError::Usage(words)));
             }
         }

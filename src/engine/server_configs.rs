@@ -161,10 +161,10 @@ impl KnownConfigs {
                         text::shell_word(&server_url::redacted(url))
                     )
                 }
-                _ => "what was said of it there puts it back".to_owned(),
+                _ => "restore its entry there to put it back".to_owned(),
             };
             format!(
-                "{name} is no longer in {}, so nothing new begins there; {back}",
+                "{name} is no longer in {}, so it gets no new calls; {back}",
                 listed.file
             )
         });

@@ -41,7 +41,7 @@ const TRY_EVERY: Duration = Duration::from_millis(50);
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 const NOBODY_DRIVES: &str =
-    "nobody drives this session, and with --readonly nobody begins to; leave it out to act";
+    "no process drives this session, and with --readonly none starts to; run it without --readonly";
 
 /// A session in use by this process.
 #[derive(Debug)]
@@ -111,7 +111,7 @@ impl Session {
         self.rest.attend();
         if !is_sent {
             let words =
-                "the engine does not answer; what was asked was not done, ask again".to_owned();
+                "the engine does not answer; the request was not carried out, try again".to_owned();
             self.snapshots.tell(
                 reader.id,
                 SessionEvent::Response {
@@ -139,7 +139,7 @@ struct LastWords<'b>(&'b Snapshots);
 impl Drop for LastWords<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let words = "longhaul met a bug of its own and ends; what was saved is safe".to_owned();
+            let words = "longhaul hit a bug and exits; saved data is safe".to_owned();
             self.0.publish(SessionEvent::Failed {
                 message: words,
                 exit: exit::BUG,
@@ -303,11 +303,11 @@ fn say_silent(paths: &Paths, snapshots: &Snapshots) {
     let pid = holder.map_or(String::new(), |pid| format!(" (process {pid})"));
     let words = if holder.is_some_and(is_stopped) {
         format!(
-            "the longhaul that drives this session{pid} is stopped, as by Ctrl-Z; `fg` in its terminal lets it go on"
+            "the longhaul that drives this session{pid} is stopped, as by Ctrl-Z; `fg` in its terminal resumes it"
         )
     } else {
         format!(
-            "the longhaul that drives this session{pid} does not answer; look at it, or end it and start again"
+            "the longhaul that drives this session{pid} does not answer; check it, or end it and start again"
         )
     };
     snapshots.publish(SessionEvent::Failed {

@@ -109,7 +109,7 @@ pub(super) fn listen(
                     ));
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "a client was not let in");
+                    tracing::warn!(%error, "a client was refused");
                     tokio::time::sleep(ACCEPT_AGAIN).await; // sleep: it fails for want of file handles
                 }
             }
@@ -334,8 +334,7 @@ async fn sit_out(
     leaving: &mut oneshot::Receiver<()>,
     open: &mut PendingRequests,
 ) -> Ending {
-    let words =
-        "the longhaul that drives this session is of another version; end it and start again";
+    let words = "the longhaul that drives this session has another version; end it and start again";
     snapshots.publish(SessionEvent::Failed {
         message: words.to_owned(),
         exit: exit::DRIVER_SILENT,

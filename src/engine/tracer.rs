@@ -256,9 +256,8 @@ impl Writing {
             StoreError::CannotWrite { path, why } => format!("write {}: {why}", path.display()),
             other => other.to_string(),
         };
-        let words = format!(
-            "nothing more is recorded of the wire with {server}: could not {why}; calls continue"
-        );
+        let words =
+            format!("traffic with {server} is no longer recorded: could not {why}; calls continue");
         self.snapshots.publish(SessionEvent::Notice(Notice {
             at: self.clock.now().wall,
             level: NoticeLevel::Warning,

@@ -33,7 +33,7 @@ impl Sent {
         match self.variables.as_slice() {
             [] => "pass other credentials with -H or --bearer-env".to_owned(),
             variables => format!(
-                "set ${} to what it takes where longhaul is started, or pass other credentials with -H or --bearer-env",
+                "set ${} to what the server accepts where longhaul is started, or pass other credentials with -H or --bearer-env",
                 variables.join(", $")
             ),
         }

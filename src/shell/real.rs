@@ -520,11 +520,11 @@ fn part_of(
     let block = result
         .as_deref()
         .and_then(|json| content_element(json, part));
-    let block = block.ok_or("it is not there any more")?;
+    let block = block.ok_or("it no longer exists")?;
     let block = ContentBlock::parse(&block);
     let extension = match &block {
         ContentBlock::Media(media) => media.opens_as(),
-        _ => Err("it is not opened; save it instead".to_owned()),
+        _ => Err("this type cannot be opened; save it instead".to_owned()),
     };
     Ok((block.contents()?.into_owned(), extension))
 }
@@ -597,7 +597,7 @@ impl Services for Engine {
         let browser = self.browser.clone();
         self.behind(move || {
             let opened = browser
-                .ok_or_else(|| "there is no browser here".to_owned())
+                .ok_or_else(|| "no browser was found".to_owned())
                 .and_then(|browser| {
                     browser
                         .open_and_wait(&page)
@@ -653,7 +653,7 @@ impl Services for Engine {
         self.copies = Some(dir);
         let viewer = self.viewer.clone();
         self.behind_in_words(move || {
-            let viewer = viewer.ok_or("there is no desktop here")?;
+            let viewer = viewer.ok_or("no desktop was found")?;
             let (bytes, extension) = part_of(&paths, &task, part)?;
             // Asked once more of what is on the disk: it is that which is given away.
             let copy = copy.with_extension(extension?);

@@ -16,7 +16,9 @@ pub enum StoreError {
     )]
     BadName(String),
     /// The system names no place for state.
-    #[error("find a directory for the session: this user has no home; name one with --state-dir")]
+    #[error(
+        "find a directory for the session: this user has no home directory; choose one with --state-dir"
+    )]
     NoHome,
     /// Something that is not our own plain file or directory stands at its place; a person has to look.
     #[error("use {}: {why}; move it away or choose another place with --state-dir", path.display())]
@@ -37,7 +39,7 @@ pub enum StoreError {
         advice: Advice,
     },
     /// Nothing was written; the same save can be tried again.
-    #[error("write {}: {why}; it will be tried again", path.display())]
+    #[error("write {}: {why}; longhaul tries again", path.display())]
     CannotWrite {
         /// Where.
         path: PathBuf,
@@ -78,8 +80,7 @@ pub enum StoreError {
     },
     /// A newer longhaul wrote it; it can still be read.
     #[error(
-        "write {}: a newer longhaul made it (format {found}, this one writes {known}); it can still be read, \
-         update longhaul to go on with it",
+        "write {}: a newer longhaul made it (format {found}, this one writes {known}); it can still be read; update longhaul to continue it",
         path.display()
     )]
     Newer {
@@ -126,7 +127,7 @@ pub enum Advice {
 impl std::fmt::Display for Advice {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Self::Free => "free some of it or ",
+            Self::Free => "free some space or ",
             Self::Permit => "check its permissions or ",
             Self::None => "",
         })
@@ -149,11 +150,11 @@ pub enum ReadAdvice {
 impl std::fmt::Display for ReadAdvice {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Self::Free => "free some of it and look again",
+            Self::Free => "free some space and look again",
             Self::Permit => "check its permissions and those of its directory",
             Self::Wait => "look again in a moment",
             Self::Copy => {
-                "if that stays so, copy the state directory to another disk and name the copy with --state-dir"
+                "if this persists, copy the state directory to another disk and pass the copy with --state-dir"
             }
         })
     }
@@ -189,7 +190,7 @@ impl StoreError {
         );
         Self::CannotOpen {
             path: path.to_owned(),
-            why: format!("it is damaged and cannot be set aside: {}", plain(error)),
+            why: format!("it is damaged and cannot be moved aside: {}", plain(error)),
             advice: if is_full {
                 Advice::Free
             } else {
@@ -286,7 +287,7 @@ pub(super) fn has_no_room_for_shared_memory(error: &rusqlite::Error) -> bool {
 /// The remark on records that were passed over.
 pub(super) fn passed_over(count: u64, path: &Path) -> String {
     format!(
-        "{} in {} could not be understood and stayed there untouched",
+        "{} in {} could not be read and was left untouched",
         text::plural(count, "record"),
         path.display()
     )
@@ -295,19 +296,19 @@ pub(super) fn passed_over(count: u64, path: &Path) -> String {
 /// SQLite's errors as a person would say them.
 pub(super) fn message(error: &rusqlite::Error) -> String {
     match error.sqlite_error_code() {
-        _ if has_no_room_for_shared_memory(error) => "the disk is full or fails".to_owned(),
+        _ if has_no_room_for_shared_memory(error) => "the disk is full or failing".to_owned(),
         _ if is_end_missing(error) => "its end is missing".to_owned(),
         Some(ErrorCode::DiskFull) => "the disk is full".to_owned(),
         Some(ErrorCode::ReadOnly) => "the file or its disk is read-only".to_owned(),
         Some(ErrorCode::SystemIoFailure) if has_met_file_size_limit() => {
-            "a file may not grow any larger here (ulimit -f)".to_owned()
+            "files may not grow any larger here (ulimit -f)".to_owned()
         }
         Some(ErrorCode::SystemIoFailure) => "the disk reports an error".to_owned(),
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             "another process keeps it locked".to_owned()
         }
         Some(ErrorCode::NotADatabase) => "it is not a session file".to_owned(),
-        Some(ErrorCode::DatabaseCorrupt) => "its contents contradict each other".to_owned(),
+        Some(ErrorCode::DatabaseCorrupt) => "its contents are inconsistent".to_owned(),
         _ => error.to_string(),
     }
 }
@@ -330,7 +331,7 @@ mod tests {
         for (kind, message) in [
             (
                 io::ErrorKind::StorageFull,
-                "open /s: the disk is full; free some of it or choose another place with --state-dir",
+                "open /s: the disk is full; free some space or choose another place with --state-dir",
             ),
             (
                 io::ErrorKind::PermissionDenied,

@@ -245,7 +245,7 @@ pub(super) fn check_file(path: &Path) -> Result<Option<fs::Metadata>, StoreError
     } else if kind.is_fifo() {
         "it is a named pipe"
     } else if !kind.is_file() {
-        "it is not a plain file"
+        "it is not a regular file"
     } else {
         check_owner(path, &found)?;
         return Ok(Some(found));

@@ -52,7 +52,7 @@ impl PrivateFile {
     /// Its content, `None` where there is no file; one that others may read is closed to them.
     ///
     /// # Errors
-    /// [`StoreError::Refused`], [`StoreError::CannotRead`], and [`StoreError::Damaged`] where it is far too long.
+    /// [`StoreError::Refused`], [`StoreError::CannotRead`], and [`StoreError::Damaged`] where it is too large.
     pub fn read(&self) -> Result<Option<Vec<u8>>, StoreError> {
         let Some(found) = check_file(&self.path)? else {
             return Ok(None);
@@ -79,7 +79,7 @@ impl PrivateFile {
         if bytes.len() as u64 > BYTES {
             return Err(StoreError::Damaged {
                 path: self.path.clone(),
-                why: "it is far too long".to_owned(),
+                why: "it is too large".to_owned(),
             });
         }
         Ok(Some(bytes))

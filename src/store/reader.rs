@@ -378,7 +378,7 @@ fn chunk(
     let what = HistoryEvent::Status {
         status: "running".to_owned(),
         reason: Some(format!(
-            "entries {first} to {last} of this history cannot be read: the disk has spoiled them"
+            "entries {first} to {last} of this history cannot be read: they are corrupt on disk"
         )),
     };
     Ok(vec![HistoryEntry {

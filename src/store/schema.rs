@@ -113,7 +113,9 @@ pub(super) fn foreign_object(connection: &Connection) -> rusqlite::Result<Option
         let is_ours = sql.is_none_or(|sql| ours.contains(&format!("{};", bare(&sql))));
         if matches!(kind.as_str(), "trigger" | "view") || is_of_ours && !is_ours {
             let (kind, name) = (text::clean_line(&kind), text::clean_line(&name));
-            return Ok(Some(format!("longhaul did not make its {kind} {name}")));
+            return Ok(Some(format!(
+                "its {kind} {name} was not created by longhaul"
+            )));
         }
     }
     Ok(None)

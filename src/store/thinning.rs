@@ -117,7 +117,7 @@ pub(super) fn thin(transaction: &Transaction<'_>, task: &str, total: u64) -> rus
         mark.what = HistoryEvent::Status {
             status: "running".to_owned(),
             reason: Some(format!(
-                "{} were left out between here and the newest, to keep the history small",
+                "{} between here and the newest were left out to keep the history small",
                 text::plural(left_out, "line")
             )),
         };

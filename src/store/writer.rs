@@ -125,7 +125,8 @@ impl Writer {
     /// Opens the session file, makes it if there is none, and gives back what it holds.
     ///
     /// The caller holds the driver's lock. A damaged file is set aside whole, which a remark tells, and a new one
-    /// takes its place; of one that has lost only the end of its log a copy is set aside, and it goes on. `now` names that file and decides which forgotten tasks are purged. Fails with
+    /// takes its place; one that has lost only the end of its log is copied aside and stays in use. `now` names that file
+    /// and decides which forgotten tasks are purged. Fails with
     /// [`StoreError::Refused`], [`StoreError::CannotOpen`], [`StoreError::Newer`] and [`StoreError::NoWal`].
     pub fn open(paths: &Paths, now: Wall) -> Result<Opened, StoreError> {
         let db = paths.db();
@@ -144,7 +145,7 @@ impl Writer {
             Err(Trouble::LogSpoiled(log)) => {
                 let place = copy_aside(paths, &log, now)?;
                 let words = format!(
-                    "a disk spoiled its log, {} there can no longer be read, and results or history may be missing",
+                    "its log is corrupt, {} in it can no longer be read, and results or history may be missing",
                     text::plural(log.passed_over, "save")
                 );
                 remarks.push(set_aside_as("copied whole", &db, &place, &words));
@@ -220,7 +221,7 @@ impl Writer {
             .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
             .map_err(fail)?;
         if (found > 0 || tables > 0) && application != schema::APPLICATION_ID {
-            return Err(StoreError::refused(db, "it is a database of another program").into());
+            return Err(StoreError::refused(db, "it is another program's database").into());
         }
         if found > schema::VERSION {
             return Err(Trouble::Other(StoreError::Newer {
@@ -340,7 +341,7 @@ impl Writer {
     fn check_place(&self) -> Result<(), StoreError> {
         let why = match fs::symlink_metadata(&self.path) {
             Ok(found) if (found.dev(), found.ino()) == self.identity => return Ok(()),
-            Ok(_) => "another file was put in its place while longhaul ran",
+            Ok(_) => "it was replaced by another file while longhaul ran",
             Err(_) => "it was moved or removed while longhaul ran; put it back or start again",
         };
         Err(StoreError::CannotWrite {

@@ -1149,7 +1149,7 @@ fn adopt_follows_a_foreign_checkpoint_before_resuming_it() {
         2,
         "theirs, and the one that brought the result: {history}"
     );
-    let taken_over = history.matches("taken over").count();
+    let taken_over = history.matches("adopted; followed").count();
     let by_checkpoint = history.matches("continuing from its checkpoint").count();
     assert!(
         taken_over == 1 && by_checkpoint <= 1,

@@ -294,7 +294,7 @@ fn removing_a_server_keeps_its_running_call() {
     let burst = ["-s", "lab", "call", "send_burst", "count=1"];
     let refused = run(env.path(), &burst);
     assert_eq!(refused.code, Some(2), "{refused:#?}");
-    assert!(refused.err.contains("nothing new begins"), "{refused:#?}");
+    assert!(refused.err.contains("it gets no new calls"), "{refused:#?}");
     driver.prints(|event| event["event"] == "progress");
 
     let added = run(env.path(), &["servers", "add", "lab", &url]);

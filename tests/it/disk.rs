@@ -172,7 +172,7 @@ fn a_disk_failure_during_a_call_loses_nothing() {
 fn reports_a_disk_failure_at_start_with_the_path_and_a_fix() {
     for has_session in [false, true] {
         for (disk, words) in [
-            (Disk::Full, ["the disk is full", "free some of it"]),
+            (Disk::Full, ["the disk is full", "free some space"]),
             (Disk::Errors, ["the disk reports an error", "could not"]),
             (Disk::ReadOnly, ["read-only file system", "another place"]),
         ] {
@@ -319,7 +319,7 @@ fn a_full_disk_leaves_unread_results_at_their_servers() {
         .each_ref()
         .map(|(name, value)| (*name, value.as_str()));
     let mut tui = env.open_with(&variables, pty::program(), &[], (160, 36));
-    tui.wait_for("longhaul default");
+    tui.wait_until_it_drives(&bench.state());
     let calls: Vec<Running> = (0..CALLS)
         .map(|tag| {
             let tag = format!("tag={tag}");
@@ -332,7 +332,7 @@ fn a_full_disk_leaves_unread_results_at_their_servers() {
     bench.becomes(Disk::Full);
     server.may_end.send_replace(true);
     tui.press("4");
-    tui.wait_for("nothing more is read from any server until they are saved");
+    tui.wait_for("no server is read until they are saved");
     let before = server.taken.load(Ordering::SeqCst);
     // After a few failed attempts the rest still waits.
     assert_eq!(bench.call("refused").code, Some(73));
@@ -439,7 +439,7 @@ fn an_unreadable_disk_is_reported_and_not_taken_for_damage() {
         for words in [
             db.to_str().unwrap(),
             "the disk reports an error",
-            "copy the state directory to another disk and name the copy with --state-dir",
+            "copy the state directory to another disk and pass the copy with --state-dir",
         ] {
             assert!(ran.err.contains(words), "{words}: {ran:#?}");
         }

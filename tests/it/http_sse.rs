@@ -283,7 +283,7 @@ fn falls_back_to_legacy_sse_and_gives_the_reason() {
     let told = (&shown["leaving"], &shown["resumability"]);
     assert_eq!(told, (&json!("DIES"), &json!("none")), "{shown:#}");
     let text = run(bench.env.path(), &["show", &id]).out;
-    let why = "the server speaks no newer transport";
+    let why = "the server has only the old SSE transport";
     for words in [WHY, why, "2024-11-05"] {
         assert!(text.contains(words), "{text}");
     }

@@ -69,16 +69,8 @@ fn told(dir: &Path, count: usize) -> Vec<(String, Value)> {
 fn drives(env: &TestEnv, variables: &[(&str, &str)]) -> Tui {
     let mut screen = env.open_with(variables, pty::program(), &[], (120, 36));
     screen.wait_for("longhaul default");
-    let pid = screen.pid().as_raw_nonzero().get().to_string();
-    let sessions = || run(env.path(), &["sessions", "list", "--json"]).out;
-    // A minute, which only a hang reaches.
-    for _ in 0..1200 {
-        if sessions().contains(&pid) {
-            return screen;
-        }
-        screen.watch_for(Duration::from_millis(50));
-    }
-    panic!("it never drives: {}", sessions());
+    screen.wait_until_it_drives(env.path());
+    screen
 }
 
 fn call(env: &TestEnv, arguments: &[&str]) -> Ran {

@@ -539,7 +539,7 @@ fn a_handover_that_ends_calls_needs_confirmation() {
     let before = driver(env.path());
     let mut screen = env.open(&["attach", "--drive"], (120, 36));
     screen.wait_for("Drive from here?");
-    screen.wait_for("goes on driving");
+    screen.wait_for("stays the driver");
     screen.wait_for(&id);
     // Keys typed right after a dialog opens are ignored.
     let answer = |screen: &mut Tui, key: &str| {
@@ -698,7 +698,7 @@ fn a_readonly_window_without_a_driver_sends_nothing() {
     looks.says("no process drives this session");
     wrong(
         &run(env.path(), &["--readonly", "-s", &server.url(), "tools"]),
-        "nobody drives this session",
+        "no process drives this session",
     );
     assert_eq!(driver(env.path()), None);
     assert_eq!(saved(&env), before);
@@ -748,7 +748,7 @@ fn a_stopped_driver_hands_over_when_it_continues() {
     screen.press("4");
     screen.wait_for("Messages");
     assert!(
-        !screen.text().contains("was not asked"),
+        !screen.text().contains("did not get this request"),
         "{}",
         screen.text()
     );

@@ -503,7 +503,7 @@ fn thins_and_marks_the_middle_of_a_long_history() {
     assert_eq!(
         marks,
         [format!(
-            "{left_out} lines were left out between here and the newest, to keep the history small"
+            "{left_out} lines between here and the newest were left out to keep the history small"
         )]
     );
 }
@@ -679,7 +679,7 @@ fn refuses_foreign_file_types_with_a_reason() {
         ("named pipe", |path| {
             assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
         }),
-        ("plain file", |path| {
+        ("regular file", |path| {
             std::os::unix::net::UnixListener::bind(path).unwrap();
         }),
     ];

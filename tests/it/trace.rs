@@ -435,7 +435,7 @@ fn reports_a_recording_failure_once_and_calls_continue() {
         fs::create_dir(&file).unwrap();
     }
     let ran = ok(run(state.path(), &["-s", &url, "--trace", "call", "say"]));
-    let said = "nothing more is recorded of the wire with";
+    let said = "is no longer recorded: could not";
     assert_eq!(ran.err.matches(said).count(), 1, "{ran:#?}");
     assert!(ran.err.contains("it is a directory"), "{ran:#?}");
     assert!(!ran.out.is_empty());

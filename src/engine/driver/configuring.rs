@@ -108,8 +108,7 @@ impl Configured<'_> {
             url::Url::parse(&record.url).is_ok_and(|there| server_url::is_cleartext(&there));
         if is_open && !self.insecure_http {
             return Err(format!(
-                "the headers of {name} in the configuration would go over plain http, where they can be read on the way; \
-                 nothing was sent. Use an https:// URL, or say --insecure-http each time"
+                "the headers of {name} in the configuration would travel over plain http, unencrypted; nothing was sent. Use an https:// URL, or pass --insecure-http each time"
             ));
         }
         let holds = |variable: &str| self.value(variable, secrets);
@@ -118,7 +117,7 @@ impl Configured<'_> {
             .map(|(header, value)| match value.expand(holds) {
                 Ok(value) => Ok((header.clone(), SecretString::from(value))),
                 Err(variable) => Err(format!(
-                    "{name} wants the variable {variable} for its header {header}, and it is not set here; nothing was sent"
+                    "{name} needs the variable {variable} for its header {header}, but it is not set here; nothing was sent"
                 )),
             })
             .collect()

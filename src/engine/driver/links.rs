@@ -98,13 +98,13 @@ impl Linked {
             Some((program, None)) => Ok(program),
             Some((_, Some(why))) => Err(why.clone()),
             None => Err(format!(
-                "{name} is a program, and no configuration here says which, or this window is read-only"
+                "{name} is a program, but no configuration here says which one, or this window is read-only"
             )),
         };
         let options = program.and_then(|program| {
             let process = configured.process(program, unread, &self.secrets);
             process.map_err(|variable| {
-                format!("{name} wants the variable {variable}, and it is not set here; it was not started")
+                format!("{name} needs the variable {variable}, but it is not set here; the program was not started")
             })
         });
         let mut options = match options {
@@ -318,11 +318,9 @@ impl Driver<'_> {
                 .map_err(RequestError::CannotSave)?;
         }
         Ok(SessionResponse::Done(if is_on {
-            format!(
-                "what goes over the wire with {name} is recorded from now on; `longhaul trace` shows it"
-            )
+            format!("traffic with {name} is now recorded; `longhaul trace` shows it")
         } else {
-            format!("what goes over the wire with {name} is recorded no longer")
+            format!("traffic with {name} is no longer recorded")
         }))
     }
 
@@ -445,7 +443,7 @@ impl Driver<'_> {
                 if url.is_some_and(|url| url != known_url) {
                     let known_url = server_url::redacted(&known_url);
                     return Err(RequestError::Usage(format!(
-                        "{} is {known_url} in this session; give the new one another name or use another --session",
+                        "{} is {known_url} in this session; give the new server another name, or use another --session",
                         server.name
                     )));
                 }

@@ -211,7 +211,7 @@ impl Driver<'_> {
                 outcomes = self.journal.outcomes() => {
                     now = self.clock.now();
                     let Some(outcomes) = outcomes else {
-                        return Err("could not write the session: its writer ended; what was saved is safe, start again".to_owned());
+                        return Err("could not write the session: its writer thread ended; saved data is safe, start again".to_owned());
                     };
                     self.all_written(outcomes, now);
                 }

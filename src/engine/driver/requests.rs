@@ -86,7 +86,7 @@ impl Driver<'_> {
             SessionRequest::SignIn(name) => return self.sign_in(number, name),
             // Nothing is asked in a revision of another.
             SessionRequest::In(..) => {
-                let words = "asked in two revisions at once".to_owned();
+                let words = "two protocol revisions were requested at once".to_owned();
                 return self
                     .open
                     .answer(self.snapshots, number, Err(RequestError::Usage(words)));
@@ -152,7 +152,7 @@ impl Driver<'_> {
             && index.is_ok()
         {
             let words = format!(
-                "not asked: {}; nothing is read from servers until then",
+                "not asked: {}; no server is read until the disk works again",
                 trouble.why
             );
             return self
@@ -162,7 +162,7 @@ impl Driver<'_> {
         if let (Ok(index), SessionRequest::Adopt { server, .. }) = (&index, asked)
             && let Err(error) = self.tell_known(*index, server)
         {
-            let words = format!("could not {error}, so what is known already cannot be told");
+            let words = format!("could not {error}, so the saved result cannot be found");
             return self
                 .open
                 .answer(self.snapshots, number, Err(RequestError::CannotSave(words)));
@@ -189,9 +189,9 @@ impl Driver<'_> {
                     return;
                 }
             },
-            Some(Requester::Client(None)) => {
-                RequestError::Usage("this system does not tell who asks to drive".to_owned())
-            }
+            Some(Requester::Client(None)) => RequestError::Usage(
+                "this system does not say which process asks to drive".to_owned(),
+            ),
             Some(Requester::Us) | None => {
                 return self
                     .open
@@ -211,7 +211,8 @@ impl Driver<'_> {
         let sign_ins =
             sign_ins.map(|linked| format!("the sign-in at {}", linked.link.record().name));
         let unsaved = self.trouble.as_ref();
-        let unsaved = unsaved.map(|trouble| format!("what is not saved ({})", trouble.why));
+        let unsaved =
+            unsaved.map(|trouble| format!("data that is not saved yet ({})", trouble.why));
         let more = dying.len().saturating_sub(DYING_LISTED);
         let listed = dying.into_iter().take(DYING_LISTED);
         let ends: Vec<String> = listed
@@ -223,7 +224,7 @@ impl Driver<'_> {
             let pid = std::process::id();
             let ends = ends.join("; ");
             let words =
-                format!("process {pid} goes on driving, because this would end with it: {ends}");
+                format!("process {pid} stays the driver, because this would end with it: {ends}");
             text::clean_line(&words).into_owned()
         })
     }

@@ -35,7 +35,7 @@ impl Driver<'_> {
         }) {
             self.written(
                 &who,
-                Err("could not write the session: its writer ended; start again".to_owned()),
+                Err("could not write the session: its writer thread ended; start again".to_owned()),
                 now,
             );
         }
@@ -122,7 +122,7 @@ impl Driver<'_> {
                         && !std::mem::replace(&mut trouble.is_deaf, true)
                     {
                         let words = format!(
-                            "results of {} wait for the disk: nothing more is read from any server until they are saved",
+                            "results of {} wait for the disk: no server is read until they are saved",
                             text::bytes(self.unsaved.result_bytes() as u64)
                         );
                         self.notice(NoticeLevel::Error, words, now);

@@ -30,7 +30,7 @@ impl Driver<'_> {
             |url: &url::Url| !server_url::is_cleartext(url) || self.sign_in.insecure_http;
         let Some(url) = url.filter(is_private) else {
             let words = format!(
-                "a token for {name} would go over plain http, where it can be read on the way; use an https:// URL"
+                "a token for {name} would travel over plain http, unencrypted; use an https:// URL"
             );
             return self
                 .open
@@ -71,7 +71,7 @@ impl Driver<'_> {
         let job = job.abort_handle();
         let older = linked.signing_in.replace(SignInJob { number, job });
         if let Some(older) = older {
-            let refused = RequestError::Usage(format!("another sign-in at {of} began since"));
+            let refused = RequestError::Usage(format!("another sign-in at {of} has started since"));
             // Answered already if its page was shown.
             self.open.answer(self.snapshots, older.number, Err(refused));
         }

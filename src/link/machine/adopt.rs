@@ -88,7 +88,7 @@ impl Link {
         let has_extension = self.record.has_extension() && era != Some(Era::Stateful);
         if core.is_none() && !has_extension {
             let words = format!(
-                "{name} offers no server tasks, so there is nothing to adopt; what a client left by its checkpoints is taken over with `longhaul adopt -s {} --client-id ID`",
+                "{name} offers no server tasks, so there is nothing to adopt; to adopt the checkpoints of a client, use `longhaul adopt -s {} --client-id ID`",
                 text::shell_word(name.as_str())
             );
             return self.answer(ask, Err(RequestError::Usage(words)));
@@ -226,7 +226,7 @@ impl Link {
             }
             Err(error) => {
                 let words = format!(
-                    "{name} does not know the task {server_task} (it said: {}); its time to live may be over",
+                    "{name} does not know the task {server_task} (it said: {}); it may have expired",
                     error.message
                 );
                 self.answer(ask, Err(RequestError::Usage(words)));

@@ -345,7 +345,7 @@ impl Link {
                 state,
             } => self.call_asks(id, input_requests, state),
             CallOutcome::Unsupported(word) => {
-                let words = format!("the answer is of a kind that longhaul does not know: {word}");
+                let words = format!("longhaul does not know this kind of answer: {word}");
                 self.fail(id, TaskErrorKind::Protocol, None, words);
             }
         }

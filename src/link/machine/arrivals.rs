@@ -135,7 +135,7 @@ impl Link {
                 return self.legacy_sse_ended(&match end {
                     ExchangeEvent::Broken { why } => why,
                     ExchangeEvent::TooLarge { cap } => over_the_cap(cap),
-                    _ => "its one stream ended".to_owned(),
+                    _ => "its only stream ended".to_owned(),
                 });
             }
             RequestKind::Reread(id) => return self.reread_over(id, exchange),
@@ -159,7 +159,7 @@ impl Link {
             }
             ExchangeEvent::Untrusted { why } => {
                 self.mark_unreachable(
-                    format!("it could not prove who it is: {why}"),
+                    format!("it could not prove its identity: {why}"),
                     false,
                     Some(SLOW_POLL),
                 );
@@ -310,7 +310,7 @@ fn brings_more(arrival: &ExchangeEvent) -> bool {
 
 fn over_the_cap(cap: usize) -> String {
     let cap = text::bytes(u64::try_from(cap).unwrap_or(u64::MAX));
-    format!("an event over the cap of {cap}")
+    format!("an event exceeds the limit of {cap}")
 }
 
 /// What an event is that came where an answer was due; `None` for what may come beside one.

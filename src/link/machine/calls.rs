@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// What is said of a checkpoint that another client began.
-const TAKEN_OVER: &str = "taken over; followed on the server's list until its work stops";
+const TAKEN_OVER: &str = "adopted; followed on the server's list until it stops";
 
 /// How a call is made.
 struct CallPlan {
@@ -281,7 +281,7 @@ impl Link {
         let dies = capabilities.is_known(tool, &self.record.tools) && price.dies();
         (active.must_survive && dies).then(|| {
             format!(
-                "leaving would end this call: {}; nothing was sent. Call it without --detach and stay",
+                "leaving would end this call: {}; nothing was sent. Run it without --detach and keep longhaul open",
                 price.why()
             )
         })
@@ -312,7 +312,7 @@ impl Link {
         };
         if let Some(fault) = &tool.fault {
             return Some(format!(
-                "{name} describes {} in a way that must not be called: {fault}; nothing was sent",
+                "{name} describes {} in a way that makes calls unsafe: {fault}; nothing was sent",
                 tool.name
             ));
         }

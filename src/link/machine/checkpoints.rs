@@ -258,7 +258,7 @@ impl Link {
             (Verdict::Stopped, Some(ControlKind::Cancelling)) => {
                 self.stands(
                     id,
-                    "nothing ran any more; its checkpoint stays on the server",
+                    "nothing was running; its checkpoint stays on the server",
                 );
                 self.conclude(id, Status::Cancelled, None);
             }
@@ -267,11 +267,11 @@ impl Link {
             | (Verdict::Restarted, Some(ControlKind::Pausing)) => {}
             (Verdict::Restarted, _) if active.was_cancelled() => {}
             (Verdict::Stopped | Verdict::CallAgain, _) if active.was_cancelled() => {
-                self.stands(id, "it stands still since the cancel; its checkpoint stays");
+                self.stands(id, "it stopped after the cancel; its checkpoint stays");
                 self.conclude(id, Status::Cancelled, None);
             }
             (Verdict::Stopped | Verdict::CallAgain, Some(ControlKind::Pausing)) => {
-                self.stands(id, "it stood still already; its checkpoint stays");
+                self.stands(id, "it had already stopped; its checkpoint stays");
                 self.paused(id);
             }
             (Verdict::Stopped | Verdict::CallAgain | Verdict::Restarted | Verdict::Finished, _) => {

@@ -101,7 +101,7 @@ impl Link {
     /// The result of `initialize` (MCP 2025-11-25, basic/lifecycle).
     pub(super) fn shook_hands(&mut self, session: Option<String>, result: &str) {
         let Some(shake) = protocol::parse_initialize_result(result) else {
-            return self.not_mcp("its answer to initialize is not one".to_owned());
+            return self.not_mcp("its answer to initialize is invalid".to_owned());
         };
         let read = ProtocolVersion::parse(&shake.version);
         let is_legacy_sse =

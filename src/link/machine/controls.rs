@@ -180,7 +180,7 @@ impl Link {
                 "its connection was closed, which cancels it".to_owned()
             };
             if is_unanswered && may_be_task {
-                words.push_str("; if the server had made a task of it, that task continues");
+                words.push_str("; if the server had turned it into a task, that task continues");
             }
             active.remark(now, words);
         }

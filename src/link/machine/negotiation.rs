@@ -118,7 +118,7 @@ impl Link {
             }
             (_, Some(HEADER_MISMATCH | MISSING_CAPABILITY)) => {
                 let said = text::clean_line(refusal.server_text());
-                let why = format!("it did not take server/discover: {said}");
+                let why = format!("it rejected server/discover: {said}");
                 self.handshake_failed(&HandshakeError::of_refusal(why, refusal));
             }
             (Refusal::Http(refused), _)
@@ -167,7 +167,7 @@ impl Link {
                 .is_none_or(|pinned| pinned == version)
         {
             let why = format!(
-                "it refused MCP {} twice and says that it speaks it",
+                "it refused MCP {} twice although it says that it speaks it",
                 version.label()
             );
             return self.refused_for_good(why);
@@ -263,7 +263,7 @@ impl Link {
                 return;
             }
             self.negotiation.go_to(NegotiationStep::Initialize);
-            return self.refused_for_good(format!("it takes no handshake, and {because}"));
+            return self.refused_for_good(format!("it rejects the handshake, and {because}"));
         }
         self.negotiate_with(NegotiationStep::Initialize);
     }
@@ -332,7 +332,7 @@ impl Link {
         self.record.refuses_session = true;
         self.open_modern(found);
         self.record.era_why = Some(
-            "with a handshake the server gives no session, so nothing could be picked up there either"
+            "with a handshake the server gives no session, so calls could not be resumed there either"
                 .to_owned(),
         );
         true
@@ -347,7 +347,7 @@ impl Link {
         let why = if self.negotiation.pinned().is_some() {
             self.who_asks()
         } else if self.record.is_process() {
-            "its program speaks it; in no revision would a call outlive longhaul"
+            "its program speaks it; a call ends with longhaul in every revision"
         } else if found.has_tasks {
             "the server offers tasks in it, which outlive a lost connection"
         } else {
@@ -390,11 +390,11 @@ impl Link {
         } else if self.record.is_process() {
             "its program speaks no newer one"
         } else if self.legacy_sse.is_some() {
-            "the server speaks no newer transport: it takes no handshake by POST and names another address on a stream of its own"
+            "the server has only the old SSE transport: it rejects a handshake by POST and names its endpoint on a stream"
         } else if self.record.has_extension() {
-            "the server speaks 2026-07-28 beside it; each call is made in the one that it survives in"
+            "the server also speaks 2026-07-28; each call uses the revision in which it survives"
         } else if self.negotiation.has_second_best() {
-            "the server offers no tasks in 2026-07-28, where a lost connection cancels a call; with a handshake a stream whose events carry ids can be picked up again"
+            "the server offers no tasks in 2026-07-28, where a lost connection cancels a call; with a handshake a stream whose events carry ids can be resumed"
         } else {
             "the server speaks no newer one"
         }
@@ -477,7 +477,7 @@ impl Link {
         self.record_changed();
         if self.session.handshake_tries > 0 {
             self.back_off(
-                said.unwrap_or("it answers in no known way").to_owned(),
+                said.unwrap_or("it answers in no known protocol").to_owned(),
                 None,
             );
         }

@@ -29,7 +29,7 @@ impl Link {
         let now = self.now;
         let active = self.tasks.get_mut(id).ok_or_else(|| {
             RequestError::Usage(format!(
-                "{id} is settled or not of this session; nothing is asked there"
+                "{id} is settled or not in this session; it has no question"
             ))
         })?;
         let is_it = |question: &&mut Question| {
@@ -37,7 +37,7 @@ impl Link {
         };
         let Some(question) = active.task.questions.iter_mut().find(is_it) else {
             return Err(RequestError::Usage(match key {
-                Some(_) => format!("{id} does not ask that, or not any more"),
+                Some(_) => format!("{id} does not ask that, or no longer does"),
                 None => format!("{id} asks nothing"),
             }));
         };
@@ -268,7 +268,7 @@ impl Link {
                 }
             }
             let said = crate::domain::text::clean_line(&error.message).into_owned();
-            active.remark(now, format!("the answer was not taken: {said}"));
+            active.remark(now, format!("the answer was rejected: {said}"));
             active.refresh_status();
         }
         self.look_soon(id);

@@ -181,7 +181,7 @@ impl Link {
         if self.hopes_for_kept(id) {
             return;
         }
-        let said = Some("it no longer brings back what it has sent before".to_owned());
+        let said = Some("it no longer replays earlier events".to_owned());
         self.out_of_stream(
             id,
             Status::Lost(LostReason::ReplayGone { server_text: said }),

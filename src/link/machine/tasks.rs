@@ -49,7 +49,7 @@ impl Link {
             None,
             HistoryEvent::Status {
                 status: "running".to_owned(),
-                reason: Some("the server made a task of it".to_owned()),
+                reason: Some("the server turned it into a task".to_owned()),
             },
         );
         active.saving.held = Some(token);
@@ -275,7 +275,7 @@ impl Link {
                 }
                 self.poll_again(id);
             }
-            Ok(None) => self.poll_failed(id, "its answer shows no task".to_owned(), None),
+            Ok(None) => self.poll_failed(id, "its answer contains no task".to_owned(), None),
             Err(error) if matches!(error.code, -32602 | -32601) => self.task_gone(id, &error),
             Err(error) => self.poll_failed(id, error.message, None),
         }

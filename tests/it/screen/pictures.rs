@@ -66,7 +66,7 @@ const SCENES: &[Scene] = &[
     ("list_set_aside", |size, look| {
         let mut screen = pressed(size, look, "esc");
         let text = "default.db was damaged and set aside whole as default.damaged-20261121T234545159Z.db: this \
-                    session begins anew (its contents contradict each other); both stand in /home/anna/.local/state/longhaul/sessions";
+                    session begins anew (its contents are inconsistent); both stand in /home/anna/.local/state/longhaul/sessions";
         screen.event(Event::Session(SessionEvent::Notice(Notice {
             at: Wall(NOW),
             level: NoticeLevel::Warning,

@@ -571,7 +571,7 @@ impl Screen {
         else {
             panic!("{:?}", self.todo);
         };
-        let words = "process 4711 goes on driving, because this would end with it: pd6xw8 (it has no way back)";
+        let words = "process 4711 stays the driver, because this would end with it: pd6xw8 (it has no way back)";
         self.event(Event::Session(SessionEvent::Response {
             request: *ask,
             outcome: Err(RequestError::WouldLoseWork(words.to_owned())),

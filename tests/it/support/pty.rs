@@ -20,6 +20,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use longhaul::store::{DriverLock, Paths};
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 use rustix::process::{Pid, Signal};
 
@@ -422,6 +423,16 @@ impl Tui {
             ..PtySize::default()
         };
         self.master.as_ref().unwrap().resize(size).unwrap();
+    }
+
+    /// Waits until this process drives the session "default" of a state directory. The first frame comes before that.
+    pub(crate) fn wait_until_it_drives(&mut self, state: &Path) {
+        let paths = Paths::resolve(Some(state.to_owned()), "default").unwrap();
+        let begin = now();
+        while DriverLock::holder(&paths) != self.child.process_id() {
+            assert!(begin.elapsed() < DEADLINE, "never drives:\n{}", self.text());
+            self.watch_for(Duration::from_millis(10));
+        }
     }
 
     /// The process.

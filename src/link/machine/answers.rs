@@ -235,11 +235,7 @@ impl Link {
             (RequestKind::Discover, Err(error)) => self.discover_refused(Refusal::Rpc(&error)),
             (RequestKind::Handshake { session }, Ok(result)) => self.shook_hands(session, result),
             (RequestKind::Handshake { .. }, Err(error)) => {
-                let why = format!(
-                    "it refused the handshake: {} ({})",
-                    text::clean_line(&error.message),
-                    error.code
-                );
+                let why = format!("{} ({})", text::clean_line(&error.message), error.code);
                 if !self.tries_other_era(Refusal::Rpc(&error)) {
                     self.handshake_failed(&HandshakeError::Rpc { why });
                 }

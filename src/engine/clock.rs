@@ -4,7 +4,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::domain::{Mono, Stamp, Wall};
 
-/// A clock whose monotonic half begins when it is made; copies agree with one another.
+/// A wall clock and a monotonic clock that starts when this is created; copies agree with each other.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     begin: Instant,

@@ -1,7 +1,7 @@
-//! The session file in the eyes of a process that does not drive: what others took out of it goes from the board, and while
-//! nobody drives, what they saved comes onto it.
+//! Watches the session file in a process that does not drive: removes from the snapshots what others removed from the
+//! file and, while no process drives, adds what they saved.
 //!
-//! Must not know who drives. Invariant: it only reads.
+//! Must not know which process drives. Invariant: it only reads.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -11,7 +11,7 @@ use crate::{
     store::{ListFilter, Paths, Reader, StoreError, Version},
 };
 
-/// The file, as it was when it was last looked at.
+/// The file, as of the last check.
 #[derive(Debug, Default)]
 pub(super) struct FileWatcher {
     reader: Option<Reader>,
@@ -21,8 +21,8 @@ pub(super) struct FileWatcher {
 }
 
 impl FileWatcher {
-    /// Looks whether there is anything new, and takes what is gone from the board. Where nobody drives, what is saved comes
-    /// onto it. A file that cannot be read now is looked at again the next time.
+    /// Checks for changes and removes deleted tasks from the snapshots. If no process drives, adds what was saved. A
+    /// file that cannot be read now is checked again next time.
     pub(super) fn look(&mut self, snapshots: &Snapshots, paths: &Paths, is_undriven: bool) {
         let is_pristine = self.known.is_empty() && snapshots.tasks().is_empty();
         if is_pristine && !is_undriven {
@@ -66,7 +66,7 @@ impl FileWatcher {
             }
             self.known = there;
             for task in tasks.into_iter().filter(|_| is_undriven) {
-                // What the driver knew beyond the file holds no longer, the contact above all.
+                // What only the driver knew no longer holds, in particular the connection state.
                 let view = TaskView::unwatched(task, saved_at);
                 if snapshots
                     .task(&view.task.id)

@@ -1,9 +1,9 @@
-//! The user's command for what is worth telling: it gets the task as JSON on its standard input.
+//! Runs the user's notification command, which gets the task as JSON on its standard input.
 //!
-//! Whoever drives runs it, with a screen or without. Each end and each question is an event in the session file
-//! ([`HookEvents`] says what holds after a `kill -9`), so that none is missed or told twice, whichever process saw it first.
-//! Must not hold up the driver, nor keep a process from leaving: the commands are children of their own process group, and
-//! what they do is theirs.
+//! The driver runs it, with or without a screen. Each end and each question is an event in the session file
+//! ([`HookEvents`] says what holds after a `kill -9`), so none is missed or reported twice, whichever process saw it
+//! first. Must not delay the driver or the exit of a process: the commands run in process groups of their own, and
+//! longhaul never waits for what they do.
 
 use std::{
     collections::BTreeSet,
@@ -28,45 +28,46 @@ use crate::{
     store::{HookEvent, HookEvents, Lookup, Paths, Reader, StoreError, Writer},
 };
 
-/// So many at once; more wait, unless this process leaves.
+/// The maximum number of concurrent commands; more wait, unless this process is exiting.
 const AT_ONCE: usize = 4;
-/// After so long somebody should hear that one waits: those that run may never end.
+/// After this wait the user is told: the running commands may never end.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often one that runs is looked at.
+/// How often running commands are polled.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// When the session file is asked again after it failed.
+/// The delay before the session file is read again after a failure.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// What to run, and when.
+/// The command to run, and when.
 #[derive(Clone, Debug)]
 pub struct Hook {
-    /// For `sh -c`.
+    /// The command line for `sh -c`.
     pub command: String,
-    /// On which occasions.
+    /// The level of events to run it for.
     pub on: NotifyLevel,
-    /// The task as JSON, with its result.
+    /// Renders the task as JSON, with its result.
     pub encode: fn(&TaskView, Option<&str>) -> String,
 }
 
-/// The way to the thread that runs it.
+/// A handle to the thread that runs the command.
 #[derive(Debug)]
 pub(super) struct Hooks {
     on: NotifyLevel,
-    /// A sign that something may wait in the session file; one is enough.
+    /// Signals that events may be waiting in the session file; one signal is enough.
     wake: mpsc::SyncSender<()>,
-    /// Whether a save brought something to run the hook for.
+    /// Whether a save added events for the hook.
     has_events: Arc<AtomicBool>,
-    /// The tasks that wait for a sign-in, which only the driver knows: those that were told, and those to be told.
+    /// The tasks that wait for a sign-in, which only the driver knows: those already reported, and those still to
+    /// report.
     needs_login: BTreeSet<TaskId>,
     logins_to_tell: Arc<Mutex<Vec<TaskId>>>,
-    /// Set when this process leaves: the time until which hooks may still be started.
+    /// Set when this process exits: the deadline for starting hooks.
     leaves_at: Arc<OnceLock<Mono>>,
     thread: JoinHandle<()>,
 }
 
 impl Hooks {
-    /// Starts the thread, and has the writer add what it is run for; `None` where the system has no thread left, which
-    /// the driver would hit first.
+    /// Starts the thread and makes the writer add hook events; `None` if the system cannot start a thread, which the
+    /// driver would notice first.
     pub(super) fn start(
         hook: Hook,
         paths: &Paths,
@@ -115,15 +116,15 @@ impl Hooks {
         })
     }
 
-    /// A save is on disk; runs the hook for what it brought.
+    /// Runs the hook for the events of a save that is now on disk.
     pub(super) fn saved(&self) {
         if self.has_events.swap(false, Ordering::SeqCst) {
             self.wake();
         }
     }
 
-    /// Looks at a picture that is about to be published: no record tells that a task waits for a sign-in. `is_known` says
-    /// that the task was there before this driver, so that its first picture is no news.
+    /// Checks a snapshot before it is published: no record says that a task waits for a sign-in. `is_known` says that
+    /// the task existed before this driver started, so its first snapshot is not news.
     pub(super) fn look_at(&mut self, view: &TaskView, is_known: bool) {
         let id = &view.task.id;
         if view.contact != Connectivity::NeedsLogin || view.task.notify_reason().is_some() {
@@ -140,15 +141,15 @@ impl Hooks {
     }
 
     fn wake(&self) {
-        // One that waits there already is enough.
+        // A signal that is already waiting is enough.
         let _ = self.wake.try_send(());
     }
 
-    /// Starts what waits, and waits for none of it. What cannot be started until then is left to the next driver.
+    /// Starts the waiting hooks without waiting for any to end. The next driver starts those that miss the deadline.
     pub(super) fn close(self, until: Mono) {
         let _ = self.leaves_at.set(until);
         drop(self.wake);
-        // A panic there was reported by the panic hook.
+        // The panic hook has reported a panic there.
         let _ = self.thread.join();
     }
 }
@@ -162,7 +163,7 @@ struct Runner {
     children: Vec<(TaskId, Child)>,
     logins_to_tell: Arc<Mutex<Vec<TaskId>>>,
     patience: Duration,
-    /// Whether it was said that the one before waited long.
+    /// Whether the long wait of the previous hook was reported.
     is_told: bool,
     leaves_at: Arc<OnceLock<Mono>>,
 }
@@ -183,7 +184,7 @@ impl Runner {
                 Ok(()) => woken.recv_timeout(LOOK_EVERY),
             };
             if next == Err(mpsc::RecvTimeoutError::Disconnected) {
-                // What was saved last, and what woke nobody any more.
+                // The last saves, including those whose signal came too late.
                 if let Err(error) = self.start_waiting(&mut is_begun) {
                     tracing::warn!(%error, "the next driver will run the hook");
                 }
@@ -193,7 +194,7 @@ impl Runner {
         }
     }
 
-    /// Starts the hook for every event that waits.
+    /// Starts the hook for every waiting event.
     fn start_waiting(&mut self, is_begun: &mut bool) -> Result<(), StoreError> {
         let mut events = match self.events.take() {
             Some(events) => events,
@@ -242,7 +243,7 @@ impl Runner {
         }
     }
 
-    /// Waits until one more may run. That this takes long is said once, until it takes long no more.
+    /// Waits until another command may run. A long wait is reported once, and again only after a short one.
     fn wait_for_room(&mut self) {
         let begin = self.clock.now().mono;
         let mut is_long = false;
@@ -263,7 +264,7 @@ impl Runner {
     fn start(&mut self, event: &HookEvent) {
         let id = event.task.clone();
         match self.view(&id) {
-            // Removed since.
+            // It was removed in the meantime.
             None => {}
             Some((view, result)) => match self.spawn(event.occasion, &view, result.as_deref()) {
                 Ok(child) => self.children.push((id, child)),
@@ -272,7 +273,7 @@ impl Runner {
         }
     }
 
-    /// The task as it is on disk, with what only the driver knows, and its result.
+    /// The task as on disk, with its result and what only the driver knows.
     fn view(&self, id: &TaskId) -> Option<(TaskView, Option<String>)> {
         let mut reader = Reader::open(&self.paths).ok()?;
         let Ok(Lookup::One(task)) = reader.task(id.as_str()) else {
@@ -296,7 +297,7 @@ impl Runner {
         result: Option<&str>,
     ) -> std::io::Result<Child> {
         let json = (self.hook.encode)(view, result);
-        // A file, so that nobody has to stay to feed a command that reads slowly.
+        // A file, so that no thread has to feed a command that reads slowly.
         let mut input = tempfile::tempfile()?;
         input.write_all(json.as_bytes())?;
         input.seek(SeekFrom::Start(0))?;
@@ -311,7 +312,7 @@ impl Runner {
             .spawn()
     }
 
-    /// Takes leave of those that have ended.
+    /// Reaps the commands that have ended.
     fn reap(&mut self) {
         let mut children = std::mem::take(&mut self.children);
         children.retain_mut(|(id, child)| match child.try_wait() {
@@ -370,7 +371,7 @@ mod tests {
         writer.save(rows, Durability::Normal, Wall(0)).unwrap();
     }
 
-    /// Hears what is said until these words are.
+    /// Reads notices until one contains these words.
     async fn hear(reader: &super::super::snapshots::Subscription, words: &str) {
         let mut said = String::new();
         while !said.contains(words) {
@@ -448,7 +449,7 @@ mod tests {
         let rows: Vec<Row> = (1..=3).map(|it| task(it, Status::Completed)).collect();
         save(&mut writer, &rows);
         drop(writer);
-        // It died between the claim and the start of the first.
+        // The process died between the claim and the start of the first hook.
         let claimed = HookEvents::open(&paths).unwrap().claim().unwrap().unwrap();
         for is_first in [true, false] {
             let (paths, mut writer) = open(dir.path());
@@ -456,7 +457,7 @@ mod tests {
             let reader = snapshots.subscribe();
             let clock = Clock::start();
             let hooks = Hooks::start(hook.clone(), &paths, &mut writer, &snapshots, clock).unwrap();
-            // Seen, renamed: written again, which is no other end.
+            // A task that was seen or renamed is written again, which is not another end.
             save(&mut writer, &rows);
             hooks.saved();
             if is_first {

@@ -1,10 +1,10 @@
-//! What the exchanges bring, on its way to the driver: many arrivals, one wake.
+//! The queue from the exchanges to the driver: many arrivals, one wake-up.
 //!
-//! Each exchange is read by a job of its own on the network thread, because the HTTP library hands over one chunk at a
-//! time; if the driver took each of them itself, every event would cost a turn. It hands them over in turns too, one of
-//! each stream; here they are put together again, so that the driver stays with one task for a while: what that task
-//! needs is then in the processor's cache. Invariant: the arrivals of one exchange stay in order, and what waits is
-//! bounded in number and in bytes.
+//! A job on the network thread reads each exchange, because the HTTP library returns one chunk at a time; if the driver
+//! read them itself, every event would cost a turn of its loop. The library also alternates between streams; here the
+//! arrivals are grouped by stream again, so that the driver handles one task for a while and finds its data in the
+//! processor's cache. Invariant: the arrivals of one exchange stay in order, and the queue is bounded in number and in
+//! bytes.
 
 use std::{
     future::poll_fn,
@@ -20,14 +20,14 @@ use tokio::sync::Notify;
 
 use crate::{link::ExchangeId, protocol::ExchangeEvent};
 
-/// Arrivals that may wait; a reader that finds so many lets the driver go first.
+/// The maximum number of waiting arrivals; a reader that finds this many yields to the driver.
 const WAITING: usize = 1024;
-/// Bytes of events that may wait; a single event may be larger.
+/// The maximum bytes of waiting events; a single event may be larger.
 const WAITING_BYTES: usize = 4 * 1024 * 1024;
-/// Room for so many arrivals of each exchange is kept for the next ones, of few exchanges for more.
+/// The capacity kept for each exchange's next arrivals; more with few exchanges.
 const KEPT: usize = 64;
 
-/// What one exchange brought, in order.
+/// The arrivals of one exchange, in order.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     pub(super) link: usize,
@@ -35,7 +35,7 @@ pub(super) struct Batch {
     pub(super) arrivals: Vec<ExchangeEvent>,
 }
 
-/// The batches that were taken at once; those behind `used` only lend their room.
+/// The batches taken together; those behind `used` are empty and kept for their capacity.
 #[derive(Debug, Default)]
 pub(super) struct Batches {
     all: Vec<Batch>,
@@ -43,17 +43,17 @@ pub(super) struct Batches {
 }
 
 impl Batches {
-    /// Those with something in them, one for each exchange, by the first arrival.
+    /// The non-empty batches, one for each exchange, ordered by first arrival.
     pub(super) fn used(&mut self) -> impl Iterator<Item = &mut Batch> {
         self.all.iter_mut().take(self.used)
     }
 
-    /// How many arrivals there are.
+    /// The number of arrivals.
     pub(super) fn count(&self) -> usize {
         self.all.iter().map(|batch| batch.arrivals.len()).sum()
     }
 
-    /// Empties them for the next.
+    /// Empties the batches for reuse.
     fn clear(&mut self) {
         let share = WAITING.checked_div(self.used).unwrap_or(WAITING).max(KEPT);
         for batch in self.used() {
@@ -63,7 +63,7 @@ impl Batches {
         self.used = 0;
     }
 
-    /// A place for what an exchange brings.
+    /// The batch for an exchange's arrivals.
     fn open(&mut self, link: usize, exchange: ExchangeId) -> usize {
         if self.used == self.all.len() {
             self.all.push(Batch::default());
@@ -80,11 +80,11 @@ impl Batches {
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
     queue: Mutex<Queue>,
-    /// Something waits.
+    /// Signals that arrivals are waiting.
     filled: Notify,
-    /// The driver took everything.
+    /// Signals that the driver took everything.
     emptied: Notify,
-    /// Nothing more is read: it stays in its socket.
+    /// Reading is suspended: data stays in the sockets.
     is_shut: AtomicBool,
     opened: Notify,
 }
@@ -92,26 +92,26 @@ pub(super) struct Inbox {
 #[derive(Debug, Default)]
 struct Queue {
     batches: Batches,
-    /// How often everything was taken.
+    /// How many times the driver took everything.
     taken: u64,
     count: usize,
     bytes: usize,
     is_awaited: bool,
 }
 
-/// Where a reader put its last arrival; it goes on there until everything is taken.
+/// Where a reader put its last arrival; it continues there until everything is taken.
 #[derive(Debug, Default)]
 struct StreamSlot {
     taken: u64,
     place: Option<usize>,
 }
 
-/// The job that reads an exchange; dropping this ends both.
+/// The job that reads an exchange; dropping this ends the job and the exchange.
 #[derive(Debug)]
 pub(super) struct Reading(tokio::task::AbortHandle);
 
 impl Reading {
-    /// Whether the exchange was read to its end.
+    /// Whether the exchange has ended.
     pub(super) fn is_over(&self) -> bool {
         self.0.is_finished()
     }
@@ -125,11 +125,11 @@ impl Drop for Reading {
 
 impl Inbox {
     fn lock(&self) -> MutexGuard<'_, Queue> {
-        // Both threads of the engine are the same one; whoever panicked ends the program.
+        // A panic on this thread has already ended the program.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads an exchange to its end or until the handle is dropped.
+    /// Reads an exchange until it ends or the handle is dropped.
     pub(super) fn read(
         self: &Arc<Self>,
         link: usize,
@@ -141,7 +141,8 @@ impl Inbox {
             let mut arrivals = std::pin::pin!(arrivals);
             let mut lane = StreamSlot::default();
             loop {
-                // Looked at whenever bytes have come: who waits for them while the inbox is shut must not take them in.
+                // Checked whenever bytes have arrived: a reader that waited for them must not queue them while the
+                // inbox is shut.
                 let next = poll_fn(|cx| {
                     if inbox.is_shut.load(Ordering::Relaxed) {
                         return Poll::Ready(None);
@@ -186,14 +187,14 @@ impl Inbox {
                     return;
                 }
                 queue.is_awaited = true;
-                // Under the lock, so that what is emptied in between is not missed.
+                // Under the lock, so that an emptying in between is not missed.
                 self.emptied.notified()
             };
             emptied.await;
         }
     }
 
-    /// Whether the readers go on reading, or leave everything in its socket.
+    /// Lets the readers read, or leaves the data in the sockets.
     pub(super) fn read_on(&self, does: bool) {
         if self.is_shut.swap(!does, Ordering::Relaxed) && does {
             self.opened.notify_waiters();
@@ -202,7 +203,7 @@ impl Inbox {
 
     async fn opened(&self) {
         loop {
-            // Before the look, so that what opens in between is not missed.
+            // Before the check, so that an opening in between is not missed.
             let opened = self.opened.notified();
             if !self.is_shut.load(Ordering::Relaxed) {
                 return;
@@ -211,14 +212,14 @@ impl Inbox {
         }
     }
 
-    /// Waits until something is there. Dropping the wait loses nothing.
+    /// Waits until there is an arrival. Cancel-safe.
     pub(super) async fn filled(&self) {
         while self.lock().count == 0 {
             self.filled.notified().await;
         }
     }
 
-    /// Takes everything; what `into` held before is gone, and it lends its room.
+    /// Takes everything into `into`, whose old contents are dropped and whose capacity is reused.
     pub(super) fn take(&self, into: &mut Batches) {
         into.clear();
         let mut queue = self.lock();
@@ -252,7 +253,7 @@ mod tests {
         }
     }
 
-    /// Reads until so many arrivals have come, and hands over each with its exchange.
+    /// Reads until this many arrivals have come and returns each with its exchange.
     async fn take_all(
         inbox: &Inbox,
         count: usize,
@@ -278,7 +279,7 @@ mod tests {
         let inbox = Arc::new(Inbox::default());
         let many = |of: u64| {
             let events = stream::iter((0..5000).map(move |number| event(format!("{of}:{number}"))));
-            // As it comes from the wire: one, then another stream's turn.
+            // As from the wire: one event, then another stream's.
             events.then(|arrival| async {
                 tokio::task::yield_now().await;
                 arrival
@@ -345,7 +346,7 @@ mod tests {
             assert_eq!(arrival, event("0".to_owned()));
         })
         .await;
-        // It waits for the next.
+        // The rest waits for the next take.
         tokio::task::yield_now().await;
         inbox.read_on(false);
         let before = asked.load(Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! The thread that writes: saves that wait together are written in one transaction.
+//! The writer thread: saves that are waiting are written in one transaction.
 
 use std::{sync::Arc, thread::JoinHandle};
 
@@ -11,10 +11,10 @@ use crate::{
     store::{Durability, Writer},
 };
 
-/// Saves that may wait; each link has at most one under way, so this is never reached.
+/// The maximum number of waiting saves; each link has at most one, so this is never reached.
 const WAITING: usize = 4096;
 
-/// One save, and who waits for it.
+/// One save, and the requester that waits for it.
 #[derive(Debug)]
 pub(super) struct Job<Who> {
     pub(super) who: Who,
@@ -22,10 +22,10 @@ pub(super) struct Job<Who> {
     pub(super) is_vital: bool,
 }
 
-/// How a save went: an error in words that name the file.
+/// The outcome of a save; an error message names the file.
 pub(super) type Outcome<Who> = (Who, Result<(), String>);
 
-/// The way to the writing thread.
+/// A handle to the writer thread.
 #[derive(Debug)]
 pub(super) struct Journal<Who> {
     jobs: mpsc::Sender<Job<Who>>,
@@ -34,7 +34,7 @@ pub(super) struct Journal<Who> {
 }
 
 impl<Who: Send + 'static> Journal<Who> {
-    /// Starts the thread, which owns the writer from now on.
+    /// Starts the thread, which then owns the writer.
     pub(super) fn start(writer: Writer, clock: Clock, fuse: FailPoint, rest: Rest) -> Self {
         let (jobs, todo) = mpsc::channel(WAITING);
         let (done, outcomes) = mpsc::channel(WAITING);
@@ -49,7 +49,7 @@ impl<Who: Send + 'static> Journal<Who> {
         }
     }
 
-    /// Hands a save over; `Err` gives it back if the thread is gone.
+    /// Queues a save; `Err` returns it if the thread has ended.
     pub(super) fn save(&self, job: Job<Who>) -> Result<(), Who> {
         self.jobs.try_send(job).map_err(|refused| match refused {
             mpsc::error::TrySendError::Full(job) | mpsc::error::TrySendError::Closed(job) => {
@@ -58,12 +58,12 @@ impl<Who: Send + 'static> Journal<Who> {
         })
     }
 
-    /// The next outcomes; `None` once the thread is gone.
+    /// The next outcomes; `None` once the thread has ended.
     pub(super) async fn outcomes(&mut self) -> Option<Vec<Outcome<Who>>> {
         self.outcomes.recv().await
     }
 
-    /// Waits until everything handed over is written, and closes the file.
+    /// Waits until every queued save is written, then closes the file.
     pub(super) fn close(self) {
         let Self {
             jobs,
@@ -73,7 +73,7 @@ impl<Who: Send + 'static> Journal<Who> {
         drop(jobs);
         drop(outcomes);
         if let Some(thread) = thread {
-            // A panic of the writer was reported by the panic hook; there is nothing to add here.
+            // The panic hook has reported a panic of the writer.
             let _ = thread.join();
         }
     }
@@ -108,7 +108,7 @@ fn write<Who>(
             .into_iter()
             .map(|job| (job.who, outcome.clone()))
             .collect();
-        // Nobody listens any more while the driver leaves; the write itself counts.
+        // While the driver exits, no one receives the outcome; only the write matters.
         let _ = done.blocking_send(outcomes);
         rest.end();
     }

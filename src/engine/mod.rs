@@ -1,9 +1,9 @@
-//! Runs the link machines: carries their outputs out through the wire, the disk and the clock, in the order they name.
+//! Runs the link machines: carries out their outputs on the network, the disk and the clock, in the order they specify.
 //!
-//! Owns the network thread, the journal thread, the thread that records the wire, the driver's socket and the take-over when
-//! a driver dies. Must not know of screens or command lines: asks come in as data, news goes out as newest-value slots.
-//! Invariant: what an output waits for is on disk before the output is carried out; if that save fails, the output is
-//! forgotten.
+//! Owns the network thread, the journal thread, the trace thread, the driver's socket and the take-over when a driver
+//! dies. Must not know about screens or command lines: requests come in as data, news goes out as newest-value slots.
+//! Invariant: an output is carried out only after the save that it waits for is on disk; if that save fails, the output
+//! is dropped.
 
 mod clock;
 mod driver;

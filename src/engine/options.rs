@@ -1,4 +1,4 @@
-//! How to open a session, and where tests end it.
+//! How to open a session, and where tests make it fail.
 
 use std::path::PathBuf;
 
@@ -11,76 +11,76 @@ use crate::{
     store::Paths,
 };
 
-/// How to use a session.
+/// How to open a session.
 #[derive(Debug)]
 pub struct Options {
-    /// Where it is.
+    /// Where the session is.
     pub paths: Paths,
-    /// Servers named on the command line, with headers that are used and never stored.
+    /// The servers of the command line, with headers that are used but never stored.
     pub servers: Vec<ServerRef>,
-    /// What the configuration says of servers.
+    /// The servers of the configuration.
     pub config: ServerConfigs,
-    /// Reads that again, whenever another driver is followed or this process takes over; `None` where it cannot be read,
-    /// and then what was read last holds.
+    /// Reads them again whenever this process follows another driver or takes over; `None` if they cannot be read, and
+    /// then the previous ones apply.
     pub read_config: fn() -> Option<ServerConfigs>,
-    /// Whether this process only looks: it tells a driver nothing of its configuration, and never takes over from one.
+    /// Whether this process only watches: it sends a driver none of its configuration and never takes over.
     pub readonly: bool,
-    /// What a variable of the environment holds; asked only when a server is connected to whose headers want it.
+    /// Reads an environment variable; called only when a server is connected whose headers need it.
     pub environment: fn(&str) -> Option<SecretString>,
-    /// Who is signed in where.
+    /// The stored sign-ins.
     pub logins: Logins,
-    /// Whether the headers of the configuration may go over plain http to another machine.
+    /// Whether configured headers may be sent over plain http to another machine.
     pub insecure_http: bool,
-    /// Whether what goes over the wire is recorded, of every server.
+    /// Whether the traffic of every server is recorded.
     pub traces: bool,
-    /// The revision to insist on for every server.
+    /// The required protocol revision for every server.
     pub protocol: Option<ProtocolVersion>,
-    /// Seeds ids and jitter.
+    /// The seed of ids and jitter.
     pub seed: u64,
-    /// The clock, shared with the screen so that stamps agree.
+    /// The clock, shared with the screen so that timestamps agree.
     pub clock: Clock,
-    /// What to run when something is worth telling; whoever drives runs it.
+    /// The notification hook; the driver runs it.
     pub hook: Option<Hook>,
-    /// End this process without any clean-up after so many outputs: the kill tests' way to hit each window.
+    /// Kills this process after this many outputs, so that the kill tests hit every window.
     pub die_after: Option<u64>,
-    /// Where and when to panic; nowhere but in the exit tests.
+    /// Where and when to panic; used only by the exit tests.
     pub fuse: FailPoint,
 }
 
-/// The exit tests' way to see that a panic in every thread takes the one way out.
+/// Lets the exit tests check that a panic in any thread exits the same way.
 #[derive(Clone, Debug, Default)]
 pub struct FailPoint {
-    /// The thread that is to panic.
+    /// The thread to panic.
     pub thread: Option<PanicIn>,
-    /// When: as soon as this file is there, or at once.
+    /// Panics once this file exists; immediately if there is none.
     pub lit_by: Option<PathBuf>,
 }
 
 impl FailPoint {
-    /// Panics if it is the turn of this thread.
+    /// Panics if this thread was chosen and the time has come.
     ///
     /// # Panics
     ///
-    /// That is what it is for.
+    /// On purpose, as described.
     pub fn burn(&self, thread: PanicIn) {
         let is_lit = || self.lit_by.as_ref().is_none_or(|path| path.exists());
         assert!(
             self.thread != Some(thread) || !is_lit(),
-            // As loud as what a server could have put into it.
+            // With a control character, as a server could have sent it.
             "{thread:?} was told to panic by \u{9b}2J"
         );
     }
 }
 
-/// A thread that is to panic, once there is a session to lose.
+/// A thread that can be made to panic once there is a session to lose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PanicIn {
-    /// The one with the screen.
+    /// The screen's thread.
     Screen,
-    /// The one with the links.
+    /// The network thread.
     Network,
-    /// The one that writes.
+    /// The writer thread.
     Journal,
-    /// The one that reads the keys.
+    /// The thread that reads the keyboard.
     Input,
 }

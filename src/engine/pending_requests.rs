@@ -1,4 +1,4 @@
-//! Requests that have no response yet, and who made them.
+//! Requests without a response yet, and who made them.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -8,16 +8,16 @@ use crate::{
     store::{DriverLock, Paths},
 };
 
-/// Who asks.
+/// Who made a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Requester {
     /// This process.
     Us,
-    /// Another one, on the socket, with its id where the system tells.
+    /// Another process, on the socket, with its process id if the system reports it.
     Client(Option<u32>),
 }
 
-/// An ask on its way to the engine.
+/// A request on its way to the engine.
 #[derive(Clone, Debug)]
 pub(super) struct Envelope {
     pub(super) reader: ReaderId,
@@ -26,24 +26,24 @@ pub(super) struct Envelope {
     pub(super) what: SessionRequest,
 }
 
-/// Asks that wait for their answer, by a number of this process that the engine knows them by.
+/// Requests that wait for a response, by the engine's request number.
 #[derive(Debug, Default)]
 pub(super) struct PendingRequests {
     next: SessionRequestId,
     open: BTreeMap<SessionRequestId, Envelope>,
-    /// Who was asked.
+    /// The driver that was asked.
     driver: Option<u32>,
 }
 
 impl PendingRequests {
-    /// Takes an ask in; the number is the engine's.
+    /// Adds a request and returns its engine number.
     pub(super) fn add(&mut self, asked: Envelope) -> SessionRequestId {
         self.next += 1;
         self.open.insert(self.next, asked);
         self.next
     }
 
-    /// Gives the answer to whoever asked.
+    /// Sends the response to the requester.
     pub(super) fn answer(
         &mut self,
         snapshots: &Snapshots,
@@ -61,27 +61,27 @@ impl PendingRequests {
         }
     }
 
-    /// Who asked.
+    /// The requester.
     pub(super) fn reader(&self, number: SessionRequestId) -> Option<ReaderId> {
         self.open.get(&number).map(|asked| asked.reader)
     }
 
-    /// Who asked, as a process.
+    /// The requesting process.
     pub(super) fn asker(&self, number: SessionRequestId) -> Option<Requester> {
         self.open.get(&number).map(|asked| asked.asker)
     }
 
-    /// Leaves it to somebody else to answer.
+    /// Forgets a request that another process will answer.
     pub(super) fn pass_on(&mut self, number: SessionRequestId) {
         self.open.remove(&number);
     }
 
-    /// Forgets what others asked of us: they ask the next driver themselves.
+    /// Forgets the requests of other processes: they send them to the next driver themselves.
     pub(super) fn keep_own(&mut self) {
         self.open.retain(|_, asked| asked.asker == Requester::Us);
     }
 
-    /// Whether this process wants to drive.
+    /// Whether this process has asked to drive.
     pub(super) fn asks_to_drive(&self) -> bool {
         let mut open = self.open.values();
         open.any(|asked| {
@@ -89,7 +89,8 @@ impl PendingRequests {
         })
     }
 
-    /// This process is the one that is asked from here on. Whoever was asked to let us drive before is somebody else, if it is another one.
+    /// From now on requests go to this process. An earlier request to drive that went to a different process is
+    /// refused.
     pub(super) fn follows(&mut self, snapshots: &Snapshots, driver: Option<u32>) {
         if std::mem::replace(&mut self.driver, driver) == driver {
             return;
@@ -103,14 +104,14 @@ impl PendingRequests {
         }
     }
 
-    /// Refuses everything that waits.
+    /// Refuses every waiting request.
     pub(super) fn refuse_all(&mut self, snapshots: &Snapshots, refused: &RequestError) {
         for (number, _) in self.all() {
             self.answer(snapshots, number, Err(refused.clone()));
         }
     }
 
-    /// What is still open, to be asked of the next driver.
+    /// The open requests, to be sent to the next driver.
     pub(super) fn all(&self) -> Vec<(SessionRequestId, SessionRequest)> {
         self.open
             .iter()
@@ -119,7 +120,7 @@ impl PendingRequests {
     }
 }
 
-/// Whether the lock was handed to another process, which has its time to take it.
+/// Whether the lock was handed to another process, which is given time to take it.
 pub(in crate::engine) fn waits_for(
     successor: &mut Option<(u32, Mono)>,
     paths: &Paths,
@@ -133,7 +134,7 @@ pub(in crate::engine) fn waits_for(
     successor.is_some_and(|(_, since)| now.since(since) < SUCCESSOR_WITHIN)
 }
 
-/// How long the others wait for the process that the driver has handed the session to.
+/// How long other processes wait for the one that the driver handed the session to.
 pub(in crate::engine) const SUCCESSOR_WITHIN: Duration = Duration::from_secs(3);
 
 #[cfg(test)]
@@ -148,7 +149,7 @@ mod tests {
         let mut successor = None;
         let mut waits = |at| waits_for(&mut successor, &paths, Mono(at));
         assert!(!waits(0));
-        // Some process that lives and is not this one.
+        // A running process other than this one.
         hand_to(std::os::unix::process::parent_id());
         assert!(waits(1_000) && waits(3_999));
         assert!(!waits(4_000), "whoever comes first takes it");

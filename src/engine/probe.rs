@@ -1,7 +1,7 @@
-//! A look at one server beside any session: nothing is saved but a record of the wire where that is asked for, nothing is
-//! called, no task goes on by it.
+//! A check of one server outside any session: it saves nothing except a trace if requested, calls no tool and continues
+//! no task.
 //!
-//! Owns the few exchanges that `doctor` measures. Invariant: a session that the server opens for it is ended by it.
+//! Owns the few exchanges that `doctor` measures. Invariant: it ends every server session that it opened.
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
@@ -23,60 +23,60 @@ use crate::{
     transport::{Http, HttpOptions},
 };
 
-/// An answer that takes longer than this is none.
+/// The timeout for a response.
 const ANSWER_WITHIN: Duration = Duration::from_secs(15);
-/// How long an idle stream is listened to. What buffers keeps bytes until it has kilobytes of them or the stream ends, so
-/// that more patience would show no more.
+/// How long an idle stream is watched. A buffering proxy holds bytes until it has kilobytes or the stream ends, so
+/// waiting longer would show nothing more.
 const LISTEN_FOR: Duration = Duration::from_secs(2);
-/// As long as that where a stream ought to begin at once: a slow way to the server is not one that holds back.
+/// The same for a stream that should begin at once: a slow network is not a buffering proxy.
 const BEGINS_WITHIN: Duration = Duration::from_secs(10);
-/// Pages of tools that are asked for.
+/// The maximum number of tool pages to request.
 const PAGES: usize = 16;
 const VERSION: ProtocolVersion = ProtocolVersion::V20251125;
 
-/// What was found at a server.
+/// What the check found.
 #[derive(Debug)]
 pub struct Probe {
-    /// What a handshake led to: the answer and how long it took, or what stood in its way.
+    /// The outcome of the handshake: the response and its duration, or the failure.
     pub stateful: Result<Stateful, Obstacle>,
-    /// Whether it offers tasks in 2026-07-28; `None` where it does not speak that.
+    /// Whether it offers tasks in 2026-07-28; `None` if it does not support that revision.
     pub modern: Option<bool>,
-    /// Why not all of it was recorded that was to be.
+    /// Why the trace is incomplete, if it is.
     pub unrecorded: Option<String>,
 }
 
-/// Where a look at a server is recorded; nobody else may record that server meanwhile.
+/// Where to trace a check; no other process may trace that server meanwhile.
 #[derive(Clone, Copy, Debug)]
 pub struct Recording<'r> {
-    /// The session whose record it is.
+    /// The session that the trace belongs to.
     pub paths: &'r Paths,
-    /// The server, as the session calls it.
+    /// The server's name in the session.
     pub server: &'r ServerName,
-    /// Tells when a message passed.
+    /// The clock for message times.
     pub clock: Clock,
 }
 
-/// A server that took a handshake.
+/// A server that accepted a handshake.
 #[derive(Debug)]
 pub struct Stateful {
-    /// From the request to the whole answer.
+    /// The time from the request to the complete response.
     pub took: Duration,
-    /// The revision that it chose, as it wrote it.
+    /// The revision that it chose, verbatim.
     pub version: String,
-    /// Its name and version for itself, not sanitised.
+    /// Its own name and version, not sanitized.
     pub server_info: Option<String>,
-    /// What it offers of server tasks.
+    /// Its support for server tasks.
     pub tasks: Option<TaskCapability>,
     /// Its tools.
     pub tools: Vec<Tool>,
-    /// Whether what it streams carries event ids; `None` where nothing was streamed.
+    /// Whether its stream events carry ids; `None` if nothing was streamed.
     pub gives_ids: Option<bool>,
-    /// How its own stream flows.
+    /// How its standalone stream behaves.
     pub flow: Flow,
 }
 
 impl Stateful {
-    /// The names of the tools that keep a checkpoint, as far as that is known without a call.
+    /// The names of the tools that keep a checkpoint, as far as known without a call.
     pub fn checkpoint_tools(&self, convention: &CheckpointConvention) -> Vec<&str> {
         let keeps =
             |tool: &&Tool| tool.is_offered() && tool.keeps_checkpoint(&self.tools, convention);
@@ -85,36 +85,36 @@ impl Stateful {
     }
 }
 
-/// How the bytes of an open stream come.
+/// How the bytes of an open stream arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// The first came while the stream was open.
+    /// The first bytes arrived while the stream was open.
     AtOnce(Duration),
-    /// Other streams of this server begin with an event of their own, and this one showed nothing: somebody between keeps
-    /// its bytes back, or it begins only those so.
+    /// Other streams of this server begin with an initial event, but this one showed nothing: a proxy holds its bytes
+    /// back, or the server begins only the others that way.
     HeldBack,
-    /// Nothing came, and nothing had to.
+    /// Nothing arrived, and nothing had to.
     Silent,
-    /// The server gives no stream that could be listened to.
+    /// The server offers no standalone stream.
     NoStream,
 }
 
-/// Why there was no answer.
+/// Why there was no response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Obstacle {
-    /// Nobody is there, or the name leads nowhere.
+    /// The host cannot be resolved or reached.
     Unreachable(String),
-    /// It could not prove who it is (TLS).
+    /// It could not prove its identity (TLS).
     Untrusted(String),
-    /// It wants credentials.
+    /// It requires credentials.
     NeedsLogin,
     /// It answered with this HTTP status.
     Refused(u16),
-    /// It answered, and not as an MCP server does.
+    /// It answered, but not as an MCP server.
     Strange(String),
 }
 
-/// Looks at the server at `url`; the headers are secrets and go to it alone.
+/// Checks the server at `url`; the headers are secrets and go only there.
 pub async fn probe(
     url: &str,
     headers: Vec<(String, SecretString)>,
@@ -163,14 +163,14 @@ async fn look(http: &Http) -> (Result<Stateful, Obstacle>, Option<bool>) {
     (stateful, modern)
 }
 
-/// What the answer to one request was.
+/// The outcome of one request.
 struct Answer {
     result: String,
     session: Option<String>,
     took: Duration,
     was_streamed: bool,
     has_ids: bool,
-    /// Whether its stream began with an event that only says where it is.
+    /// Whether its stream began with a priming event.
     begins_early: bool,
 }
 
@@ -259,7 +259,7 @@ async fn stateful(http: &Http) -> Result<Stateful, Obstacle> {
     let version = ProtocolVersion::parse(&handshake.version);
     let session = answer.session.as_deref();
     let of_session = |method| request(method, session, version);
-    // A notification has no answer; what follows shows whether it was taken.
+    // A notification has no response; later requests show whether it was accepted.
     let _ = ask(http, of_session(initialized_notification())).await;
     let mut all = Vec::new();
     let mut cursor = None;
@@ -300,7 +300,7 @@ async fn stateful(http: &Http) -> Result<Stateful, Obstacle> {
     })
 }
 
-/// Listens to the server's own stream for a while.
+/// Listens to the server's standalone stream for a while.
 async fn flow(http: &Http, request: Request, begins_early: bool) -> Flow {
     let begun = tokio::time::Instant::now();
     let mut arrivals: Arrivals = Box::pin(http.exchange(request));

@@ -1,7 +1,8 @@
-//! How often the network thread looks whether something came: at once when it is calm, a few times a second when events
-//! trickle in all the time from everywhere, because most of what a single event costs is the waking for it.
+//! How often the network thread checks for data: immediately when it is quiet, a few times a second when events
+//! trickle in constantly, because most of the cost of a single event is the wake-up.
 //!
-//! What comes meanwhile waits in its socket. Alone, a request and its answer never wait; nor does anybody who asks.
+//! Data that arrives meanwhile waits in its socket. A single request and its response never wait, nor does a user
+//! request.
 
 use std::{
     sync::{
@@ -12,16 +13,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Wakes that follow each other at once: more than a handshake and a call take.
+/// Wake-ups without a rest: more than a handshake and a call need.
 const AT_ONCE: u32 = 40;
-/// A person sees no shorter one.
+/// The shortest rest; a person cannot see it.
 const SHORT: Duration = Duration::from_millis(20);
-/// The longest; whoever asks ends it.
+/// The longest rest; a request ends it.
 const LONG: Duration = Duration::from_millis(250);
 /// Rests grow from [`SHORT`] while each brings no more arrivals than this ...
 const MANY: usize = 1000;
-/// ... above, so many streams share [`SHORT`], down to [`IN_A_FLOOD`]: the system gives much room to one that brings
-/// much, little to each of many, and no server is to wait for us.
+/// ... above that, this many streams share [`SHORT`], down to [`IN_A_FLOOD`]: the system buffers much for one busy
+/// stream but little for each of many, and no server should wait for us.
 const IN_A_FLOOD: Duration = Duration::from_millis(4);
 
 /// The rests of one thread; copies are handles to the same ones.
@@ -37,7 +38,7 @@ struct Shared {
 }
 
 impl Rest {
-    /// Rests the calling thread if it is time to; for the runtime, before it waits for something to do.
+    /// Rests the calling thread if it is time; called by the runtime before it parks.
     #[expect(
         clippy::disallowed_methods,
         reason = "it measures the thread, not what happens on it"
@@ -56,25 +57,25 @@ impl Rest {
         }
     }
 
-    /// How often somebody looks at what the thread has to show.
+    /// How often readers look at the published snapshots.
     pub(super) fn shown_every(&self, pace: Duration) {
         self.breath().longest = (pace / 4).clamp(SHORT, LONG);
     }
 
-    /// So many arrivals of so many streams were taken in.
+    /// Records that this many arrivals of this many streams were taken.
     pub(super) fn took(&self, arrivals: usize, streams: usize) {
         let mut breath = self.breath();
         breath.taken = breath.taken.saturating_add(arrivals);
         breath.streams = breath.streams.max(streams);
     }
 
-    /// Somebody asks: no rest now, nor while the thread answers.
+    /// A request arrived: no rest now, nor while the thread answers.
     pub(super) fn attend(&self) {
         self.0.is_asked.store(true, Ordering::Relaxed);
         self.end();
     }
 
-    /// Ends the present rest, if there is one.
+    /// Ends the current rest, if any.
     pub(super) fn end(&self) {
         if let Some(thread) = self.0.thread.get() {
             thread.unpark();
@@ -87,16 +88,16 @@ impl Rest {
     }
 }
 
-/// When to rest, and for how long.
+/// Decides when to rest, and for how long.
 #[derive(Debug)]
 struct Breath {
-    /// How often the thread may still wait and be woken at once.
+    /// The wake-ups that remain before the next rest.
     left: u32,
-    /// Up to when that was made up for by waiting.
+    /// The time until which waiting has been credited.
     refilled: Option<Instant>,
     /// Arrivals since the last rest.
     taken: usize,
-    /// The most streams that they came from at once.
+    /// The maximum number of streams they came from at once.
     streams: usize,
     next: Duration,
     longest: Duration,
@@ -141,7 +142,7 @@ impl Breath {
             self.next = rest * 2;
             rest
         };
-        // Resting makes up for nothing, or each rest would allow some wakes more.
+        // Resting earns no credit, or each rest would allow more wake-ups.
         self.refilled = Some(now + rest);
         rest
     }
@@ -214,7 +215,7 @@ mod tests {
             }
         });
         let within = Duration::from_secs(30);
-        // Each time but perhaps the first it is found resting.
+        // It is resting each time, except perhaps the first.
         for _ in 0..20 {
             rest.attend();
             for _ in 0..AT_ONCE {

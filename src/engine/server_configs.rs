@@ -1,48 +1,48 @@
-//! What files of configuration say of the servers of a session, as its driver has it.
+//! The configured servers of a session, as its driver knows them.
 //!
-//! Invariant: what one file says is changed by that file only, and then as a whole; another one adds the names that
-//! nothing else has.
+//! Invariant: only a file itself changes what came from it, and then as a whole; another file adds the names that no
+//! other file has.
 
 use std::collections::BTreeMap;
 
 use super::snapshots::ReaderId;
 use crate::domain::{ServerConfig, ServerConfigs, ServerName, server_url, text};
 
-/// Names that a sentence lists; more of them are counted.
+/// The maximum number of names in a sentence; the rest are counted.
 const LISTED: usize = 5;
 
-/// A server and the file that names it.
+/// A server and the file that defines it.
 #[derive(Debug)]
 struct Listed {
     file: String,
     server: ServerConfig,
 }
 
-/// Everything that was said of servers and holds.
+/// All server entries in effect.
 #[derive(Debug, Default)]
 pub(super) struct KnownConfigs {
-    /// The file of whoever drives, which wins over what the session remembers.
+    /// The driver's file, which overrides what the session remembers.
     own: Option<String>,
     listed: BTreeMap<ServerName, Listed>,
-    /// What no file names any more. What is under way there goes on as it was told to.
+    /// Servers that no file defines any more. Their running calls continue unchanged.
     gone: BTreeMap<ServerName, Listed>,
-    /// What single readers call by a name that means something else here, and why that is not used.
+    /// Entries of single readers whose name means another server here, with the reason why they are not used.
     clashes: Vec<(ReaderId, ServerName, String)>,
 }
 
-/// What a file changed.
+/// What changed in a file.
 #[derive(Debug, Default)]
 pub(super) struct Change {
-    /// These it names, with what it said of them before.
+    /// The servers it defines, with their previous entries.
     pub(super) told: Vec<(ServerName, Option<ServerConfig>)>,
-    /// These it names no more.
+    /// The servers it no longer defines.
     pub(super) gone: Vec<ServerName>,
-    /// What to tell whoever reads another file, in words.
+    /// The message for a process with another file.
     pub(super) notices: Vec<String>,
 }
 
 impl KnownConfigs {
-    /// Those of whoever begins to drive.
+    /// The entries of a new driver.
     pub(super) fn of(own: &ServerConfigs) -> Self {
         let mut configs = Self {
             own: own.file.clone(),
@@ -52,8 +52,8 @@ impl KnownConfigs {
         configs
     }
 
-    /// Takes in what a file says now. `elsewhere` tells in words where the session has another server of the same name; it
-    /// hears too whether another file named that one once.
+    /// Applies a file's current entries. `elsewhere` describes where the session has another server of the same name;
+    /// it is told whether another file once defined that one.
     pub(super) fn take(
         &mut self,
         config: ServerConfigs,
@@ -121,28 +121,28 @@ impl KnownConfigs {
         change
     }
 
-    /// What is said of a server now.
+    /// The current entry of a server.
     pub(super) fn of_name(&self, name: &ServerName) -> Option<&ServerConfig> {
         self.listed.get(name).map(|listed| &listed.server)
     }
 
-    /// The same for what connects there: what is under way goes on with what it had.
+    /// The same for connections: running calls keep their old entry.
     pub(super) fn to_connect(&self, name: &ServerName) -> Option<&ServerConfig> {
         let listed = self.listed.get(name).or_else(|| self.gone.get(name));
         listed.map(|listed| &listed.server)
     }
 
-    /// The file that names a server no more.
+    /// The file that no longer defines a server.
     pub(super) fn gone_from(&self, name: &ServerName) -> Option<&String> {
         self.gone.get(name).map(|listed| &listed.file)
     }
 
-    /// The user says himself where it is, whatever the configuration says.
+    /// Users set the address themselves, whatever the configuration says.
     pub(super) fn named_again(&mut self, name: &ServerName) {
         self.gone.remove(name);
     }
 
-    /// Why nothing new may be asked of this server by this reader.
+    /// Why this reader may make no new requests to this server.
     pub(super) fn why_not(&self, from: Option<ReaderId>, name: &ServerName) -> Option<String> {
         let mut clashes = self.clashes.iter();
         let clash = clashes.find(|(reader, of, _)| (Some(*reader), of) == (from, name));
@@ -172,7 +172,7 @@ impl KnownConfigs {
         Some(text::clean_line(&words).into_owned())
     }
 
-    /// Forgets readers that are gone.
+    /// Forgets readers that have disconnected.
     pub(super) fn forget_readers(&mut self, is_there: impl Fn(ReaderId) -> bool) {
         self.clashes.retain(|(reader, ..)| is_there(*reader));
     }
@@ -246,7 +246,7 @@ mod tests {
         configs.forget_readers(|reader| reader == 8);
         assert!(configs.why_not(Some(7), &lab).is_none());
 
-        // What the other file added is not this one's to take away.
+        // This file cannot remove what another added.
         let change = configs.take(config("/a", &[("lab", "u6")]), None, known);
         assert_eq!(change.gone, [ServerName::new("ci")]);
         assert_eq!(url(&configs, "lab").as_deref(), Some("u6"));
@@ -262,7 +262,7 @@ mod tests {
         let change = configs.take(config("/b", &[]), Some(7), known);
         assert_eq!(change.gone, [ServerName::new("new")]);
 
-        // Without a file nothing is said.
+        // Without a file there are no entries.
         let change = configs.take(ServerConfigs::default(), Some(7), known);
         assert!(change.gone.is_empty() && url(&configs, "lab").is_some());
     }

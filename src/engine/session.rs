@@ -1,4 +1,5 @@
-//! A session as one process sees it: it drives if nobody does, else it is a client, and takes over if the driver goes.
+//! A session as one process sees it: the process drives if none does, otherwise it is a client and takes over when the
+//! driver exits.
 
 use std::{
     sync::{
@@ -31,13 +32,13 @@ use crate::{
     store::{DriverLock, Paths},
 };
 
-/// Asks that may wait for the engine.
+/// The maximum number of requests that wait for the engine.
 const ASKS_WAITING: usize = 1024;
 
-/// How often a lock that somebody holds without answering is tried again.
+/// How often a lock is tried again whose holder does not answer.
 const TRY_EVERY: Duration = Duration::from_millis(50);
 
-/// How often a process that only looks looks whether somebody drives again; that can take days.
+/// How often a read-only process checks for a driver; that can take days.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 const NOBODY_DRIVES: &str =
@@ -46,7 +47,7 @@ const NOBODY_DRIVES: &str =
 /// A session in use by this process.
 #[derive(Debug)]
 pub struct Session {
-    /// What is asked here is asked in this revision.
+    /// The protocol revision of requests made here.
     protocol: Option<ProtocolVersion>,
     snapshots: Arc<Snapshots>,
     rest: Rest,
@@ -87,19 +88,19 @@ impl Session {
         }
     }
 
-    /// A reader of everything that this session publishes.
+    /// Subscribes to everything that this session publishes.
     pub fn subscribe(&self) -> Subscription {
         self.snapshots.subscribe()
     }
 
-    /// Asks for something; the one answer comes to `reader` as [`SessionEvent::Response`].
+    /// Sends a request; its one response goes to `reader` as [`SessionEvent::Response`].
     pub fn ask(&self, reader: &Subscription, what: SessionRequest) -> SessionRequestId {
         let ask = self.next_ask.fetch_add(1, Ordering::Relaxed);
         self.ask_as(reader, ask, what);
         ask
     }
 
-    /// As [`Self::ask`], with a number that the caller chose; unique among this reader's asks.
+    /// As [`Self::ask`], with a number chosen by the caller that is unique among this reader's requests.
     pub fn ask_as(&self, reader: &Subscription, ask: SessionRequestId, what: SessionRequest) {
         let asked = Envelope {
             reader: reader.id,
@@ -122,18 +123,18 @@ impl Session {
         }
     }
 
-    /// Leaves in order: what may end is ended, everything is saved, within two seconds or so.
+    /// Shuts down in order: ends what may end and saves everything, within about two seconds.
     pub fn close(mut self) {
         self.leave.take();
         self.rest.attend();
         if let Some(thread) = self.thread.take() {
-            // A panic there was reported by the panic hook.
+            // The panic hook has reported a panic there.
             let _ = thread.join();
         }
     }
 }
 
-/// Tells everybody who waits if the network thread ends by a panic; nobody else could.
+/// Notifies all waiting requesters if the network thread panics.
 struct LastWords<'b>(&'b Snapshots);
 
 impl Drop for LastWords<'_> {
@@ -175,7 +176,7 @@ fn run(
     local.block_on(&runtime, serve(options, snapshots, rest, asks, leaving));
 }
 
-/// Drives or follows, in turns, until this process leaves.
+/// Drives or follows, alternately, until this process exits.
 async fn serve(
     mut options: Options,
     snapshots: &Arc<Snapshots>,
@@ -183,7 +184,7 @@ async fn serve(
     mut asks: mpsc::Receiver<Envelope>,
     mut leaving: oneshot::Receiver<()>,
 ) {
-    // Asks without an answer yet: if the driver dies they are asked again, which every ask bears.
+    // Requests without a response: if the driver dies they are sent again, which is safe for every request.
     let mut open = PendingRequests::default();
     let mut stuck_since = None;
     let mut has_followed = false;
@@ -253,7 +254,7 @@ async fn serve(
             Some(Ending::DriverGone) => {
                 snapshots.publish(SessionEvent::Undriven);
                 (stuck_since, has_followed, is_undriven) = (None, true, true);
-                // It may have changed since, and what we know of it would be told to the next.
+                // It may have changed since, and the next driver would be told the old state.
                 if let Some(config) = (options.read_config)() {
                     options.config = config;
                 }
@@ -263,9 +264,9 @@ async fn serve(
                 (stuck_since, has_followed, is_undriven) = (Some(now), true, false);
                 say_silent(&options.paths, snapshots);
             }
-            // Nobody is silent: there is nobody yet.
+            // There is no driver yet that could be silent.
             None if is_promised => stuck_since = None,
-            // A window that only looks drives nothing, or it would send calls again to go on with them.
+            // A read-only window never drives; driving would send calls again to continue them.
             None if options.readonly && DriverLock::holder(&options.paths).is_none() => {
                 glance.look(snapshots, &options.paths, true);
                 if !std::mem::replace(&mut is_undriven, true) {
@@ -277,7 +278,7 @@ async fn serve(
                 open.refuse_all(snapshots, &RequestError::Usage(NOBODY_DRIVES.to_owned()));
             }
             None => {
-                // Not the time before we drove, if we did.
+                // Without the time before this process drove, if it did.
                 let now = options.clock.now().mono;
                 let since = *stuck_since.get_or_insert(now);
                 if now.since(since) >= DRIVER_WITHIN {
@@ -316,15 +317,15 @@ fn say_silent(paths: &Paths, snapshots: &Snapshots) {
     });
 }
 
-/// Whether a process is stopped; where the system does not tell (proc(5)), it counts as one that is not.
+/// Whether a process is stopped; if the system does not report it (proc(5)), it counts as running.
 fn is_stopped(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The second field is the name in brackets, which may hold anything.
+    // The second field is the name in parentheses, which may contain anything.
     let state = stat.rsplit_once(") ").map(|(_, rest)| rest);
     state.is_some_and(|rest| rest.starts_with('T'))
 }
 
-/// Nothing can be done with this session; every ask hears why until the process leaves.
+/// This session cannot be used; every request gets the reason until the process exits.
 async fn end_in_trouble(
     snapshots: &Arc<Snapshots>,
     mut asks: mpsc::Receiver<Envelope>,

@@ -1,4 +1,4 @@
-//! Newest-value slots between the engine and whoever looks: memory stays flat however slow a reader is.
+//! Newest-value slots between the engine and its readers: memory stays constant however slow a reader is.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -9,13 +9,13 @@ use tokio::sync::Notify;
 
 use crate::domain::{ServerName, ServerView, SessionEvent, TaskId, TaskView};
 
-/// Answers and notices kept for a reader that does not read; older ones are dropped, slots are not.
+/// Responses and notices kept for a reader that does not read; older ones are dropped, slots are not.
 const EVENTS_KEPT: usize = 4096;
 
-/// A reader's number.
+/// The id of a reader.
 pub(super) type ReaderId = u64;
 
-/// The newest picture of everything, with a mark per reader of what he has not seen yet.
+/// The newest snapshot of everything, with marks for what each reader has not seen.
 #[derive(Debug, Default)]
 pub(super) struct Snapshots {
     inner: Mutex<Inner>,
@@ -26,7 +26,7 @@ struct Inner {
     tasks: BTreeMap<TaskId, Arc<TaskView>>,
     servers: BTreeMap<ServerName, Arc<ServerView>>,
     standing: Option<SessionEvent>,
-    /// Notices from before there was anybody to read them; the first reader gets them.
+    /// Notices from before the first reader, which gets them.
     early: VecDeque<SessionEvent>,
     readers: BTreeMap<ReaderId, Reader>,
     next_reader: ReaderId,
@@ -42,11 +42,11 @@ struct Reader {
 
 impl Snapshots {
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // A reader that panicked left whole values behind: every change is one assignment.
+        // A reader that panicked left consistent values: every change is one assignment.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A reader that begins with everything unseen.
+    /// Adds a reader that has seen nothing.
     pub(super) fn subscribe(self: &Arc<Self>) -> Subscription {
         let mut inner = self.lock();
         let id = inner.next_reader;
@@ -70,7 +70,7 @@ impl Snapshots {
         }
     }
 
-    /// Puts news in its slot, or in the queue of everybody.
+    /// Puts an event in its slot, or in every reader's queue.
     pub(super) fn publish(&self, news: SessionEvent) {
         let mut inner = self.lock();
         let Inner {
@@ -116,7 +116,7 @@ impl Snapshots {
         }
     }
 
-    /// Puts news in the queue of one reader, e.g. the answer to his ask.
+    /// Puts an event in one reader's queue, such as the response to its request.
     pub(super) fn tell(&self, reader: ReaderId, news: SessionEvent) {
         if let Some(reader) = self.lock().readers.get_mut(&reader) {
             reader.push(news);
@@ -124,17 +124,17 @@ impl Snapshots {
         }
     }
 
-    /// Whether a reader still reads.
+    /// Whether a reader is still subscribed.
     pub(super) fn has(&self, reader: ReaderId) -> bool {
         self.lock().readers.contains_key(&reader)
     }
 
-    /// The newest picture of a task.
+    /// The newest snapshot of a task.
     pub(super) fn task(&self, id: &TaskId) -> Option<Arc<TaskView>> {
         self.lock().tasks.get(id).cloned()
     }
 
-    /// The newest picture of every task.
+    /// The newest snapshot of every task.
     pub(super) fn tasks(&self) -> Vec<Arc<TaskView>> {
         self.lock().tasks.values().cloned().collect()
     }
@@ -149,7 +149,7 @@ impl Reader {
     }
 }
 
-/// One reader's view of the board.
+/// One reader's view of the snapshots.
 #[derive(Debug)]
 pub struct Subscription {
     snapshots: Arc<Snapshots>,
@@ -158,12 +158,12 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// Waits until there is something that this reader has not seen.
+    /// Waits until there is something new for this reader.
     pub async fn changed(&self) {
         self.wake.notified().await;
     }
 
-    /// Everything unseen: the newest picture of each server and task that changed, then what happened, in order.
+    /// Everything unseen: the newest snapshot of each changed server and task, then the events, in order.
     pub fn take(&self) -> Vec<SessionEvent> {
         let mut inner = self.snapshots.lock();
         let Inner {
@@ -188,7 +188,7 @@ impl Subscription {
                 .filter_map(|id| tasks.get(id).cloned())
                 .map(SessionEvent::Task),
         );
-        // Answers last: whoever is told that his task has started finds it on the board.
+        // Responses last: a requester that is told that its task has started finds its snapshot.
         news.extend(reader.events.drain(..));
         news
     }

@@ -1,8 +1,9 @@
-//! The driver's socket: other longhauls on the same session ask over it and see what the driver publishes.
+//! The driver's socket: other longhaul processes of the session send requests over it and see what the driver
+//! publishes.
 //!
-//! One JSON value a line. A client sends [`ToDriver`], the driver sends [`SessionEvent`]. The socket is 0600 in a directory of the
-//! user's own; whoever can open it may do what the user may. Beside those lines a client asks for a sign of life with
-//! [`PING`] and gets [`PONG`], so that a driver that stands still is told from one that has nothing to say.
+//! One JSON value per line. A client sends [`ToDriver`], the driver sends [`SessionEvent`]. The socket has mode 0600 in
+//! a private directory; a process that can open it may do what the user may. In addition, a client checks that the
+//! driver is alive with [`PING`] and gets [`PONG`], which distinguishes a stopped driver from a quiet one.
 
 use std::{io::BufRead as _, os::unix::fs::PermissionsExt as _, sync::Arc, time::Duration};
 
@@ -31,29 +32,29 @@ use crate::{
 /// The longest line on the socket: a call's arguments, or a task with its attempts.
 const LINE_BYTES: usize = 64 * 1024 * 1024;
 
-/// A client's question whether the driver is there.
+/// A client's check that the driver is alive.
 const PING: &str = "ping";
 
-/// The driver's answer to it.
+/// The driver's response to it.
 const PONG: &str = "pong";
 
-/// The driver's first line; another one whenever what goes over the line means something else, so that two versions never
+/// The driver's first line; it changes whenever the protocol changes, so that two versions never
 /// misunderstand each other.
 const GREETING: &str = "longhaul 4";
 
-/// The system may refuse a connection for a while, as when it has no files left.
+/// The delay after the system refused a connection, for example without free file descriptors.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
-/// How often a silent driver is asked.
+/// How often a silent driver is pinged.
 const PING_EVERY: Duration = Duration::from_secs(2);
 
-/// Pings without any line after which the driver stands still. Counted rather than timed: our own sleep is no silence.
+/// Unanswered pings after which the driver counts as stopped. Counted, not timed: our own sleep is not silence.
 const PINGS_UNHEARD: u32 = 3;
 
-/// How long a driver may take to show its picture to somebody who only lists tasks.
+/// How long a driver may take to send its snapshots to a command that only lists tasks.
 const PICTURE_WITHIN: Duration = Duration::from_millis(500);
 
-/// The number under which a client makes the servers of its command line known; others begin at 1.
+/// The request number with which a client adds the servers of its command line; others start at 1.
 const OWN_SERVER: SessionRequestId = 0;
 
 /// What a client sends.
@@ -72,12 +73,12 @@ pub(super) struct Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         self.accepting.abort();
-        // A socket that stays behind is replaced by the next driver.
+        // The next driver replaces a leftover socket.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
-/// Opens the socket; the caller holds the lock, so a socket in its place is a dead driver's.
+/// Opens the socket; the caller holds the lock, so an existing socket is a dead driver's.
 pub(super) fn listen(
     paths: &Paths,
     snapshots: &Arc<Snapshots>,
@@ -122,7 +123,7 @@ pub(super) fn listen(
     })
 }
 
-/// One client: his asks in, the newest of everything out.
+/// Serves one client: its requests in, the newest snapshots out.
 async fn serve(
     stream: UnixStream,
     snapshots: Arc<Snapshots>,
@@ -172,10 +173,10 @@ async fn serve(
     }
 }
 
-/// Follows the driver as its client until it goes or we do; `None` if it does not answer.
+/// Follows the driver as its client until either exits; `None` if it does not answer.
 ///
-/// Nothing is asked before the driver was heard: what waits in the socket of one that stands still would be done when he
-/// goes on, long after whoever asked gave up.
+/// Sends no request before the driver's first line: a request waiting in the socket of a stopped driver would be
+/// carried out when it continues, long after the requester gave up.
 pub(super) async fn follow(
     options: &mut Options,
     snapshots: &Arc<Snapshots>,
@@ -193,11 +194,11 @@ pub(super) async fn follow(
     if greeting != GREETING {
         return Some(sit_out(&mut lines, snapshots, asks, leaving, open).await);
     }
-    // Somebody else may have driven in between, and told nobody here what went.
+    // Another process may have driven in between without reporting what was removed.
     glance.look(snapshots, &options.paths, false);
     open.keep_own();
     open.follows(snapshots, DriverLock::holder(&options.paths));
-    // Servers of our own command line are made known first; nobody waits for these answers, but a refusal is said.
+    // The servers of our command line are added first; nothing waits for the responses, but a refusal is reported.
     let servers = options
         .servers
         .iter()
@@ -272,7 +273,7 @@ pub(super) async fn follow(
     }
 }
 
-/// Asks the driver of a session, if it has one that answers; the session is not opened for it.
+/// Sends a request to the driver of a session, if one answers, without opening the session.
 pub async fn ask_driver(paths: &Paths, what: SessionRequest) {
     let asked = async {
         let stream = UnixStream::connect(paths.socket()).await.ok()?;
@@ -292,12 +293,12 @@ pub async fn ask_driver(paths: &Paths, what: SessionRequest) {
         }
         Some(())
     };
-    // Whoever drives and does not answer hears of it when he is started again.
+    // A driver that does not answer reads the change at its next start.
     let _ = tokio::time::timeout(DRIVER_WITHIN, asked).await;
 }
 
-/// The tasks that wait for credentials, as far as the driver of a session says so; no file knows of them. Nothing is asked
-/// of it: its picture comes by itself, and ends with the first thing that is no part of it.
+/// The tasks that wait for credentials, which only the driver of a session knows. Nothing is requested: the driver
+/// sends its snapshots unasked, and they end with the first other event.
 pub fn barred_tasks(paths: &Paths) -> Vec<TaskId> {
     let mut barred = Vec::new();
     let Ok(stream) = std::os::unix::net::UnixStream::connect(paths.socket()) else {
@@ -324,9 +325,9 @@ pub fn barred_tasks(paths: &Paths) -> Vec<TaskId> {
     barred
 }
 
-/// Waits beside a driver of another version until he goes or we do; that is said once, and refused to whoever asks.
+/// Waits beside a driver of another version until either exits; reports it once and refuses every request.
 ///
-/// Going away would mean to come back at once, and to say it again.
+/// Disconnecting would mean reconnecting at once and reporting it again.
 async fn sit_out(
     lines: &mut Framed<UnixStream, LinesCodec>,
     snapshots: &Arc<Snapshots>,
@@ -356,7 +357,7 @@ async fn sit_out(
     }
 }
 
-/// Asks the driver, who may have left or stand still.
+/// Sends a request to the driver, which may have exited or be stopped.
 async fn say(
     lines: &mut Framed<UnixStream, LinesCodec>,
     ask: SessionRequestId,
@@ -372,15 +373,15 @@ async fn say(
     }
 }
 
-/// How long a driver may take to answer before that is said.
+/// How long a driver may take to answer before that is reported.
 pub(super) const DRIVER_WITHIN: Duration = Duration::from_secs(5);
 
-/// How a spell as driver or client ended.
+/// How a period as driver or client ended.
 pub(super) enum Ending {
-    /// This process leaves.
+    /// This process exits.
     Left,
-    /// The driver is gone; somebody has to take over.
+    /// The driver is gone; another process has to take over.
     DriverGone,
-    /// The driver holds the session and stands still.
+    /// The driver holds the session but is stopped.
     DriverSilent,
 }

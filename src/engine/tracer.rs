@@ -1,7 +1,7 @@
-//! The thread that writes down what goes over the wire, for each server for which that is switched on.
+//! The thread that writes the traces of the servers for which tracing is on.
 //!
-//! Must not hold up whoever tells of it: what finds no room is counted, and the count is written in its place. Where the
-//! disk takes nothing more that is said once, the recording stops, and the calls go on.
+//! Must not delay its callers: messages that do not fit are counted, and the count is written instead. If the disk is
+//! full, that is reported once, tracing stops, and the calls continue.
 
 use std::{
     collections::BTreeMap,
@@ -24,43 +24,43 @@ use crate::{
     transport::{RecordingSwitch, TrafficRecorder, TrafficWriter},
 };
 
-/// Bytes of messages that may wait to be written, which bounds how many may.
+/// The maximum bytes of waiting messages, which also bounds their number.
 const WAITING_BYTES: usize = 8 << 20;
-/// What a message takes beside its body, more or less.
+/// The approximate overhead of a message.
 const HEAD_BYTES: usize = 512;
 
-/// The way to the thread.
+/// A handle to the thread.
 pub(super) struct Tracer {
     notes: Notes,
     waiting: SharedByteCount,
-    /// It starts with the first recording.
+    /// The thread starts with the first trace.
     thread: Option<JoinHandle<()>>,
     paths: Paths,
     snapshots: Arc<Snapshots>,
     clock: Clock,
 }
 
-/// What the thread reads, once there is one.
+/// The thread's queue, once it has started.
 type Notes = Arc<OnceLock<mpsc::Sender<Note>>>;
 
-/// What is told to the thread.
+/// A message to the thread.
 enum Note {
     Entry {
         of: Arc<Source>,
         entry: Box<TrafficEntry>,
-        /// Leaves the sum once it is written.
+        /// Subtracted from the sum once it is written.
         _part: ByteShare,
     },
     Close,
 }
 
-/// Where the messages of one server come from.
+/// The source of one server's messages.
 struct Source {
     server: ServerName,
     switch: RecordingSwitch,
     notes: Notes,
     waiting: SharedByteCount,
-    /// What found no room since the last that did.
+    /// How many messages were dropped since the last one that fit.
     lost: AtomicU64,
 }
 
@@ -93,7 +93,7 @@ impl fmt::Debug for Tracer {
 }
 
 impl Tracer {
-    /// Nothing is recorded yet, and no thread runs.
+    /// Without traces and without a thread.
     pub(super) fn new(paths: &Paths, snapshots: &Arc<Snapshots>, clock: Clock) -> Self {
         Self {
             notes: Notes::default(),
@@ -105,7 +105,7 @@ impl Tracer {
         }
     }
 
-    /// The tap of a server, switched off.
+    /// The tap of a server, initially off.
     pub(super) fn tap(&self, server: &ServerName) -> TrafficRecorder {
         let switch = RecordingSwitch::default();
         let source = Source {
@@ -120,7 +120,7 @@ impl Tracer {
         TrafficRecorder::new(server.clone(), switch, desk, move || clock.now().wall)
     }
 
-    /// Switches a tap on; these calls are under way. Fails where the system has no thread left.
+    /// Switches a tap on while these calls are running. Fails if the system cannot start a thread.
     pub(super) fn record(
         &mut self,
         tap: &TrafficRecorder,
@@ -134,7 +134,7 @@ impl Tracer {
                 .spawn(move || writer.run(&todo));
             let thread = thread.map_err(|error| format!("could not start a thread: {error}"))?;
             self.thread = Some(thread);
-            // Nobody has set it: there was no thread.
+            // It cannot be set yet: there was no thread.
             let _ = self.notes.set(notes);
         }
         tap.add_calls(calls);
@@ -151,14 +151,14 @@ impl Tracer {
         }
     }
 
-    /// Waits until everything that was told is written.
+    /// Waits until everything queued is written.
     pub(super) fn close(self) {
         if let Some(thread) = self.thread {
             if let Some(notes) = self.notes.get() {
-                // It ends with this note only.
+                // Only this message ends the thread.
                 let _ = notes.send(Note::Close);
             }
-            // A panic there was reported by the panic hook.
+            // The panic hook has reported a panic there.
             let _ = thread.join();
         }
     }
@@ -189,7 +189,7 @@ impl Writing {
     }
 
     fn write(&mut self, of: &Arc<Source>, entry: TrafficEntry) {
-        // It may have been stopped while this waited.
+        // Tracing may have been stopped while this waited.
         if !of.switch.is_on() && !self.open.contains_key(&of.server) {
             return;
         }
@@ -197,7 +197,7 @@ impl Writing {
         let written = self.append(of, lost, entry);
         if let Err(error) = written {
             self.open.remove(&of.server);
-            // One notice for each time that it is switched on.
+            // One notice each time tracing is switched on.
             if of.switch.set(false) {
                 self.complain(&of.server, &error);
             }
@@ -232,13 +232,13 @@ impl Writing {
         writer.append(entry)
     }
 
-    /// Writes what was lost where nothing came after it.
+    /// Writes the count of dropped messages at the end.
     fn tell_lost(&mut self) {
         let at = self.clock.now().wall;
         for (source, writer) in self.open.values_mut() {
             let count = source.lost.swap(0, Ordering::Relaxed);
             if count > 0 {
-                // Whatever fails here fails with the next message, which says so.
+                // An error here recurs with the next message, which reports it.
                 let _ = writer.append(TrafficEntry {
                     at,
                     dir: Direction::Received,

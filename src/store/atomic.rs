@@ -1,4 +1,4 @@
-//! Small files, written whole or not at all.
+//! Writes small files atomically.
 
 use std::{
     fs::{self, File},
@@ -9,19 +9,19 @@ use std::{
 
 use super::StoreError;
 
-/// Writes `bytes` to `path` through a temporary file beside it: after a crash the old or the new content stands there.
+/// Writes `bytes` to `path` through a temporary file: after a crash it has the old or the new content.
 ///
 /// The file gets mode 0600. Fails with [`StoreError::CannotWrite`].
 pub fn write_atomically(path: &Path, mut bytes: &[u8]) -> Result<(), StoreError> {
     copy_atomically(path, &mut bytes).map_err(|error| StoreError::write_io(path, &error))
 }
 
-/// Writes a file that is not there yet: it comes to its name whole, and what has that name already stays.
+/// Creates a new file atomically; an existing one is left alone.
 ///
-/// Who may read it is as for any file that the user makes.
+/// It gets the user's default permissions.
 ///
 /// # Errors
-/// Those of the system; [`io::ErrorKind::AlreadyExists`] where there is one.
+/// Those of the system; [`io::ErrorKind::AlreadyExists`] if the file exists.
 pub fn create_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let usual = fs::Permissions::from_mode(0o666);
     let mut file = tempfile::Builder::new()
@@ -39,7 +39,7 @@ fn directory_of(path: &Path) -> &Path {
     }
 }
 
-/// Writes what is left of `from` as [`write_atomically`] does.
+/// Writes the rest of `from` as [`write_atomically`] does.
 pub(super) fn copy_atomically(path: &Path, from: &mut impl Read) -> io::Result<()> {
     let directory = directory_of(path);
     let mut file = tempfile::NamedTempFile::new_in(directory)?;
@@ -50,10 +50,10 @@ pub(super) fn copy_atomically(path: &Path, from: &mut impl Read) -> io::Result<(
     Ok(())
 }
 
-/// Makes a rename durable where the file system lets a directory be synced; the content itself is synced before.
+/// Makes a rename durable if the file system can sync a directory; the content itself was synced before.
 pub(super) fn sync_directory(directory: &Path) {
     if let Ok(directory) = File::open(directory) {
-        // Some file systems refuse this, and none loses the file over it while the machine runs.
+        // Some file systems refuse this; the file is safe anyway while the machine runs.
         let _ = directory.sync_all();
     }
 }
@@ -71,7 +71,7 @@ mod tests {
         assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(fs::read(&path).unwrap(), b"one");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
-        // As readable as the file of any other program.
+        // With the same permissions as the files of other programs.
         let usual = dir.path().join("usual");
         File::create_new(&usual).unwrap();
         let mode = |path| fs::metadata(path).unwrap().permissions().mode();

@@ -1,4 +1,4 @@
-//! What can go wrong with the session's files, by what the caller can do about it.
+//! Errors of the session's files, grouped by what the caller can do.
 
 use std::{io, path::Path, path::PathBuf};
 
@@ -7,28 +7,28 @@ use rusqlite::ErrorCode;
 use super::limit::has_met_file_size_limit;
 use crate::domain::text;
 
-/// Why the session's files could not be used; each text goes on after "could not".
+/// Why the session's files could not be used; each message follows "could not".
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// The name cannot be a file name; another has to be chosen.
+    /// The session name is invalid.
     #[error(
         "use {0:?} as a session name: lowercase letters, digits, `.`, `_` and `-`, not beginning with a dot, at most 64"
     )]
     BadName(String),
-    /// The system names no place for state.
+    /// The system has no directory for state.
     #[error(
         "find a directory for the session: this user has no home directory; choose one with --state-dir"
     )]
     NoHome,
-    /// Something that is not our own plain file or directory stands at its place; a person has to look.
+    /// The path is not a regular file or directory of this user; a person has to check.
     #[error("use {}: {why}; move it away or choose another place with --state-dir", path.display())]
     Refused {
         /// Where.
         path: PathBuf,
-        /// What stands there.
+        /// What is there.
         why: String,
     },
-    /// The place cannot be opened or made.
+    /// The path cannot be opened or created.
     #[error("open {}: {why}; {advice}choose another place with --state-dir", path.display())]
     CannotOpen {
         /// Where.
@@ -46,7 +46,7 @@ pub enum StoreError {
         /// In words.
         why: String,
     },
-    /// The file is there and cannot be read.
+    /// The file exists but cannot be read.
     #[error("read {}: {why}; {advice}", path.display())]
     CannotRead {
         /// Where.
@@ -56,7 +56,7 @@ pub enum StoreError {
         /// What can be done about it.
         advice: ReadAdvice,
     },
-    /// One record of the file is not understood: a disk has spoiled it, or another longhaul wrote it.
+    /// One record cannot be parsed: it is corrupt, or another version of longhaul wrote it.
     #[error(
         "understand a record in {}: {why}; it stays there untouched, and everything beside it can be used",
         path.display()
@@ -67,7 +67,7 @@ pub enum StoreError {
         /// In words.
         why: String,
     },
-    /// The file is damaged; the next process that drives the session sets it aside whole.
+    /// The file is damaged; the next driver of the session quarantines it.
     #[error(
         "read {}: the file is damaged ({why}); the next start that drives this session sets it aside whole",
         path.display()
@@ -91,10 +91,10 @@ pub enum StoreError {
         /// The newest format that this program writes.
         known: u32,
     },
-    /// Something else failed after a damaged file was set aside, which would go unheard otherwise.
+    /// Something else failed after a damaged file was quarantined, which has to be reported as well.
     #[error("{error}; before that, {remark}")]
     AfterSettingAside {
-        /// What a person should hear of.
+        /// What to report.
         remark: String,
         /// What failed.
         error: Box<StoreError>,
@@ -113,12 +113,12 @@ pub enum StoreError {
     },
 }
 
-/// What a person can do where a file cannot be opened, besides going elsewhere.
+/// What a person can do if a file cannot be opened, besides choosing another place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advice {
-    /// Make room on the disk.
+    /// Free disk space.
     Free,
-    /// Look at the permissions.
+    /// Check the permissions.
     Permit,
     /// Nothing else.
     None,
@@ -134,16 +134,16 @@ impl std::fmt::Display for Advice {
     }
 }
 
-/// What a person can do where a file cannot be read.
+/// What a person can do if a file cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadAdvice {
-    /// Make room on the disk.
+    /// Free disk space.
     Free,
-    /// Look at the permissions.
+    /// Check the permissions.
     Permit,
-    /// Wait for whoever holds it.
+    /// Wait for the process that locks it.
     Wait,
-    /// Save what can be saved.
+    /// Copy what can still be read.
     Copy,
 }
 
@@ -252,7 +252,7 @@ impl StoreError {
     }
 }
 
-/// Whether SQLite says that the bytes are not, or no longer, a database.
+/// Whether SQLite reports that the file is not a database, or a corrupt one.
 pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),
@@ -260,7 +260,7 @@ pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
     ) || is_end_missing(error)
 }
 
-/// Whether SQLite looked for bytes behind the end of the file.
+/// Whether SQLite read beyond the end of the file.
 fn is_end_missing(error: &rusqlite::Error) -> bool {
     let short = rusqlite::ffi::SQLITE_IOERR_SHORT_READ;
     matches!(error, rusqlite::Error::SqliteFailure(failure, _) if failure.extended_code == short)
@@ -278,13 +278,13 @@ pub(super) fn is_without_shared_memory(error: &rusqlite::Error) -> bool {
     ) || failure.code == ErrorCode::FileLockingProtocolFailed)
 }
 
-/// Whether the shared memory could not be made as long as it has to be; SQLite does not say why.
+/// Whether the shared memory could not be extended; SQLite does not say why.
 pub(super) fn has_no_room_for_shared_memory(error: &rusqlite::Error) -> bool {
     let size = rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
     matches!(error, rusqlite::Error::SqliteFailure(failure, _) if failure.extended_code == size)
 }
 
-/// The remark on records that were passed over.
+/// The remark on records that were skipped.
 pub(super) fn passed_over(count: u64, path: &Path) -> String {
     format!(
         "{} in {} could not be read and was left untouched",
@@ -293,7 +293,7 @@ pub(super) fn passed_over(count: u64, path: &Path) -> String {
     )
 }
 
-/// SQLite's errors as a person would say them.
+/// SQLite's errors in plain words.
 pub(super) fn message(error: &rusqlite::Error) -> String {
     match error.sqlite_error_code() {
         _ if has_no_room_for_shared_memory(error) => "the disk is full or failing".to_owned(),

@@ -1,35 +1,35 @@
-//! What the user's hook has still to be run for: a table of the session file, so that no end and no question is missed by
-//! the process that happens to see it.
+//! The events that the user's hook must still be run for: a table of the session file, so that no end and no question
+//! is missed, whichever process sees it.
 //!
 //! An event is written in the transaction that saves the end or the question itself, so neither is on disk without the
-//! other. Whoever drives the session then claims one event after the other, each in a transaction of its own, and starts the
+//! other. The driver then claims one event after the other, each in a transaction of its own, and starts the
 //! hook after that. What holds when longhaul is killed with `kill -9`:
 //! - before the claim: the event waits, and the next driver runs the hook for it;
-//! - after the hook was started: the event is claimed, and nobody runs the hook for it again;
-//! - between the claim and the start, a window of about a millisecond: nobody can tell whether the command began. It is not
-//!   run a second time; the next driver says so in a notice and names the task.
+//! - after the hook was started: the event is claimed, and the hook is not run for it again;
+//! - between the claim and the start, a window of about a millisecond: it is unknown whether the command began. It is
+//! not   run a second time; the next driver says so in a notice and names the task.
 //!
-//! A failure of the power can undo a claim, and the hook may then run twice.
+//! A power failure can undo a claim; the hook may then run twice.
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Transaction, params};
 
 use super::{Paths, StoreError, schema};
 use crate::domain::{NotifyLevel, NotifyReason, Status, Task, TaskId};
 
-/// Nobody has claimed it.
+/// Not claimed.
 const WAITING: u8 = 0;
-/// Somebody is about to start the hook.
+/// Claimed; the hook is about to start.
 const CLAIMED: u8 = 1;
 /// The hook was started; the row stays so that the same event is not added again.
 const STARTED: u8 = 2;
 
-/// One run of the hook that is due.
+/// One pending run of the hook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookEvent {
     number: i64,
-    /// The task that ended or asks.
+    /// The task that ended or asks a question.
     pub task: TaskId,
-    /// What the hook is told.
+    /// What the hook is told about.
     pub occasion: NotifyReason,
 }
 
@@ -50,7 +50,7 @@ impl HookEvents {
         Ok(Self { connection, path })
     }
 
-    /// Claims the oldest event that waits.
+    /// Claims the oldest waiting event.
     pub fn claim(&mut self) -> Result<Option<HookEvent>, StoreError> {
         let sql = "UPDATE hook_event SET state = ?1 WHERE number = \
                    (SELECT number FROM hook_event WHERE state = ?2 ORDER BY number LIMIT 1) \
@@ -79,7 +79,7 @@ impl HookEvents {
         })
     }
 
-    /// The hook of a claimed event was started, or could not be.
+    /// Records that the hook of a claimed event was started, or failed to start.
     pub fn started(&mut self, event: &HookEvent) -> Result<(), StoreError> {
         self.ask(|connection| {
             connection
@@ -99,7 +99,7 @@ impl HookEvents {
         })
     }
 
-    /// Adds an event that no record of the task tells, which `what` names.
+    /// Adds an event that is not part of the task's record, named by `what`.
     pub fn add(
         &mut self,
         task: &TaskId,
@@ -117,7 +117,7 @@ impl HookEvents {
     }
 }
 
-/// Adds the events that a record brings, before that is written; says whether there are any.
+/// Adds the events of a record before it is written; returns whether there are any.
 pub(super) fn add_of(
     transaction: &Transaction<'_>,
     task: &Task,
@@ -129,7 +129,7 @@ pub(super) fn add_of(
     if task.status.is_settled() {
         let mut before = transaction.prepare_cached("SELECT is_settled FROM task WHERE id = ?1")?;
         let before = before.query_row([task.id.as_str()], |row| row.get(0));
-        // What ended before is written again when it is seen, renamed or forgotten.
+        // A settled task is written again when it is seen, renamed or forgotten.
         if before.optional()? == Some(true) {
             return Ok(false);
         }

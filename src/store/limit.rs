@@ -8,19 +8,19 @@ use std::{
     },
 };
 
-/// Whether the limit was met since somebody asked.
+/// Whether a write hit the limit since the last call.
 static IS_MET: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// From now on a write beyond the limit fails as on a full disk. Programs that are started from here are not affected.
+/// Makes a write beyond the limit fail as on a full disk. Child processes are not affected.
 ///
 /// # Errors
-/// Where the system does not let us listen.
+/// If the system does not allow a signal handler.
 pub fn survive_file_size_limit() -> io::Result<()> {
     let is_met = IS_MET.get_or_init(Arc::default);
     signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::clone(is_met)).map(drop)
 }
 
-/// Whether a write met the limit since the last call.
+/// Whether a write hit the limit since the last call.
 pub(super) fn has_met_file_size_limit() -> bool {
     IS_MET
         .get()

@@ -13,25 +13,25 @@ use super::{
     paths::{check_file, companion, open_own_file},
 };
 
-/// Held by the driver of a session; the operating system lets go of it when the process ends, however it ends.
+/// Held by the driver of a session; the operating system releases it when the process ends, however it ends.
 #[derive(Debug)]
 pub struct DriverLock {
     file: File,
-    /// What is noted in it is for whoever comes next.
+    /// Its text is for other processes.
     is_handed_on: bool,
 }
 
-/// What stands before the id of a process that the lock was handed to.
+/// The prefix of the id of the process that the lock was handed to.
 const SUCCESSOR: &str = "heir ";
 
 impl DriverLock {
-    /// Takes the lock if nobody holds it, and notes our process id in it.
+    /// Takes the lock if it is free, and writes our process id into it.
     pub fn try_take(paths: &Paths) -> Result<Option<Self>, StoreError> {
         let path = paths.lock();
         let mut file = loop {
             let file = open_own_file(&path)?;
             match file.try_lock() {
-                // Who removes the session removes this file with it: a lock on a file without a name keeps nobody out.
+                // Removing a session removes this file: a lock on an unlinked file excludes no one.
                 Ok(()) if is_at(&file, &path) => break file,
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => return Ok(None),
@@ -44,7 +44,7 @@ impl DriverLock {
                 }
             }
         };
-        // Only for showing: on a full disk the lock itself still holds.
+        // Only for display: on a full disk the lock itself still holds.
         let _ = file
             .set_len(0)
             .and_then(|()| write!(file, "{}", std::process::id()));
@@ -54,7 +54,7 @@ impl DriverLock {
         }))
     }
 
-    /// Removes every file of the session except copies that were set aside as damaged, and releases the lock.
+    /// Removes every file of the session except quarantined copies, and releases the lock.
     ///
     /// Fails with [`StoreError::CannotOpen`].
     pub fn remove_session(self, paths: &Paths) -> Result<(), StoreError> {
@@ -66,7 +66,7 @@ impl DriverLock {
             _ => {}
         }
         let db = paths.db();
-        // A log without its file is taken for damage, a file without its log is not.
+        // A log without its file counts as damage, a file without its log does not.
         let files = [
             companion(&db, "-wal"),
             companion(&db, "-shm"),
@@ -87,26 +87,26 @@ impl DriverLock {
         Ok(())
     }
 
-    /// Lets go of it so that this process can take it first, which is only noted: the others look at [`Self::successor`].
+    /// Releases it for this process to take first. That is only a note: the others check [`Self::successor`].
     pub fn hand_to(mut self, successor: u32) {
-        // Without the note whoever is first takes the lock.
+        // Without the note, the first process takes the lock.
         let cleared = self.file.rewind().and_then(|()| self.file.set_len(0));
         let noted = cleared.and_then(|()| write!(self.file, "{SUCCESSOR}{successor}"));
         self.is_handed_on = noted.is_ok();
     }
 
-    /// The process that the lock was handed to, as long as it lives and has not taken it.
+    /// The process that the lock was handed to, while it is running and has not taken it.
     pub fn successor(paths: &Paths) -> Option<u32> {
         alive(noted(paths)?.strip_prefix(SUCCESSOR)?)
     }
 
-    /// The process id of the driver; `None` when nobody drives.
+    /// The process id of the driver; `None` without a driver.
     pub fn holder(paths: &Paths) -> Option<u32> {
         alive(&noted(paths)?)
     }
 }
 
-/// What is noted in the lock's file.
+/// The text of the lock file.
 fn noted(paths: &Paths) -> Option<String> {
     let path = paths.lock();
     check_file(&path).ok()??;
@@ -119,10 +119,10 @@ fn noted(paths: &Paths) -> Option<String> {
     Some(text)
 }
 
-/// The process of this id, if it lives.
+/// The process with this id, if it is running.
 fn alive(pid: &str) -> Option<u32> {
     let pid: i32 = pid.trim().parse().ok()?;
-    // After kill -9 the id is still noted. Asking the lock itself could keep a new driver from taking it.
+    // After kill -9 the id is still there. Testing the lock itself could keep a new driver from taking it.
     let is_alive = match rustix::process::test_kill_process(rustix::process::Pid::from_raw(pid)?) {
         Ok(()) => true,
         Err(error) => error == rustix::io::Errno::PERM,
@@ -130,7 +130,7 @@ fn alive(pid: &str) -> Option<u32> {
     is_alive.then(|| pid.cast_unsigned())
 }
 
-/// Whether an open file is the one at this place.
+/// Whether an open file is the one at this path.
 fn is_at(file: &File, path: &Path) -> bool {
     let place = |found: Metadata| (found.dev(), found.ino());
     let held = file.metadata().map(place);
@@ -140,11 +140,11 @@ fn is_at(file: &File, path: &Path) -> bool {
 
 impl Drop for DriverLock {
     fn drop(&mut self) {
-        // An empty file says that nobody drives.
+        // An empty file means that there is no driver.
         if !self.is_handed_on {
             let _ = self.file.rewind().and_then(|()| self.file.set_len(0));
         }
-        // To close the file is not enough: a child that is being started at this moment holds it too.
+        // Closing the file is not enough: a child that is being started at this moment holds it too.
         let _ = self.file.unlock();
     }
 }
@@ -166,7 +166,7 @@ mod tests {
         let lock = take();
         assert_eq!(DriverLock::successor(&paths), None);
         assert_eq!(DriverLock::holder(&paths), Some(us));
-        // One that is dead comes no more.
+        // A dead process will not take it.
         lock.hand_to(i32::MAX.cast_unsigned());
         assert_eq!(DriverLock::successor(&paths), None);
     }

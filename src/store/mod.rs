@@ -1,10 +1,10 @@
 //! The session file: what has to outlive this process, in one SQLite file that survives `kill -9`.
 //!
-//! Owns the place of the files, the driver's lock, the schema and every statement. Must not know of wires, screens or
-//! clocks: it saves [`Row`](crate::domain::Row)s and gives records back. Invariants: one save is one transaction; a
-//! file that cannot be understood is set aside whole and named, never overwritten; only the holder of the
-//! [`DriverLock`] opens a [`Writer`], anyone may open a [`Reader`]. Beside it stand a [`PrivateFile`] for what must
-//! not be in a session, and the records that a [`TraceWriter`] writes.
+//! Owns the paths, the driver's lock, the schema and every statement. Must not know about networks, screens or
+//! clocks: it saves [`Row`](crate::domain::Row)s and returns records. Invariants: one save is one transaction; a
+//! damaged file is quarantined and reported, never overwritten; only the holder of the
+//! [`DriverLock`] opens a [`Writer`], anyone may open a [`Reader`]. Also here: a [`PrivateFile`] for what must
+//! not be in a session, and the traces that a [`TraceWriter`] writes.
 
 mod atomic;
 mod error;

@@ -1,4 +1,4 @@
-//! Where a session's files live, and the refusal to follow anything that is not plainly ours.
+//! Where a session's files are, and the refusal to use anything that does not belong to this user.
 
 use std::{
     ffi::OsString,
@@ -19,7 +19,7 @@ const NAME_LIMIT: usize = 64;
 /// A Unix socket's path has to fit into 108 bytes on Linux and 104 on macOS.
 const SOCKET_PATH_LIMIT: usize = 100;
 
-/// The directory that is named, or the system's own.
+/// The given directory, or the system's default.
 fn wanted_dir(state_dir: Option<PathBuf>) -> Result<PathBuf, StoreError> {
     if let Some(dir) = state_dir {
         return Ok(dir);
@@ -37,9 +37,9 @@ pub struct Paths {
 }
 
 impl Paths {
-    /// Finds the files of `session` and makes their directory (0700) if it is not there.
+    /// Finds the files of `session` and creates their directory (0700) if necessary.
     ///
-    /// Without `state_dir` they live under the system's state directory. Fails with
+    /// Without `state_dir` they are in the system's state directory. Fails with
     /// [`StoreError::BadName`], [`StoreError::NoHome`], [`StoreError::Refused`] and [`StoreError::CannotOpen`].
     pub fn resolve(state_dir: Option<PathBuf>, session: &str) -> Result<Self, StoreError> {
         if !is_session_name(session) {
@@ -51,7 +51,7 @@ impl Paths {
             .mode(0o700)
             .create(&wanted)
             .map_err(|error| StoreError::open_io(&wanted, &error))?;
-        // SQLite is told to follow no symlink at all, so what may be one has to be resolved before.
+        // SQLite is told to follow no symlinks, so they are resolved here.
         let dir =
             fs::canonicalize(&wanted).map_err(|error| StoreError::open_io(&wanted, &error))?;
         let sessions = dir.join("sessions");
@@ -69,7 +69,7 @@ impl Paths {
         })
     }
 
-    /// The files of `session` in a directory that could not be opened, to say what is wrong with it; nothing is made.
+    /// The files of `session` in a directory that could not be opened, for error messages; creates nothing.
     ///
     /// Fails with [`StoreError::NoHome`].
     pub fn unopened(state_dir: Option<PathBuf>, session: &str) -> Result<Self, StoreError> {
@@ -103,7 +103,7 @@ impl Paths {
         self.beside("lock")
     }
 
-    /// The driver's Unix socket; in a short place if the session's own path is too long for one.
+    /// The driver's Unix socket; at a shorter path if the session's own path is too long for one.
     pub fn socket(&self) -> PathBuf {
         self.socket.clone()
     }
@@ -113,19 +113,19 @@ impl Paths {
         self.beside("log")
     }
 
-    /// Opens the log file to write at its end.
+    /// Opens the log file for appending.
     ///
     /// Fails with [`StoreError::Refused`] and [`StoreError::CannotOpen`].
     pub fn open_log(&self) -> Result<fs::File, StoreError> {
         open_own(&self.log(), OpenOptions::new().append(true))
     }
 
-    /// The directory of what went over the wire; there once something was recorded.
+    /// The directory of the traces; exists once something was recorded.
     pub fn trace_dir(&self) -> PathBuf {
         self.beside("trace")
     }
 
-    /// The files of what went over the wire with a server: the older one, which may not be there, and the present one.
+    /// The trace files of a server: the older one, which may not exist, and the current one.
     pub fn trace(&self, server: &ServerName) -> [PathBuf; 2] {
         let name = file_name(server.as_str());
         ["1.jsonl", "jsonl"].map(|ending| self.trace_dir().join(format!("{name}.{ending}")))
@@ -136,7 +136,7 @@ impl Paths {
         self.dir.join("logins.json")
     }
 
-    /// Where the demo server keeps its data; not made here.
+    /// The demo server's data; not created here.
     pub fn demo_dir(&self) -> PathBuf {
         self.dir.join("demo")
     }
@@ -160,7 +160,7 @@ impl Paths {
         Ok(names.into_iter().filter_map(paths).collect())
     }
 
-    /// How large the session is on disk, in bytes, its write-ahead log and what was recorded of the wire too.
+    /// The size of the session on disk in bytes, including its write-ahead log and traces.
     pub fn size(&self) -> u64 {
         let db = self.db();
         let files = [db.clone(), companion(&db, "-wal"), companion(&db, "-shm")];
@@ -185,7 +185,7 @@ fn is_session_name(name: &str) -> bool {
         })
 }
 
-/// The name of a file that no two names share, whatever letters they have.
+/// A file name that is unique for each server name, whatever its characters.
 fn file_name(name: &str) -> String {
     let plain = |letter: &char| {
         letter.is_ascii_lowercase() || letter.is_ascii_digit() || "_-".contains(*letter)
@@ -194,11 +194,11 @@ fn file_name(name: &str) -> String {
     if safe == name && !safe.is_empty() {
         return safe;
     }
-    // A dot is in no plain name.
+    // Plain names have no dot.
     format!("{safe}.{:016x}", fnv(name.as_bytes()))
 }
 
-/// Makes a directory of ours or checks that it is one; others' access to it is taken away.
+/// Creates a private directory or checks that it is one; removes other users' access.
 pub(super) fn own_directory(path: &Path) -> Result<(), StoreError> {
     match DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => {
@@ -229,7 +229,7 @@ fn check_owner(path: &Path, found: &fs::Metadata) -> Result<(), StoreError> {
     }
 }
 
-/// Whether a plain file of ours stands at `path`; anything else there is refused in words.
+/// Whether a regular file of this user is at `path`; anything else is an error.
 pub(super) fn check_file(path: &Path) -> Result<Option<fs::Metadata>, StoreError> {
     use std::os::unix::fs::FileTypeExt as _;
     let found = match fs::symlink_metadata(path) {
@@ -253,14 +253,14 @@ pub(super) fn check_file(path: &Path) -> Result<Option<fs::Metadata>, StoreError
     Err(StoreError::refused(path, what))
 }
 
-/// Opens a plain file of ours for writing, making it with mode 0600.
+/// Opens a regular file of this user for writing, creating it with mode 0600.
 pub(super) fn open_own_file(path: &Path) -> Result<fs::File, StoreError> {
     open_own(path, OpenOptions::new().read(true).write(true))
 }
 
 fn open_own(path: &Path, how: &mut OpenOptions) -> Result<fs::File, StoreError> {
     check_file(path)?;
-    // Checked above in words; the flags hold even if something is put there in between.
+    // Checked above for a clear message; the flags also hold if something is put there in between.
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     let file = how
         .create(true)
@@ -286,13 +286,13 @@ pub(super) fn companion(db: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// SQLite throws a log away that stands beside an empty or missing file, even when it only reads; what is in it would be
+/// SQLite deletes a log beside an empty or missing file, even when it only reads; its contents would be
 /// lost.
 pub(super) fn check_whole(db: &Path) -> Result<(), StoreError> {
-    // The log first: whoever makes a session now writes the file before it.
+    // The log first: a process that creates a session now writes the file before the log.
     let log = check_file(&companion(db, "-wal"))?.map_or(0, |found| found.len());
     let why = match check_file(db)?.map_or(0, |found| found.len()) {
-        // SQLite takes a file of one byte for an empty one.
+        // SQLite treats a file of one byte as empty.
         0 | 1 if log > 0 => "it is empty, but its log is not",
         1 => "its end is missing",
         _ => return Ok(()),
@@ -303,7 +303,7 @@ pub(super) fn check_whole(db: &Path) -> Result<(), StoreError> {
     })
 }
 
-/// A place for a socket whose own path is too long, the same for every process of this user.
+/// The path of a socket whose own path is too long, the same for every process of this user.
 fn short_socket(beside: &Path) -> Result<PathBuf, StoreError> {
     let name = format!("{:016x}.sock", fnv(beside.as_os_str().as_bytes()));
     let shared =
@@ -330,7 +330,7 @@ fn fnv(bytes: &[u8]) -> u64 {
     })
 }
 
-/// Renames `from`, if it is there, to a name that is free.
+/// Renames `from`, if it exists, to a free name.
 pub(super) fn set_aside(from: &Path, to: &Path) -> Result<(), StoreError> {
     match fs::rename(from, to) {
         Err(error) if error.kind() != ErrorKind::NotFound => {

@@ -1,4 +1,4 @@
-//! A small file of secrets: mode 0600, written whole, with a lock beside it for whoever changes it.
+//! A small file of secrets: mode 0600, written atomically, with a lock for writers.
 
 use std::{
     fs::{File, OpenOptions, TryLockError},
@@ -14,19 +14,19 @@ use super::{
     paths::{check_file, open_own_file, set_aside},
 };
 
-/// Far more than a file of secrets holds; whatever is larger is damaged.
+/// Far more than a file of secrets needs; a larger one is damaged.
 const BYTES: u64 = 4 << 20;
 
-/// The file; nothing is opened or made before it is used.
+/// The file; nothing is opened or created before it is used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrivateFile {
     path: PathBuf,
 }
 
-/// Tells one content of the file from another; `None` while there is none.
+/// Identifies a version of the file's contents; `None` without a file.
 pub type Edition = Option<(u64, i64, i64, u64)>;
 
-/// Held by the one process that changes the file; the operating system lets go of it when the process ends.
+/// Held by the one process that changes the file; the operating system releases it when the process ends.
 #[derive(Debug)]
 pub struct Held {
     _lock: File,
@@ -38,21 +38,21 @@ impl PrivateFile {
         Self { path }
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Its edition now; an error counts as no file, and shows when it is read.
+    /// Its current edition; an error counts as no file and appears when it is read.
     pub fn edition(&self) -> Edition {
         let found = check_file(&self.path).ok().flatten()?;
         Some((found.ino(), found.mtime(), found.mtime_nsec(), found.len()))
     }
 
-    /// Its content, `None` where there is no file; one that others may read is closed to them.
+    /// Its contents, `None` without a file; other users' access is removed.
     ///
     /// # Errors
-    /// [`StoreError::Refused`], [`StoreError::CannotRead`], and [`StoreError::Damaged`] where it is too large.
+    /// [`StoreError::Refused`], [`StoreError::CannotRead`], and [`StoreError::Damaged`] if it is too large.
     pub fn read(&self) -> Result<Option<Vec<u8>>, StoreError> {
         let Some(found) = check_file(&self.path)? else {
             return Ok(None);
@@ -62,7 +62,7 @@ impl PrivateFile {
             why: plain(error),
             advice: ReadAdvice::Permit,
         };
-        // Checked above in words; the flags hold even if something is put there in between.
+        // Checked above for a clear message; the flags also hold if something is put there in between.
         let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
         let file = OpenOptions::new()
             .read(true)
@@ -85,7 +85,7 @@ impl PrivateFile {
         Ok(Some(bytes))
     }
 
-    /// Takes the lock if nobody holds it.
+    /// Takes the lock if it is free.
     ///
     /// # Errors
     /// [`StoreError::Refused`] and [`StoreError::CannotOpen`].
@@ -103,7 +103,7 @@ impl PrivateFile {
         }
     }
 
-    /// Writes it whole or not at all.
+    /// Writes it atomically.
     ///
     /// # Errors
     /// [`StoreError::CannotWrite`].
@@ -111,7 +111,7 @@ impl PrivateFile {
         write_atomically(&self.path, bytes)
     }
 
-    /// Renames it to a name that is free, which is returned.
+    /// Renames it to a free name, which is returned.
     ///
     /// # Errors
     /// [`StoreError::CannotOpen`].

@@ -1,4 +1,4 @@
-//! Reading a session, from any process and at any time.
+//! Reads a session, from any process and at any time.
 
 use std::{
     ffi::OsString,
@@ -26,32 +26,32 @@ use crate::{
     store::rows::{parse, signed, unsigned},
 };
 
-/// A connection that only reads; works while another process writes, and before there is a file.
+/// A read-only connection; works while another process writes, and before there is a file.
 #[derive(Debug)]
 pub struct Reader {
     path: PathBuf,
     connection: Option<Connection>,
-    /// Device and number of the file, to see when another has taken its place.
+    /// Device and inode of the file, to detect that it was replaced.
     identity: Option<(u64, u64)>,
-    /// Whether the connection was made as well as the disk allowed; it may never see what is written from now on.
+    /// Whether the connection was opened on a disk without writes; it may not see later changes.
     is_makeshift: bool,
-    /// How many records of the newest list were passed over.
+    /// How many records of the newest list were skipped.
     passed_over: u64,
 }
 
-/// Device and number of a file, and SQLite's count of what others wrote to it.
+/// Device and inode of a file, and SQLite's counter of other connections' writes.
 pub type Version = ((u64, u64), i64);
 
 /// Which tasks to list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListFilter {
-    /// Forgotten ones too.
+    /// Include forgotten tasks.
     pub all: bool,
-    /// At most so many, the newest.
+    /// The maximum number of tasks, newest first.
     pub limit: Option<usize>,
 }
 
-/// What a prefix of a task id leads to.
+/// The result of looking up a prefix of a task id.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Lookup {
     /// The one task.
@@ -65,9 +65,9 @@ pub enum Lookup {
 impl Reader {
     /// Opens the session for reading.
     ///
-    /// Where there is no file yet the session is empty, and the next question looks again. Fails with
-    /// [`StoreError::Refused`], [`StoreError::CannotRead`] and [`StoreError::Damaged`], as every question does; one
-    /// about a single record with [`StoreError::NotUnderstood`] too.
+    /// Without a file the session is empty, and the next query looks again. Fails with
+    /// [`StoreError::Refused`], [`StoreError::CannotRead`] and [`StoreError::Damaged`], as every query does; one
+    /// about a single record also with [`StoreError::NotUnderstood`].
     pub fn open(paths: &Paths) -> Result<Self, StoreError> {
         let mut reader = Self {
             path: paths.db(),
@@ -82,7 +82,7 @@ impl Reader {
 
     /// The connection, once there is a file with tables in it.
     fn connection(&mut self) -> Result<Option<&Connection>, StoreError> {
-        // A damaged one is set aside while others read it, and what is new stands in the next.
+        // A damaged file is moved aside while others read it; new data is in its replacement.
         let found = check_file(&self.path)?.map(|found| (found.dev(), found.ino()));
         if self.is_makeshift || found.is_some() && found != self.identity {
             self.connection = None;
@@ -107,7 +107,7 @@ impl Reader {
                     return Err(StoreError::Damaged { path, why });
                 }
             }
-            // The driver is about to make the tables.
+            // The driver is about to create the tables.
             if version == 0 {
                 return Ok(None);
             }
@@ -134,7 +134,7 @@ impl Reader {
         })
     }
 
-    /// The tasks, newest first; [`Self::remark`] tells of those that are not understood.
+    /// The tasks, newest first; [`Self::remark`] reports those that cannot be parsed.
     pub fn tasks(&mut self, filter: ListFilter) -> Result<Vec<Task>, StoreError> {
         let limit = filter.limit.and_then(|limit| i64::try_from(limit).ok());
         self.list(
@@ -144,7 +144,7 @@ impl Reader {
         )
     }
 
-    /// The records that a statement selects. One that is not understood must not hide the others.
+    /// The records that a statement selects. One that cannot be parsed must not hide the others.
     fn list<T: serde::de::DeserializeOwned>(
         &mut self,
         sql: &str,
@@ -167,7 +167,7 @@ impl Reader {
         Ok(records)
     }
 
-    /// What a person should hear of the newest list, in one sentence.
+    /// A warning about the newest list, in one sentence.
     pub fn remark(&self) -> Option<String> {
         (self.passed_over > 0).then(|| passed_over(self.passed_over, &self.path))
     }
@@ -192,7 +192,7 @@ impl Reader {
                 .filter(|(_, is_shown)| *is_shown || !is_any_shown)
                 .filter_map(|(id, _)| TaskId::parse(id))
                 .collect();
-            // The whole id names its task whatever else there is.
+            // A complete id names its task even if it is a prefix of others.
             if let Some(exact) = TaskId::parse(prefix) {
                 ids = vec![exact];
             }
@@ -220,7 +220,7 @@ impl Reader {
         })
     }
 
-    /// The tasks of a server that it has a task of its own for: its id, ours, and whether ours is forgotten.
+    /// The tasks that are server tasks: the server's id, ours, and whether ours is forgotten.
     pub fn server_tasks(
         &mut self,
         server: &ServerName,
@@ -243,7 +243,7 @@ impl Reader {
         })
     }
 
-    /// Changes whenever another process has written to the file; `None` while there is none.
+    /// Changes whenever another process has written to the file; `None` without a file.
     pub fn version(&mut self) -> Result<Option<Version>, StoreError> {
         let version = self.ask(None, |connection| {
             connection
@@ -253,14 +253,14 @@ impl Reader {
         Ok(self.identity.zip(version))
     }
 
-    /// The servers by name; [`Self::remark`] tells of those that are not understood.
+    /// The servers by name; [`Self::remark`] reports those that cannot be parsed.
     pub fn links(&mut self) -> Result<Vec<LinkRecord>, StoreError> {
         self.list("SELECT body FROM link ORDER BY name", [])
     }
 
-    /// The oldest `limit` history entries of a task that come after `after_seq`; 0 begins at the beginning.
+    /// The oldest `limit` history entries of a task after `after_seq`; 0 starts at the beginning.
     ///
-    /// In place of entries that are not understood stands one that says so.
+    /// An entry that says so replaces those that cannot be parsed.
     pub fn history(
         &mut self,
         task: &TaskId,
@@ -309,7 +309,7 @@ impl Reader {
         })
     }
 
-    /// The newest event ids in the history of a task's present attempt, oldest first, as a start gives them back
+    /// The newest event ids in the history of a task's current attempt, oldest first, as restored at the start
     /// ([`RestoredTask`](super::RestoredTask)).
     pub fn recent_ids(&mut self, task: &Task) -> Result<Vec<EventId>, StoreError> {
         self.ask(Vec::new(), |connection| {
@@ -325,14 +325,14 @@ impl Reader {
                 .query_row([task.as_str()], |row| {
                     let json: Box<serde_json::value::RawValue> =
                         parse(row.get_ref(0)?.as_bytes()?)?;
-                    // Older versions saved them as they came.
+                    // Older versions saved them unchanged.
                     Ok(without_lone_surrogates(Box::<str>::from(json).into()))
                 })
                 .optional()
         })
     }
 
-    /// What SQLite finds wrong with the file, at most a few lines; it is only read. Empty for a whole one.
+    /// The errors that SQLite finds in the file, at most a few lines; read-only. Empty for an intact file.
     pub fn check(&mut self) -> Result<Vec<String>, StoreError> {
         self.ask(Vec::new(), |connection| {
             let found: Vec<String> = connection
@@ -356,7 +356,7 @@ impl Reader {
 
 /// The entries of a row of the history: its body, its first seq and its last.
 ///
-/// For what is not understood there is one that says which are missing, with the time of a neighbour.
+/// Entries that cannot be parsed are replaced by one that says which are missing, with the time of a neighbor.
 fn chunk(
     connection: &Connection,
     task: &TaskId,
@@ -390,14 +390,14 @@ fn chunk(
     }])
 }
 
-/// Opens the file and reads a first value, which is where SQLite meets the disk.
+/// Opens the file and reads a first value, which is when SQLite accesses the disk.
 fn open_and_ask(path: &Path) -> rusqlite::Result<(Connection, u32)> {
     let connection = schema::connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     let version = schema::version(&connection)?;
     Ok((connection, version))
 }
 
-/// Whether the file may not be readable only for want of a place for shared memory, on a disk that takes no writes.
+/// Whether the file may be unreadable only because a disk without writes has no place for shared memory.
 fn may_be_for_want_of_place(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),
@@ -410,7 +410,7 @@ fn may_be_for_want_of_place(error: &rusqlite::Error) -> bool {
     )
 }
 
-/// Opens a file on a disk where nobody can write.
+/// Opens a file on a disk without writes.
 fn open_without_place(path: &Path) -> rusqlite::Result<(Connection, u32)> {
     let mut uri = b"file:".to_vec();
     for byte in path.as_os_str().as_bytes() {

@@ -2,7 +2,7 @@
 
 use rusqlite::{Transaction, params};
 
-/// Reads a record; what is no JSON of ours is an error of its column.
+/// Reads a record; invalid JSON is an error of its column.
 pub(super) fn parse<T: serde::de::DeserializeOwned>(body: &[u8]) -> rusqlite::Result<T> {
     serde_json::from_slice(body).map_err(|error| {
         rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, Box::new(error))
@@ -14,7 +14,7 @@ pub(super) fn json<T: serde::Serialize>(value: &T) -> rusqlite::Result<String> {
         .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
 }
 
-/// SQLite counts in signed numbers; ours never come near their end.
+/// SQLite's numbers are signed; ours never come near the limit.
 pub(super) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

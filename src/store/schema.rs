@@ -72,12 +72,12 @@ const MIGRATIONS: [&str; 2] = ["
 /// The format that this program writes.
 pub(super) const VERSION: u32 = 2;
 
-/// The format of an open file; 0 is one that nothing was written to.
+/// The format of an open file; 0 for an empty one.
 pub(super) fn version(connection: &Connection) -> rusqlite::Result<u32> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0))
 }
 
-/// Brings an older or empty file to the present format, all or nothing.
+/// Migrates an older or empty file to the current format in one transaction.
 pub(super) fn migrate(connection: &mut Connection, from: u32) -> rusqlite::Result<()> {
     if from == VERSION {
         return Ok(());
@@ -97,7 +97,7 @@ pub(super) fn migrate(connection: &mut Connection, from: u32) -> rusqlite::Resul
 /// Why a file that calls itself ours is not to be used: everything in it that has the name of one of our tables, or belongs
 /// to one, has to be exactly what this program makes, and there are no triggers and views.
 ///
-/// Somebody else may have made the file. A view in the place of a table can be without end, a trigger can take out what is
+/// Someone else may have made the file. A view in place of a table can be endless, a trigger can delete what is
 /// written, and a column can be computed at any cost.
 pub(super) fn foreign_object(connection: &Connection) -> rusqlite::Result<Option<String>> {
     let bare = |sql: &str| sql.split_whitespace().collect::<String>();
@@ -109,7 +109,7 @@ pub(super) fn foreign_object(connection: &Connection) -> rusqlite::Result<Option
         let (kind, name): (String, String) = (row.get(0)?, row.get(1)?);
         let (table, sql): (String, Option<String>) = (row.get(2)?, row.get(3)?);
         let is_of_ours = ours.contains(&bare(&format!("CREATE TABLE {table} (")));
-        // Those that SQLite makes by itself have no statement.
+        // Indexes that SQLite creates itself have no statement.
         let is_ours = sql.is_none_or(|sql| ours.contains(&format!("{};", bare(&sql))));
         if matches!(kind.as_str(), "trigger" | "view") || is_of_ours && !is_ours {
             let (kind, name) = (text::clean_line(&kind), text::clean_line(&name));
@@ -131,7 +131,7 @@ pub(super) fn connect(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connect
     // The bundled SQLite gathers statistics for its plans, and would plan a statement anew for each value that is bound to
     // it: a flush of many tasks parses more than it writes then.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-    // Somebody else may have made the file; nothing in it is to run.
+    // Someone else may have made the file; nothing in it may run.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;

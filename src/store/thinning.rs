@@ -7,20 +7,20 @@ use crate::{
     store::rows::{insert_chunk, json, parse, signed, unsigned},
 };
 
-/// Progress steps and log lines of one task above which the middle of its history is thinned, so that a chatty tool does
-/// not fill the disk: with the longest texts that are kept, 160 MB.
+/// The number of steps and log lines of a task above which the middle of its history is thinned, so that a chatty tool
+/// does not fill the disk: with the longest texts that are kept, 160 MB.
 pub(super) const STEPS_LIMIT: u64 = 10_000;
 
-/// Steps and log lines at the beginning that stay.
+/// Steps and log lines kept at the beginning.
 pub(super) const STEPS_FIRST: u64 = 1000;
 
-/// Those at the end that stay.
+/// Steps and log lines kept at the end.
 pub(super) const STEPS_LAST: u64 = 5000;
 
-/// Of those between, one in so many stays each time; of warnings and worse, one in so many goes.
+/// Of those between, one in this many stays each time; of warnings and worse, one in this many goes.
 pub(super) const STEPS_RATIO: u64 = 4;
 
-/// What a server can send any number of.
+/// Entries that a server can send without limit.
 pub(super) fn is_step(entry: &HistoryEntry) -> bool {
     matches!(
         entry.what,
@@ -35,7 +35,7 @@ pub(super) fn goes(entry: &HistoryEntry, offset: u64) -> bool {
     (offset % STEPS_RATIO == STEPS_RATIO - 1) == is_loud
 }
 
-/// Takes most steps and log lines out of the middle of a history, and puts a mark there that says how many.
+/// Removes most steps and log lines from the middle of a history and leaves a mark that says how many.
 ///
 /// Contact and status lines stay, and most warnings. A chunk without steps is not read again, so the work stays in proportion to
 /// what was added.
@@ -71,7 +71,7 @@ pub(super) fn thin(transaction: &Transaction<'_>, task: &str, total: u64) -> rus
             .query_row(params![task, first_seq], |row| {
                 Ok(parse::<Vec<HistoryEntry>>(row.get_ref(0)?.as_bytes()?))
             })?;
-        // One that a disk has spoiled stays as it is, and keeps nothing else from being saved.
+        // A corrupt chunk is left as it is and does not prevent other saves.
         let Ok(entries) = entries else {
             continue;
         };
@@ -79,7 +79,7 @@ pub(super) fn thin(transaction: &Transaction<'_>, task: &str, total: u64) -> rus
             .prepare_cached("DELETE FROM history WHERE task = ?1 AND first_seq = ?2")?
             .execute(params![task, first_seq])?;
         let mut step = start;
-        // What stands before the mark and what stands behind it, so that seq rises from chunk to chunk.
+        // The entries before and after the mark, so that seq increases from chunk to chunk.
         let mut kept: [Vec<HistoryEntry>; 2] = [Vec::new(), Vec::new()];
         for entry in entries {
             if is_step(&entry) {

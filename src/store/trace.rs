@@ -1,7 +1,7 @@
-//! The record of what went over the wire: beside the session, a file of JSON lines for each server.
+//! The traces: beside the session, a file of JSON lines for each server.
 //!
-//! Bounded: a file that is full becomes the older one, and the older one before it goes. A line that a crash has torn, or
-//! that another longhaul wrote, is passed over by whoever reads.
+//! Bounded: a full file becomes the older one and replaces the previous older one. Readers skip a line that a crash has
+//! truncated or that another version of longhaul wrote.
 
 use std::{
     fs::{self, File},
@@ -18,10 +18,10 @@ use crate::domain::{ServerName, TrafficEntry};
 
 /// The size at which a file is full.
 const FILE_BYTES: u64 = 8 << 20;
-/// The longest line that is read back; none that we write is half as long.
+/// The longest line that is read; those that we write are less than half as long.
 const LINE_BYTES: usize = 1 << 20;
 
-/// The record of one server, to be gone on with.
+/// Appends to the trace of one server.
 #[derive(Debug)]
 pub struct TraceWriter {
     path: PathBuf,
@@ -29,17 +29,17 @@ pub struct TraceWriter {
     file: File,
     bytes: u64,
     limit: u64,
-    /// What the exchanges of this process are counted on from.
+    /// The number that this process's exchanges start from.
     exchanges: u64,
 }
 
 impl TraceWriter {
-    /// Whether the file has a name still; what is written into one that was deleted, nobody reads.
+    /// Whether the file still exists; a deleted file has no readers.
     pub fn is_there(&self) -> bool {
         self.file.metadata().is_ok_and(|found| found.nlink() > 0)
     }
 
-    /// Opens the record, mode 0600, or begins one.
+    /// Opens or creates the trace with mode 0600.
     ///
     /// # Errors
     /// [`StoreError::Refused`] and [`StoreError::CannotOpen`].
@@ -63,10 +63,10 @@ impl TraceWriter {
         })
     }
 
-    /// Writes a message behind the others.
+    /// Appends a message.
     ///
     /// # Errors
-    /// [`StoreError::CannotWrite`], and as [`Self::open`] where a new file is begun.
+    /// [`StoreError::CannotWrite`], and as [`Self::open`] for a new file.
     pub fn append(&mut self, mut entry: TrafficEntry) -> Result<(), StoreError> {
         entry.exchange = entry.exchange.saturating_add(self.exchanges);
         let failed = |path: &Path, error: &std::io::Error| StoreError::write_io(path, error);
@@ -85,7 +85,7 @@ impl TraceWriter {
     }
 }
 
-/// Opens a file at its end; what a crash has torn there is ended.
+/// Opens a file for appending and ends a line that a crash has truncated.
 fn begin(path: &Path) -> Result<(File, u64), StoreError> {
     let failed = |error: &std::io::Error| StoreError::open_io(path, error);
     let mut file = open_own_file(path)?;
@@ -106,25 +106,25 @@ fn begin(path: &Path) -> Result<(File, u64), StoreError> {
     Ok((file, bytes))
 }
 
-/// Reads records, and goes on where it stopped.
+/// Reads traces, continuing where it stopped.
 #[derive(Debug)]
 pub struct TraceReader {
     records: Vec<Record>,
 }
 
-/// The record of one server, as far as it was read.
+/// The trace of one server, with the read position.
 #[derive(Debug)]
 struct Record {
     older: PathBuf,
     path: PathBuf,
-    /// What was opened last, with its inode.
+    /// The file opened last, with its inode.
     file: Option<(File, u64)>,
-    /// The beginning of a line whose end has not come yet.
+    /// The start of an incomplete line.
     begun: Vec<u8>,
 }
 
 impl TraceReader {
-    /// What is recorded of these servers; nothing is opened yet.
+    /// The traces of these servers; opens nothing yet.
     pub fn of_servers<'n>(
         paths: &Paths,
         servers: impl IntoIterator<Item = &'n ServerName>,
@@ -135,7 +135,7 @@ impl TraceReader {
         }
     }
 
-    /// Everything that is recorded of a session.
+    /// All traces of a session.
     ///
     /// # Errors
     /// [`StoreError::CannotOpen`].
@@ -146,7 +146,7 @@ impl TraceReader {
         Ok(all)
     }
 
-    /// Takes in the records of a session that were begun since, too.
+    /// Adds the traces that were started since.
     ///
     /// # Errors
     /// [`StoreError::CannotOpen`].
@@ -169,7 +169,7 @@ impl TraceReader {
         Ok(())
     }
 
-    /// Whether there is a record at all.
+    /// Whether there is any trace.
     pub fn has_any(&self) -> bool {
         self.records.iter().any(|record| record.path.exists())
     }
@@ -180,7 +180,7 @@ impl TraceReader {
         }
     }
 
-    /// What was recorded since the last time, in order.
+    /// The messages recorded since the last call, in order.
     ///
     /// # Errors
     /// [`StoreError::Refused`] and [`StoreError::CannotOpen`].
@@ -195,7 +195,7 @@ impl TraceReader {
         Ok(entries)
     }
 
-    /// The newest messages that are wanted among those of the last `bytes` of each record, in order.
+    /// The newest matching messages among the last `bytes` of each trace, in order.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -229,7 +229,7 @@ impl TraceReader {
     }
 }
 
-/// The last bytes of a file, from the beginning of a line on; none of one that is not there.
+/// The last bytes of a file, from the start of a line; empty without a file.
 fn end_of(path: &Path, bytes: u64) -> Result<Vec<u8>, StoreError> {
     let Some((mut file, _)) = open(path)? else {
         return Ok(Vec::new());
@@ -248,7 +248,7 @@ fn end_of(path: &Path, bytes: u64) -> Result<Vec<u8>, StoreError> {
     read().map_err(|error| StoreError::open_io(path, &error))
 }
 
-/// Opens a file to read, and tells its inode; `None` where it is not there.
+/// Opens a file for reading and returns its inode; `None` without a file.
 fn open(path: &Path) -> Result<Option<(File, u64)>, StoreError> {
     let failed = |error: &std::io::Error| StoreError::open_io(path, error);
     if check_file(path)?.is_none() {
@@ -282,7 +282,7 @@ impl Record {
 
     fn read(&mut self, entries: &mut Vec<TrafficEntry>) -> Result<(), StoreError> {
         let is_first = self.file.is_none();
-        // The end of what was read last, which may be the older file by now.
+        // The rest of the file that was read last, which may be the older one by now.
         self.read_on(entries)?;
         let present = open(&self.path)?;
         let inode = |file: &Option<(File, u64)>| file.as_ref().map(|(_, inode)| *inode);

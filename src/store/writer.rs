@@ -1,4 +1,4 @@
-//! The one writer of a session: opens it in whatever state a crash left it, and saves rows all or nothing.
+//! The one writer of a session: opens it in whatever state a crash left it, and saves rows atomically.
 
 use std::{
     fs::{self, File, OpenOptions, Permissions},
@@ -43,21 +43,21 @@ use crate::{
 /// How long a forgotten task can be brought back; the words of `rm` and of `u` say seven days.
 const UNDO: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// Settled tasks given back at the start; older ones are found through [`Reader::task`](super::Reader::task).
+/// Settled tasks restored at the start; older ones are found through [`Reader::task`](super::Reader::task).
 const SETTLED_KEPT: u32 = 1000;
 
-/// Event ids given back for each task: more than any server was seen to replay twice.
+/// Event ids restored for each task: more than any server was seen to replay twice.
 const RECENT_IDS: usize = 1024;
 
-/// Entries read in search of those ids; a server that gives none must not make the start read everything.
+/// Entries searched for those ids; a server that sends none must not make the start read everything.
 const ENTRIES_SEARCHED: usize = 20_000;
 
-/// How sure a save has to be before it returns.
+/// How durable a save has to be before it returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// On the disk even if the power fails: intents, first ids, answers, results.
+    /// Survives a power failure: intents, first ids, answers, results.
     Full,
-    /// Safe from the death of this process; a power failure may take the last moments.
+    /// Survives the death of this process; a power failure may lose the last moments.
     Normal,
 }
 
@@ -67,27 +67,27 @@ pub enum Durability {
 pub struct Writer {
     connection: Connection,
     path: PathBuf,
-    /// Device and number of the file, to see that it still stands at its place.
+    /// Device and inode of the file, to check that it was not replaced.
     identity: (u64, u64),
     durability: Option<Durability>,
-    /// The occasions on which the hook is run; `None` where there is no hook.
+    /// The events for which the hook is run; `None` without a hook.
     hook_on: Option<NotifyLevel>,
-    /// Whether a save brought something to run the hook for.
+    /// Whether a save added events for the hook.
     has_hook_events: Arc<AtomicBool>,
 }
 
-/// What opening a session gives.
+/// The result of opening a session.
 #[derive(Debug)]
 pub struct Opened {
     /// The writer.
     pub writer: Writer,
     /// What was saved.
     pub restored: Restored,
-    /// What a person should hear of, one sentence each.
+    /// Warnings for the user, one sentence each.
     pub remarks: Vec<String>,
 }
 
-/// What a session held.
+/// The restored contents of a session.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Restored {
     /// The servers.
@@ -101,15 +101,15 @@ pub struct Restored {
 pub struct RestoredTask {
     /// The record.
     pub task: Task,
-    /// The newest event ids in the history of its present attempt, oldest first; empty for a settled task.
+    /// The newest event ids in the history of its current attempt, oldest first; empty for a settled task.
     pub recent_ids: Vec<EventId>,
 }
 
 /// Why a file could not be opened.
 enum Trouble {
-    /// It is to be set aside; in words.
+    /// It must be quarantined, for this reason.
     Damaged(String),
-    /// It can be used, but SQLite passes over commits in its log.
+    /// It can be used, but SQLite skips commits in its log.
     LogSpoiled(Log),
     /// Anything else.
     Other(StoreError),
@@ -122,9 +122,9 @@ impl From<StoreError> for Trouble {
 }
 
 impl Writer {
-    /// Opens the session file, makes it if there is none, and gives back what it holds.
+    /// Opens or creates the session file and returns its contents.
     ///
-    /// The caller holds the driver's lock. A damaged file is set aside whole, which a remark tells, and a new one
+    /// The caller holds the driver's lock. A damaged file is quarantined, which a remark reports, and a new one
     /// takes its place; one that has lost only the end of its log is copied aside and stays in use. `now` names that file
     /// and decides which forgotten tasks are purged. Fails with
     /// [`StoreError::Refused`], [`StoreError::CannotOpen`], [`StoreError::Newer`] and [`StoreError::NoWal`].
@@ -189,7 +189,7 @@ impl Writer {
         let fail = |error: rusqlite::Error| trouble(db, &error);
         let mut connection =
             schema::connect(db, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(fail)?;
-        // Closing a damaged file would move its log into it. It is to be set aside as it was found.
+        // Closing a damaged file would merge its log into it. It must be quarantined as it was found.
         connection
             .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
             .map_err(fail)?;
@@ -237,7 +237,7 @@ impl Writer {
                 advice: Advice::Permit,
             }));
         }
-        // The first that is written; before, a damaged file and one of another program are as they were found.
+        // The first write; until here, a damaged file or another program's file is left as it was found.
         if log.passed_over > 0 {
             return Err(Trouble::LogSpoiled(log));
         }
@@ -277,7 +277,7 @@ impl Writer {
 
     /// Writes all rows in one transaction, or none of them.
     ///
-    /// The same rows may be saved again after a failure: history that is there already is left as it is. `now` is kept
+    /// The same rows may be saved again after a failure: history that was already saved is left alone. `now` is kept
     /// as the time of the newest save. Fails with [`StoreError::CannotWrite`], after which the same save may be tried
     /// again on this writer, and [`StoreError::Damaged`].
     pub fn save<'r>(
@@ -325,7 +325,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Takes a server out of the session; its tasks stay. `false` where the session has no such server.
+    /// Removes a server from the session; its tasks stay. `false` if the session has no such server.
     ///
     /// Fails as [`Self::save`] does.
     pub fn remove_link(&mut self, name: &ServerName) -> Result<bool, StoreError> {
@@ -337,7 +337,7 @@ impl Writer {
         Ok(removed > 0)
     }
 
-    /// A file that was removed takes every write and keeps none.
+    /// A deleted file accepts every write and keeps none.
     fn check_place(&self) -> Result<(), StoreError> {
         let why = match fs::symlink_metadata(&self.path) {
             Ok(found) if (found.dev(), found.ino()) == self.identity => return Ok(()),
@@ -350,7 +350,7 @@ impl Writer {
         })
     }
 
-    /// Takes out for good what was forgotten more than seven days ago.
+    /// Deletes tasks that were forgotten more than seven days ago.
     fn purge(&mut self, now: Wall) -> rusqlite::Result<()> {
         let before = now
             .0
@@ -375,7 +375,7 @@ impl Writer {
             let mut query = self.connection.prepare(sql)?;
             let mut rows = query.query([])?;
             while let Some(row) = rows.next()? {
-                // What a disk has spoiled need not even be text.
+                // A corrupt value need not even be text.
                 if !note(row.get_ref(0)?.as_bytes()?) {
                     unreadable += 1;
                 }
@@ -415,9 +415,9 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // SQLite empties the log only if nobody else has the file open, and a reader of this very process mostly does.
-        // An empty one lets the session be read where there is no room for shared memory. It is a courtesy: nobody waits
-        // for it, and what stands in the log is as safe there.
+        // SQLite empties the log only if no one else has the file open, and a reader in this process usually does.
+        // With an empty log the session can be read where there is no room for shared memory. This is best effort:
+        // nothing waits for it, and the data is just as safe in the log.
         let _ = self.connection.busy_timeout(Duration::ZERO).and_then(|()| {
             let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
             self.connection.query_row(checkpoint, [], |_| Ok(()))
@@ -433,8 +433,8 @@ pub(super) fn task_by_id(connection: &Connection, id: &TaskId) -> rusqlite::Resu
         .optional()
 }
 
-/// The newest event ids in the history of a task's present attempt, oldest first; chunks that are not understood are passed
-/// over and counted.
+/// The newest event ids in the history of a task's current attempt, oldest first; chunks that cannot be parsed are
+/// skipped and counted.
 pub(super) fn recent_ids(
     connection: &Connection,
     task: &Task,
@@ -457,7 +457,7 @@ pub(super) fn recent_ids(
             if ids.len() >= RECENT_IDS || searched > ENTRIES_SEARCHED {
                 break 'chunks;
             }
-            // A late line of an earlier attempt can stand behind the first of this one.
+            // A late line of an earlier attempt can follow the first of this one.
             if entry.attempt == attempt {
                 ids.extend(entry.event_id);
             }
@@ -479,7 +479,7 @@ fn write_row(transaction: &Transaction<'_>, row: &Row) -> rusqlite::Result<()> {
                 task.created_at.0,
                 task.forgotten_at.map(|at| at.0),
             ];
-            // Mostly only the body is new, and then no index has to be touched.
+            // Usually only the body is new, and then no index is touched.
             let changed = transaction
                 .prepare_cached(
                     "UPDATE task SET body = ?2 WHERE id = ?1 AND is_settled = ?3 AND once IS ?4 \
@@ -527,7 +527,7 @@ fn erase(transaction: &Transaction<'_>, task: &str) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Adds what is newer than the newest saved entry, so that a repeated save doubles nothing.
+/// Adds entries newer than the newest saved one, so that a repeated save duplicates nothing.
 fn append(transaction: &Transaction<'_>, task: &str, entries: &Entries) -> rusqlite::Result<()> {
     let newest: Option<i64> = transaction
         .prepare_cached(
@@ -560,7 +560,7 @@ fn append(transaction: &Transaction<'_>, task: &str, entries: &Entries) -> rusql
     Ok(())
 }
 
-/// Sorts an error met while opening.
+/// Classifies an error that occurred while opening.
 fn trouble(db: &Path, error: &rusqlite::Error) -> Trouble {
     if is_damage(error) {
         Trouble::Damaged(message(error))
@@ -572,9 +572,9 @@ fn trouble(db: &Path, error: &rusqlite::Error) -> Trouble {
     }
 }
 
-/// Whether pages are missing at the end of the file, which SQLite takes for zeros.
+/// Whether pages are missing at the end of the file, which SQLite reads as zeros.
 ///
-/// What waits in the log need not be there yet: a full disk can stop its way into the file anywhere.
+/// Pages in the log may be missing from the file: a full disk can stop a checkpoint anywhere.
 fn is_cut(db: &Path, connection: &Connection, page_size: u64, log: &Log) -> Result<bool, Trouble> {
     let count = connection
         .pragma_query_value(None, "page_count", |row| row.get(0).map(unsigned))
@@ -584,9 +584,9 @@ fn is_cut(db: &Path, connection: &Connection, page_size: u64, log: &Log) -> Resu
     Ok(!missing.all(|page| log.pages.contains(&page)))
 }
 
-/// Makes the file with mode 0600, or takes others' access to it away.
+/// Creates the file with mode 0600, or removes other users' access.
 ///
-/// A file that is there is not opened: closing it would drop the locks of every connection of this process.
+/// An existing file is not opened: closing it would drop the locks of every connection of this process.
 fn make_private(db: &Path) -> Result<(), StoreError> {
     let fail = |error| StoreError::open_io(db, &error);
     match check_file(db)? {
@@ -604,10 +604,10 @@ fn make_private(db: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Moves the file and its companions to a name of their own and gives that name back.
+/// Renames the file and its companions and returns the new name.
 fn quarantine(paths: &Paths, now: Wall) -> Result<PathBuf, StoreError> {
     let (db, place) = (paths.db(), free_place(paths, now));
-    // The file first: if we die in between, the log that is left is found and set aside by the next start.
+    // The file first: if the process dies in between, the next start finds and quarantines the log.
     for suffix in ["", "-wal", "-shm"] {
         set_aside(&companion(&db, suffix), &companion(&place, suffix))?;
     }
@@ -615,13 +615,13 @@ fn quarantine(paths: &Paths, now: Wall) -> Result<PathBuf, StoreError> {
     Ok(place)
 }
 
-/// Copies the file and its log to a name of their own, gives that name back, and takes out of the log what SQLite would
-/// pass over. If we die before that is done, the next start does it all again.
+/// Copies the file and its log to a new name, returns that name, and truncates the log where SQLite stops reading. If
+/// the process dies before that is done, the next start repeats it.
 fn copy_aside(paths: &Paths, log: &Log, now: Wall) -> Result<PathBuf, StoreError> {
     let (db, place) = (paths.db(), free_place(paths, now));
     let copy = || -> io::Result<()> {
-        // Closing what is opened here drops the locks of this process's readers; what they protect from is another
-        // process that writes, and the driver's lock is ours.
+        // Closing these files drops the locks of this process's readers, which protect against another
+        // process that writes; but the driver's lock is ours.
         for suffix in ["-wal", ""] {
             let mut from = File::open(companion(&db, suffix))?;
             copy_atomically(&companion(&place, suffix), &mut from)?;
@@ -636,7 +636,7 @@ fn copy_aside(paths: &Paths, log: &Log, now: Wall) -> Result<PathBuf, StoreError
     Ok(place)
 }
 
-/// A name for what is set aside that nothing stands at.
+/// A free name for a quarantined file.
 fn free_place(paths: &Paths, now: Wall) -> PathBuf {
     let stamp: String = now
         .rfc3339()
@@ -650,7 +650,7 @@ fn free_place(paths: &Paths, now: Wall) -> PathBuf {
         } else {
             format!("-{number}")
         };
-        // Not a name that a session could have: those have no upper-case letters.
+        // No session can have this name: session names have no upper-case letters.
         let name = format!("{}.damaged-{stamp}{tail}.db", paths.session());
         place = paths.sessions_dir().join(name);
         let is_free = ["", "-wal", "-shm"]
@@ -663,7 +663,7 @@ fn free_place(paths: &Paths, now: Wall) -> PathBuf {
     place
 }
 
-/// The remark on a file that was set aside. What a person needs most comes first: a narrow screen cuts the rest.
+/// The remark on a quarantined file. The most important part comes first: a narrow screen cuts the rest.
 fn set_aside_as(how: &str, db: &Path, place: &Path, words: &str) -> String {
     let name = |path: &Path| {
         path.file_name()

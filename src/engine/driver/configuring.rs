@@ -13,7 +13,7 @@ use crate::{
     transport::{Secrets, StdioOptions},
 };
 
-/// What the configuration adds to a connection, and what it may take from the environment for that.
+/// What the configuration adds to a connection, and the environment variables that it may use.
 pub(super) struct Configured<'c> {
     pub(super) server: Option<&'c ServerConfig>,
     pub(super) environment: fn(&str) -> Option<SecretString>,
@@ -21,7 +21,7 @@ pub(super) struct Configured<'c> {
 }
 
 impl Configured<'_> {
-    /// How to start a program; `Err` names the first variable that holds nothing.
+    /// How to start a program; `Err` names the first variable that is not set.
     pub(super) fn process(
         &self,
         program: &Program,
@@ -45,14 +45,14 @@ impl Configured<'_> {
         Ok(options)
     }
 
-    /// The value of a variable, which the server must not make us show.
+    /// The value of a variable, which is a secret.
     pub(super) fn value(&self, variable: &str, secrets: &Secrets) -> Option<String> {
         let secret = (self.environment)(variable)?;
         secrets.add_variable(variable, &secret);
         Some(secret.expose_secret().to_owned())
     }
 
-    /// The headers of the configuration that belong to where the link is and are not `given` already.
+    /// The configured headers for the link's current address that are not `given` already.
     pub(super) fn wanted(
         &self,
         record: &LinkRecord,
@@ -62,7 +62,7 @@ impl Configured<'_> {
         let Some(server) = self.server else {
             return Vec::new();
         };
-        // While unsettled work keeps the link at an old place, what is meant for the new one stays here.
+        // While unsettled tasks keep the link at an old address, headers for the new one are not used.
         let there = server.url.as_deref().and_then(place);
         if there.is_none() || there != place(&record.url) {
             return Vec::new();
@@ -72,13 +72,13 @@ impl Configured<'_> {
         headers.filter(|(name, _)| !is_given(name)).collect()
     }
 
-    /// What goes there in headers, by name: what is given, and what the configuration says.
+    /// The headers to send, by name: the given ones and the configured ones.
     pub(super) fn sent(&self, record: &LinkRecord, given: &[(String, String)]) -> Sent {
         let mut sent = Sent::default();
         for (name, _) in given {
             sent.names.push(name.clone());
         }
-        // Whoever asks by its name gives the headers of the configuration too.
+        // A request by name includes the configured headers.
         for (name, value) in self.wanted(record, &[]) {
             if !sent.names.iter().any(|it| it.eq_ignore_ascii_case(name)) {
                 sent.names.push(name.clone());
@@ -88,7 +88,7 @@ impl Configured<'_> {
         sent
     }
 
-    /// The headers of the configuration that are not `given` already, with their secrets; `Err` says in words why one
+    /// The configured headers that are not `given` already, with their secrets; `Err` is the message why one
     /// of them cannot be sent.
     pub(super) fn headers(
         &self,
@@ -124,12 +124,12 @@ impl Configured<'_> {
     }
 }
 
-/// What a process of ours knows of the environment; the rest is named in the configuration.
+/// The environment variables that a child process gets; the configuration names the others.
 pub const USUAL_ENVIRONMENT: [&str; 8] = [
     "HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "USER",
 ];
 
-/// What the machine hears where it is we who refuse.
+/// What the machine is told when longhaul itself refuses.
 pub(super) fn refused_here() -> ExchangeEvent {
     ExchangeEvent::Refused(Box::new(HttpError {
         status: 401,
@@ -140,8 +140,8 @@ pub(super) fn refused_here() -> ExchangeEvent {
 }
 
 impl Driver<'_> {
-    /// Takes in what a file of configuration says. A server of which it says where it is becomes known by that; one that it
-    /// names no more keeps its link for what is under way there.
+    /// Applies a configuration file. A server with an address is added; one that the file no longer
+    /// defines keeps its link for running calls.
     pub(super) fn configure(&mut self, config: ServerConfigs, from: Option<ReaderId>, now: Stamp) {
         let Self { configs, links, .. } = self;
         let elsewhere = |server: &ServerConfig, was_named: bool| {
@@ -150,7 +150,7 @@ impl Driver<'_> {
             let place = |url: &str| url::Url::parse(url).ok();
             let here = &link.record().url;
             let is_there = |url: &String| place(url) == place(here);
-            // Its credentials would become those of what is under way.
+            // Its credentials would apply to running calls.
             let is_taken = was_named && link.has_unsettled();
             let is_it = server.url.as_ref().is_none_or(is_there) && !is_taken;
             (!is_it).then(|| server_url::redacted(here).into_owned())
@@ -193,11 +193,11 @@ impl Driver<'_> {
                     linked.http = None;
                     linked.config_headers.clear();
                 }
-                // What waited for a credential may have it now. No ask has the number 0.
+                // Tasks that waited for a credential may have it now. No request has the number 0.
                 let what = SessionRequest::RetryNow;
                 self.feed(index, Input::Ask { ask: 0, what }, now);
             }
-            // Without a place it counts once somebody says where it is.
+            // Without an address the entry applies once the server gets one.
             if let (None, Some(url)) = (self.index_of(&name), server.url) {
                 self.add_link(LinkRecord::new(name.clone(), url), Vec::new(), now);
             }
@@ -217,7 +217,7 @@ impl Driver<'_> {
         };
         if let Some(linked) = self.links.get_mut(index) {
             linked.link.gone_from(file);
-            // A program of which nothing is wanted any more ends by it.
+            // This ends a program that is no longer needed.
             self.feed(index, Input::Timer, now);
         }
     }
@@ -231,7 +231,7 @@ impl Driver<'_> {
         };
         let old_url = linked.link.record().url.clone();
         let mut config = config.clone();
-        // The same place, written in another way, is no other place.
+        // The same address, written differently, is not another address.
         let place = |url: &str| url::Url::parse(url).ok();
         let is_there = |url: &String| place(url) == place(&old_url);
         config.url = config.url.filter(|url| !is_there(url));
@@ -240,7 +240,7 @@ impl Driver<'_> {
             linked.http = None;
             let origin = |url: &str| place(url).map(|url| url.origin());
             if origin(&linked.link.record().url) != origin(&old_url) {
-                // They were given for the server at the old place.
+                // They were given for the server at the old address.
                 linked.headers.clear();
                 linked.config_headers.clear();
                 linked.secrets = Secrets::default();

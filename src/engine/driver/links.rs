@@ -1,4 +1,4 @@
-//! The links: one state machine per server, and what its outputs do.
+//! The links: one state machine for each server, and how its outputs are carried out.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -31,7 +31,7 @@ use crate::{
 };
 
 impl Linked {
-    /// When a new token is due for what is open here, unless one is being got.
+    /// When the token must be refreshed, unless that is happening.
     pub(super) fn token_due(&self) -> Option<Wall> {
         let due = self.keeper.as_ref()?.due()?;
         let is_busy = |job: &tokio::task::AbortHandle| !job.is_finished();
@@ -39,7 +39,7 @@ impl Linked {
         (is_open && !self.refreshing.as_ref().is_some_and(is_busy)).then_some(due)
     }
 
-    /// Keeps what reads an exchange. Those that came to their end go once they are as many as the others.
+    /// Keeps the reader of an exchange. Ended ones are removed once they are half of all.
     pub(super) fn reads(&mut self, exchange: ExchangeId, reading: Reading) {
         if self.exchanges.len() > 2 * self.left + 16 {
             self.exchanges.retain(|_, reading| !reading.is_over());
@@ -48,7 +48,7 @@ impl Linked {
         self.exchanges.insert(exchange, reading);
     }
 
-    /// The headers that came with what was asked; what is given by hand wins.
+    /// The headers of the request; those given on the command line win.
     pub(super) fn given(&self) -> Vec<(String, String)> {
         let is_by_hand = |filled: &str| {
             let mut names = self.headers.iter().map(|(name, _)| name);
@@ -61,12 +61,12 @@ impl Linked {
         self.headers.iter().chain(filled).cloned().collect()
     }
 
-    /// What a person has to do before anything can be sent there or started.
+    /// What the user has to do before anything can be sent or started.
     pub(super) fn obstacle(&self, configured: &Configured<'_>) -> Option<ServerObstacle> {
         let record = self.link.record();
         let mut server = configured.server?.clone();
         if record.is_process() {
-            // One that runs needs nobody any more, whatever the configuration says since.
+            // A running program needs nothing, even if the configuration has changed.
             server.program.as_ref().filter(|_| self.stdio.is_none())?;
         } else {
             let given = self.given();
@@ -79,8 +79,8 @@ impl Linked {
         server.obstacle(|variable| (configured.environment)(variable).is_some())
     }
 
-    /// The process that its server is, taken from the configuration before each start; `Err` is what the machine hears
-    /// instead of an answer.
+    /// The server's process, taken from the configuration before each start; `Err` is what the machine is told
+    /// instead of a response.
     pub(super) fn process(
         &mut self,
         configured: &Configured<'_>,
@@ -116,12 +116,12 @@ impl Linked {
             }
         };
         options.traffic = Some(self.tap.clone());
-        // What ran before has ended, or is ended by the start of the new one.
+        // The previous process has ended, or the start of the new one ends it.
         let older = self.stdio.take();
         Ok(self.stdio.insert(Stdio::replacing(older, options)).clone())
     }
 
-    /// The client for its server, made where there is none yet; `Err` is what the machine hears instead of an answer.
+    /// The client for its server, created if necessary; `Err` is what the machine is told instead of a response.
     pub(super) fn connection(
         &mut self,
         configured: &Configured<'_>,
@@ -136,7 +136,7 @@ impl Linked {
         let more = match configured.headers(record, &given, &self.secrets) {
             Ok(more) => more,
             Err(why) => {
-                // As if the server had said what it says without the header.
+                // As if the server had answered as it does without the header.
                 self.link.takes_sign_in(false);
                 self.link.withhold(why);
                 return Err(refused_here());
@@ -182,13 +182,13 @@ impl Linked {
 /// Ends this process as `kill -9` would.
 fn die() {
     let me = rustix::process::getpid();
-    // If even this fails the test that asked for it says so.
+    // If even this fails, the test that requested it reports it.
     let _ = rustix::process::kill_process(me, rustix::process::Signal::KILL);
 }
 
 impl Driver<'_> {
-    /// Continues what the file holds. The credentials that come with `servers` are there before anything is sent; those
-    /// that come with a name alone are meant for the place that the configuration gives it.
+    /// Continues the restored tasks. The credentials of `servers` are set before anything is sent; those
+    /// of a name without a URL are for the configured address.
     pub(super) fn restore(
         &mut self,
         records: Vec<LinkRecord>,
@@ -278,7 +278,7 @@ impl Driver<'_> {
         }
     }
 
-    /// Begins or stops to record what goes over the wire with a server; `Err` says in words why not.
+    /// Starts or stops tracing a server; `Err` is the message why not.
     pub(super) fn record(&mut self, index: usize, is_on: bool) -> Result<(), String> {
         let Some(linked) = self.links.get(index) else {
             return Ok(());
@@ -293,7 +293,7 @@ impl Driver<'_> {
         }
     }
 
-    /// The answer to the ask to record, or to stop that.
+    /// The response to a request to start or stop tracing.
     pub(super) fn trace(
         &mut self,
         server: Option<&ServerName>,
@@ -337,7 +337,7 @@ impl Driver<'_> {
         self.arrivals = batches;
     }
 
-    /// Feeds a link and carries out what follows.
+    /// Feeds an input to a link and carries out the outputs.
     pub(super) fn feed(&mut self, index: usize, input: Input, now: Stamp) {
         let Some(linked) = self.links.get_mut(index) else {
             return;
@@ -376,7 +376,7 @@ impl Driver<'_> {
                 rows,
                 is_vital,
             } => self.write(Saver::Link(index, token), rows, is_vital, now),
-            // What a leaving driver cannot do any more is asked of the next one: a client whose ask is open asks again.
+            // A driver that is exiting leaves open requests to the next one: their clients send them again.
             Output::Answer {
                 outcome: Err(_), ..
             } if self.is_leaving => {}
@@ -429,8 +429,8 @@ impl Driver<'_> {
         }
     }
 
-    /// Makes a server known; a name that stands for another URL already is refused, and so is a revision that it is not
-    /// spoken to in.
+    /// Adds a server; refuses a name that already stands for another URL, and a revision other than the one
+    /// in use.
     pub(super) fn know(&mut self, server: ServerRef, now: Stamp) -> Result<usize, RequestError> {
         let pinned = server.protocol.as_deref().and_then(ProtocolVersion::parse);
         let known = self.index_of(&server.name);

@@ -36,30 +36,30 @@ use crate::{
     transport::{Stdio, ensure_provider},
 };
 
-/// With many tasks in motion, which nobody can follow one by one, the pace slows down to this; an ask of
-/// the user is shown without that.
+/// With many active tasks, which no one can follow individually, the rate slows down to this; a request of
+/// the user is shown immediately.
 const PUBLISH_AT_LATEST: Duration = Duration::from_secs(1);
 
-/// So many tasks in motion each make it slower by another [`PUBLISH_EVERY`].
+/// This many active tasks add another [`PUBLISH_EVERY`].
 const TASKS_AT_A_GLANCE: u32 = 4;
 
-/// A server that wants a sign-in is looked at so often: somebody may have signed in at another terminal.
+/// How often a server that requires a sign-in is checked: the user may have signed in at another terminal.
 pub(super) const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// How long the links may take to leave.
+/// How long the links may take to shut down.
 const LEAVE_WITHIN: Duration = Duration::from_millis(1500);
 
-/// How long leaving may take until what is left is saved: a process that is deaf has been killed by then.
+/// How long the exit may take before the rest is saved: an unresponsive process has been killed by then.
 const ENDS_WITHIN: Duration = Duration::from_millis(1900);
 
-/// How long the hooks of what was saved last may take to be started, however late it is.
+/// How long the start of the last hooks may take, however late it is.
 const HOOKS_START_WITHIN: Duration = Duration::from_millis(100);
 
-/// How long the servers that are processes of ours have for their last words; they end all the same.
+/// How long server processes have for their last output; they end in any case.
 const PROCESSES_HEAR_WITHIN: Duration = Duration::from_millis(700);
 
-/// Drives the session until this process leaves, or until a client does it, whose id it gives; `Err` says in words why it
-/// cannot.
+/// Drives the session until this process exits or hands over to a client, whose id it returns; `Err` is the message why
+/// it cannot.
 pub(super) async fn drive(
     options: &Options,
     snapshots: &Arc<Snapshots>,
@@ -82,7 +82,7 @@ pub(super) async fn drive(
         paths: &options.paths,
         traces: options.traces,
         tracer: Tracer::new(&options.paths, snapshots, options.clock),
-        // Known before anything is sent; what of it changes a link waits until its unsettled tasks are known.
+        // Applied before anything is sent; changes to a link wait until its unsettled tasks are restored.
         configs: KnownConfigs::of(&options.config),
         clock: options.clock,
         snapshots,
@@ -165,7 +165,7 @@ pub(super) async fn drive(
             drop(lock);
         }
         Some(successor) => {
-            // The clients see it to its end: the moment they are let go there is a lock to take.
+            // The clients stay connected to the end: when they are released, the lock is free.
             driver.leave(&Input::HandOver).await;
             drop(listener);
             lock.hand_to(successor);
@@ -236,7 +236,7 @@ impl Driver<'_> {
         }
     }
 
-    /// When time alone makes something due: a link's timer, or the publishing of what changed.
+    /// The next deadline: a link's timer, or the publication of changes.
     fn next_wake(&self) -> Option<Mono> {
         let links = self
             .links
@@ -261,7 +261,7 @@ impl Driver<'_> {
         links.chain(publish).chain(look).chain(due).min()
     }
 
-    /// The end of every turn: what changed is shown, at a pace that a person can see.
+    /// Ends every turn: publishes changes at a rate that a person can see.
     pub(super) fn turn(&mut self, now: Stamp) {
         self.inbox.read_on(self.unsaved.has_room());
         let is_due = now.mono.since(self.publishing.last) >= self.publishing.every;
@@ -272,7 +272,7 @@ impl Driver<'_> {
         let mut moved = 0;
         for linked in self.links.iter_mut().filter(|linked| linked.is_touched) {
             linked.is_touched = false;
-            // Before its tasks: what one of them waits for stands there.
+            // Before its tasks: they may refer to it.
             if let Some(mut view) = linked.link.take_server_view() {
                 let configured = Configured {
                     server: self.configs.of_name(&view.name),
@@ -298,7 +298,7 @@ impl Driver<'_> {
         self.rest.shown_every(self.publishing.every);
     }
 
-    /// Ends what may be ended and saves the rest; bounded, because a person waits. `how` is what the links hear.
+    /// Ends what may be ended and saves the rest; bounded, because a person waits. `how` is passed to the links.
     pub(super) async fn leave(mut self, how: &Input) {
         self.is_leaving = true;
         let begin = self.clock.now();
@@ -339,7 +339,7 @@ impl Driver<'_> {
         if ended.is_err() {
             tracing::warn!("left while a process did not end");
         } else {
-            // We ended them, so we know what came of their calls; the next driver would only find out.
+            // This process ended them and so knows how their calls ended; the next driver would have to find out.
             let now = self.clock.now();
             for index in of_processes {
                 self.feed(index, Input::ProgramEnded, now);
@@ -358,7 +358,7 @@ impl Driver<'_> {
         }
     }
 
-    /// Goes on without taking asks, until something is so or it is late.
+    /// Continues without accepting requests until a condition holds or the deadline passes.
     async fn tend_until(&mut self, until: tokio::time::Instant, is_so: impl Fn(&Self) -> bool) {
         while !is_so(self) {
             let wake = self

@@ -16,10 +16,10 @@ use crate::{
     store::{Lookup, Reader, StoreError},
 };
 
-/// Tasks that a refusal names one by one; more of them are counted.
+/// The maximum number of tasks that a refusal names; the rest are counted.
 const DYING_LISTED: usize = 6;
 
-/// A task that nothing is connected for.
+/// The error for a task without a connection.
 pub(super) fn at_rest(task: Task) -> TaskView {
     TaskView {
         contact: Connectivity::Idle,
@@ -28,7 +28,7 @@ pub(super) fn at_rest(task: Task) -> TaskView {
 }
 
 impl Driver<'_> {
-    /// The server that a reader calls by this name, for something new.
+    /// The server that a reader means by this name, for new requests.
     fn to_ask(&self, from: Option<ReaderId>, name: &ServerName) -> Result<usize, RequestError> {
         match self.configs.why_not(from, name) {
             Some(words) => Err(RequestError::Usage(words)),
@@ -61,7 +61,7 @@ impl Driver<'_> {
             what => what,
         };
         let index = match asked {
-            // It is said where something is asked of it.
+            // Requests to it report the error.
             SessionRequest::Server(ServerRef {
                 name, url: None, ..
             }) if self.configs.why_not(from, name).is_some() => {
@@ -84,7 +84,7 @@ impl Driver<'_> {
             }
             SessionRequest::HandOver { is_forced } => return self.hand_over(number, *is_forced),
             SessionRequest::SignIn(name) => return self.sign_in(number, name),
-            // Nothing is asked in a revision of another.
+            // Requests to a server use only its own revision.
             SessionRequest::In(..) => {
                 let words = "two protocol revisions were requested at once".to_owned();
                 return self
@@ -111,7 +111,7 @@ impl Driver<'_> {
             },
             SessionRequest::RetryNow => {
                 for index in 0..self.links.len() {
-                    // Answered once for all below; no ask has the number 0.
+                    // Answered once for all below; no request has the number 0.
                     self.feed(
                         index,
                         Input::Ask {
@@ -173,11 +173,11 @@ impl Driver<'_> {
         }
     }
 
-    /// Lets a client drive, unless that would end something. Its answer comes once it does.
+    /// Lets a client drive, unless that would end calls. The response is sent once it does.
     fn hand_over(&mut self, number: SessionRequestId, is_forced: bool) {
         let reader = self.open.reader(number);
         if !reader.is_some_and(|reader| self.snapshots.has(reader)) {
-            // It stood in the line while we stood still, and whoever asked has gone since.
+            // The request waited while this process was stopped, and the requester has gone.
             return self.open.pass_on(number);
         }
         let refused = match self.open.asker(number) {
@@ -201,7 +201,7 @@ impl Driver<'_> {
         self.open.answer(self.snapshots, number, Err(refused));
     }
 
-    /// What ends when this process drives no more, in words.
+    /// What would end if this process stopped driving, as text.
     fn price_of_leaving(&self) -> Option<String> {
         let dying = self.links.iter().flat_map(|linked| linked.link.dying());
         let dying: Vec<String> = dying.map(|(id, why)| format!("{id} ({why})")).collect();
@@ -229,7 +229,7 @@ impl Driver<'_> {
         })
     }
 
-    /// A link holds what is unsettled; what it is to adopt could have settled long ago.
+    /// A link knows only unsettled tasks; a task to adopt could have settled long ago.
     fn tell_known(&mut self, index: usize, server: &ServerName) -> Result<(), StoreError> {
         let known = Reader::open(self.paths)?.server_tasks(server)?;
         if let Some(linked) = self.links.get_mut(index) {
@@ -241,14 +241,14 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// The task that an ask to start would repeat: the same id, or the same `--once` key.
+    /// The task that a request to start would repeat: the same id, or the same `--once` key.
     ///
-    /// A file that cannot be read is no proof that the key is new, so then the call is refused.
+    /// An unreadable file does not prove that the key is new, so then the call is refused.
     fn started_before(&self, call: &NewCall) -> Result<Option<TaskId>, RequestError> {
         if self.snapshots.task(&call.id).is_some() {
             return Ok(Some(call.id.clone()));
         }
-        // What was started this moment is neither on the board yet nor on disk.
+        // A task started just now is neither published yet nor on disk.
         let just_now = |linked: &Linked| linked.link.started_before(call);
         if let Some(id) = self.links.iter().find_map(just_now) {
             return Ok(Some(id));
@@ -269,7 +269,7 @@ impl Driver<'_> {
             .map_err(|error| RequestError::CannotSave(format!("could not {error}")))
     }
 
-    /// Asks about a task that no link holds: settled, or forgotten.
+    /// Handles requests about a task that no link holds: settled, or forgotten.
     fn ask_session(&mut self, number: SessionRequestId, what: &SessionRequest, now: Stamp) {
         let (SessionRequest::Pause(id)
         | SessionRequest::Resume(id)
@@ -323,9 +323,9 @@ impl Driver<'_> {
             && task.forgotten_at.is_none()
             && let Some(index) = self.index_of(&task.server)
         {
-            // Brought back: it goes on where it was, and is the link's to save from now on.
+            // Restored: it continues where it was, and the link saves it from now on.
             let (name, note, limits) = (task.name.clone(), task.note.clone(), task.limits);
-            // Without them a replay would add something twice.
+            // Without them a replay would add entries twice.
             let known = Reader::open(self.paths).and_then(|mut it| it.recent_ids(&task));
             let ids = known.unwrap_or_default();
             self.feed(index, Input::Restored(vec![(task, ids)]), now);
@@ -350,7 +350,7 @@ impl Driver<'_> {
 
     /// The record of a task that no link holds, as it will be on disk.
     fn recall(&self, id: &TaskId) -> Option<Task> {
-        // What still waits to be saved says the most.
+        // The newest state is the one that still waits to be saved.
         let unsaved = self
             .own_saves
             .waiting

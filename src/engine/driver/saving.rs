@@ -1,4 +1,4 @@
-//! Writes what the links save, and tells them what became of it.
+//! Writes the links' saves and reports the outcomes to them.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::{
     link::Input,
 };
 
-/// Says a warning to whoever reads.
+/// Publishes a warning.
 pub(super) fn remark(snapshots: &Arc<Snapshots>, clock: Clock) -> NoticeSink {
     let snapshots = Arc::clone(snapshots);
     Arc::new(move |text| {
@@ -50,7 +50,7 @@ impl Driver<'_> {
         }
     }
 
-    /// A save is on disk, or failed: what waited for it goes on, or is forgotten.
+    /// A save succeeded or failed: the outputs that waited for it are carried out or dropped.
     pub(super) fn written(&mut self, who: &Saver, outcome: Result<(), String>, now: Stamp) {
         match *who {
             Saver::Own(number) => {
@@ -103,7 +103,7 @@ impl Driver<'_> {
                     if let Some(linked) = self.links.get_mut(index) {
                         linked.held.retain(|(waits_for, _)| *waits_for != token);
                     }
-                    // Tried once a second; it is said once.
+                    // Retried once a second, reported once.
                     match &mut self.trouble {
                         Some(trouble) if trouble.why == why => trouble.tries += 1,
                         trouble => {

@@ -1,4 +1,4 @@
-//! Signs in, and gets new tokens before the old ones expire.
+//! Signs in, and refreshes tokens before they expire.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::{
 };
 
 impl Driver<'_> {
-    /// Begins a sign-in; its answer comes once its page is known. An older one of the same server ends.
+    /// Starts a sign-in; the response is sent once its page is known. An older one for the same server ends.
     pub(super) fn sign_in(&mut self, number: SessionRequestId, name: &ServerName) {
         let linked = self
             .index_of(name)
@@ -54,7 +54,7 @@ impl Driver<'_> {
                         }
                         _ => RequestError::Usage(error.to_string()),
                     };
-                    // A driver that leaves has told everybody.
+                    // A driver that exits has notified everyone.
                     let _ = news.send(SignInNews::Begun(number, Err(refused))).await;
                     return;
                 }
@@ -72,7 +72,7 @@ impl Driver<'_> {
         let older = linked.signing_in.replace(SignInJob { number, job });
         if let Some(older) = older {
             let refused = RequestError::Usage(format!("another sign-in at {of} has started since"));
-            // Answered already if its page was shown.
+            // Already answered if its page was shown.
             self.open.answer(self.snapshots, older.number, Err(refused));
         }
     }
@@ -87,7 +87,7 @@ impl Driver<'_> {
                 let words = format!("signed in to {name}; its tasks resume");
                 self.notice(NoticeLevel::Info, words, now);
                 if let Some(index) = self.index_of(&name) {
-                    // No ask has the number 0.
+                    // No request has the number 0.
                     let what = SessionRequest::RetryNow;
                     self.feed(index, Input::Ask { ask: 0, what }, now);
                 }
@@ -103,7 +103,7 @@ impl Driver<'_> {
         }
     }
 
-    /// Goes on where somebody has signed in, and gets new tokens while the old ones are good.
+    /// Continues where a user has signed in, and refreshes tokens while the old ones are valid.
     pub(super) fn tend_logins(&mut self, now: Stamp) {
         for linked in &mut self.links {
             if let Some(keeper) = linked.keeper.clone()
@@ -127,7 +127,7 @@ impl Driver<'_> {
         };
         for index in 0..self.links.len() {
             if self.links.get(index).is_some_and(has_news) {
-                // No ask has the number 0.
+                // No request has the number 0.
                 let what = SessionRequest::RetryNow;
                 self.feed(index, Input::Ask { ask: 0, what }, now);
             }

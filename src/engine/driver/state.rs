@@ -1,4 +1,4 @@
-//! What the driver owns.
+//! The state of the driver.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -32,43 +32,43 @@ use crate::{
     transport::{Fetcher, Http, Secrets, Stdio, TrafficRecorder},
 };
 
-/// The newest values go to the readers at most this often; a person sees no more.
+/// The minimum time between publications; a person sees no more.
 pub(super) const PUBLISH_EVERY: Duration = Duration::from_millis(33);
 
-/// Whose save it is.
+/// The owner of a save.
 #[derive(Debug)]
 pub(super) enum Saver {
     /// A link's.
     Link(usize, SaveToken),
-    /// Our own, for a task that no link holds any more.
+    /// The driver's, for a task that no link holds any more.
     Own(u64),
 }
 
-/// One link and what it is connected with.
+/// One link and its connections.
 pub(super) struct Linked {
     pub(super) link: Link,
     pub(super) http: Option<Http>,
-    /// Where the server is a process of ours; kept while that runs, whatever the configuration says since.
+    /// The server's process, if it is a child; kept while it runs, even if the configuration changes.
     pub(super) stdio: Option<Stdio>,
-    /// Who brings the token of a sign-in; goes with the client.
+    /// Provides the sign-in token; belongs to the client.
     pub(super) keeper: Option<Arc<TokenManager>>,
-    /// The job that gets a new token before the old one is over.
+    /// The job that refreshes the token before it expires.
     pub(super) refreshing: Option<tokio::task::AbortHandle>,
-    /// The sign-in that waits for a browser.
+    /// The sign-in that is waiting for a browser.
     pub(super) signing_in: Option<SignInJob>,
-    /// What was given by hand.
+    /// The credentials given on a command line.
     pub(super) headers: Vec<(String, String)>,
-    /// What whoever asked has filled in from the configuration, as long as that stays as it is.
+    /// The requester's values from the configuration, while that is unchanged.
     pub(super) config_headers: Vec<(String, String)>,
-    /// What its server must not make us show; older values stay known for as long as it stays where it is.
+    /// Secrets that its server must not make us show; old values stay known while its address is unchanged.
     pub(super) secrets: Secrets,
     pub(super) tap: TrafficRecorder,
-    /// Outputs that wait for a save.
+    /// The outputs that wait for a save.
     pub(super) held: VecDeque<(SaveToken, Output)>,
     /// The newest save on disk.
     pub(super) durable: SaveToken,
     pub(super) exchanges: BTreeMap<ExchangeId, Reading>,
-    /// How many exchanges were left when those that came to their end were last taken out.
+    /// How many exchanges were left when ended ones were last removed.
     pub(super) left: usize,
     pub(super) is_touched: bool,
 }
@@ -85,34 +85,34 @@ impl Drop for SignInJob {
     }
 }
 
-/// What comes of a sign-in.
+/// The progress of a sign-in.
 pub(super) enum SignInNews {
-    /// Its page can be opened, or why there is none: the answer to this ask.
+    /// Its page can be opened, or why not: the response to this request.
     Begun(SessionRequestId, Result<SignInPage, RequestError>),
-    /// It is over, with this server.
+    /// The sign-in with this server has ended.
     Over(ServerName, Result<(), AuthError>),
 }
 
-/// A change to a task that no link holds: shown and answered once it is on disk.
+/// A change to a task that no link holds: published and answered once it is on disk.
 pub(super) struct OwnSave {
     pub(super) number: u64,
     pub(super) ask: Option<SessionRequestId>,
     pub(super) view: TaskView,
 }
 
-/// Credentials, and the jobs that get new ones.
+/// Credentials, and the jobs that refresh them.
 pub(super) struct SignIns<'d> {
     pub(super) environment: fn(&str) -> Option<SecretString>,
     pub(super) logins: &'d Logins,
     pub(super) insecure_http: bool,
     pub(super) fetcher: Arc<Fetcher>,
-    /// A job that gets a new token has ended.
+    /// Signals that a token refresh has ended.
     pub(super) refreshed: Arc<tokio::sync::Notify>,
     pub(super) looked_at: Mono,
     pub(super) news: mpsc::Sender<SignInNews>,
 }
 
-/// When the screens get the newest views.
+/// When the readers get the newest views.
 pub(super) struct Publishing {
     pub(super) last: Mono,
     pub(super) every: Duration,
@@ -124,7 +124,7 @@ pub(super) struct OwnSaves {
     pub(super) next_number: u64,
 }
 
-/// Where tests end the process.
+/// Where tests kill the process.
 pub(super) struct TestHooks<'d> {
     pub(super) outputs_done: u64,
     pub(super) die_after: Option<u64>,
@@ -133,10 +133,10 @@ pub(super) struct TestHooks<'d> {
 
 pub(super) struct Driver<'d> {
     pub(super) paths: &'d Paths,
-    /// Whether every server that becomes known is recorded.
+    /// Whether every new server is traced.
     pub(super) traces: bool,
     pub(super) tracer: Tracer,
-    /// What the configuration says, also of servers that this session does not know yet.
+    /// The configuration, including servers that this session does not know yet.
     pub(super) configs: KnownConfigs,
     pub(super) clock: Clock,
     pub(super) snapshots: &'d Arc<Snapshots>,
@@ -146,16 +146,16 @@ pub(super) struct Driver<'d> {
     pub(super) open: &'d mut PendingRequests,
     pub(super) links: Vec<Linked>,
     pub(super) inbox: Arc<Inbox>,
-    /// What was taken out of the inbox; empty between two turns.
+    /// The arrivals taken from the inbox; empty between two turns.
     pub(super) arrivals: Batches,
     pub(super) journal: Journal<Saver>,
     pub(super) rng: fastrand::Rng,
-    /// How much history and results of all links wait to be saved.
+    /// How much unsaved history and results all links hold.
     pub(super) unsaved: Unsaved,
-    /// How much all exchanges hold of events that have not come to their end.
+    /// How much all exchanges hold of incomplete events.
     pub(super) unread: SharedByteCount,
     pub(super) is_leaving: bool,
-    /// Who drives from here on.
+    /// The next driver.
     pub(super) successor: Option<u32>,
     pub(super) trouble: Option<Trouble>,
     pub(super) sign_in: SignIns<'d>,
@@ -164,16 +164,16 @@ pub(super) struct Driver<'d> {
     pub(super) test_hooks: TestHooks<'d>,
 }
 
-/// Why the session file takes nothing at present, and how often it was tried in vain.
+/// Why saves fail at present, and how many attempts have failed.
 #[derive(Debug)]
 pub(super) struct Trouble {
     pub(super) why: String,
     pub(super) tries: u64,
-    /// Whether it was said that nothing more is read.
+    /// Whether it was reported that no server is read.
     pub(super) is_deaf: bool,
 }
 
-/// What it takes to keep the token of a sign-in.
+/// What refreshing a sign-in token needs.
 pub(super) struct SigningIn<'s> {
     pub(super) logins: &'s Logins,
     pub(super) fetcher: &'s Arc<Fetcher>,

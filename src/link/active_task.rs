@@ -19,29 +19,29 @@ use crate::domain::{
     TaskId, TaskKind, TaskView, Wall, text,
 };
 
-/// The transport gives a connection up that takes longer than ten seconds; a call still out after this has gone out. Some
+/// The transport gives up a connection after ten seconds; a call still in flight after this has been sent. Some
 /// servers send not even a response head before the result.
 const CONNECTED_WITHIN: Duration = Duration::from_secs(12);
 
-/// Silence after which the checkpoint behind a stream is looked at that never showed a heartbeat.
+/// Silence after which the checkpoint behind a stream without heartbeats is read.
 const DOUBT_AFTER: Duration = Duration::from_secs(60);
 
-/// What is being asked of the server for the user, beside the call itself.
+/// What the user wants from the server beside the call itself.
 #[derive(Clone, Debug)]
 pub(super) struct PendingControl {
     pub(super) what: ControlKind,
-    /// When "the server did not react" becomes the truth.
+    /// When the request counts as "the server did not react".
     pub(super) until: Mono,
     /// Whether the server took the request (2xx).
     pub(super) is_taken: bool,
     /// Whether the request has been sent; the server's id of the work may have to be found first.
     pub(super) is_sent: bool,
-    /// A request that failed is sent again then.
+    /// When a failed request is sent again.
     pub(super) retry_at: Option<Mono>,
 }
 
 impl PendingControl {
-    /// Whether it is a cancel that has to go out.
+    /// Whether it is a cancel that must be sent.
     pub(super) fn waits_to_cancel(&self) -> bool {
         self.what == ControlKind::Cancelling && !self.is_sent
     }
@@ -54,7 +54,7 @@ pub(super) struct Intent {
     pub(super) asks: Vec<SessionRequestId>,
 }
 
-/// The server no longer knows the session of an open stream; what may still come of it has a little time.
+/// The server no longer knows the session of an open stream; data on it is awaited a little longer.
 #[derive(Clone, Debug)]
 pub(super) struct DetachedStream {
     pub(super) until: Mono,
@@ -80,13 +80,13 @@ pub(super) struct ActiveTask {
     pub(super) stream: StreamState,
     pub(super) recovery: Recovery,
     pub(super) ids: RecentIds,
-    /// Where what was replayed meets what is live.
+    /// Where replayed and live events meet.
     pub(super) replay_gap: ReplayGap,
     pub(super) step_interval: StepInterval,
     pub(super) follow: Option<Follow>,
-    /// How its server task is asked for, while it has one.
+    /// How its server task is polled, while it has one.
     pub(super) served: Option<ServerTaskPoll>,
-    /// Answers of the user wait to be sent, not before then.
+    /// The user's answers wait to be sent, not before this time.
     pub(super) has_answers: bool,
     pub(super) answers_at: Mono,
     /// The server refused the way the call was made (task or plain); the other is tried, once.
@@ -100,14 +100,14 @@ pub(super) struct ActiveTask {
     pub(super) was_unsent: bool,
     /// The attempt whose start the history holds, so that sending it again adds no second line.
     pub(super) started: u32,
-    /// The line that says that the present attempt went out, until that is known.
+    /// The line that says that the current attempt was sent, until that is known.
     pub(super) start: Option<Start>,
     pub(super) detached: Option<DetachedStream>,
     /// The limits begin to count then: after a restart the server is heard first.
     pub(super) limits_from: Mono,
     /// `--detach`: refuse where leaving is known to end it.
     pub(super) must_survive: bool,
-    /// Its arguments are sent whatever the tool's schema says of them.
+    /// Its arguments are sent even if the tool's schema rejects them.
     pub(super) is_unchecked: bool,
     pub(super) activity: StreamActivity,
     pub(super) saving: SaveState,
@@ -179,7 +179,7 @@ impl ActiveTask {
         self.task.attempts.last()
     }
 
-    /// Whether the user wanted it stopped, in this process or in one before; what stands still since then is not
+    /// Whether the user wanted it stopped, in this process or an earlier one; work that has stopped since is not
     /// started again.
     pub(super) fn was_cancelled(&self) -> bool {
         self.attempt().is_some_and(|attempt| attempt.was_cancelled)
@@ -258,7 +258,7 @@ impl ActiveTask {
         replaced
     }
 
-    /// Lets go of the stream and returns the connections to close.
+    /// Drops the stream and returns the connections to close.
     pub(super) fn take_connections(&mut self) -> [Option<ExchangeId>; 2] {
         let line = std::mem::replace(&mut self.stream, StreamState::None);
         [
@@ -282,7 +282,7 @@ impl ActiveTask {
         Some(start.since.after(CONNECTED_WITHIN))
     }
 
-    /// Adds to the history; the number is final once saved.
+    /// Adds to the history; the sequence number is final once saved.
     pub(super) fn note(&mut self, now: Stamp, event_id: Option<&str>, what: HistoryEvent) {
         let is_bulk = matches!(
             what,
@@ -302,8 +302,8 @@ impl ActiveTask {
         self.touch(now);
     }
 
-    /// Counts something that the history does not hold. It says so on the task's row each time, and in the log whenever
-    /// the count has doubled: a flood of it must not become a flood of lines.
+    /// Counts something that the history leaves out. The task's row shows each count, and the log whenever
+    /// the count has doubled, so that a flood does not become a flood of lines.
     pub(super) fn left_out(&mut self, now: Stamp, which: fn(&mut LeftOut) -> &mut u64) {
         let count = which(&mut self.saving.left_out);
         *count += 1;
@@ -371,9 +371,9 @@ impl ActiveTask {
         }
     }
 
-    /// Notes what longhaul has to say about the task, on its row too; returns whether it is news.
+    /// Adds a remark of longhaul's to the history and the row; returns whether it is new.
     pub(super) fn remark(&mut self, now: Stamp, words: String) -> bool {
-        // Each process that takes a task up finds it as the one before did.
+        // Each process that continues a task would otherwise repeat it.
         if self.task.notice.as_ref() == Some(&words) {
             return false;
         }
@@ -407,7 +407,7 @@ impl ActiveTask {
         self.saving.is_dirty = true;
     }
 
-    /// Sets or ends what we asked for.
+    /// Sets or clears the pending control.
     pub(super) fn set_control(&mut self, now: Stamp, control: Option<PendingControl>) {
         self.task.control = control.as_ref().map(|control| match self.task.control {
             Some(asked) if asked.what == control.what => asked,
@@ -450,7 +450,7 @@ impl ActiveTask {
         (!has_way_back).then(|| self.activity.last_byte.mono.after(patience))
     }
 
-    /// The picture to publish.
+    /// The snapshot to publish.
     pub(super) fn view(&self, contact: Connectivity, leaving: Option<LeaveImpact>) -> TaskView {
         TaskView {
             task: self.task.clone(),
@@ -462,7 +462,7 @@ impl ActiveTask {
         }
     }
 
-    /// There are answers to send, or to look at again.
+    /// Answers must be sent or checked again.
     pub(super) fn answers_wait(&mut self) {
         (self.has_answers, self.answers_at) = (true, Mono(0));
     }
@@ -471,7 +471,7 @@ impl ActiveTask {
         self.task.status.is_settled()
     }
 
-    /// Whether its call is out.
+    /// Whether its call is in flight.
     pub(super) fn is_out(&self) -> bool {
         matches!(
             self.stream,
@@ -479,7 +479,7 @@ impl ActiveTask {
         )
     }
 
-    /// Whether anything of it has to be connected.
+    /// Whether it needs a connection.
     pub(super) fn is_active(&self) -> bool {
         matches!(self.task.status, Status::Running | Status::InputRequired)
             || self.control.is_some()
@@ -515,7 +515,7 @@ impl ActiveTask {
         (self.saving.is_dirty, self.saving.is_shown_stale) = (true, true);
     }
 
-    /// The era that its present attempt was sent in.
+    /// The era of its current attempt.
     pub(super) fn is_modern(&self) -> bool {
         let version = self.attempt().and_then(|attempt| attempt.version);
         version.map(ProtocolVersion::era) == Some(Era::Modern)
@@ -550,5 +550,5 @@ pub(super) fn new_attempt(
     }
 }
 
-/// The task of an id in a map that may not hold it any more.
+/// The task with an id in a map that may no longer have it.
 pub(super) type Tasks = std::collections::BTreeMap<TaskId, ActiveTask>;

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::domain::{Checkpoint, Mono, Progress, Wall};
 
-/// From here on the server's list is read, which tells where the work stands and not how it came there.
+/// From here on the server's list is read, which shows the current step but not the steps in between.
 pub(super) const BY_CHECKPOINT: &str =
     "continuing from its checkpoint, where single steps may be missing";
 /// One line of a server's list of checkpoints.
@@ -21,7 +21,7 @@ pub(super) struct Listed {
     pub(super) progress: Option<f64>,
     pub(super) total: Option<f64>,
     updated: String,
-    /// The text of a JSON object, where the list shows it.
+    /// A JSON object as text, if the list has it.
     arguments: Option<String>,
 }
 
@@ -34,12 +34,12 @@ impl Listed {
         matches!(self.status.as_str(), "cancelled" | "canceled")
     }
 
-    /// Calling the tool again brings the result at once.
+    /// Calling the tool again returns the result at once.
     fn is_finished(&self) -> bool {
         matches!(self.status.as_str(), "completed" | "complete" | "done")
     }
 
-    /// The server itself says that no loop is left.
+    /// The server itself says that nothing is running.
     fn has_stopped(&self) -> bool {
         matches!(self.status.as_str(), "failed" | "error" | "interrupted")
     }
@@ -60,7 +60,7 @@ impl Listed {
         }
     }
 
-    /// Whether anything differs that a working loop would change.
+    /// Whether anything differs that a running tool would change.
     fn differs(&self, other: &Self) -> bool {
         self.progress != other.progress
             || self.updated != other.updated
@@ -153,20 +153,21 @@ fn moment(text: &str) -> Option<Wall> {
     Wall::parse_rfc3339(text)
 }
 
-/// Standing still for less than this says nothing.
+/// A shorter standstill proves nothing.
 const STANDS_AT_LEAST: Duration = Duration::from_secs(10);
 /// The same, where the list itself says paused.
 const PAUSED_AT_LEAST: Duration = Duration::from_secs(5);
 
-/// Refused connections and a lost session mean a restart, most likely; a loop that lives on would show in this time.
+/// Refused connections and a lost session probably mean a restart; a tool that is still running would show within this
+/// time.
 const RESTARTED_AT_LEAST: Duration = Duration::from_secs(3);
-/// After this many looks a loop is known to be long, and the link's budget is for others too.
+/// After this many polls a tool is known to take long, and the link's budget is also for others.
 const LOOKS_IN_A_HURRY: u32 = 60;
 const LOOK_AT_LEISURE: Duration = Duration::from_secs(10);
 /// The longest time between two looks that a step is measured by.
 const LOOKS_APART: Duration = Duration::from_secs(5);
 
-/// Watching a task by its server's list, because no stream carries it.
+/// Follows a task by its server's list, because no stream carries it.
 #[derive(Clone, Debug)]
 pub(super) struct Follow {
     last: Option<Listed>,
@@ -174,12 +175,12 @@ pub(super) struct Follow {
     seen_at: Mono,
     missing_since: Option<Mono>,
     looks: u32,
-    /// How often it was seen to have moved.
+    /// How often it was seen to advance.
     moves: u32,
     longest_step: Duration,
-    /// The server was restarted, so that no old loop can be left.
+    /// The server was restarted, so no old run can be left.
     pub(super) is_restarted: bool,
-    /// The call may still be on its way: what the list says can be older than what that call will do.
+    /// The call may still be on its way: the list can be older than the effect of that call.
     is_adrift: bool,
     /// When the list is to be read next; `None` while a reading is under way.
     pub(super) next: Option<Mono>,
@@ -187,23 +188,24 @@ pub(super) struct Follow {
     pub(super) read_at: Option<Wall>,
 }
 
-/// What the checkpoint rule says after a look at the list.
+/// The verdict of the checkpoint rule after the list was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It moves, or may: look again.
+    /// It advances, or may: poll again.
     Watch,
-    /// It is paused and stands.
+    /// It is paused and has stopped.
     Paused,
     /// It was cancelled on the server.
     Cancelled,
-    /// It is finished: the same call brings the result at once.
+    /// It is finished: the same call returns the result at once.
     Finished,
-    /// The server itself says that nothing works on it: as [`Self::CallAgain`], and proof that a cancel has nothing left
+    /// The server itself says that nothing is running: as [`Self::CallAgain`], and proof that a cancel has nothing left
     /// to stop.
     Stopped,
-    /// It has stood still for so long that nothing works on it: call the tool again with the same arguments and client id.
+    /// It has not advanced for so long that nothing is running: call the tool again with the same arguments and client
+    /// id.
     CallAgain,
-    /// The server was restarted, as far as we know, and it has not moved since.
+    /// The server was probably restarted, and it has not advanced since.
     Restarted,
     /// The server does not know it.
     Missing,
@@ -234,7 +236,7 @@ impl Follow {
         }
     }
 
-    /// How often the list is read: as often as it changes, within reason, and seldom once it has become a habit.
+    /// How often the list is read: as often as it changes, within limits, and rarely after many polls.
     pub(super) fn pace(&self) -> Duration {
         if self.looks > LOOKS_IN_A_HURRY {
             return LOOK_AT_LEISURE;
@@ -253,12 +255,12 @@ impl Follow {
         tells_steps && self.moves > 0 || is_over && now.since(self.moved_at) >= STANDS_AT_LEAST
     }
 
-    /// When anything last moved.
+    /// When anything last advanced.
     pub(super) fn moved_at(&self) -> Mono {
         self.moved_at
     }
 
-    /// Takes a reading and applies the checkpoint rule: follow what moves, call again only what stands still.
+    /// Takes a reading and applies the checkpoint rule: follow what advances, call again only what has stopped.
     pub(super) fn judge(&mut self, now: Mono, entry: Option<&Listed>) -> Verdict {
         self.looks = self.looks.saturating_add(1);
         let Some(entry) = entry else {
@@ -273,8 +275,8 @@ impl Follow {
         self.missing_since = None;
         match &self.last {
             Some(last) if last.differs(entry) => {
-                // It stood at least from the move to the last look; what it did between two looks that are far
-                // apart, because we were cut off, is not known.
+                // It was stopped at least from the last change to the last poll; what happened between two distant
+                // polls, because the network was cut, is unknown.
                 let stood = self.seen_at.since(self.moved_at);
                 let since = now.since(self.seen_at).min(LOOKS_APART);
                 self.longest_step = self.longest_step.max(stood.saturating_add(since));

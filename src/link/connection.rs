@@ -1,4 +1,4 @@
-//! Where the connection to the server stands, and what its session has shown.
+//! The state of the connection to the server, and what its session has shown.
 
 use core::time::Duration;
 

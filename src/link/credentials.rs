@@ -1,16 +1,16 @@
-//! What the user sends to prove who they are, and the text of a refusal.
+//! The user's credentials, and the text of a refusal.
 
 use crate::{
     domain::{ServerName, text},
     protocol::HttpError,
 };
 
-/// The headers of the user's that go to a server, for the words about its refusal; what they hold is not in here.
+/// The user's headers for a server, for messages about a refusal; without their values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
     /// Their names.
     pub names: Vec<String>,
-    /// The variables that the configuration puts into them.
+    /// The environment variables that the configuration puts into them.
     pub variables: Vec<String>,
 }
 
@@ -44,7 +44,7 @@ impl Sent {
 pub(super) struct Credentials {
     /// Why the request was not even sent, where longhaul and not the server refused it.
     withheld: Option<String>,
-    /// Whether a sign-in, and not the user's own headers, brings the credentials.
+    /// Whether the credentials come from a sign-in, not from the user's own headers.
     pub(super) from_sign_in: bool,
     /// The names of the user's own headers.
     pub(super) headers: Sent,
@@ -52,7 +52,7 @@ pub(super) struct Credentials {
     pub(super) is_program_approved: bool,
 }
 
-/// Why a server wants other credentials.
+/// Why a server requires other credentials.
 pub(super) struct AuthRefusal {
     /// What happened: `lab wants a sign-in (HTTP 401)`.
     pub(super) reason: String,

@@ -52,7 +52,7 @@ pub(super) enum HandshakeError {
     Rpc { why: String },
     /// The answer is not one of an MCP server.
     NotMcp { why: String },
-    /// The server sends its clients to another one.
+    /// The server redirects its clients to another one.
     LeadsElsewhere { why: String },
     /// There is no revision that both sides speak, or none that is allowed here.
     Incompatible { why: String },
@@ -70,7 +70,7 @@ impl HandshakeError {
         }
     }
 
-    /// A status that says all there is to say.
+    /// A status that needs no further explanation.
     pub(super) fn of_status(refusal: &HttpError) -> Self {
         Self::of_request(format!("HTTP {}", refusal.status), Some(refusal))
     }
@@ -152,7 +152,7 @@ fn refused(name: &ServerName, url: &str, why: &str) -> String {
     format!("{name} at {url} refused the handshake ({why})")
 }
 
-/// What is said of a server that can't be reached.
+/// The message for a server that can't be reached.
 pub(super) fn out_of_reach(name: &ServerName, url: &str, why: &str) -> String {
     format!("could not reach {name} at {url} ({why})")
 }

@@ -9,17 +9,17 @@ use crate::{
     protocol::{Body, HttpError},
 };
 
-/// Bytes of the mark by which a server finds the next page of a list; all of them are remembered, to know a circle. How
+/// The maximum bytes of a pagination cursor; all cursors are remembered, to detect a cycle. How
 /// many there are is bounded by the budget of requests.
 pub(super) const CURSOR_BYTES: usize = 16 * 1024;
 /// How long a short request may take before it counts as failed; calls have no such limit.
 pub(super) const SHORT: Duration = Duration::from_secs(30);
-/// How long a look at a server task may take before it counts as failed.
+/// How long a poll of a server task may take before it counts as failed.
 const POLL_WITHIN: Duration = Duration::from_secs(20);
 /// How long a ping may take.
 const PING_WITHIN: Duration = Duration::from_secs(20);
 
-/// What waits is not kept from the screen for longer than this.
+/// The longest time that waiting changes are kept from the screen.
 const REREAD_WITHIN: Duration = Duration::from_secs(5);
 /// How long a stream may take to name its endpoint; one of another kind stays silent.
 const ENDPOINT_WITHIN: Duration = Duration::from_secs(10);

@@ -21,7 +21,7 @@ pub(super) const SOON: Duration = Duration::from_millis(200);
 const CUTS: u32 = 2;
 /// Answers whose tries are remembered.
 const REMEMBERED: usize = 1024;
-/// What is said on the row of a task whose answers wait.
+/// The message on the row of a task whose answers wait.
 pub(super) const WAITS: &str =
     "answers wait, oldest first: longhaul keeps to 1,000 requests an hour for each server";
 

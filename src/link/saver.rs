@@ -1,4 +1,5 @@
-//! When to write: what promises need at once, the rest every quarter of a second, with many tasks at work less often.
+//! When to write: immediately what promises depend on, the rest every quarter of a second, less often with many active
+//! tasks.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -8,9 +9,9 @@ use crate::domain::{Mono, Row, TaskId};
 
 /// How long progress may wait to be written.
 const FLUSH_EVERY: Duration = Duration::from_millis(250);
-/// Where many tasks are at work, a write is gathered longer by this for each of its rows ...
+/// With many active tasks, a write is delayed by this for each of its rows ...
 const FLUSH_A_ROW: Duration = Duration::from_millis(10);
-/// ... but not longer than this: what is lost with the process until then is replayed to the next.
+/// ... but no longer than this: what is lost with the process until then is replayed to the next.
 const FLUSH_AT_LATEST: Duration = Duration::from_secs(2);
 /// How long after a failed write the next is tried.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -21,7 +22,7 @@ pub(super) struct Saver {
     next: SaveToken,
     in_flight: Option<InFlight>,
     flush_every: Duration,
-    /// The driver waits for everything to be on disk: nothing more is gathered.
+    /// The driver waits for everything to be on disk: writes are no longer delayed.
     is_hurried: bool,
     due: Option<Mono>,
     is_vital: bool,
@@ -76,7 +77,7 @@ impl Saver {
         }
     }
 
-    /// From now on nothing waits to be written, except for the distance between two tries on a disk that fails.
+    /// From now on writes are immediate, except for the delay between two attempts on a failing disk.
     pub(super) fn hurry(&mut self, now: Mono) {
         self.is_hurried = true;
         if self.failed.is_none() {
@@ -87,7 +88,7 @@ impl Saver {
     /// Something changed that a promise depends on.
     pub(super) fn urge(&mut self, now: Mono) {
         self.is_vital = true;
-        // After a failure the retry keeps its distance, or a full disk would be hammered.
+        // After a failure the retry keeps its delay, or a full disk would be hammered.
         if self.failed.is_none() {
             self.due = Some(now);
         } else {

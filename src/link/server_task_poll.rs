@@ -1,4 +1,4 @@
-//! How one server task is asked for: when next, and how often that came to nothing.
+//! How one server task is polled: when next, and how many polls failed.
 
 use core::time::Duration;
 
@@ -8,43 +8,43 @@ use crate::{
     protocol::TaskObject,
 };
 
-/// The pace of asking where the server names none.
+/// The default poll interval.
 const CORE_PACE: Duration = Duration::from_secs(2);
 const EXTENSION_PACE: Duration = Duration::from_secs(5);
 /// No server is polled more or less often than this, whatever it asks for.
 const FASTEST: Duration = Duration::from_millis(250);
 const SLOWEST: Duration = Duration::from_secs(60);
-/// Where the server tells of changes by itself, asking is only for safety.
+/// The poll interval if the server sends notifications; polling is then only for safety.
 const SAFETY: u32 = 4;
-/// The first wait after a poll that came to nothing.
+/// The first wait after a failed poll.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 
 /// How long we ask a server to keep a core task: a day, so that a task survives more than a lunch break.
 pub(super) const TTL_WISH_MS: u64 = 86_400_000;
-/// After news that a task changes soon, it is asked for this soon.
+/// After a notification, the task is polled this soon.
 const SOON: Duration = Duration::from_millis(250);
 
-/// The asking for one server task.
+/// The polling of one server task.
 #[derive(Clone, Debug)]
 pub(super) struct ServerTaskPoll {
-    /// When it is asked for next; `None` while a question is out.
+    /// When it is polled next; `None` while a poll is in flight.
     pub(super) next: Option<Mono>,
-    /// Polls in a row that came to nothing.
+    /// Failed polls in a row.
     pub(super) failures: u32,
     /// Why the last one did, in words.
     pub(super) why: Option<String>,
     /// `tasks/result` is out on this exchange.
     pub(super) fetching: Option<ExchangeId>,
-    /// The names of the questions that came on that exchange.
+    /// The keys of the questions that came on that exchange.
     pub(super) asked_here: Vec<String>,
     /// Whether the server notifies us of its changes.
     pub(super) is_subscribed: bool,
-    /// Questions that we knew of when the look that is out was sent; it cannot speak of later ones.
+    /// The questions known when the current poll was sent; it says nothing about later ones.
     pub(super) knew: usize,
 }
 
 impl ServerTaskPoll {
-    /// To be asked for at `next`.
+    /// To be polled at `next`.
     pub(super) fn new(next: Mono) -> Self {
         Self {
             next: Some(next),
@@ -57,7 +57,7 @@ impl ServerTaskPoll {
         }
     }
 
-    /// How long after an answer the next question is due, before jitter.
+    /// How long after a response the next poll is due, before jitter.
     pub(super) fn pace(&self, task: &ServerTask) -> Duration {
         let usual = match task.kind {
             TaskKind::Core => CORE_PACE,
@@ -72,7 +72,7 @@ impl ServerTaskPoll {
         }
     }
 
-    /// A poll came to nothing; returns how long to wait, before jitter: never less than the pace.
+    /// A poll failed; returns how long to wait, before jitter: never less than the interval.
     pub(super) fn failed(&mut self, task: &ServerTask, why: String) -> Duration {
         let wait = doubled(FIRST_RETRY, self.failures, SLOWEST);
         self.failures = self.failures.saturating_add(1);
@@ -80,14 +80,14 @@ impl ServerTaskPoll {
         wait.max(self.pace(task))
     }
 
-    /// Looks soon, because the task has most likely changed. While a look is out, its answer sets the next.
+    /// Polls soon, because the task has probably changed. While a poll is in flight, its response sets the next time.
     pub(super) fn look_soon(&mut self, now: Mono) {
         if let Some(next) = &mut self.next {
             *next = now.after(SOON).min(*next);
         }
     }
 
-    /// The way to the server is open again: what waits because it failed is asked for now.
+    /// The server can be reached again: tasks that wait after a failure are polled now.
     pub(super) fn back_in_contact(&mut self, now: Mono) {
         if self.failures > 0
             && let Some(next) = &mut self.next

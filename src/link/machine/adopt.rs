@@ -1,4 +1,4 @@
-//! Taking tasks into the list that the server has and we do not know.
+//! Adopts server tasks that this session does not know.
 
 use core::time::Duration;
 
@@ -20,13 +20,13 @@ use crate::{
     protocol::{self, RpcError, TaskObject, encode},
 };
 
-/// Tasks taken over at one asking: each is a row, a record on disk and polled from then on.
+/// The maximum number of tasks adopted at once: each is a row, a record on disk and polled from then on.
 const ADOPTED: usize = 10_000;
 /// The name of the tool of an adopted task, which no server tells.
 const NO_TOOL: &str = "adopted task";
 
 impl Link {
-    /// Adopts what waits for it, once the server can be spoken to.
+    /// Carries out waiting adopt requests, once the server is connected.
     pub(super) fn tend_adoption(&mut self) {
         if self.connection != ConnectionState::Ready {
             return;
@@ -247,7 +247,7 @@ impl Link {
         self.needs_advance = true;
     }
 
-    /// Makes a task of ours of a server task.
+    /// Creates a task for a server task.
     pub(super) fn take_in(&mut self, shape: TaskObject, kind: TaskKind) -> TaskId {
         let (now, version) = (self.now, self.version_of_tasks(kind));
         let id = TaskId::from_bits(self.rng.u64(..));

@@ -1,4 +1,4 @@
-//! What the messages of a server mean: steps, log lines, answers, its own requests, and the end of a task.
+//! Handles the messages of a server: steps, log lines, responses, its own requests, and the end of a task.
 
 use serde_json::Value;
 
@@ -151,7 +151,7 @@ impl Link {
         }
     }
 
-    /// Answers a request of the server that no person has to see.
+    /// Answers a request of the server that needs no person.
     ///
     /// Answers count against the budget too: a server may not make us storm it.
     pub(super) fn reply(&mut self, answer: protocol::Method) {

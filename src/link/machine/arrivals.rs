@@ -1,4 +1,4 @@
-//! What arrives on exchanges, and where each piece goes.
+//! Routes what arrives on exchanges.
 
 use super::Link;
 use crate::{

@@ -24,7 +24,7 @@ use crate::{
     protocol::encode,
 };
 
-/// What is said of a checkpoint that another client began.
+/// The remark on a checkpoint that another client started.
 const TAKEN_OVER: &str = "adopted; followed on the server's list until it stops";
 
 /// How a call is made.
@@ -109,7 +109,7 @@ impl Link {
         }
     }
 
-    /// Another client's call made this checkpoint. The server's list shows how far it is, and whether it advances.
+    /// Another client's call created this checkpoint. The server's list shows its progress.
     fn follow_checkpoint(&self, active: &mut ActiveTask, checkpoint: String) {
         let task = &mut active.task;
         let arguments: Map<String, Value> =
@@ -253,7 +253,7 @@ impl Link {
         goes_out && self.standalone_comes_first()
     }
 
-    /// Notes that a call has gone out of which nothing was heard yet.
+    /// Notes that a call without any response yet has been sent.
     pub(super) fn step_start(&mut self, id: &TaskId) {
         let now = self.now;
         if let Some(active) = self.tasks.get_mut(id)
@@ -287,7 +287,7 @@ impl Link {
         })
     }
 
-    /// Why a call must not be sent, in words that say what to do next.
+    /// Why a call must not be sent, as a message that says what to do next.
     fn refusal_of(
         &self,
         active: &ActiveTask,

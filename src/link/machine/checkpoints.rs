@@ -1,4 +1,4 @@
-//! Watching a checkpoint by its server's list, and what the checkpoint rule says.
+//! Follows a checkpoint by its server's list and applies the checkpoint rule.
 
 use core::time::Duration;
 
@@ -16,10 +16,10 @@ use crate::{
     protocol::{self, encode},
 };
 
-/// How long after a look at the list behind a silent stream the next comes, at least and at most: a quarter of the silence.
+/// The wait between two readings of the list behind a silent stream, at least and at most: a quarter of the silence.
 const DOUBTS_APART: Duration = Duration::from_secs(10);
 const DOUBTS_APART_AT_MOST: Duration = Duration::from_secs(60);
-/// How long after a failed look at the list the next comes.
+/// The wait after a failed reading of the list.
 const LOOK_AGAIN: Duration = Duration::from_secs(3);
 
 impl Link {
@@ -55,7 +55,7 @@ impl Link {
         }
     }
 
-    /// Looks at the server's list when it is time.
+    /// Reads the server's list when it is time.
     pub(super) fn step_follow(&mut self, id: &TaskId) {
         self.step_doubt(id);
         let now = self.now.mono;

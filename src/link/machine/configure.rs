@@ -1,4 +1,4 @@
-//! What the user and the configuration say about the server, and what follows from a change.
+//! Applies changes of the user and the configuration to the server.
 
 use super::Link;
 
@@ -51,12 +51,12 @@ impl Link {
         self.credentials.from_sign_in = does;
     }
 
-    /// What goes there of the user's own.
+    /// The user's own headers that are sent there.
     pub fn sends(&mut self, sent: Sent) {
         self.credentials.headers = sent;
     }
 
-    /// Whether the server wants credentials before anything else.
+    /// Whether the server requires credentials before anything else.
     pub fn is_barred(&self) -> bool {
         matches!(self.connection, ConnectionState::AuthRequired(_))
     }

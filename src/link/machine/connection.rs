@@ -1,4 +1,4 @@
-//! The handshake, the tool list, and what to do when the session behind them is gone.
+//! Handles the handshake, the tool list, and the loss of their session.
 
 use core::time::Duration;
 
@@ -22,7 +22,7 @@ use crate::{
     protocol::{self, HttpError, encode},
 };
 
-/// The first and the longest wait between handshakes that lead to nothing.
+/// The first and the longest wait between failed handshakes.
 const FIRST_HANDSHAKE_WAIT: Duration = Duration::from_millis(500);
 const LAST_HANDSHAKE_WAIT: Duration = Duration::from_secs(30);
 
@@ -226,7 +226,7 @@ impl Link {
         });
     }
 
-    /// A server that answers and does not serve: without this, each answer would make the next try come at once.
+    /// A server that responds but does not serve: without this, each response would cause the next attempt at once.
     pub(super) fn back_off(&mut self, why: String, at_least: Option<Duration>) {
         let wait = doubled(
             FIRST_HANDSHAKE_WAIT,

@@ -1,4 +1,4 @@
-//! Pausing, cancelling and limits, and watching a checkpoint by its server's list.
+//! Handles pause and cancel, and their time limits.
 
 use core::time::Duration;
 
@@ -29,7 +29,7 @@ const WISH_AGAIN: Duration = Duration::from_secs(1);
 const NEVER_RUN: &str = "it was never run";
 
 impl Link {
-    /// Sets what was asked for, with its limit.
+    /// Sets the pending control, with its time limit.
     pub(super) fn request_control(&mut self, id: &TaskId, what: ControlKind) {
         let now = self.now;
         let within = match what {

@@ -1,4 +1,4 @@
-//! Keeping the server's session while calls are silent, and ending it in the end.
+//! Keeps the server's session alive while calls are silent, and ends it at the exit.
 
 use core::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Silent streams: an open connection proves nothing, so a stream without data is requested again on a new one.
+//! Silent streams: an open connection proves nothing, so a stream without data is requested again on a new connection.
 //!
 //! A half-open connection (NAT, Wi-Fi roaming, a proxy that drops bytes) looks like a slow tool, and an answered ping
 //! proves the server, never the stream. So the silent connection is kept while its stream is requested again from its

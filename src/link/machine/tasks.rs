@@ -1,6 +1,6 @@
-//! Server tasks of both kinds: made, asked for at their pace, told of, fetched, cancelled.
+//! Server tasks of both kinds: created, polled, notified, fetched, cancelled.
 //!
-//! One poller for all tasks of a link: it asks for what is due, a few at a time, so that a thousand tasks are neither a
+//! One poller for all tasks of a link: it polls due tasks, a few at a time, so that a thousand tasks are neither a
 //! thousand timers nor a thousand sockets.
 //!
 //! Sources: MCP 2025-11-25, basic/utilities/tasks; the tasks extension of 2026-07-28.
@@ -23,12 +23,12 @@ use crate::{
     protocol::{self, HttpError, RpcError, TaskObject, encode},
 };
 
-/// Polls that may be out at once.
+/// The maximum number of concurrent polls.
 const POLLS_AT_ONCE: usize = 16;
-/// Tasks that are due this close together, in milliseconds, are asked for in one go.
+/// Tasks due within this many milliseconds of each other are polled together.
 const TOGETHER_MS: u64 = 50;
 impl Link {
-    /// The server made a task of a call: from here on it is asked for by its id.
+    /// The server turned a call into a task: from here on it is polled by its id.
     pub(super) fn became_task(&mut self, id: &TaskId, kind: TaskKind, shape: TaskObject) {
         let (now, token) = (self.now, self.saver.next_token());
         let is_bound = self.record.binds_tasks;
@@ -76,7 +76,7 @@ impl Link {
         }
     }
 
-    /// A message shows a server task as it stands.
+    /// A message shows the state of a server task.
     pub(super) fn showed(&mut self, id: &TaskId, shape: TaskObject) {
         let now = self.now;
         let Some(active) = self.tasks.get_mut(id) else {
@@ -190,7 +190,7 @@ impl Link {
         (!is_over && active.saving.held.is_none()).then_some(next)
     }
 
-    /// Asks for what is due, a few at a time.
+    /// Polls due tasks, a few at a time.
     pub(super) fn step_polls(&mut self) {
         if self.connection != ConnectionState::Ready || self.exit.is_leaving {
             return;
@@ -257,7 +257,7 @@ impl Link {
         )
     }
 
-    /// A poll was answered.
+    /// A poll got a response.
     pub(super) fn polled(&mut self, id: &TaskId, outcome: Result<&str, RpcError>) {
         match outcome.map(protocol::parse_task_object) {
             Ok(Some(shape)) => {
@@ -332,7 +332,7 @@ impl Link {
         }
     }
 
-    /// A poll came to nothing, which says nothing of the task.
+    /// A poll failed, which says nothing about the task.
     fn poll_failed(&mut self, id: &TaskId, why: String, at_least: Option<Duration>) {
         let now = self.now;
         let Some(active) = self.tasks.get_mut(id) else {
@@ -481,7 +481,7 @@ impl Link {
         }
     }
 
-    /// Asks for a task soon, because it has most likely changed.
+    /// Polls a task soon, because it has probably changed.
     pub(super) fn look_soon(&mut self, id: &TaskId) {
         let now = self.now.mono;
         if let Some(served) = self

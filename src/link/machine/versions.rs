@@ -146,7 +146,7 @@ impl Link {
         self.record_changed();
     }
 
-    /// Why something cannot be asked in this revision now, in words.
+    /// Why a request cannot be made in this revision now, as a message.
     pub(super) fn conflict(&self, asked: Option<ProtocolVersion>) -> Option<RequestError> {
         let version = asked.filter(|version| version.era() == Era::Stateful)?;
         let is_other = self.record.is_stateful() && self.record.version.is_some();

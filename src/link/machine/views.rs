@@ -1,4 +1,4 @@
-//! What user interfaces are shown of the tasks and the server.
+//! The snapshots of tasks and the server for user interfaces.
 
 use super::Link;
 
@@ -16,12 +16,12 @@ impl Link {
         std::mem::take(&mut self.published.tasks)
     }
 
-    /// Tasks that were taken out for good.
+    /// Tasks that were deleted.
     pub fn take_erased(&mut self) -> Vec<TaskId> {
         std::mem::take(&mut self.published.erased)
     }
 
-    /// The picture of the server, if it changed since it was last taken.
+    /// The server's snapshot, if it changed since it was last taken.
     pub fn take_server_view(&mut self) -> Option<ServerView> {
         std::mem::take(&mut self.published.is_server_stale).then(|| self.server_view())
     }
@@ -98,7 +98,7 @@ impl Link {
         self.published.tasks.append(&mut views);
     }
 
-    /// The contact with one task, as one of three facts.
+    /// The connection state of one task, as one of three facts.
     fn contact(&self, active: &ActiveTask) -> Connectivity {
         if !active.is_active() || active.is_settled() {
             return Connectivity::Idle;

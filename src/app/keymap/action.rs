@@ -1,0 +1,134 @@
+//! What keys and commands do, and where keys apply.
+
+/// What a key or a palette command does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "the table below describes each one")]
+pub enum Action {
+    Down,
+    Up,
+    First,
+    Last,
+    PageDown,
+    PageUp,
+    Open,
+    Back,
+    NextPane,
+    PreviousTab,
+    NextTab,
+    Zoom,
+    Filter,
+    FindTool,
+    Search,
+    FindNext,
+    FindPrevious,
+    NeedsOnly,
+    Fold,
+    Views,
+    Group,
+    FoldHere,
+    FoldAll,
+    Sort,
+    Reverse,
+    Mark,
+    MarkAll,
+    ShowTasks,
+    ShowTools,
+    ShowServers,
+    ShowMessages,
+    NewCall,
+    RunAgain,
+    Pause,
+    Resume,
+    Cancel,
+    Edit,
+    Answer,
+    CopyMenu,
+    Export,
+    Print,
+    Forget,
+    Undo,
+    Follow,
+    Wrap,
+    Markdown,
+    SaveOrOpenPart,
+    Times,
+    Freeze,
+    SignIn,
+    Trace,
+    AddServer,
+    Import,
+    Reload,
+    Drive,
+    Adopt,
+    Palette,
+    Help,
+    InjectFault,
+    Leave,
+    Interrupt,
+    Suspend,
+    Redraw,
+    Accept,
+    NextField,
+    PreviousField,
+    Send,
+    Raw,
+    Earlier,
+    CopyCommand,
+    OpenPage,
+    CopyPage,
+    PreviousChoice,
+    NextChoice,
+}
+
+/// What has the keyboard focus; a key can mean different actions in different scopes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    /// The list of tasks.
+    List,
+    /// The detail pane.
+    Detail,
+    /// The tools of a server.
+    Tools,
+    /// The servers.
+    Servers,
+    /// Messages from longhaul.
+    Messages,
+    /// A dialog or a text page over the screen.
+    Menu,
+    /// A form.
+    Form,
+    /// A question that asks the user to open a web page.
+    Page,
+    /// A text line such as the filter or the palette.
+    Text,
+}
+
+impl Scope {
+    /// All scopes, in the order of the help.
+    pub const ALL: [Self; 9] = [
+        Self::List,
+        Self::Detail,
+        Self::Tools,
+        Self::Servers,
+        Self::Messages,
+        Self::Menu,
+        Self::Form,
+        Self::Page,
+        Self::Text,
+    ];
+
+    /// The title over its keys in the help.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::List => "Everywhere, and in the list",
+            Self::Detail => "In the detail pane",
+            Self::Tools => "In the tools",
+            Self::Servers => "In the servers",
+            Self::Messages => "In the messages",
+            Self::Menu => "In a dialog",
+            Self::Form => "In a form",
+            Self::Page => "In a question about a page",
+            Self::Text => "While typing",
+        }
+    }
+}

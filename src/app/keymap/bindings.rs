@@ -1,0 +1,153 @@
+//! The default key bindings, one line each.
+
+use crate::domain::Chord;
+
+use super::action::{
+    Action,
+    Scope::{self, Detail, Form, List, Menu, Messages, Page, Servers, Text, Tools},
+};
+
+/// One row of the table of key bindings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Binding {
+    /// What it does.
+    pub action: Action,
+    /// The default chords, as [`Chord`] displays them; the first is shown.
+    pub chords: &'static [&'static str],
+    /// Where it applies.
+    pub scopes: &'static [Scope],
+    /// Its command in the palette and its name in the configuration, the same as on the command line if there is one;
+    /// empty if it only has keys.
+    pub command: &'static str,
+    /// A short label for the footer.
+    pub label: &'static str,
+    /// A description for the help.
+    pub help: &'static str,
+}
+
+const PANES: &[Scope] = &[List, Detail, Tools, Servers, Messages];
+const TASK: &[Scope] = &[List, Detail];
+const SCROLLED: &[Scope] = &[List, Detail, Tools, Servers, Messages, Menu];
+
+const fn bind(
+    action: Action,
+    chords: &'static [&'static str],
+    scopes: &'static [Scope],
+    command: &'static str,
+    label: &'static str,
+    help: &'static str,
+) -> Binding {
+    Binding {
+        action,
+        chords,
+        scopes,
+        command,
+        label,
+        help,
+    }
+}
+
+/// The default bindings.
+#[rustfmt::skip]
+pub const BINDINGS: &[Binding] = &[
+    bind(Action::Open, &["enter", "l", "right"], PANES, "open", "open", "open (for unknown or lost tasks: recovery options)"),
+    bind(Action::Back, &["esc", "h", "left"], PANES, "", "back", "go back (never quits)"),
+    bind(Action::Down, &["j", "down"], SCROLLED, "", "down", "down"),
+    bind(Action::Up, &["k", "up"], SCROLLED, "", "up", "up"),
+    bind(Action::First, &["g", "home"], SCROLLED, "", "first", "go to the first line"),
+    bind(Action::Last, &["G", "end"], SCROLLED, "", "last", "go to the last line"),
+    bind(Action::PageDown, &["pgdn", "ctrl-d"], SCROLLED, "", "page down", "a page down"),
+    bind(Action::PageUp, &["pgup", "ctrl-u"], SCROLLED, "", "page up", "a page up"),
+    bind(Action::NextPane, &["tab", "backtab"], PANES, "", "pane", "next pane"),
+    bind(Action::PreviousTab, &["["], TASK, "", "tab", "previous detail tab"),
+    bind(Action::NextTab, &["]"], TASK, "", "tab", "next detail tab"),
+    bind(Action::Zoom, &["z"], TASK, "zoom", "zoom", "zoom the detail pane"),
+    bind(Action::NewCall, &["n"], &[List, Tools, Servers, Messages], "call", "new", "start a new call"),
+    bind(Action::RunAgain, &["R"], TASK, "again", "run again", "run the selected task again; its arguments are filled in"),
+    bind(Action::Pause, &["p"], TASK, "pause", "pause", "pause; press again to stop now and keep the checkpoint"),
+    bind(Action::Resume, &["r"], &[List, Detail, Servers], "resume", "resume", "resume a paused task, or retry the connection now"),
+    bind(Action::Cancel, &["x"], TASK, "cancel", "cancel", "cancel (asks first)"),
+    bind(Action::Edit, &["e"], TASK, "edit", "edit", "edit name, note and limits"),
+    bind(Action::Answer, &["a"], &[Detail], "answer", "answer", "answer the server's question (in the list, open does it)"),
+    bind(Action::Forget, &["D"], TASK, "rm", "forget", "remove from the list (can be undone)"),
+    bind(Action::Undo, &["u"], TASK, "undo", "undo", "restore the last removed task"),
+    bind(Action::CopyMenu, &["y"], TASK, "copy", "copy", "copy to the clipboard"),
+    bind(Action::Export, &["E"], TASK, "export", "export", "export the task as HTML or JSON (asks for a file)"),
+    bind(Action::Print, &["Y"], TASK, "print", "print", "print to the terminal, to select with the mouse"),
+    bind(Action::Filter, &["/"], &[List], "filter", "filter", "filter: words, !x, status:failed, server:lab, tag:x"),
+    bind(Action::FindTool, &["/"], &[Tools], "find", "find", "find a tool on any server by name, description or server"),
+    bind(Action::NeedsOnly, &["!"], &[List], "needs-me", "needs you", "show only what needs you"),
+    bind(Action::Fold, &["."], &[List], "fold", "fold", "fold finished tasks"),
+    bind(Action::Views, &["v"], &[List], "views", "views", "choose one of your views"),
+    bind(Action::Group, &["B"], &[List], "group", "group", "group by attention, server or status"),
+    bind(Action::Sort, &["s"], &[List], "sort", "sort", "sort by the next column"),
+    bind(Action::Reverse, &["S"], &[List], "reverse", "reverse", "reverse the sort"),
+    bind(Action::Mark, &["space"], &[List], "mark", "mark", "mark and move down; actions apply to all marked tasks"),
+    bind(Action::MarkAll, &["a"], &[List], "mark-all", "mark all", "mark all visible tasks, or none"),
+    bind(Action::Search, &["/"], &[Detail], "search", "search", "search the log, result or trace"),
+    bind(Action::FindNext, &["n"], &[Detail], "", "next", "next match"),
+    bind(Action::FindPrevious, &["N"], &[Detail], "", "previous", "previous match"),
+    bind(Action::FoldHere, &["space"], &[Detail], "fold-here", "fold", "fold or unfold the JSON value under the cursor (open does it too)"),
+    bind(Action::FoldAll, &["."], &[Detail], "fold-all", "fold all", "fold or unfold the whole result"),
+    bind(Action::Follow, &["F"], TASK, "follow", "follow", "follow new log lines"),
+    bind(Action::Wrap, &["w"], TASK, "wrap", "wrap", "wrap long lines"),
+    bind(Action::Markdown, &["m"], &[Detail], "markdown", "raw text", "switch between rendered and raw Markdown"),
+    bind(Action::SaveOrOpenPart, &["s"], &[Detail], "take-out", "save, open", "save or open the selected part of the result (asks first)"),
+    bind(Action::Times, &["T"], TASK, "times", "times", "show times in the log"),
+    bind(Action::ShowTasks, &["1"], PANES, "ls", "tasks", "the tasks"),
+    bind(Action::ShowTools, &["2"], PANES, "tools", "tools", "the tools of a server"),
+    bind(Action::ShowServers, &["3"], PANES, "servers", "servers", "the servers"),
+    bind(Action::ShowMessages, &["4"], PANES, "messages", "messages", "messages from longhaul"),
+    bind(Action::AddServer, &["a"], &[Tools, Servers], "add", "add server", "add a server by URL"),
+    bind(Action::Import, &["i"], &[List, Tools, Servers], "import", "import servers", "import servers from other MCP clients"),
+    bind(Action::Reload, &[], PANES, "reload", "reload", "reload the configuration, in every window of this session"),
+    bind(Action::Drive, &[], PANES, "drive", "drive", "take over as the driver of this session; asks first if that would end a call"),
+    bind(Action::Adopt, &["A"], &[Servers], "adopt", "adopt", "import tasks that exist on the server"),
+    bind(Action::Freeze, &["Z"], PANES, "freeze", "freeze", "freeze the display; updates wait"),
+    bind(Action::SignIn, &["L"], PANES, "login", "sign in", "sign in to a server, or approve what it receives"),
+    // Too rarely used for a key.
+    bind(Action::Trace, &[], TASK, "trace", "record traffic", "start or stop recording traffic with the task's server (see the Trace tab)"),
+    bind(Action::InjectFault, &["b"], PANES, "break", "break", "inject a fault (demo only)"),
+    bind(Action::Palette, &[":"], PANES, "", "commands", "command palette; also accepts longhaul commands"),
+    bind(Action::Help, &["?", "f1"], PANES, "help", "keys", "all keys; type to search, Enter to run"),
+    bind(Action::Leave, &["q"], &[List, Detail, Tools, Servers, Messages, Menu], "quit", "leave", "close the top layer; in the list, quit"),
+    bind(Action::Interrupt, &["ctrl-c"], &Scope::ALL, "", "leave", "quit from anywhere; twice to quit now"),
+    bind(Action::Suspend, &["ctrl-z"], &Scope::ALL, "suspend", "suspend", "suspend"),
+    bind(Action::Redraw, &["ctrl-l"], &Scope::ALL, "redraw", "redraw", "redraw the screen"),
+    bind(Action::Accept, &["enter"], &[Menu, Form, Page, Text], "", "choose", "confirm; in a form, go to the next field"),
+    bind(Action::Back, &["esc"], &[Menu, Form, Page, Text], "", "close", "close without changes"),
+    bind(Action::NextField, &["tab", "down"], &[Form, Page, Text], "", "next field", "next field"),
+    bind(Action::PreviousField, &["backtab", "up"], &[Form, Page, Text], "", "previous field", "previous field"),
+    bind(Action::PageDown, &["pgdn"], &[Text], "", "next page", "next page of matches"),
+    bind(Action::PageUp, &["pgup"], &[Text], "", "previous page", "previous page of matches"),
+    bind(Action::PreviousChoice, &["left"], &[Form, Page], "", "other choice", "previous choice"),
+    bind(Action::NextChoice, &["right"], &[Form, Page], "", "other choice", "next choice"),
+    bind(Action::Send, &["ctrl-s"], &[Form], "", "send", "send the form; accept a question, once a field or button is focused"),
+    bind(Action::Raw, &["ctrl-r"], &[Form], "", "as JSON", "switch between JSON and fields"),
+    bind(Action::Earlier, &["ctrl-p"], &[Form], "", "earlier", "fill in the arguments of the last call of this tool; again for the one before"),
+    bind(Action::CopyCommand, &["ctrl-y"], &[Form], "", "copy command", "copy the call as a longhaul command"),
+    bind(Action::OpenPage, &["o"], &[Page], "", "open", "open the page in your browser (asks first)"),
+    bind(Action::CopyPage, &["y"], &[Page], "", "copy", "copy the URL to the clipboard"),
+];
+
+impl Binding {
+    /// Its default chords.
+    pub(super) fn defaults(&self) -> Vec<Chord> {
+        let chords = self.chords.iter();
+        chords.filter_map(|chord| chord.parse().ok()).collect()
+    }
+
+    /// Whether it applies to the panes, as opposed to layers over them.
+    pub(in crate::app) fn acts_on_panes(&self) -> bool {
+        self.scopes.iter().any(|scope| PANES.contains(scope))
+    }
+
+    /// Its name for messages.
+    pub(super) fn name(&self) -> &'static str {
+        if self.command.is_empty() {
+            self.label
+        } else {
+            self.command
+        }
+    }
+}

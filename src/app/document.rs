@@ -6,16 +6,23 @@
 
 use std::borrow::Cow;
 
-use crate::domain::text;
+use crate::{
+    app::find::{finds, matches_in},
+    domain::text,
+};
 
 /// The most lines in memory; the rest is in the session file.
 const MAX_LINES: usize = 400_000;
+
 /// The most bytes of text in memory.
 const MAX_TEXT_BYTES: usize = 24 << 20;
+
 /// The most bytes of one line; longer lines continue in the next ones.
 const MAX_LINE_BYTES: usize = 1024;
+
 /// Columns per indentation step.
 const INDENT: usize = 2;
+
 /// The most indentation steps in copied text, so that deep nesting doesn't make it huge.
 const MAX_INDENT_STEPS: usize = 40;
 
@@ -593,79 +600,6 @@ pub(super) fn is_markdown(text: &str) -> bool {
     }
     let signs = [headings, fences >= 2, lists >= 2, marks];
     signs.into_iter().filter(|is_present| *is_present).count() >= 2
-}
-
-/// Whether a line contains the search text, ignoring case.
-pub fn finds(line: &str, search: &str) -> bool {
-    !matches_from(line, search, true).is_empty() || search.is_empty()
-}
-
-/// The byte ranges of the non-overlapping matches in a line, ignoring case.
-pub fn matches_in(line: &str, search: &str) -> Vec<(usize, usize)> {
-    matches_from(line, search, false)
-}
-
-fn matches_from(line: &str, search: &str, only_one: bool) -> Vec<(usize, usize)> {
-    let mut matches = Vec::new();
-    if search.is_empty() {
-        return matches;
-    }
-    if line.is_ascii() && search.is_ascii() {
-        let (line, search) = (line.as_bytes(), search.as_bytes());
-        let Some(first) = search.first() else {
-            return matches;
-        };
-        let begins =
-            memchr::memchr2_iter(first.to_ascii_lowercase(), first.to_ascii_uppercase(), line);
-        let mut past = 0;
-        for from in begins {
-            let to = from + search.len();
-            let here = line.get(from..to).unwrap_or_default();
-            if from >= past && here.eq_ignore_ascii_case(search) {
-                matches.push((from, to));
-                past = to;
-                if only_one {
-                    break;
-                }
-            }
-        }
-        return matches;
-    }
-    let small: Vec<char> = search.chars().flat_map(char::to_lowercase).collect();
-    let mut past = 0;
-    for (from, _) in line.char_indices() {
-        let rest = line.get(from..).unwrap_or_default();
-        if from >= past
-            && let Some(long) = match_of(rest, &small)
-        {
-            past = from + long;
-            matches.push((from, past));
-            if only_one {
-                break;
-            }
-        }
-    }
-    matches
-}
-
-/// The length in bytes of a prefix of `text` that matches these lowercase letters.
-fn match_of(text: &str, small: &[char]) -> Option<usize> {
-    let mut left = small;
-    let mut long = 0;
-    for letter in text.chars() {
-        long += letter.len_utf8();
-        for one in letter.to_lowercase() {
-            match left.split_first() {
-                Some((first, after)) if *first == one => left = after,
-                Some(_) => return None,
-                None => break,
-            }
-        }
-        if left.is_empty() {
-            return Some(long);
-        }
-    }
-    None
 }
 
 #[cfg(test)]

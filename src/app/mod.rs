@@ -16,6 +16,7 @@ mod document;
 mod event;
 mod field;
 mod filter;
+mod find;
 mod form;
 mod grouping;
 mod input;
@@ -49,12 +50,13 @@ pub use call::{CallForm, FormErrors, Stage};
 pub use detail::{tab_document, tab_lines, task_offer};
 pub use detail_pane::{DetailPane, Focus, Tab, TextOptions};
 pub use dialogs::{Dialogs, EditForm, Overlay};
-pub use document::{Document, DocumentLine, LineKind, Match, finds, matches_in};
+pub use document::{Document, DocumentLine, LineKind, Match};
 pub use event::{
     Command, ConfigReread, Consent, Event, LeaveNote, Look, SaveContent, ServerFindings, Setup,
 };
 pub use field::Field;
 pub use filter::Filter;
+pub use find::{finds, matches_in};
 pub use form::{FormField, FormRow, FormValue};
 pub use grouping::{GroupCounts, GroupTitle, Grouping, ListRow, SortKey};
 pub use input::why_not;

@@ -7,7 +7,7 @@
 //! - before the claim: the event waits, and the next driver runs the hook for it;
 //! - after the hook was started: the event is claimed, and the hook is not run for it again;
 //! - between the claim and the start, a window of about a millisecond: it is unknown whether the command began. It is
-//! not   run a second time; the next driver says so in a notice and names the task.
+//!   not run a second time; the next driver says so in a notice and names the task.
 //!
 //! A power failure can undo a claim; the hook may then run twice.
 

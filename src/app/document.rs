@@ -585,23 +585,6 @@ fn readable(quoted: &str) -> Cow<'_, str> {
     written.map_or(Cow::Borrowed(quoted), Cow::Owned)
 }
 
-/// Whether a text is almost certainly Markdown: it has at least two kinds of Markdown syntax.
-pub(super) fn is_markdown(text: &str) -> bool {
-    let (mut headings, mut fences, mut lists, mut marks) = (false, 0, 0, false);
-    // The beginning of the text is enough.
-    for line in text.lines().take(200) {
-        let line = line.trim_start();
-        let rest = line.trim_start_matches('#');
-        let level = line.len() - rest.len();
-        headings |= (1..=6).contains(&level) && rest.starts_with(' ');
-        fences += usize::from(line.starts_with("```"));
-        lists += usize::from(["- ", "* "].iter().any(|mark| line.starts_with(mark)));
-        marks |= line.matches("**").count() >= 2 || line.contains("](http");
-    }
-    let signs = [headings, fences >= 2, lists >= 2, marks];
-    signs.into_iter().filter(|is_present| *is_present).count() >= 2
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

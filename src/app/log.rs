@@ -5,11 +5,12 @@ use std::{collections::VecDeque, fmt};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::{Document, document::is_markdown};
+use super::Document;
 use crate::domain::{ContentBlock, HistoryEntry, TaskId, UrlPreview, is_markdown_type, text};
 
 /// History entries of one task in memory; older ones stay in the session file and are counted.
 const MAX_ENTRIES: usize = 2_000;
+
 /// The most bytes of a result to lay out for the screen.
 const MAX_RESULT_BYTES: usize = 16 << 20;
 
@@ -228,6 +229,23 @@ fn lay_out_block(json: &str, block: &ContentBlock<'_>, document: &mut Document) 
         }
         ContentBlock::Other(_) => document.push_json(json),
     }
+}
+
+/// Whether a text is almost certainly Markdown: it has at least two kinds of Markdown syntax.
+pub(super) fn is_markdown(text: &str) -> bool {
+    let (mut headings, mut fences, mut lists, mut marks) = (false, 0, 0, false);
+    // The beginning of the text is enough.
+    for line in text.lines().take(200) {
+        let line = line.trim_start();
+        let rest = line.trim_start_matches('#');
+        let level = line.len() - rest.len();
+        headings |= (1..=6).contains(&level) && rest.starts_with(' ');
+        fences += usize::from(line.starts_with("```"));
+        lists += usize::from(["- ", "* "].iter().any(|mark| line.starts_with(mark)));
+        marks |= line.matches("**").count() >= 2 || line.contains("](http");
+    }
+    let signs = [headings, fences >= 2, lists >= 2, marks];
+    signs.into_iter().filter(|is_present| *is_present).count() >= 2
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ mod lock;
 mod log;
 mod paths;
 mod private;
+mod quarantine;
 mod reader;
 mod rows;
 mod schema;

@@ -1,8 +1,7 @@
 //! The one writer of a session: opens it in whatever state a crash left it, and saves rows atomically.
 
 use std::{
-    fs::{self, File, OpenOptions, Permissions},
-    io,
+    fs::{self, OpenOptions, Permissions},
     os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
     sync::{
@@ -19,14 +18,13 @@ use rusqlite::{
 
 use super::{
     Paths, StoreError,
-    atomic::{copy_atomically, sync_directory},
     error::{
         Advice, has_no_room_for_shared_memory, is_damage, is_without_shared_memory, message,
         passed_over,
     },
     hook_events,
     log::Log,
-    paths::{check_file, check_whole, companion, set_aside},
+    paths::{check_file, check_whole, companion},
     schema,
 };
 use crate::{
@@ -35,6 +33,7 @@ use crate::{
         Wall, text,
     },
     store::{
+        quarantine::{copy_aside, quarantine, set_aside_as},
         rows::{insert_chunk, json, parse, signed, unsigned},
         thinning::{STEPS_LIMIT, is_step, thin},
     },
@@ -602,79 +601,4 @@ fn make_private(db: &Path) -> Result<(), StoreError> {
         }
         Some(_) => Ok(()),
     }
-}
-
-/// Renames the file and its companions and returns the new name.
-fn quarantine(paths: &Paths, now: Wall) -> Result<PathBuf, StoreError> {
-    let (db, place) = (paths.db(), free_place(paths, now));
-    // The file first: if the process dies in between, the next start finds and quarantines the log.
-    for suffix in ["", "-wal", "-shm"] {
-        set_aside(&companion(&db, suffix), &companion(&place, suffix))?;
-    }
-    sync_directory(&paths.sessions_dir());
-    Ok(place)
-}
-
-/// Copies the file and its log to a new name, returns that name, and truncates the log where SQLite stops reading. If
-/// the process dies before that is done, the next start repeats it.
-fn copy_aside(paths: &Paths, log: &Log, now: Wall) -> Result<PathBuf, StoreError> {
-    let (db, place) = (paths.db(), free_place(paths, now));
-    let copy = || -> io::Result<()> {
-        // Closing these files drops the locks of this process's readers, which protect against another
-        // process that writes; but the driver's lock is ours.
-        for suffix in ["-wal", ""] {
-            let mut from = File::open(companion(&db, suffix))?;
-            copy_atomically(&companion(&place, suffix), &mut from)?;
-        }
-        let cut = OpenOptions::new()
-            .write(true)
-            .open(companion(&db, "-wal"))?;
-        cut.set_len(log.readable)?;
-        cut.sync_all()
-    };
-    copy().map_err(|error| StoreError::cannot_set_aside(&db, &error))?;
-    Ok(place)
-}
-
-/// A free name for a quarantined file.
-fn free_place(paths: &Paths, now: Wall) -> PathBuf {
-    let stamp: String = now
-        .rfc3339()
-        .chars()
-        .filter(char::is_ascii_alphanumeric)
-        .collect();
-    let mut place = PathBuf::new();
-    for number in 0_u32.. {
-        let tail = if number == 0 {
-            String::new()
-        } else {
-            format!("-{number}")
-        };
-        // No session can have this name: session names have no upper-case letters.
-        let name = format!("{}.damaged-{stamp}{tail}.db", paths.session());
-        place = paths.sessions_dir().join(name);
-        let is_free = ["", "-wal", "-shm"]
-            .iter()
-            .all(|suffix| fs::symlink_metadata(companion(&place, suffix)).is_err());
-        if is_free {
-            break;
-        }
-    }
-    place
-}
-
-/// The remark on a quarantined file. The most important part comes first: a narrow screen cuts the rest.
-fn set_aside_as(how: &str, db: &Path, place: &Path, words: &str) -> String {
-    let name = |path: &Path| {
-        path.file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned()
-    };
-    format!(
-        "{} was damaged and {how} as {}: {words}; both stand in {}",
-        name(db),
-        name(place),
-        place.parent().unwrap_or(place).display()
-    )
 }

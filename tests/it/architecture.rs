@@ -258,13 +258,9 @@ fn sizes_do_not_grow() {
     let over =
         |sizes: &[source::Sized], limit: usize| sizes.iter().filter(|it| it.size > limit).count();
     for (what, size, limit) in [
-        ("lines of code", figures.code_lines, 65_200),
+        ("lines of code", figures.code_lines, 64_700),
         ("lines in a file", largest(&figures.files), 1_056),
-        (
-            "files of more than 600 lines",
-            over(&figures.files, 600),
-            13,
-        ),
+        ("files of more than 600 lines", over(&figures.files, 600), 9),
         ("lines in a function", largest(&figures.functions), 211),
         (
             "functions of more than 80 lines",

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    io::{self, Read, Write as _},
+    io::{self, Write as _},
     os::unix::fs::PermissionsExt as _,
     path::Path,
 };
@@ -12,8 +12,17 @@ use super::StoreError;
 /// Writes `bytes` to `path` through a temporary file: after a crash it has the old or the new content.
 ///
 /// The file gets mode 0600. Fails with [`StoreError::CannotWrite`].
-pub fn write_atomically(path: &Path, mut bytes: &[u8]) -> Result<(), StoreError> {
-    copy_atomically(path, &mut bytes).map_err(|error| StoreError::write_io(path, &error))
+pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+    let directory = directory_of(path);
+    let write = || {
+        let mut file = tempfile::NamedTempFile::new_in(directory)?;
+        file.write_all(bytes)?;
+        file.as_file().sync_all()?;
+        file.persist(path)?;
+        sync_directory(directory);
+        Ok(())
+    };
+    write().map_err(|error| StoreError::write_io(path, &error))
 }
 
 /// Creates a new file atomically; an existing one is left alone.
@@ -37,17 +46,6 @@ fn directory_of(path: &Path) -> &Path {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     }
-}
-
-/// Writes the rest of `from` as [`write_atomically`] does.
-pub(super) fn copy_atomically(path: &Path, from: &mut impl Read) -> io::Result<()> {
-    let directory = directory_of(path);
-    let mut file = tempfile::NamedTempFile::new_in(directory)?;
-    io::copy(from, file.as_file_mut())?;
-    file.as_file().sync_all()?;
-    file.persist(path)?;
-    sync_directory(directory);
-    Ok(())
 }
 
 /// Makes a rename durable if the file system can sync a directory; the content itself was synced before.

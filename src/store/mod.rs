@@ -11,7 +11,6 @@ mod error;
 mod hook_events;
 mod limit;
 mod lock;
-mod log;
 mod paths;
 mod private;
 mod quarantine;

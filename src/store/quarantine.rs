@@ -1,8 +1,7 @@
 //! Moves damaged session files aside under a name of their own.
 
 use std::{
-    fs::{self, File, OpenOptions},
-    io,
+    fs,
     path::{Path, PathBuf},
 };
 
@@ -10,8 +9,7 @@ use crate::{
     domain::Wall,
     store::{
         Paths, StoreError,
-        atomic::{copy_atomically, sync_directory},
-        log::Log,
+        atomic::sync_directory,
         paths::{companion, set_aside},
     },
 };
@@ -24,27 +22,6 @@ pub(super) fn quarantine(paths: &Paths, now: Wall) -> Result<PathBuf, StoreError
         set_aside(&companion(&db, suffix), &companion(&place, suffix))?;
     }
     sync_directory(&paths.sessions_dir());
-    Ok(place)
-}
-
-/// Copies the file and its log to a new name, returns that name, and truncates the log where SQLite stops reading. If
-/// the process dies before that is done, the next start repeats it.
-pub(super) fn copy_aside(paths: &Paths, log: &Log, now: Wall) -> Result<PathBuf, StoreError> {
-    let (db, place) = (paths.db(), free_place(paths, now));
-    let copy = || -> io::Result<()> {
-        // Closing these files drops the locks of this process's readers, which protect against another
-        // process that writes; but the driver's lock is ours.
-        for suffix in ["-wal", ""] {
-            let mut from = File::open(companion(&db, suffix))?;
-            copy_atomically(&companion(&place, suffix), &mut from)?;
-        }
-        let cut = OpenOptions::new()
-            .write(true)
-            .open(companion(&db, "-wal"))?;
-        cut.set_len(log.readable)?;
-        cut.sync_all()
-    };
-    copy().map_err(|error| StoreError::cannot_set_aside(&db, &error))?;
     Ok(place)
 }
 
@@ -76,7 +53,7 @@ pub(super) fn free_place(paths: &Paths, now: Wall) -> PathBuf {
 }
 
 /// The remark on a quarantined file. The most important part comes first: a narrow screen cuts the rest.
-pub(super) fn set_aside_as(how: &str, db: &Path, place: &Path, words: &str) -> String {
+pub(super) fn set_aside_as(db: &Path, place: &Path, words: &str) -> String {
     let name = |path: &Path| {
         path.file_name()
             .unwrap_or_default()
@@ -84,7 +61,7 @@ pub(super) fn set_aside_as(how: &str, db: &Path, place: &Path, words: &str) -> S
             .into_owned()
     };
     format!(
-        "{} was damaged and {how} as {}: {words}; both stand in {}",
+        "{} was damaged and set aside whole as {}: {words}; both stand in {}",
         name(db),
         name(place),
         place.parent().unwrap_or(place).display()

@@ -23,7 +23,6 @@ use super::{
         passed_over,
     },
     hook_events,
-    log::Log,
     paths::{check_file, check_whole, companion},
     schema,
 };
@@ -33,7 +32,7 @@ use crate::{
         Wall, text,
     },
     store::{
-        quarantine::{copy_aside, quarantine, set_aside_as},
+        quarantine::{quarantine, set_aside_as},
         rows::{insert_chunk, json, parse, signed, unsigned},
         thinning::{STEPS_LIMIT, is_step, thin},
     },
@@ -108,8 +107,6 @@ pub struct RestoredTask {
 enum Trouble {
     /// It must be quarantined, for this reason.
     Damaged(String),
-    /// It can be used, but SQLite skips commits in its log.
-    LogSpoiled(Log),
     /// Anything else.
     Other(StoreError),
 }
@@ -124,8 +121,7 @@ impl Writer {
     /// Opens or creates the session file and returns its contents.
     ///
     /// The caller holds the driver's lock. A damaged file is quarantined, which a remark reports, and a new one
-    /// takes its place; one that has lost only the end of its log is copied aside and stays in use. `now` names that file
-    /// and decides which forgotten tasks are purged. Fails with
+    /// takes its place. `now` names that file and decides which forgotten tasks are purged. Fails with
     /// [`StoreError::Refused`], [`StoreError::CannotOpen`], [`StoreError::Newer`] and [`StoreError::NoWal`].
     pub fn open(paths: &Paths, now: Wall) -> Result<Opened, StoreError> {
         let db = paths.db();
@@ -138,28 +134,17 @@ impl Writer {
             Err(Trouble::Damaged(why)) => {
                 let place = quarantine(paths, now)?;
                 let words = format!("this session starts empty ({why})");
-                remarks.push(set_aside_as("set aside whole", &db, &place, &words));
-                Self::try_open(&db, now)
-            }
-            Err(Trouble::LogSpoiled(log)) => {
-                let place = copy_aside(paths, &log, now)?;
-                let words = format!(
-                    "its log is corrupt, {} in it can no longer be read, and results or history may be missing",
-                    text::plural(log.passed_over, "save")
-                );
-                remarks.push(set_aside_as("copied whole", &db, &place, &words));
+                remarks.push(set_aside_as(&db, &place, &words));
                 Self::try_open(&db, now)
             }
             other => other,
         };
         let (writer, restored, unreadable) = opened.map_err(|trouble| {
-            let damaged = |why| StoreError::Damaged {
-                path: db.clone(),
-                why,
-            };
             let error = match trouble {
-                Trouble::Damaged(why) => damaged(why),
-                Trouble::LogSpoiled(_) => damaged("its log changes while it is read".to_owned()),
+                Trouble::Damaged(why) => StoreError::Damaged {
+                    path: db.clone(),
+                    why,
+                },
                 Trouble::Other(error) => error,
             };
             match remarks.pop() {
@@ -208,12 +193,7 @@ impl Writer {
         if verdict != "ok" {
             return Err(Trouble::Damaged(text::clean_line(&verdict).into_owned()));
         }
-        let page_size = connection
-            .pragma_query_value(None, "page_size", |row| row.get(0).map(unsigned))
-            .map_err(fail)?;
-        let log = companion(db, "-wal");
-        let log = Log::open(&log, page_size).map_err(|error| StoreError::open_io(&log, &error))?;
-        if is_cut(db, &connection, page_size, &log)? {
+        if is_cut(db, &connection)? {
             return Err(Trouble::Damaged("its end is missing".to_owned()));
         }
         let tables: i64 = connection
@@ -237,9 +217,6 @@ impl Writer {
             }));
         }
         // The first write; until here, a damaged file or another program's file is left as it was found.
-        if log.passed_over > 0 {
-            return Err(Trouble::LogSpoiled(log));
-        }
         let mode: String = connection
             .query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))
             .map_err(fail)?;
@@ -573,14 +550,18 @@ fn trouble(db: &Path, error: &rusqlite::Error) -> Trouble {
 
 /// Whether pages are missing at the end of the file, which SQLite reads as zeros.
 ///
-/// Pages in the log may be missing from the file: a full disk can stop a checkpoint anywhere.
-fn is_cut(db: &Path, connection: &Connection, page_size: u64, log: &Log) -> Result<bool, Trouble> {
-    let count = connection
-        .pragma_query_value(None, "page_count", |row| row.get(0).map(unsigned))
-        .map_err(|error| trouble(db, &error))?;
-    let length = check_file(db)?.map_or(0, |found| found.len());
-    let mut missing = length / page_size.max(1) + 1..=count;
-    Ok(!missing.all(|page| log.pages.contains(&page)))
+/// A log may hold them: a full disk can stop a checkpoint anywhere. Then only the integrity check can tell.
+fn is_cut(db: &Path, connection: &Connection) -> Result<bool, Trouble> {
+    let length =
+        |path: &Path| Ok::<_, StoreError>(check_file(path)?.map_or(0, |found| found.len()));
+    if length(&companion(db, "-wal"))? > 0 {
+        return Ok(false);
+    }
+    let pragma = |name| {
+        let number = connection.pragma_query_value(None, name, |row| row.get(0).map(unsigned));
+        number.map_err(|error| trouble(db, &error))
+    };
+    Ok(length(db)? < pragma("page_count")? * pragma("page_size")?)
 }
 
 /// Creates the file with mode 0600, or removes other users' access.

@@ -365,52 +365,6 @@ fn a_full_disk_leaves_unread_results_at_their_servers() {
 }
 
 #[test]
-fn copies_a_corrupt_log_once_there_is_room() {
-    let bench = Bench::new();
-    assert_eq!(bench.call("before").code, Some(0));
-    let url = bench.server.url();
-    let crunch = with(&url, &["crunch", "steps=600", "step_ms=20", "--json"]);
-    let mut call = Running::start(&mut bench.command(&crunch));
-    call.prints(|event| event["value"] == 20);
-    call.signal(rustix::process::Signal::KILL);
-    call.end();
-    let db = bench.paths().db();
-    let log = db.with_extension("db-wal");
-    let mut spoiled = fs::read(&log).unwrap();
-    let middle = spoiled.len() / 2;
-    spoiled[middle] ^= 1;
-    write_atomically(&log, &spoiled).unwrap();
-    let file = fs::read(&db).unwrap();
-    for disk in [Disk::Full, Disk::ReadOnly, Disk::Errors] {
-        bench.becomes(disk);
-        let refused = bench.call("refused");
-        assert_eq!(refused.code, Some(73), "{disk:?}: {refused:#?}");
-        let names_place = refused.err.contains(bench.state().to_str().unwrap());
-        assert!(names_place, "{disk:?}: {refused:#?}");
-        assert!(fs::read(&log).unwrap() == spoiled, "{disk:?}");
-        assert!(fs::read(&db).unwrap() == file, "{disk:?}");
-    }
-    bench.becomes(Disk::Well);
-    let taken = bench.call("taken");
-    assert_eq!(taken.code, Some(0), "{taken:#?}");
-    let is_told = taken
-        .err
-        .contains("was damaged and copied whole as default.damaged-");
-    assert!(is_told, "{taken:#?}");
-    let kept: Vec<Vec<u8>> = fs::read_dir(bench.paths().sessions_dir())
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.to_str().unwrap().contains(".damaged-"))
-        .map(|path| fs::read(path).unwrap())
-        .collect();
-    assert!(kept.len() == 2 && kept.contains(&spoiled) && kept.contains(&file));
-    assert!(bench.run(&["ls"]).out.contains("before"));
-    let again = bench.call("again");
-    assert_eq!(again.code, Some(0), "{again:#?}");
-    assert!(!again.err.contains("damaged"), "{again:#?}");
-}
-
-#[test]
 fn reports_quarantine_even_when_no_file_can_be_created() {
     let bench = Bench::new();
     assert_eq!(bench.call("before").code, Some(0));

@@ -311,14 +311,15 @@ fn a_full_disk_leaves_unread_results_at_their_servers() {
         taken: Arc::default(),
     };
     let url = format!("http://{}/mcp", server.serve());
-    // It drives for the others, and shows what is said of the disk.
+    // It drives for the others, and shows what is said of the disk: tall enough for every message at once, because the
+    // notices about results can come before and after it.
     fs::create_dir(bench.state()).unwrap();
     let env = TestEnv::at(bench.state());
     let environment = bench.environment();
     let variables = environment
         .each_ref()
         .map(|(name, value)| (*name, value.as_str()));
-    let mut tui = env.open_with(&variables, pty::program(), &[], (160, 36));
+    let mut tui = env.open_with(&variables, pty::program(), &[], (160, 90));
     tui.wait_until_it_drives(&bench.state());
     let calls: Vec<Running> = (0..CALLS)
         .map(|tag| {

@@ -2,12 +2,10 @@
 
 use serde_json::{Map, Value};
 
-use crate::domain::{
-    PathSegment, ServerName, ServerView, TaskId, Tool, ValidationError, path_label, text,
-};
+use crate::domain::{PathSegment, ServerName, ServerView, TaskId, Tool, ValidationError, text};
 
 use super::{
-    Field, FormField, FormRow, FormValue, State, TypedArgument,
+    Field, FormField, FormRow, State, TypedArgument,
     form::{InitialValue, go_to_json_error, json_error, pretty},
     typed_line::{TypedCall, TypedValue},
 };
@@ -361,37 +359,12 @@ impl CallForm {
         if checked.errors.is_empty() {
             return Ok((arguments, checked.unusable));
         }
-        let line = |complaint: &ValidationError| {
-            let missing = self.missing_below(&complaint.path);
-            let missing = if missing.is_empty() {
-                String::new()
-            } else {
-                format!("; {} is missing", missing.join(", "))
-            };
-            text::clean_line(&format!("{complaint}{missing}")).into_owned()
-        };
+        let line = |error: &ValidationError| text::clean_line(&error.to_string()).into_owned();
         Err(FormErrors {
             lines: checked.errors.iter().map(line).collect(),
             wrong: checked.errors.into_iter().map(|it| it.path).collect(),
             arguments: Some(arguments),
         })
-    }
-
-    /// The missing required values of the chosen alternative at a path.
-    fn missing_below(&self, path: &[PathSegment]) -> Vec<String> {
-        let rows = self.rows();
-        let is_choice = |row: &&FormRow<'_>| {
-            row.path == path && matches!(row.field.value, FormValue::Variant { .. })
-        };
-        if self.raw.is_some() || !rows.iter().any(|row| is_choice(&row)) {
-            return Vec::new();
-        }
-        let is_missing = |row: &&FormRow<'_>| {
-            let is_below = row.path.len() > path.len() && row.path.starts_with(path);
-            is_below && row.field.spec.is_required && row.field.read() == Ok(None)
-        };
-        let missing = rows.iter().filter(is_missing);
-        missing.map(|row| path_label(&row.path)).collect()
     }
 
     /// The key of its draft.
@@ -524,7 +497,7 @@ impl CallForm {
                         if given.keys().all(named) {
                             let before = std::mem::take(&mut self.fields);
                             self.set_tool(tool, Some(&given));
-                            // Unchanged values keep their old field, which knows the chosen alternative.
+                            // Unchanged values keep their old field, with what was typed as it was typed.
                             for (field, before) in self.fields.iter_mut().zip(before) {
                                 if field.read() == before.read() {
                                     *field = before;
@@ -577,8 +550,7 @@ impl CallForm {
         if self.raw.is_some() {
             return None;
         }
-        let mut row = self.at;
-        FormField::at_row(&mut self.fields, &mut row)
+        FormField::at_row(&mut self.fields, self.at)
     }
 
     /// The servers that match the input.
@@ -720,7 +692,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::app::Setup;
+    use crate::{
+        app::Setup,
+        domain::{Chord, path_label},
+    };
 
     fn form(schema: &Value, given: &Value) -> CallForm {
         let state = State::new(Setup::default());
@@ -895,35 +870,22 @@ mod tests {
     }
 
     #[test]
-    fn members_items_and_alternatives_have_their_own_rows() {
+    fn only_list_items_have_rows_of_their_own() {
         let mut form = form(&nested(), &json!({}));
-        assert_eq!(
-            lines(&form),
-            ["to.street", "to.zip", "tags", "shape", "free"]
-        );
-        type_at(&mut form, "to.street", "Rua");
+        assert_eq!(lines(&form), ["to", "tags", "shape", "free"]);
+        type_at(&mut form, "to", r#"{"street": "Rua"}"#);
         form.fields[1].change(true);
         form.fields[1].change(true);
         form.fields[1].change(true);
         type_at(&mut form, "tags[1]", "b");
-        form.fields[2].change(true);
-        form.fields[2].change(true);
+        type_at(&mut form, "shape", r#"{"kind": "box"}"#);
         assert_eq!(
             lines(&form),
-            [
-                "to.street",
-                "to.zip",
-                "tags",
-                "tags[0]",
-                "tags[1]",
-                "shape",
-                "shape.kind",
-                "shape.w",
-                "free"
-            ]
+            ["to", "tags", "tags[0]", "tags[1]", "shape", "free"]
         );
         assert_eq!(sent(&form), Err(vec!["shape.w is missing".to_owned()]));
-        type_at(&mut form, "shape.w", "2.5");
+        form.text_field().unwrap().key(Chord::ctrl('u'));
+        type_at(&mut form, "shape", r#"{"kind": "box", "w": 2.5}"#);
         type_at(&mut form, "free", "{\"a\":\n  1}");
         assert_eq!(
             sent(&form),
@@ -946,20 +908,14 @@ mod tests {
 
     #[test]
     fn focuses_the_invalid_value() {
-        let mut form = form(&nested(), &json!({"to": {"street": "x"}, "free": {"a": 1}}));
-        type_at(&mut form, "to.zip", "x");
-        assert_eq!(
-            sent(&form),
-            Err(vec!["to.zip must be a whole number".to_owned()])
-        );
-        form.argument().unwrap().typed().unwrap().paste("");
-        form.wrong = vec![vec![
-            PathSegment::Key("to".to_owned()),
-            PathSegment::Key("zip".to_owned()),
-        ]];
-        form.at = 0;
+        let given = json!({"to": {"street": "x", "zip": "y"}, "free": {"a": 1}});
+        let mut form = form(&nested(), &given);
+        let errors = form.arguments().unwrap_err();
+        assert_eq!(errors.lines, ["to.zip must be a whole number"]);
+        form.wrong = errors.wrong;
+        form.at = 3;
         form.focus_first_error();
-        assert_eq!(form.at, 1);
+        assert_eq!(form.at, 0);
         // In JSON, errors have a line and a column.
         let at = lines(&form).iter().position(|it| it == "free").unwrap();
         form.at = at;
@@ -967,10 +923,6 @@ mod tests {
         assert_eq!(field.text(), "{\n  \"a\": 1\n}");
         field.go_to(1, 5);
         field.paste("!");
-        form.fields[0] = FormField::from_shape(
-            &form.tool.clone().unwrap().form_fields()[0],
-            InitialValue::Given(&json!({"street": "x"})),
-        );
         let lines = sent(&form).unwrap_err();
         assert_eq!(lines, ["free must be JSON: line 2, column 6: expected `:`"]);
         form.at = 0;

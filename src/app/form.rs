@@ -1,10 +1,8 @@
 //! A field of a form: its input and the value to send.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use crate::domain::{
-    ArgumentKind, ArgumentSpec, Chord, FieldContents, FieldSpec, PathSegment, text,
-};
+use crate::domain::{ArgumentKind, ArgumentSpec, Chord, FieldSpec, PathSegment, text};
 
 use super::Field;
 
@@ -17,6 +15,8 @@ pub struct FormField {
     pub value: FormValue,
     /// The initial value, to show what was changed.
     pub before: Option<Value>,
+    /// For JSON, the text to start from.
+    pub template: Option<Value>,
 }
 
 /// The input of a field.
@@ -24,30 +24,14 @@ pub struct FormField {
 pub enum FormValue {
     /// Text, a number or, in several lines, JSON.
     Typed(Field),
-    /// The members of an object.
-    Members {
-        /// Whether the object is sent at all.
-        is_present: bool,
-        /// The members.
-        fields: Vec<FormField>,
-    },
-    /// The items of an array.
+    /// The items of a list of single values.
     Items {
-        /// Whether the array is sent at all.
+        /// Whether the list is sent at all.
         is_present: bool,
         /// The items.
         fields: Vec<FormField>,
         /// The shape of a new item.
-        each: Box<FieldSpec>,
-    },
-    /// One of several alternatives, or none.
-    Variant {
-        /// The index of the chosen alternative.
-        at: Option<usize>,
-        /// One field per alternative.
-        fields: Vec<FormField>,
-        /// Their labels.
-        labels: Vec<String>,
+        each: Box<ArgumentSpec>,
     },
     /// True, false, or omitted.
     Toggle(Option<bool>),
@@ -68,12 +52,6 @@ const MAX_ITEMS: usize = 50;
 /// Whether null is one of the choices, as opposed to "omitted".
 fn has_null(spec: &ArgumentSpec) -> bool {
     matches!(&spec.kind, ArgumentKind::Choice(choices) if choices.contains(&Value::Null))
-}
-
-/// Whether null is a choice here or in one of the alternatives.
-fn takes_null(shape: &FieldSpec) -> bool {
-    let in_any = |all: &[(String, FieldSpec)]| all.iter().any(|(_, one)| takes_null(one));
-    has_null(&shape.spec) || matches!(&shape.contents, FieldContents::Variants(all) if in_any(all))
 }
 
 /// Whether a single field can show a value and return it unchanged.
@@ -139,7 +117,7 @@ pub(super) enum InitialValue<'v> {
     Given(&'v Value),
 }
 
-/// A row of a form, for a field or a part of one.
+/// A row of a form, for a field or an item of one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FormRow<'f> {
     /// Its path in the arguments.
@@ -157,147 +135,60 @@ impl FormField {
     /// Builds a field for a shape. A value that the field could not return unchanged is shown as JSON.
     pub(super) fn from_shape(shape: &FieldSpec, start: InitialValue<'_>) -> Self {
         let spec = &shape.spec;
+        let is_single = spec.kind != ArgumentKind::Json;
         let given = match start {
             InitialValue::Given(value)
-                if value.is_null() && !spec.is_required && !takes_null(shape) =>
+                if value.is_null() && !spec.is_required && !has_null(spec) =>
             {
                 None
             }
             InitialValue::Given(value) => Some(value),
-            InitialValue::Omitted => None,
+            InitialValue::Default if is_single => return Self::new(spec.clone(), None),
             InitialValue::Default => spec.default.as_ref(),
+            InitialValue::Omitted => None,
         };
-        let is_fresh = matches!(start, InitialValue::Default);
-        let value = match &shape.contents {
-            FieldContents::Single => {
-                let is_shown = given.is_none_or(|given| is_fresh || can_show(&spec.kind, given));
-                if is_shown && spec.kind != ArgumentKind::Json {
-                    let spec = match start {
-                        InitialValue::Default => spec.clone(),
-                        _ => ArgumentSpec {
-                            default: None,
-                            ..spec.clone()
-                        },
-                    };
-                    let given = given.filter(|_| !is_fresh);
-                    let mut field = Self::new(spec, given);
-                    field.spec.default.clone_from(&shape.spec.default);
-                    return field;
-                }
-                None
-            }
-            FieldContents::Members(members) => match given {
-                Some(Value::Object(object)) => {
-                    let is_named = |key: &String| members.iter().any(|it| it.spec.name == *key);
-                    object.keys().all(is_named).then(|| FormValue::Members {
-                        is_present: true,
-                        fields: members
-                            .iter()
-                            .map(|it| {
-                                let given = object.get(&it.spec.name);
-                                Self::from_shape(
-                                    it,
-                                    given.map_or(InitialValue::Omitted, InitialValue::Given),
-                                )
-                            })
-                            .collect(),
-                    })
-                }
-                Some(_) => None,
-                None => Some(FormValue::Members {
-                    is_present: spec.is_required,
-                    fields: members
-                        .iter()
-                        .map(|it| Self::from_shape(it, InitialValue::Default))
-                        .collect(),
-                }),
+        if is_single && given.is_none_or(|given| can_show(&spec.kind, given)) {
+            let without_default = ArgumentSpec {
+                default: None,
+                ..spec.clone()
+            };
+            let mut field = Self::new(without_default, given);
+            field.spec.default.clone_from(&spec.default);
+            return field;
+        }
+        let items = shape.items.as_ref();
+        let items = items.and_then(|each| Self::items(each, given, spec.is_required));
+        Self {
+            spec: ArgumentSpec {
+                kind: ArgumentKind::Json,
+                ..spec.clone()
             },
-            FieldContents::Items(each) => match given {
-                Some(Value::Array(items)) if items.len() <= MAX_ITEMS => Some(FormValue::Items {
-                    is_present: true,
-                    fields: items
-                        .iter()
-                        .map(|item| Self::from_shape(each, InitialValue::Given(item)))
-                        .collect(),
-                    each: each.clone(),
-                }),
-                Some(_) => None,
-                None => Some(FormValue::Items {
-                    is_present: spec.is_required,
-                    fields: Vec::new(),
-                    each: each.clone(),
-                }),
-            },
-            FieldContents::Variants(variants) => {
-                let fields = |chosen: Option<(usize, &Value)>| {
-                    let each = variants.iter().enumerate();
-                    each.map(|(index, (_, variant))| match chosen {
-                        Some((at, value)) if at == index => {
-                            Self::from_shape(variant, InitialValue::Given(value))
-                        }
-                        _ => {
-                            let mut field = Self::from_shape(variant, InitialValue::Default);
-                            field.select_only_choices();
-                            field
-                        }
-                    })
-                    .collect()
-                };
-                let labels = variants.iter().map(|it| it.0.clone()).collect();
-                match given {
-                    None => Some(FormValue::Variant {
-                        at: None,
-                        fields: fields(None),
-                        labels,
-                    }),
-                    Some(given) => {
-                        // The first alternative that returns the value unchanged without falling back to JSON.
-                        let fits = |(_, variant): &(String, FieldSpec)| {
-                            let field = Self::from_shape(variant, InitialValue::Given(given));
-                            let is_json =
-                                field.is_json() && variant.contents != FieldContents::Single;
-                            !is_json && field.read() == Ok(Some(given.clone()))
-                        };
-                        variants.iter().position(fits).map(|at| FormValue::Variant {
-                            at: Some(at),
-                            fields: fields(Some((at, given))),
-                            labels,
-                        })
-                    }
-                }
-            }
-        };
-        let before = given.filter(|it| !it.is_null()).cloned();
-        match value {
-            Some(value) => Self {
-                spec: spec.clone(),
-                value,
-                before,
-            },
-            None => Self {
-                value: FormValue::Typed(Field::lines(given.map_or(String::new(), pretty))),
-                spec: ArgumentSpec {
-                    kind: ArgumentKind::Json,
-                    ..spec.clone()
-                },
-                before,
-            },
+            value: items.unwrap_or_else(|| {
+                FormValue::Typed(Field::lines(given.map_or(String::new(), pretty)))
+            }),
+            before: given.filter(|it| !it.is_null()).cloned(),
+            template: shape.template.clone(),
         }
     }
 
-    /// Fills in the members that have only one possible value, such as the discriminator of an alternative.
-    fn select_only_choices(&mut self) {
-        let FormValue::Members { fields, .. } = &mut self.value else {
-            return;
+    /// One field per item of a list; `None` if the fields could not return the list unchanged.
+    fn items(each: &ArgumentSpec, given: Option<&Value>, is_required: bool) -> Option<FormValue> {
+        let is_text = |item: &Value| each.kind == ArgumentKind::Text && item.is_string();
+        let items = match given {
+            Some(given) => given.as_array()?.as_slice(),
+            None => &[],
         };
-        for field in fields {
-            if let (FormValue::Choice(at @ None), ArgumentKind::Choice(choices)) =
-                (&mut field.value, &field.spec.kind)
-                && choices.len() == 1
-            {
-                *at = Some(0);
-            }
-        }
+        let can_show_all = items
+            .iter()
+            .all(|item| is_text(item) || can_show(&each.kind, item));
+        (can_show_all && items.len() <= MAX_ITEMS).then(|| FormValue::Items {
+            is_present: given.is_some() || is_required,
+            fields: items
+                .iter()
+                .map(|item| Self::new(each.clone(), Some(item)))
+                .collect(),
+            each: Box::new(each.clone()),
+        })
     }
 
     /// Whether it is edited as JSON.
@@ -305,93 +196,75 @@ impl FormField {
         matches!(&self.value, FormValue::Typed(field) if field.has_lines())
     }
 
-    /// The visible fields inside it.
+    /// Whether Enter fills in a template.
+    pub fn has_template(&self) -> bool {
+        let is_empty = matches!(&self.value, FormValue::Typed(field) if field.is_empty());
+        is_empty && self.template.is_some()
+    }
+
+    /// Fills an empty JSON field with its template; returns `false` if there is nothing to fill in.
+    pub(super) fn insert_template(&mut self) -> bool {
+        let text = self.template.as_ref().filter(|_| self.has_template());
+        let Some(text) = text.map(pretty) else {
+            return false;
+        };
+        self.value = FormValue::Typed(Field::lines(text));
+        true
+    }
+
+    /// The visible items inside it.
     fn parts(&self) -> &[FormField] {
         match &self.value {
-            FormValue::Members { is_present, fields }
-            | FormValue::Items {
-                is_present, fields, ..
-            } => {
-                if *is_present {
-                    fields
-                } else {
-                    &[]
-                }
-            }
-            FormValue::Variant {
-                at: Some(at),
+            FormValue::Items {
+                is_present: true,
                 fields,
                 ..
-            } => fields.get(*at).map_or(&[], std::slice::from_ref),
+            } => fields,
             _ => &[],
         }
     }
 
     fn parts_mut(&mut self) -> &mut [FormField] {
         match &mut self.value {
-            FormValue::Members { is_present, fields }
-            | FormValue::Items {
-                is_present, fields, ..
-            } => {
-                if *is_present {
-                    fields
-                } else {
-                    &mut []
-                }
-            }
-            FormValue::Variant {
-                at: Some(at),
+            FormValue::Items {
+                is_present: true,
                 fields,
                 ..
-            } => fields.get_mut(*at).map_or(&mut [], std::slice::from_mut),
+            } => fields,
             _ => &mut [],
         }
     }
 
-    /// Whether it has a row of its own. A required object has none, because it can't be omitted.
-    fn has_row(&self) -> bool {
-        !(matches!(self.value, FormValue::Members { .. }) && self.spec.is_required)
-    }
-
-    fn add_rows<'f>(&'f self, path: &[PathSegment], rows: &mut Vec<FormRow<'f>>) {
-        if self.has_row() {
-            rows.push(FormRow {
-                path: path.to_vec(),
-                field: self,
-            });
-        }
-        for (index, part) in self.parts().iter().enumerate() {
-            let mut path = path.to_vec();
-            match &self.value {
-                FormValue::Members { .. } => path.push(PathSegment::Key(part.spec.name.clone())),
-                FormValue::Items { .. } => path.push(PathSegment::Index(index)),
-                _ => {}
-            }
-            part.add_rows(&path, rows);
-        }
-    }
-
-    /// The rows of a form.
+    /// The rows of a form: each field, followed by its items.
     pub(super) fn rows(fields: &[Self]) -> Vec<FormRow<'_>> {
         let mut rows = Vec::new();
         for field in fields {
-            field.add_rows(&[PathSegment::Key(field.spec.name.clone())], &mut rows);
+            let path = vec![PathSegment::Key(field.spec.name.clone())];
+            let items = field.parts().iter().enumerate().map(|(index, field)| {
+                let index = PathSegment::Index(index);
+                let path = [path.as_slice(), &[index]].concat();
+                FormRow { path, field }
+            });
+            let items: Vec<_> = items.collect();
+            rows.push(FormRow { path, field });
+            rows.extend(items);
         }
         rows
     }
 
-    /// The field at a row; counts `row` down while searching.
-    pub(super) fn at_row<'f>(fields: &'f mut [Self], row: &mut usize) -> Option<&'f mut Self> {
+    /// The field at a row.
+    pub(super) fn at_row(fields: &mut [Self], row: usize) -> Option<&mut Self> {
+        let mut left = row;
         for field in fields {
-            if field.has_row() {
-                if *row == 0 {
-                    return Some(field);
-                }
-                *row -= 1;
+            if left == 0 {
+                return Some(field);
             }
-            if let Some(found) = Self::at_row(field.parts_mut(), row) {
-                return Some(found);
+            left -= 1;
+            let items = field.parts().len();
+            if left < items {
+                return field.parts_mut().get_mut(left);
             }
+            left -= items;
         }
         None
     }
@@ -438,6 +311,7 @@ impl FormField {
             before: start.cloned(),
             spec,
             value,
+            template: None,
         }
     }
 
@@ -464,18 +338,6 @@ impl FormField {
                 Ok((!is_left_out).then_some(Value::Array(taken)))
             }
             (FormValue::Choice(_) | FormValue::Many { .. }, _) => Ok(None),
-            (FormValue::Members { is_present, fields }, _) => {
-                let mut object = Map::new();
-                for field in fields.iter().filter(|_| *is_present) {
-                    let value = field
-                        .read()
-                        .map_err(|line| format!("{}.{line}", self.spec.name))?;
-                    if let Some(value) = value {
-                        object.insert(field.spec.name.clone(), value);
-                    }
-                }
-                Ok(is_present.then_some(Value::Object(object)))
-            }
             (
                 FormValue::Items {
                     is_present, fields, ..
@@ -494,10 +356,6 @@ impl FormField {
                 }
                 Ok(is_present.then_some(Value::Array(items)))
             }
-            (FormValue::Variant { at, fields, .. }, _) => match at.and_then(|at| fields.get(at)) {
-                Some(field) => field.read(),
-                None => Ok(None),
-            },
             (FormValue::Typed(field), _) if field.is_empty() => Ok(None),
             (FormValue::Typed(field), ArgumentKind::Text) => {
                 // Sanitizing for display must not change an untouched value.
@@ -554,7 +412,6 @@ impl FormField {
                     Some(value) => Some(!value),
                 };
             }
-            (FormValue::Members { is_present, .. }, _) => *is_present = !*is_present,
             (
                 FormValue::Items {
                     is_present,
@@ -565,14 +422,11 @@ impl FormField {
             ) => match (forward, *is_present) {
                 (true, false) => *is_present = true,
                 (true, true) if fields.len() < MAX_ITEMS => {
-                    fields.push(Self::from_shape(each, InitialValue::Default));
+                    fields.push(Self::new((**each).clone(), None));
                 }
                 (false, true) if fields.pop().is_none() => *is_present = !can_be_left_out,
                 _ => {}
             },
-            (FormValue::Variant { at, fields, .. }, _) => {
-                *at = next_choice(*at, fields.len(), can_be_left_out, forward);
-            }
             (FormValue::Choice(at), ArgumentKind::Choice(choices)) => {
                 *at = next_choice(*at, choices.len(), can_be_left_out, forward);
             }
@@ -586,7 +440,7 @@ impl FormField {
         }
     }
 
-    /// Adds an item to an array of text fields when a letter is typed on the array's row. Returns how many rows below the
+    /// Adds an item to a list of typed values when a letter is typed on the list's row. Returns how many rows below the
     /// new item is; `None` if the key adds nothing.
     pub(super) fn start_item(&mut self, chord: Chord) -> Option<usize> {
         let letter = chord.typed().filter(|it| *it != ' ' && !it.is_control());
@@ -596,8 +450,10 @@ impl FormField {
         else {
             return None;
         };
-        let mut is_typed = Self::from_shape(each, InitialValue::Default);
-        let is_typed = is_typed.typed().is_some_and(|field| !field.has_lines());
+        let is_typed = matches!(
+            each.kind,
+            ArgumentKind::Text | ArgumentKind::Number | ArgumentKind::Integer
+        );
         if letter.is_none() || !is_typed {
             return None;
         }

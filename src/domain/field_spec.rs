@@ -1,38 +1,25 @@
-//! Form fields for nested arguments: members of an object, items of a list, or alternatives. Anything else is typed as
-//! JSON.
+//! The fields of a call form. A list of single values is a field with items. Anything else that is nested is typed as
+//! JSON, starting from a template.
 
 use serde_json::{Map, Value};
 
 use super::{ArgumentKind, ArgumentSpec, Tool};
 
-/// One field of a form, possibly with nested fields; no text is sanitized.
+/// One field of a form; no text is sanitized.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldSpec {
     /// Its name, labels and type.
     pub spec: ArgumentSpec,
-    /// Its nested fields, if any.
-    pub contents: FieldContents,
+    /// For a list of single values, the shape of an item.
+    pub items: Option<Box<ArgumentSpec>>,
+    /// For a nested value, an example with its required members and the schema's defaults.
+    pub template: Option<Value>,
 }
 
-/// The nested fields of a [`FieldSpec`].
-#[derive(Clone, Debug, PartialEq)]
-pub enum FieldContents {
-    /// None: a single value.
-    Single,
-    /// An object with these members.
-    Members(Vec<FieldSpec>),
-    /// A list; each item is such a field, without a name.
-    Items(Box<FieldSpec>),
-    /// One of these alternatives, with their labels.
-    Variants(Vec<(String, FieldSpec)>),
-}
-
-/// Fields nested deeper than this are typed as JSON.
+/// A template leaves out what is nested deeper than this.
 const DEPTH: usize = 5;
-/// Maximum fields of one form; the rest is typed as JSON. Also ends a schema that refers to itself.
-const FIELDS: usize = 200;
-/// Maximum number of alternatives to choose from.
-const VARIANTS: usize = 12;
+/// Maximum values in the templates of one form. Also ends a schema that refers to itself.
+const VALUES: usize = 200;
 /// Maximum length of a chain of references.
 const HOPS: usize = 8;
 
@@ -42,10 +29,25 @@ impl Tool {
         let root: Value = serde_json::from_str(&self.input_schema).unwrap_or_default();
         let mut reader = Reader {
             root: &root,
-            left: FIELDS,
+            left: VALUES,
         };
-        reader.members(&root, DEPTH)
+        let required = required(&root);
+        properties(&root)
+            .map(|(name, property)| reader.field(name, property, required.contains(&name.as_str())))
+            .collect()
     }
+}
+
+/// The names of an object's required members.
+fn required(schema: &Value) -> Vec<&str> {
+    let names = schema.get("required").and_then(Value::as_array);
+    let names = names.into_iter().flatten();
+    names.filter_map(Value::as_str).collect()
+}
+
+fn properties(schema: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    let members = schema.get("properties").and_then(Value::as_object);
+    members.into_iter().flatten()
 }
 
 struct Reader<'s> {
@@ -54,23 +56,7 @@ struct Reader<'s> {
 }
 
 impl Reader<'_> {
-    fn members(&mut self, schema: &Value, depth: usize) -> Vec<FieldSpec> {
-        let list = |key: &str| schema.get(key).and_then(Value::as_array);
-        let required: Vec<&str> = list("required")
-            .map(|names| names.iter().filter_map(Value::as_str).collect())
-            .unwrap_or_default();
-        schema
-            .get("properties")
-            .and_then(Value::as_object)
-            .into_iter()
-            .flatten()
-            .map(|(name, property)| {
-                self.field(name, property, required.contains(&name.as_str()), depth)
-            })
-            .collect()
-    }
-
-    fn field(&mut self, name: &str, schema: &Value, is_required: bool, depth: usize) -> FieldSpec {
+    fn field(&mut self, name: &str, schema: &Value, is_required: bool) -> FieldSpec {
         // Resolving a reference clones its target, so this stops with the budget.
         let schema = if self.left > 0 {
             self.resolve(schema)
@@ -79,39 +65,75 @@ impl Reader<'_> {
         };
         let spec = ArgumentSpec::from_property(name, &schema, is_required);
         self.left = self.left.saturating_sub(1);
-        let contents = if spec.kind == ArgumentKind::Json && depth > 0 && self.left > 0 {
-            self.contents(&spec, &schema, depth - 1)
-        } else {
-            FieldContents::Single
-        };
-        FieldSpec { spec, contents }
+        let is_nested = spec.kind == ArgumentKind::Json;
+        let is_union = schema
+            .get("oneOf")
+            .or_else(|| schema.get("anyOf"))
+            .is_some();
+        let items = schema.get("items").filter(|_| is_nested && !is_union);
+        let items = items.filter(|it| it.is_object() && self.left > 0);
+        let items = items.map(|items| ArgumentSpec::from_property("", &self.resolve(items), true));
+        let items =
+            items.filter(|it| !matches!(it.kind, ArgumentKind::Json | ArgumentKind::Many(_)));
+        let template = (is_nested && items.is_none()).then(|| self.template(&schema, DEPTH));
+        FieldSpec {
+            spec,
+            items: items.map(Box::new),
+            template: template.filter(|template| !template.is_null()),
+        }
     }
 
-    fn contents(&mut self, spec: &ArgumentSpec, schema: &Value, depth: usize) -> FieldContents {
-        let list = |key: &str| schema.get(key).and_then(Value::as_array);
-        let variants = list("oneOf").or_else(|| list("anyOf"));
-        let properties = schema.get("properties").and_then(Value::as_object);
-        match (variants, properties, schema.get("items")) {
-            (Some(variants), None, None) if (2..=VARIANTS).contains(&variants.len()) => {
-                let fields = variants.iter().enumerate().map(|(index, variant)| {
-                    let title = self.resolve(variant);
-                    let title = title.get("title").and_then(Value::as_str);
-                    let number = || format!("{} of {}", index + 1, variants.len());
-                    let label = title.map_or_else(number, str::to_owned);
-                    (label, self.field(&spec.name, variant, true, depth))
-                });
-                FieldContents::Variants(fields.collect())
-            }
-            (None, Some(properties), None)
-                if !properties.is_empty() && properties.len() <= self.left =>
-            {
-                FieldContents::Members(self.members(schema, depth))
-            }
-            (None, None, Some(items @ Value::Object(_))) => {
-                FieldContents::Items(Box::new(self.field("", items, true, depth)))
-            }
-            _ => FieldContents::Single,
+    /// An example: required members and those with a default, one item per list, the first of several alternatives.
+    fn template(&mut self, schema: &Value, depth: usize) -> Value {
+        if depth == 0 || self.left == 0 {
+            return Value::Null;
         }
+        self.left -= 1;
+        let schema = self.resolve(schema);
+        let list = |key: &str| schema.get(key).and_then(Value::as_array);
+        let is_null = |one: &&Value| one.get("type").is_some_and(|it| it == "null");
+        let given = schema.get("default").filter(|it| !it.is_null());
+        let only = schema.get("const");
+        let given = given
+            .or(only)
+            .or_else(|| list("enum").and_then(|all| all.first()));
+        if let Some(given) = given {
+            return given.clone();
+        }
+        let alternatives = list("oneOf").or_else(|| list("anyOf"));
+        let first = alternatives.and_then(|all| all.iter().find(|one| !is_null(one)));
+        if let Some(first) = first.filter(|_| schema.get("properties").is_none()) {
+            return self.template(first, depth - 1);
+        }
+        let kind = match schema.get("type") {
+            Some(Value::Array(names)) => names.iter().find(|name| *name != "null"),
+            kind => kind,
+        };
+        match kind.and_then(Value::as_str) {
+            Some("string") => Value::String(String::new()),
+            Some("boolean") => Value::Bool(false),
+            Some("number" | "integer") => {
+                let least = schema.get("minimum").filter(|it| it.is_number());
+                least.cloned().unwrap_or_else(|| Value::from(0))
+            }
+            Some("array") => {
+                let item = schema.get("items").map(|it| self.template(it, depth - 1));
+                Value::Array(item.into_iter().filter(|item| !item.is_null()).collect())
+            }
+            Some("object") => self.members(&schema, depth - 1),
+            None if schema.get("properties").is_some() => self.members(&schema, depth - 1),
+            _ => Value::Null,
+        }
+    }
+
+    fn members(&mut self, schema: &Value, depth: usize) -> Value {
+        let required = required(schema);
+        let has_default =
+            |one: &Value| one.get("default").is_some_and(|default| !default.is_null());
+        let members = properties(schema)
+            .filter(|(name, one)| required.contains(&name.as_str()) || has_default(one));
+        let members = members.map(|(name, one)| (name.clone(), self.template(one, depth)));
+        Value::Object(members.collect())
     }
 
     /// Replaces a reference, or an only alternative besides null, by its target, merged with the keywords next to it.
@@ -164,65 +186,63 @@ mod tests {
     }
 
     #[test]
-    fn finds_nested_fields_behind_references() {
+    fn single_values_have_fields_and_nested_ones_a_template() {
         let fields = fields(&json!({
-        "$defs": {"Mode": {"enum": ["a", "b"]}, "To": {"type": "object", "properties": {"street": {"type": "string"}}}},
+        "$defs": {"Mode": {"enum": ["a", "b"]}, "To": {"type": "object", "required": ["street", "floor"], "properties": {
+            "street": {"type": "string"}, "floor": {"type": "integer", "minimum": 1}, "door": {"type": "string"},
+            "mode": {"$ref": "#/$defs/Mode", "default": "b"}}}},
         "properties": {
             "mode": {"$ref": "#/$defs/Mode", "default": "b"},
             "to": {"anyOf": [{"$ref": "#/$defs/To"}, {"type": "null"}], "default": null},
             "tags": {"type": "array", "items": {"type": "string"}},
-            "either": {"anyOf": [{"type": "string", "title": "By name"}, {"type": "integer"}]},
+            "modes": {"type": "array", "items": {"$ref": "#/$defs/Mode"}},
+            "either": {"anyOf": [{"type": "null"}, {"type": "boolean"}, {"type": "integer"}]},
             "free": {"type": "object"},
+            "stops": {"type": "array", "items": {"type": "object", "required": ["kind", "at", "on"], "properties": {
+                "kind": {"const": "stop"}, "at": {"type": ["number", "null"]}, "on": {"enum": ["left", "right"]}}}},
+            "any": {},
         }}));
-        assert_eq!(
-            fields[0].spec.kind,
-            ArgumentKind::Choice(vec![json!("a"), json!("b")])
-        );
+        let choices = ArgumentKind::Choice(vec![json!("a"), json!("b")]);
+        assert_eq!(fields[0].spec.kind, choices);
         assert_eq!(fields[0].spec.default, Some(json!("b")));
-        let FieldContents::Members(members) = &fields[1].contents else {
-            panic!("{fields:?}");
-        };
-        assert_eq!(members[0].spec.name, "street");
-        assert!(
-            matches!(&fields[2].contents, FieldContents::Items(each) if each.spec.kind == ArgumentKind::Text)
+        let items = |at: usize| fields[at].items.as_ref().map(|each| each.kind.clone());
+        assert_eq!(items(2), Some(ArgumentKind::Text));
+        assert_eq!(items(3), Some(choices));
+        let templates: Vec<Option<Value>> = fields.iter().map(|it| it.template.clone()).collect();
+        assert_eq!(
+            templates,
+            [
+                None,
+                Some(json!({"street": "", "floor": 1, "mode": "b"})),
+                None,
+                None,
+                Some(json!(false)),
+                Some(json!({})),
+                Some(json!([{"kind": "stop", "at": 0, "on": "left"}])),
+                None,
+            ]
         );
-        let FieldContents::Variants(variants) = &fields[3].contents else {
-            panic!("{fields:?}");
-        };
-        let titles: Vec<&str> = variants.iter().map(|it| it.0.as_str()).collect();
-        assert_eq!(titles, ["By name", "2 of 2"]);
-        assert_eq!(fields[4].contents, FieldContents::Single);
     }
 
     #[test]
-    fn recursive_schemas_make_finite_forms() {
-        fn count(fields: &[FieldSpec]) -> usize {
-            let nested = |field: &FieldSpec| match &field.contents {
-                FieldContents::Single => 0,
-                FieldContents::Members(all) => count(all),
-                FieldContents::Variants(all) => all
-                    .iter()
-                    .map(|it| count(std::slice::from_ref(&it.1)))
-                    .sum(),
-                FieldContents::Items(each) => count(std::slice::from_ref(each)),
-            };
-            fields.iter().map(|field| 1 + nested(field)).sum()
+    fn recursive_schemas_make_finite_templates() {
+        fn count(value: &Value) -> usize {
+            match value {
+                Value::Object(members) => 1 + members.values().map(count).sum::<usize>(),
+                Value::Array(items) => 1 + items.iter().map(count).sum::<usize>(),
+                _ => 1,
+            }
         }
-        let mut wide: Map<String, Value> = Map::new();
-        for at in 0..20 {
-            wide.insert(format!("m{at}"), json!({"$ref": "#"}));
-        }
-        let found = fields(&json!({"properties": wide}));
-        assert!(
-            (20..=FIELDS + 400).contains(&count(&found)),
-            "{}",
-            count(&found)
-        );
-        assert_eq!(
-            count(&fields(
-                &json!({"properties": {"x": {"$ref": "#/properties/x"}}})
-            )),
-            1
-        );
+        let names: Vec<String> = (0..20).map(|at| format!("m{at}")).collect();
+        let wide: Map<String, Value> = names
+            .iter()
+            .map(|name| (name.clone(), json!({"$ref": "#"})))
+            .collect();
+        let found = fields(&json!({"type": "object", "required": names, "properties": wide}));
+        let templates = found.iter().filter_map(|field| field.template.as_ref());
+        assert!(templates.map(count).sum::<usize>() <= VALUES * 20);
+        assert_eq!(found.len(), 20);
+        let endless = fields(&json!({"properties": {"x": {"$ref": "#/properties/x"}}}));
+        assert_eq!(endless[0].template, None);
     }
 }

@@ -60,7 +60,7 @@ pub use config::{
 pub use elicitation::{Elicitation, ElicitationMode, UrlPreview};
 pub use entries::Entries;
 pub use era::{Era, EraReason, ModernSupport, ProtocolChoice, ProtocolVersion, RevisionError};
-pub use field_spec::{FieldContents, FieldSpec};
+pub use field_spec::FieldSpec;
 pub use history::{HistoryEntry, HistoryEvent, HistoryLine, LogLevel};
 pub use ids::{EventId, ServerName, TaskId, is_task_id_prefix};
 pub use input::{MouseAction, UserInput};

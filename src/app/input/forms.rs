@@ -199,6 +199,10 @@ pub(super) fn arguments_key(
         state.reply("saving the call");
         return Some(Overlay::Call(form));
     }
+    if action == Some(Action::Accept) && form.argument().is_some_and(FormField::insert_template) {
+        form.clear_errors();
+        return Some(Overlay::Call(form));
+    }
     // In a multi-line field some keys move between lines, not fields.
     if form.text_field().is_some_and(|field| field.line_key(chord)) {
         form.clear_errors();

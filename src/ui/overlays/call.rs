@@ -330,12 +330,16 @@ fn hint(field: Option<&FormField>, columns: usize) -> String {
         if let FormValue::Items { .. } = &field.value {
             kind = format!("{kind}; Space adds an item, Left removes the last");
         }
+        let has_template = field.has_template();
+        if has_template {
+            kind = format!("{kind}; Enter inserts a template");
+        }
         let whole = match &field.spec.description {
             Some(description) => format!("{kind}: {description}"),
             None => kind,
         };
         let is_list = matches!(field.value, FormValue::Items { .. });
-        if is_narrow || is_list || text::width(&whole) > MAX_HINT {
+        if is_narrow || is_list || has_template || text::width(&whole) > MAX_HINT {
             return whole;
         }
     }

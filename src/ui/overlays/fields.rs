@@ -52,12 +52,7 @@ pub(super) fn row_count(field: &FormField, has_cursor: bool) -> usize {
 /// A short description of a field's values, such as `list, each text`; not sanitized.
 pub(super) fn value_hint(field: &FormField) -> String {
     match &field.value {
-        FormValue::Members { .. } => "object".to_owned(),
-        FormValue::Items { each, .. } => match each.spec.kind {
-            ArgumentKind::Json => "list".to_owned(),
-            _ => format!("list, each {}", kind_word(&each.spec.kind)),
-        },
-        FormValue::Variant { labels, .. } => format!("one of {}", labels.join(", ")),
+        FormValue::Items { each, .. } => format!("list, each {}", kind_word(&each.kind)),
         FormValue::Choice(_) => format!("one of {}", choices(field).join(", ")),
         FormValue::Many { .. } => format!("any of {}", choices(field).join(", ")),
         _ => match &field.spec.format {
@@ -81,10 +76,6 @@ fn choices(field: &FormField) -> Vec<String> {
 fn chosen_columns(field: &FormField) -> usize {
     let width = |label: &str| text::width(&text::clean_line(label));
     match &field.value {
-        FormValue::Variant { at, labels, .. } => {
-            let label = at.and_then(|at| labels.get(at));
-            label.map_or(0, |label| width(label) + 4)
-        }
         FormValue::Choice(at) => at.map_or(0, |at| width(&field.spec.label(at)) + 4),
         FormValue::Many { .. } => choices(field).iter().map(|label| width(label) + 6).sum(),
         _ => 0,
@@ -177,11 +168,6 @@ pub(super) fn form_field(region: &mut Canvas<'_>, y: u16, shown: &FieldView<'_>,
                     left.put(x, 0, &text::clean_line(&one_line), Role::Plain);
                 }
             }
-            FormValue::Members { is_present, .. } => {
-                let x = left.put(0, 0, &head, role);
-                let label = if *is_present { "set" } else { "(left out)" };
-                selector(&mut left, x, label, has_cursor);
-            }
             FormValue::Items {
                 is_present, fields, ..
             } => {
@@ -192,12 +178,6 @@ pub(super) fn form_field(region: &mut Canvas<'_>, y: u16, shown: &FieldView<'_>,
                     "(left out)".to_owned()
                 };
                 selector(&mut left, x, &label, has_cursor);
-            }
-            FormValue::Variant { at, labels, .. } => {
-                let x = left.put(0, 0, &head, role);
-                let label = at.and_then(|at| labels.get(at));
-                let label = label.map_or("(left out)", String::as_str);
-                selector(&mut left, x, &text::clean_line(label), has_cursor);
             }
             FormValue::Typed(input) => {
                 typed::field(&mut left, 0, 0, &head, input, has_cursor);

@@ -235,11 +235,8 @@ fn status_text(form: &QuestionForm, available: usize) -> (Vec<String>, Role) {
                     format!("{all}; arrows to move, Space to select")
                 }
                 FormValue::Choice(_) => format!("{}; Left/Right to change", value_hint(field)),
-                // Question forms have only toggles of these.
-                FormValue::Toggle(_)
-                | FormValue::Members { .. }
-                | FormValue::Items { .. }
-                | FormValue::Variant { .. } => "Left/Right to change".to_owned(),
+                // Question forms have no lists.
+                FormValue::Toggle(_) | FormValue::Items { .. } => "Left/Right to change".to_owned(),
             };
             format!("{need}{what}{about}")
         }

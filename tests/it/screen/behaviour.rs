@@ -2144,16 +2144,34 @@ fn switching_to_json_and_back_keeps_every_field() {
     screen.type_in("100abc").keys("ctrl-r");
     assert!(call_form(&screen).raw.is_none());
     assert_eq!(call_form(&screen).errors, ["n must be a whole number"]);
-    screen.keys("ctrl-u").type_in("7").keys("down right right");
-    assert!(screen.draw().contains("< invoice >"));
-    screen.keys("ctrl-r");
+    screen.keys("ctrl-u").type_in("7").keys("down");
+    screen.type_in(r#"{"vat":   "x"}"#).keys("ctrl-r");
     assert!(call_form(&screen).raw.is_some());
-    screen.keys("ctrl-r");
+    screen.keys("ctrl-r down");
     let drawn = screen.draw();
-    assert!(
-        drawn.contains("invoice") && drawn.contains("pay.vat"),
-        "{drawn}"
-    );
+    assert!(drawn.contains(r#"{"vat":   "x"}"#), "{drawn}");
+}
+
+#[test]
+fn enter_starts_a_nested_argument_from_its_template() {
+    let schema = r#"{"required": ["to"], "properties": {"to": {"type": "object", "required": ["street", "floor"],
+        "properties": {"street": {"type": "string", "minLength": 1}, "floor": {"type": "integer", "default": 2},
+            "door": {"type": "string"}}}}}"#;
+    let mut screen = form_of(WIDE, schema);
+    let drawn = screen.draw();
+    assert!(drawn.contains("JSON; Enter inserts a template"), "{drawn}");
+    screen.keys("ctrl-s");
+    assert_eq!(call_form(&screen).errors, ["to is missing"]);
+    screen.keys("enter ctrl-s");
+    let form = call_form(&screen);
+    let template = serde_json::json!({"street": "", "floor": 2});
+    assert_eq!(form.fields[0].read(), Ok(Some(template)));
+    assert_eq!(form.errors, ["to.street must have at least 1 character"]);
+    assert!(form.is_wrong(&form.rows()[0]) && form.sent.is_none());
+    // Once there is text, Enter begins a line.
+    screen.keys("down end enter");
+    let field = call_form(&screen).fields[0].clone();
+    assert!(!field.has_template() && field.read().is_ok());
 }
 
 #[test]
@@ -2202,31 +2220,23 @@ fn a_letter_on_a_list_begins_an_item_and_space_adds_one() {
 }
 
 #[test]
-fn names_the_missing_field_of_the_chosen_alternative() {
+fn names_the_missing_field_of_the_meant_alternative() {
     let schema = r#"{"properties": {"pay": {"oneOf": [
         {"title": "card", "type": "object", "required": ["number"], "properties":
             {"kind": {"const": "card"}, "number": {"type": "string"}}},
         {"title": "invoice", "type": "object", "required": ["vat"], "properties":
             {"kind": {"const": "invoice"}, "vat": {"type": "string"}}}]}}}"#;
     let mut screen = form_of(WIDE, schema);
-    screen.keys("right right ctrl-s");
+    screen.type_in(r#"{"kind": "invoice"}"#).keys("ctrl-s");
     let form = call_form(&screen);
-    assert!(
-        form.errors[0].contains("pay.vat is missing"),
-        "{:?}",
-        form.errors
-    );
-    let pay = serde_json::json!({"kind": "invoice"});
-    assert_eq!(form.fields[0].read(), Ok(Some(pay)));
-    // The same where nothing tells the alternatives apart but what they need.
+    assert_eq!(form.errors, ["pay.vat is missing"]);
+    assert!(form.is_wrong(&form.rows()[0]) && form.sent.is_none());
+    // Nothing tells which alternative was meant.
     let bare = schema.replace(r#""kind": {"const": "card"}, "#, "");
     let mut screen = form_of(WIDE, &bare.replace(r#""kind": {"const": "invoice"}, "#, ""));
-    screen.keys("right right ctrl-s");
-    let complaints = &call_form(&screen).errors;
-    assert!(
-        complaints[0].contains("pay.vat is missing"),
-        "{complaints:?}"
-    );
+    screen.type_in("{}").keys("ctrl-s");
+    let errors = &call_form(&screen).errors;
+    assert_eq!(errors, &["pay matches none of its 2 alternatives"]);
 }
 
 #[test]

@@ -267,14 +267,14 @@ const SCENES: &[Scene] = &[
                 "street": {"type": "string"}, "when": {"type": "string", "format": "date-time"}}},
             "tags": {"type": "array", "items": {"type": "string"}},
             "shape": {"oneOf": [
-                {"title": "Circle", "type": "object", "properties": {"r": {"type": "number"}}},
+                {"title": "Circle", "type": "object", "required": ["r"], "properties": {"r": {"type": "number"}}},
                 {"title": "Box", "type": "object", "properties": {"w": {"type": "number"}}}]},
             "free": {"type": "object"}}}"#
             .to_owned();
         screen
             .answer_with(tools)
-            .keys("enter tab tab right right tab");
-        screen.type_in("eu").keys("tab right right tab tab");
+            .keys("enter enter tab right right tab");
+        screen.type_in("eu").keys("tab enter tab");
         screen.type_in("{\n  \"a\": 1,\n}").keys("ctrl-s");
         screen
     }),

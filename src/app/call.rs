@@ -1,14 +1,26 @@
 //! The form of a new call: server, tool and arguments. Arguments are checked before anything is sent.
 
+mod command;
+mod drafts;
+mod keys;
+mod send;
+mod start;
+mod tools;
+
 use serde_json::{Map, Value};
 
-use crate::domain::{PathSegment, ServerName, ServerView, TaskId, Tool, ValidationError, text};
+use crate::domain::{PathSegment, ServerName, TaskId, Tool, ValidationError, text};
 
 use super::{
-    Field, FormField, FormRow, State, TypedArgument,
+    Field, FormField, FormRow, TypedArgument,
     form::{InitialValue, go_to_json_error, json_error, pretty},
-    typed_line::{TypedCall, TypedValue},
+    typed_line::TypedValue,
 };
+
+pub(super) use command::command;
+pub(super) use drafts::restore_draft;
+pub(super) use keys::call_key;
+pub(super) use send::repeat;
 
 /// The key of a draft: server, tool, and the task that the call repeats.
 pub(super) type DraftKey = (Option<ServerName>, String, Option<TaskId>);
@@ -83,84 +95,6 @@ pub struct CallForm {
 }
 
 impl CallForm {
-    /// An empty form. With a single server, it starts with that server's tools.
-    pub(super) fn new(state: &State) -> Self {
-        let only = match state.servers.as_slice() {
-            [one] => Some(one.name.clone()),
-            _ => None,
-        };
-        let selected = state
-            .selected()
-            .and_then(|task_row| {
-                let name = &task_row.view.task.server;
-                state.servers.iter().position(|server| &server.name == name)
-            })
-            .unwrap_or(0);
-        Self {
-            stage: if only.is_some() {
-                Stage::Tool
-            } else {
-                Stage::Server
-            },
-            server_at: selected,
-            url: Field::default(),
-            server: only,
-            is_any_server: false,
-            filter: Field::default(),
-            tool_at: 0,
-            tool: None,
-            tool_name: String::new(),
-            fields: Vec::new(),
-            name: Field::default(),
-            raw: None,
-            at: 0,
-            errors: Vec::new(),
-            wrong: Vec::new(),
-            may_send_unchecked: false,
-            is_confirmed: false,
-            filled_from: None,
-            sent: None,
-            origin: None,
-            typed: Vec::new(),
-        }
-    }
-
-    /// A form that repeats a task, with some arguments changed.
-    pub(super) fn from_task(
-        state: &State,
-        task: &crate::domain::Task,
-        changed: Vec<TypedArgument>,
-    ) -> Self {
-        let mut form = Self {
-            stage: Stage::Form,
-            server: Some(task.server.clone()),
-            tool_name: task.tool.clone(),
-            name: Field::new(task.name.clone().unwrap_or_default()),
-            // JSON until the tool is known and has fields.
-            raw: Some(Field::lines(display_arguments(&task.arguments))),
-            origin: Some(task.id.clone()),
-            typed: changed,
-            ..Self::new(state)
-        };
-        form.on_tools(state);
-        form
-    }
-
-    /// A form for a typed command.
-    pub(super) fn from_line(state: &State, server: ServerName, call: TypedCall) -> Self {
-        let mut form = Self {
-            stage: Stage::Form,
-            server: Some(server),
-            tool_name: call.tool,
-            name: Field::new(call.name),
-            raw: Some(Field::lines(as_json(&call.arguments))),
-            typed: call.arguments,
-            ..Self::new(state)
-        };
-        form.on_tools(state);
-        form
-    }
-
     /// Fills the typed arguments into the fields; reports the ones that don't fit.
     pub(super) fn apply_typed(&mut self) {
         let shapes = self
@@ -216,47 +150,6 @@ impl CallForm {
         if has_others && let Err(errors) = self.arguments() {
             (self.errors, self.wrong) = (errors.lines, errors.wrong);
         }
-    }
-
-    /// Turns JSON into fields once the tool's schema is known.
-    pub(super) fn on_tools(&mut self, state: &State) {
-        if self.stage != Stage::Form || self.tool.is_some() {
-            return;
-        }
-        let tools = self
-            .server
-            .as_ref()
-            .and_then(|server| state.tools.get(server));
-        let tool =
-            tools.and_then(|tools| tools.list.iter().find(|tool| tool.name == self.tool_name));
-        let Some(tool) = tool.cloned() else {
-            let server = self.server.as_ref().map_or("it", ServerName::as_str);
-            let known = tools.filter(|tools| tools.request.is_none());
-            if let Some(why) = known.and_then(|tools| tools.error.as_ref()) {
-                let text =
-                    format!("can't check the arguments: the tools of {server} are unknown: {why}");
-                self.errors = vec![text];
-            } else if known.is_some_and(|tools| tools.is_known) {
-                self.errors = vec![format!("{server} has no tool {}", self.tool_name)];
-            }
-            return;
-        };
-        let is_as_typed = |raw: &Field| raw.text() == as_json(&self.typed);
-        if self.origin.is_none() && self.raw.as_ref().is_some_and(is_as_typed) {
-            self.set_tool(tool, None);
-            self.raw = None;
-            return self.apply_typed();
-        }
-        let given: Map<String, Value> = self
-            .raw
-            .as_ref()
-            .and_then(|raw| serde_json::from_str(raw.text()).ok())
-            .unwrap_or_default();
-        if self.origin.is_none() {
-            self.typed.clear();
-        }
-        self.set_tool(tool, Some(&given));
-        self.apply_typed();
     }
 
     /// Sets the tool and its fields, filled with the defaults or exactly with `given`.
@@ -392,46 +285,6 @@ impl CallForm {
             && raw.map(Field::text) == others.map(Field::text)
     }
 
-    /// Earlier calls of this tool on this server, newest first, without repeated arguments.
-    pub fn earlier<'s>(&self, state: &'s State) -> Vec<&'s crate::domain::Task> {
-        let tasks = state.tasks.values().map(|task_row| &task_row.view.task);
-        let is_same = |task: &&crate::domain::Task| {
-            Some(&task.server) == self.server.as_ref() && task.tool == self.tool_name
-        };
-        let mut tasks: Vec<_> = tasks.filter(is_same).collect();
-        tasks.sort_by(|one, other| (other.created_at, &other.id).cmp(&(one.created_at, &one.id)));
-        let mut seen: Vec<&str> = Vec::new();
-        tasks.retain(|task| {
-            let is_new = !seen.contains(&task.arguments.as_str());
-            seen.push(&task.arguments);
-            is_new
-        });
-        tasks
-    }
-
-    /// Fills in the arguments of the next older call; returns `None` if there is none.
-    pub(super) fn fill_from_earlier(&mut self, state: &State) -> Option<TaskId> {
-        let earlier = self.earlier(state);
-        let of_now = self.filled_from.as_ref().or(self.origin.as_ref());
-        let index = of_now.and_then(|id| earlier.iter().position(|task| task.id == *id));
-        let task = earlier.get(index.map_or(0, |index| index + 1))?;
-        let given: Map<String, Value> = serde_json::from_str(&task.arguments).ok()?;
-        let tool = self.tool.clone()?;
-        self.raw = Some(Field::lines(display_arguments(&task.arguments)));
-        self.set_tool(tool, Some(&given));
-        self.filled_from = Some(task.id.clone());
-        self.filled_from.clone()
-    }
-
-    /// The longhaul command for this call, or errors for unreadable values.
-    pub(super) fn command(&self, state: &State) -> Result<String, Vec<String>> {
-        let arguments = self.read()?;
-        let server = self.server.as_ref().map_or("", ServerName::as_str);
-        let name = self.name.text().trim();
-        let name = (!name.is_empty()).then_some(name);
-        Ok(command(state, server, &self.tool_name, &arguments, name))
-    }
-
     /// Clears the errors.
     pub(super) fn clear_errors(&mut self) {
         self.errors.clear();
@@ -552,46 +405,6 @@ impl CallForm {
         }
         FormField::at_row(&mut self.fields, self.at)
     }
-
-    /// The servers that match the input.
-    pub fn servers<'s>(&self, state: &'s State) -> Vec<&'s ServerView> {
-        let typed = self.url.text().trim_start_matches('/').to_lowercase();
-        let fits = |server: &&ServerView| server.name.as_str().to_lowercase().contains(&typed);
-        state.servers.iter().filter(fits).collect()
-    }
-
-    /// Whether the tools of the chosen server have not arrived yet.
-    pub fn is_loading(&self, state: &State) -> bool {
-        let tools = self.server.as_ref().and_then(|name| state.tools.get(name));
-        tools.is_none_or(|tools| !tools.is_known && tools.error.is_none())
-    }
-
-    /// The tools that match the filter, with their servers: best matches first, then in the order of servers and tools.
-    pub fn matching<'s>(&self, state: &'s State) -> Vec<(&'s ServerName, &'s Tool)> {
-        let typed = self.filter.text().to_lowercase();
-        // `/` opens the tool search, so it may be typed once more here.
-        let typed = typed.trim_start().trim_start_matches('/');
-        let words: Vec<&str> = typed.split_whitespace().collect();
-        let is_asked = |name: &ServerName| self.is_any_server || self.server.as_ref() == Some(name);
-        let rank = |(name, tool): &(&ServerName, &Tool)| {
-            let server = if self.is_any_server {
-                name.as_str()
-            } else {
-                ""
-            };
-            let mut ranks = words.iter().map(|word| match_rank(word, tool, server));
-            ranks.try_fold(0, |worst, rank| rank.map(|rank| worst.max(rank)))
-        };
-        let mut found: Vec<(u8, (&ServerName, &Tool))> = state
-            .tools
-            .iter()
-            .filter(|(name, _)| is_asked(name))
-            .flat_map(|(name, tools)| tools.list.iter().map(move |tool| (name, tool)))
-            .filter_map(|it| rank(&it).map(|rank| (rank, it)))
-            .collect();
-        found.sort_by_key(|(rank, _)| *rank);
-        found.into_iter().map(|(_, it)| it).collect()
-    }
 }
 
 /// Typed arguments as JSON, with guessed types while the tool is unknown.
@@ -609,83 +422,6 @@ fn as_json(arguments: &[TypedArgument]) -> String {
     pretty(&Value::Object(all.collect()))
 }
 
-/// How well a word matches a tool, 0 being best: prefix of the name, prefix of a word in the name, part of the name, part
-/// of the server or description, or its letters in order within the name. `None` if it doesn't match.
-fn match_rank(word: &str, tool: &Tool, server: &str) -> Option<u8> {
-    let name = tool.name.to_lowercase();
-    let description = tool.description.as_deref().unwrap_or_default();
-    let begins = |part: &str| part.starts_with(word);
-    let mut letters = name.chars();
-    let rules: [&mut dyn FnMut() -> bool; 5] = [
-        &mut || begins(&name),
-        &mut || name.split(|it: char| !it.is_alphanumeric()).any(begins),
-        &mut || name.contains(word),
-        &mut || {
-            [server, description]
-                .iter()
-                .any(|it| it.to_lowercase().contains(word))
-        },
-        &mut || word.chars().all(|letter| letters.any(|it| it == letter)),
-    ];
-    let index = rules.into_iter().position(|rule| rule())?;
-    u8::try_from(index).ok()
-}
-
-/// The sanitized longhaul command for a call, quoted for a shell.
-pub(super) fn command(
-    state: &State,
-    server: &str,
-    tool: &str,
-    arguments: &Map<String, Value>,
-    name: Option<&str>,
-) -> String {
-    let mut words = vec![tool.to_owned()];
-    for (key, value) in arguments {
-        words.push(match value {
-            // JSON escapes control characters.
-            Value::String(text) if !text.contains(char::is_control) => format!("{key}={text}"),
-            other => format!("{key}:={other}"),
-        });
-    }
-    // `key=value` can't express these keys.
-    let is_odd = |key: &String| key.is_empty() || key.contains(['=', ':']) || key.starts_with('-');
-    if arguments.keys().any(is_odd) {
-        let json = Value::Object(arguments.clone()).to_string();
-        words = vec![tool.to_owned(), "--args".to_owned(), json];
-    }
-    if let Some(name) = name {
-        words.extend(["--name".to_owned(), name.to_owned()]);
-    }
-    if words.first().is_some_and(|tool| tool.starts_with('-')) {
-        words.insert(0, "--".to_owned());
-    }
-    let quoted: Vec<String> = words.iter().map(|word| text::shell_word(word)).collect();
-    let server = text::shell_word(server);
-    let flags = &state.setup.flags;
-    let line = format!("longhaul{flags} -s {server} call {}", quoted.join(" "));
-    text::clean_line(&line).into_owned()
-}
-
-/// Arguments as sanitized text for editing, formatted if they are valid JSON.
-fn display_arguments(arguments: &str) -> String {
-    let value = serde_json::from_str::<Value>(arguments);
-    let lines = value.map_or_else(|_| arguments.to_owned(), |value| pretty(&value));
-    text::clean_block(&lines).into_owned()
-}
-
-/// A server name made from a URL: its host and port. `None` for invalid URLs and URLs with credentials.
-pub(super) fn name_from_url(url: &str) -> Option<ServerName> {
-    let rest = url
-        .strip_prefix("http://")
-        .or_else(|| url.strip_prefix("https://"))?;
-    let authority = rest.split(['/', '?', '#']).next()?;
-    // Credentials in a URL would end up on the screen and in the file.
-    if authority.is_empty() || authority.contains('@') || authority.contains(char::is_whitespace) {
-        return None;
-    }
-    Some(ServerName::new(authority))
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -693,7 +429,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        app::Setup,
+        app::{Setup, State},
         domain::{Chord, path_label},
     };
 
@@ -832,17 +568,6 @@ mod tests {
                 .contains(&"n must be a whole number".to_owned())
         );
         assert!(typed("name=x n=5").raw.is_none());
-    }
-
-    #[test]
-    fn names_a_server_after_its_host_and_port() {
-        let name = |url| name_from_url(url).map(|name| name.to_string());
-        assert_eq!(
-            name("http://127.0.0.1:8931/mcp").as_deref(),
-            Some("127.0.0.1:8931")
-        );
-        assert_eq!(name("https://user:secret@host/mcp"), None);
-        assert_eq!(name("host/mcp"), None);
     }
 
     fn nested() -> Value {

@@ -1,10 +1,40 @@
-//! The layers over the screen and the forms that the user closed without sending.
+//! The layers over the screen and the forms that the user closed without sending. Each dialog is a file: what it shows, and
+//! what its keys do.
+
+mod cancel;
+mod consent;
+mod copy;
+mod drive;
+pub(super) mod edit;
+mod export;
+pub(super) mod filter;
+mod fit;
+pub(super) mod help;
+mod import;
+mod inject_fault;
+pub(super) mod keys;
+mod leave;
+pub(super) mod menu;
+pub(super) mod menu_keys;
+pub(super) mod page;
+pub(super) mod palette;
+mod part;
+pub(super) mod question;
+mod repeat;
+pub(super) mod save_as;
+pub(super) mod search;
+mod sign_in;
+mod stop_now;
+mod tasks;
+mod views;
+mod what_now;
 
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::domain::{Mono, ServerName, Stamp, TaskId};
 
-use super::{CallForm, Field, Menu, QuestionForm, SaveContent, call::DraftKey};
+use super::{CallForm, Field, QuestionForm, SaveContent, call::DraftKey};
+use menu::Menu;
 
 /// A layer over the screen that gets the keys; the last one is on top.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,6 +92,19 @@ pub enum Overlay {
     },
 }
 
+impl Overlay {
+    /// Whether it is about this task, and has nothing left to act on once the task is erased.
+    pub(super) fn is_about(&self, id: &TaskId) -> bool {
+        match self {
+            Self::Menu { menu, .. } => menu.is_about(id),
+            Self::SaveAs { tasks, .. } => tasks.contains(id),
+            Self::Edit(form) => &form.task == id,
+            Self::Question(form) => &form.task == id,
+            _ => false,
+        }
+    }
+}
+
 /// The form for a task's name, note and limits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EditForm {
@@ -92,6 +135,24 @@ pub struct Dialogs {
 }
 
 impl Dialogs {
+    /// Opens a dialog with a list of actions on top of the others.
+    pub(super) fn open_menu(&mut self, menu: Menu) {
+        self.stack.push(Overlay::Menu {
+            menu,
+            cursor: 0,
+            drawn: None,
+        });
+    }
+
+    /// Opens a page to read on top of the others.
+    pub(super) fn open_page(&mut self, title: String, lines: Vec<String>) {
+        self.stack.push(Overlay::Page {
+            title,
+            lines,
+            scroll: 0,
+        });
+    }
+
     /// Records that the top layer has been drawn, so that later keys can be meant for it.
     pub(super) fn drawn(&mut self, now: Stamp) {
         let drawn = match self.stack.last_mut() {

@@ -1,14 +1,11 @@
-//! The dialog of a question from a server (an elicitation). It can't be answered by accident: nothing is focused at
+//! A question from a server (an elicitation) that is being answered. It can't be answered by accident: nothing is focused at
 //! first, and keys are ignored until the user could have read it.
 
 use serde_json::{Map, Value};
 
-use crate::domain::{
-    Answer, ArgumentSpec, Elicitation, Mono, Question, ServerTask, Stamp, Task, TaskId, UrlPreview,
-    text,
-};
+use crate::domain::{Answer, ArgumentSpec, Elicitation, Mono, Question, Stamp, TaskId, UrlPreview};
 
-use super::{Field, FormField, State, TaskRow, menu::was_readable};
+use super::{Field, FormField, TaskRow, dialogs::menu::was_readable};
 
 /// A question that is being answered.
 #[derive(Clone, Debug, PartialEq)]
@@ -125,33 +122,6 @@ impl QuestionForm {
         self.elicitation
             .content(&given)
             .map(|content| Answer::Accept { content })
-    }
-}
-
-/// The number of a question among its task's questions, from 1, and how many there are.
-pub fn position_of(state: &State, form: &QuestionForm) -> (usize, usize) {
-    let task = state.task(&form.task).map(|task_row| &task_row.view.task);
-    let open = || task.into_iter().flat_map(Task::open_questions);
-    let before = open().take_while(|question| question.key != form.key);
-    (
-        form.answered + before.count() + 1,
-        form.answered + open().count(),
-    )
-}
-
-/// How long a question has been open and when it expires: `waiting 3 h, until 09:30 at most`.
-pub fn waits(state: &State, task: &Task, key: &str, now: Stamp) -> String {
-    let question = task.questions.iter().find(|question| question.key == key);
-    let since = question.map_or(task.updated_at, |question| question.asked_at);
-    let waits = format!("waiting {}", text::span(now.wall.since(since)));
-    let waits = match question.and_then(|question| question.asked_for(&task.id)) {
-        Some(asked_for) => format!("{asked_for}; {waits}"),
-        None => waits,
-    };
-    let until = task.server_task.as_ref().and_then(ServerTask::expires_at);
-    match until {
-        Some(until) => format!("{waits}, until {} at most", state.clock_short(until, now)),
-        None => format!("{waits}, no deadline"),
     }
 }
 

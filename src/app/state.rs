@@ -9,15 +9,15 @@ use crate::domain::{
 };
 
 use super::{
-    Action,
+    Action, Focus,
     alerts::AlertState,
     detail_pane::DetailPane,
     dialogs::Dialogs,
     event::{ConfigReread, LeaveNote, Setup},
+    keymap::Scope,
     leaving::Leave,
     list::TaskList,
     messages::Messages,
-    pane_scope,
     session::{SessionInfo, SessionRequests},
     task_row::TaskRow,
     totals::TaskTotals,
@@ -319,5 +319,16 @@ impl State {
             .or(first);
         let title = text::clean_line(task.title()).into_owned();
         (title, argument.cloned())
+    }
+}
+
+/// The scope of the current pane, without the layers over it.
+pub fn pane_scope(state: &State) -> Scope {
+    match (state.pane, state.detail.focus) {
+        (Pane::Tasks, Focus::List) => Scope::List,
+        (Pane::Tasks, Focus::Detail) => Scope::Detail,
+        (Pane::Tools, _) => Scope::Tools,
+        (Pane::Servers, _) => Scope::Servers,
+        (Pane::Messages, _) => Scope::Messages,
     }
 }

@@ -1,14 +1,14 @@
-//! The last lines of the screen: what needs attention, and the keys that work in the current scope.
+//! The attention line near the bottom of the screen, and the scope that has the keyboard focus.
 
 use core::time::Duration;
 
-use crate::domain::{Connectivity, ControlKind, ServerView, Stamp, Status, TaskId, Wall, text};
+use crate::domain::{Connectivity, ControlKind, Stamp, TaskId, Wall, text};
 
 use super::{
-    Document, Focus, Leaving, Overlay, Pane, Stage, State, Tab,
+    Leaving, Overlay, State,
     keymap::{Action, Scope},
     select::hidden_marks,
-    tab_document, why_not,
+    state::pane_scope,
 };
 
 /// The kind of text in the attention line.
@@ -270,179 +270,4 @@ pub fn scope(state: &State) -> Scope {
         ) => Scope::Text,
         None => pane_scope(state),
     }
-}
-
-/// The scope of the current pane, without the layers over it.
-pub fn pane_scope(state: &State) -> Scope {
-    match (state.pane, state.detail.focus) {
-        (Pane::Tasks, Focus::List) => Scope::List,
-        (Pane::Tasks, Focus::Detail) => Scope::Detail,
-        (Pane::Tools, _) => Scope::Tools,
-        (Pane::Servers, _) => Scope::Servers,
-        (Pane::Messages, _) => Scope::Messages,
-    }
-}
-
-/// Whether closing the top layer goes back a step in a new call.
-fn leads_back(state: &State) -> bool {
-    match state.dialogs.stack.last() {
-        Some(Overlay::Call(form)) => match form.stage {
-            Stage::Server => false,
-            Stage::Tool => !form.is_any_server && state.servers.len() > 1,
-            Stage::Form => form.origin.is_none() && form.sent.is_none(),
-        },
-        _ => false,
-    }
-}
-
-/// The keys for the footer, as key and label. The palette and the help come last.
-pub fn footer_keys(state: &State) -> Vec<(String, String)> {
-    use Action as Do;
-    let scope = scope(state);
-    let selected = state.selected().map(|task_row| &task_row.view.task.status);
-    let edit = match state.dialogs.stack.last() {
-        Some(Overlay::Edit(form)) => Some(form),
-        _ => None,
-    };
-    let question = match state.dialogs.stack.last() {
-        Some(Overlay::Question(form)) => Some(form),
-        _ => None,
-    };
-    let is_json =
-        matches!(state.dialogs.stack.last(), Some(Overlay::Call(form)) if form.raw.is_some());
-    let is_edit = edit.is_some();
-    let is_at_end = edit.is_some_and(|form| form.at + 1 >= form.fields.len());
-    let wanted: Vec<Action> = match scope {
-        Scope::List => {
-            let mut keys = Vec::new();
-            match selected {
-                None => keys.extend([Do::NewCall]),
-                Some(Status::Running) => keys.extend([
-                    Do::Open,
-                    Do::Pause,
-                    Do::Resume,
-                    Do::Cancel,
-                    Do::RunAgain,
-                    Do::NewCall,
-                ]),
-                Some(Status::Paused) => {
-                    keys.extend([Do::Open, Do::Resume, Do::Cancel, Do::RunAgain, Do::NewCall]);
-                }
-                Some(Status::InputRequired) => {
-                    keys.extend([Do::Open, Do::Cancel, Do::RunAgain, Do::NewCall]);
-                }
-                Some(_) => keys.extend([Do::Open, Do::RunAgain, Do::NewCall, Do::Forget]),
-            }
-            if state.setup.is_demo {
-                keys.push(Do::InjectFault);
-            }
-            keys.extend([Do::Filter, Do::NeedsOnly, Do::CopyMenu]);
-            keys
-        }
-        Scope::Detail => {
-            let mut keys = vec![Do::Back, Do::NextTab];
-            if selected == Some(&Status::InputRequired) {
-                keys.insert(0, Do::Answer);
-            }
-            if state.detail.tab != Tab::Now {
-                keys.push(Do::Search);
-            }
-            let document = state
-                .selected()
-                .and_then(|task_row| tab_document(state, task_row));
-            if document.is_some_and(Document::has_folds) {
-                keys.push(Do::FoldHere);
-            }
-            if document.is_some_and(Document::has_non_text) {
-                keys.push(Do::SaveOrOpenPart);
-            }
-            if document.is_some_and(Document::has_markdown) {
-                keys.push(Do::Markdown);
-            }
-            if state.detail.search.is_some() {
-                keys.extend([Do::FindNext, Do::FindPrevious]);
-            }
-            if state.detail.tab == Tab::Log {
-                keys.push(Do::Follow);
-            }
-            keys.extend([Do::Wrap, Do::CopyMenu, Do::Print]);
-            keys
-        }
-        Scope::Tools => vec![Do::Open, Do::FindTool, Do::AddServer, Do::Back],
-        Scope::Servers => {
-            let mut keys = vec![
-                Do::Open,
-                Do::Back,
-                Do::Resume,
-                Do::AddServer,
-                Do::Import,
-                Do::Adopt,
-            ];
-            let server = state.servers.get(state.cursors[1]);
-            if server.is_some_and(ServerView::waits_for_consent) {
-                keys.insert(0, Do::SignIn);
-            }
-            keys
-        }
-        Scope::Messages => vec![Do::Down, Do::Up, Do::Back],
-        Scope::Menu => vec![Do::Accept, Do::Back, Do::Down, Do::Up],
-        Scope::Form => match state.dialogs.stack.last() {
-            Some(Overlay::Call(form)) if form.stage == Stage::Form => {
-                vec![Do::Accept, Do::NextField, Do::Send, Do::Raw, Do::Back]
-            }
-            Some(Overlay::Question(form)) if form.at.is_none() => vec![Do::NextField, Do::Back],
-            Some(Overlay::Edit(_) | Overlay::Question(_)) => {
-                vec![Do::Accept, Do::NextField, Do::Send, Do::Back]
-            }
-            _ => vec![Do::Accept, Do::Back],
-        },
-        Scope::Page => {
-            let mut keys = vec![Do::NextField, Do::OpenPage, Do::CopyPage, Do::Back];
-            if question.is_some_and(|form| form.at.is_some()) {
-                keys.insert(0, Do::Accept);
-            }
-            keys
-        }
-        Scope::Text => vec![Do::Accept, Do::Back],
-    };
-    let mut keys: Vec<(String, String)> = wanted
-        .into_iter()
-        .filter(|action| scope != Scope::List || why_not(state, *action).is_none())
-        .filter_map(|action| state.setup.keys.key_of(scope, action))
-        .map(|(binding, key)| {
-            let label = match (binding.action, scope, selected) {
-                (Do::Open, Scope::List, Some(Status::Unknown(_) | Status::Lost(_))) => "what now?",
-                (Do::Open, Scope::List, Some(Status::InputRequired)) => "answer",
-                (Do::Resume, Scope::Servers, _) => "retry now",
-                (Do::SignIn, Scope::Servers, _) => "what it needs",
-                (Do::Markdown, _, _) if state.detail.text.is_raw => "render",
-                (Do::NextField, Scope::Page, _) => "to the buttons",
-                (Do::Back, _, _) if question.is_some() => "later",
-                (Do::Back, Scope::Form, _) if leads_back(state) => "back",
-                (Do::Raw, _, _) if is_json => "as fields",
-                (Do::Send, Scope::Form, _) if question.is_some() => "accept",
-                (Do::Accept, _, _) if question.is_some_and(|form| form.button().is_some()) => {
-                    "choose"
-                }
-                (Do::Send, Scope::Form, _) if is_edit => "save",
-                (Do::Accept, Scope::Form, _) if is_at_end => "save",
-                (Do::Accept, Scope::Form, _) => "next",
-                (Do::Open, Scope::Tools, _) => "call",
-                (Do::Open, Scope::Servers, _) => "tools",
-                _ => binding.label,
-            };
-            (key, label.to_owned())
-        })
-        .collect();
-    if scope == Scope::List && state.tasks.is_empty() {
-        // With an empty list, the key for marking adds a server instead.
-        keys.insert(0, (state.key(Do::MarkAll), "add a server".to_owned()));
-        keys.insert(1, (state.key(Do::Import), "import".to_owned()));
-    }
-    for action in [Do::Palette, Do::Help] {
-        if let Some((binding, key)) = state.setup.keys.key_of(scope, action) {
-            keys.push((key, binding.label.to_owned()));
-        }
-    }
-    keys
 }

@@ -2,7 +2,7 @@
 
 use crate::domain::text;
 
-use super::{Filter, Grouping, SortKey, State, select};
+use super::{Filter, Grouping, SortKey, TaskList};
 
 /// A named view of the list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,25 +23,24 @@ pub struct View {
 
 impl View {
     /// The current view of the list.
-    pub(super) fn of(state: &State, name: &str) -> Self {
+    pub(super) fn of(list: &TaskList, name: &str) -> Self {
         Self {
             name: name.to_owned(),
-            filter: state.list.filter.text().to_owned(),
-            needs_only: state.list.needs_only,
-            grouping: state.list.grouping,
-            sort: state.list.sort,
-            is_reversed: state.list.is_reversed,
+            filter: list.filter.text().to_owned(),
+            needs_only: list.needs_only,
+            grouping: list.grouping,
+            sort: list.sort,
+            is_reversed: list.is_reversed,
         }
     }
 
-    /// Applies the view.
-    pub(super) fn show(&self, state: &mut State) {
-        state.list.filter = Filter::parse(&self.filter);
-        state.list.needs_only = self.needs_only;
-        state.list.grouping = self.grouping;
-        state.list.sort = self.sort;
-        state.list.is_reversed = self.is_reversed;
-        select::arrange(state);
+    /// Applies the view. The list must be arranged afterwards.
+    pub(super) fn show(&self, list: &mut TaskList) {
+        list.filter = Filter::parse(&self.filter);
+        list.needs_only = self.needs_only;
+        list.grouping = self.grouping;
+        list.sort = self.sort;
+        list.is_reversed = self.is_reversed;
     }
 
     /// Describes the settings that differ from the default.

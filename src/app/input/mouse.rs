@@ -7,11 +7,11 @@ use super::{
     super::{
         Command, Focus, ListRow, Overlay, Pane, PaneHeights, State, Tab, first_line,
         layout::{servers_shown, tab_at, tools_shown},
+        seen::mark_seen_rows,
         select,
     },
-    actions::open,
-    moves::{scroll, show_tab, step},
-    on_key,
+    moves::{pane_lines, scroll, show_tab, step},
+    open::open,
 };
 
 /// Rows that one notch of the wheel moves.
@@ -28,13 +28,14 @@ enum Hit {
     Nothing,
 }
 
+/// Handles the mouse. Returns the key that does the same in a layer over the screen.
 pub(super) fn on_mouse(
     state: &mut State,
     action: MouseAction,
     at: (u16, u16),
     now: Stamp,
     effects: &mut Vec<Command>,
-) {
+) -> Option<Chord> {
     let wheel = match action {
         MouseAction::Press => None,
         MouseAction::WheelUp => Some((-NOTCH, Key::Up)),
@@ -48,12 +49,10 @@ pub(super) fn on_mouse(
                 | Overlay::Page { .. }
                 | Overlay::Menu { .. }
         );
-        if let Some((_, key)) = wheel.filter(|_| is_list) {
-            on_key(state, Chord::plain(key), now, effects);
-        }
-        return;
+        let (_, key) = wheel.filter(|_| is_list)?;
+        return Some(Chord::plain(key));
     }
-    super::mark_seen_rows(state, now, effects);
+    mark_seen_rows(state, now, effects);
     state.last_key = Some(now.mono);
     state.list.cursor_still_since = Some(now.mono);
     state.messages.reply = None;
@@ -62,6 +61,7 @@ pub(super) fn on_mouse(
         Some((by, _)) => scroll_wheel(state, &hit, by),
         None => press(state, &hit, effects),
     }
+    None
 }
 
 /// What is at a cell of the screen.
@@ -137,7 +137,7 @@ fn press(state: &mut State, hit: &Hit, effects: &mut Vec<Command>) {
         }
         (Pane::Tasks, Hit::Detail) => state.detail.focus = Focus::Detail,
         (pane @ (Pane::Tools | Pane::Servers), Hit::Row(line)) => {
-            let count = super::moves::pane_lines(state, pane);
+            let count = pane_lines(state, pane);
             let cursor = match pane {
                 Pane::Tools => &mut state.cursors[0],
                 _ => &mut state.cursors[1],

@@ -2,14 +2,12 @@
 
 use crate::domain::{ServerName, text};
 
-use super::{
-    super::{
-        Action, Command, Document, Focus, Match, Pane, PaneHeights, State, Tab,
-        detail::{entry_text, result_document, tab_lines},
-        finds, select,
-        update::is_reachable,
-    },
-    check_config, request_tools,
+use super::super::{
+    Action, Command, Document, Focus, Match, Pane, PaneHeights, State, Tab,
+    detail::{entry_text, result_document, tab_lines},
+    finds,
+    requests::{check_config, is_reachable, request_tools},
+    select,
 };
 
 /// How many rows a page key moves: a page with some overlap.
@@ -28,7 +26,7 @@ pub(super) fn moved(position: usize, by: isize, most: usize) -> usize {
 }
 
 /// Moves the cursor of the focused pane.
-pub(super) fn step(state: &mut State, by: isize) {
+pub(in crate::app) fn step(state: &mut State, by: isize) {
     match (state.pane, state.detail.focus) {
         (Pane::Tasks, Focus::List) => {
             if !select::move_by(state, by) && by.unsigned_abs() == 1 {
@@ -155,7 +153,7 @@ pub(super) fn next_pane(state: &mut State) {
 }
 
 /// Goes to the tasks. Coming from another pane, rows move to their groups.
-pub(super) fn to_tasks(state: &mut State) {
+pub(in crate::app) fn to_tasks(state: &mut State) {
     if state.pane != Pane::Tasks {
         state.pane = Pane::Tasks;
         select::arrange(state);
@@ -163,7 +161,7 @@ pub(super) fn to_tasks(state: &mut State) {
     select::keep_in_sight(state);
 }
 
-pub(super) fn show(state: &mut State, pane: Pane, effects: &mut Vec<Command>) {
+pub(in crate::app) fn show(state: &mut State, pane: Pane, effects: &mut Vec<Command>) {
     if pane == Pane::Tasks {
         to_tasks(state);
     }
@@ -191,7 +189,11 @@ pub(super) fn show(state: &mut State, pane: Pane, effects: &mut Vec<Command>) {
     }
 }
 
-pub(super) fn show_tools(state: &mut State, server: ServerName, effects: &mut Vec<Command>) {
+pub(in crate::app) fn show_tools(
+    state: &mut State,
+    server: ServerName,
+    effects: &mut Vec<Command>,
+) {
     state.pane = Pane::Tools;
     if state.tools_of.as_ref() != Some(&server) {
         state.cursors[0] = 0;
@@ -225,7 +227,7 @@ pub(super) fn matching(state: &State) -> Vec<usize> {
         .collect()
 }
 
-pub(super) fn find_from_here(state: &mut State) {
+pub(in crate::app) fn find_from_here(state: &mut State) {
     let (_, rows) = page_rows(state);
     let query = state.detail.search.clone().unwrap_or_default();
     if let Some(document) = document(state) {

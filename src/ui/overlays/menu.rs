@@ -2,15 +2,18 @@
 
 use super::super::{canvas::Canvas, theme::Role};
 use crate::{
-    app::{BodyLine, Menu, State, body, items, title},
+    app::{BodyLine, Dialog, Menu, State, dialog},
     domain::{Stamp, text},
     ui::wrap::wrap,
 };
 
 pub(super) fn menu(canvas: &mut Canvas<'_>, state: &State, menu: &Menu, cursor: usize, now: Stamp) {
-    let title = title(menu);
-    let body_lines = body(state, menu, now);
-    let items = items(state, menu);
+    let Dialog {
+        title,
+        body: body_lines,
+        items,
+        ..
+    } = dialog(state, menu, now);
     let most = usize::from(canvas.window_columns(88).saturating_sub(4)).clamp(1, 84);
     let lead = if body_lines.iter().any(|line| !line.label.is_empty()) {
         8

@@ -1,6 +1,13 @@
 //! The command palette (`:`). It uses the names of the command line's commands.
 
-use super::keymap::{BINDINGS, Binding};
+use crate::app::{
+    Command, Field, Overlay, State,
+    input::{actions::perform, command_line::run_line},
+    key_press::KeyPress,
+    keymap::{Action, BINDINGS, Binding},
+};
+
+use super::keys::{chosen_after, type_in};
 
 /// The commands that match the input, best first.
 pub fn matches(typed: &str) -> Vec<&'static Binding> {
@@ -28,10 +35,44 @@ pub fn matches(typed: &str) -> Vec<&'static Binding> {
     found
 }
 
+pub(in crate::app) fn palette_key(
+    state: &mut State,
+    mut field: Field,
+    cursor: usize,
+    key: KeyPress,
+    effects: &mut Vec<Command>,
+) -> Option<Overlay> {
+    let matches = matches(field.text());
+    let last = matches.len().saturating_sub(1);
+    let rows = usize::from(state.size.1).saturating_sub(10).max(1);
+    if let Some(cursor) = chosen_after(key.action, cursor, last, rows) {
+        return Some(Overlay::Palette { field, cursor });
+    }
+    match key.action {
+        Some(Action::Back) => None,
+        Some(Action::Accept) => {
+            let typed = field.text().trim().to_owned();
+            if run_line(state, &typed, key.now, effects) {
+                return None;
+            }
+            match matches.get(cursor) {
+                Some(binding) => perform(state, binding.action, key.now, effects),
+                None => state.reply(format!("unknown command {typed:?}")),
+            }
+            None
+        }
+        _ => {
+            if type_in(&mut field, key.chord) {
+                return None;
+            }
+            Some(Overlay::Palette { field, cursor: 0 })
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::app::keymap::Action;
 
     #[test]
     fn command_names_find_their_actions() {

@@ -1,20 +1,47 @@
-//! The keys of a question, the answers that they send, and when its dialog closes on its own.
+//! The dialog of a question from a server: its keys, the answers that they send, and when it closes on its own.
 
-use crate::domain::{
-    Answer, Chord, NoticeLevel, RequestError, SessionRequest, SessionResponse, Stamp, TaskId, text,
-};
-
-use super::{
-    super::{
-        Button, Command, Overlay, QuestionForm, State, TaskRow, keymap::Action, question,
-        session::RequestPurpose,
+use crate::{
+    app::{
+        Button, Command, Overlay, QuestionForm, State, TaskRow, key_press::KeyPress,
+        keymap::Action, question, requests::request, session::RequestPurpose,
     },
-    forms::fill,
-    ignore_early_key, request,
+    domain::{
+        Answer, NoticeLevel, RequestError, ServerTask, SessionRequest, SessionResponse, Stamp,
+        Task, TaskId, text,
+    },
 };
+
+use super::keys::{fill, ignore_early_key};
+
+/// The number of a question among its task's questions, from 1, and how many there are.
+pub fn position_of(state: &State, form: &QuestionForm) -> (usize, usize) {
+    let task = state.task(&form.task).map(|task_row| &task_row.view.task);
+    let open = || task.into_iter().flat_map(Task::open_questions);
+    let before = open().take_while(|question| question.key != form.key);
+    (
+        form.answered + before.count() + 1,
+        form.answered + open().count(),
+    )
+}
+
+/// How long a question has been open and when it expires: `waiting 3 h, until 09:30 at most`.
+pub fn waits(state: &State, task: &Task, key: &str, now: Stamp) -> String {
+    let question = task.questions.iter().find(|question| question.key == key);
+    let since = question.map_or(task.updated_at, |question| question.asked_at);
+    let waits = format!("waiting {}", text::span(now.wall.since(since)));
+    let waits = match question.and_then(|question| question.asked_for(&task.id)) {
+        Some(asked_for) => format!("{asked_for}; {waits}"),
+        None => waits,
+    };
+    let until = task.server_task.as_ref().and_then(ServerTask::expires_at);
+    match until {
+        Some(until) => format!("{waits}, until {} at most", state.clock_short(until, now)),
+        None => format!("{waits}, no deadline"),
+    }
+}
 
 /// Opens the oldest question of the task under the cursor.
-pub(super) fn open_question(state: &mut State) {
+pub(in crate::app) fn open_question(state: &mut State) {
     let form = state
         .selected()
         .and_then(|task_row| form_of(task_row, None, 0));
@@ -28,17 +55,15 @@ fn form_of(task_row: &TaskRow, but: Option<&str>, answered: usize) -> Option<Que
     Some(QuestionForm::new(&task_row.view.task.id, next, answered))
 }
 
-pub(super) fn question_key(
+pub(in crate::app) fn question_key(
     state: &mut State,
     mut form: Box<QuestionForm>,
-    action: Option<Action>,
-    chord: Chord,
-    now: Stamp,
+    key: KeyPress,
     effects: &mut Vec<Command>,
 ) -> Option<Overlay> {
-    let is_close = action == Some(Action::Back);
-    if form.drawn.is_none() || !is_close && !form.is_read(now) {
-        ignore_early_key(state, chord);
+    let is_close = key.action == Some(Action::Back);
+    if form.drawn.is_none() || !is_close && !form.is_read(key.now) {
+        ignore_early_key(state, key.chord);
         return Some(Overlay::Question(form));
     }
     if is_close {
@@ -51,7 +76,7 @@ pub(super) fn question_key(
     }
     let is_opening = std::mem::take(&mut form.is_opening);
     let last = form.last();
-    match action {
+    match key.action {
         Some(Action::NextField) => form.at = Some(form.at.map_or(0, |at| (at + 1).min(last))),
         Some(Action::PreviousField) => {
             form.at = Some(form.at.map_or(last, |at| at.saturating_sub(1)));
@@ -60,7 +85,11 @@ pub(super) fn question_key(
         Some(Action::CopyPage) => {
             if let Some(link) = &form.link {
                 effects.push(Command::Copy(link.full_url()));
-                state.show_toast(NoticeLevel::Info, "sent to the terminal's clipboard", now);
+                state.show_toast(
+                    NoticeLevel::Info,
+                    "sent to the terminal's clipboard",
+                    key.now,
+                );
             }
         }
         _ if form.at.is_none() => {
@@ -71,7 +100,7 @@ pub(super) fn question_key(
             Some(button) => send(state, &mut form, button, effects),
             None => form.at = form.at.map(|at| at + 1),
         },
-        _ if form.button().is_some() => match action {
+        _ if form.button().is_some() => match key.action {
             Some(Action::NextChoice) => form.at = form.at.map(|at| (at + 1).min(last)),
             Some(Action::PreviousChoice) => {
                 let first = form.fields.len();
@@ -82,7 +111,7 @@ pub(super) fn question_key(
         _ => {
             form.errors.clear();
             if let Some(field) = form.field() {
-                fill(state, field, action, chord);
+                fill(state, field, key.action, key.chord);
             }
         }
     }

@@ -1,27 +1,20 @@
-//! Dialogs with a list of actions: their text, their items and what the items do.
-
-mod body;
-mod items;
+//! Dialogs with a list of actions. What each one shows and does is in a file of its own; `menu_keys` brings them together.
 
 use core::time::Duration;
 
-use super::{ResultPart, SaveContent, State, View};
-use crate::domain::{Mono, ServerName, SessionRequest, SignInPage, Stamp, TaskId, text};
-
-pub use body::body;
-pub use items::items;
+use crate::{
+    app::{ResultPart, SaveContent, View},
+    domain::{Mono, ServerName, SessionRequest, SignInPage, Stamp, TaskId},
+};
 
 /// Nobody reacts to a new dialog faster than this: an earlier key was meant for what lay below it. Short enough not to
 /// slow down a user who knows the dialog.
 const REACTION_TIME: Duration = Duration::from_millis(250);
 
 /// Whether a key pressed now can be meant for a dialog that was first drawn at `drawn`.
-pub(super) fn was_readable(drawn: Option<Mono>, now: Stamp) -> bool {
+pub(in crate::app) fn was_readable(drawn: Option<Mono>, now: Stamp) -> bool {
     drawn.is_some_and(|at| now.mono.since(at) >= REACTION_TIME)
 }
-
-/// The most bytes to copy to a terminal's clipboard (OSC 52); terminals refuse more.
-const MAX_COPY_BYTES: usize = 1 << 20;
 
 /// A dialog with a list of actions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,12 +83,59 @@ pub enum Menu {
 }
 
 impl Menu {
-    /// Whether keys that come right after the dialog opened are ignored, because one typed by accident could do harm.
-    pub(super) fn ignores_early_keys(&self) -> bool {
-        !matches!(
-            self,
-            Self::Copy(_) | Self::Export(_) | Self::InjectFault | Self::Views | Self::Import { .. }
-        )
+    /// Whether it is about this task, and has nothing left to act on once the task is erased.
+    pub(in crate::app) fn is_about(&self, id: &TaskId) -> bool {
+        match self {
+            Self::StopNow(task)
+            | Self::WhatNow(task)
+            | Self::Copy(task)
+            | Self::Part { task, .. } => task == id,
+            Self::Cancel(tasks) | Self::Export(tasks) => tasks.contains(id),
+            Self::Leave
+            | Self::InjectFault
+            | Self::Views
+            | Self::Import { .. }
+            | Self::Consent { .. }
+            | Self::Repeat { .. }
+            | Self::Drive(_)
+            | Self::SignIn { .. } => false,
+        }
+    }
+}
+
+/// What a dialog shows, and what its keys do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dialog {
+    /// The title.
+    pub title: String,
+    /// The lines above the items.
+    pub body: Vec<BodyLine>,
+    /// The items. The first one is selected initially and is always harmless.
+    pub items: Vec<MenuItem>,
+    /// What closing it without a choice does.
+    pub(super) on_close: MenuAction,
+    /// Whether keys that come right after it opened are ignored, because one typed by accident could do harm.
+    pub(super) ignores_early_keys: bool,
+}
+
+impl Dialog {
+    /// A dialog that ignores early keys, and that can be closed without any effect.
+    pub(super) fn new(title: impl Into<String>, body: Vec<BodyLine>, items: Vec<MenuItem>) -> Self {
+        Self {
+            title: title.into(),
+            body,
+            items,
+            on_close: MenuAction::Close,
+            ignores_early_keys: true,
+        }
+    }
+
+    /// A dialog without any item that could do harm by accident.
+    pub(super) fn harmless(self) -> Self {
+        Self {
+            ignores_early_keys: false,
+            ..self
+        }
     }
 }
 
@@ -111,8 +151,12 @@ pub enum MenuAction {
         /// The lines.
         lines: Vec<String>,
     },
-    /// Send requests to the engine.
-    Request(Vec<SessionRequest>),
+    /// Send a request to the engine.
+    Request(SessionRequest),
+    /// Cancel these tasks.
+    Cancel(Vec<TaskId>),
+    /// Record that the user has seen how this task ended, then do something about it.
+    Decide(TaskId, Box<MenuAction>),
     /// Copy this text.
     Copy(String),
     /// Inject this fault.
@@ -128,8 +172,17 @@ pub enum MenuAction {
         /// The digest of what was shown.
         digest: String,
     },
-    /// Open this page in the browser.
-    OpenPage(String),
+    /// Don't approve it, and go on to the next server that waits for approval.
+    Refuse,
+    /// Decide later about every server that waits for approval.
+    Postpone,
+    /// Open a page in the browser.
+    OpenPage {
+        /// Its URL.
+        url: String,
+        /// The reply to the key.
+        reply: String,
+    },
     /// Ask for the path to save to.
     SaveAs {
         /// The tasks.
@@ -155,6 +208,8 @@ pub enum MenuAction {
     },
     /// Forget the task.
     Forget(TaskId),
+    /// Don't quit.
+    Stay,
     /// Quit now.
     Leave,
     /// Quit once no call is left that quitting would end.
@@ -176,12 +231,20 @@ pub struct MenuItem {
     pub action: MenuAction,
 }
 
-fn item(key: char, label: impl Into<String>, action: MenuAction) -> MenuItem {
-    MenuItem {
-        key,
-        label: label.into(),
-        why_not: None,
-        action,
+impl MenuItem {
+    /// An item that can be chosen.
+    pub(super) fn new(key: char, label: impl Into<String>, action: MenuAction) -> Self {
+        Self {
+            key,
+            label: label.into(),
+            why_not: None,
+            action,
+        }
+    }
+
+    /// The item, disabled if there is a reason.
+    pub(super) fn unless(self, why_not: Option<String>) -> Self {
+        Self { why_not, ..self }
     }
 }
 
@@ -194,57 +257,12 @@ pub struct BodyLine {
     pub text: String,
 }
 
-fn body_line(text: impl Into<String>) -> BodyLine {
-    BodyLine {
-        label: "",
-        text: text.into(),
-    }
-}
-
-fn name_of(state: &State, id: &TaskId) -> String {
-    state.task(id).map_or_else(
-        || id.to_string(),
-        |task_row| {
-            let (title, argument) = state.label(task_row);
-            let argument = argument.map_or(String::new(), |(key, value)| format!(" {key}={value}"));
-            let server = text::clean_line(task_row.view.task.server.as_str()).into_owned();
-            format!("{id} {title}{argument} on {server}")
-        },
-    )
-}
-
-/// The title of a dialog.
-pub fn title(menu: &Menu) -> String {
-    match menu {
-        Menu::Leave => "Leave?".to_owned(),
-        Menu::Cancel(tasks) if tasks.len() == 1 => "Cancel?".to_owned(),
-        Menu::Cancel(tasks) => format!("Cancel {} tasks?", tasks.len()),
-        Menu::StopNow(_) => "Still running".to_owned(),
-        Menu::WhatNow(id) => format!("What now? {id}"),
-        Menu::Copy(id) => format!("Copy {id}"),
-        Menu::Export(tasks) => match tasks.as_slice() {
-            [id] => format!("Export {id}"),
-            tasks => format!("Export {} tasks", tasks.len()),
-        },
-        Menu::Part { task, part } => match part.link {
-            Some(_) => format!("Link in {task}"),
-            None => format!("Part {} of {task}", part.number + 1),
-        },
-        Menu::InjectFault => "Inject a fault".to_owned(),
-        Menu::Views => "Views".to_owned(),
-        Menu::Import { .. } => "Import servers?".to_owned(),
-        Menu::Consent {
-            server, is_program, ..
-        } => {
-            let server = text::clean_line(server.as_str());
-            if *is_program {
-                format!("Start {server}?")
-            } else {
-                format!("Send this to {server}?")
-            }
+impl BodyLine {
+    /// A line without a label.
+    pub(super) fn plain(text: impl Into<String>) -> Self {
+        Self {
+            label: "",
+            text: text.into(),
         }
-        Menu::Repeat { .. } => "Run it again?".to_owned(),
-        Menu::Drive(_) => "Drive from here?".to_owned(),
-        Menu::SignIn { server, .. } => format!("Sign in to {}?", text::clean_line(server.as_str())),
     }
 }

@@ -1,0 +1,241 @@
+//! The keys of the call form.
+
+use crate::{
+    app::{
+        CallForm, Command, FormField, Overlay, Stage, State,
+        dialogs::keys::{fill, walk},
+        key_press::KeyPress,
+        keymap::Action,
+        requests::request_tools,
+        servers::add_url,
+    },
+    domain::NoticeLevel,
+};
+
+use super::{
+    drafts::{keep_draft, restore_draft},
+    send::{send, show_errors, take_repeat_dialog},
+};
+
+/// Handles a key; `None` closes the form.
+pub(in crate::app) fn call_key(
+    state: &mut State,
+    mut form: Box<CallForm>,
+    key: KeyPress,
+    effects: &mut Vec<Command>,
+) -> Option<Overlay> {
+    let stays = match form.stage {
+        Stage::Server => server_key(state, &mut form, key, effects),
+        Stage::Tool => tool_key(state, &mut form, key),
+        Stage::Form => return arguments_key(state, form, key, effects),
+    };
+    stays.then_some(Overlay::Call(form))
+}
+
+/// Handles a key while the server is chosen; returns `false` to close the form.
+fn server_key(
+    state: &mut State,
+    form: &mut CallForm,
+    key: KeyPress,
+    effects: &mut Vec<Command>,
+) -> bool {
+    let found = form.servers(state);
+    let last = found.len();
+    let is_at_url = form.server_at >= last;
+    let here = found.get(form.server_at).map(|server| server.name.clone());
+    // While nothing is typed, these move the cursor as in any list.
+    let action = match key.chord.typed().filter(|_| form.url.is_empty()) {
+        Some('j') => Some(Action::NextField),
+        Some('k') => Some(Action::PreviousField),
+        _ => key.action,
+    };
+    match action {
+        Some(Action::Back) => return false,
+        Some(Action::NextField) => form.server_at = (form.server_at + 1).min(last),
+        Some(Action::PreviousField) => {
+            form.server_at = form.server_at.min(last).saturating_sub(1);
+        }
+        Some(Action::Accept) => {
+            form.errors.clear();
+            let server = if is_at_url {
+                let typed = form.url.text().to_owned();
+                add_url(state, &typed, effects)
+            } else {
+                if let Some(name) = &here {
+                    request_tools(state, name, effects);
+                }
+                here
+            };
+            match server {
+                Some(server) => {
+                    form.server = Some(server);
+                    form.stage = Stage::Tool;
+                    form.tool_at = 0;
+                }
+                None => {
+                    if let Some(remark) = &state.messages.reply {
+                        form.errors = vec![remark.text.clone()];
+                    }
+                }
+            }
+        }
+        _ => {
+            // The text filters the servers; if it matches none, it is the URL of a new one.
+            if form.url.key(key.chord) {
+                form.server_at = 0;
+                form.errors.clear();
+            }
+        }
+    }
+    true
+}
+
+/// Handles a key while the tool is chosen; returns `false` to close the form.
+fn tool_key(state: &mut State, form: &mut CallForm, key: KeyPress) -> bool {
+    let last = form.matching(state).len().saturating_sub(1);
+    match key.action {
+        Some(Action::Back) => {
+            if form.is_any_server {
+                return false;
+            }
+            if state.servers.len() > 1 {
+                form.stage = Stage::Server;
+            } else {
+                return false;
+            }
+        }
+        Some(Action::NextField) => form.tool_at = (form.tool_at + 1).min(last),
+        Some(Action::PreviousField) => form.tool_at = form.tool_at.saturating_sub(1),
+        Some(Action::Accept) => {
+            let tool = form
+                .matching(state)
+                .get(form.tool_at)
+                .map(|(server, tool)| ((*server).clone(), (*tool).clone()));
+            match tool {
+                Some((server, tool)) => {
+                    form.server = Some(server);
+                    form.set_tool(tool, None);
+                    if form.typed.is_empty() {
+                        restore_draft(state, form);
+                    }
+                    form.apply_typed();
+                }
+                None if form.is_loading(state) => {
+                    state.reply("the tools are still loading; press Enter again in a moment");
+                }
+                None => state.reply("no matching tool"),
+            }
+        }
+        _ => {
+            if form.filter.key(key.chord) {
+                form.tool_at = 0;
+            }
+        }
+    }
+    true
+}
+
+/// Handles a key while the arguments are filled in; `None` closes the form.
+fn arguments_key(
+    state: &mut State,
+    mut form: Box<CallForm>,
+    key: KeyPress,
+    effects: &mut Vec<Command>,
+) -> Option<Overlay> {
+    let KeyPress { action, now, .. } = key;
+    // While the call is being saved, the form can only be closed; the response closes it.
+    if form.sent.is_some() && action != Some(Action::Back) {
+        state.reply("saving the call");
+        return Some(Overlay::Call(form));
+    }
+    if insert(&mut form, key) {
+        form.clear_errors();
+        return Some(Overlay::Call(form));
+    }
+    if let Some(at) = walk(action, form.at, form.focus_count().saturating_sub(1)) {
+        form.at = at;
+        return Some(Overlay::Call(form));
+    }
+    match action {
+        Some(Action::Back) => {
+            keep_draft(state, &form);
+            if form.origin.is_some() || form.sent.is_some() {
+                return None;
+            }
+            back_to_tools(state, &mut form, effects);
+        }
+        Some(Action::Raw) => form.toggle_raw(),
+        Some(Action::Earlier) => fill_in_earlier(state, &mut form),
+        Some(Action::CopyCommand) => match form.command(state) {
+            Ok(line) => {
+                effects.push(Command::Copy(line));
+                state.show_toast(NoticeLevel::Info, "sent to the terminal's clipboard", now);
+            }
+            Err(lines) => show_errors(state, &mut form, lines, Vec::new()),
+        },
+        Some(Action::Accept | Action::Send) => {
+            send(state, &mut form, action == Some(Action::Send), now, effects);
+            // The confirmation dialog opens above the form before anything is sent.
+            if let Some(question) = take_repeat_dialog(state) {
+                state.dialogs.stack.push(Overlay::Call(form));
+                return Some(question);
+            }
+        }
+        _ => type_argument(state, &mut form, key),
+    }
+    Some(Overlay::Call(form))
+}
+
+/// Inserts a template into an empty JSON field, or moves between the lines of a field with several lines, instead of
+/// moving to another field.
+fn insert(form: &mut CallForm, key: KeyPress) -> bool {
+    let is_enter = key.action == Some(Action::Accept);
+    is_enter && form.argument().is_some_and(FormField::insert_template)
+        || form
+            .text_field()
+            .is_some_and(|field| field.line_key(key.chord))
+}
+
+fn back_to_tools(state: &mut State, form: &mut CallForm, effects: &mut Vec<Command>) {
+    form.stage = Stage::Tool;
+    form.tool = None;
+    form.raw = None;
+    form.errors.clear();
+    if let Some(server) = form.server.clone()
+        && !state.tools.contains_key(&server)
+    {
+        request_tools(state, &server, effects);
+    }
+}
+
+fn fill_in_earlier(state: &mut State, form: &mut CallForm) {
+    match form.fill_from_earlier(state) {
+        Some(id) => state.reply(format!("filled in the arguments of {id}")),
+        None if form.tool.is_none() => {
+            state.reply("the arguments of this tool aren't known yet");
+        }
+        None if form.filled_from.is_some() => state.reply("no earlier call of this tool"),
+        None => state.reply("this tool has not been called yet"),
+    }
+}
+
+/// Types into the focused field, or changes its choice.
+fn type_argument(state: &mut State, form: &mut CallForm, key: KeyPress) {
+    form.clear_errors();
+    let Some(field) = form.argument() else {
+        if let Some(field) = form.text_field() {
+            field.key(key.chord);
+        }
+        return;
+    };
+    match field.start_item(key.chord) {
+        // The letter goes into the new item.
+        Some(items) => {
+            form.at += items;
+            if let Some(typed) = form.text_field() {
+                typed.key(key.chord);
+            }
+        }
+        None => fill(state, field, key.action, key.chord),
+    }
+}

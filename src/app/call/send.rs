@@ -1,0 +1,122 @@
+//! Sends the call in a form, once its arguments are valid and a repeat is confirmed.
+
+use crate::{
+    app::{
+        CallForm, Command, Menu, Overlay, State,
+        keymap::Action,
+        requests::{new_id, request},
+        seen::mark_seen,
+        session::RequestPurpose,
+    },
+    domain::{NewCall, NoticeLevel, PathSegment, SessionRequest, Stamp, Tool, text},
+};
+
+/// Takes the confirmation dialog of a repeated call, if it was just opened.
+pub(super) fn take_repeat_dialog(state: &mut State) -> Option<Overlay> {
+    let is_repeat = |overlay: &Overlay| {
+        matches!(
+            overlay,
+            Overlay::Menu {
+                menu: Menu::Repeat { .. },
+                ..
+            }
+        )
+    };
+    state.dialogs.stack.pop_if(|overlay| is_repeat(overlay))
+}
+
+/// Sends the call in the form below the dialog after the user confirmed to repeat it.
+pub(in crate::app) fn repeat(
+    state: &mut State,
+    is_unchecked: bool,
+    now: Stamp,
+    effects: &mut Vec<Command>,
+) {
+    let Some(Overlay::Call(mut form)) = state.dialogs.stack.pop() else {
+        return;
+    };
+    form.is_confirmed = true;
+    form.may_send_unchecked = is_unchecked;
+    send(state, &mut form, is_unchecked, now, effects);
+    state.dialogs.stack.push(Overlay::Call(form));
+}
+
+/// Shows what is wrong and focuses it. If only the schema rejects the arguments, offers to send them anyway.
+pub(super) fn show_errors(
+    state: &mut State,
+    form: &mut CallForm,
+    lines: Vec<String>,
+    wrong: Vec<Vec<PathSegment>>,
+) {
+    form.may_send_unchecked = !wrong.is_empty();
+    (form.errors, form.wrong) = (lines, wrong);
+    if form.may_send_unchecked {
+        let key = state.key(Action::Send);
+        state.reply(format!("press {key} again to send it unchecked"));
+    }
+    form.focus_first_error();
+}
+
+/// Sends the call, unless the form has errors or a repeat needs confirmation. `is_key` is set for the key that only
+/// sends, as opposed to Enter on the button.
+pub(super) fn send(
+    state: &mut State,
+    form: &mut CallForm,
+    is_key: bool,
+    now: Stamp,
+    effects: &mut Vec<Command>,
+) {
+    let Some(server) = form.server.clone() else {
+        form.errors = vec!["no server selected".to_owned()];
+        return;
+    };
+    let (arguments, unusable, is_unchecked) = match form.arguments() {
+        Ok((arguments, unusable)) => (arguments, unusable, false),
+        Err(errors) => match errors
+            .arguments
+            .filter(|_| form.may_send_unchecked && is_key)
+        {
+            Some(arguments) => (arguments, None, true),
+            None => return show_errors(state, form, errors.lines, errors.wrong),
+        },
+    };
+    if form.origin.is_some()
+        && !form.is_confirmed
+        && form.tool.as_ref().is_some_and(Tool::is_unsafe_to_repeat)
+    {
+        let menu = Menu::Repeat {
+            server,
+            tool: form.tool_name.clone(),
+            reason: Tool::repeat_warning(form.tool.as_ref()),
+            is_unchecked,
+        };
+        return state.dialogs.open_menu(menu);
+    }
+    if let Some(why) = unusable.filter(|_| !arguments.is_empty()) {
+        let line = format!("{}: unusable schema: {why}; sent unchecked", form.tool_name);
+        state.log_message(NoticeLevel::Warning, &text::clean_line(&line), now.wall);
+    }
+    let id = new_id(state);
+    let name = form.name.text().trim();
+    let limits = state.setup.limits.for_server(&server);
+    let arguments = serde_json::Value::Object(arguments).to_string();
+    let call = NewCall {
+        name: (!name.is_empty()).then(|| name.to_owned()),
+        origin: form.origin.clone(),
+        is_unchecked,
+        limits,
+        ..NewCall::new(id.clone(), server, form.tool_name.clone(), arguments)
+    };
+    form.clear_errors();
+    state.dialogs.drafts.remove(&form.draft_key());
+    form.sent = Some(id.clone());
+    if let Some(origin) = &form.origin {
+        mark_seen(state, origin, effects);
+    }
+    request(
+        state,
+        SessionRequest::Start(Box::new(call)),
+        RequestPurpose::Start(id),
+        effects,
+    );
+}

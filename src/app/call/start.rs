@@ -1,0 +1,169 @@
+//! New forms, and what they take from the tools of a server and from earlier calls.
+
+use serde_json::{Map, Value};
+
+use crate::{
+    app::{CallForm, Field, Stage, State, TypedArgument, form::pretty, typed_line::TypedCall},
+    domain::{ServerName, Task, TaskId, text},
+};
+
+use super::as_json;
+
+impl CallForm {
+    /// An empty form. With a single server, it starts with that server's tools.
+    pub(in crate::app) fn new(state: &State) -> Self {
+        let only = match state.servers.as_slice() {
+            [one] => Some(one.name.clone()),
+            _ => None,
+        };
+        let selected = state
+            .selected()
+            .and_then(|task_row| {
+                let name = &task_row.view.task.server;
+                state.servers.iter().position(|server| &server.name == name)
+            })
+            .unwrap_or(0);
+        Self {
+            stage: if only.is_some() {
+                Stage::Tool
+            } else {
+                Stage::Server
+            },
+            server_at: selected,
+            url: Field::default(),
+            server: only,
+            is_any_server: false,
+            filter: Field::default(),
+            tool_at: 0,
+            tool: None,
+            tool_name: String::new(),
+            fields: Vec::new(),
+            name: Field::default(),
+            raw: None,
+            at: 0,
+            errors: Vec::new(),
+            wrong: Vec::new(),
+            may_send_unchecked: false,
+            is_confirmed: false,
+            filled_from: None,
+            sent: None,
+            origin: None,
+            typed: Vec::new(),
+        }
+    }
+
+    /// A form that repeats a task, with some arguments changed.
+    pub(in crate::app) fn from_task(
+        state: &State,
+        task: &Task,
+        changed: Vec<TypedArgument>,
+    ) -> Self {
+        let mut form = Self {
+            stage: Stage::Form,
+            server: Some(task.server.clone()),
+            tool_name: task.tool.clone(),
+            name: Field::new(task.name.clone().unwrap_or_default()),
+            // JSON until the tool is known and has fields.
+            raw: Some(Field::lines(display_arguments(&task.arguments))),
+            origin: Some(task.id.clone()),
+            typed: changed,
+            ..Self::new(state)
+        };
+        form.on_tools(state);
+        form
+    }
+
+    /// A form for a typed command.
+    pub(in crate::app) fn from_line(state: &State, server: ServerName, call: TypedCall) -> Self {
+        let mut form = Self {
+            stage: Stage::Form,
+            server: Some(server),
+            tool_name: call.tool,
+            name: Field::new(call.name),
+            raw: Some(Field::lines(as_json(&call.arguments))),
+            typed: call.arguments,
+            ..Self::new(state)
+        };
+        form.on_tools(state);
+        form
+    }
+
+    /// Turns JSON into fields once the tool's schema is known.
+    pub(in crate::app) fn on_tools(&mut self, state: &State) {
+        if self.stage != Stage::Form || self.tool.is_some() {
+            return;
+        }
+        let tools = self
+            .server
+            .as_ref()
+            .and_then(|server| state.tools.get(server));
+        let tool =
+            tools.and_then(|tools| tools.list.iter().find(|tool| tool.name == self.tool_name));
+        let Some(tool) = tool.cloned() else {
+            let server = self.server.as_ref().map_or("it", ServerName::as_str);
+            let known = tools.filter(|tools| tools.request.is_none());
+            if let Some(why) = known.and_then(|tools| tools.error.as_ref()) {
+                let text =
+                    format!("can't check the arguments: the tools of {server} are unknown: {why}");
+                self.errors = vec![text];
+            } else if known.is_some_and(|tools| tools.is_known) {
+                self.errors = vec![format!("{server} has no tool {}", self.tool_name)];
+            }
+            return;
+        };
+        let is_as_typed = |raw: &Field| raw.text() == as_json(&self.typed);
+        if self.origin.is_none() && self.raw.as_ref().is_some_and(is_as_typed) {
+            self.set_tool(tool, None);
+            self.raw = None;
+            return self.apply_typed();
+        }
+        let given: Map<String, Value> = self
+            .raw
+            .as_ref()
+            .and_then(|raw| serde_json::from_str(raw.text()).ok())
+            .unwrap_or_default();
+        if self.origin.is_none() {
+            self.typed.clear();
+        }
+        self.set_tool(tool, Some(&given));
+        self.apply_typed();
+    }
+
+    /// Earlier calls of this tool on this server, newest first, without repeated arguments.
+    pub fn earlier<'s>(&self, state: &'s State) -> Vec<&'s Task> {
+        let tasks = state.tasks.values().map(|task_row| &task_row.view.task);
+        let is_same = |task: &&Task| {
+            Some(&task.server) == self.server.as_ref() && task.tool == self.tool_name
+        };
+        let mut tasks: Vec<_> = tasks.filter(is_same).collect();
+        tasks.sort_by(|one, other| (other.created_at, &other.id).cmp(&(one.created_at, &one.id)));
+        let mut seen: Vec<&str> = Vec::new();
+        tasks.retain(|task| {
+            let is_new = !seen.contains(&task.arguments.as_str());
+            seen.push(&task.arguments);
+            is_new
+        });
+        tasks
+    }
+
+    /// Fills in the arguments of the next older call; returns `None` if there is none.
+    pub(in crate::app) fn fill_from_earlier(&mut self, state: &State) -> Option<TaskId> {
+        let earlier = self.earlier(state);
+        let of_now = self.filled_from.as_ref().or(self.origin.as_ref());
+        let index = of_now.and_then(|id| earlier.iter().position(|task| task.id == *id));
+        let task = earlier.get(index.map_or(0, |index| index + 1))?;
+        let given: Map<String, Value> = serde_json::from_str(&task.arguments).ok()?;
+        let tool = self.tool.clone()?;
+        self.raw = Some(Field::lines(display_arguments(&task.arguments)));
+        self.set_tool(tool, Some(&given));
+        self.filled_from = Some(task.id.clone());
+        self.filled_from.clone()
+    }
+}
+
+/// Arguments as sanitized text for editing, formatted if they are valid JSON.
+fn display_arguments(arguments: &str) -> String {
+    let value = serde_json::from_str::<Value>(arguments);
+    let lines = value.map_or_else(|_| arguments.to_owned(), |value| pretty(&value));
+    text::clean_block(&lines).into_owned()
+}

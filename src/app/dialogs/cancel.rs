@@ -1,0 +1,56 @@
+//! The dialog before tasks are cancelled.
+
+use crate::{
+    app::{State, select::hidden_among_marked},
+    domain::TaskId,
+};
+
+use super::{
+    menu::{BodyLine, Dialog, MenuAction, MenuItem},
+    tasks::{MAX_LISTED, name_of},
+};
+
+pub(super) fn dialog(state: &State, tasks: &[TaskId]) -> Dialog {
+    let (title, yes) = match tasks.len() {
+        1 => ("Cancel?".to_owned(), "yes, cancel it".to_owned()),
+        count => (
+            format!("Cancel {count} tasks?"),
+            format!("yes, cancel all {count}"),
+        ),
+    };
+    let items = vec![
+        MenuItem::new('n', "no, keep it running", MenuAction::Close),
+        MenuItem::new('y', yes, MenuAction::Cancel(tasks.to_vec())),
+    ];
+    Dialog::new(title, body(state, tasks), items)
+}
+
+fn body(state: &State, tasks: &[TaskId]) -> Vec<BodyLine> {
+    let named = tasks.iter().take(MAX_LISTED);
+    let mut lines: Vec<String> = named.map(|id| name_of(state, id)).collect();
+    let more = tasks.len().saturating_sub(MAX_LISTED);
+    if more > 0 {
+        lines.push(format!("and {more} more"));
+    }
+    let hidden = hidden_among_marked(state, tasks);
+    if hidden > 0 {
+        lines.push(format!("{hidden} of them hidden"));
+    }
+    let ended = state.list.marks.len().saturating_sub(tasks.len());
+    if ended > 0 {
+        lines.push(format!(
+            "{ended} more marked tasks have ended and stay as they are"
+        ));
+    }
+    let has_checkpoint = tasks
+        .iter()
+        .filter_map(|id| state.task(id))
+        .all(|task_row| task_row.view.task.resumability.checkpoint);
+    let effect = if has_checkpoint {
+        "The server will be asked to stop. The checkpoint is kept there."
+    } else {
+        "The server will be asked to stop. Work already done is not undone."
+    };
+    lines.push(effect.to_owned());
+    lines.into_iter().map(BodyLine::plain).collect()
+}

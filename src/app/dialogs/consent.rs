@@ -1,0 +1,71 @@
+//! The dialog to approve what the configuration would send to a server or start.
+
+use crate::{
+    app::State,
+    domain::{ServerName, text},
+};
+
+use super::{
+    fit::fits,
+    menu::{BodyLine, Dialog, MenuAction, MenuItem},
+};
+
+/// What the user approves at a server.
+pub(super) struct Approval<'m> {
+    pub(super) server: &'m ServerName,
+    /// A line for each item.
+    pub(super) lines: &'m [String],
+    pub(super) digest: &'m str,
+    pub(super) is_program: bool,
+}
+
+pub(super) fn dialog(state: &State, approval: &Approval<'_>) -> Dialog {
+    let Approval {
+        server,
+        lines,
+        digest,
+        is_program,
+    } = *approval;
+    let name = text::clean_line(server.as_str());
+    let (title, first) = if is_program {
+        (
+            format!("Start {name}?"),
+            "It runs with your permissions. It has not been started yet.",
+        )
+    } else {
+        (
+            format!("Send this to {name}?"),
+            "It was imported, so nothing has been sent yet.",
+        )
+    };
+    let shown = lines
+        .iter()
+        .map(|line| BodyLine::plain(text::clean_line(line)));
+    let last = BodyLine::plain("Your approval holds until any of this changes.");
+    let body = std::iter::once(BodyLine::plain(first))
+        .chain(shown)
+        .chain([last])
+        .collect();
+    let (no, yes, command) = if is_program {
+        ("no, don't start it", "yes, start it", "approve")
+    } else {
+        ("no, send nothing", "yes, send these", "consent")
+    };
+    let approve = MenuAction::Approve {
+        server: server.clone(),
+        digest: digest.to_owned(),
+    };
+    // The user must be able to read everything before approving it.
+    let why_not = (!fits(state, lines)).then(|| {
+        let server = text::shell_word(server.as_str());
+        format!("too long to show here; use longhaul servers {command} {server}")
+    });
+    let items = vec![
+        MenuItem::new('n', no, MenuAction::Refuse),
+        MenuItem::new('y', yes, approve).unless(why_not),
+    ];
+    Dialog {
+        on_close: MenuAction::Postpone,
+        ..Dialog::new(title, body, items)
+    }
+}

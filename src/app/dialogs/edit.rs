@@ -1,0 +1,109 @@
+//! The form for a task's name, note and limits.
+
+use core::time::Duration;
+
+use crate::{
+    app::{
+        Command, EditForm, Field, Overlay, State, key_press::KeyPress, keymap::Action,
+        requests::request, session::RequestPurpose,
+    },
+    domain::{Limits, SessionRequest, text},
+};
+
+use super::keys::walk;
+
+/// Opens the form for the task under the cursor.
+pub(in crate::app) fn open(state: &mut State) {
+    let Some(task_row) = state.selected() else {
+        return;
+    };
+    let task = &task_row.view.task;
+    let limit =
+        |limit: Option<Duration>| Field::prefilled(limit.map_or("off".to_owned(), text::duration));
+    let form = EditForm {
+        task: task.id.clone(),
+        fields: [
+            Field::new(task.name.clone().unwrap_or_default()),
+            Field::new(task.note.clone().unwrap_or_default()),
+            limit(task.limits.idle),
+            limit(task.limits.hard),
+        ],
+        at: 0,
+        error: None,
+    };
+    state.dialogs.stack.push(Overlay::Edit(Box::new(form)));
+}
+
+pub(in crate::app) fn edit_key(
+    state: &mut State,
+    mut form: Box<EditForm>,
+    key: KeyPress,
+    effects: &mut Vec<Command>,
+) -> Option<Overlay> {
+    if let Some(at) = walk(key.action, form.at, form.fields.len() - 1) {
+        form.at = at;
+        return Some(Overlay::Edit(form));
+    }
+    match key.action {
+        Some(Action::Back) => return None,
+        Some(Action::Accept | Action::Send) => {
+            let [name, note, idle, hard] = &form.fields;
+            match (read_limit(idle.text()), read_limit(hard.text())) {
+                (Ok(idle), Ok(hard)) => {
+                    let some = |field: &Field| {
+                        let text = field.text().trim();
+                        (!text.is_empty()).then(|| text.to_owned())
+                    };
+                    let edit = SessionRequest::Edit {
+                        id: form.task.clone(),
+                        name: some(name),
+                        note: some(note),
+                        limits: Limits { idle, hard },
+                    };
+                    request(state, edit, RequestPurpose::Other, effects);
+                    return None;
+                }
+                (Err(error), _) | (_, Err(error)) => form.error = Some(error),
+            }
+        }
+        _ => {
+            form.error = None;
+            let at = form.at;
+            if let Some(field) = form.fields.get_mut(at) {
+                field.key(key.chord);
+            }
+        }
+    }
+    Some(Overlay::Edit(form))
+}
+
+/// Parses a duration; `off` and an empty text mean no limit.
+fn read_limit(typed: &str) -> Result<Option<Duration>, String> {
+    match typed.trim() {
+        "" | "off" => Ok(None),
+        typed => text::parse_duration(typed)
+            .map(Some)
+            .map_err(|error| error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_read_as_people_write_them() {
+        assert_eq!(read_limit("off"), Ok(None));
+        assert_eq!(read_limit(""), Ok(None));
+        assert_eq!(read_limit("90s"), Ok(Some(Duration::from_secs(90))));
+        assert_eq!(read_limit("5 m"), Ok(Some(Duration::from_secs(300))));
+        assert_eq!(read_limit("2h"), Ok(Some(Duration::from_secs(7_200))));
+        for wrong in ["0", "5x", "abc", "-3s", "99999999999999999999h"] {
+            assert!(read_limit(wrong).is_err(), "{wrong}");
+        }
+        for seconds in [1, 90, 300, 7_200] {
+            let limit = Duration::from_secs(seconds);
+            assert_eq!(read_limit(&text::duration(limit)), Ok(Some(limit)));
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! The dialog to export tasks to files.
+
+use crate::{
+    app::{SaveContent, State, select::hidden_among_marked},
+    domain::TaskId,
+};
+
+use super::menu::{BodyLine, Dialog, MenuAction, MenuItem};
+
+pub(super) fn dialog(state: &State, tasks: &[TaskId]) -> Dialog {
+    let title = match tasks {
+        [id] => format!("Export {id}"),
+        tasks => format!("Export {} tasks", tasks.len()),
+    };
+    let save = |what, ending: &str| MenuAction::SaveAs {
+        tasks: tasks.to_vec(),
+        what,
+        name: match tasks {
+            [id] => format!("{id}.{ending}"),
+            _ => ".".to_owned(),
+        },
+    };
+    let page = save(SaveContent::Page, "html");
+    let items = vec![
+        MenuItem::new('p', "as an HTML page with a timeline", page),
+        MenuItem::new('j', "as JSON", save(SaveContent::Json, "json")),
+        MenuItem::new('n', "do nothing", MenuAction::Close),
+    ];
+    Dialog::new(title, body(state, tasks), items).harmless()
+}
+
+fn body(state: &State, tasks: &[TaskId]) -> Vec<BodyLine> {
+    let flags = &state.setup.flags;
+    let id = tasks.first().map_or("ID", TaskId::as_str);
+    let mut lines = Vec::new();
+    if tasks.len() > 1 {
+        lines.push("Each marked task gets its own file.".to_owned());
+        let hidden = hidden_among_marked(state, tasks);
+        if hidden > 0 {
+            lines.push(format!("{hidden} of them hidden"));
+        }
+    }
+    lines.push("A record for bug reports. No secrets; text is replaced by its size.".to_owned());
+    lines.push(format!(
+        "To include the text: longhaul export {id}{flags} --with-content"
+    ));
+    lines.into_iter().map(BodyLine::plain).collect()
+}

@@ -1,0 +1,32 @@
+//! The dialog to import servers from other MCP clients.
+
+use crate::{app::State, domain::text};
+
+use super::{
+    fit::fits,
+    menu::{BodyLine, Dialog, MenuAction, MenuItem},
+};
+
+/// `lines` has a line for each file and server, `new` is the number of new servers.
+pub(super) fn dialog(state: &State, lines: &[String], new: usize) -> Dialog {
+    let first = BodyLine::plain("This contacts no server and starts no program.");
+    let found = lines
+        .iter()
+        .map(|line| BodyLine::plain(text::clean_line(line)));
+    let body = std::iter::once(first).chain(found).collect();
+    let count = text::plural(u64::try_from(new).unwrap_or(u64::MAX), "server");
+    let take = MenuItem::new('t', format!("import {count}"), MenuAction::ImportServers);
+    let why_not = (new == 0).then(|| "none of them is new".to_owned());
+    let mut items = vec![
+        MenuItem::new('n', "not now", MenuAction::Close),
+        take.unless(why_not),
+    ];
+    if !fits(state, lines) {
+        let read = MenuAction::Read {
+            title: "Servers found".to_owned(),
+            lines: lines.to_vec(),
+        };
+        items.push(MenuItem::new('r', "show everything", read));
+    }
+    Dialog::new("Import servers?", body, items).harmless()
+}

@@ -1,0 +1,23 @@
+//! The dialog to inject a fault into the demo.
+
+use super::menu::{BodyLine, Dialog, MenuAction, MenuItem};
+
+/// The key, the label and the command of each fault.
+const FAULTS: [(char, &str, &str); 8] = [
+    ('c', "cut the network for 5 s", "cut 5"),
+    ('r', "restart the server", "restart"),
+    ('s', "stall: keep the connection open but silent", "stall"),
+    ('d', "drop the connection after the next event", "drop"),
+    ('u', "duplicate events on replay", "duplicate"),
+    ('f', "forget the session", "forget"),
+    ('p', "fail task polls for 5 s", "polls"),
+    ('h', "never respond to the next poll", "hang"),
+];
+
+pub(super) fn dialog() -> Dialog {
+    let body = BodyLine::plain("Breaks the demo server or its connection on purpose.");
+    let items = FAULTS.map(|(key, label, fault)| {
+        MenuItem::new(key, label, MenuAction::InjectFault(fault.to_owned()))
+    });
+    Dialog::new("Inject a fault", vec![body], items.to_vec()).harmless()
+}

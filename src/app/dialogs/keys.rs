@@ -1,0 +1,70 @@
+//! Keys that several dialogs share.
+
+use crate::{
+    app::{
+        Field, FormField, State,
+        keymap::{Action, pretty},
+    },
+    domain::{Chord, Key},
+};
+
+/// Types into the line above a list; returns whether that closes the layer: Backspace in an empty line does.
+pub(super) fn type_in(field: &mut Field, chord: Chord) -> bool {
+    let was_empty = field.is_empty();
+    field.key(chord);
+    was_empty && chord.key == Key::Backspace
+}
+
+/// The selected index after a key that moves the selection; `None` for other keys.
+pub(super) fn chosen_after(
+    action: Option<Action>,
+    at: usize,
+    last: usize,
+    page: usize,
+) -> Option<usize> {
+    let moved = match action? {
+        Action::NextField => at + 1,
+        Action::PreviousField => at.saturating_sub(1),
+        Action::PageDown => at + page,
+        Action::PageUp => at.saturating_sub(page),
+        _ => return None,
+    };
+    Some(moved.min(last))
+}
+
+/// The focus of a form after a key that moves it. Enter moves on like Tab, except at the end.
+pub(in crate::app) fn walk(action: Option<Action>, at: usize, last: usize) -> Option<usize> {
+    match action? {
+        Action::NextField => Some((at + 1).min(last)),
+        Action::PreviousField => Some(at.saturating_sub(1)),
+        Action::Accept if at < last => Some(at + 1),
+        _ => None,
+    }
+}
+
+/// Handles a key on a field: types it or changes the choice.
+pub(in crate::app) fn fill(
+    state: &mut State,
+    field: &mut FormField,
+    action: Option<Action>,
+    chord: Chord,
+) {
+    if let Some(typed) = field.typed() {
+        typed.key(chord);
+        return;
+    }
+    match action {
+        Some(Action::PreviousChoice) => field.change(false),
+        Some(Action::NextChoice) => field.change(true),
+        _ if chord == Chord::char(' ') => field.toggle(),
+        _ => state.reply("Space or arrows to change; Enter for the next field"),
+    }
+}
+
+/// Replies that a key was ignored because it came before the user could have read the dialog.
+pub(super) fn ignore_early_key(state: &mut State, chord: Chord) {
+    state.reply(format!(
+        "{} ignored: it came before you could read this; press it again",
+        pretty(chord)
+    ));
+}

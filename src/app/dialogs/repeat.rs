@@ -1,0 +1,20 @@
+//! The dialog before a call repeats a tool that may not be safe to repeat.
+
+use crate::domain::{ServerName, text};
+
+use super::menu::{BodyLine, Dialog, MenuAction, MenuItem};
+
+/// `reason` continues a sentence that starts with the server's name. `is_unchecked` sends arguments that the schema
+/// rejects.
+pub(super) fn dialog(server: &ServerName, tool: &str, reason: &str, is_unchecked: bool) -> Dialog {
+    let body = vec![
+        BodyLine::plain(text::clean_line(&format!("{tool} on {server}"))),
+        BodyLine::plain(text::clean_line(&format!("{server} {reason}."))),
+    ];
+    let repeat = MenuAction::Repeat { is_unchecked };
+    let items = vec![
+        MenuItem::new('n', "no, back to the form", MenuAction::Close),
+        MenuItem::new('y', "yes, run it again", repeat),
+    ];
+    Dialog::new("Run it again?", body, items)
+}

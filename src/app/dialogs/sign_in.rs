@@ -1,0 +1,29 @@
+//! The dialog to open a sign-in page.
+
+use crate::{
+    app::{Action, State},
+    domain::{ServerName, SignInPage, text},
+};
+
+use super::menu::{BodyLine, Dialog, MenuAction, MenuItem};
+
+pub(super) fn dialog(state: &State, server: &ServerName, page: &SignInPage) -> Dialog {
+    let title = format!("Sign in to {}?", text::clean_line(server.as_str()));
+    let host = text::clean_line(&page.host);
+    let mut body = vec![BodyLine::plain(format!("You sign in on a page at {host}."))];
+    // On separate lines, so that a long host name doesn't push them out of view.
+    let others = page.other_parties.iter();
+    body.extend(others.map(|who| BodyLine::plain(text::clean_line(who))));
+    body.push(BodyLine::plain("longhaul waits 15 minutes for the result."));
+    let key = state.key(Action::SignIn);
+    let open = MenuAction::OpenPage {
+        url: page.url.clone(),
+        reply: format!("opened in your browser; press {key} to see the page again"),
+    };
+    let items = vec![
+        MenuItem::new('o', "open it in the browser", open),
+        MenuItem::new('y', "copy its URL", MenuAction::Copy(page.url.clone())),
+        MenuItem::new('l', "later", MenuAction::Close),
+    ];
+    Dialog::new(title, body, items)
+}

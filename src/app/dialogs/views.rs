@@ -1,0 +1,19 @@
+//! The dialog to choose a view of the list.
+
+use crate::app::{Action, State, View};
+
+use super::menu::{BodyLine, Dialog, MenuAction, MenuItem};
+
+/// The default view, then each named view by its number.
+pub(super) fn dialog(state: &State) -> Dialog {
+    let key = state.key(Action::Palette);
+    let body = BodyLine::plain(format!("To save the current view: {key} save-view NAME"));
+    let all = MenuItem::new('0', "everything", MenuAction::ShowView(View::default()));
+    let views = state.setup.views.iter().zip('1'..='9');
+    let views = views.map(|(view, key)| {
+        let label = format!("{}: {}", view.name, view.message());
+        MenuItem::new(key, label, MenuAction::ShowView(view.clone()))
+    });
+    let items = std::iter::once(all).chain(views).collect();
+    Dialog::new("Views", vec![body], items).harmless()
+}

@@ -1,0 +1,83 @@
+//! The dialog for a task that failed, or is unknown or lost.
+
+use crate::{
+    app::{Action, State, TaskRow},
+    domain::{SessionRequest, Status, TaskId, text},
+};
+
+use super::{
+    menu::{BodyLine, Dialog, MenuAction, MenuItem},
+    tasks::name_of,
+};
+
+pub(super) fn dialog(state: &State, id: &TaskId) -> Dialog {
+    let (body, items) = match state.task(id) {
+        Some(task_row) => (body(state, task_row), items(state, task_row)),
+        None => (
+            vec![BodyLine::plain("This task no longer exists.")],
+            vec![MenuItem::new('c', "close", MenuAction::Close)],
+        ),
+    };
+    Dialog::new(format!("What now? {id}"), body, items)
+}
+
+fn body(state: &State, task_row: &TaskRow) -> Vec<BodyLine> {
+    let task = &task_row.view.task;
+    let mut lines = vec![name_of(state, &task.id)];
+    let label = task.status.label();
+    lines.push(match task.why() {
+        Some(why) => {
+            let line = text::clean_line(why.lines().next().unwrap_or_default());
+            format!("{label}: {}.", line.trim_end_matches('.'))
+        }
+        None => format!("Status: {label}."),
+    });
+    if let Some(progress) = &task.progress {
+        let total = progress.total.map_or(String::new(), |total| {
+            format!(" of {}", text::amount(total))
+        });
+        let value = text::amount(progress.value);
+        lines.push(format!("Last progress: {value}{total}."));
+    }
+    lines.into_iter().map(BodyLine::plain).collect()
+}
+
+fn items(state: &State, task_row: &TaskRow) -> Vec<MenuItem> {
+    let task = &task_row.view.task;
+    let id = &task.id;
+    let item = |key: char, label: &str, action: MenuAction| {
+        MenuItem::new(key, label, MenuAction::Decide(id.clone(), Box::new(action)))
+    };
+    let is_unknown = matches!(task.status, Status::Unknown(_));
+    let wait = if is_unknown { "wait" } else { "do nothing" };
+    let mut items = vec![item('w', wait, MenuAction::Close)];
+    // A failed call got its response, so the server has nothing left to look up.
+    if task.status != Status::Failed {
+        let attempt = task.attempt();
+        let has_cursor = attempt.is_some_and(|attempt| attempt.cursors.newest.is_some());
+        let is_lost = is_unknown && !task.resumability.checkpoint && !has_cursor;
+        let look = MenuAction::Request(SessionRequest::Resume(id.clone()));
+        let why_not = is_lost.then(|| "it has no event id and no checkpoint".to_owned());
+        items.push(item('l', "look for it on the server", look).unless(why_not));
+    }
+    items.push(item(
+        'a',
+        "run again with the same arguments",
+        MenuAction::RunAgain(id.clone()),
+    ));
+    if is_unknown {
+        let cancel = MenuAction::Request(SessionRequest::Cancel(id.clone()));
+        items.push(item('x', "cancel the old request", cancel));
+        let give_up = MenuAction::Request(SessionRequest::GiveUp(id.clone()));
+        items.push(item('m', "mark as lost", give_up));
+    }
+    let undo = state.key(Action::Undo);
+    let forget = format!("remove it from the list ({undo} restores it)");
+    items.push(item('f', &forget, MenuAction::Forget(id.clone())));
+    if state.setup.readonly {
+        for item in items.iter_mut().skip(1) {
+            item.why_not = Some("read only".to_owned());
+        }
+    }
+    items
+}

@@ -1,0 +1,289 @@
+//! Commands with arguments in the palette. They are those of the command line.
+
+use crate::domain::{ServerName, Stamp, TaskId};
+
+use super::{
+    super::{
+        CallForm, Command, Field, Focus, Grouping, Overlay, SortKey, Stage, State, Tab, View,
+        availability::{READ_ONLY, why_not},
+        dialogs::filter::apply_filter,
+        keymap::Action,
+        requests::request_tools,
+        select,
+        servers::{add_url, adopt_from, named, sign_in_at, unknown_server},
+        task_actions::run_again,
+        typed_line::{self, TypedCall},
+    },
+    actions::perform,
+    moves::{show_tab, show_tools, to_tasks},
+};
+
+/// Saves the current view of the list under a name, here and in the configuration.
+fn save_view(state: &mut State, name: &str, effects: &mut Vec<Command>) {
+    if !View::is_name(name) {
+        let message = format!("invalid view name {name:?}; use letters, digits, - and _");
+        return state.reply(message);
+    }
+    let view = View::of(&state.list, name);
+    let views = &mut state.setup.views;
+    views.retain(|known| known.name != name);
+    views.push(view.clone());
+    views.sort_by(|one, two| one.name.cmp(&two.name));
+    effects.push(Command::SaveView(view));
+}
+
+/// Runs a palette command with an argument; returns `false` if the line is no such command.
+pub(in crate::app) fn run_line(
+    state: &mut State,
+    typed: &str,
+    now: Stamp,
+    effects: &mut Vec<Command>,
+) -> bool {
+    let (word, rest) = typed
+        .split_once(char::is_whitespace)
+        .map_or((typed, ""), |(word, rest)| (word, rest.trim()));
+    let is_read = matches!(word, "attach" | "show" | "watch" | "result" | "logs");
+    if is_read || !rest.is_empty() && of_tasks(word).is_some() {
+        on_tasks(state, word, &typed_line::split_words(rest), now, effects);
+        return true;
+    }
+    if rest.is_empty() {
+        return false;
+    }
+    let action = match word {
+        "filter" => Action::Filter,
+        "call" | "run" => Action::NewCall,
+        "add" => Action::AddServer,
+        "view" | "save-view" => Action::Views,
+        "group" => Action::Group,
+        "sort" => Action::Sort,
+        "adopt" => Action::Adopt,
+        "tools" => Action::ShowTools,
+        "login" => Action::SignIn,
+        _ => return false,
+    };
+    let why_not = match why_not(state, action) {
+        // Showing a view changes nothing, saving one does.
+        None if word == "save-view" && state.setup.readonly => Some(READ_ONLY.to_owned()),
+        // With a named server it doesn't matter which servers wait.
+        why_not => why_not.filter(|_| action != Action::SignIn),
+    };
+    if let Some(reason) = why_not {
+        state.reply(reason);
+        return true;
+    }
+    run_action(state, (word, rest), action, effects);
+    true
+}
+
+/// Runs a command that takes the rest of the line.
+fn run_action(
+    state: &mut State,
+    (word, rest): (&str, &str),
+    action: Action,
+    effects: &mut Vec<Command>,
+) {
+    match action {
+        Action::Filter => apply_filter(state, rest),
+        Action::NewCall => match typed_line::parse_call(&typed_line::split_words(rest)) {
+            Ok(call) => call_line(state, call, effects),
+            Err(message) => state.reply(message),
+        },
+        Action::SignIn if state.setup.readonly => {
+            state.reply(READ_ONLY);
+        }
+        Action::SignIn => match named(state, rest) {
+            Some(server) => sign_in_at(state, &server, effects),
+            None => state.reply(unknown_server(state, rest)),
+        },
+        Action::ShowTools => {
+            let name = rest.strip_prefix("-s ").unwrap_or(rest).trim();
+            match named(state, name) {
+                Some(server) => show_tools(state, server, effects),
+                None => state.reply(unknown_server(state, name)),
+            }
+        }
+        Action::AddServer => {
+            let _ = add_url(state, rest, effects);
+        }
+        Action::Adopt => match named(state, rest) {
+            Some(server) => adopt_from(state, server, effects),
+            None => state.reply(unknown_server(state, rest)),
+        },
+        Action::Views if word == "save-view" => save_view(state, rest, effects),
+        Action::Views => match state.setup.views.iter().find(|it| it.name == rest) {
+            Some(view) => {
+                view.clone().show(&mut state.list);
+                select::arrange(state);
+            }
+            None => state.reply(format!("no view named {rest:?}")),
+        },
+        Action::Group => match Grouping::ALL.iter().find(|by| by.label() == rest) {
+            Some(by) => {
+                state.list.grouping = *by;
+                select::arrange(state);
+            }
+            None => state.reply(format!(
+                "can't group by {rest:?}; expected need, server or status"
+            )),
+        },
+        Action::Sort => match SortKey::ALL.iter().find(|key| key.label() == rest) {
+            Some(key) => {
+                state.list.sort = *key;
+                select::arrange(state);
+            }
+            None => state.reply(format!("can't sort by {rest:?}; no such column")),
+        },
+        _ => {}
+    }
+}
+
+/// Opens the form of a typed call, or the tool search if no tool has that name.
+fn call_line(state: &mut State, call: TypedCall, effects: &mut Vec<Command>) {
+    let wanted = match call.server.as_deref() {
+        Some(url) if url.contains("://") => match add_url(state, url, effects) {
+            Some(server) => Some(server),
+            None => return,
+        },
+        Some(name) => match named(state, name) {
+            Some(server) => Some(server),
+            None => return state.reply(unknown_server(state, name)),
+        },
+        None => None,
+    };
+    let tools = |name: &ServerName| state.tools.get(name);
+    let has = |name: &ServerName| {
+        tools(name).is_some_and(|it| it.list.iter().any(|tool| tool.name == call.tool))
+    };
+    let of_cursor = (state.selected()).map(|task_row| task_row.view.task.server.clone());
+    let mut names = state.servers.iter().map(|server| server.name.clone());
+    let server = (wanted.clone())
+        .or_else(|| of_cursor.clone().filter(has))
+        .or_else(|| names.clone().find(has))
+        .or(of_cursor)
+        .or_else(|| names.next());
+    let mut form = CallForm::new(state);
+    let Some(server) = server else {
+        form.filter = Field::new(call.tool);
+        return state.dialogs.stack.push(Overlay::Call(Box::new(form)));
+    };
+    let is_unknown = tools(&server).is_none_or(|it| !it.is_known);
+    let is_meant = wanted.is_some() || !call.arguments.is_empty();
+    if has(&server) || is_unknown && is_meant && !call.tool.is_empty() {
+        if !has(&server) {
+            request_tools(state, &server, effects);
+        }
+        form = CallForm::from_line(state, server, call);
+    } else {
+        request_tools(state, &server, effects);
+        form.server = Some(server);
+        form.stage = Stage::Tool;
+        form.filter = Field::new(call.tool);
+        form.name = Field::new(call.name);
+        form.typed = call.arguments;
+    }
+    state.dialogs.stack.push(Overlay::Call(Box::new(form)));
+}
+
+/// The action of a command that takes task ids.
+fn of_tasks(word: &str) -> Option<Action> {
+    Some(match word {
+        "open" => Action::Open,
+        "pause" => Action::Pause,
+        "resume" => Action::Resume,
+        "cancel" => Action::Cancel,
+        "rm" => Action::Forget,
+        "answer" => Action::Answer,
+        "edit" => Action::Edit,
+        "copy" => Action::CopyMenu,
+        "export" => Action::Export,
+        "print" => Action::Print,
+        "again" | "rerun" => Action::RunAgain,
+        _ => return None,
+    })
+}
+
+/// Why no single task is meant.
+#[derive(Debug, thiserror::Error)]
+enum TaskNameError {
+    #[error("{0} matches several tasks")]
+    Ambiguous(String),
+    #[error("no task id starts with {0}")]
+    Unknown(String),
+}
+
+/// Looks up a task by an unambiguous prefix of its id.
+fn task_named(state: &State, name: &str) -> Result<TaskId, TaskNameError> {
+    let ids = state.kept_tasks().map(|task_row| &task_row.view.task.id);
+    let mut fitting = ids.filter(|id| id.as_str().starts_with(name));
+    match (fitting.next(), fitting.next()) {
+        (Some(id), None) => Ok(id.clone()),
+        (Some(_), Some(_)) => Err(TaskNameError::Ambiguous(name.to_owned())),
+        (None, _) => Err(TaskNameError::Unknown(name.to_owned())),
+    }
+}
+
+/// Goes to the named tasks and performs the command's action on them.
+fn on_tasks(
+    state: &mut State,
+    word: &str,
+    names: &[String],
+    now: Stamp,
+    effects: &mut Vec<Command>,
+) {
+    let is_again = of_tasks(word) == Some(Action::RunAgain);
+    let (names, pairs) = names.split_at(if is_again {
+        names.len().min(1)
+    } else {
+        names.len()
+    });
+    let tasks: Result<Vec<TaskId>, TaskNameError> = match names {
+        // Without an id: the task under the cursor.
+        [] => Ok(state.list.cursor.iter().cloned().collect()),
+        [all] if all == "--all" && word == "cancel" => {
+            Ok(state.totals.open.iter().cloned().collect())
+        }
+        names => names.iter().map(|name| task_named(state, name)).collect(),
+    };
+    let tasks = match tasks {
+        Ok(tasks) => tasks,
+        Err(error) => return state.reply(error.to_string()),
+    };
+    let Some(first) = tasks.first() else {
+        return state.reply("no task to act on");
+    };
+    to_tasks(state);
+    select::move_to_task(state, first);
+    if state.list.cursor.as_ref() != Some(first) && tasks.len() == 1 {
+        return state.reply(format!("{first} is hidden by the filter or folded"));
+    }
+    let tab = match word {
+        "result" => Some(Tab::Result),
+        "logs" => Some(Tab::Log),
+        _ => None,
+    };
+    if let Some(tab) = tab {
+        show_tab(state, tab);
+        (state.detail.focus, state.detail.is_zoomed) = (Focus::Detail, true);
+        return;
+    }
+    let Some(action) = of_tasks(word) else { return };
+    if is_again && why_not(state, action).is_none() {
+        let pairs: Result<Vec<_>, String> = pairs
+            .iter()
+            .map(|it| typed_line::parse_argument(it))
+            .collect();
+        return match pairs {
+            Ok(pairs) => {
+                let id = first.clone();
+                run_again(state, &id, pairs.into_iter().flatten().collect(), effects);
+            }
+            Err(message) => state.reply(message),
+        };
+    }
+    // The action applies to the named tasks, not to the marked ones.
+    let several = if tasks.len() > 1 { tasks } else { Vec::new() };
+    let marks = std::mem::replace(&mut state.list.marks, several.into_iter().collect());
+    perform(state, action, now, effects);
+    state.list.marks = marks;
+}

@@ -1,0 +1,148 @@
+//! Histories, results and traffic: what is in memory, and what must be read.
+
+use std::collections::BTreeMap;
+
+use crate::domain::{HistoryEntry, TaskId, TrafficEntry};
+
+use super::{Command, Menu, Overlay, Pane, ResultText, State, Tab, TrafficText};
+
+/// Histories in memory; the selected task's is never evicted.
+const LOGS: usize = 8;
+
+/// Columns kept of a recorded message; `longhaul trace --full` prints it all.
+const TRAFFIC_COLUMNS: usize = 500;
+
+/// Results in memory.
+const RESULTS: usize = 4;
+
+pub(super) fn on_history(
+    state: &mut State,
+    task: &TaskId,
+    entries: Vec<HistoryEntry>,
+    dropped: u64,
+) {
+    let Some(log) = state.detail.logs.get_mut(task) else {
+        return;
+    };
+    let added = log.append(entries, dropped);
+    let held = log.entries.len();
+    if state.list.cursor.as_ref() == Some(task)
+        && state.detail.tab == Tab::Log
+        && !state.detail.is_following
+    {
+        // The visible lines stay in place while new lines arrive below.
+        state.detail.scroll = (state.detail.scroll + added).min(held.saturating_sub(1));
+    }
+}
+
+pub(super) fn on_traffic(state: &mut State, task: &TaskId, entries: &[TrafficEntry]) {
+    let line = |entry: &TrafficEntry| {
+        format!(
+            "{}.{:03} {} {} {}",
+            state.clock_seconds(entry.at),
+            entry.at.0.rem_euclid(1000),
+            entry.dir.sign(),
+            entry.exchange,
+            entry.what.line(TRAFFIC_COLUMNS, "\u{2026}")
+        )
+    };
+    let lines: Vec<String> = entries.iter().map(line).collect();
+    if let Some(wire) = state
+        .detail
+        .traffic
+        .as_mut()
+        .filter(|wire| wire.task == *task)
+    {
+        wire.lines = Some(lines);
+        wire.is_asked = false;
+    }
+}
+
+/// Loads what the open tabs show but is only in the session file.
+pub(super) fn request_missing_data(state: &mut State, effects: &mut Vec<Command>) {
+    if state.pane != Pane::Tasks {
+        return;
+    }
+    let Some(task_row) = state.selected() else {
+        return;
+    };
+    let (id, saved) = (task_row.view.task.id.clone(), task_row.view.saved_seq);
+    let has_result = task_row.view.task.result_bytes.is_some();
+    let log = state.detail.logs.entry(id.clone()).or_default();
+    if saved > log.newest() && !log.is_asked && saved > log.asked_at {
+        log.is_asked = true;
+        log.asked_at = saved;
+        effects.push(Command::ReadHistory {
+            task: id.clone(),
+            after_seq: log.newest(),
+        });
+    }
+    if has_result
+        && !state.detail.results.contains_key(&id)
+        && (state.detail.tab == Tab::Result || is_copying(state))
+    {
+        state.detail.results.insert(
+            id.clone(),
+            ResultText {
+                is_asked: true,
+                ..ResultText::default()
+            },
+        );
+        effects.push(Command::ReadResult(id.clone()));
+    }
+    request_traffic(state, &id, saved, effects);
+    evict_others(&mut state.detail.logs, LOGS, &id);
+    evict_others(&mut state.detail.results, RESULTS, &id);
+}
+
+/// Whether the copy menu is open, which needs the result in memory.
+fn is_copying(state: &State) -> bool {
+    state.dialogs.stack.iter().any(|overlay| {
+        matches!(
+            overlay,
+            Overlay::Menu {
+                menu: Menu::Copy(_),
+                ..
+            }
+        )
+    })
+}
+
+/// Loads recorded traffic while the Trace tab is open, and again when the task has made progress.
+fn request_traffic(state: &mut State, id: &TaskId, saved: u64, effects: &mut Vec<Command>) {
+    let server = state
+        .task(id)
+        .map(|task_row| task_row.view.task.server.clone());
+    let Some(server) = server.filter(|_| state.detail.tab == Tab::Trace) else {
+        state.detail.traffic = None;
+        return;
+    };
+    let lines = match state.detail.traffic.take() {
+        Some(wire) if wire.task == *id => {
+            if wire.is_asked || wire.asked_at >= saved {
+                state.detail.traffic = Some(wire);
+                return;
+            }
+            wire.lines
+        }
+        _ => None,
+    };
+    state.detail.traffic = Some(TrafficText {
+        task: id.clone(),
+        lines,
+        is_asked: true,
+        asked_at: saved,
+    });
+    let task = id.clone();
+    effects.push(Command::ReadTraffic { task, server });
+}
+
+/// Shrinks a map to `most` entries without evicting `keep`.
+fn evict_others<V>(map: &mut BTreeMap<TaskId, V>, most: usize, keep: &TaskId) {
+    while map.len() > most {
+        let Some(other) = map.keys().find(|id| *id != keep).cloned() else {
+            return;
+        };
+        map.remove(&other);
+    }
+}

@@ -1,0 +1,80 @@
+//! Sends requests to the session and remembers what they are for.
+
+use crate::domain::{LinkState, ServerName, SessionRequest, SessionRequestId, TaskId};
+
+use super::{Command, State, session::RequestPurpose};
+
+/// Sends a request and remembers what it is for.
+pub(super) fn request(
+    state: &mut State,
+    request: SessionRequest,
+    pending: RequestPurpose,
+    effects: &mut Vec<Command>,
+) -> SessionRequestId {
+    let id = state.requests.next;
+    state.requests.next = state.requests.next.wrapping_add(1);
+    state.requests.pending.insert(id, pending);
+    effects.push(Command::Request(id, request));
+    id
+}
+
+/// Requests a server's tools unless a request is in progress.
+pub(super) fn request_tools(state: &mut State, server: &ServerName, effects: &mut Vec<Command>) {
+    let is_requested = state
+        .tools
+        .get(server)
+        .is_some_and(|tools| tools.request.is_some());
+    if is_requested {
+        return;
+    }
+    let id = request(
+        state,
+        SessionRequest::Tools(server.clone()),
+        RequestPurpose::Tools(server.clone()),
+        effects,
+    );
+    let tools = state.tools.entry(server.clone()).or_default();
+    tools.request = Some(id);
+    tools.error = None;
+}
+
+/// Whether a tools request would be sent now instead of waiting for a reconnect.
+pub(super) fn is_reachable(state: &State, name: &ServerName) -> bool {
+    state
+        .server(name)
+        .is_none_or(|server| !matches!(server.state, LinkState::Down { .. }))
+}
+
+/// Checks whether the configuration has changed, unless this window ignores it.
+pub(super) fn check_config(state: &State, force: bool, effects: &mut Vec<Command>) {
+    if !state.setup.readonly && !state.setup.is_demo {
+        effects.push(Command::CheckConfig { force });
+    }
+}
+
+/// Asks the driver to hand the session over to this window.
+pub(super) fn drive(state: &mut State, effects: &mut Vec<Command>) {
+    let hand_over = SessionRequest::HandOver { is_forced: false };
+    request(state, hand_over, RequestPurpose::Drive, effects);
+    if let Some((pid, false)) = state.session.driver {
+        state.reply(format!("asked process {pid} to hand over to this window"));
+    }
+}
+
+/// The next unused task id from the seed.
+pub(super) fn new_id(state: &mut State) -> TaskId {
+    loop {
+        state.requests.ids_made = state.requests.ids_made.wrapping_add(1);
+        // SplitMix64: one step of it spreads a counter over all bits.
+        let mut bits = state
+            .setup
+            .seed
+            .wrapping_add(state.requests.ids_made.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let id = TaskId::from_bits(bits ^ (bits >> 31));
+        if !state.tasks.contains_key(&id) {
+            return id;
+        }
+    }
+}

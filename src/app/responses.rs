@@ -1,0 +1,127 @@
+//! Responses of the session to requests.
+
+use crate::domain::{
+    NoticeLevel, RequestError, SessionRequestId, SessionResponse, Stamp, Tool, text,
+};
+
+use super::{
+    CallForm, Command, Menu, Overlay, Pane, Stage, State, Tab, dialogs::question::on_answer_saved,
+    input::moves::show_tab, requests::request_tools, select, session::RequestPurpose,
+};
+
+pub(super) fn on_response(
+    state: &mut State,
+    request: SessionRequestId,
+    response: Result<SessionResponse, RequestError>,
+    now: Stamp,
+    effects: &mut Vec<Command>,
+) {
+    let Some(pending) = state.requests.pending.remove(&request) else {
+        return;
+    };
+    match (pending, response) {
+        (RequestPurpose::Tools(server), Ok(SessionResponse::Tools(list))) => {
+            let tools = state.tools.entry(server).or_default();
+            tools.list = list.into_iter().filter(Tool::is_offered).collect();
+            tools.is_known = true;
+            tools.request = None;
+            tools.error = None;
+            update_call_forms(state, |state, form| form.on_tools(state));
+        }
+        (RequestPurpose::Tools(server), Err(error)) => {
+            let tools = state.tools.entry(server).or_default();
+            tools.request = None;
+            tools.error = Some(error.to_string());
+            update_call_forms(state, |state, form| form.on_tools(state));
+        }
+        (RequestPurpose::Start(id), Ok(SessionResponse::Started(started))) => {
+            state.show_toast(NoticeLevel::Info, &format!("{started} started"), now);
+            let is_ours = |overlay: &Overlay| matches!(overlay, Overlay::Call(form) if form.sent.as_ref() == Some(&id));
+            state.dialogs.stack.retain(|overlay| !is_ours(overlay));
+            state.pane = Pane::Tasks;
+            // Only the Now tab has something to show for a new task.
+            show_tab(state, Tab::Now);
+            state.list.wanted = Some(started);
+            select::rebuild(state);
+        }
+        (RequestPurpose::Start(id), Err(error)) => {
+            let matches_form = |form: &CallForm| form.sent.as_ref() == Some(&id);
+            show_form_error(state, &error, matches_form, |form| form.sent = None, now);
+        }
+        (RequestPurpose::Server(server), Ok(_)) => request_tools(state, &server, effects),
+        (RequestPurpose::Server(server), Err(error)) => {
+            let matches_form = |form: &CallForm| form.server.as_ref() == Some(&server);
+            let step_back = |form: &mut CallForm| form.stage = Stage::Server;
+            show_form_error(state, &error, matches_form, step_back, now);
+        }
+        (RequestPurpose::Answer { task, key, choice }, response) => {
+            on_answer_saved(state, &task, &key, choice, response, now);
+        }
+        (RequestPurpose::SignIn(server), Ok(SessionResponse::SignIn(page))) => {
+            state.messages.reply = None;
+            state.dialogs.open_menu(Menu::SignIn { server, page });
+        }
+        (RequestPurpose::Drive, Err(RequestError::WouldLoseWork(message))) => {
+            state.dialogs.open_menu(Menu::Drive(message));
+        }
+        (RequestPurpose::Adopt(server), Ok(SessionResponse::Adopted(tasks))) => {
+            let name = text::clean_line(server.as_str());
+            let message = match u64::try_from(tasks.len()) {
+                Ok(0) => format!("{name} lists no tasks that are not here already"),
+                count => {
+                    let count = text::plural(count.unwrap_or(u64::MAX), "task");
+                    format!("imported {count} from {name}")
+                }
+            };
+            state.show_toast(NoticeLevel::Info, &message, now);
+        }
+        (_, Ok(SessionResponse::Done(message))) => {
+            state.show_toast(NoticeLevel::Info, &message, now);
+        }
+        (_, Err(error)) => {
+            let message = error.to_string();
+            state.show_toast(NoticeLevel::Error, &message, now);
+            // Replaces "requested: ...".
+            if state.messages.reply.is_some() {
+                state.reply(text::clean_line(&message));
+            }
+        }
+        (_, Ok(_)) => {}
+    }
+}
+
+/// Shows an error in the form that sent the request and takes the form back a step; shows a toast if it was closed.
+fn show_form_error(
+    state: &mut State,
+    error: &RequestError,
+    matches_form: impl Fn(&CallForm) -> bool,
+    step_back: impl Fn(&mut CallForm),
+    now: Stamp,
+) {
+    let message = error.to_string();
+    let mut is_shown = false;
+    for overlay in &mut state.dialogs.stack {
+        if let Overlay::Call(form) = overlay
+            && matches_form(form)
+        {
+            step_back(form);
+            form.errors = vec![message.clone()];
+            is_shown = true;
+        }
+    }
+    if is_shown {
+        state.log_message(NoticeLevel::Error, &message, now.wall);
+    } else {
+        state.show_toast(NoticeLevel::Error, &message, now);
+    }
+}
+
+fn update_call_forms(state: &mut State, change: impl Fn(&State, &mut CallForm)) {
+    let mut overlays = std::mem::take(&mut state.dialogs.stack);
+    for overlay in &mut overlays {
+        if let Overlay::Call(form) = overlay {
+            change(state, form);
+        }
+    }
+    state.dialogs.stack = overlays;
+}

@@ -1,0 +1,299 @@
+//! The servers: adding, signing in, consent, and the tasks that they already have.
+
+use crate::domain::{
+    LinkState, NoticeLevel, ServerName, ServerRef, ServerView, SessionRequest, Stamp, text,
+};
+
+use super::{
+    Action, Command, Consent, Menu, Overlay, Pane, ServerFindings, State,
+    availability::to_sign_in,
+    input::moves::show,
+    requests::{request, request_tools},
+    server_needs,
+    session::RequestPurpose,
+};
+
+pub(super) fn apply_server(state: &mut State, server: ServerView) {
+    match state
+        .servers
+        .iter_mut()
+        .find(|known| known.name == server.name)
+    {
+        Some(known) => *known = server,
+        None => state.servers.push(server),
+    }
+}
+
+/// The driver is gone. If this window was connected until now, the shown state is as of now.
+pub(super) fn on_driver_lost(state: &mut State, now: Stamp) {
+    // Only a driver knows the state of the connections.
+    for server in &mut state.servers {
+        server.state = LinkState::Idle;
+    }
+    if !state.session.is_driverless && state.session.driver.is_some() {
+        state.session.saved_at = Some(now.wall);
+    }
+    state.session.is_driverless = true;
+}
+
+/// Looks up a server by name.
+pub(super) fn named(state: &State, name: &str) -> Option<ServerName> {
+    let known = state.servers.iter().find(|it| it.name.as_str() == name);
+    known.map(|server| server.name.clone())
+}
+
+/// The message for an unknown server name.
+pub(super) fn unknown_server(state: &State, name: &str) -> String {
+    let known: Vec<&str> = state.servers.iter().map(|it| it.name.as_str()).collect();
+    let known = text::clean_line(&known.join(", ")).into_owned();
+    format!("no server named {name:?}; known servers: {known}")
+}
+
+pub(super) fn no_server(state: &mut State) {
+    let key = state.key(Action::AddServer);
+    state.reply(format!("no servers yet; press {key} to add one by URL"));
+}
+
+/// A server name made from a URL: its host and port. `None` for invalid URLs and URLs with credentials.
+fn name_from_url(url: &str) -> Option<ServerName> {
+    let rest = url
+        .strip_prefix("http://")
+        .or_else(|| url.strip_prefix("https://"))?;
+    let authority = rest.split(['/', '?', '#']).next()?;
+    // Credentials in a URL would end up on the screen and in the file.
+    if authority.is_empty() || authority.contains('@') || authority.contains(char::is_whitespace) {
+        return None;
+    }
+    Some(ServerName::new(authority))
+}
+
+/// Adds a server by URL unless it is known; returns its name, or `None` if the URL is invalid.
+pub(super) fn add_url(
+    state: &mut State,
+    url: &str,
+    effects: &mut Vec<Command>,
+) -> Option<ServerName> {
+    let url = url.trim();
+    let Some(base) = name_from_url(url) else {
+        state.reply("enter a URL such as http://127.0.0.1:8931/mcp (no credentials)");
+        return None;
+    };
+    let known = state
+        .servers
+        .iter()
+        .find(|known| known.url == url)
+        .map(|known| known.name.clone());
+    if let Some(name) = known {
+        request_tools(state, &name, effects);
+        return Some(name);
+    }
+    let name = ServerName::free(base.as_str(), |name| {
+        state
+            .servers
+            .iter()
+            .any(|known| known.name.as_str() == name)
+    });
+    let server = ServerRef {
+        name: name.clone(),
+        url: Some(url.to_owned()),
+        headers: Vec::new(),
+        config_headers: Vec::new(),
+        protocol: None,
+    };
+    request(
+        state,
+        SessionRequest::Server(server),
+        RequestPurpose::Server(name.clone()),
+        effects,
+    );
+    Some(name)
+}
+
+pub(super) fn adopt(state: &mut State, effects: &mut Vec<Command>) {
+    let of_cursor = state.servers.get(state.cursors[1]);
+    let of_task = || state.selected().map(|task_row| &task_row.view.task.server);
+    let server = match state.pane {
+        Pane::Servers => of_cursor.map(|server| &server.name),
+        _ => of_task().or(state.servers.first().map(|server| &server.name)),
+    };
+    match server.cloned() {
+        Some(server) => adopt_from(state, server, effects),
+        None => no_server(state),
+    }
+}
+
+/// Imports tasks that exist on a server but not in this session.
+pub(super) fn adopt_from(state: &mut State, server: ServerName, effects: &mut Vec<Command>) {
+    let message = format!("asked {} for its tasks", text::clean_line(server.as_str()));
+    let adopt = SessionRequest::Adopt {
+        server: server.clone(),
+        server_task: None,
+    };
+    request(state, adopt, RequestPurpose::Adopt(server), effects);
+    state.reply(message);
+}
+
+pub(super) fn sign_in(state: &mut State, effects: &mut Vec<Command>) {
+    match to_sign_in(state) {
+        Ok(Some(server)) => sign_in_at(state, &server.name.clone(), effects),
+        Ok(None) => {
+            show(state, Pane::Servers, effects);
+            let waits = ServerView::waits_for_consent;
+            state.cursors[1] = state.servers.iter().position(waits).unwrap_or(0);
+            let key = state.key(Action::SignIn);
+            state.reply(format!(
+                "several servers need you; press {key} on one of them"
+            ));
+        }
+        Err(_) => {}
+    }
+}
+
+/// Starts the sign-in at a server, or looks up what it needs the user to approve.
+pub(super) fn sign_in_at(state: &mut State, name: &ServerName, effects: &mut Vec<Command>) {
+    let Some(server) = state.server(name) else {
+        return;
+    };
+    let takes_sign_in = matches!(
+        server.state,
+        LinkState::NeedsLogin {
+            takes_sign_in: true,
+            ..
+        }
+    );
+    let name = server.name.clone();
+    let shown = text::clean_line(name.as_str()).into_owned();
+    if takes_sign_in {
+        state.reply(format!("requesting the sign-in page of {shown}"));
+        let sign_in = SessionRequest::SignIn(name.clone());
+        request(state, sign_in, RequestPurpose::SignIn(name), effects);
+    } else {
+        state.reply(format!("checking the configuration of {shown}"));
+        effects.push(Command::ReadConsent(name));
+    }
+}
+
+/// Opens the consent dialog of the next imported server that needs one.
+pub(super) fn request_next_consent(state: &mut State, effects: &mut Vec<Command>) {
+    if let Some(server) = state.dialogs.awaiting_consent.pop_front() {
+        effects.push(Command::ReadConsent(server));
+    }
+}
+
+/// Shows what a server needs if nothing is left to approve.
+pub(super) fn show_server_need(
+    state: &mut State,
+    server: &ServerName,
+    message: String,
+    now: Stamp,
+    effects: &mut Vec<Command>,
+) {
+    state.log_message(NoticeLevel::Warning, &message, now.wall);
+    let why = state
+        .server(server)
+        .and_then(|server| server_needs(state, server));
+    let lines = why.into_iter().chain([message]).collect();
+    let name = text::clean_line(server.as_str());
+    state.dialogs.stack.push(Overlay::Page {
+        title: format!("What {name} needs"),
+        lines,
+        scroll: 0,
+    });
+    request_next_consent(state, effects);
+}
+
+/// Asks whether to import the servers that were found.
+pub(super) fn on_found(state: &mut State, found: ServerFindings, now: Stamp) {
+    state.messages.reply = None;
+    if found.lines.is_empty() {
+        return state.show_toast(NoticeLevel::Info, ServerFindings::NONE, now);
+    }
+    let ServerFindings { lines, new, .. } = found;
+    state.dialogs.open_menu(Menu::Import { lines, new });
+}
+
+/// Shows what was imported, and then asks about each server that needs approval.
+pub(super) fn on_imported(
+    state: &mut State,
+    imported: ServerFindings,
+    now: Stamp,
+    effects: &mut Vec<Command>,
+) {
+    for line in &imported.lines {
+        state.log_message(NoticeLevel::Info, line, now.wall);
+    }
+    let count = text::plural(u64::try_from(imported.new).unwrap_or(u64::MAX), "server");
+    let key = state.key(Action::ShowMessages);
+    let message = format!("imported {count} ({key} for details)");
+    state.show_toast(NoticeLevel::Info, &message, now);
+    state.dialogs.stack.push(Overlay::Page {
+        title: format!("Imported {count}"),
+        lines: imported.lines,
+        scroll: 0,
+    });
+    request(
+        state,
+        SessionRequest::Configure(imported.server_configs),
+        RequestPurpose::Other,
+        effects,
+    );
+    // The consent dialog opens on top of the page.
+    state.dialogs.awaiting_consent = imported.waiting.into();
+    request_next_consent(state, effects);
+}
+
+/// Asks for the approval that a server needs, or says what else it needs.
+pub(super) fn on_consent_read(
+    state: &mut State,
+    server: ServerName,
+    consent: Consent,
+    now: Stamp,
+    effects: &mut Vec<Command>,
+) {
+    let Consent {
+        pending: lines,
+        digest,
+        is_program,
+        is_approved,
+        message,
+        server_configs,
+    } = consent;
+    state.messages.reply = None;
+    if lines.is_empty() && is_approved {
+        state.show_toast(NoticeLevel::Info, &message, now);
+        request_next_consent(state, effects);
+    } else if lines.is_empty() {
+        show_server_need(state, &server, message, now, effects);
+    } else {
+        let menu = Menu::Consent {
+            server,
+            lines,
+            digest,
+            is_program,
+        };
+        state.dialogs.open_menu(menu);
+    }
+    // The configuration may have changed since this screen started.
+    request(
+        state,
+        SessionRequest::Configure(server_configs),
+        RequestPurpose::Other,
+        effects,
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_a_server_after_its_host_and_port() {
+        let name = |url| name_from_url(url).map(|name| name.to_string());
+        assert_eq!(
+            name("http://127.0.0.1:8931/mcp").as_deref(),
+            Some("127.0.0.1:8931")
+        );
+        assert_eq!(name("https://user:secret@host/mcp"), None);
+        assert_eq!(name("host/mcp"), None);
+    }
+}

@@ -1,0 +1,267 @@
+//! Actions on tasks: the one under the cursor, or the marked ones.
+
+use crate::domain::{ControlKind, NoticeLevel, SessionRequest, Stamp, Status, TaskId, text};
+
+use super::{
+    CallForm, Command, Menu, Overlay, Pane, State, TypedArgument,
+    call::restore_draft,
+    keymap::Action,
+    requests::{request, request_tools},
+    select::{chosen, hidden_among_marked},
+    session::RequestPurpose,
+};
+
+pub(super) fn pause(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
+    let tasks = chosen(state);
+    // A second pause while the task is still running: offer to stop it now.
+    if let [id] = tasks.as_slice()
+        && let Some(task_row) = state.task(id)
+        && let Some(asked) = task_row.view.task.control
+        && asked.what == ControlKind::Pausing
+    {
+        let age = text::span(now.wall.since(asked.at));
+        if task_row.view.task.resumability.checkpoint {
+            let id = id.clone();
+            return state.dialogs.open_menu(Menu::StopNow(id));
+        }
+        return state.reply(format!(
+            "pause requested {age} ago; press {} to cancel the call",
+            state.key(Action::Cancel)
+        ));
+    }
+    act_on(
+        state,
+        tasks,
+        ControlKind::Pausing,
+        SessionRequest::Pause,
+        effects,
+    );
+}
+
+pub(super) fn resume(state: &mut State, effects: &mut Vec<Command>) {
+    if state.pane == Pane::Servers || state.list.cursor.is_none() {
+        request(
+            state,
+            SessionRequest::RetryNow,
+            RequestPurpose::Other,
+            effects,
+        );
+        return state.reply("retrying every server that is down");
+    }
+    let tasks = chosen(state);
+    act_on(
+        state,
+        tasks,
+        ControlKind::Resuming,
+        SessionRequest::Resume,
+        effects,
+    );
+}
+
+/// Sends the same request for each task that it applies to.
+fn act_on(
+    state: &mut State,
+    tasks: Vec<TaskId>,
+    what: ControlKind,
+    make: impl Fn(TaskId) -> SessionRequest,
+    effects: &mut Vec<Command>,
+) {
+    let word = match what {
+        ControlKind::Pausing => "pause",
+        ControlKind::Resuming => "resume",
+        ControlKind::Cancelling => "cancel",
+    };
+    let fitting: Vec<TaskId> = tasks
+        .into_iter()
+        .filter(|id| {
+            state
+                .task(id)
+                .is_some_and(|task_row| task_row.view.task.refusal(what).is_none())
+        })
+        .collect();
+    for id in &fitting {
+        request(state, make(id.clone()), RequestPurpose::Other, effects);
+    }
+    if fitting.is_empty() && state.list.marks.is_empty() {
+        return state.reply(format!("nothing to {word}"));
+    }
+    report_requested(state, &fitting, word);
+}
+
+/// Unmarks the tasks that got a request and replies with their number, how many are hidden, and which marked tasks were
+/// skipped; those stay marked.
+pub(super) fn report_requested(state: &mut State, asked: &[TaskId], word: &str) {
+    let what = match asked {
+        [] => format!("nothing to {word}"),
+        [one] => format!("requested: {word} {one}"),
+        many => {
+            let count = u64::try_from(many.len()).unwrap_or(u64::MAX);
+            format!("requested: {word} {}", text::plural(count, "task"))
+        }
+    };
+    let hidden = match hidden_among_marked(state, asked) {
+        0 => String::new(),
+        count => format!(", {count} of them hidden"),
+    };
+    for id in asked {
+        state.list.marks.remove(id);
+    }
+    let passed = skipped_marks(state);
+    state.reply_until_changed(format!("{what}{hidden}{passed}"), asked);
+}
+
+/// The rest of a reply: how many marked tasks were skipped, and their statuses.
+fn skipped_marks(state: &State) -> String {
+    let left = state.list.marks.iter().filter_map(|id| state.task(id));
+    let statuses: Vec<&Status> = left.map(|task_row| &task_row.view.task.status).collect();
+    let have = match statuses.len() {
+        0 => return String::new(),
+        1 => "it has",
+        _ => "they have",
+    };
+    let why = if statuses.iter().all(|status| status.is_settled()) {
+        format!("{have} ended")
+    } else {
+        let mut message: Vec<&str> = statuses.iter().map(|status| status.row_label()).collect();
+        message.sort_unstable();
+        message.dedup();
+        message.join(", ")
+    };
+    format!("; {} skipped, still marked: {why}", statuses.len())
+}
+
+pub(super) fn cancel(state: &mut State) {
+    let tasks: Vec<TaskId> = chosen(state)
+        .into_iter()
+        .filter(|id| {
+            state.task(id).is_some_and(|task_row| {
+                task_row
+                    .view
+                    .task
+                    .refusal(ControlKind::Cancelling)
+                    .is_none()
+            })
+        })
+        .collect();
+    if tasks.is_empty() {
+        return state.reply("all of these have ended; nothing to cancel");
+    }
+    state.dialogs.open_menu(Menu::Cancel(tasks));
+}
+
+pub(super) fn forget(
+    state: &mut State,
+    tasks: Vec<TaskId>,
+    now: Stamp,
+    effects: &mut Vec<Command>,
+) {
+    let (ended, going): (Vec<TaskId>, Vec<TaskId>) = tasks.into_iter().partition(|id| {
+        state.task(id).is_some_and(|task_row| {
+            let status = &task_row.view.task.status;
+            status.is_settled() || matches!(status, Status::Unknown(_))
+        })
+    });
+    if ended.is_empty() {
+        return if let [one] = going.as_slice() {
+            // The driver only stops following it if a cancel was requested and ignored; it replies if not.
+            request(
+                state,
+                SessionRequest::GiveUp(one.clone()),
+                RequestPurpose::Other,
+                effects,
+            );
+            let message = format!("asked to stop following {one}");
+            state.reply_until_changed(message, std::slice::from_ref(one));
+        } else {
+            let key = state.key(Action::Cancel);
+            state.reply(format!(
+                "these are still running; press {key} to cancel them first"
+            ));
+        };
+    }
+    let hidden = hidden_among_marked(state, &ended);
+    for id in &ended {
+        request(
+            state,
+            SessionRequest::Forget(id.clone()),
+            RequestPurpose::Other,
+            effects,
+        );
+        state.list.marks.remove(id);
+    }
+    let key = state.key(Action::Undo);
+    let mut message = match ended.as_slice() {
+        [one] => format!("{one} removed from the list; {key} restores it"),
+        many => format!(
+            "{} tasks removed from the list; {key} restores them",
+            many.len()
+        ),
+    };
+    if hidden > 0 {
+        message = format!("{message} ({hidden} of them were hidden)");
+    }
+    if !going.is_empty() {
+        message = format!(
+            "{message}; {} skipped (still running), still marked",
+            going.len()
+        );
+    }
+    state.list.undo.push(ended);
+    state.show_toast(NoticeLevel::Info, &message, now);
+}
+
+pub(super) fn undo(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
+    let Some(tasks) = state.list.undo.pop() else {
+        return;
+    };
+    let count = u64::try_from(tasks.len()).unwrap_or(u64::MAX);
+    state.list.wanted = tasks.first().cloned();
+    state.list.returning.extend(tasks.iter().cloned());
+    for id in tasks {
+        request(
+            state,
+            SessionRequest::Unforget(id),
+            RequestPurpose::Other,
+            effects,
+        );
+    }
+    let message = format!("{} restored", text::plural(count, "task"));
+    state.show_toast(NoticeLevel::Info, &message, now);
+}
+
+/// Asks the driver to start or stop recording traffic.
+pub(super) fn trace(state: &mut State, effects: &mut Vec<Command>) {
+    let server = state
+        .selected()
+        .map(|task_row| task_row.view.task.server.clone());
+    if server.is_some() {
+        let is_on = None;
+        request(
+            state,
+            SessionRequest::Trace { server, is_on },
+            RequestPurpose::Other,
+            effects,
+        );
+    }
+}
+
+pub(super) fn run_again(
+    state: &mut State,
+    id: &TaskId,
+    changed: Vec<TypedArgument>,
+    effects: &mut Vec<Command>,
+) {
+    let Some(task_row) = state.task(id) else {
+        return;
+    };
+    let task = task_row.view.task.clone();
+    let is_changed = !changed.is_empty();
+    let mut form = CallForm::from_task(state, &task, changed);
+    if form.tool.is_none() {
+        request_tools(state, &task.server, effects);
+    }
+    if !is_changed {
+        restore_draft(state, &mut form);
+    }
+    state.dialogs.stack.push(Overlay::Call(Box::new(form)));
+}

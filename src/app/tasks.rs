@@ -1,0 +1,173 @@
+//! The tasks: their newest snapshots, and what the list and the alerts learn from them.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use crate::domain::{Connectivity, ServerView, Stamp, Status, TaskId, TaskView, Wall};
+
+use super::{
+    Frozen, Group, Grouping, SortKey, State, away, dialogs::question::close_withdrawn_question,
+    notify, select, servers::apply_server, task_row::TaskRow,
+};
+
+/// Applies a task's newest snapshot and announces changes that matter to the user.
+pub(super) fn apply_task(state: &mut State, view: Arc<TaskView>, now: Stamp) {
+    let id = view.task.id.clone();
+    state.count(&id, false);
+    let mut before = state
+        .tasks
+        .get(&id)
+        .map(|task_row| (task_row.group(), task_row.view.task.status.clone()));
+    let is_asked_for;
+    let mut is_renamed = false;
+    let mut has_changed = false;
+    if let Some(task_row) = state.tasks.get_mut(&id) {
+        let (status, asked) = (
+            task_row.view.task.status.clone(),
+            task_row.view.task.control,
+        );
+        let was_forgotten = task_row.view.task.forgotten_at.is_some();
+        let old_title = task_row.view.task.title().to_owned();
+        let was_restored = matches!(task_row.view.contact, Connectivity::Unwatched { .. });
+        task_row.update(view, now);
+        let task = &task_row.view.task;
+        has_changed = task.status != status || asked.is_some() && task.control.is_none();
+        if was_restored
+            && task_row.listed_group != task_row.group()
+            && task_row.settled_at.is_some()
+        {
+            // It ended before this screen opened, so its row need not stay in place until the user sees it.
+            task_row.settled_at = None;
+            task_row.listed_group = task_row.group();
+            state.list.refresh.is_order_stale = true;
+        }
+        if task_row.listed_group != task_row.group() {
+            state.list.refresh.regrouping.insert(id.clone());
+        }
+        is_asked_for = was_forgotten != task_row.view.task.forgotten_at.is_some();
+        if is_asked_for
+            || state.list.sort != SortKey::Newest
+            || state.list.grouping == Grouping::Status
+        {
+            state.list.refresh.is_order_stale = true;
+        }
+        is_renamed = task_row.view.task.title() != old_title;
+        // It may match the filter now, or no longer.
+        state.list.refresh.is_order_stale |= !state.list.filter.is_empty() || state.list.needs_only;
+    } else {
+        let returns = state.list.returning.remove(&id);
+        if !returns
+            && state
+                .session
+                .restored_at
+                .is_some_and(|at| view.task.created_at >= at)
+        {
+            // It may start and end between two snapshots; its end is announced anyway.
+            before = Some((Group::Running, Status::Running));
+        }
+        add_task(state, view, now);
+        is_asked_for = state.list.wanted.as_ref() == Some(&id)
+            || state.list.rows.is_empty()
+            || (returns && state.list.returning.is_empty());
+    }
+    state.count(&id, true);
+    if has_changed {
+        state.dismiss_reply_about(&id);
+    }
+    close_withdrawn_question(state, &id, now);
+    if is_renamed {
+        index_arguments(state, &id);
+    }
+    // What the user just asked for, and the very first row, appear at once.
+    if is_asked_for {
+        state.list.cursor_still_since.get_or_insert(now.mono);
+        select::rebuild(state);
+    }
+    if let Some((group, status)) = before {
+        state.list.refresh.are_headings_stale |= state
+            .task(&id)
+            .is_some_and(|it| it.group() != group || it.view.task.status != status);
+        notify::announce(state, &id, group, &status, now);
+    }
+}
+
+fn add_task(state: &mut State, view: Arc<TaskView>, now: Stamp) {
+    let id = view.task.id.clone();
+    state.tasks.insert(id.clone(), TaskRow::new(view, now));
+    index_arguments(state, &id);
+    state.list.refresh.is_order_stale = true;
+}
+
+/// Records which arguments differ among tasks with the same title.
+fn index_arguments(state: &mut State, id: &TaskId) {
+    let Some(task_row) = state.tasks.get(id) else {
+        return;
+    };
+    let title = task_row.view.task.title().to_owned();
+    let index = state.list.differing.entry(title).or_default();
+    for (key, value) in &task_row.arguments {
+        index
+            .entry(key.clone())
+            .and_modify(|(first, differs)| *differs |= first != value)
+            .or_insert_with(|| (value.clone(), false));
+    }
+}
+
+pub(super) fn erase(state: &mut State, id: &TaskId) {
+    state.count(id, false);
+    state.tasks.remove(id);
+    state.detail.forget(id);
+    state.list.refresh.regrouping.remove(id);
+    if let Some(frozen) = &mut state.frozen {
+        frozen.held.remove(id);
+    }
+    // A dialog about it has nothing left to act on.
+    state.dialogs.stack.retain(|overlay| !overlay.is_about(id));
+    select::rebuild(state);
+}
+
+pub(super) fn restore(
+    state: &mut State,
+    views: Vec<Arc<TaskView>>,
+    servers: Vec<ServerView>,
+    saved_at: Option<Wall>,
+    now: Stamp,
+) {
+    for server in servers {
+        apply_server(state, server);
+    }
+    for view in views {
+        apply_task(state, view, now);
+    }
+    state.list.cursor_still_since = Some(now.mono);
+    (state.session.saved_at, state.session.restored_at) = (saved_at, Some(now.wall));
+    select::rebuild(state);
+    // No row was chosen yet: start at the first one, which may need the user.
+    if state.last_key.is_none() {
+        select::move_by(state, isize::MIN / 2);
+        state.list.wanted = None;
+    }
+    if let Some(saved_at) = saved_at
+        && now.wall.since(saved_at) >= away::MIN_ABSENCE
+        && state.kept_tasks().any(|task_row| !task_row.is_seen)
+    {
+        state.away = Some(away::begin(state, saved_at, now.wall, false));
+    }
+    select::keep_in_sight(state);
+}
+
+/// Freezes the display, or shows what has changed meanwhile.
+pub(super) fn freeze(state: &mut State, now: Stamp) {
+    match state.frozen.take() {
+        Some(frozen) => {
+            for view in frozen.held.into_values() {
+                apply_task(state, view, now);
+            }
+        }
+        None => {
+            state.frozen = Some(Frozen {
+                at: now,
+                held: BTreeMap::new(),
+            });
+        }
+    }
+}

@@ -4,19 +4,11 @@
 //! event, in order. An `Event` carries at least one of id, retry and data, an `Endpoint` its URL as the server wrote it;
 //! everything else is `Alive`.
 
-use std::{
-    borrow::Cow,
-    convert::Infallible,
-    fmt,
-    ops::Range,
-    pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
-    task::{Context, Poll, Waker},
-};
+use std::{borrow::Cow, convert::Infallible, fmt, ops::Range};
 
 use bytes::Bytes;
 use eventsource_stream::{Event, EventStream};
-use futures_util::Stream;
+use futures_util::{FutureExt as _, StreamExt as _, stream};
 use memchr::memchr;
 
 use super::{
@@ -32,8 +24,6 @@ const DATA_PREFIX: &[u8] = b"data: ";
 /// Parses one `text/event-stream` body.
 pub struct Sse {
     splitter: Splitter,
-    events: EventStream<Feed>,
-    feed: Feed,
     redactor: Redactor,
     recorder: Option<ExchangeRecorder>,
     has_ended: bool,
@@ -48,33 +38,11 @@ impl fmt::Debug for Sse {
     }
 }
 
-/// The input of the event parser: the bytes to read next.
-#[derive(Clone, Debug, Default)]
-struct Feed(Arc<Mutex<Option<Bytes>>>);
-
-impl Feed {
-    fn put(&self, bytes: Bytes) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(bytes);
-    }
-}
-
-impl Stream for Feed {
-    type Item = Result<Bytes, Infallible>;
-
-    fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let next = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        next.map_or(Poll::Pending, |bytes| Poll::Ready(Some(Ok(bytes))))
-    }
-}
-
 impl Sse {
     /// A parser for a new body; `cap_bytes` bounds one event.
     pub fn new(cap_bytes: usize) -> Self {
-        let feed = Feed::default();
         Self {
             splitter: Splitter::new(cap_bytes),
-            events: EventStream::new(feed.clone()),
-            feed,
             redactor: Secrets::default().redactor(),
             recorder: None,
             has_ended: false,
@@ -126,14 +94,20 @@ impl Sse {
             Cow::Owned(masked) => masked.into(),
             Cow::Borrowed(_) => id,
         });
-        // Nearly every event is a single data line without a type, and needs no parsing.
+        // Nearly every event is a single data line without a type. The crate would give the same string, after copying it
+        // several times: 0.4 us more for a progress event that takes 0.5 us with its JSON, and 22 ms for one of 8 MB that
+        // takes 2.7 ms.
         let (event, data) = if let Some(data) = single_data_line(&text) {
             // Copies only if the chunk contains more than this. The splitter guarantees UTF-8.
             let data = String::from_utf8(text.slice(data).into()).unwrap_or_default();
             (None, data)
         } else {
-            let (event, data) = self.parse(text);
-            (Some(event).filter(|event| event != "message"), data)
+            let parsed = parse(&text).unwrap_or_else(|| {
+                tracing::warn!("could not parse an event; its data was dropped");
+                Event::default()
+            });
+            let event = Some(parsed.event).filter(|event| event != "message");
+            (event, parsed.data)
         };
         if event.as_deref() == Some("endpoint") && !data.is_empty() {
             if let Some(recorder) = &self.recorder {
@@ -151,39 +125,19 @@ impl Sse {
             Some(_) => event_or_alive(id, retry_ms, String::new()),
         }
     }
+}
 
-    /// The type and the data of a frame, parsed by the crate.
-    fn parse(&mut self, mut lines: Bytes) -> (String, String) {
-        // Line by line, because the crate copies the rest of its buffer after each line.
-        let mut event = None;
-        while event.is_none() && !lines.is_empty() {
-            let end = memchr(b'\n', &lines).map_or(lines.len(), |end| end + 1);
-            event = self.parse_line(lines.split_to(end));
-        }
-        let Some(event) = event else {
-            self.events = EventStream::new(self.feed.clone());
-            tracing::warn!("could not parse an event; its data was dropped");
-            return (String::new(), String::new());
-        };
-        (event.event, event.data)
-    }
-
-    fn parse_line(&mut self, text: Bytes) -> Option<Event> {
-        self.feed.put(text);
-        let mut events = Pin::new(&mut self.events);
-        match events
-            .as_mut()
-            .poll_next(&mut Context::from_waker(Waker::noop()))
-        {
-            Poll::Ready(Some(Ok(event))) => Some(event),
-            Poll::Pending => None,
-            Poll::Ready(_) => {
-                // What it has buffered of this frame must not end up in the next.
-                self.events = EventStream::new(self.feed.clone());
-                None
-            }
-        }
-    }
+/// The event of a frame, parsed by the crate; `None` if it finds none.
+///
+/// Each frame has a parser of its own: the crate carries an id forward to the next event, and what is left of a bad frame
+/// must not end up in the next one. The lines are fed one by one, because the crate copies the rest of its buffer after
+/// each.
+fn parse(frame: &[u8]) -> Option<Event> {
+    let lines = frame
+        .split_inclusive(|byte| *byte == b'\n')
+        .map(Ok::<_, Infallible>);
+    let mut events = EventStream::new(stream::iter(lines));
+    events.next().now_or_never()??.ok()
 }
 
 /// The range of the value if the frame is a single data line.
@@ -324,9 +278,8 @@ mod tests {
         /// The shortcut for single data lines gives what the crate would.
         #[test]
         fn the_single_line_shortcut_matches_the_crate(value in "[^\r\n]{0,40}") {
-            let mut sse = Sse::new(DEFAULT_CAP_BYTES);
-            let parsed = sse.parse(format!("data: {value}\n\n").into());
-            prop_assert_eq!(parsed, ("message".to_owned(), value.clone()));
+            let parsed = parse(format!("data: {value}\n\n").as_bytes()).unwrap();
+            prop_assert_eq!((parsed.event.as_str(), &parsed.data), ("message", &value));
             let events = all_events(format!("id: 1\ndata: {value}\n\n").as_bytes());
             prop_assert_eq!(events, [event(Some("1"), None, &value)]);
         }

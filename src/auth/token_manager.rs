@@ -27,7 +27,7 @@ use crate::{
     domain::{Wall, text},
     protocol::{Challenge, merge_scopes, scopes},
     store::{Edition, Held},
-    transport::{Fetcher, SignIn},
+    transport::{Fetcher, SignIn, SignInError},
 };
 
 /// Returns the current time.
@@ -42,10 +42,29 @@ const RETRY_DELAY: Duration = Duration::from_secs(30);
 /// How long a request with a valid token waits for a refresh, so that a slow issuer delays nothing.
 const REFRESH_WAIT: Duration = Duration::from_secs(1);
 
-const REFRESH_ABORTED: &str = "the token refresh was aborted; sign in again with `longhaul login`";
+/// Why there is no fresh token; all who wait for a refresh get the same error.
+#[derive(Clone, Debug, thiserror::Error)]
+enum RefreshError {
+    #[error(transparent)]
+    LoginFile(Arc<AuthError>),
+    #[error("the token for {server} has expired, and {issuer} did not issue a new one: {why}")]
+    NotIssued {
+        server: String,
+        issuer: String,
+        why: String,
+    },
+    #[error("the token refresh was aborted; sign in again with `longhaul login`")]
+    Aborted,
+}
+
+impl From<AuthError> for RefreshError {
+    fn from(error: AuthError) -> Self {
+        Self::LoginFile(Arc::new(error))
+    }
+}
 
 /// A running refresh, shared by all who wait for it.
-type Refresh = Shared<BoxFuture<'static, Result<(), String>>>;
+type Refresh = Shared<BoxFuture<'static, Result<(), RefreshError>>>;
 
 /// Provides the token of one server.
 pub struct TokenManager {
@@ -77,7 +96,7 @@ struct TokenCache {
     /// The latest refresh of this process, running or finished.
     refresh: Option<Refresh>,
     /// When the latest refresh failed, and why; cleared by a success or a new login.
-    failed: Option<(Wall, String)>,
+    failed: Option<(Wall, RefreshError)>,
     /// When this process last refreshed the token.
     refreshed_at: Option<Wall>,
     /// The version of the file when the last request was sent.
@@ -172,7 +191,7 @@ impl TokenManager {
                     .then(|| self.refresher.refresh(&mut cache, None)),
                 Err(error) => {
                     // The refresh stays due, so without this it would be retried in a busy loop.
-                    cache.failed = Some((now, error.to_string()));
+                    cache.failed = Some((now, error.into()));
                     None
                 }
             }
@@ -212,7 +231,7 @@ impl TokenManager {
         signed_in_at.is_some() && signed_in_at != cache.sign_in_at_last_request
     }
 
-    async fn current_token(&self) -> Result<Option<SecretString>, String> {
+    async fn current_token(&self) -> Result<Option<SecretString>, RefreshError> {
         let refresher = &self.refresher;
         refresher.prefetch_keys().await;
         let refresh = {
@@ -240,8 +259,8 @@ impl TokenManager {
         if let Some(refresh) = refresh {
             if refresher.cache().has_expired((refresher.now)()) {
                 refresh.await?;
-            } else if let Ok(Err(why)) = tokio::time::timeout(REFRESH_WAIT, refresh).await {
-                tracing::warn!(%why, "could not refresh the token");
+            } else if let Ok(Err(error)) = tokio::time::timeout(REFRESH_WAIT, refresh).await {
+                tracing::warn!(%error, "could not refresh the token");
             }
         }
         Ok(refresher.cache().mark_sent())
@@ -275,7 +294,7 @@ impl TokenManager {
             }
         };
         if let Some(refresh) = refresh {
-            refresh.await.map_err(Some)?;
+            refresh.await.map_err(|error| Some(error.to_string()))?;
         }
         let mut cache = refresher.cache();
         let token = cache.mark_sent();
@@ -367,35 +386,33 @@ impl Refresher {
             return refresh.clone();
         }
         let failed = cache.failed.as_ref();
-        if let Some((_, why)) = failed.filter(|(at, _)| is_recent(*at, (self.now)())) {
-            return future::ready(Err(why.clone())).boxed().shared();
+        if let Some((_, error)) = failed.filter(|(at, _)| is_recent(*at, (self.now)())) {
+            return future::ready(Err(error.clone())).boxed().shared();
         }
         let refresher = Arc::clone(self);
         let job = tokio::spawn(async move {
             let outcome = refresher.request_token(rejected.as_ref()).await;
-            refresher.cache().failed = outcome.clone().err().map(|why| ((refresher.now)(), why));
+            refresher.cache().failed = outcome
+                .clone()
+                .err()
+                .map(|error| ((refresher.now)(), error));
             outcome
         });
-        let flatten =
-            |joined: Result<_, _>| joined.unwrap_or_else(|_| Err(REFRESH_ABORTED.to_owned()));
+        let flatten = |joined: Result<_, _>| joined.unwrap_or(Err(RefreshError::Aborted));
         let refresh = job.map(flatten).boxed().shared();
         cache.refresh = Some(refresh.clone());
         refresh
     }
 
-    async fn request_token(&self, rejected: Option<&Secret>) -> Result<(), String> {
-        let lock = self
-            .logins
-            .lock()
-            .await
-            .map_err(|error| error.to_string())?;
+    async fn request_token(&self, rejected: Option<&Secret>) -> Result<(), RefreshError> {
+        let lock = self.logins.lock().await?;
         self.prefetch_keys().await;
         // Before the request, so that nothing delays saving the response.
         self.logins.prefetch_write_key().await;
         let (mut login, refresh) = {
             let mut cache = self.cache();
             // After locking: another process may have used the refresh token.
-            self.reread(&mut cache).map_err(|error| error.to_string())?;
+            self.reread(&mut cache)?;
             let is_wanted = match rejected {
                 Some(rejected) => cache.access() == Some(rejected),
                 None => cache.is_due((self.now)()),
@@ -436,11 +453,11 @@ impl Refresher {
                 tracing::info!(server = %self.name, "refreshed the token");
             }
             Err(TokenError::Transient(why) | TokenError::Denied(why)) => {
-                return Err(format!(
-                    "the token for {} has expired, and {} did not issue a new one: {why}",
-                    self.name,
-                    super::host(&login.token_endpoint)
-                ));
+                return Err(RefreshError::NotIssued {
+                    server: self.name.clone(),
+                    issuer: super::host(&login.token_endpoint),
+                    why,
+                });
             }
             Err(TokenError::Revoked(why)) => {
                 tracing::warn!(server = %self.name, %why, "the sign-in has expired");
@@ -483,8 +500,8 @@ impl Refresher {
 }
 
 impl SignIn for TokenManager {
-    fn token(&self) -> BoxFuture<'_, Result<Option<SecretString>, String>> {
-        Box::pin(self.current_token())
+    fn token(&self) -> BoxFuture<'_, Result<Option<SecretString>, SignInError>> {
+        Box::pin(async { Ok(self.current_token().await?) })
     }
 
     fn private_secrets(&self) -> Vec<SecretString> {
@@ -606,7 +623,8 @@ mod tests {
         fixture.write(login).await;
         let manager = fixture.manager();
         for _ in 0..3 {
-            assert!(manager.token().await.unwrap_err().contains("has expired"));
+            let error = manager.token().await.unwrap_err().to_string();
+            assert!(error.contains("has expired"));
             assert_eq!(manager.due(), Some(Wall(1_000_000).after(RETRY_DELAY)));
         }
         assert_eq!(issuer.request_count(), 1);

@@ -4,6 +4,7 @@
 //! within its origin; no part of a request ends up in an error.
 
 use std::{
+    collections::HashMap,
     fmt,
     sync::{Mutex, PoisonError},
     time::Duration,
@@ -17,19 +18,23 @@ use reqwest::{
 use secrecy::{ExposeSecret as _, SecretString};
 use url::Url;
 
-use super::{
-    error_text,
-    http::{HttpClient, build_client, challenge_in, resolve_same_origin, sensitive_header},
-};
+use super::{error_text, http::challenge_in};
 use crate::{
     domain::{base64, server_url::is_loopback},
     protocol::{Challenge, ExchangeEvent},
+    transport::http::{
+        client::{ClientError, HttpClient, build_client},
+        options::sensitive_header,
+        origin::{RedirectError, resolve_same_origin},
+    },
 };
 
 /// Ten times the largest of these documents seen in the wild.
 const MAX_BYTES: usize = 256 * 1024;
+
 /// Covers everything from connecting to the last byte.
 const TIMEOUT: Duration = Duration::from_secs(30);
+
 /// Redirects that one fetch follows.
 const MAX_REDIRECTS: usize = 3;
 
@@ -75,10 +80,11 @@ pub enum FetchError {
     Permanent(String),
 }
 
-/// Fetches documents. Keeps four HTTP clients: for localhost and for other hosts, each with and without TLS.
+/// Fetches documents. Keeps an HTTP client for localhost and one for other hosts, each with and without TLS.
 #[derive(Default)]
 pub struct Fetcher {
-    clients: Mutex<[Option<HttpClient>; 4]>,
+    /// By whether the host is this machine, and whether it speaks TLS.
+    clients: Mutex<HashMap<(bool, bool), HttpClient>>,
 }
 
 impl fmt::Debug for Fetcher {
@@ -103,8 +109,9 @@ impl Fetcher {
             let location = response.headers().get(LOCATION);
             match location.filter(|_| response.status().is_redirection()) {
                 Some(location) if matches!(request, FetchRequest::Get) => {
-                    url = resolve_same_origin(&url, location.as_bytes())
-                        .map_err(|why| FetchError::Permanent(format!("it {why}; not followed")))?;
+                    url = resolve_same_origin(&url, location.as_bytes()).map_err(|error| {
+                        FetchError::Permanent(RedirectError::from(error).to_string())
+                    })?;
                 }
                 Some(_) => {
                     let why = "it redirects a POST, which is not sent anywhere else";
@@ -131,7 +138,9 @@ impl Fetcher {
     }
 
     async fn send(&self, url: &Url, request: &FetchRequest<'_>) -> Result<Response, FetchError> {
-        let HttpClient { client, has_roots } = self.client(url).map_err(FetchError::Permanent)?;
+        let HttpClient { client, has_roots } = self
+            .client(url)
+            .map_err(|error| FetchError::Permanent(error.to_string()))?;
         let builder = match request {
             FetchRequest::Get => client.get(url.clone()).header(ACCEPT, "application/json"),
             FetchRequest::Json(body) => client
@@ -169,14 +178,15 @@ impl Fetcher {
         })
     }
 
-    fn client(&self, url: &Url) -> Result<HttpClient, String> {
-        let index = 2 * usize::from(is_loopback(url)) + usize::from(url.scheme() == "https");
+    fn client(&self, url: &Url) -> Result<HttpClient, ClientError> {
+        let kind = (is_loopback(url), url.scheme() == "https");
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        let slot = clients.get_mut(index).ok_or("no such client")?;
-        if let Some(client) = slot {
+        if let Some(client) = clients.get(&kind) {
             return Ok(client.clone());
         }
-        Ok(slot.insert(build_client(url, &[])?).clone())
+        let client = build_client(url, &[])?;
+        clients.insert(kind, client.clone());
+        Ok(client)
     }
 }
 

@@ -5,42 +5,54 @@
 //!
 //! Source: MCP 2025-11-25, basic/transports.
 
-use std::fmt;
-use std::pin::Pin;
-use std::sync::{Arc, Mutex, Once, PoisonError};
-use std::task::{Context, Poll, ready};
-use std::time::Duration;
+pub(in crate::transport) mod body;
+pub(in crate::transport) mod client;
+pub(in crate::transport) mod error;
+pub(in crate::transport) mod exchange;
+pub(in crate::transport) mod options;
+pub(in crate::transport) mod origin;
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use bytes::Bytes;
-use futures_util::{Stream, StreamExt, future::BoxFuture, stream};
-use reqwest::header::{
-    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName,
-    HeaderValue, LOCATION, WWW_AUTHENTICATE,
+use futures_util::StreamExt as _;
+use reqwest::{
+    Response, StatusCode,
+    header::{
+        ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap,
+        HeaderName, HeaderValue, LOCATION, WWW_AUTHENTICATE,
+    },
 };
-use reqwest::{Client, Response, StatusCode, redirect, retry};
 use rustls::pki_types::CertificateDer;
-use rustls::{ClientConfig, RootCertStore};
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::SecretString;
 use url::Url;
 
-use super::error_response::{self, media_type, text_of};
-use super::error_text;
-use super::frame::DEFAULT_CAP_BYTES;
-use super::secrets::{Redactor, Secrets};
-use super::sse::Sse;
-use super::traffic::{DroppedExchange, ExchangeRecorder, TrafficRecorder};
-use crate::domain::{ByteShare, SharedByteCount, TaskId, server_url::is_loopback, text};
-use crate::protocol::{Body, Challenge, ExchangeEvent, HttpError, Method, Request};
-
-/// Covers DNS, TCP, TLS and a proxy's tunnel together. The only timeout for reaching a server.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Keeps NAT devices on the path from dropping a silent stream.
-const KEEPALIVE: Duration = Duration::from_secs(30);
-
-/// TCP notices a dead network after about five minutes. Resumable streams have a shorter timeout of their own; for the
-/// others, a network that recovers within this time costs nothing.
-const KEEPALIVE_PROBES: u32 = 8;
+use super::{
+    error_response::{self, media_type, text_of},
+    error_text,
+    secrets::{Redactor, Secrets},
+    sse::Sse,
+    traffic::{DroppedExchange, ExchangeRecorder, TrafficRecorder},
+};
+use crate::{
+    domain::{SharedByteCount, TaskId},
+    protocol::{Body, Challenge, ExchangeEvent, HttpError, Method, Request},
+    transport::http::{
+        body::Reader,
+        client::{ClientError, HttpClient, build_client},
+        error::SendError,
+        exchange::{Exchange, Head},
+        options::{
+            HttpOptions, SignIn, SignInError, TransportError, bearer, check_headers, check_url,
+            sensitive_header,
+        },
+        origin::{RedirectError, redirect_target, resolve_same_origin},
+    },
+};
 
 /// Bytes of an error response's body that are read.
 const ERROR_BODY_CAP_BYTES: usize = 64 * 1024;
@@ -48,122 +60,11 @@ const ERROR_BODY_CAP_BYTES: usize = 64 * 1024;
 /// How long to wait for an error response's body; the status alone says most.
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Incomplete events that all exchanges together may buffer: sixteen of the largest. The exchange that would exceed this
-/// is cut, and resumed where it can be.
-const BUFFERED_BYTES: usize = 16 * DEFAULT_CAP_BYTES;
-
-/// An exchange that buffers no more than this is never cut because of the others.
-const SMALL_BYTES: usize = 1 << 20;
-
-/// Redirects that one exchange follows.
-const MAX_REDIRECTS: usize = 3;
-
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+
 const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-
-/// Headers that users can't set, because the exchange itself depends on them.
-const RESERVED_HEADERS: [&str; 12] = [
-    "accept",
-    "accept-encoding",
-    "connection",
-    "content-length",
-    "content-type",
-    "last-event-id",
-    "mcp-method",
-    "mcp-name",
-    "mcp-protocol-version",
-    "mcp-session-id",
-    "transfer-encoding",
-    "upgrade",
-];
-
-/// Invalid options. Nothing was sent.
-#[derive(Debug, thiserror::Error)]
-pub enum TransportError {
-    /// The URL does not parse.
-    #[error("invalid URL ({why}); use one such as http://127.0.0.1:8931/mcp")]
-    BadUrl {
-        /// The parser's message.
-        why: String,
-    },
-    /// The scheme is missing or not HTTP.
-    #[error("the URL must start with http:// or https://, such as http://127.0.0.1:8931/mcp")]
-    NotHttp,
-    /// The URL contains a user name or a password.
-    #[error(
-        "the URL contains a user name or password, which would be saved and shown; remove it and use -H or --bearer-env"
-    )]
-    Userinfo,
-    /// A header is malformed or reserved.
-    #[error("cannot send the header {name}: {why}")]
-    BadHeader {
-        /// The header's name, or a placeholder if the name itself is invalid.
-        name: String,
-        /// What is wrong, without the value.
-        why: &'static str,
-    },
-}
-
-/// How to reach one MCP endpoint.
-pub struct HttpOptions {
-    /// The endpoint, `http://` or `https://`.
-    pub url: String,
-    /// The user's headers, sent with every request to this origin and never elsewhere.
-    pub headers: Vec<(String, SecretString)>,
-    /// A token for `Authorization: Bearer`; an `Authorization` header takes precedence.
-    pub bearer: Option<SecretString>,
-    /// Provides a token from a sign-in; used only without an `Authorization` header and a bearer token.
-    pub sign_in: Option<Arc<dyn SignIn>>,
-    /// The cap on one event or one JSON body, in bytes.
-    pub cap_bytes: usize,
-    /// Root certificates to trust besides the system's.
-    pub extra_roots: Vec<CertificateDer<'static>>,
-    /// Bytes of incomplete events; one tally is shared by all servers of a process.
-    pub buffered: SharedByteCount,
-    /// Values to redact from what the server sends. The headers and tokens above, session ids and new tokens are added.
-    pub secrets: Secrets,
-    /// Records the traffic.
-    pub traffic: Option<TrafficRecorder>,
-}
-
-/// Provides the token of a server's sign-in.
-pub trait SignIn: Send + Sync {
-    /// The token for the next request, refreshed first if it is about to expire; `None` if nobody is signed in.
-    /// `Err` is a message that says why nothing can be sent.
-    fn token(&self) -> BoxFuture<'_, Result<Option<SecretString>, String>>;
-
-    /// Other secrets of the sign-in, which only its issuer may see, such as the refresh token.
-    fn private_secrets(&self) -> Vec<SecretString> {
-        Vec::new()
-    }
-
-    /// The server rejected the credentials of a request. `Ok` is another token, which is sent with the same request,
-    /// once; `Err` may hold a message to show instead of the server's.
-    fn on_rejected<'s>(
-        &'s self,
-        sent: Option<&'s SecretString>,
-        status: StatusCode,
-        challenge: Option<Challenge>,
-    ) -> BoxFuture<'s, Result<SecretString, Option<String>>>;
-}
-
-impl HttpOptions {
-    /// Options for `url` without headers or token, with a cap of [`DEFAULT_CAP_BYTES`].
-    pub fn new(url: impl Into<String>) -> Self {
-        Self {
-            url: url.into(),
-            headers: Vec::new(),
-            bearer: None,
-            sign_in: None,
-            cap_bytes: DEFAULT_CAP_BYTES,
-            extra_roots: Vec::new(),
-            buffered: SharedByteCount::default(),
-            secrets: Secrets::default(),
-            traffic: None,
-        }
-    }
-}
 
 /// A client for one MCP endpoint; cheap to clone.
 #[derive(Clone)]
@@ -227,24 +128,13 @@ impl Http {
         let traffic = inner.traffic.as_ref();
         let recorder = traffic.map(|traffic| traffic.start_exchange(task, &inner.secrets));
         let end_recorder = recorder.clone().map(DroppedExchange::new);
-        Exchange {
-            stage: Stage::Sending(Box::pin(async move {
-                let mut extra_requests = 0;
-                let head = inner.send(request, recorder, &mut extra_requests).await;
-                (head, extra_requests)
-            })),
-            end_recorder,
-        }
+        let sending = async move {
+            let mut extra_requests = 0;
+            let head = inner.send(request, recorder, &mut extra_requests).await;
+            (head, extra_requests)
+        };
+        Exchange::new(sending, end_recorder)
     }
-}
-
-/// Installs the TLS provider (rustls on ring) for this process. Repeated calls do nothing.
-pub fn ensure_provider() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        // A provider that was installed before works as well.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-    });
 }
 
 struct Inner {
@@ -260,11 +150,20 @@ struct Inner {
     client: Mutex<Option<HttpClient>>,
 }
 
-#[derive(Clone)]
-pub(super) struct HttpClient {
-    pub(super) client: Client,
-    /// Whether there are any root certificates to trust.
-    pub(super) has_roots: bool,
+/// A request that is ready to be sent.
+struct Outgoing {
+    client: HttpClient,
+    method: reqwest::Method,
+    url: Url,
+    headers: HeaderMap,
+    /// The body with its secrets redacted.
+    recorded_body: Option<String>,
+    /// The body with its secrets.
+    body: Option<Bytes>,
+}
+
+fn refused(error: HttpError) -> Head {
+    Head::Final(ExchangeEvent::Refused(Box::new(error)))
 }
 
 impl Inner {
@@ -282,123 +181,152 @@ impl Inner {
         }
         let mut token = match self.token().await {
             Ok(token) => token,
-            Err(why) => return Head::Final(not_sent(self.secrets.mask(&why))),
+            Err(error) => return self.not_sent(&error.into()),
         };
         if let Some(error) = self.unknown_cursor_secret(&request) {
             return Head::Final(error);
         }
-        let mut url = match &request.target {
-            None => self.url.clone(),
-            Some(target) => match resolve_same_origin(&self.url, target.as_bytes()) {
-                Ok(url) => url,
-                Err(why) => {
-                    let why = format!("its endpoint {why}");
-                    return Head::Final(not_sent(self.secrets.mask(&why)));
-                }
-            },
+        let mut outgoing = match self.prepare(request) {
+            Ok(outgoing) => outgoing,
+            Err(error) => return self.not_sent(&error),
         };
-        let (method, mut headers, body) = match self.request_parts(request) {
-            Ok(parts) => parts,
-            Err(why) => return Head::Final(not_sent(why)),
-        };
-        let HttpClient { client, has_roots } = match self.client() {
-            Ok(client) => client,
-            Err(why) => return Head::Final(not_sent(why)),
-        };
-        // Recorded with its secrets redacted, sent with the real ones.
-        let recorded_body = body;
-        let body = recorded_body.as_deref();
-        let body = body.map(|body| Bytes::from(self.secrets.restore_in_json(body).into_owned()));
+        let recorder = recorder.as_ref();
         let mut redirects = 0;
         let mut has_retried = false;
         loop {
             if let Some(token) = &token {
                 let Some(value) = bearer(token) else {
-                    return Head::Final(not_sent(
-                        "the sign-in token has characters that a header can't carry",
-                    ));
+                    return self.not_sent(&SendError::Token);
                 };
-                headers.insert(AUTHORIZATION, value);
+                outgoing.headers.insert(AUTHORIZATION, value);
                 self.secrets.add_token(token);
             }
-            if let Some(recorder) = &recorder {
-                recorder.request(&method, &url, &headers, recorded_body.as_deref());
-            }
-            let mut sending = client
-                .request(method.clone(), url.clone())
-                .headers(headers.clone());
-            if let Some(body) = &body {
-                sending = sending.body(body.clone());
-            }
-            let response = match sending.send().await {
+            let response = match self.send_once(&outgoing, recorder).await {
                 Ok(response) => response,
-                Err(error) => {
-                    let host = self.url.host_str().unwrap_or_default();
-                    return Head::Final(error_text::no_response(&error, host, has_roots));
-                }
+                Err(event) => return Head::Final(event),
             };
             let status = response.status();
-            if let Some(session) = text_of(response.headers(), SESSION_ID) {
-                self.secrets.add_session(session);
-            }
-            if let Some(recorder) = &recorder {
-                recorder.response_head(status, response.headers());
-            }
             if status.is_success() {
-                return self.read_body(response, url, recorder);
+                return self.read_body(response, outgoing.url, recorder.cloned());
             }
-            if let Some(location) = response
-                .headers()
-                .get(LOCATION)
-                .filter(|_| status.is_redirection())
-            {
-                match redirect_target(status, &url, location, redirects) {
-                    Ok(next) => {
-                        redirects += 1;
-                        *extra_requests += 1;
-                        url = next;
-                        continue;
-                    }
-                    Err(why) => {
-                        return Head::Final(ExchangeEvent::Refused(Box::new(HttpError {
-                            status: status.as_u16(),
-                            retry_after: None,
-                            error: None,
-                            server_text: Some(self.secrets.mask(&why).into_owned()),
-                        })));
-                    }
+            let location = response.headers().get(LOCATION);
+            if let Some(location) = location.filter(|_| status.is_redirection()) {
+                match redirect_target(status, &outgoing.url, location, redirects) {
+                    Ok(next) => outgoing.url = next,
+                    Err(error) => return self.not_followed(status, &error),
                 }
-            }
-            let is_auth_error = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
-            let challenge = is_auth_error.then(|| {
-                let mut challenge = challenge_in(response.headers())?;
-                let scope = challenge.scope.as_deref();
-                challenge.scope = scope.map(|scope| self.secrets.mask(scope).into_owned());
-                Some(challenge)
-            });
-            let mut http_error =
-                read_error(response, self.secrets.redactor(), recorder.as_ref()).await;
-            if let (Some(sign_in), Some(challenge)) = (&self.sign_in, challenge) {
-                match sign_in.on_rejected(token.as_ref(), status, challenge).await {
+                redirects += 1;
+            } else {
+                match self.rejected(response, token.as_ref(), recorder).await {
                     // Safe to repeat: a request rejected for its credentials was not acted on.
-                    Ok(new_token) if !has_retried => {
+                    (_, Some(new_token)) if !has_retried => {
                         has_retried = true;
-                        *extra_requests += 1;
                         token = Some(new_token);
-                        continue;
                     }
-                    Ok(_) | Err(None) => {}
-                    Err(Some(message)) => {
-                        http_error.server_text = Some(self.secrets.mask(&message).into_owned());
-                    }
+                    (error, _) => return refused(error),
                 }
             }
-            return Head::Final(ExchangeEvent::Refused(Box::new(http_error)));
+            *extra_requests += 1;
         }
     }
 
+    /// Checks a request and everything that sending it needs.
+    fn prepare(&self, request: Request) -> Result<Outgoing, SendError> {
+        let url = match &request.target {
+            None => self.url.clone(),
+            Some(target) => resolve_same_origin(&self.url, target.as_bytes())?,
+        };
+        let (method, headers, recorded_body) = self.request_parts(request)?;
+        let body = recorded_body
+            .as_deref()
+            .map(|body| Bytes::from(self.secrets.restore_in_json(body).into_owned()));
+        Ok(Outgoing {
+            client: self.client()?,
+            method,
+            url,
+            headers,
+            recorded_body,
+            body,
+        })
+    }
+
+    /// Sends a request once and returns the response head.
+    async fn send_once(
+        &self,
+        outgoing: &Outgoing,
+        recorder: Option<&ExchangeRecorder>,
+    ) -> Result<Response, ExchangeEvent> {
+        let Outgoing {
+            method,
+            url,
+            headers,
+            ..
+        } = outgoing;
+        if let Some(recorder) = recorder {
+            recorder.request(method, url, headers, outgoing.recorded_body.as_deref());
+        }
+        let HttpClient { client, has_roots } = &outgoing.client;
+        let mut sending = client
+            .request(method.clone(), url.clone())
+            .headers(headers.clone());
+        if let Some(body) = &outgoing.body {
+            sending = sending.body(body.clone());
+        }
+        let response = sending.send().await.map_err(|error| {
+            let host = self.url.host_str().unwrap_or_default();
+            error_text::no_response(&error, host, *has_roots)
+        })?;
+        if let Some(session) = text_of(response.headers(), SESSION_ID) {
+            self.secrets.add_session(session);
+        }
+        if let Some(recorder) = recorder {
+            recorder.response_head(response.status(), response.headers());
+        }
+        Ok(response)
+    }
+
+    /// Reads an error response. If it rejects the credentials, asks the sign-in for another token.
+    async fn rejected(
+        &self,
+        response: Response,
+        sent: Option<&SecretString>,
+        recorder: Option<&ExchangeRecorder>,
+    ) -> (HttpError, Option<SecretString>) {
+        let status = response.status();
+        let is_auth_error = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+        let challenge = is_auth_error.then(|| {
+            let mut challenge = challenge_in(response.headers())?;
+            let scope = challenge.scope.as_deref();
+            challenge.scope = scope.map(|scope| self.secrets.mask(scope).into_owned());
+            Some(challenge)
+        });
+        let mut error = read_error(response, self.secrets.redactor(), recorder).await;
+        let (Some(sign_in), Some(challenge)) = (&self.sign_in, challenge) else {
+            return (error, None);
+        };
+        match sign_in.on_rejected(sent, status, challenge).await {
+            Ok(token) => (error, Some(token)),
+            Err(message) => {
+                if let Some(message) = message {
+                    error.server_text = Some(self.secrets.mask(&message).into_owned());
+                }
+                (error, None)
+            }
+        }
+    }
+
+    fn not_followed(&self, status: StatusCode, error: &RedirectError) -> Head {
+        let why = self.secrets.mask(&error.to_string()).into_owned();
+        refused(HttpError {
+            status: status.as_u16(),
+            retry_after: None,
+            error: None,
+            server_text: Some(why),
+        })
+    }
+
     /// The sign-in's token. Fetched before every request, so that an expired one is never sent after a long pause.
-    async fn token(&self) -> Result<Option<SecretString>, String> {
+    async fn token(&self) -> Result<Option<SecretString>, SignInError> {
         let Some(sign_in) = &self.sign_in else {
             return Ok(None);
         };
@@ -429,15 +357,21 @@ impl Inner {
         })))
     }
 
-    /// Method, headers and body of a request, or why it can't be sent.
+    fn not_sent(&self, error: &SendError) -> Head {
+        Head::Final(ExchangeEvent::NotSent {
+            why: self.secrets.mask(&error.to_string()).into_owned(),
+            is_refused: false,
+        })
+    }
+
+    /// Method, headers and body of a request.
     fn request_parts(
         &self,
         request: Request,
-    ) -> Result<(reqwest::Method, HeaderMap, Option<String>), String> {
+    ) -> Result<(reqwest::Method, HeaderMap, Option<String>), SendError> {
         let mut headers = self.headers.clone();
         if let Some(session) = request.session {
-            let value = sensitive_header(session.as_bytes())
-                .ok_or("the server's session id has characters that a header can't carry")?;
+            let value = sensitive_header(session.as_bytes()).ok_or(SendError::SessionId)?;
             headers.insert(SESSION_ID, value);
         }
         if let Some(version) = request.version {
@@ -451,9 +385,9 @@ impl Inner {
             Method::Post { body, routing } => {
                 for (name, value) in routing {
                     let name = HeaderName::from_bytes(name.as_bytes())
-                        .map_err(|_| format!("{name} is not a valid header name"))?;
+                        .map_err(|_| SendError::RoutingName(name))?;
                     let value = HeaderValue::from_str(&self.secrets.restore(&value))
-                        .map_err(|_| format!("the value of {name} is not a valid header value"))?;
+                        .map_err(|_| SendError::RoutingValue(name.to_string()))?;
                     headers.insert(name, value);
                 }
                 headers.insert(ACCEPT, both);
@@ -464,9 +398,8 @@ impl Inner {
                 headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
                 // An empty id resets the cursor, which is what sending no header means.
                 if let Some(cursor) = cursor.filter(|cursor| !cursor.is_empty()) {
-                    let value = sensitive_header(self.secrets.restore(&cursor).as_bytes()).ok_or(
-                        "the event id to resume from has characters that a header can't carry",
-                    )?;
+                    let value = sensitive_header(self.secrets.restore(&cursor).as_bytes())
+                        .ok_or(SendError::Cursor)?;
                     headers.insert(LAST_EVENT_ID, value);
                 }
                 (reqwest::Method::GET, headers, None)
@@ -478,7 +411,7 @@ impl Inner {
         })
     }
 
-    fn client(&self) -> Result<HttpClient, String> {
+    fn client(&self) -> Result<HttpClient, ClientError> {
         let mut slot = self.client.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(client) = slot.as_ref() {
             return Ok(client.clone());
@@ -539,99 +472,6 @@ impl Inner {
     }
 }
 
-/// A client with the certificates and proxy settings for `url`.
-pub(super) fn build_client(
-    url: &Url,
-    extra_roots: &[CertificateDer<'static>],
-) -> Result<HttpClient, String> {
-    ensure_provider();
-    let mut roots = RootCertStore::empty();
-    if url.scheme() == "https" {
-        let native = rustls_native_certs::load_native_certs();
-        for error in &native.errors {
-            tracing::warn!(%error, "could not read some root certificates");
-        }
-        roots.add_parsable_certificates(native.certs);
-        roots.add_parsable_certificates(extra_roots.iter().cloned());
-    }
-    let has_roots = !roots.is_empty();
-    // Also for http: by default reqwest loads the system's certificates and fails if there are none.
-    let tls = ClientConfig::builder()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    let mut builder = Client::builder()
-        .tls_backend_preconfigured(tls)
-        .user_agent(concat!("longhaul/", env!("CARGO_PKG_VERSION")))
-        .connect_timeout(CONNECT_TIMEOUT)
-        .redirect(redirect::Policy::none())
-        .referer(false)
-        .retry(retry::never())
-        // A pooled connection may die while a request is being written to it. Nobody knows then whether the server got
-        // it, and the call ends as `unknown`. A new connection for each request can't be stale.
-        .pool_max_idle_per_host(0)
-        .tcp_nodelay(true)
-        .tcp_keepalive(KEEPALIVE)
-        .tcp_keepalive_interval(KEEPALIVE)
-        .tcp_keepalive_retries(KEEPALIVE_PROBES);
-    #[cfg(target_os = "linux")]
-    {
-        // reqwest's default of 30 s would end a silent exchange after a short network outage.
-        builder = builder.tcp_user_timeout(None);
-    }
-    if is_loopback(url) {
-        builder = builder.no_proxy();
-    }
-    let client = builder
-        .build()
-        .map_err(|error| format!("could not build the HTTP client ({})", error.without_url()))?;
-    Ok(HttpClient { client, has_roots })
-}
-
-/// The target of a redirect, or why it must not be followed.
-fn redirect_target(
-    status: StatusCode,
-    from: &Url,
-    location: &HeaderValue,
-    followed: usize,
-) -> Result<Url, String> {
-    let target = resolve_same_origin(from, location.as_bytes())
-        .map_err(|why| format!("it {why}; not followed"))?;
-    let shown_url = display_url(&target);
-    if !matches!(
-        status,
-        StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT
-    ) {
-        return Err(format!(
-            "it redirects to {shown_url} with a status that would drop the request body; not followed"
-        ));
-    }
-    if followed >= MAX_REDIRECTS {
-        return Err(format!(
-            "too many redirects, the last one to {shown_url}; not followed"
-        ));
-    }
-    Ok(target)
-}
-
-/// Resolves a URL that a server sent, and rejects other origins: nothing is ever sent there.
-///
-/// The error continues a sentence whose subject is what holds the URL: "points to ...".
-pub(super) fn resolve_same_origin(from: &Url, text: &[u8]) -> Result<Url, String> {
-    let target = std::str::from_utf8(text)
-        .ok()
-        .and_then(|text| from.join(text).ok());
-    let mut target = target.ok_or("points to an invalid URL")?;
-    let shown_url = display_url(&target);
-    if target.origin() != from.origin() {
-        return Err(format!("points to {shown_url}, which is another origin"));
-    }
-    if has_userinfo(&target) {
-        return Err(format!("points to {shown_url} with a user name"));
-    }
-    target.set_fragment(None);
-    Ok(target)
-}
-
 /// Reads the body of a response other than 2xx, as far as it arrives in time.
 async fn read_error(
     response: Response,
@@ -660,327 +500,10 @@ async fn read_error(
     error_response::read(status, &headers, body.as_bytes())
 }
 
-/// The events of one exchange; see [`Http::exchange`].
-pub struct Exchange {
-    stage: Stage,
-    end_recorder: Option<DroppedExchange>,
-}
-
-impl fmt::Debug for Exchange {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let stage = match self.stage {
-            Stage::Sending(_) | Stage::Redirected(_) => "sending",
-            Stage::Reading(_) => "reading",
-            Stage::Ended => "ended",
-        };
-        f.debug_tuple("Exchange").field(&stage).finish()
-    }
-}
-
-enum Stage {
-    Sending(Pin<Box<dyn Future<Output = (Head, u32)> + Send>>),
-    /// [`ExchangeEvent::MoreRequests`] was reported; the head comes next.
-    Redirected(Head),
-    Reading(Box<Reader>),
-    Ended,
-}
-
-/// The outcome of sending a request.
-enum Head {
-    /// The only event there is.
-    Final(ExchangeEvent),
-    Body(ExchangeEvent, Box<Reader>),
-}
-
-type ByteStream = Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>;
-
-/// Turns a response body into events.
-enum Reader {
-    Empty,
-    TooLarge {
-        cap: usize,
-    },
-    Events {
-        bytes: ByteStream,
-        sse: Box<Sse>,
-        secrets: Secrets,
-        /// The base for an `endpoint` event's URL.
-        url: Url,
-        share: ByteShare,
-    },
-    /// A body that is one event, or that is only read until it ends.
-    Whole {
-        bytes: ByteStream,
-        read: Vec<u8>,
-        seen: usize,
-        cap: usize,
-        is_kept: bool,
-        redactor: Redactor,
-        recorder: Option<ExchangeRecorder>,
-        share: ByteShare,
-    },
-}
-
-impl Reader {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<ExchangeEvent> {
-        match self {
-            Self::Empty => Poll::Ready(ExchangeEvent::Ended),
-            Self::TooLarge { cap } => Poll::Ready(ExchangeEvent::TooLarge { cap: *cap }),
-            Self::Events {
-                bytes,
-                sse,
-                secrets,
-                url,
-                share,
-            } => loop {
-                match sse.take() {
-                    Some(ExchangeEvent::Endpoint { target: Ok(text) }) => {
-                        let target = resolve_same_origin(url, text.as_bytes());
-                        if let Ok(target) = &target {
-                            // In HTTP+SSE the endpoint URL carries the session id.
-                            secrets.add_url(target);
-                        }
-                        let target = target.map(String::from).map_err(|why| {
-                            let why = format!("its endpoint {why}; nothing is sent there");
-                            secrets.mask(&why).into_owned()
-                        });
-                        return Poll::Ready(ExchangeEvent::Endpoint { target });
-                    }
-                    Some(event) => return Poll::Ready(event),
-                    None => {}
-                }
-                if over_shared_limit(share, sse.held_bytes()) {
-                    return Poll::Ready(shared_limit_exceeded());
-                }
-                match ready!(bytes.as_mut().poll_next(cx)) {
-                    Some(Ok(chunk)) => sse.feed(chunk),
-                    Some(Err(error)) => return Poll::Ready(broken(&error)),
-                    None => return Poll::Ready(ExchangeEvent::Ended),
-                }
-            },
-            Self::Whole {
-                bytes,
-                read,
-                seen,
-                cap,
-                is_kept,
-                redactor,
-                recorder,
-                share,
-            } => loop {
-                match ready!(bytes.as_mut().poll_next(cx)) {
-                    Some(Ok(chunk)) => {
-                        *seen = seen.saturating_add(chunk.len());
-                        if *seen > *cap {
-                            return Poll::Ready(ExchangeEvent::TooLarge { cap: *cap });
-                        }
-                        if *is_kept {
-                            read.extend_from_slice(&chunk);
-                            if over_shared_limit(share, read.len()) {
-                                return Poll::Ready(shared_limit_exceeded());
-                            }
-                        }
-                    }
-                    Some(Err(error)) => return Poll::Ready(broken(&error)),
-                    None if read.is_empty() => return Poll::Ready(ExchangeEvent::Ended),
-                    None => {
-                        let data = redactor.message(into_text(std::mem::take(read)));
-                        if let Some(recorder) = recorder {
-                            recorder.response_body(&data);
-                        }
-                        // Counted until the consumer polls again: it may not have room for this event yet.
-                        *bytes = Box::pin(stream::empty());
-                        return Poll::Ready(ExchangeEvent::Event {
-                            id: None,
-                            retry_ms: None,
-                            data,
-                        });
-                    }
-                }
-            },
-        }
-    }
-}
-
-impl Exchange {
-    fn on_head(&mut self, head: Head) -> ExchangeEvent {
-        let (event, next) = match head {
-            Head::Final(event) => (event, Stage::Ended),
-            Head::Body(event, reader) => (event, Stage::Reading(reader)),
-        };
-        let is_last = matches!(next, Stage::Ended);
-        if let Some(end_recorder) = self.end_recorder.as_mut().filter(|_| is_last) {
-            end_recorder.record_end(&event);
-        }
-        self.stage = next;
-        event
-    }
-}
-
-impl Stream for Exchange {
-    type Item = ExchangeEvent;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<ExchangeEvent>> {
-        match &mut self.stage {
-            Stage::Sending(head) => match ready!(head.as_mut().poll(cx)) {
-                (head, 0) => Poll::Ready(Some(self.on_head(head))),
-                (head, extra_requests) => {
-                    self.stage = Stage::Redirected(head);
-                    Poll::Ready(Some(ExchangeEvent::MoreRequests(extra_requests)))
-                }
-            },
-            Stage::Redirected(_) => match std::mem::replace(&mut self.stage, Stage::Ended) {
-                Stage::Redirected(head) => Poll::Ready(Some(self.on_head(head))),
-                _ => Poll::Ready(None),
-            },
-            Stage::Reading(reader) => {
-                let event = ready!(reader.poll(cx));
-                if matches!(
-                    event,
-                    ExchangeEvent::Ended
-                        | ExchangeEvent::Broken { .. }
-                        | ExchangeEvent::TooLarge { .. }
-                ) {
-                    if let Some(end_recorder) = &mut self.end_recorder {
-                        end_recorder.record_end(&event);
-                    }
-                    // Dropping the reader closes the connection, even if the stream itself is kept.
-                    self.stage = Stage::Ended;
-                }
-                Poll::Ready(Some(event))
-            }
-            Stage::Ended => Poll::Ready(None),
-        }
-    }
-}
-
-fn not_sent(why: impl Into<String>) -> ExchangeEvent {
-    ExchangeEvent::NotSent {
-        why: why.into(),
-        is_refused: false,
-    }
-}
-
-fn broken(error: &reqwest::Error) -> ExchangeEvent {
-    ExchangeEvent::Broken {
-        why: error_text::broken_body(error),
-    }
-}
-
-/// Records how much an exchange buffers; true if all exchanges together now buffer too much.
-pub(super) fn over_shared_limit(share: &mut ByteShare, bytes: usize) -> bool {
-    share.set(bytes);
-    bytes > SMALL_BYTES && share.total().sum() > BUFFERED_BYTES
-}
-
-pub(super) fn shared_limit_exceeded() -> ExchangeEvent {
-    ExchangeEvent::Broken {
-        why: format!(
-            "more than {} of unfinished events are buffered",
-            text::bytes(BUFFERED_BYTES as u64)
-        ),
-    }
-}
-
-/// A JSON body as text, without the byte order mark that some servers prepend.
-pub(super) fn into_text(bytes: Vec<u8>) -> String {
-    let mut text = String::from_utf8(bytes)
-        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
-    if text.starts_with('\u{FEFF}') {
-        text.remove(0);
-    }
-    text
-}
-
-/// A header value that no debug output shows.
-pub(super) fn sensitive_header(bytes: &[u8]) -> Option<HeaderValue> {
-    let mut value = HeaderValue::from_bytes(bytes).ok()?;
-    value.set_sensitive(true);
-    Some(value)
-}
-
-fn check_url(text: &str) -> Result<Url, TransportError> {
-    let text = text.trim();
-    let lower = text.get(..8).unwrap_or(text).to_ascii_lowercase();
-    if !lower.starts_with("http://") && !lower.starts_with("https://") {
-        return Err(TransportError::NotHttp);
-    }
-    let mut url = Url::parse(text).map_err(|error| TransportError::BadUrl {
-        why: error.to_string(),
-    })?;
-    if has_userinfo(&url) {
-        return Err(TransportError::Userinfo);
-    }
-    url.set_fragment(None);
-    Ok(url)
-}
-
-fn check_headers(options: &HttpOptions) -> Result<HeaderMap, TransportError> {
-    let mut headers = HeaderMap::new();
-    for (name, value) in &options.headers {
-        let Ok(name) = HeaderName::from_bytes(name.trim().as_bytes()) else {
-            // The name is not repeated: it may be a misplaced secret.
-            return Err(TransportError::BadHeader {
-                name: "with an invalid name".to_owned(),
-                why: "use only letters, digits and -, as in -H 'X-Api-Key: ...'",
-            });
-        };
-        if RESERVED_HEADERS.contains(&name.as_str()) {
-            return Err(TransportError::BadHeader {
-                name: name.to_string(),
-                why: "longhaul sets it itself",
-            });
-        }
-        let value = sensitive_header(value.expose_secret().trim().as_bytes());
-        let Some(value) = value else {
-            return Err(TransportError::BadHeader {
-                name: name.to_string(),
-                why: "its value contains a line break or another control character",
-            });
-        };
-        headers.append(name, value);
-    }
-    if let Some(token) = options
-        .bearer
-        .as_ref()
-        .filter(|_| !headers.contains_key(AUTHORIZATION))
-    {
-        let Some(value) = bearer(token) else {
-            return Err(TransportError::BadHeader {
-                name: AUTHORIZATION.to_string(),
-                why: "the token is empty or contains a control character",
-            });
-        };
-        headers.insert(AUTHORIZATION, value);
-    }
-    Ok(headers)
-}
-
-fn bearer(token: &SecretString) -> Option<HeaderValue> {
-    // A token from a shell or a file often ends with a line break.
-    let token = token.expose_secret().trim();
-    sensitive_header(format!("Bearer {token}").as_bytes()).filter(|_| !token.is_empty())
-}
-
 /// The credentials that a server asks for (RFC 9110, section 11.6.1).
 pub(super) fn challenge_in(headers: &HeaderMap) -> Option<Challenge> {
     let values = headers.get_all(WWW_AUTHENTICATE);
     Challenge::parse(values.iter().filter_map(|value| value.to_str().ok()))
-}
-
-pub(super) fn has_userinfo(url: &Url) -> bool {
-    !url.username().is_empty() || url.password().is_some()
-}
-
-/// A URL for people: without user info, query and fragment.
-fn display_url(url: &Url) -> String {
-    let mut url = url.clone();
-    url.set_query(None);
-    url.set_fragment(None);
-    // These fail only for URLs that can't have them.
-    let _ = url.set_username("");
-    let _ = url.set_password(None);
-    url.to_string()
 }
 
 #[cfg(test)]
@@ -1045,20 +568,6 @@ mod tests {
         assert!(
             !text.contains("hunter2") && !text.contains("query-secret"),
             "{text}"
-        );
-    }
-
-    #[test]
-    fn a_server_url_with_a_user_name_is_rejected() {
-        let from = Url::parse("http://h/mcp").unwrap();
-        let why = resolve_same_origin(&from, b"http://ann:hunter2@h/mcp").unwrap_err();
-        assert!(
-            why.contains("with a user name") && !why.contains("hunter2"),
-            "{why}"
-        );
-        assert_eq!(
-            resolve_same_origin(&from, b"/there#x").unwrap().as_str(),
-            "http://h/there"
         );
     }
 

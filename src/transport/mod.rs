@@ -22,7 +22,12 @@ mod traffic;
 
 pub use fetch::{FetchError, FetchRequest, FetchResponse, Fetcher};
 pub use frame::{DEFAULT_CAP_BYTES, Frame, Oversize, SplitItem, Splitter};
-pub use http::{Exchange, Http, HttpOptions, SignIn, TransportError, ensure_provider};
+pub use http::{
+    Http,
+    client::ensure_provider,
+    exchange::Exchange,
+    options::{HttpOptions, SignIn, SignInError, TransportError},
+};
 pub use secrets::Secrets;
 pub(crate) use secrets::searchable_forms;
 pub use sse::Sse;

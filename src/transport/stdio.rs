@@ -29,31 +29,39 @@ use tokio::{
 
 use super::{
     frame::DEFAULT_CAP_BYTES,
-    http::{into_text, over_shared_limit, shared_limit_exceeded},
     secrets::{Redactor, Secrets},
     traffic::{DroppedExchange, ExchangeRecorder, TrafficRecorder},
 };
 use crate::{
     domain::{ByteShare, Direction, SharedByteCount, TaskId, text},
     protocol::{Body, ExchangeEvent, Method, Request, encode::log_notification},
+    transport::http::body::{into_text, over_shared_limit, shared_limit_exceeded},
 };
 
 /// How long a process may take to exit after its stdin is closed.
 const STDIN_CLOSE_GRACE: Duration = Duration::from_millis(400);
+
 /// How long it may take to exit after SIGTERM.
 const SIGTERM_GRACE: Duration = Duration::from_millis(300);
+
 /// How long the rest of its process group may take to exit.
 const GROUP_GRACE: Duration = Duration::from_millis(100);
+
 /// How long to keep reading stdout after the process exited; another process may hold the pipe open.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(200);
+
 /// Messages queued for stdin; when the queue is full, senders wait.
 const QUEUED_MESSAGES: usize = 64;
+
 /// Lines of stderr queued for the log; when the queue is full, lines are dropped.
 const QUEUED_LOG_LINES: usize = 256;
+
 /// Bytes kept of a line that is not a message.
 const LOG_LINE_BYTES: usize = 4 * 1024;
+
 /// Lines of stdout that are not messages and go to the log; any further ones are only counted.
 const REPORTED_STRAY_LINES: u64 = 20;
+
 /// Last lines of stderr that are shown when a process exits.
 const TAIL_LINES: usize = 3;
 

@@ -1,0 +1,201 @@
+//! How to reach an endpoint: its URL, headers and credentials, and whether they can be sent.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use reqwest::{
+    StatusCode,
+    header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue},
+};
+use rustls::pki_types::CertificateDer;
+use secrecy::{ExposeSecret, SecretString};
+use url::Url;
+
+use crate::{
+    domain::SharedByteCount,
+    protocol::Challenge,
+    transport::{frame::DEFAULT_CAP_BYTES, secrets::Secrets, traffic::TrafficRecorder},
+};
+
+/// Headers that users can't set, because the exchange itself depends on them.
+pub(in crate::transport) const RESERVED_HEADERS: [&str; 12] = [
+    "accept",
+    "accept-encoding",
+    "connection",
+    "content-length",
+    "content-type",
+    "last-event-id",
+    "mcp-method",
+    "mcp-name",
+    "mcp-protocol-version",
+    "mcp-session-id",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// Invalid options. Nothing was sent.
+#[derive(Debug, thiserror::Error)]
+pub enum TransportError {
+    /// The URL does not parse.
+    #[error("invalid URL ({why}); use one such as http://127.0.0.1:8931/mcp")]
+    BadUrl {
+        /// The parser's message.
+        why: String,
+    },
+    /// The scheme is missing or not HTTP.
+    #[error("the URL must start with http:// or https://, such as http://127.0.0.1:8931/mcp")]
+    NotHttp,
+    /// The URL contains a user name or a password.
+    #[error(
+        "the URL contains a user name or password, which would be saved and shown; remove it and use -H or --bearer-env"
+    )]
+    Userinfo,
+    /// A header is malformed or reserved.
+    #[error("cannot send the header {name}: {why}")]
+    BadHeader {
+        /// The header's name, or a placeholder if the name itself is invalid.
+        name: String,
+        /// What is wrong, without the value.
+        why: &'static str,
+    },
+}
+
+/// How to reach one MCP endpoint.
+pub struct HttpOptions {
+    /// The endpoint, `http://` or `https://`.
+    pub url: String,
+    /// The user's headers, sent with every request to this origin and never elsewhere.
+    pub headers: Vec<(String, SecretString)>,
+    /// A token for `Authorization: Bearer`; an `Authorization` header takes precedence.
+    pub bearer: Option<SecretString>,
+    /// Provides a token from a sign-in; used only without an `Authorization` header and a bearer token.
+    pub sign_in: Option<Arc<dyn SignIn>>,
+    /// The cap on one event or one JSON body, in bytes.
+    pub cap_bytes: usize,
+    /// Root certificates to trust besides the system's.
+    pub extra_roots: Vec<CertificateDer<'static>>,
+    /// Bytes of incomplete events; one tally is shared by all servers of a process.
+    pub buffered: SharedByteCount,
+    /// Values to redact from what the server sends. The headers and tokens above, session ids and new tokens are added.
+    pub secrets: Secrets,
+    /// Records the traffic.
+    pub traffic: Option<TrafficRecorder>,
+}
+
+impl HttpOptions {
+    /// Options for `url` without headers or token, with a cap of [`DEFAULT_CAP_BYTES`].
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            headers: Vec::new(),
+            bearer: None,
+            sign_in: None,
+            cap_bytes: DEFAULT_CAP_BYTES,
+            extra_roots: Vec::new(),
+            buffered: SharedByteCount::default(),
+            secrets: Secrets::default(),
+            traffic: None,
+        }
+    }
+}
+
+/// Why a sign-in has no token to send; its message is for people.
+pub type SignInError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Provides the token of a server's sign-in.
+pub trait SignIn: Send + Sync {
+    /// The token for the next request, refreshed first if it is about to expire; `None` if nobody is signed in.
+    ///
+    /// Without a valid token and a way to get one, nothing can be sent.
+    fn token(&self) -> BoxFuture<'_, Result<Option<SecretString>, SignInError>>;
+
+    /// Other secrets of the sign-in, which only its issuer may see, such as the refresh token.
+    fn private_secrets(&self) -> Vec<SecretString> {
+        Vec::new()
+    }
+
+    /// The server rejected the credentials of a request. `Ok` is another token, which is sent with the same request,
+    /// once; `Err` may hold a message to show instead of the server's.
+    fn on_rejected<'s>(
+        &'s self,
+        sent: Option<&'s SecretString>,
+        status: StatusCode,
+        challenge: Option<Challenge>,
+    ) -> BoxFuture<'s, Result<SecretString, Option<String>>>;
+}
+
+pub(in crate::transport) fn check_url(text: &str) -> Result<Url, TransportError> {
+    let text = text.trim();
+    let lower = text.get(..8).unwrap_or(text).to_ascii_lowercase();
+    if !lower.starts_with("http://") && !lower.starts_with("https://") {
+        return Err(TransportError::NotHttp);
+    }
+    let mut url = Url::parse(text).map_err(|error| TransportError::BadUrl {
+        why: error.to_string(),
+    })?;
+    if has_userinfo(&url) {
+        return Err(TransportError::Userinfo);
+    }
+    url.set_fragment(None);
+    Ok(url)
+}
+
+pub(in crate::transport) fn check_headers(
+    options: &HttpOptions,
+) -> Result<HeaderMap, TransportError> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in &options.headers {
+        let Ok(name) = HeaderName::from_bytes(name.trim().as_bytes()) else {
+            // The name is not repeated: it may be a misplaced secret.
+            return Err(TransportError::BadHeader {
+                name: "with an invalid name".to_owned(),
+                why: "use only letters, digits and -, as in -H 'X-Api-Key: ...'",
+            });
+        };
+        if RESERVED_HEADERS.contains(&name.as_str()) {
+            return Err(TransportError::BadHeader {
+                name: name.to_string(),
+                why: "longhaul sets it itself",
+            });
+        }
+        let value = sensitive_header(value.expose_secret().trim().as_bytes());
+        let Some(value) = value else {
+            return Err(TransportError::BadHeader {
+                name: name.to_string(),
+                why: "its value contains a line break or another control character",
+            });
+        };
+        headers.append(name, value);
+    }
+    if let Some(token) = options
+        .bearer
+        .as_ref()
+        .filter(|_| !headers.contains_key(AUTHORIZATION))
+    {
+        let Some(value) = bearer(token) else {
+            return Err(TransportError::BadHeader {
+                name: AUTHORIZATION.to_string(),
+                why: "the token is empty or contains a control character",
+            });
+        };
+        headers.insert(AUTHORIZATION, value);
+    }
+    Ok(headers)
+}
+
+pub(in crate::transport) fn bearer(token: &SecretString) -> Option<HeaderValue> {
+    // A token from a shell or a file often ends with a line break.
+    let token = token.expose_secret().trim();
+    sensitive_header(format!("Bearer {token}").as_bytes()).filter(|_| !token.is_empty())
+}
+
+/// A header value that no debug output shows.
+pub(in crate::transport) fn sensitive_header(bytes: &[u8]) -> Option<HeaderValue> {
+    let mut value = HeaderValue::from_bytes(bytes).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+pub(in crate::transport) fn has_userinfo(url: &Url) -> bool {
+    !url.username().is_empty() || url.password().is_some()
+}

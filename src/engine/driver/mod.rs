@@ -268,6 +268,11 @@ impl Driver<'_> {
         if !is_due || !self.links.iter().any(|linked| linked.is_touched) {
             return;
         }
+        self.publish_changes(now);
+    }
+
+    /// Publishes what has changed since the last time.
+    pub(super) fn publish_changes(&mut self, now: Stamp) {
         self.publishing.last = now.mono;
         let mut moved = 0;
         for linked in self.links.iter_mut().filter(|linked| linked.is_touched) {

@@ -283,6 +283,8 @@ impl Driver<'_> {
             let refused = RequestError::Usage("nothing to do".to_owned());
             return self.open.answer(self.snapshots, number, Err(refused));
         };
+        // A link lets go of a task once its end is saved, while the last snapshot may still show it running.
+        self.publish_changes(now);
         let Some(mut task) = self.recall(id) else {
             let words = format!("no task {id}; `longhaul ls --all` lists them");
             return self

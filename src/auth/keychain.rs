@@ -36,7 +36,7 @@ pub struct Keychain {
 
 struct Inner {
     /// Why there is no keychain.
-    unavailable: Option<String>,
+    unavailable: Option<&'static str>,
     /// By key name.
     lookups: Mutex<BTreeMap<String, Lookup>>,
     /// Name and value of the one key that this process creates.
@@ -59,8 +59,40 @@ impl Lookup {
     }
 }
 
-/// The key, `None` if the keychain does not have it, or an error message.
-type KeyResult = Result<Option<SecretString>, String>;
+/// The key; `None` if the keychain does not have it.
+type KeyResult = Result<Option<SecretString>, KeychainError>;
+
+/// Why the login file is not encrypted with a key from the keychain. No variant holds any part of a key.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum KeychainError {
+    /// There is no keychain.
+    #[error("{0}")]
+    Unavailable(&'static str),
+    /// It has not answered in time.
+    #[error("no response from the keychain; it may be locked")]
+    NoResponse,
+    /// The system's keychain reported an error.
+    #[error("the keychain failed ({0})")]
+    Failed(String),
+    /// The keychain refused access.
+    #[error("the keychain is locked or unavailable ({0})")]
+    NoAccess(String),
+    /// More than one entry matches.
+    #[error("the keychain has more than one key of this name")]
+    Ambiguous,
+    /// The entry is not text.
+    #[error("the keychain's entry of this name is not a key")]
+    NotAKey,
+    /// The file was encrypted elsewhere.
+    #[error("this keychain does not have it")]
+    Missing,
+    /// The file was encrypted with another key of the same name.
+    #[error("the key does not match")]
+    WrongKey,
+    /// The file is not encrypted, although there is a keychain now.
+    #[error("it was written without a keychain")]
+    NotUsed,
+}
 
 impl fmt::Debug for Keychain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -77,11 +109,11 @@ impl Keychain {
     }
 
     /// No keychain, with the reason.
-    pub fn none(why: impl Into<String>) -> Self {
-        Self::new(Some(why.into()))
+    pub fn none(why: &'static str) -> Self {
+        Self::new(Some(why))
     }
 
-    fn new(unavailable: Option<String>) -> Self {
+    fn new(unavailable: Option<&'static str>) -> Self {
         let inner = Inner {
             unavailable,
             lookups: Mutex::default(),
@@ -130,7 +162,7 @@ impl Keychain {
     /// The key of this name, if there is one.
     ///
     /// # Errors
-    /// Why the keychain can't be used, as a message.
+    /// Why the keychain can't be used.
     pub(super) fn key(&self, name: &str) -> KeyResult {
         self.check_available()?;
         let mut lookups = self.lookups();
@@ -151,7 +183,7 @@ impl Keychain {
         &self,
         name: String,
         key: SecretString,
-    ) -> Result<(String, SecretString), String> {
+    ) -> Result<(String, SecretString), KeychainError> {
         self.check_available()?;
         let mut lookups = self.lookups();
         let (name, key) = self.inner.new_key.get_or_init(|| (name, key)).clone();
@@ -205,11 +237,13 @@ impl Keychain {
             .wait_timeout_while(lookups, left, is_pending);
         let (lookups, _) = waited.unwrap_or_else(PoisonError::into_inner);
         let answer = lookups.get(name).and_then(|lookup| lookup.answer.clone());
-        answer.unwrap_or_else(|| Err("no response from the keychain; it may be locked".to_owned()))
+        answer.unwrap_or(Err(KeychainError::NoResponse))
     }
 
-    fn check_available(&self) -> Result<(), String> {
-        self.inner.unavailable.clone().map_or(Ok(()), Err)
+    fn check_available(&self) -> Result<(), KeychainError> {
+        self.inner
+            .unavailable
+            .map_or(Ok(()), |why| Err(KeychainError::Unavailable(why)))
     }
 
     fn lookups(&self) -> MutexGuard<'_, BTreeMap<String, Lookup>> {
@@ -237,26 +271,26 @@ fn fetch_key(name: &str) -> KeyResult {
     match entry(name).and_then(|entry| entry.get_password()) {
         Ok(key) => Ok(Some(key.into())),
         Err(Error::NoEntry) => Ok(None),
-        Err(error) => Err(error_message(&error)),
+        Err(error) => Err(error.into()),
     }
 }
 
-fn store_key(name: &str, key: &SecretString) -> Result<SecretString, String> {
+fn store_key(name: &str, key: &SecretString) -> Result<SecretString, KeychainError> {
     let kept = entry(name).and_then(|entry| {
         entry.set_password(key.expose_secret())?;
         entry.get_password()
     });
-    kept.map(SecretString::from)
-        .map_err(|error| error_message(&error))
+    Ok(SecretString::from(kept?))
 }
 
-/// A message without any part of the key.
-fn error_message(error: &Error) -> String {
-    match error {
-        Error::PlatformFailure(why) => format!("the keychain failed ({why})"),
-        Error::NoStorageAccess(why) => format!("the keychain is locked or unavailable ({why})"),
-        Error::Ambiguous(_) => "the keychain has more than one key of this name".to_owned(),
-        _ => "the keychain's entry of this name is not a key".to_owned(),
+impl From<Error> for KeychainError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::PlatformFailure(why) => Self::Failed(why.to_string()),
+            Error::NoStorageAccess(why) => Self::NoAccess(why.to_string()),
+            Error::Ambiguous(_) => Self::Ambiguous,
+            _ => Self::NotAKey,
+        }
     }
 }
 
@@ -272,7 +306,10 @@ mod tests {
         let (answer, late) = mpsc::channel();
         let asking = move |_: &str| late.recv().unwrap_or(Ok(None));
         keychain.start_lookup(&mut keychain.lookups(), "a", asking);
-        assert!(keychain.key("a").unwrap_err().contains("no response"));
+        assert!(matches!(
+            keychain.key("a").unwrap_err(),
+            KeychainError::NoResponse
+        ));
         let start = now();
         for _ in 0..1000 {
             keychain.key("a").unwrap_err();
@@ -289,12 +326,13 @@ mod tests {
     #[test]
     fn offers_a_locked_keychain_only_one_key() {
         let key = |text: &str| SecretString::from(text.to_owned());
-        let keychain = Keychain::with_answer("first", Err("it is locked".to_owned()));
+        let keychain =
+            Keychain::with_answer("first", Err(KeychainError::NoAccess("locked".to_owned())));
         let new_key = ("first".to_owned(), key("key"));
         keychain.inner.new_key.set(new_key).unwrap();
         for _ in 0..3 {
             let made = keychain.create_key("next".to_owned(), key("another"));
-            assert!(made.unwrap_err().contains("locked"));
+            assert!(made.unwrap_err().to_string().contains("locked"));
         }
         assert_eq!(keychain.lookups().len(), 1);
         // The user unlocks it during a lookup.

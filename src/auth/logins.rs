@@ -6,7 +6,11 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use url::Url;
 
-use super::{AuthError, keychain::Keychain, sealing};
+use super::{
+    AuthError,
+    keychain::{Keychain, KeychainError},
+    sealing,
+};
 use crate::{
     domain::Wall,
     store::{Edition, Held, PrivateFile, StoreError},
@@ -201,15 +205,15 @@ impl Logins {
     /// Checks that the file is encrypted with a key in the keychain.
     ///
     /// # Errors
-    /// Why it is not, as a message.
-    pub fn check_sealed(&self) -> Result<(), String> {
+    /// Why it is not.
+    pub fn check_sealed(&self) -> Result<(), KeychainError> {
         match self.key_name() {
             Some(name) => self.keychain.key(&name).map(|_| ()),
             None => Err(self
                 .keychain
                 .key(MISSING_KEY_NAME)
                 .err()
-                .unwrap_or_else(|| "it was written without a keychain".to_owned())),
+                .unwrap_or(KeychainError::NotUsed)),
         }
     }
 
@@ -335,7 +339,7 @@ impl Logins {
                     key, ciphertext, ..
                 } = serde_json::from_slice(&bytes).map_err(garbled)?;
                 // Not `Damaged`: with the right key the file may be fine, so it must not be set aside.
-                let no_key = |why: String| {
+                let no_key = |why: KeychainError| {
                     AuthError::LoginFile(format!(
                         "could not decrypt {} with the key from the keychain: {why}; unlock the keychain, or move the file \
                          away and sign in again",
@@ -344,10 +348,10 @@ impl Logins {
                 };
                 let found = self.keychain.key(&key).map_err(no_key)?;
                 let Some(found) = found else {
-                    return Err(no_key("this keychain does not have it".to_owned()));
+                    return Err(no_key(KeychainError::Missing));
                 };
                 let Some(bytes) = sealing::open(&found, &ciphertext) else {
-                    return Err(no_key("the key does not match".to_owned()));
+                    return Err(no_key(KeychainError::WrongKey));
                 };
                 serde_json::from_slice(&bytes).map_err(garbled)
             }
@@ -489,7 +493,7 @@ mod tests {
         assert_eq!(good.read().unwrap(), login_file());
         // A locked keychain, a missing key or a wrong key doesn't mean that the file is damaged, so it is kept.
         for answer in [
-            Err("it is locked".to_owned()),
+            Err(KeychainError::NoResponse),
             Ok(None),
             Ok(Some(self::key())),
         ] {

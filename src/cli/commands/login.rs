@@ -125,7 +125,7 @@ pub(in crate::cli) fn login(context: &mut Context<'_>, args: &LoginArgs) -> Resu
         Ok(()) => "encrypted with a key from the desktop keychain".to_owned(),
         Err(why) => format!(
             "not encrypted, readable only by you (mode 0600): {}",
-            text::clean_line(&why)
+            text::clean_line(&why.to_string())
         ),
     };
     context.terminal.info(&format!(

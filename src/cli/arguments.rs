@@ -8,7 +8,10 @@ use crate::{
         error::{CliError, code},
         live_session::LiveSession,
     },
-    domain::{ArgumentKind, ArgumentSpec, ServerName, SessionRequest, SessionResponse, Tool, text},
+    domain::{
+        ArgumentKind, ArgumentSpec, ServerName, SessionRequest, SessionResponse, Tool,
+        ValidationError, text,
+    },
 };
 
 /// How many tools the "no such tool" error names; `tools` lists them all.
@@ -136,19 +139,48 @@ pub(in crate::cli) fn parse_args_object(text: &str) -> Result<Map<String, Value>
     }
 }
 
+/// Why the arguments of a call are wrong. Nothing was sent.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::cli) enum ArgumentError {
+    #[error("{key} must be {expected}, not {typed:?}")]
+    WrongType {
+        key: String,
+        expected: String,
+        typed: String,
+    },
+    /// The tool's name, and what its schema rejects.
+    #[error("{}", schema_message(.tool, .errors))]
+    Schema {
+        tool: String,
+        errors: Vec<ValidationError>,
+    },
+}
+
+fn schema_message(tool: &str, errors: &[ValidationError]) -> String {
+    let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    text::clean_line(&format!("{tool}: {}", errors.join(", "))).into_owned()
+}
+
 /// Adds the pairs to `into`; the specs decide the type of each text value.
 pub(in crate::cli) fn apply_pairs(
     pairs: Vec<ArgumentPair>,
     specs: &[ArgumentSpec],
     into: &mut Map<String, Value>,
-) -> Result<(), String> {
+) -> Result<(), ArgumentError> {
     for ArgumentPair { key, value } in pairs {
         let spec = specs.iter().find(|spec| spec.name == key);
         let value = match (value, spec) {
             (PairValue::Json(value), _) => value,
-            (PairValue::Text(typed), Some(spec)) => spec
-                .parse(&typed)
-                .map_err(|expected| format!("{key} must be {expected}, not {typed:?}"))?,
+            (PairValue::Text(typed), Some(spec)) => match spec.parse(&typed) {
+                Ok(value) => value,
+                Err(expected) => {
+                    return Err(ArgumentError::WrongType {
+                        key,
+                        expected,
+                        typed,
+                    });
+                }
+            },
             (PairValue::Text(typed), None) => Value::String(typed),
         };
         into.insert(key, value);
@@ -162,17 +194,17 @@ pub(in crate::cli) fn build_arguments(
     mut base: Map<String, Value>,
     pairs: Vec<ArgumentPair>,
     tool: Option<&Tool>,
-) -> Result<(Map<String, Value>, Option<String>), String> {
+) -> Result<(Map<String, Value>, Option<String>), ArgumentError> {
     let specs = tool.map(Tool::arguments).unwrap_or_default();
     apply_pairs(pairs, &specs, &mut base)?;
     let checked = tool.map(|tool| tool.check(&base)).unwrap_or_default();
     if checked.errors.is_empty() {
         return Ok((base, checked.unusable));
     }
-    let errors: Vec<String> = checked.errors.iter().map(ToString::to_string).collect();
-    let name = tool.map_or("", |tool| tool.name.as_str());
-    let line = format!("{name}: {}", errors.join(", "));
-    Err(text::clean_line(&line).into_owned())
+    Err(ArgumentError::Schema {
+        tool: tool.map_or(String::new(), |tool| tool.name.clone()),
+        errors: checked.errors,
+    })
 }
 
 #[cfg(test)]
@@ -198,45 +230,39 @@ mod tests {
         }
     }
 
-    fn build(pairs: &[&str]) -> Result<Value, String> {
+    fn build(pairs: &[&str]) -> Result<Value, ArgumentError> {
         let pairs = pairs
             .iter()
             .map(|text| parse_pair(text))
             .collect::<Result<_, _>>()
             .unwrap();
-        match build_arguments(Map::new(), pairs, Some(&tool())) {
-            Ok((object, _)) => Ok(Value::Object(object)),
-            Err(error) => Err(error),
-        }
+        let (object, _) = build_arguments(Map::new(), pairs, Some(&tool()))?;
+        Ok(Value::Object(object))
     }
 
     #[test]
     fn converts_typed_values_by_the_schema() {
         assert_eq!(
-            build(&["n=50", "x=0.5", "b=yes", "s=50", "c=1", "free=1", "j:=[1]"]),
-            Ok(json!({"n": 50, "x": 0.5, "b": true, "s": "50", "c": 1, "free": "1", "j": [1]}))
+            build(&["n=50", "x=0.5", "b=yes", "s=50", "c=1", "free=1", "j:=[1]"]).unwrap(),
+            json!({"n": 50, "x": 0.5, "b": true, "s": "50", "c": 1, "free": "1", "j": [1]})
         );
-        assert_eq!(build(&["n=1", "s=a=b"]), Ok(json!({"n": 1, "s": "a=b"})));
+        assert_eq!(
+            build(&["n=1", "s=a=b"]).unwrap(),
+            json!({"n": 1, "s": "a=b"})
+        );
     }
 
     #[test]
     fn rejects_arguments_that_break_the_schema() {
-        assert!(
-            build(&["n=5.5"])
-                .unwrap_err()
-                .contains("n must be a whole number")
-        );
-        assert!(
-            build(&["n=1", "b=perhaps"])
-                .unwrap_err()
-                .contains("true or false")
-        );
-        let typo = build(&["s=x", "nn=1"]).unwrap_err();
+        let error = |pairs: &[&str]| build(pairs).unwrap_err().to_string();
+        assert!(error(&["n=5.5"]).contains("n must be a whole number"));
+        assert!(error(&["n=1", "b=perhaps"]).contains("true or false"));
+        let typo = error(&["s=x", "nn=1"]);
         assert!(
             typo.contains("n is missing, nn is not an argument of this tool (did you mean n?)"),
             "{typo}"
         );
-        assert!(build(&["s=x"]).unwrap_err().contains("n is missing"));
+        assert!(error(&["s=x"]).contains("n is missing"));
     }
 
     #[test]

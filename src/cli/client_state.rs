@@ -35,13 +35,42 @@ pub struct ClientTask {
     pub state: String,
 }
 
+/// Why nothing can be adopted from a file.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientStateError {
+    /// It can't be read.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    /// It has more bytes than any such file needs.
+    #[error("too large for a client state file")]
+    TooLarge,
+    /// It is not JSON.
+    #[error("not valid JSON: {0}")]
+    NotJson(#[from] serde_json::Error),
+    /// It is JSON, but not an object.
+    #[error("not a JSON object")]
+    NotAnObject,
+    /// It has no list of tasks.
+    #[error("no `active_tasks` in it")]
+    NoTasks,
+    /// It has no unfinished task of this id.
+    #[error("no unfinished task {id}; the file has {ids}")]
+    NoTask {
+        /// The id that was asked for.
+        id: String,
+        /// The ids that it has.
+        ids: String,
+    },
+    /// This tool's task names no client.
+    #[error("{0} has no client_id, so its checkpoint cannot be found")]
+    NoClientId(String),
+}
+
 impl ClientState {
-    /// Parses the text of a file. An error is a message to show after `FILE: `.
-    pub fn read(json: &str) -> Result<Self, String> {
-        let file: Map<String, Value> = match serde_json::from_str(json) {
-            Ok(Value::Object(file)) => file,
-            Ok(_) => return Err("not a JSON object".to_owned()),
-            Err(error) => return Err(format!("not valid JSON: {error}")),
+    /// Parses the text of a file.
+    pub fn read(json: &str) -> Result<Self, ClientStateError> {
+        let Value::Object(file) = serde_json::from_str(json)? else {
+            return Err(ClientStateError::NotAnObject);
         };
         let client_id = first_text(&file, &[CLIENT_ID]);
         let read = |id: Option<&str>, task: &Value| {
@@ -53,7 +82,7 @@ impl ClientState {
                 tasks.iter().map(named).collect()
             }
             Some(Value::Array(tasks)) => tasks.iter().map(|task| read(None, task)).collect(),
-            _ => return Err("no `active_tasks` in it".to_owned()),
+            _ => return Err(ClientStateError::NoTasks),
         };
         let count = found.len();
         let mut seen = HashSet::new();

@@ -149,7 +149,7 @@ impl Prompt {
     }
 
     /// Takes a typed line. After an error, the same field is asked again.
-    pub(super) fn read(&mut self, line: &str) -> Result<PromptStep, String> {
+    pub(super) fn read(&mut self, line: &str) -> Result<PromptStep, PromptError> {
         let typed = line.trim();
         let Some(field) = self.field() else {
             return match typed.to_ascii_lowercase().as_str() {
@@ -159,7 +159,7 @@ impl Prompt {
                 }
                 "d" | "decline" | "n" | "no" => Ok(PromptStep::Answer(Answer::Decline)),
                 "l" | "later" => Ok(PromptStep::Later),
-                _ => Err("type a, d or l".to_owned()),
+                _ => Err(PromptError::NoChoice),
             };
         };
         if let Some(value) = parse_value(field, typed)? {
@@ -170,7 +170,7 @@ impl Prompt {
     }
 
     /// The next field, or the answer once there is none.
-    fn next(&mut self) -> Result<PromptStep, String> {
+    fn next(&mut self) -> Result<PromptStep, PromptError> {
         if self.field().is_some() {
             return Ok(PromptStep::More);
         }
@@ -178,23 +178,43 @@ impl Prompt {
             Ok(content) => Ok(PromptStep::Answer(Answer::Accept { content })),
             Err(errors) => {
                 (self.field_index, self.values) = (None, Map::new());
-                Err(errors.join(", "))
+                Err(PromptError::Answer(errors.join(", ")))
             }
         }
     }
 }
 
+/// Why a typed line is not taken.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub(super) enum PromptError {
+    #[error("type a, d or l")]
+    NoChoice,
+    #[error("{name} is required: {expected}")]
+    Required { name: String, expected: String },
+    #[error("{name} must be {expected}")]
+    WrongType { name: String, expected: String },
+    /// What is wrong with the whole answer.
+    #[error("{0}")]
+    Answer(String),
+}
+
 /// The value that a typed line means for a field, or `None` to use the default or leave it out.
-fn parse_value(field: &ArgumentSpec, typed: &str) -> Result<Option<Value>, String> {
-    let name = &field.name;
+fn parse_value(field: &ArgumentSpec, typed: &str) -> Result<Option<Value>, PromptError> {
+    let name = || field.name.clone();
     if typed.is_empty() {
         return if field.is_required && field.default.is_none() {
-            Err(format!("{name} is required: {}", field.expected()))
+            Err(PromptError::Required {
+                name: name(),
+                expected: field.expected(),
+            })
         } else {
             Ok(None)
         };
     }
-    let invalid = |expected: String| format!("{name} must be {expected}");
+    let invalid = |expected| PromptError::WrongType {
+        name: name(),
+        expected,
+    };
     // A choice that is itself a number wins over the number of another choice.
     let by_number = |choices: &[Value], typed: &str| -> String {
         let is_choice = choices.iter().any(|choice| plain(choice) == typed);
@@ -337,7 +357,7 @@ mod tests {
             ("x\n", "count must be a whole number of 1 to 9"),
             ("12\n", "count must be a whole number of 1 to 9"),
         ] {
-            assert_eq!(prompt.read(invalid), Err(why.to_owned()));
+            assert_eq!(prompt.read(invalid).unwrap_err().to_string(), why);
         }
         assert_eq!(prompt.read("3\n"), Ok(PromptStep::More));
         assert_eq!(prompt.message(), "mode [slow]:");

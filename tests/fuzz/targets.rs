@@ -336,7 +336,7 @@ pub(crate) fn saved(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let saved = match ClientState::read(&text) {
         Ok(saved) => saved,
-        Err(why) => return assert!(!why.is_empty()),
+        Err(why) => return assert!(!why.to_string().is_empty()),
     };
     let file: Value = serde_json::from_str(&text).expect("it was read");
     let listed = file.get("active_tasks").or(file.get("tasks"));

@@ -132,7 +132,8 @@ fn answer_from_args(
         .map(|text| parse_pair(text))
         .collect::<Result<_, _>>()?;
     let mut values = Map::new();
-    apply_pairs(pairs, elicitation.fields(), &mut values).map_err(|error| invalid(&[error]))?;
+    apply_pairs(pairs, elicitation.fields(), &mut values)
+        .map_err(|error| invalid(&[error.to_string()]))?;
     let accepted = elicitation
         .content(&values)
         .map_err(|errors| invalid(&errors))?;

@@ -148,7 +148,7 @@ pub(in crate::cli) fn remove(
                     .report(&format!("longhaul: kept {name}: {why}")),
             }
         }
-        results.push(json!({"name": name, "removed": kept.is_none(), "kept_because": kept}));
+        results.push(json!({"name": name, "removed": kept.is_none(), "kept_because": kept.map(|why| why.to_string())}));
     }
     if context.global.json {
         let document = documents::pretty(&Value::Array(results));
@@ -157,27 +157,41 @@ pub(in crate::cli) fn remove(
     Ok(exit_code)
 }
 
-/// Deletes a session, or returns why not. `flags` select it in a hint.
-fn delete(paths: &Paths, is_forced: bool, flags: &str) -> Result<(), String> {
-    let store_error = |error: StoreError| format!("could not {error}");
-    let Some(lock) = DriverLock::try_take(paths).map_err(store_error)? else {
-        let driver = DriverLock::holder(paths);
-        let driver = driver.map_or("another process".to_owned(), |pid| format!("process {pid}"));
-        return Err(format!("{driver} drives it; quit that process first"));
+/// Why a session was not deleted.
+#[derive(Debug, thiserror::Error)]
+enum DeleteError {
+    #[error("could not {0}")]
+    Store(#[from] StoreError),
+    #[error("{} drives it; quit that process first", .0.map_or("another process".to_owned(), |pid| format!("process {pid}")))]
+    Driven(Option<u32>),
+    #[error("could not {0}; use --force to delete it")]
+    Unreadable(StoreError),
+    /// `flags` select the session in the hint.
+    #[error(
+        "it has {} (see `longhaul ls{flags}`); use --force to delete it anyway (nothing is sent)",
+        count(*.tasks, "unsettled task")
+    )]
+    Unsettled { tasks: usize, flags: String },
+    #[error("{0}; use --force to delete it anyway")]
+    Remark(String),
+}
+
+/// Deletes a session. `flags` select it in a hint.
+fn delete(paths: &Paths, is_forced: bool, flags: &str) -> Result<(), DeleteError> {
+    let Some(lock) = DriverLock::try_take(paths)? else {
+        return Err(DeleteError::Driven(DriverLock::holder(paths)));
     };
     if !is_forced {
-        let summary = summarize(paths)
-            .map_err(|error| format!("{}; use --force to delete it", store_error(error)))?;
+        let summary = summarize(paths).map_err(DeleteError::Unreadable)?;
         if summary.unsettled > 0 {
-            let tasks = count(summary.unsettled, "unsettled task");
-            return Err(format!(
-                "it has {tasks} (see `longhaul ls{flags}`); use --force to delete it anyway \
-                 (nothing is sent)"
-            ));
+            return Err(DeleteError::Unsettled {
+                tasks: summary.unsettled,
+                flags: flags.to_owned(),
+            });
         }
         if let Some(remark) = summary.remark {
-            return Err(format!("{remark}; use --force to delete it anyway"));
+            return Err(DeleteError::Remark(remark));
         }
     }
-    lock.remove_session(paths).map_err(store_error)
+    Ok(lock.remove_session(paths)?)
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::{
     cli::{
         args::AdoptArgs,
-        client_state::{ClientState, ClientTask},
+        client_state::{ClientState, ClientStateError, ClientTask},
         commands::adopt::{checkpoints::Offer, start::report_adopted},
         context::{Context, confirm},
         environment::block_on,
@@ -69,8 +69,9 @@ fn adopt_from_file(
     path: &Path,
     args: &AdoptArgs,
 ) -> Result<u8, CliError> {
-    let failed =
-        |why: String| CliError::usage(format!("could not adopt from {}: {why}", path.display()));
+    let failed = |error: ClientStateError| {
+        CliError::usage(format!("could not adopt from {}: {error}", path.display()))
+    };
     let state = read_file(path).map_err(failed)?;
     if state.skipped > 0 {
         let skipped = u64::try_from(state.skipped).unwrap_or(u64::MAX);
@@ -128,31 +129,33 @@ fn adopt_from_file(
     Ok(code::OK)
 }
 
-fn read_file(path: &Path) -> Result<ClientState, String> {
+fn read_file(path: &Path) -> Result<ClientState, ClientStateError> {
     let mut json = String::new();
-    let mut file = std::fs::File::open(path).map_err(|error| error.to_string())?;
+    let mut file = std::fs::File::open(path)?;
     if file.metadata().is_ok_and(|meta| meta.len() > FILE_BYTES) {
-        return Err("too large for a client state file".to_owned());
+        return Err(ClientStateError::TooLarge);
     }
-    let read = file.by_ref().take(FILE_BYTES).read_to_string(&mut json);
-    read.map_err(|error| error.to_string())?;
+    file.by_ref().take(FILE_BYTES).read_to_string(&mut json)?;
     ClientState::read(&json)
 }
 
 /// The named task of a file, else all of them. Each must have a client id.
-fn select_tasks(tasks: Vec<ClientTask>, named: Option<&str>) -> Result<Vec<ClientTask>, String> {
+fn select_tasks(
+    tasks: Vec<ClientTask>,
+    named: Option<&str>,
+) -> Result<Vec<ClientTask>, ClientStateError> {
     let ids: Vec<String> = tasks.iter().map(|task| task.id.clone()).collect();
     let is_selected = |task: &ClientTask| named.is_none_or(|id| task.id == id);
     let tasks: Vec<ClientTask> = tasks.into_iter().filter(is_selected).collect();
     if let (Some(id), []) = (named, tasks.as_slice()) {
         let ids = text::clean_line(&ids.join(", ")).into_owned();
-        return Err(format!("no unfinished task {id}; the file has {ids}"));
+        return Err(ClientStateError::NoTask {
+            id: id.to_owned(),
+            ids,
+        });
     }
     match tasks.iter().find(|task| task.client_id().is_none()) {
-        Some(task) => Err(format!(
-            "{} has no client_id, so its checkpoint cannot be found",
-            task.tool
-        )),
+        Some(task) => Err(ClientStateError::NoClientId(task.tool.clone())),
         None => Ok(tasks),
     }
 }

@@ -72,7 +72,7 @@ pub struct ResultPart {
 impl ResultPart {
     fn of(number: usize, block: &ContentBlock<'_>) -> Self {
         let why_not = match block {
-            ContentBlock::Media(media) => media.opens_as().err(),
+            ContentBlock::Media(media) => media.opens_as().err().map(|error| error.to_string()),
             ContentBlock::Link(_) => None,
             _ => Some("text can only be saved".to_owned()),
         };

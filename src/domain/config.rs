@@ -168,18 +168,28 @@ impl Template {
         })
     }
 
-    /// Expands the variables; the result may be a secret. The error is the name of the first variable without a value.
-    pub fn expand(&self, value_of: impl Fn(&str) -> Option<String>) -> Result<String, &str> {
+    /// Expands the variables; the result may be a secret. Fails with the first variable without a value.
+    pub fn expand(
+        &self,
+        value_of: impl Fn(&str) -> Option<String>,
+    ) -> Result<String, MissingVariable> {
         let mut expanded = String::new();
         for piece in self.pieces() {
             match piece {
                 Piece::Text(text) => expanded.push_str(text),
-                Piece::Variable(name) => expanded.push_str(&value_of(name).ok_or(name)?),
+                Piece::Variable(name) => {
+                    let value = value_of(name).ok_or_else(|| MissingVariable(name.to_owned()))?;
+                    expanded.push_str(&value);
+                }
             }
         }
         Ok(expanded)
     }
 }
+
+/// The name of an environment variable that is not set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingVariable(pub String);
 
 impl fmt::Debug for Template {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -248,13 +258,13 @@ impl Program {
     }
 
     /// Its arguments with variables expanded. An argument that isn't a valid [`Template`], such as an inline script,
-    /// stays as written. The error is the name of the first variable without a value.
+    /// stays as written. Fails with the first variable without a value.
     pub fn expanded_args(
         &self,
         value_of: impl Fn(&str) -> Option<String>,
-    ) -> Result<Vec<String>, String> {
+    ) -> Result<Vec<String>, MissingVariable> {
         let expand = |arg: &String| match Template::parse(arg) {
-            Ok(template) => template.expand(&value_of).map_err(str::to_owned),
+            Ok(template) => template.expand(&value_of),
             Err(_) => Ok(arg.clone()),
         };
         self.args.iter().map(expand).collect()
@@ -342,7 +352,10 @@ mod tests {
             Ok("Bearer <LAB_TOKEN> of $5 <A>".to_owned())
         );
         let missing = Template::parse("${A}${NONE}").unwrap();
-        assert_eq!(missing.expand(value_of), Err("NONE"));
+        assert_eq!(
+            missing.expand(value_of),
+            Err(MissingVariable("NONE".to_owned()))
+        );
         let literal = Template::parse("hunter2 ${A}").unwrap();
         assert_eq!(format!("{literal:?}"), r#"Template(["A"])"#);
         for wrong in [

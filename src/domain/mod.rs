@@ -54,8 +54,8 @@ pub use byte_count::{ByteShare, SharedByteCount};
 pub use chord::{Chord, Key, ParseChordError};
 pub use color_depth::ColorDepth;
 pub use config::{
-    DefaultLimits, Program, ServerConfig, ServerConfigs, Template, TemplateError, ThemeName,
-    is_variable,
+    DefaultLimits, MissingVariable, Program, ServerConfig, ServerConfigs, Template, TemplateError,
+    ThemeName, is_variable,
 };
 pub use elicitation::{Elicitation, ElicitationMode, UrlPreview};
 pub use entries::Entries;
@@ -83,7 +83,9 @@ pub use request::SessionRequest;
 pub use request::SessionRequestId;
 pub use request::SessionResponse;
 pub use request::SignInPage;
-pub use result::{ContentBlock, Media, ResourceLink, content_element, is_markdown_type};
+pub use result::{
+    ContentBlock, ContentError, Media, ResourceLink, content_element, is_markdown_type,
+};
 pub use schema::{ArgumentCheck, PathSegment, ValidationError, path_label};
 pub use server_task::{ServerTask, TaskCapability, TaskKind, TaskState};
 pub use stamp::{Mono, Stamp, Wall};
@@ -93,7 +95,7 @@ pub use status::{
 };
 pub use surrogates::{replace_lone_surrogates, without_lone_surrogates};
 pub use task_action::{ActionRefusal, ServerSupport};
-pub use tool::{CLIENT_ID, CheckpointConvention, TaskSupport, Tool};
+pub use tool::{CLIENT_ID, CheckpointConvention, HeaderError, TaskSupport, Tool};
 pub use traffic::{Direction, TrafficEntry, TrafficKind};
 pub use view::LinkState;
 pub use view::ServerView;

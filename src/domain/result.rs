@@ -125,12 +125,12 @@ impl<'v> ContentBlock<'v> {
     /// Its bytes, to be saved to a file.
     ///
     /// # Errors
-    /// A message if it has none or its data is invalid.
-    pub fn contents(&self) -> Result<Cow<'v, [u8]>, String> {
+    /// [`ContentError::NotIncluded`] and [`ContentError::NotBase64`].
+    pub fn contents(&self) -> Result<Cow<'v, [u8]>, ContentError> {
         match self {
             Self::Text { text, .. } => Ok(Cow::Borrowed(text.as_bytes())),
             Self::Media(media) => media.bytes().map(Cow::Owned),
-            Self::Link(_) => Err("this is a link; its content is not in the result".to_owned()),
+            Self::Link(_) => Err(ContentError::NotIncluded),
             Self::Other(block) => Ok(Cow::Owned(block.to_string().into_bytes())),
         }
     }
@@ -144,6 +144,23 @@ impl<'v> ContentBlock<'v> {
             Self::Link(_) | Self::Other(_) => "json",
         }
     }
+}
+
+/// Why a content block can't be saved or opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ContentError {
+    /// It is a link.
+    #[error("this is a link; its content is not in the result")]
+    NotIncluded,
+    /// Its data can't be decoded.
+    #[error("its data is not valid base64")]
+    NotBase64,
+    /// Its type is not handed to other programs.
+    #[error("only common image and audio types can be opened; save it instead")]
+    NotOpened,
+    /// Its bytes don't match its media type.
+    #[error("its data is not {0}")]
+    OtherData(&'static str),
 }
 
 /// The element of `content` at `index` in the JSON of a result; parses only that one.
@@ -177,9 +194,9 @@ impl Media<'_> {
     /// Its bytes.
     ///
     /// # Errors
-    /// A message if the data isn't valid base64.
-    pub fn bytes(&self) -> Result<Vec<u8>, String> {
-        base64::decode_base64(self.data).ok_or_else(|| "its data is not valid base64".to_owned())
+    /// [`ContentError::NotBase64`].
+    pub fn bytes(&self) -> Result<Vec<u8>, ContentError> {
+        base64::decode_base64(self.data).ok_or(ContentError::NotBase64)
     }
 
     /// Width and height of an image in pixels, if its first bytes contain them.
@@ -215,17 +232,15 @@ impl Media<'_> {
     /// type.
     ///
     /// # Errors
-    /// A message that says why it isn't opened.
-    pub fn opens_as(&self) -> Result<&'static str, String> {
-        let file_type = self
-            .file_type()
-            .ok_or("only common image and audio types can be opened; save it instead")?;
+    /// [`ContentError::NotOpened`] and [`ContentError::OtherData`].
+    pub fn opens_as(&self) -> Result<&'static str, ContentError> {
+        let file_type = self.file_type().ok_or(ContentError::NotOpened)?;
         let head = self.data.get(..64.min(self.data.len() / 4 * 4));
         let head = head.and_then(base64::decode_base64);
         if head.is_some_and(|head| (file_type.matches)(&head)) {
             Ok(file_type.extension)
         } else {
-            Err(format!("its data is not {}", file_type.mime))
+            Err(ContentError::OtherData(file_type.mime))
         }
     }
 }

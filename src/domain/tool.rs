@@ -133,7 +133,7 @@ impl Tool {
     }
 
     /// Why the header names in the schema are invalid; the modern era forbids using such a tool.
-    pub fn header_error(&self) -> Option<String> {
+    pub fn header_error(&self) -> Option<HeaderError> {
         let schema = Value::Object(self.schema());
         let mut names = Vec::new();
         header_names(&schema, true, 0, &mut names)
@@ -146,7 +146,7 @@ impl Tool {
                         .any(|other| other.eq_ignore_ascii_case(name))
                 };
                 let duplicate = names.iter().enumerate().find(|entry| is_duplicate(*entry));
-                duplicate.map(|(_, name)| format!("two of its arguments use the header {name}"))
+                duplicate.map(|(_, name)| HeaderError::Duplicate(name.clone()))
             })
     }
 
@@ -362,13 +362,30 @@ fn header_values(
     }
 }
 
-/// Collects the header names of a schema; the error describes the first invalid one.
+/// Why the header names in a schema are invalid (SEP-2243).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HeaderError {
+    /// A name isn't an HTTP token.
+    #[error("one of its arguments uses an invalid header name")]
+    InvalidName,
+    /// The argument has another type.
+    #[error("the header {0} is for an argument that is not text, a whole number or a boolean")]
+    OtherType(String),
+    /// The value may be absent, or there may be several.
+    #[error("the header {0} is for a value inside a list or an alternative")]
+    Unreachable(String),
+    /// The name is used twice, ignoring case.
+    #[error("two of its arguments use the header {0}")]
+    Duplicate(String),
+}
+
+/// Collects the header names of a schema; the error is that of the first invalid one.
 fn header_names(
     schema: &Value,
     is_reachable: bool,
     depth: usize,
     names: &mut Vec<String>,
-) -> Result<(), String> {
+) -> Result<(), HeaderError> {
     if depth > HEADER_DEPTH {
         return Ok(());
     }
@@ -405,27 +422,23 @@ fn checked_header(
     header: &Value,
     kind: Option<&Value>,
     is_reachable: bool,
-) -> Result<String, String> {
+) -> Result<String, HeaderError> {
     let is_token =
         |letter: char| letter.is_ascii_alphanumeric() || "!#$%&'*+-.^_|~`".contains(letter);
     let Some(name) = header
         .as_str()
         .filter(|name| !name.is_empty() && name.chars().all(is_token))
     else {
-        return Err("one of its arguments uses an invalid header name".to_owned());
+        return Err(HeaderError::InvalidName);
     };
     let is_simple = kind
         .and_then(Value::as_str)
         .is_some_and(|kind| matches!(kind, "string" | "integer" | "boolean"));
     if !is_simple {
-        return Err(format!(
-            "the header {name} is for an argument that is not text, a whole number or a boolean"
-        ));
+        return Err(HeaderError::OtherType(name.to_owned()));
     }
     if !is_reachable {
-        return Err(format!(
-            "the header {name} is for a value inside a list or an alternative"
-        ));
+        return Err(HeaderError::Unreachable(name.to_owned()));
     }
     Ok(name.to_owned())
 }

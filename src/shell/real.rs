@@ -523,10 +523,11 @@ fn part_of(
     let block = block.ok_or("it no longer exists")?;
     let block = ContentBlock::parse(&block);
     let extension = match &block {
-        ContentBlock::Media(media) => media.opens_as(),
+        ContentBlock::Media(media) => media.opens_as().map_err(|error| error.to_string()),
         _ => Err("this type cannot be opened; save it instead".to_owned()),
     };
-    Ok((block.contents()?.into_owned(), extension))
+    let contents = block.contents().map_err(|error| error.to_string())?;
+    Ok((contents.into_owned(), extension))
 }
 
 impl Services for Engine {

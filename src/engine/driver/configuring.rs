@@ -4,8 +4,8 @@ use secrecy::{ExposeSecret as _, SecretString};
 
 use crate::{
     domain::{
-        LinkRecord, Notice, NoticeLevel, Program, ServerConfig, ServerConfigs, ServerName,
-        SessionEvent, SessionRequest, SharedByteCount, Stamp, Template, server_url,
+        LinkRecord, MissingVariable, Notice, NoticeLevel, Program, ServerConfig, ServerConfigs,
+        ServerName, SessionEvent, SessionRequest, SharedByteCount, Stamp, Template, server_url,
     },
     engine::{driver::state::Driver, server_configs::Change, snapshots::ReaderId},
     link::{Input, Sent},
@@ -21,13 +21,13 @@ pub(super) struct Configured<'c> {
 }
 
 impl Configured<'_> {
-    /// How to start a program; `Err` names the first variable that is not set.
+    /// How to start a program.
     pub(super) fn process(
         &self,
         program: &Program,
         unread: &SharedByteCount,
         secrets: &Secrets,
-    ) -> Result<StdioOptions, String> {
+    ) -> Result<StdioOptions, MissingVariable> {
         let holds = |variable: &str| self.value(variable, secrets);
         let mut options = StdioOptions::new(program.command.clone());
         let args = program.expanded_args(holds)?;
@@ -35,7 +35,7 @@ impl Configured<'_> {
         let usual = |name: &&str| Some(((*name).to_owned(), (self.environment)(name)?));
         options.env = USUAL_ENVIRONMENT.iter().filter_map(usual).collect();
         for (name, value) in &program.env {
-            let value = SecretString::from(value.expand(holds).map_err(str::to_owned)?);
+            let value = SecretString::from(value.expand(holds)?);
             secrets.add(name, &value);
             options.env.push((name.clone(), value));
         }
@@ -116,7 +116,7 @@ impl Configured<'_> {
             .into_iter()
             .map(|(header, value)| match value.expand(holds) {
                 Ok(value) => Ok((header.clone(), SecretString::from(value))),
-                Err(variable) => Err(format!(
+                Err(MissingVariable(variable)) => Err(format!(
                     "{name} needs the variable {variable} for its header {header}, but it is not set here; nothing was sent"
                 )),
             })

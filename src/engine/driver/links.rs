@@ -10,9 +10,9 @@ use secrecy::SecretString;
 use crate::{
     auth::TokenManager,
     domain::{
-        EventId, LinkRecord, NoticeLevel, ProtocolVersion, RequestError, ServerName,
-        ServerObstacle, ServerRef, SessionEvent, SessionResponse, SharedByteCount, Stamp, Task,
-        Wall, server_url,
+        EventId, LinkRecord, MissingVariable, NoticeLevel, ProtocolVersion, RequestError,
+        ServerName, ServerObstacle, ServerRef, SessionEvent, SessionResponse, SharedByteCount,
+        Stamp, Task, Wall, server_url,
     },
     engine::{
         driver::{
@@ -103,7 +103,7 @@ impl Linked {
         };
         let options = program.and_then(|program| {
             let process = configured.process(program, unread, &self.secrets);
-            process.map_err(|variable| {
+            process.map_err(|MissingVariable(variable)| {
                 format!("{name} needs the variable {variable}, but it is not set here; the program was not started")
             })
         });

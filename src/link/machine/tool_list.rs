@@ -98,7 +98,10 @@ impl Link {
         // On pipes there are no headers that a schema could ask for.
         if version.era() == Era::Modern && !self.record.is_process() {
             for tool in &mut tools {
-                tool.fault = tool.fault.take().or_else(|| tool.header_error());
+                tool.fault = tool
+                    .fault
+                    .take()
+                    .or_else(|| tool.header_error().map(|error| error.to_string()));
             }
         }
         self.note_served();

@@ -1,10 +1,13 @@
 //! The writer thread: saves that are waiting are written in one transaction.
 
-use std::{sync::Arc, thread::JoinHandle};
+use std::{
+    sync::Arc,
+    thread::{JoinHandle, Thread},
+};
 
 use tokio::sync::mpsc;
 
-use super::{clock::Clock, rest::Rest};
+use super::clock::Clock;
 use crate::{
     domain::Row,
     engine::options::{FailPoint, PanicIn},
@@ -34,13 +37,14 @@ pub(super) struct Journal<Who> {
 }
 
 impl<Who: Send + 'static> Journal<Who> {
-    /// Starts the thread, which then owns the writer.
-    pub(super) fn start(writer: Writer, clock: Clock, fuse: FailPoint, rest: Rest) -> Self {
+    /// Starts the thread, which then owns the writer. Each outcome ends the caller's pause.
+    pub(super) fn start(writer: Writer, clock: Clock, fuse: FailPoint) -> Self {
+        let caller = std::thread::current();
         let (jobs, todo) = mpsc::channel(WAITING);
         let (done, outcomes) = mpsc::channel(WAITING);
         let thread = std::thread::Builder::new()
             .name("journal".to_owned())
-            .spawn(move || write(writer, clock, todo, &done, &fuse, &rest))
+            .spawn(move || write(writer, clock, todo, &done, &fuse, &caller))
             .ok();
         Self {
             jobs,
@@ -85,7 +89,7 @@ fn write<Who>(
     mut todo: mpsc::Receiver<Job<Who>>,
     done: &mpsc::Sender<Vec<Outcome<Who>>>,
     fuse: &FailPoint,
-    rest: &Rest,
+    caller: &Thread,
 ) {
     fuse.burn(PanicIn::Journal);
     while let Some(first) = todo.blocking_recv() {
@@ -110,6 +114,6 @@ fn write<Who>(
             .collect();
         // While the driver exits, no one receives the outcome; only the write matters.
         let _ = done.blocking_send(outcomes);
-        rest.end();
+        caller.unpark();
     }
 }

@@ -2,6 +2,7 @@
 //! driver exits.
 
 use std::{
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -10,12 +11,13 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::{Either, select};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
     driver,
     file_watcher::FileWatcher,
-    rest::Rest,
+    pace::Pace,
     snapshots::{Snapshots, Subscription},
     socket,
 };
@@ -50,7 +52,6 @@ pub struct Session {
     /// The protocol revision of requests made here.
     protocol: Option<ProtocolVersion>,
     snapshots: Arc<Snapshots>,
-    rest: Rest,
     asks: mpsc::Sender<Envelope>,
     next_ask: AtomicU64,
     leave: Option<oneshot::Sender<()>>,
@@ -64,12 +65,11 @@ impl Session {
         let snapshots = Arc::new(Snapshots::default());
         let (asks, incoming) = mpsc::channel(ASKS_WAITING);
         let (leave, leaving) = oneshot::channel();
-        let rest = Rest::default();
         let protocol = options.protocol;
-        let (on_thread, rests) = (Arc::clone(&snapshots), rest.clone());
+        let on_thread = Arc::clone(&snapshots);
         let thread = std::thread::Builder::new()
             .name("network".to_owned())
-            .spawn(move || run(options, &on_thread, &rests, incoming, leaving));
+            .spawn(move || run(options, &on_thread, incoming, leaving));
         if let Err(error) = &thread {
             let words = format!("could not start a thread: {error}");
             snapshots.publish(SessionEvent::Failed {
@@ -80,7 +80,6 @@ impl Session {
         Self {
             protocol,
             snapshots,
-            rest,
             asks,
             next_ask: AtomicU64::new(1),
             leave: Some(leave),
@@ -109,7 +108,7 @@ impl Session {
             what: what.in_version(self.protocol),
         };
         let is_sent = self.asks.try_send(asked).is_ok();
-        self.rest.attend();
+        self.end_pause();
         if !is_sent {
             let words =
                 "the engine does not answer; the request was not carried out, try again".to_owned();
@@ -123,10 +122,16 @@ impl Session {
         }
     }
 
+    fn end_pause(&self) {
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
+    }
+
     /// Shuts down in order: ends what may end and saves everything, within about two seconds.
     pub fn close(mut self) {
         self.leave.take();
-        self.rest.attend();
+        self.end_pause();
         if let Some(thread) = self.thread.take() {
             // The panic hook has reported a panic there.
             let _ = thread.join();
@@ -152,15 +157,12 @@ impl Drop for LastWords<'_> {
 fn run(
     options: Options,
     snapshots: &Arc<Snapshots>,
-    rest: &Rest,
     asks: mpsc::Receiver<Envelope>,
     leaving: oneshot::Receiver<()>,
 ) {
     let _last_words = LastWords(snapshots);
-    let resting = rest.clone();
     let runtime = match tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .on_thread_park(move || resting.pause())
         .build()
     {
         Ok(runtime) => runtime,
@@ -173,14 +175,22 @@ fn run(
         }
     };
     let local = tokio::task::LocalSet::new();
-    local.block_on(&runtime, serve(options, snapshots, rest, asks, leaving));
+    let (pace, clock) = (Pace::default(), options.clock);
+    let mut serving = pin!(serve(options, snapshots, &pace, asks, leaving));
+    loop {
+        match local.block_on(&runtime, select(&mut serving, pin!(pace.pause(clock)))) {
+            Either::Left(_) => return,
+            // Everything that arrives meanwhile costs one wake-up.
+            Either::Right((pause, _)) => std::thread::park_timeout(pause),
+        }
+    }
 }
 
 /// Drives or follows, alternately, until this process exits.
 async fn serve(
     mut options: Options,
     snapshots: &Arc<Snapshots>,
-    rest: &Rest,
+    pace: &Pace,
     mut asks: mpsc::Receiver<Envelope>,
     mut leaving: oneshot::Receiver<()>,
 ) {
@@ -223,7 +233,7 @@ async fn serve(
                 let driven = driver::drive(
                     &options,
                     snapshots,
-                    rest,
+                    pace,
                     &mut asks,
                     &mut leaving,
                     &mut open,

@@ -16,7 +16,7 @@ use tokio::{
 };
 use tokio_util::codec::{Framed, LinesCodec};
 
-use super::{file_watcher::FileWatcher, rest::Rest, snapshots::Snapshots};
+use super::{file_watcher::FileWatcher, pace::Pace, snapshots::Snapshots};
 use crate::{
     domain::{
         Connectivity, Notice, NoticeLevel, RequestError, SessionEvent, SessionRequest,
@@ -82,7 +82,7 @@ impl Drop for Listener {
 pub(super) fn listen(
     paths: &Paths,
     snapshots: &Arc<Snapshots>,
-    rest: &Rest,
+    pace: &Pace,
     asks: mpsc::Sender<Envelope>,
 ) -> Result<Listener, String> {
     let path = paths.socket();
@@ -95,17 +95,17 @@ pub(super) fn listen(
     let _ = std::fs::remove_file(&path);
     let listener = UnixListener::bind(&path).map_err(fail)?;
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).map_err(fail)?;
-    let (snapshots, rest) = (Arc::clone(snapshots), rest.clone());
+    let (snapshots, pace) = (Arc::clone(snapshots), pace.clone());
     let accepting = tokio::task::spawn_local(async move {
         let mut clients = tokio::task::JoinSet::new();
         loop {
             match listener.accept().await {
                 Ok((stream, _)) => {
-                    rest.attend();
+                    pace.attend();
                     clients.spawn_local(serve(
                         stream,
                         Arc::clone(&snapshots),
-                        rest.clone(),
+                        pace.clone(),
                         asks.clone(),
                     ));
                 }
@@ -127,7 +127,7 @@ pub(super) fn listen(
 async fn serve(
     stream: UnixStream,
     snapshots: Arc<Snapshots>,
-    rest: Rest,
+    pace: Pace,
     asks: mpsc::Sender<Envelope>,
 ) {
     let peer = stream.peer_cred().ok().and_then(|peer| peer.pid());
@@ -148,7 +148,7 @@ async fn serve(
                     continue;
                 }
                 let Ok(ToDriver { ask, what }) = serde_json::from_str(&line) else { return };
-                rest.attend();
+                pace.attend();
                 let asked = Envelope { reader: subscription.id, asker: client, ask, what };
                 if asks.send(asked).await.is_err() {
                     return;

@@ -327,7 +327,7 @@ impl Driver<'_> {
     pub(super) fn all_arrived(&mut self, now: Stamp) {
         let mut batches = std::mem::take(&mut self.arrivals);
         self.inbox.take(&mut batches);
-        self.rest.took(batches.count(), batches.used().count());
+        self.pace.took(batches.count(), batches.used().count());
         for batch in batches.used() {
             for arrival in batch.arrivals.drain(..) {
                 let exchange = batch.exchange;

@@ -24,8 +24,8 @@ use crate::{
         inbox::Batches,
         journal::Journal,
         options::{Options, PanicIn},
+        pace::Pace,
         pending_requests::{Envelope, PendingRequests},
-        rest::Rest,
         server_configs::KnownConfigs,
         snapshots::Snapshots,
         socket,
@@ -63,7 +63,7 @@ const PROCESSES_HEAR_WITHIN: Duration = Duration::from_millis(700);
 pub(super) async fn drive(
     options: &Options,
     snapshots: &Arc<Snapshots>,
-    rest: &Rest,
+    pace: &Pace,
     asks: &mut mpsc::Receiver<Envelope>,
     leaving: &mut oneshot::Receiver<()>,
     open: &mut PendingRequests,
@@ -90,12 +90,12 @@ pub(super) async fn drive(
             Hooks::start(hook, &options.paths, &mut writer, snapshots, options.clock)
         }),
         begun_at: now.wall,
-        rest,
+        pace,
         open,
         links: Vec::new(),
         inbox: Arc::default(),
         arrivals: Batches::default(),
-        journal: Journal::start(writer, options.clock, options.fuse.clone(), rest.clone()),
+        journal: Journal::start(writer, options.clock, options.fuse.clone()),
         rng: fastrand::Rng::with_seed(options.seed),
         unsaved: Unsaved::default(),
         unread: SharedByteCount::default(),
@@ -126,7 +126,7 @@ pub(super) async fn drive(
         },
     };
     let (remote_asks, mut from_clients) = mpsc::channel(1024);
-    let listener = socket::listen(&options.paths, snapshots, rest, remote_asks);
+    let listener = socket::listen(&options.paths, snapshots, pace, remote_asks);
     for text in remarks.into_iter().chain(listener.as_ref().err().cloned()) {
         snapshots.publish(SessionEvent::Notice(Notice {
             at: now.wall,
@@ -230,6 +230,7 @@ impl Driver<'_> {
                 _ = &mut *leaving => return Ok(None),
             }
             self.turn(now);
+            self.pace.turned();
             if self.successor.is_some() {
                 return Ok(self.successor);
             }
@@ -300,7 +301,7 @@ impl Driver<'_> {
         }
         let pace = PUBLISH_EVERY.saturating_mul(1 + moved / TASKS_AT_A_GLANCE);
         self.publishing.every = pace.min(PUBLISH_AT_LATEST);
-        self.rest.shown_every(self.publishing.every);
+        self.pace.shown_every(self.publishing.every);
     }
 
     /// Ends what may be ended and saves the rest; bounded, because a person waits. `how` is passed to the links.

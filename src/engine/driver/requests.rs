@@ -54,7 +54,8 @@ impl Driver<'_> {
 
     pub(super) fn ask(&mut self, number: SessionRequestId, what: SessionRequest, now: Stamp) {
         self.publishing.every = PUBLISH_EVERY;
-        self.rest.shown_every(self.publishing.every);
+        self.pace.attend();
+        self.pace.shown_every(self.publishing.every);
         let from = self.open.reader(number);
         let asked = match &what {
             SessionRequest::In(_, what) => what.as_ref(),

@@ -95,7 +95,7 @@ pub use status::{
 };
 pub use surrogates::{replace_lone_surrogates, without_lone_surrogates};
 pub use task_action::{ActionRefusal, ServerSupport};
-pub use tool::{CLIENT_ID, CheckpointConvention, HeaderError, TaskSupport, Tool};
+pub use tool::{CLIENT_ID, CheckpointConvention, TaskSupport, Tool, ToolHeaderError};
 pub use traffic::{Direction, TrafficEntry, TrafficKind};
 pub use view::LinkState;
 pub use view::ServerView;

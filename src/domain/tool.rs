@@ -133,7 +133,7 @@ impl Tool {
     }
 
     /// Why the header names in the schema are invalid; the modern era forbids using such a tool.
-    pub fn header_error(&self) -> Option<HeaderError> {
+    pub fn header_error(&self) -> Option<ToolHeaderError> {
         let schema = Value::Object(self.schema());
         let mut names = Vec::new();
         header_names(&schema, true, 0, &mut names)
@@ -146,7 +146,7 @@ impl Tool {
                         .any(|other| other.eq_ignore_ascii_case(name))
                 };
                 let duplicate = names.iter().enumerate().find(|entry| is_duplicate(*entry));
-                duplicate.map(|(_, name)| HeaderError::Duplicate(name.clone()))
+                duplicate.map(|(_, name)| ToolHeaderError::Duplicate(name.clone()))
             })
     }
 
@@ -364,7 +364,7 @@ fn header_values(
 
 /// Why the header names in a schema are invalid (SEP-2243).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum HeaderError {
+pub enum ToolHeaderError {
     /// A name isn't an HTTP token.
     #[error("one of its arguments uses an invalid header name")]
     InvalidName,
@@ -385,7 +385,7 @@ fn header_names(
     is_reachable: bool,
     depth: usize,
     names: &mut Vec<String>,
-) -> Result<(), HeaderError> {
+) -> Result<(), ToolHeaderError> {
     if depth > HEADER_DEPTH {
         return Ok(());
     }
@@ -422,23 +422,23 @@ fn checked_header(
     header: &Value,
     kind: Option<&Value>,
     is_reachable: bool,
-) -> Result<String, HeaderError> {
+) -> Result<String, ToolHeaderError> {
     let is_token =
         |letter: char| letter.is_ascii_alphanumeric() || "!#$%&'*+-.^_|~`".contains(letter);
     let Some(name) = header
         .as_str()
         .filter(|name| !name.is_empty() && name.chars().all(is_token))
     else {
-        return Err(HeaderError::InvalidName);
+        return Err(ToolHeaderError::InvalidName);
     };
     let is_simple = kind
         .and_then(Value::as_str)
         .is_some_and(|kind| matches!(kind, "string" | "integer" | "boolean"));
     if !is_simple {
-        return Err(HeaderError::OtherType(name.to_owned()));
+        return Err(ToolHeaderError::OtherType(name.to_owned()));
     }
     if !is_reachable {
-        return Err(HeaderError::Unreachable(name.to_owned()));
+        return Err(ToolHeaderError::Unreachable(name.to_owned()));
     }
     Ok(name.to_owned())
 }

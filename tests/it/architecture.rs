@@ -258,28 +258,28 @@ fn sizes_do_not_grow() {
     let over =
         |sizes: &[source::Sized], limit: usize| sizes.iter().filter(|it| it.size > limit).count();
     for (what, size, limit) in [
-        ("lines of code", figures.code_lines, 64_700),
-        ("lines in a file", largest(&figures.files), 1_056),
-        ("files of more than 600 lines", over(&figures.files, 600), 9),
-        ("lines in a function", largest(&figures.functions), 211),
+        ("lines of code", figures.code_lines, 64_950),
+        ("lines in a file", largest(&figures.files), 737),
+        ("files of more than 600 lines", over(&figures.files, 600), 3),
+        ("lines in a function", largest(&figures.functions), 157),
         (
             "functions of more than 80 lines",
             over(&figures.functions, 80),
-            47,
+            32,
         ),
         ("fields in a struct", largest(&figures.structs), 32),
-        ("parameters", largest(&figures.parameters), 8),
+        ("parameters", largest(&figures.parameters), 7),
         (
             "groups of files that use each other",
             figures.cycles.len(),
-            1,
+            0,
         ),
         (
             "names of more than one public type",
             figures.duplicate_names.len(),
             0,
         ),
-        ("errors that are only text", figures.text_errors.len(), 76),
+        ("errors that are only text", figures.text_errors.len(), 41),
     ] {
         assert!(
             size <= limit,

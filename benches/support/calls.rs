@@ -5,7 +5,7 @@ use std::path::Path;
 use longhaul::{
     auth::{Keychain, Logins},
     domain::{NewCall, ServerName, ServerRef, SessionEvent, SessionRequest, TaskId},
-    engine::{Clock, FailPoint, Options, Session, Subscription},
+    engine::{Clock, FailPoint, Options, Role, Session, Subscription},
     store::Paths,
 };
 
@@ -82,10 +82,8 @@ fn open(url: &str, state: &Path) -> Session {
         servers: vec![server],
         config: longhaul::domain::ServerConfigs::default(),
         read_config: || None,
-        readonly: false,
-        environment: |_| None,
+        role: Role::Drive,
         logins,
-        insecure_http: false,
         traces: false,
         protocol: None,
         seed: 7,

@@ -307,6 +307,7 @@ impl TestEnv {
     fn environment(&self) -> Vec<(&'static str, String)> {
         let text = |path: &Path| path.to_str().unwrap().to_owned();
         let mut variables = vec![
+            ("LONGHAUL_KEEPER", "0".to_owned()),
             ("LONGHAUL_STATE_DIR", text(&self.state())),
             ("HOME", text(self.dir.path())),
             ("TERM", "xterm-256color".to_owned()),

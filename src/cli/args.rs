@@ -105,6 +105,9 @@ pub(super) struct GlobalArgs {
     /// Refuse anything that would start or change a task.
     #[arg(long, global = true)]
     pub(super) readonly: bool,
+    /// Drive the session in this process instead of a background process; exiting ends calls [env: LONGHAUL_KEEPER=0]
+    #[arg(long, global = true)]
+    pub(super) no_keeper: bool,
     /// MCP revision for this command and the tasks it starts (set `protocol` in [servers.NAME] to make it permanent).
     #[arg(long, value_name = "REVISION", default_value = "auto", global = true)]
     pub(super) protocol: ProtocolChoice,
@@ -237,6 +240,12 @@ pub(super) enum CliCommand {
     /// Revoke and delete a server's tokens.
     #[command(after_help = help("  longhaul logout lab"))]
     Logout(LogoutArgs),
+    /// Control the background process that runs the session's calls.
+    #[command(after_help = help("  longhaul keeper status\n  longhaul keeper stop\n  longhaul keeper log -n 50"))]
+    Keeper {
+        #[command(subcommand)]
+        command: KeeperArgs,
+    },
     /// Show where the files of this session are.
     #[command(after_help = help("  longhaul paths\n  longhaul --session nightly paths --json"))]
     Paths,
@@ -344,6 +353,31 @@ pub(super) struct RemoveSessionsArgs {
     /// Delete even if tasks are unfinished or the file cannot be read.
     #[arg(long)]
     pub(super) force: bool,
+}
+
+/// `keeper`.
+#[derive(Debug, Subcommand)]
+pub(super) enum KeeperArgs {
+    /// Show whether a keeper runs, since when, and what it has to do.
+    #[command(after_help = help("  longhaul keeper status\n  longhaul keeper status --json"))]
+    Status,
+    /// Stop the keeper; IF CUT in `longhaul ls` says what happens to each call.
+    #[command(after_help = help("  longhaul keeper stop"))]
+    Stop,
+    /// Print the log of the session's keepers.
+    #[command(after_help = help("  longhaul keeper log\n  longhaul keeper log -n 50"))]
+    Log {
+        /// Only the newest N lines.
+        #[arg(short = 'n', value_name = "N")]
+        lines: Option<usize>,
+    },
+    /// Run a keeper in the foreground, for systemd and containers.
+    #[command(after_help = help("  longhaul keeper run\n  longhaul --session nightly keeper run"))]
+    Run {
+        /// Detach from the terminal and print `ready`, as a client does that starts a keeper.
+        #[arg(long, hide = true)]
+        background: bool,
+    },
 }
 
 /// `man`.

@@ -1,13 +1,17 @@
 //! What every command shares: options, paths, output, configuration, and finding a task.
 
-use std::io::BufRead as _;
+use std::{ffi::OsString, io::BufRead as _};
 
 use crate::{
     auth::Logins,
-    cli::{args::GlobalArgs, error::CliError, terminal::Terminal},
-    config::{Config, ConfigError, FileMark},
+    cli::{
+        args::{GlobalArgs, STATE_DIR},
+        error::{CliError, code},
+        terminal::Terminal,
+    },
+    config::{self, Config, ConfigError, FileMark},
     domain::{Task, TaskId},
-    engine::Clock,
+    engine::{Clock, KeeperCommand, Role},
     store::{DriverLock, Lookup, Paths, Reader, StoreError, Writer},
 };
 
@@ -104,6 +108,32 @@ impl Context<'_> {
         }
     }
 
+    /// What this process does for the session.
+    pub(in crate::cli) fn role(&self) -> Result<Role, CliError> {
+        if self.global.readonly {
+            return Ok(Role::Watch);
+        }
+        if !uses_keeper(&self.global) {
+            return Ok(Role::Drive);
+        }
+        let program = std::env::current_exe().map_err(|error| {
+            CliError::new(
+                code::BUG,
+                format!(
+                    "could not find the longhaul executable ({error}); --no-keeper works without it"
+                ),
+            )
+        })?;
+        let words = ["keeper", "run", "--background", "--session"].map(OsString::from);
+        let session = OsString::from(self.paths.session());
+        let dir = [OsString::from("--state-dir"), self.paths.dir().into()];
+        Ok(Role::Client(KeeperCommand {
+            program,
+            args: words.into_iter().chain([session]).chain(dir).collect(),
+            env: keeper_environment(std::env::vars_os()),
+        }))
+    }
+
     pub(in crate::cli) fn reader(&self) -> Result<Reader, CliError> {
         Ok(Reader::open(&self.paths)?)
     }
@@ -164,6 +194,52 @@ impl Context<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether a keeper drives the session, instead of this process.
+fn uses_keeper(global: &GlobalArgs) -> bool {
+    let is_off = std::env::var_os("LONGHAUL_KEEPER").is_some_and(|it| it == "0");
+    !global.no_keeper && !is_off
+}
+
+/// The part of a client's environment that a keeper gets. What a server needs comes from its client by name.
+fn keeper_environment(
+    all: impl Iterator<Item = (OsString, OsString)>,
+) -> Vec<(OsString, OsString)> {
+    const NAMES: [&str; 16] = [
+        "HOME",
+        "LANG",
+        "LOGNAME",
+        "PATH",
+        "SHELL",
+        "TMPDIR",
+        "TZ",
+        "USER",
+        "DBUS_SESSION_BUS_ADDRESS",
+        "SSL_CERT_DIR",
+        "SSL_CERT_FILE",
+        "ALL_PROXY",
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "NO_PROXY",
+        "RUST_BACKTRACE",
+    ];
+    let is_kept = |name: &OsString| {
+        let name = name.to_string_lossy();
+        name.starts_with("LONGHAUL_")
+            || name.starts_with("XDG_")
+            || name.starts_with("LC_")
+            || NAMES.contains(&name.to_ascii_uppercase().as_str())
+    };
+    let absolute = |(name, value): (OsString, OsString)| {
+        // The keeper runs in another directory.
+        let is_path = name == config::PATH_VARIABLE || name == STATE_DIR;
+        let path = std::path::absolute(&value).ok().filter(|_| is_path);
+        (name, path.map_or(value, Into::into))
+    };
+    all.filter(|(name, _)| is_kept(name))
+        .map(absolute)
+        .collect()
 }
 
 /// Adds `flags` to the longhaul commands between backticks that work on a session. With `server_url`, `longhaul login` gets

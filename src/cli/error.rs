@@ -33,9 +33,22 @@ impl CliError {
 
     /// The message, for the screen.
     pub(super) fn into_message(self) -> String {
+        self.message().to_owned()
+    }
+
+    /// The message.
+    pub(super) fn message(&self) -> &str {
         match self {
             Self::Message { text, .. } => text,
-            Self::StdoutUnread(_) => "stdout is not being read".to_owned(),
+            Self::StdoutUnread(_) => "stdout is not being read",
+        }
+    }
+
+    /// The exit code.
+    pub(super) fn code(&self) -> u8 {
+        match self {
+            Self::Message { code, .. } => *code,
+            Self::StdoutUnread(_) => code::INTERRUPTED,
         }
     }
 

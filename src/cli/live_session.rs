@@ -23,7 +23,7 @@ use crate::{
         LeaveImpact, Notice, NoticeLevel, RequestError, ServerName, ServerRef, ServerView,
         SessionEvent, SessionRequest, SessionResponse, TaskId, TaskView, text,
     },
-    engine::{Options, Session, Subscription, ask_driver},
+    engine::{Options, Role, Session, Subscription, ask_driver},
     term::{interruptible::end_writes_on_signals, signals::OtherSignals},
 };
 
@@ -75,6 +75,16 @@ impl LiveSession {
         context: &mut Context<'_>,
         servers: Vec<ServerRef>,
     ) -> Result<Self, CliError> {
+        let role = context.role()?;
+        Self::open_as(context, servers, role)
+    }
+
+    /// As [`Self::open`], in a role other than the one that the options say.
+    pub(in crate::cli) fn open_as(
+        context: &mut Context<'_>,
+        servers: Vec<ServerRef>,
+        role: Role,
+    ) -> Result<Self, CliError> {
         let signal_error =
             |error| CliError::new(code::BUG, format!("could not listen for signals: {error}"));
         let listen = |kind| signal(kind).map_err(signal_error);
@@ -86,7 +96,8 @@ impl LiveSession {
             listen(SignalKind::quit())?,
         ];
         let other_signals = OtherSignals::catch().map_err(signal_error)?;
-        let config = config::server_configs(context.config()?.servers.clone());
+        let mut config = config::server_configs(context.config()?.servers.clone());
+        config.insecure_http = context.global.insecure_http;
         let hook = context.config()?.hook(crate::cli::json::hook_task);
         // Taken, so that a command that opens the session twice prints them once.
         let remarks = context
@@ -101,10 +112,8 @@ impl LiveSession {
             servers,
             config,
             read_config: config::read_server_configs,
-            readonly: context.global.readonly,
-            environment: crate::config::env_secret,
+            role,
             logins: context.logins.clone(),
-            insecure_http: context.global.insecure_http,
             traces: context.global.trace,
             protocol: context.global.protocol.0,
             seed: crate::cli::environment::random_bits(),

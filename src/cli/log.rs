@@ -15,14 +15,32 @@ pub(in crate::cli) fn start_log(global: &GlobalArgs, paths: &Paths) -> Result<()
         2 => tracing::Level::DEBUG,
         _ => tracing::Level::TRACE,
     };
-    let file = paths.open_log()?;
-    // Fails on the second call in one process, as in tests; the first log file stays.
+    write_log(paths.open_log()?, level);
+    Ok(())
+}
+
+/// The log of keepers grows to about this size, twice.
+const KEEPER_LOG_BYTES: u64 = 1 << 20;
+
+/// Starts the log file of a keeper; an older one is renamed when it has grown too large.
+pub(in crate::cli) fn start_keeper_log(paths: &Paths) -> Result<(), CliError> {
+    let log = paths.log();
+    let is_large = std::fs::metadata(&log).is_ok_and(|found| found.len() > KEEPER_LOG_BYTES);
+    if is_large {
+        // If that fails, the log only grows further.
+        let _ = std::fs::rename(&log, log.with_extension("log.1"));
+    }
+    write_log(paths.open_log()?, tracing::Level::INFO);
+    Ok(())
+}
+
+fn write_log(file: std::fs::File, level: tracing::Level) {
+    // Fails on the second call in one process, as in tests or after `--verbose`; the first log file stays.
     let _ = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_ansi(false)
         .with_writer(std::sync::Mutex::new(CleanFile(file)))
         .try_init();
-    Ok(())
 }
 
 /// A log file without control characters, so that `cat` is safe whatever a server sent.

@@ -231,6 +231,7 @@ fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, CliError>
         Some(CliCommand::Help(_)) => Ok(code::OK),
         Some(CliCommand::Login(args)) => commands::login::login(context, &args),
         Some(CliCommand::Logout(args)) => commands::login::logout(context, &args),
+        Some(CliCommand::Keeper { command }) => commands::keeper::keeper(context, &command),
         Some(CliCommand::Paths) => commands::paths::paths(context),
     }?;
     Ok(ExitCode::from(code))

@@ -175,6 +175,7 @@ pub(in crate::cli) fn show(
         Err(error) => (Config::default(), Some(error)),
     };
     let mut server_configs = options.server_configs;
+    server_configs.insecure_http = context.global.insecure_http;
     if context.global.readonly {
         // With --readonly, not even an approved program is started.
         server_configs
@@ -199,10 +200,8 @@ pub(in crate::cli) fn show(
             servers: options.servers,
             config: server_configs,
             read_config,
-            readonly: context.global.readonly,
-            environment: crate::config::env_secret,
+            role: context.role()?,
             logins: context.logins.clone(),
-            insecure_http: context.global.insecure_http,
             traces: context.global.trace,
             protocol: context.global.protocol.0,
             seed: random_bits(),

@@ -5,10 +5,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{error::ConfigError, mark::FileMark};
+use secrecy::ExposeSecret as _;
+
+use super::{error::ConfigError, mark::FileMark, secret::env_secret};
 use crate::{
     config::{error::PATH_VARIABLE, settings::Config},
-    domain::{ServerConfig, ServerConfigs, text},
+    domain::{ServerConfig, ServerConfigs, Variables, text},
+    engine::USUAL_ENVIRONMENT,
 };
 
 /// Larger files are refused; they are probably not configuration.
@@ -41,10 +44,29 @@ pub(crate) fn server_configs(servers: Vec<ServerConfig>) -> ServerConfigs {
     };
     let file = path().map(|path| std::path::absolute(&path).unwrap_or(path));
     let file = file.map(|path| canonical(&path).unwrap_or(path));
+    let directory = std::env::current_dir().ok();
     ServerConfigs {
         file: file.map(|file| file.to_string_lossy().into_owned()),
+        variables: variables(&servers),
         servers,
+        directory: directory.map(|it| it.to_string_lossy().into_owned()),
+        insecure_http: false,
     }
+}
+
+/// What this process has of the variables that the servers may get. One that the user has not allowed yet gets none.
+fn variables(servers: &[ServerConfig]) -> Variables {
+    let allowed = || servers.iter().filter(|server| server.withheld.is_none());
+    let has_program = allowed().any(|server| server.program.is_some());
+    let usual = USUAL_ENVIRONMENT.iter().filter(|_| has_program);
+    allowed()
+        .flat_map(ServerConfig::all_variables)
+        .chain(usual.map(|name| (*name).to_owned()))
+        .filter_map(|name| {
+            let value = env_secret(&name)?;
+            Some((name, value.expose_secret().to_owned()))
+        })
+        .collect()
 }
 
 /// Reads the servers from the file; `None` if it cannot be read.

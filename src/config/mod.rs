@@ -26,6 +26,7 @@ pub(crate) use self::edit::Endpoint;
 pub(crate) use self::edit::NewServer;
 pub(crate) use self::edit::save_view;
 pub(crate) use self::error::ConfigError;
+pub(crate) use self::error::PATH_VARIABLE;
 pub(crate) use self::error::UrlError;
 pub(crate) use self::error::ValueError;
 pub(crate) use self::file::mark;

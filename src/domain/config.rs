@@ -79,6 +79,12 @@ impl ServerConfig {
         names
     }
 
+    /// Every environment variable that it names.
+    pub fn all_variables(&self) -> impl Iterator<Item = String> {
+        let headers = self.variables().into_iter().map(str::to_owned);
+        headers.chain(self.program.iter().flat_map(Program::variables))
+    }
+
     /// What the user has to do before the server can be used. `is_set` tells whether a variable has a value.
     pub fn obstacle(&self, is_set: impl Fn(&str) -> bool) -> Option<ServerObstacle> {
         let header_variables = self.variables().into_iter().map(str::to_owned);
@@ -88,9 +94,7 @@ impl ServerConfig {
                 None => ServerObstacle::Consent(header_variables.collect()),
             });
         }
-        let program_variables = self.program.iter().flat_map(Program::variables);
-        let all = header_variables.chain(program_variables);
-        let missing: Vec<String> = all.filter(|name| !is_set(name)).collect();
+        let missing: Vec<String> = self.all_variables().filter(|name| !is_set(name)).collect();
         (!missing.is_empty()).then_some(ServerObstacle::Variables(missing))
     }
 }
@@ -102,6 +106,46 @@ pub struct ServerConfigs {
     pub file: Option<String>,
     /// All servers in the file.
     pub servers: Vec<ServerConfig>,
+    /// What the reader of the file has of the variables that it names. The driver may be a keeper, which has no
+    /// environment of its own.
+    #[serde(default)]
+    pub variables: Variables,
+    /// The directory in which a program starts that has no other one.
+    #[serde(default)]
+    pub directory: Option<String>,
+    /// Whether credentials may be sent to another machine over plain http.
+    #[serde(default)]
+    pub insecure_http: bool,
+}
+
+/// Values of environment variables, by name. They may be secrets, so `Debug` shows only the names.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Variables(BTreeMap<String, String>);
+
+impl Variables {
+    /// The value of a variable.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    /// Keeps older values of variables that have no newer one here.
+    pub fn keep_older(&mut self, older: &Self) {
+        for (name, value) in &older.0 {
+            self.0.entry(name.clone()).or_insert_with(|| value.clone());
+        }
+    }
+}
+
+impl FromIterator<(String, String)> for Variables {
+    fn from_iter<I: IntoIterator<Item = (String, String)>>(values: I) -> Self {
+        Self(values.into_iter().collect())
+    }
+}
+
+impl fmt::Debug for Variables {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
 }
 
 /// Config text with `${VARIABLE}` placeholders. The rest of the text may be a secret too, so `Debug` shows only the

@@ -55,7 +55,7 @@ pub use chord::{Chord, Key, ParseChordError};
 pub use color_depth::ColorDepth;
 pub use config::{
     DefaultLimits, MissingVariable, Program, ServerConfig, ServerConfigs, Template, TemplateError,
-    ThemeName, is_variable,
+    ThemeName, Variables, is_variable,
 };
 pub use elicitation::{Elicitation, ElicitationMode, UrlPreview};
 pub use entries::Entries;

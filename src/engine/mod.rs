@@ -8,9 +8,11 @@
 mod clock;
 mod driver;
 mod file_watcher;
+mod frames;
 mod hook;
 mod inbox;
 mod journal;
+mod keeper;
 mod options;
 mod pace;
 mod pending_requests;
@@ -24,9 +26,14 @@ mod tracer;
 pub use self::options::FailPoint;
 pub use self::options::Options;
 pub use self::options::PanicIn;
+pub use self::options::Role;
 pub use clock::Clock;
 pub use driver::USUAL_ENVIRONMENT;
+pub use frames::KeeperStatus;
 pub use hook::Hook;
+pub use keeper::{
+    KeeperCommand, KeeperError, READY, detach, keeper_status, leave_terminal, stop_keeper,
+};
 pub use probe::{Flow, Obstacle, Probe, Recording, Stateful, probe};
 pub use session::Session;
 pub use snapshots::Subscription;

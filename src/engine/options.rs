@@ -2,12 +2,10 @@
 
 use std::path::PathBuf;
 
-use secrecy::SecretString;
-
 use crate::{
     auth::Logins,
     domain::{ProtocolVersion, ServerConfigs, ServerRef},
-    engine::{clock::Clock, hook::Hook},
+    engine::{clock::Clock, hook::Hook, keeper::KeeperCommand},
     store::Paths,
 };
 
@@ -23,14 +21,10 @@ pub struct Options {
     /// Reads them again whenever this process follows another driver or takes over; `None` if they cannot be read, and
     /// then the previous ones apply.
     pub read_config: fn() -> Option<ServerConfigs>,
-    /// Whether this process only watches: it sends a driver none of its configuration and never takes over.
-    pub readonly: bool,
-    /// Reads an environment variable; called only when a server is connected whose headers need it.
-    pub environment: fn(&str) -> Option<SecretString>,
+    /// Who drives the session.
+    pub role: Role,
     /// The stored sign-ins.
     pub logins: Logins,
-    /// Whether configured headers may be sent over plain http to another machine.
-    pub insecure_http: bool,
     /// Whether the traffic of every server is recorded.
     pub traces: bool,
     /// The required protocol revision for every server.
@@ -45,6 +39,19 @@ pub struct Options {
     pub die_after: Option<u64>,
     /// Where and when to panic; used only by the exit tests.
     pub fuse: FailPoint,
+}
+
+/// What a process does for the session that it opens.
+#[derive(Clone, Debug)]
+pub enum Role {
+    /// Drives if no other process does, and takes over when the driver exits.
+    Drive,
+    /// Drives in the background, and exits when nothing is left to do.
+    Keeper,
+    /// Never drives: starts a keeper if there is none.
+    Client(KeeperCommand),
+    /// Only watches: never drives, starts no keeper, and sends none of its configuration.
+    Watch,
 }
 
 /// Lets the exit tests check that a panic in any thread exits the same way.

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::snapshots::ReaderId;
-use crate::domain::{ServerConfig, ServerConfigs, ServerName, server_url, text};
+use crate::domain::{ServerConfig, ServerConfigs, ServerName, Variables, server_url, text};
 
 /// The maximum number of names in a sentence; the rest are counted.
 const LISTED: usize = 5;
@@ -18,6 +18,13 @@ struct Listed {
     server: ServerConfig,
 }
 
+/// What the last reader of a file had.
+#[derive(Debug, Default)]
+struct Surroundings {
+    variables: Variables,
+    directory: Option<String>,
+}
+
 /// All server entries in effect.
 #[derive(Debug, Default)]
 pub(super) struct KnownConfigs {
@@ -26,6 +33,10 @@ pub(super) struct KnownConfigs {
     listed: BTreeMap<ServerName, Listed>,
     /// Servers that no file defines any more. Their running calls continue unchanged.
     gone: BTreeMap<ServerName, Listed>,
+    /// What the programs and headers of each file get, by file.
+    surroundings: BTreeMap<String, Surroundings>,
+    /// What an unknown file has.
+    no_surroundings: Surroundings,
     /// Entries of single readers whose name means another server here, with the reason why they are not used.
     clashes: Vec<(ReaderId, ServerName, String)>,
 }
@@ -64,10 +75,19 @@ impl KnownConfigs {
         let ServerConfigs {
             file: Some(file),
             servers,
+            mut variables,
+            directory,
+            ..
         } = config
         else {
             return change;
         };
+        variables.keep_older(self.variables_of(&file));
+        let surroundings = Surroundings {
+            variables,
+            directory,
+        };
+        self.surroundings.insert(file.clone(), surroundings);
         self.clashes.retain(|(reader, ..)| Some(*reader) != from);
         let is_theirs = |listed: &Listed| listed.file == file;
         let is_named = |name: &ServerName| servers.iter().any(|server| server.name == *name);
@@ -130,6 +150,29 @@ impl KnownConfigs {
     pub(super) fn to_connect(&self, name: &ServerName) -> Option<&ServerConfig> {
         let listed = self.listed.get(name).or_else(|| self.gone.get(name));
         listed.map(|listed| &listed.server)
+    }
+
+    /// The variables of a file.
+    pub(super) fn variables_of(&self, file: &str) -> &Variables {
+        let known = self.surroundings.get(file);
+        &known.unwrap_or(&self.no_surroundings).variables
+    }
+
+    /// The variables that a server's headers and program may use.
+    pub(super) fn variables(&self, name: &ServerName) -> &Variables {
+        &self.surroundings(name).variables
+    }
+
+    /// Where a server's program starts, unless its entry says so.
+    pub(super) fn directory(&self, name: &ServerName) -> Option<&String> {
+        self.surroundings(name).directory.as_ref()
+    }
+
+    fn surroundings(&self, name: &ServerName) -> &Surroundings {
+        let listed = self.listed.get(name).or_else(|| self.gone.get(name));
+        listed
+            .and_then(|listed| self.surroundings.get(&listed.file))
+            .unwrap_or(&self.no_surroundings)
     }
 
     /// The file that no longer defines a server.
@@ -215,6 +258,7 @@ mod tests {
                 .iter()
                 .map(|(name, url)| server(name, url))
                 .collect(),
+            ..ServerConfigs::default()
         }
     }
 

@@ -27,7 +27,7 @@ use crate::{
         SessionRequestId, exit,
     },
     engine::{
-        options::Options,
+        options::{Options, Role},
         pending_requests::{Envelope, PendingRequests, Requester, waits_for},
         socket::{DRIVER_WITHIN, Ending},
     },
@@ -211,7 +211,8 @@ async fn serve(
             }));
         };
         let is_promised = waits_for(&mut successor, &options.paths, now.mono);
-        let lock = if !is_promised && !options.readonly {
+        let may_drive = matches!(options.role, Role::Drive | Role::Keeper);
+        let lock = if !is_promised && may_drive {
             DriverLock::try_take(&options.paths)
         } else {
             Ok(None)
@@ -240,7 +241,7 @@ async fn serve(
                     lock,
                 );
                 match driven.await {
-                    Ok(None) => return,
+                    Ok(None) => return snapshots.publish(SessionEvent::Undriven),
                     Ok(Some(pid)) => {
                         snapshots.publish(SessionEvent::Undriven);
                         say(format!("driven from another window now (process {pid})"));
@@ -259,7 +260,20 @@ async fn serve(
             &mut open,
             &mut glance,
         );
-        match followed.await {
+        let followed = followed.await;
+        if let (None, Role::Client(keeper)) = (&followed, &options.role) {
+            let started = tokio::select! {
+                started = keeper.start(&options.paths) => started,
+                _ = &mut leaving => return,
+            };
+            let Err(error) = started else { continue };
+            snapshots.publish(SessionEvent::Failed {
+                message: error.to_string(),
+                exit: error.exit(),
+            });
+            open.refuse_all(snapshots, &RequestError::CannotSave(error.to_string()));
+        }
+        match followed {
             Some(Ending::Left) => return,
             Some(Ending::DriverGone) => {
                 snapshots.publish(SessionEvent::Undriven);
@@ -274,10 +288,24 @@ async fn serve(
                 (stuck_since, has_followed, is_undriven) = (Some(now), true, false);
                 say_silent(&options.paths, snapshots);
             }
+            Some(Ending::Stopped) => {
+                snapshots.publish(SessionEvent::Undriven);
+                (stuck_since, has_followed, is_undriven) = (None, true, true);
+                // Starting another one at once would make `stop` mean nothing; the next request needs one.
+                tokio::select! {
+                    Some(asked) = asks.recv() => {
+                        open.add(asked);
+                    }
+                    _ = &mut leaving => return,
+                }
+                continue;
+            }
             // There is no driver yet that could be silent.
             None if is_promised => stuck_since = None,
             // A read-only window never drives; driving would send calls again to continue them.
-            None if options.readonly && DriverLock::holder(&options.paths).is_none() => {
+            None if matches!(options.role, Role::Watch)
+                && DriverLock::holder(&options.paths).is_none() =>
+            {
                 glance.look(snapshots, &options.paths, true);
                 if !std::mem::replace(&mut is_undriven, true) {
                     snapshots.publish(SessionEvent::Undriven);
@@ -297,10 +325,9 @@ async fn serve(
                 }
             }
         }
-        let wait = if options.readonly {
-            LOOK_EVERY
-        } else {
-            TRY_EVERY
+        let wait = match options.role {
+            Role::Watch | Role::Client(_) => LOOK_EVERY,
+            Role::Drive | Role::Keeper => TRY_EVERY,
         };
         tokio::select! {
             () = tokio::time::sleep_until(tokio::time::Instant::now() + wait) => {}

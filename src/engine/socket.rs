@@ -5,28 +5,38 @@
 //! a private directory; a process that can open it may do what the user may. In addition, a client checks that the
 //! driver is alive with [`PING`] and gets [`PONG`], which distinguishes a stopped driver from a quiet one.
 
-use std::{io::BufRead as _, os::unix::fs::PermissionsExt as _, sync::Arc, time::Duration};
+use std::{
+    io::{BufRead as _, Write as _},
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _},
+    sync::Arc,
+    time::Duration,
+};
 
 use futures_util::{SinkExt, StreamExt as _};
 use serde::{Deserialize, Serialize};
 use tokio::{
     net::{UnixListener, UnixStream},
-    sync::{mpsc, oneshot},
+    sync::{Notify, mpsc, oneshot, watch},
     task::AbortHandle,
 };
-use tokio_util::codec::{Framed, LinesCodec};
+use tokio_util::codec::{Framed, LinesCodec, LinesCodecError};
 
-use super::{file_watcher::FileWatcher, pace::Pace, snapshots::Snapshots};
+use super::{
+    file_watcher::FileWatcher,
+    frames::{FirstFrame, Hello, KeeperStatus, Verb, VerbAnswer},
+    pace::Pace,
+    snapshots::Snapshots,
+};
 use crate::{
     domain::{
         Connectivity, Notice, NoticeLevel, RequestError, SessionEvent, SessionRequest,
-        SessionRequestId, TaskId, exit,
+        SessionRequestId, TaskId, Wall, exit,
     },
     engine::{
-        options::Options,
+        options::{Options, Role},
         pending_requests::{Envelope, PendingRequests, Requester},
     },
-    store::{DriverLock, Paths},
+    store::{CONTRACT, DriverLock, Paths},
 };
 
 /// The longest line on the socket: a call's arguments, or a task with its attempts.
@@ -38,9 +48,8 @@ const PING: &str = "ping";
 /// The driver's response to it.
 const PONG: &str = "pong";
 
-/// The driver's first line; it changes whenever the protocol changes, so that two versions never
-/// misunderstand each other.
-const GREETING: &str = "longhaul 4";
+/// How long a client may take for its first frame.
+const HELLO_WITHIN: Duration = Duration::from_secs(5);
 
 /// The delay after the system refused a connection, for example without free file descriptors.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
@@ -68,46 +77,118 @@ struct ToDriver {
 pub(super) struct Listener {
     accepting: AbortHandle,
     path: std::path::PathBuf,
+    /// The file at `path`, as device and inode.
+    file: Option<(u64, u64)>,
+}
+
+impl Listener {
+    /// Whether the socket's path still leads to this socket.
+    pub(super) fn is_reachable(&self) -> bool {
+        self.file.is_some() && self.file == file_id(&self.path)
+    }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
         self.accepting.abort();
-        // The next driver replaces a leftover socket.
-        let _ = std::fs::remove_file(&self.path);
+        // Another driver's socket stays. The next driver replaces a leftover one.
+        if self.is_reachable() {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn file_id(path: &std::path::Path) -> Option<(u64, u64)> {
+    let found = std::fs::symlink_metadata(path).ok()?;
+    Some((found.dev(), found.ino()))
+}
+
+/// What a driver's socket needs to serve its clients; cheap to clone.
+#[derive(Clone)]
+pub(super) struct Host {
+    pub(super) snapshots: Arc<Snapshots>,
+    pub(super) pace: Pace,
+    pub(super) asks: mpsc::Sender<Envelope>,
+    /// How many clients are connected.
+    pub(super) clients: watch::Sender<usize>,
+    /// Notified when a client stops the keeper; `None` if this driver is no keeper.
+    pub(super) stop: Option<Arc<Notify>>,
+    /// When this process began to drive.
+    pub(super) since: Wall,
+}
+
+impl Host {
+    fn status(&self) -> KeeperStatus {
+        let Hello {
+            contract, version, ..
+        } = Hello::ours();
+        let tasks = self.snapshots.tasks();
+        KeeperStatus {
+            pid: std::process::id(),
+            version,
+            contract,
+            is_keeper: self.stop.is_some(),
+            since_ms: self.since.0,
+            unsettled: tasks
+                .iter()
+                .filter(|it| !it.task.status.is_settled())
+                .count(),
+            clients: *self.clients.borrow(),
+        }
+    }
+
+    fn carry_out(&self, verb: Verb) -> VerbAnswer {
+        match (verb, &self.stop) {
+            (Verb::Status, _) => VerbAnswer::Status(self.status()),
+            (Verb::Stop, Some(stop)) => {
+                stop.notify_one();
+                VerbAnswer::Stopping(self.status())
+            }
+            (Verb::Stop, None) => VerbAnswer::NotAKeeper(self.status()),
+        }
+    }
+}
+
+/// Counts a client while it is connected.
+struct Counted(watch::Sender<usize>);
+
+impl Counted {
+    fn new(clients: watch::Sender<usize>) -> Self {
+        clients.send_modify(|count| *count += 1);
+        Self(clients)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
     }
 }
 
 /// Opens the socket; the caller holds the lock, so an existing socket is a dead driver's.
-pub(super) fn listen(
-    paths: &Paths,
-    snapshots: &Arc<Snapshots>,
-    pace: &Pace,
-    asks: mpsc::Sender<Envelope>,
-) -> Result<Listener, String> {
+///
+/// The socket gets its name when clients can connect, so that a client never finds one that nobody serves.
+pub(super) fn listen(paths: &Paths, host: Host) -> Result<Listener, String> {
     let path = paths.socket();
+    let unnamed = path.with_extension("new");
     let fail = |error: std::io::Error| {
         format!(
             "could not open {} ({error}); other terminals cannot join this session",
             path.display()
         )
     };
-    let _ = std::fs::remove_file(&path);
-    let listener = UnixListener::bind(&path).map_err(fail)?;
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).map_err(fail)?;
-    let (snapshots, pace) = (Arc::clone(snapshots), pace.clone());
+    let _ = std::fs::remove_file(&unnamed);
+    let listener = UnixListener::bind(&unnamed).map_err(fail)?;
+    std::fs::set_permissions(&unnamed, std::fs::Permissions::from_mode(0o600))
+        .and_then(|()| std::fs::rename(&unnamed, &path))
+        .map_err(fail)?;
     let accepting = tokio::task::spawn_local(async move {
         let mut clients = tokio::task::JoinSet::new();
         loop {
             match listener.accept().await {
                 Ok((stream, _)) => {
-                    pace.attend();
-                    clients.spawn_local(serve(
-                        stream,
-                        Arc::clone(&snapshots),
-                        pace.clone(),
-                        asks.clone(),
-                    ));
+                    host.pace.attend();
+                    clients.spawn_local(serve(stream, host.clone()));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "a client was refused");
@@ -119,24 +200,42 @@ pub(super) fn listen(
     });
     Ok(Listener {
         accepting: accepting.abort_handle(),
+        file: file_id(&path),
         path: path.clone(),
     })
 }
 
 /// Serves one client: its requests in, the newest snapshots out.
-async fn serve(
-    stream: UnixStream,
-    snapshots: Arc<Snapshots>,
-    pace: Pace,
-    asks: mpsc::Sender<Envelope>,
-) {
+async fn serve(stream: UnixStream, host: Host) {
     let peer = stream.peer_cred().ok().and_then(|peer| peer.pid());
     let client = Requester::Client(peer.and_then(|pid| u32::try_from(pid).ok()));
     let mut lines = Framed::new(stream, LinesCodec::new_with_max_length(LINE_BYTES));
-    let subscription = snapshots.subscribe();
-    if lines.send(GREETING).await.is_err() {
+    if send(&mut lines, &Hello::ours()).await.is_err() {
         return;
     }
+    let Ok(Some(Ok(first))) = tokio::time::timeout(HELLO_WITHIN, lines.next()).await else {
+        return;
+    };
+    match serde_json::from_str(&first) {
+        Ok(FirstFrame::Hello(hello)) if hello.contract == CONTRACT => {}
+        Ok(FirstFrame::Verb { verb }) => {
+            let answer = host.carry_out(verb);
+            if send(&mut lines, &answer).await.is_ok() {
+                // After `stop`, hanging up tells the client that everything is saved.
+                let _ = lines.next().await;
+            }
+            return;
+        }
+        _ => return,
+    }
+    let _counted = Counted::new(host.clients.clone());
+    let Host {
+        snapshots,
+        pace,
+        asks,
+        ..
+    } = host;
+    let subscription = snapshots.subscribe();
     loop {
         tokio::select! {
             line = lines.next() => {
@@ -187,11 +286,11 @@ pub(super) async fn follow(
 ) -> Option<Ending> {
     let stream = UnixStream::connect(options.paths.socket()).await.ok()?;
     let mut lines = Framed::new(stream, LinesCodec::new_with_max_length(LINE_BYTES));
-    let greeting = tokio::select! {
-        greeting = tokio::time::timeout(DRIVER_WITHIN, lines.next()) => greeting.ok()??.ok()?,
+    let hello = tokio::select! {
+        hello = tokio::time::timeout(DRIVER_WITHIN, lines.next()) => hello.ok()??.ok()?,
         _ = &mut *leaving => return Some(Ending::Left),
     };
-    if greeting != GREETING {
+    if !is_understood(&hello) || send(&mut lines, &Hello::ours()).await.is_err() {
         return Some(sit_out(&mut lines, snapshots, asks, leaving, open).await);
     }
     // Another process may have driven in between without reporting what was removed.
@@ -203,14 +302,15 @@ pub(super) async fn follow(
         .servers
         .iter()
         .map(|server| (OWN_SERVER, SessionRequest::Server(server.clone())));
-    let tells = options.config.file.is_some() && !options.readonly;
+    let is_watching = matches!(options.role, Role::Watch);
+    let tells = options.config.file.is_some() && !is_watching;
     let config = tells.then(|| {
         (
             OWN_SERVER,
             SessionRequest::Configure(options.config.clone()),
         )
     });
-    let traces = options.traces && !options.readonly;
+    let traces = options.traces && !is_watching;
     let trace = traces.then_some((
         OWN_SERVER,
         SessionRequest::Trace {
@@ -248,6 +348,8 @@ pub(super) async fn follow(
                         }));
                     }
                     SessionEvent::Response { request: ask, outcome } => open.answer(snapshots, ask, outcome),
+                    // Only a keeper says that: it was stopped.
+                    SessionEvent::Undriven => return Some(Ending::Stopped),
                     other => snapshots.publish(other),
                 }
             }
@@ -278,10 +380,12 @@ pub async fn ask_driver(paths: &Paths, what: SessionRequest) {
     let asked = async {
         let stream = UnixStream::connect(paths.socket()).await.ok()?;
         let mut lines = Framed::new(stream, LinesCodec::new_with_max_length(LINE_BYTES));
-        let greeting = lines.next().await?.ok()?;
-        if greeting == GREETING {
-            say(&mut lines, OWN_SERVER, what).await.ok()?;
+        let hello = lines.next().await?.ok()?;
+        if !is_understood(&hello) {
+            return None;
         }
+        send(&mut lines, &Hello::ours()).await.ok()?;
+        say(&mut lines, OWN_SERVER, what).await.ok()?;
         while let Some(Ok(line)) = lines.next().await {
             if let Ok(SessionEvent::Response {
                 request: OWN_SERVER,
@@ -301,14 +405,17 @@ pub async fn ask_driver(paths: &Paths, what: SessionRequest) {
 /// sends its snapshots unasked, and they end with the first other event.
 pub fn barred_tasks(paths: &Paths) -> Vec<TaskId> {
     let mut barred = Vec::new();
-    let Ok(stream) = std::os::unix::net::UnixStream::connect(paths.socket()) else {
+    let Ok(mut stream) = std::os::unix::net::UnixStream::connect(paths.socket()) else {
         return barred;
     };
-    if stream.set_read_timeout(Some(PICTURE_WITHIN)).is_err() {
+    let hello = serde_json::json!(Hello::ours());
+    if stream.set_read_timeout(Some(PICTURE_WITHIN)).is_err()
+        || writeln!(stream, "{hello}").is_err()
+    {
         return barred;
     }
     let mut lines = std::io::BufReader::new(stream).lines();
-    if !matches!(lines.next(), Some(Ok(greeting)) if greeting == GREETING) {
+    if !matches!(lines.next(), Some(Ok(hello)) if is_understood(&hello)) {
         return barred;
     }
     for line in lines.map_while(Result::ok) {
@@ -357,6 +464,20 @@ async fn sit_out(
     }
 }
 
+/// Whether a driver's first frame is one of our contract.
+fn is_understood(hello: &str) -> bool {
+    serde_json::from_str::<Hello>(hello).is_ok_and(|hello| hello.contract == CONTRACT)
+}
+
+/// Sends a frame.
+async fn send(
+    lines: &mut Framed<UnixStream, LinesCodec>,
+    frame: &impl Serialize,
+) -> Result<(), LinesCodecError> {
+    let line = serde_json::to_string(frame).map_err(std::io::Error::from)?;
+    lines.send(line).await
+}
+
 /// Sends a request to the driver, which may have exited or be stopped.
 async fn say(
     lines: &mut Framed<UnixStream, LinesCodec>,
@@ -384,4 +505,6 @@ pub(super) enum Ending {
     DriverGone,
     /// The driver holds the session but is stopped.
     DriverSilent,
+    /// A user has stopped the keeper.
+    Stopped,
 }

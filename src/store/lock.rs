@@ -4,7 +4,7 @@ use std::{
     fs::{self, File, Metadata, TryLockError},
     io::{ErrorKind, Read as _, Seek as _, Write as _},
     os::unix::fs::MetadataExt as _,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use super::{
@@ -12,6 +12,40 @@ use super::{
     error::{Advice, plain},
     paths::{check_file, companion, open_own_file},
 };
+
+/// Held by a client that starts a keeper, so that of several only one does.
+#[derive(Debug)]
+pub struct StartLock(File);
+
+impl StartLock {
+    /// Takes the lock if it is free.
+    ///
+    /// Fails with [`StoreError::Refused`] and [`StoreError::CannotOpen`].
+    pub fn try_take(paths: &Paths) -> Result<Option<Self>, StoreError> {
+        let path = paths.start_lock();
+        let file = open_own_file(&path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Self(file))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(no_locks(path, &error)),
+        }
+    }
+}
+
+impl Drop for StartLock {
+    fn drop(&mut self) {
+        // Closing the file is not enough: the keeper that is being started may hold it too until it is loaded.
+        let _ = self.0.unlock();
+    }
+}
+
+fn no_locks(path: PathBuf, error: &std::io::Error) -> StoreError {
+    StoreError::CannotOpen {
+        path,
+        why: format!("its file system has no locks ({})", plain(error)),
+        advice: Advice::None,
+    }
+}
 
 /// Held by the driver of a session; the operating system releases it when the process ends, however it ends.
 #[derive(Debug)]
@@ -35,13 +69,7 @@ impl DriverLock {
                 Ok(()) if is_at(&file, &path) => break file,
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => return Ok(None),
-                Err(TryLockError::Error(error)) => {
-                    return Err(StoreError::CannotOpen {
-                        path,
-                        why: format!("its file system has no locks ({})", plain(&error)),
-                        advice: Advice::None,
-                    });
-                }
+                Err(TryLockError::Error(error)) => return Err(no_locks(path, &error)),
             }
         };
         // Only for display: on a full disk the lock itself still holds.
@@ -72,6 +100,7 @@ impl DriverLock {
             companion(&db, "-shm"),
             db,
             paths.socket(),
+            paths.start_lock(),
             paths.log(),
             paths.lock(),
         ];

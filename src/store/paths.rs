@@ -14,6 +14,10 @@ use std::{
 use super::StoreError;
 use crate::domain::ServerName;
 
+/// The number of the protocol on the socket. The socket's path carries it, so a client never talks to a keeper that it
+/// doesn't understand, whatever their package versions are.
+pub const CONTRACT: u32 = 5;
+
 /// The longest session name.
 const NAME_LIMIT: usize = 64;
 /// A Unix socket's path has to fit into 108 bytes on Linux and 104 on macOS.
@@ -56,7 +60,7 @@ impl Paths {
             fs::canonicalize(&wanted).map_err(|error| StoreError::open_io(&wanted, &error))?;
         let sessions = dir.join("sessions");
         own_directory(&sessions)?;
-        let beside = sessions.join(format!("{session}.sock"));
+        let beside = sessions.join(format!("{session}.{CONTRACT}.sock"));
         let socket = if beside.as_os_str().len() <= SOCKET_PATH_LIMIT {
             beside
         } else {
@@ -75,7 +79,9 @@ impl Paths {
     pub fn unopened(state_dir: Option<PathBuf>, session: &str) -> Result<Self, StoreError> {
         let dir = wanted_dir(state_dir)?;
         let dir = fs::canonicalize(&dir).unwrap_or(dir);
-        let socket = dir.join("sessions").join(format!("{session}.sock"));
+        let socket = dir
+            .join("sessions")
+            .join(format!("{session}.{CONTRACT}.sock"));
         Ok(Self {
             dir,
             session: session.to_owned(),
@@ -106,6 +112,11 @@ impl Paths {
     /// The driver's Unix socket; at a shorter path if the session's own path is too long for one.
     pub fn socket(&self) -> PathBuf {
         self.socket.clone()
+    }
+
+    /// The file whose lock a client holds while it starts a keeper.
+    pub fn start_lock(&self) -> PathBuf {
+        self.beside("start")
     }
 
     /// The log file.

@@ -310,7 +310,7 @@ class Stage:
         home.mkdir(exist_ok=True)
         command = [str(self.binary), "--state-dir", str(self.place / "state"), "--protocol", self.protocol, *words]
         # A home of its own: no config of the person who runs this may change the outcome.
-        mine = {"HOME": str(home), "XDG_CONFIG_HOME": str(home), "XDG_STATE_HOME": str(home), "NO_COLOR": "1"}
+        mine = {"HOME": str(home), "XDG_CONFIG_HOME": str(home), "XDG_STATE_HOME": str(home), "NO_COLOR": "1", "LONGHAUL_KEEPER": "0"}
         return subprocess.Popen(
             command,
             env=clean_environment(**mine),

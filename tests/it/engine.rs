@@ -15,7 +15,7 @@ use longhaul::{
         HistoryEntry, HistoryEvent, Limits, NewCall, ServerName, ServerRef, SessionEvent,
         SessionRequest, SessionResponse, Status, TaskId, TaskView,
     },
-    engine::{Clock, FailPoint, Options, Session, Subscription},
+    engine::{Clock, FailPoint, Options, Role, Session, Subscription},
     store::{DriverLock, Lookup, Paths, Reader},
 };
 
@@ -68,10 +68,8 @@ impl Bench {
             servers: vec![server],
             config: longhaul::domain::ServerConfigs::default(),
             read_config: || None,
-            readonly: false,
-            environment: |_| None,
+            role: Role::Drive,
             logins: Logins::new(&self.paths.logins(), Keychain::none("a test")),
-            insecure_http: false,
             traces: false,
             protocol: None,
             seed: 7,

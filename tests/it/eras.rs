@@ -40,7 +40,7 @@ use longhaul::{
     auth::{Keychain, Logins},
     demo::{self, Fault},
     domain::{LeaveImpact, LinkRecord, LinkState, ProtocolVersion, SessionEvent},
-    engine::{Clock, FailPoint, Options, Session},
+    engine::{Clock, FailPoint, Options, Role, Session},
     store::{Paths, Reader},
 };
 use rustix::process::Signal;
@@ -113,10 +113,8 @@ impl Bench {
             servers: Vec::new(),
             config: longhaul::domain::ServerConfigs::default(),
             read_config: || None,
-            readonly: false,
-            environment: |_| None,
+            role: Role::Drive,
             logins: Logins::new(&paths(&self.state()).logins(), Keychain::none("a test")),
-            insecure_http: false,
             traces: false,
             protocol: None,
             seed: 7,

@@ -9,6 +9,7 @@ pub(super) mod demo;
 pub(super) mod doctor;
 pub(super) mod edit;
 pub(super) mod export;
+pub(super) mod keeper;
 pub(super) mod login;
 pub(super) mod logs;
 pub(super) mod ls;

@@ -1,11 +1,12 @@
 //! Applies the configuration to the links.
 
-use secrecy::{ExposeSecret as _, SecretString};
+use secrecy::SecretString;
 
 use crate::{
     domain::{
         LinkRecord, MissingVariable, Notice, NoticeLevel, Program, ServerConfig, ServerConfigs,
-        ServerName, SessionEvent, SessionRequest, SharedByteCount, Stamp, Template, server_url,
+        ServerName, SessionEvent, SessionRequest, SharedByteCount, Stamp, Template, Variables,
+        server_url,
     },
     engine::{driver::state::Driver, server_configs::Change, snapshots::ReaderId},
     link::{Input, Sent},
@@ -16,7 +17,8 @@ use crate::{
 /// What the configuration adds to a connection, and the environment variables that it may use.
 pub(super) struct Configured<'c> {
     pub(super) server: Option<&'c ServerConfig>,
-    pub(super) environment: fn(&str) -> Option<SecretString>,
+    pub(super) variables: &'c Variables,
+    pub(super) directory: Option<&'c String>,
     pub(super) insecure_http: bool,
 }
 
@@ -32,14 +34,17 @@ impl Configured<'_> {
         let mut options = StdioOptions::new(program.command.clone());
         let args = program.expanded_args(holds)?;
         options.args = args.into_iter().map(SecretString::from).collect();
-        let usual = |name: &&str| Some(((*name).to_owned(), (self.environment)(name)?));
+        let usual = |name: &&str| {
+            let value = self.variables.get(name)?;
+            Some(((*name).to_owned(), SecretString::from(value)))
+        };
         options.env = USUAL_ENVIRONMENT.iter().filter_map(usual).collect();
         for (name, value) in &program.env {
             let value = SecretString::from(value.expand(holds)?);
             secrets.add(name, &value);
             options.env.push((name.clone(), value));
         }
-        options.cwd.clone_from(&program.cwd);
+        options.cwd = program.cwd.as_ref().or(self.directory).cloned();
         options.buffered = unread.clone();
         options.secrets = secrets.clone();
         Ok(options)
@@ -47,9 +52,9 @@ impl Configured<'_> {
 
     /// The value of a variable, which is a secret.
     pub(super) fn value(&self, variable: &str, secrets: &Secrets) -> Option<String> {
-        let secret = (self.environment)(variable)?;
-        secrets.add_variable(variable, &secret);
-        Some(secret.expose_secret().to_owned())
+        let value = self.variables.get(variable)?;
+        secrets.add_variable(variable, &SecretString::from(value));
+        Some(value.to_owned())
     }
 
     /// The configured headers for the link's current address that are not `given` already.
@@ -143,6 +148,11 @@ impl Driver<'_> {
     /// Applies a configuration file. A server with an address is added; one that the file no longer
     /// defines keeps its link for running calls.
     pub(super) fn configure(&mut self, config: ServerConfigs, from: Option<ReaderId>, now: Stamp) {
+        self.sign_in.insecure_http |= config.insecure_http;
+        let older = config
+            .file
+            .as_deref()
+            .map(|file| self.configs.variables_of(file).clone());
         let Self { configs, links, .. } = self;
         let elsewhere = |server: &ServerConfig, was_named: bool| {
             let mut links = links.iter().map(|linked| &linked.link);
@@ -186,7 +196,12 @@ impl Driver<'_> {
             };
             let was_traced = old.as_ref().is_some_and(|old| old.trace);
             self.show_gone_from(&name, None, now);
-            if old.is_some_and(|old| credentials(&old) != credentials(&server))
+            // A keeper that has just started may have tried without the variables, which only its clients have.
+            let got_variables = server.all_variables().any(|variable| {
+                let before = older.as_ref().and_then(|older| older.get(&variable));
+                before != self.configs.variables(&name).get(&variable)
+            });
+            if old.is_none_or(|old| credentials(&old) != credentials(&server)) | got_variables
                 && let Some(index) = self.index_of(&name)
             {
                 if let Some(linked) = self.links.get_mut(index) {

@@ -33,7 +33,7 @@ use crate::{
 impl Linked {
     /// When the token must be refreshed, unless that is happening.
     pub(super) fn token_due(&self) -> Option<Wall> {
-        let due = self.keeper.as_ref()?.due()?;
+        let due = self.tokens.as_ref()?.due()?;
         let is_busy = |job: &tokio::task::AbortHandle| !job.is_finished();
         let is_open = self.exchanges.values().any(|reading| !reading.is_over());
         (is_open && !self.refreshing.as_ref().is_some_and(is_busy)).then_some(due)
@@ -76,7 +76,7 @@ impl Linked {
                 return None;
             }
         }
-        server.obstacle(|variable| (configured.environment)(variable).is_some())
+        server.obstacle(|variable| configured.variables.get(variable).is_some())
     }
 
     /// The server's process, taken from the configuration before each start; `Err` is what the machine is told
@@ -155,7 +155,7 @@ impl Linked {
         let url = url::Url::parse(&record.url).ok();
         let is_private =
             |url: &url::Url| !server_url::is_cleartext(url) || configured.insecure_http;
-        self.keeper = url.filter(|url| !has_own && is_private(url)).map(|url| {
+        self.tokens = url.filter(|url| !has_own && is_private(url)).map(|url| {
             let SigningIn {
                 logins,
                 fetcher,
@@ -167,9 +167,9 @@ impl Linked {
             Arc::new(TokenManager::new(&url, name, logins, fetcher, now, remark))
         });
         let sent = configured.sent(record, &self.headers);
-        let keeper = self.keeper.clone();
-        options.sign_in = keeper.map(|keeper| keeper as Arc<dyn SignIn>);
-        self.link.takes_sign_in(self.keeper.is_some());
+        let tokens = self.tokens.clone();
+        options.sign_in = tokens.map(|tokens| tokens as Arc<dyn SignIn>);
+        self.link.takes_sign_in(self.tokens.is_some());
         self.link.sends(sent);
         let http = Http::new(options).map_err(|error| ExchangeEvent::NotSent {
             why: error.to_string(),
@@ -258,7 +258,7 @@ impl Driver<'_> {
             link,
             http: None,
             stdio: None,
-            keeper: None,
+            tokens: None,
             refreshing: None,
             signing_in: None,
             headers,
@@ -389,9 +389,11 @@ impl Driver<'_> {
             Output::Send {
                 exchange, request, ..
             } => {
+                let name = &linked.link.record().name;
                 let configured = Configured {
-                    server: self.configs.to_connect(&linked.link.record().name),
-                    environment: self.sign_in.environment,
+                    server: self.configs.to_connect(name),
+                    variables: self.configs.variables(name),
+                    directory: self.configs.directory(name),
                     insecure_http: self.sign_in.insecure_http,
                 };
                 let clock = self.clock;

@@ -1,6 +1,7 @@
 //! The driver: one loop that owns every link of the session, its exchanges and its saves.
 
 mod configuring;
+mod lifetime;
 mod links;
 mod requests;
 mod saving;
@@ -9,7 +10,7 @@ mod state;
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 pub use self::configuring::USUAL_ENVIRONMENT;
 use self::state::{OwnSaves, Publishing, SignIns, TestHooks};
@@ -18,17 +19,18 @@ use crate::{
     engine::{
         driver::{
             configuring::Configured,
+            lifetime::Lifetime,
             state::{Driver, Linked, PUBLISH_EVERY, SignInNews},
         },
         hook::Hooks,
         inbox::Batches,
         journal::Journal,
-        options::{Options, PanicIn},
+        options::{Options, PanicIn, Role},
         pace::Pace,
         pending_requests::{Envelope, PendingRequests},
         server_configs::KnownConfigs,
         snapshots::Snapshots,
-        socket,
+        socket::{self, Host, Listener},
         tracer::Tracer,
     },
     link::{Input, Unsaved},
@@ -78,6 +80,9 @@ pub(super) async fn drive(
     // The screen has its first frame before the first HTTP client is built.
     ensure_provider();
     let (sign_ins, mut of_sign_ins) = mpsc::channel(16);
+    let (clients, connected) = watch::channel(0);
+    let is_keeper = matches!(options.role, Role::Keeper);
+    let stop = Arc::new(Notify::new());
     let mut driver = Driver {
         paths: &options.paths,
         traces: options.traces,
@@ -90,6 +95,7 @@ pub(super) async fn drive(
             Hooks::start(hook, &options.paths, &mut writer, snapshots, options.clock)
         }),
         begun_at: now.wall,
+        lifetime: is_keeper.then(|| Lifetime::new(Arc::clone(&stop), connected, now.mono)),
         pace,
         open,
         links: Vec::new(),
@@ -103,9 +109,8 @@ pub(super) async fn drive(
         successor: None,
         trouble: None,
         sign_in: SignIns {
-            environment: options.environment,
             logins: &options.logins,
-            insecure_http: options.insecure_http,
+            insecure_http: options.config.insecure_http,
             fetcher: Arc::default(),
             refreshed: Arc::default(),
             looked_at: now.mono,
@@ -126,7 +131,17 @@ pub(super) async fn drive(
         },
     };
     let (remote_asks, mut from_clients) = mpsc::channel(1024);
-    let listener = socket::listen(&options.paths, snapshots, pace, remote_asks);
+    let listener = socket::listen(
+        &options.paths,
+        Host {
+            snapshots: Arc::clone(snapshots),
+            pace: pace.clone(),
+            asks: remote_asks,
+            clients,
+            stop: is_keeper.then(|| Arc::clone(&stop)),
+            since: now.wall,
+        },
+    );
     for text in remarks.into_iter().chain(listener.as_ref().err().cloned()) {
         snapshots.publish(SessionEvent::Notice(Notice {
             at: now.wall,
@@ -156,7 +171,13 @@ pub(super) async fn drive(
     driver.turn(now);
     options.fuse.burn(PanicIn::Network);
     let successor = driver
-        .run(asks, &mut from_clients, &mut of_sign_ins, leaving)
+        .run(
+            asks,
+            &mut from_clients,
+            &mut of_sign_ins,
+            leaving,
+            listener.as_ref().ok(),
+        )
         .await?;
     match successor {
         None => {
@@ -181,8 +202,30 @@ impl Driver<'_> {
         from_clients: &mut mpsc::Receiver<Envelope>,
         of_sign_ins: &mut mpsc::Receiver<SignInNews>,
         leaving: &mut oneshot::Receiver<()>,
+        listener: Option<&Listener>,
     ) -> Result<Option<u32>, String> {
+        let lifetime = self.lifetime.as_ref();
+        let stop = lifetime.map(|lifetime| Arc::clone(&lifetime.stop));
+        let mut clients = lifetime.map(|lifetime| lifetime.clients.clone());
         loop {
+            if self.is_over(listener) {
+                return Ok(None);
+            }
+            let stopped = async {
+                match &stop {
+                    Some(stop) => stop.notified().await,
+                    None => std::future::pending().await,
+                }
+            };
+            let clients_changed = async {
+                let has_changed = match &mut clients {
+                    Some(clients) => clients.changed().await.is_ok(),
+                    None => false,
+                };
+                if !has_changed {
+                    std::future::pending::<()>().await;
+                }
+            };
             let wake = self.next_wake();
             let timer = async {
                 match wake {
@@ -227,6 +270,12 @@ impl Driver<'_> {
                     }
                     self.tend_logins(now);
                 }
+                () = clients_changed => now = self.clock.now(),
+                () = stopped => {
+                    // The clients start no other one until they have a request.
+                    self.snapshots.publish(SessionEvent::Undriven);
+                    return Ok(None);
+                }
                 _ = &mut *leaving => return Ok(None),
             }
             self.turn(now);
@@ -248,7 +297,7 @@ impl Driver<'_> {
             .iter()
             .any(|linked| linked.is_touched)
             .then(|| self.publishing.last.after(self.publishing.every));
-        let is_watched = |linked: &Linked| linked.link.is_barred() && linked.keeper.is_some();
+        let is_watched = |linked: &Linked| linked.link.is_barred() && linked.tokens.is_some();
         let look = self
             .links
             .iter()
@@ -259,7 +308,24 @@ impl Driver<'_> {
             let now = self.clock.now();
             now.mono.after(due.since(now.wall))
         });
-        links.chain(publish).chain(look).chain(due).min()
+        let lifetime = self.lifetime.as_ref().map(Lifetime::deadline);
+        links
+            .chain(publish)
+            .chain(look)
+            .chain(due)
+            .chain(lifetime)
+            .min()
+    }
+
+    /// Whether this is a keeper that has nothing left to do.
+    fn is_over(&mut self, listener: Option<&Listener>) -> bool {
+        let (Some(lifetime), Some(listener)) = (&mut self.lifetime, listener) else {
+            return false;
+        };
+        let has_work = !self.own_saves.waiting.is_empty()
+            || self.trouble.is_some()
+            || self.links.iter().any(|linked| linked.link.has_unsettled());
+        lifetime.is_over(has_work, listener, self.clock.now().mono)
     }
 
     /// Ends every turn: publishes changes at a rate that a person can see.
@@ -282,7 +348,8 @@ impl Driver<'_> {
             if let Some(mut view) = linked.link.take_server_view() {
                 let configured = Configured {
                     server: self.configs.of_name(&view.name),
-                    environment: self.sign_in.environment,
+                    variables: self.configs.variables(&view.name),
+                    directory: self.configs.directory(&view.name),
                     insecure_http: self.sign_in.insecure_http,
                 };
                 view.obstacle = linked.obstacle(&configured);
@@ -324,10 +391,10 @@ impl Driver<'_> {
         let with_process = self.links.iter().enumerate();
         let with_process = with_process.filter_map(|(at, it)| Some((at, it.stdio.clone()?)));
         let (of_processes, processes): (Vec<usize>, Vec<Stdio>) = with_process.unzip();
-        let keepers: Vec<_> = self
+        let tokens: Vec<_> = self
             .links
             .iter()
-            .filter_map(|it| it.keeper.clone())
+            .filter_map(|it| it.tokens.clone())
             .collect();
         let ended = tokio::task::spawn_local(async move {
             futures_util::future::join_all(processes.iter().map(Stdio::end)).await;
@@ -336,8 +403,7 @@ impl Driver<'_> {
             it.links.iter().all(is_at_rest) && it.own_saves.waiting.is_empty()
         })
         .await;
-        let settled =
-            futures_util::future::join_all(keepers.iter().map(|it| it.wait_for_refresh()));
+        let settled = futures_util::future::join_all(tokens.iter().map(|it| it.wait_for_refresh()));
         let (ended, settled) = tokio::join!(
             tokio::time::timeout_at(until, ended),
             tokio::time::timeout_at(until, settled)

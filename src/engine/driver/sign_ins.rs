@@ -106,12 +106,12 @@ impl Driver<'_> {
     /// Continues where a user has signed in, and refreshes tokens while the old ones are valid.
     pub(super) fn tend_logins(&mut self, now: Stamp) {
         for linked in &mut self.links {
-            if let Some(keeper) = linked.keeper.clone()
+            if let Some(tokens) = linked.tokens.clone()
                 && linked.token_due().is_some_and(|due| due <= now.wall)
             {
                 let refreshed = Arc::clone(&self.sign_in.refreshed);
                 let job = tokio::spawn(async move {
-                    keeper.renew().await;
+                    tokens.renew().await;
                     refreshed.notify_one();
                 });
                 linked.refreshing = Some(job.abort_handle());
@@ -122,8 +122,8 @@ impl Driver<'_> {
         }
         self.sign_in.looked_at = now.mono;
         let has_news = |linked: &Linked| {
-            let keeper = linked.keeper.as_ref().filter(|_| linked.link.is_barred());
-            keeper.is_some_and(|keeper| keeper.has_new_sign_in())
+            let tokens = linked.tokens.as_ref().filter(|_| linked.link.is_barred());
+            tokens.is_some_and(|tokens| tokens.has_new_sign_in())
         };
         for index in 0..self.links.len() {
             if self.links.get(index).is_some_and(has_news) {

@@ -6,7 +6,6 @@ use std::{
     time::Duration,
 };
 
-use secrecy::SecretString;
 use tokio::sync::mpsc;
 
 use crate::{
@@ -17,6 +16,7 @@ use crate::{
     },
     engine::{
         clock::Clock,
+        driver::lifetime::Lifetime,
         hook::Hooks,
         inbox::{Batches, Inbox, Reading},
         journal::Journal,
@@ -51,7 +51,7 @@ pub(super) struct Linked {
     /// The server's process, if it is a child; kept while it runs, even if the configuration changes.
     pub(super) stdio: Option<Stdio>,
     /// Provides the sign-in token; belongs to the client.
-    pub(super) keeper: Option<Arc<TokenManager>>,
+    pub(super) tokens: Option<Arc<TokenManager>>,
     /// The job that refreshes the token before it expires.
     pub(super) refreshing: Option<tokio::task::AbortHandle>,
     /// The sign-in that is waiting for a browser.
@@ -102,7 +102,6 @@ pub(super) struct OwnSave {
 
 /// Credentials, and the jobs that refresh them.
 pub(super) struct SignIns<'d> {
-    pub(super) environment: fn(&str) -> Option<SecretString>,
     pub(super) logins: &'d Logins,
     pub(super) insecure_http: bool,
     pub(super) fetcher: Arc<Fetcher>,
@@ -142,6 +141,8 @@ pub(super) struct Driver<'d> {
     pub(super) snapshots: &'d Arc<Snapshots>,
     pub(super) hooks: Option<Hooks>,
     pub(super) begun_at: Wall,
+    /// When it exits by itself, if it is a keeper.
+    pub(super) lifetime: Option<Lifetime>,
     pub(super) pace: &'d Pace,
     pub(super) open: &'d mut PendingRequests,
     pub(super) links: Vec<Linked>,

@@ -66,6 +66,7 @@ pub(crate) fn program(state: &Path, arguments: &[&str]) -> Command {
         .env_clear()
         .env("LONGHAUL_STATE_DIR", state)
         .env("LONGHAUL_CONFIG", config(state, arguments))
+        .env("LONGHAUL_KEEPER", "0")
         .env("TERM", "xterm-256color")
         .env("LANG", "C.UTF-8")
         .stdin(Stdio::null())

@@ -110,7 +110,7 @@ impl TestEnv {
         command
     }
 
-    fn environment(&self) -> [(&'static str, String); 6] {
+    fn environment(&self) -> [(&'static str, String); 7] {
         let dir = self.path().to_str().unwrap().to_owned();
         let config = self.path().join("config.toml");
         if !config.exists() {
@@ -119,6 +119,7 @@ impl TestEnv {
         }
         [
             ("LONGHAUL_CONFIG", format!("{dir}/config.toml")),
+            ("LONGHAUL_KEEPER", "0".to_owned()),
             ("LONGHAUL_STATE_DIR", dir.clone()),
             ("HOME", dir),
             ("TERM", "xterm-256color".to_owned()),

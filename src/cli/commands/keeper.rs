@@ -1,0 +1,193 @@
+//! `keeper`: the background process that drives the session.
+
+use serde_json::json;
+
+use crate::{
+    cli::{
+        args::KeeperArgs,
+        context::Context,
+        environment::block_on,
+        error::{CliError, code},
+        json as documents,
+        live_session::{LiveEvent, LiveSession},
+        log,
+    },
+    domain::{SessionEvent, Wall, text},
+    engine::{
+        KeeperError, KeeperStatus, READY, Role, detach, keeper_status, leave_terminal, stop_keeper,
+    },
+};
+
+/// `keeper` with all its commands.
+pub(in crate::cli) fn keeper(
+    context: &mut Context<'_>,
+    command: &KeeperArgs,
+) -> Result<u8, CliError> {
+    match command {
+        KeeperArgs::Status => status(context),
+        KeeperArgs::Stop => stop(context),
+        KeeperArgs::Log { lines } => print_log(context, *lines),
+        KeeperArgs::Run { background } => run(context, *background),
+    }
+}
+
+impl From<KeeperError> for CliError {
+    fn from(error: KeeperError) -> Self {
+        let code = match error {
+            KeeperError::NotAKeeper(_) => code::REFUSED,
+            _ => code::DRIVER_SILENT,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+fn status(context: &mut Context<'_>) -> Result<u8, CliError> {
+    let found = keeper_status(&context.paths)?;
+    report(context, found.as_ref(), |what| what)
+}
+
+fn stop(context: &mut Context<'_>) -> Result<u8, CliError> {
+    context.may_act()?;
+    let found = stop_keeper(&context.paths)?;
+    report(context, found.as_ref(), |what| format!("stopped {what}"))
+}
+
+/// Prints what drives the session, as a line or as JSON.
+fn report(
+    context: &mut Context<'_>,
+    status: Option<&KeeperStatus>,
+    line: impl Fn(String) -> String,
+) -> Result<u8, CliError> {
+    if context.global.json {
+        let document = json!({ "keeper": status.map(document) });
+        context
+            .terminal
+            .print_json(&documents::compact(&document))?;
+        return Ok(code::OK);
+    }
+    let Some(status) = status else {
+        let session = context.paths.session();
+        let line = format!(
+            "no keeper runs for session {session}; the next command that needs one starts it"
+        );
+        context.terminal.print(&line)?;
+        return Ok(code::OK);
+    };
+    let kind = if status.is_keeper {
+        "keeper"
+    } else {
+        "without a keeper: process"
+    };
+    let now = context.clock.now().wall;
+    let what = format!(
+        "{kind} {}, longhaul {}, for {}, {}, {}",
+        status.pid,
+        text::clean_line(&status.version),
+        text::span(now.since(Wall(status.since_ms))),
+        text::plural(status.unsettled as u64, "unfinished task"),
+        text::plural(status.clients as u64, "client"),
+    );
+    context.terminal.print(&line(what))?;
+    Ok(code::OK)
+}
+
+fn document(status: &KeeperStatus) -> serde_json::Value {
+    json!({
+        "pid": status.pid,
+        "version": status.version,
+        "contract": status.contract,
+        "is_keeper": status.is_keeper,
+        "since": Wall(status.since_ms).rfc3339(),
+        "unsettled": status.unsettled,
+        "clients": status.clients,
+    })
+}
+
+fn print_log(context: &mut Context<'_>, lines: Option<usize>) -> Result<u8, CliError> {
+    let path = context.paths.log();
+    let log = match std::fs::read(&path) {
+        Ok(log) => log,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            context
+                .terminal
+                .info("no keeper has written a log for this session");
+            return Ok(code::OK);
+        }
+        Err(error) => {
+            let message = format!("could not read {}: {error}", path.display());
+            return Err(CliError::new(code::CANNOT_SAVE, message));
+        }
+    };
+    let log = String::from_utf8_lossy(&log);
+    let all: Vec<&str> = log.lines().collect();
+    let first = lines.map_or(0, |lines| all.len().saturating_sub(lines));
+    for line in all.iter().skip(first) {
+        context.terminal.print(&text::clean_line(line))?;
+    }
+    Ok(code::OK)
+}
+
+/// Drives the session until nothing is left to do, a client stops it, or a signal arrives.
+fn run(context: &mut Context<'_>, background: bool) -> Result<u8, CliError> {
+    context.may_act()?;
+    if background {
+        detach().map_err(|error| {
+            CliError::new(
+                code::BUG,
+                format!("could not detach from the terminal: {error}"),
+            )
+        })?;
+    }
+    log::start_keeper_log(&context.paths)?;
+    let ended = block_on(drive(context, background));
+    match &ended {
+        Ok(_) => tracing::info!("the keeper exits"),
+        Err(fail) => {
+            tracing::error!("{}", fail.message());
+            if background {
+                // The client that started it waits for this line.
+                let line = format!("{} {}", fail.code(), text::clean_line(fail.message()));
+                let out = context.terminal.writer();
+                let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+            }
+        }
+    }
+    ended
+}
+
+async fn drive(context: &mut Context<'_>, background: bool) -> Result<u8, CliError> {
+    let mut live = LiveSession::open_as(context, Vec::new(), Role::Keeper)?;
+    loop {
+        match live.next(context).await? {
+            LiveEvent::Session(SessionEvent::Driver { is_us, pid }) => {
+                tracing::info!(pid, is_us, "this session has a driver");
+                if background {
+                    let out = context.terminal.writer();
+                    let _ = writeln!(out, "{READY}").and_then(|()| out.flush());
+                    leave_terminal();
+                }
+                if !is_us {
+                    live.close();
+                    let message = format!("process {pid} drives this session already");
+                    return if background {
+                        Ok(code::OK)
+                    } else {
+                        Err(CliError::usage(message))
+                    };
+                }
+                if !background {
+                    context.terminal.report(&format!(
+                        "keeper {pid} runs; `longhaul keeper stop` stops it"
+                    ));
+                }
+            }
+            LiveEvent::Session(SessionEvent::Undriven)
+            | LiveEvent::Interrupted
+            | LiveEvent::Terminated => {
+                live.close();
+                return Ok(code::OK);
+            }
+            LiveEvent::Session(_) => {}
+        }
+    }
+}

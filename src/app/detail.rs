@@ -132,47 +132,10 @@ fn trace_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
             | Connectivity::Offline { .. }
             | Connectivity::Unwatched { .. }
     );
-    let mut lines = Vec::new();
-    for attempt in &task.attempts {
-        let phase = match attempt.phase {
-            Phase::Queued => "waiting to be sent",
-            Phase::Sent => "then sent",
-            Phase::Open if is_cut => "then sent; stream lost",
-            Phase::Open => "then sent; stream open",
-            Phase::Ended => "then sent; ended",
-        };
-        let ended = attempt.ended_at.map_or(String::new(), |at| {
-            format!(" at {}", state.clock_seconds(at))
-        });
-        lines.push(format!(
-            "attempt {}: saved at {}, {phase}{ended}",
-            attempt.number,
-            state.clock_seconds(attempt.started_at)
-        ));
-        let clean = |text: &str| text::clean_line(text).into_owned();
-        lines.push(format!(
-            "  request id {}, progress token {}, server session {}",
-            clean(&attempt.request_id),
-            clean(&attempt.token),
-            attempt.session_number
-        ));
-        let cursor = |id: &Option<EventId>| {
-            id.as_deref()
-                .map_or("none".to_owned(), |id| clean(&text::truncate(id, 40)))
-        };
-        lines.push(match &attempt.cursors.newest {
-            None => "  no event ids received, so the stream can't be resumed".to_owned(),
-            newest => format!(
-                "  event ids: newest with data {}, newest {}, first {}",
-                cursor(&attempt.cursors.data),
-                cursor(newest),
-                cursor(&attempt.cursors.first)
-            ),
-        });
-        if let Some(retry) = attempt.retry_ms {
-            lines.push(format!("  the server requests {retry} ms between retries"));
-        }
-    }
+    let attempts = task.attempts.iter();
+    let mut lines: Vec<String> = attempts
+        .flat_map(|attempt| attempt_lines(state, attempt, is_cut))
+        .collect();
     lines.push(String::new());
     lines.push("connection and status history:".to_owned());
     let before = lines.len();
@@ -211,6 +174,49 @@ fn trace_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
             lines.push(format!("traffic with {server}, newest last:"));
             lines.extend(recorded.iter().map(|line| format!("  {line}")));
         }
+    }
+    lines
+}
+
+fn attempt_lines(state: &State, attempt: &Attempt, is_cut: bool) -> Vec<String> {
+    let mut lines = Vec::new();
+    let phase = match attempt.phase {
+        Phase::Queued => "waiting to be sent",
+        Phase::Sent => "then sent",
+        Phase::Open if is_cut => "then sent; stream lost",
+        Phase::Open => "then sent; stream open",
+        Phase::Ended => "then sent; ended",
+    };
+    let ended = attempt.ended_at.map_or(String::new(), |at| {
+        format!(" at {}", state.clock_seconds(at))
+    });
+    lines.push(format!(
+        "attempt {}: saved at {}, {phase}{ended}",
+        attempt.number,
+        state.clock_seconds(attempt.started_at)
+    ));
+    let clean = |text: &str| text::clean_line(text).into_owned();
+    lines.push(format!(
+        "  request id {}, progress token {}, server session {}",
+        clean(&attempt.request_id),
+        clean(&attempt.token),
+        attempt.session_number
+    ));
+    let cursor = |id: &Option<EventId>| {
+        id.as_deref()
+            .map_or("none".to_owned(), |id| clean(&text::truncate(id, 40)))
+    };
+    lines.push(match &attempt.cursors.newest {
+        None => "  no event ids received, so the stream can't be resumed".to_owned(),
+        newest => format!(
+            "  event ids: newest with data {}, newest {}, first {}",
+            cursor(&attempt.cursors.data),
+            cursor(newest),
+            cursor(&attempt.cursors.first)
+        ),
+    });
+    if let Some(retry) = attempt.retry_ms {
+        lines.push(format!("  the server requests {retry} ms between retries"));
     }
     lines
 }
@@ -301,7 +307,6 @@ fn server_task_lines(state: &State, task: &ServerTask) -> Vec<String> {
 
 fn resume_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
     let task = &task_row.view.task;
-    let server = state.server(&task.server);
     let mut lines = Vec::new();
     if task.status.is_settled() {
         let key = state.key(Action::RunAgain);
@@ -309,36 +314,7 @@ fn resume_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
             "It has ended; nothing to resume. Press {key} to run it again."
         ));
     } else {
-        match task.resumability.strongest() {
-            Some(Resumable::Task) => {
-                lines.push(
-                    "resumed by     the server's task: longhaul polls it by its id".to_owned(),
-                );
-            }
-            Some(Resumable::Checkpoint) => {
-                lines.push(
-                    "resumed by     the checkpoint: longhaul calls the tool again with its"
-                        .to_owned(),
-                );
-                lines.push("               client id once the old run has stopped".to_owned());
-            }
-            Some(Resumable::Stream) => {
-                lines.push(
-                    "resumed by     the stream: GET after the last event id received".to_owned(),
-                );
-                lines.push("               with data".to_owned());
-            }
-            None if is_modern(task) => {
-                lines.push("resumed by     nothing: a plain call of this revision".to_owned());
-            }
-            None if task.resumability.stream.is_none() => {
-                lines.push("resumed by     not known yet: no event received".to_owned());
-            }
-            None => lines.push("resumed by     nothing: the events have no ids".to_owned()),
-        }
-        if task.resumability.checkpoint && task.resumability.stream == Some(true) {
-            lines.push("               or the stream, as long as the server keeps it".to_owned());
-        }
+        lines.extend(ways_back(task).into_iter().map(str::to_owned));
         if let Some(impact) = task_row.leave_impact() {
             lines.push(format!(
                 "if you quit    {}: {}",
@@ -351,31 +327,8 @@ fn resume_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
     if let Some(server_task) = &task.server_task {
         lines.extend(server_task_lines(state, server_task));
     }
-    if let Some(server) = server {
-        let version = task.attempt().and_then(|attempt| attempt.version);
-        let era = match version {
-            Some(version) => version.label().to_owned(),
-            None if server.era.is_empty() => "not negotiated yet".to_owned(),
-            None => text::clean_line(&server.era).into_owned(),
-        };
-        lines.push(labeled("revision", &era));
-        let why = match version {
-            Some(_) => task.era_why(&server.era, &server.era_why),
-            None => Some(server.era_why.clone()),
-        };
-        lines.extend(
-            why.filter(|why| !why.is_empty())
-                .map(|why| labeled("", &why)),
-        );
-        if server.capabilities.version.is_some() || server.capabilities.tasks.is_some() {
-            lines.push(labeled("server tasks", &task_offer(server)));
-        }
-        let ids = match server.capabilities.gives_ids {
-            Some(true) => "yes",
-            Some(false) => "no",
-            None => "not seen yet",
-        };
-        lines.push(format!("event ids      {ids}"));
+    if let Some(server) = state.server(&task.server) {
+        lines.extend(revision_lines(task, server));
     }
     if let Some(client) = &task.client_id {
         lines.push(format!("client id      {}", text::clean_line(client)));
@@ -390,6 +343,62 @@ fn resume_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
         );
         lines.extend(line.lines().map(|line| format!("  {line}")));
     }
+    lines
+}
+
+/// How longhaul gets back to the call.
+fn ways_back(task: &Task) -> Vec<&'static str> {
+    let mut lines = match task.resumability.strongest() {
+        Some(Resumable::Task) => {
+            vec!["resumed by     the server's task: longhaul polls it by its id"]
+        }
+        Some(Resumable::Checkpoint) => vec![
+            "resumed by     the checkpoint: longhaul calls the tool again with its",
+            "               client id once the old run has stopped",
+        ],
+        Some(Resumable::Stream) => vec![
+            "resumed by     the stream: GET after the last event id received",
+            "               with data",
+        ],
+        None if is_modern(task) => vec!["resumed by     nothing: a plain call of this revision"],
+        None if task.resumability.stream.is_none() => {
+            vec!["resumed by     not known yet: no event received"]
+        }
+        None => vec!["resumed by     nothing: the events have no ids"],
+    };
+    if task.resumability.checkpoint && task.resumability.stream == Some(true) {
+        lines.push("               or the stream, as long as the server keeps it");
+    }
+    lines
+}
+
+/// The revision of the server, and what it offers.
+fn revision_lines(task: &Task, server: &ServerView) -> Vec<String> {
+    let mut lines = Vec::new();
+    let version = task.attempt().and_then(|attempt| attempt.version);
+    let era = match version {
+        Some(version) => version.label().to_owned(),
+        None if server.era.is_empty() => "not negotiated yet".to_owned(),
+        None => text::clean_line(&server.era).into_owned(),
+    };
+    lines.push(labeled("revision", &era));
+    let why = match version {
+        Some(_) => task.era_why(&server.era, &server.era_why),
+        None => Some(server.era_why.clone()),
+    };
+    lines.extend(
+        why.filter(|why| !why.is_empty())
+            .map(|why| labeled("", &why)),
+    );
+    if server.capabilities.version.is_some() || server.capabilities.tasks.is_some() {
+        lines.push(labeled("server tasks", &task_offer(server)));
+    }
+    let ids = match server.capabilities.gives_ids {
+        Some(true) => "yes",
+        Some(false) => "no",
+        None => "not seen yet",
+    };
+    lines.push(format!("event ids      {ids}"));
     lines
 }
 

@@ -58,29 +58,8 @@ pub fn attention(state: &State, now: Stamp, columns: usize) -> (String, Attentio
             Attention::Pressing,
         );
     }
-    match &state.leave.when {
-        Leaving::OnceSafe => {
-            let ids: Vec<&str> = state
-                .totals
-                .leaving
-                .dies
-                .iter()
-                .map(TaskId::as_str)
-                .take(4)
-                .collect();
-            let have = if ids.len() == 1 { "has" } else { "have" };
-            return (
-                format!("leaving once {} {have} ended; Esc stays", ids.join(", ")),
-                Attention::Pressing,
-            );
-        }
-        Leaving::OnceCancelled(_) => {
-            return (
-                "leaving once everything is cancelled; Esc stays".to_owned(),
-                Attention::Pressing,
-            );
-        }
-        Leaving::No | Leaving::Asked(_) => {}
+    if let Some(message) = leaving_line(state) {
+        return (message, Attention::Pressing);
     }
     if let Some(frozen) = &state.frozen {
         let held = text::plural(u64::try_from(frozen.held.len()).unwrap_or(u64::MAX), "task");
@@ -94,20 +73,7 @@ pub fn attention(state: &State, now: Stamp, columns: usize) -> (String, Attentio
         );
     }
     if !state.list.marks.is_empty() {
-        let hidden = hidden_marks(state);
-        let hidden = if hidden > 0 {
-            format!(", {hidden} of them hidden")
-        } else {
-            String::new()
-        };
-        let marked = u64::try_from(state.list.marks.len()).unwrap_or(u64::MAX);
-        return (
-            format!(
-                "{} marked{hidden}; Esc clears the marks",
-                text::plural(marked, "task")
-            ),
-            Attention::Reply,
-        );
+        return (marks_line(state), Attention::Reply);
     }
     if let Some(message) = control_line(state, now) {
         return (shorten(message, columns), Attention::Pressing);
@@ -128,6 +94,33 @@ pub fn attention(state: &State, now: Stamp, columns: usize) -> (String, Attentio
         return (demo_line(state, columns), Attention::Calm);
     }
     (String::new(), Attention::Calm)
+}
+
+/// What quitting still waits for.
+fn leaving_line(state: &State) -> Option<String> {
+    match &state.leave.when {
+        Leaving::OnceSafe => {
+            let dies = state.totals.leaving.dies.iter().take(4);
+            let ids: Vec<&str> = dies.map(TaskId::as_str).collect();
+            let have = if ids.len() == 1 { "has" } else { "have" };
+            let ids = ids.join(", ");
+            Some(format!("leaving once {ids} {have} ended; Esc stays"))
+        }
+        Leaving::OnceCancelled(_) => {
+            Some("leaving once everything is cancelled; Esc stays".to_owned())
+        }
+        Leaving::No | Leaving::Asked(_) => None,
+    }
+}
+
+fn marks_line(state: &State) -> String {
+    let hidden = match hidden_marks(state) {
+        0 => String::new(),
+        count => format!(", {count} of them hidden"),
+    };
+    let marked = u64::try_from(state.list.marks.len()).unwrap_or(u64::MAX);
+    let marked = text::plural(marked, "task");
+    format!("{marked} marked{hidden}; Esc clears the marks")
 }
 
 /// `reindex: pause requested 8 s ago, still running (2.1k); after 60 s this counts as "did not stop"`.

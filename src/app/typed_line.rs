@@ -1,6 +1,7 @@
 //! Parses palette lines in the syntax of the command line.
 
 use serde_json::Value;
+use thiserror::Error;
 
 /// Commands that take arguments and have no key binding, with their help.
 const COMMANDS: [(&str, &str); 7] = [
@@ -84,15 +85,33 @@ pub(super) fn split_words(line: &str) -> Vec<String> {
     words
 }
 
+/// Why a typed line is no call.
+#[derive(Debug, Error)]
+pub(crate) enum TypedLineError {
+    /// The value after `key:=` is no JSON.
+    #[error("the value of {key} is not valid JSON: {error}")]
+    Json {
+        /// The key.
+        key: String,
+        /// What is wrong with the value.
+        error: serde_json::Error,
+    },
+    /// A flag of the command line that the palette doesn't have.
+    #[error("{0} is not supported here; use -s, --name and key=value")]
+    Flag(String),
+}
+
 /// Parses an argument; `None` if the word is not one.
-pub(super) fn parse_argument(word: &str) -> Result<Option<TypedArgument>, String> {
+pub(super) fn parse_argument(word: &str) -> Result<Option<TypedArgument>, TypedLineError> {
     let Some((key, value)) = word.split_once('=').filter(|(key, _)| !key.is_empty()) else {
         return Ok(None);
     };
     let (key, value) = match key.strip_suffix(':') {
         Some(key) => {
-            let json = serde_json::from_str(value)
-                .map_err(|error| format!("the value of {key} is not valid JSON: {error}"))?;
+            let json = serde_json::from_str(value).map_err(|error| TypedLineError::Json {
+                key: key.to_owned(),
+                error,
+            })?;
             (key, TypedValue::Json(json))
         }
         None => (key, TypedValue::Text(value.to_owned())),
@@ -102,7 +121,7 @@ pub(super) fn parse_argument(word: &str) -> Result<Option<TypedArgument>, String
 }
 
 /// Parses the words after `call`.
-pub(super) fn parse_call(words: &[String]) -> Result<TypedCall, String> {
+pub(super) fn parse_call(words: &[String]) -> Result<TypedCall, TypedLineError> {
     let mut call = TypedCall::default();
     let mut words = words.iter();
     while let Some(word) = words.next() {
@@ -116,9 +135,7 @@ pub(super) fn parse_call(words: &[String]) -> Result<TypedCall, String> {
             "--name" => call.name = value().unwrap_or_default(),
             "--" => {}
             _ if flag.starts_with('-') => {
-                return Err(format!(
-                    "{flag} is not supported here; use -s, --name and key=value"
-                ));
+                return Err(TypedLineError::Flag(flag.to_owned()));
             }
             _ => match parse_argument(word)?.filter(|_| !call.tool.is_empty()) {
                 Some(pair) => call.arguments.push(pair),

@@ -63,7 +63,7 @@ pub(in crate::app) fn edit_key(
                     request(state, edit, RequestPurpose::Other, effects);
                     return None;
                 }
-                (Err(error), _) | (_, Err(error)) => form.error = Some(error),
+                (Err(error), _) | (_, Err(error)) => form.error = Some(error.to_string()),
             }
         }
         _ => {
@@ -78,12 +78,10 @@ pub(in crate::app) fn edit_key(
 }
 
 /// Parses a duration; `off` and an empty text mean no limit.
-fn read_limit(typed: &str) -> Result<Option<Duration>, String> {
+fn read_limit(typed: &str) -> Result<Option<Duration>, ParseDurationError> {
     match typed.trim() {
         "" | "off" => Ok(None),
-        typed => text::parse_duration(typed)
-            .map(Some)
-            .map_err(|error| error.to_string()),
+        typed => text::parse_duration(typed).map(Some),
     }
 }
 

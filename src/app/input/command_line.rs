@@ -87,7 +87,7 @@ fn run_action(
         Action::Filter => apply_filter(state, rest),
         Action::NewCall => match typed_line::parse_call(&typed_line::split_words(rest)) {
             Ok(call) => call_line(state, call, effects),
-            Err(message) => state.reply(message),
+            Err(error) => state.reply(error.to_string()),
         },
         Action::SignIn if state.setup.readonly => {
             state.reply(READ_ONLY);
@@ -269,7 +269,7 @@ fn on_tasks(
     }
     let Some(action) = of_tasks(word) else { return };
     if is_again && why_not(state, action).is_none() {
-        let pairs: Result<Vec<_>, String> = pairs
+        let pairs: Result<Vec<_>, _> = pairs
             .iter()
             .map(|it| typed_line::parse_argument(it))
             .collect();
@@ -278,7 +278,7 @@ fn on_tasks(
                 let id = first.clone();
                 run_again(state, &id, pairs.into_iter().flatten().collect(), effects);
             }
-            Err(message) => state.reply(message),
+            Err(error) => state.reply(error.to_string()),
         };
     }
     // The action applies to the named tasks, not to the marked ones.

@@ -10,7 +10,7 @@ use super::{
 pub(super) const READ_ONLY: &str = "read only: tasks can't be started, changed or stopped";
 
 /// Actions that start, change or stop something.
-const CHANGES: [Action; 17] = [
+const CHANGES: [Action; 16] = [
     Action::NewCall,
     Action::RunAgain,
     Action::Pause,
@@ -25,7 +25,6 @@ const CHANGES: [Action; 17] = [
     Action::AddServer,
     Action::Import,
     Action::Reload,
-    Action::Drive,
     Action::SignIn,
     Action::Trace,
 ];
@@ -125,11 +124,6 @@ fn why_not_anywhere(state: &State, action: Action) -> Option<String> {
     match action {
         Action::Import if state.setup.is_demo => {
             Some("not available in the demo; use `longhaul servers import`".to_owned())
-        }
-        Action::Drive
-            if matches!(state.session.driver, Some((_, true))) && !state.session.is_driverless =>
-        {
-            Some("this window is already the driver".to_owned())
         }
         Action::Reload if state.setup.is_demo => {
             Some("not available in the demo, which ignores your configuration".to_owned())

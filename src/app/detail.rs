@@ -1,8 +1,8 @@
 //! The text of the detail pane's tabs.
 
 use crate::domain::{
-    Connectivity, Era, EventId, HistoryEntry, HistoryEvent, Phase, ProtocolVersion, Resumable,
-    ServerTask, ServerView, Status, Task, TaskCapability, TaskKind, TaskState, text,
+    Attempt, Connectivity, Era, EventId, HistoryEntry, HistoryEvent, Phase, ProtocolVersion,
+    Resumable, ServerTask, ServerView, Status, Task, TaskCapability, TaskKind, TaskState, text,
 };
 
 use super::{Action, Document, State, Tab, task_row::TaskRow};

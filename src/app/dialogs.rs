@@ -4,7 +4,6 @@
 mod cancel;
 mod consent;
 mod copy;
-mod drive;
 pub(super) mod edit;
 mod export;
 pub(super) mod filter;

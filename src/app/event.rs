@@ -197,8 +197,6 @@ pub enum Event {
     ConfigRead(Box<ConfigReread>),
     /// The user named this task on the command line: the cursor goes there.
     Attached(TaskId),
-    /// The command line asked for this window to become the driver.
-    DriveRequested,
     /// The time that [`super::next_wake`] returned has come.
     Tick,
     /// The program continues after a suspension.

@@ -52,15 +52,6 @@ pub(super) fn check_config(state: &State, force: bool, effects: &mut Vec<Command
     }
 }
 
-/// Asks the driver to hand the session over to this window.
-pub(super) fn drive(state: &mut State, effects: &mut Vec<Command>) {
-    let hand_over = SessionRequest::HandOver { is_forced: false };
-    request(state, hand_over, RequestPurpose::Drive, effects);
-    if let Some((pid, false)) = state.session.driver {
-        state.reply(format!("asked process {pid} to hand over to this window"));
-    }
-}
-
 /// The next unused task id from the seed.
 pub(super) fn new_id(state: &mut State) -> TaskId {
     loop {

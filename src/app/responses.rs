@@ -61,9 +61,6 @@ pub(super) fn on_response(
             state.messages.reply = None;
             state.dialogs.open_menu(Menu::SignIn { server, page });
         }
-        (RequestPurpose::Drive, Err(RequestError::WouldLoseWork(message))) => {
-            state.dialogs.open_menu(Menu::Drive(message));
-        }
         (RequestPurpose::Adopt(server), Ok(SessionResponse::Adopted(tasks))) => {
             let name = text::clean_line(server.as_str());
             let message = match u64::try_from(tasks.len()) {

@@ -41,8 +41,6 @@ pub enum RequestPurpose {
     Adopt(ServerName),
     /// Start to sign in to this server.
     SignIn(ServerName),
-    /// Become the driver.
-    Drive,
 }
 
 /// The requests to the session, and the ids that were made for them.

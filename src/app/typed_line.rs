@@ -175,7 +175,17 @@ mod tests {
         assert_eq!((all.tool.as_str(), all.name.as_str()), ("t", "film"));
         assert_eq!(all.arguments.len(), 2);
         assert_eq!(read("two words").unwrap().tool, "two words");
-        assert!(read("t --once x").unwrap_err().contains("--once"));
-        assert!(read("t b:={").unwrap_err().contains("not valid JSON"));
+        assert!(
+            read("t --once x")
+                .unwrap_err()
+                .to_string()
+                .contains("--once")
+        );
+        assert!(
+            read("t b:={")
+                .unwrap_err()
+                .to_string()
+                .contains("not valid JSON")
+        );
     }
 }

@@ -9,7 +9,7 @@ use super::{
     loading::{on_history, on_traffic, request_missing_data},
     notify,
     quit::finish_leaving,
-    requests::{drive, request, request_tools},
+    requests::{request, request_tools},
     responses::on_response,
     select::{self, regroup},
     servers::{apply_server, on_consent_read, on_driver_lost, on_found, on_imported},
@@ -82,7 +82,6 @@ fn apply(state: &mut State, event: Event, now: Stamp, effects: &mut Vec<Command>
                 state.window = WindowFocus::Focused;
             }
         }
-        Event::DriveRequested => drive(state, effects),
         Event::Attached(task) => select::move_to_task(state, &task),
         Event::Failed(message) => state.show_toast(NoticeLevel::Error, &message, now),
     }

@@ -167,7 +167,7 @@ pub(super) enum CliCommand {
     #[command(after_help = help("  longhaul logs q7m -n 20\n  longhaul logs q7m -f --since 10m"))]
     Logs(LogsArgs),
     /// Open the screen, on a task if one is given.
-    #[command(after_help = help("  longhaul attach\n  longhaul attach q7m\n  longhaul attach --drive"))]
+    #[command(after_help = help("  longhaul attach\n  longhaul attach q7m"))]
     Attach(AttachArgs),
     /// Print a task's history, then follow it live; the exit code is its outcome.
     #[command(after_help = help("  longhaul watch q7m\n  longhaul watch q7m --new --json"))]
@@ -573,9 +573,6 @@ pub(super) struct LogsArgs {
 pub(super) struct AttachArgs {
     /// The task; a unique prefix of its id is enough.
     pub(super) id: Option<String>,
-    /// Take over as the driver of the session; asks first if that would end a call.
-    #[arg(long)]
-    pub(super) drive: bool,
 }
 
 /// `watch`.

@@ -95,9 +95,7 @@ impl From<StoreError> for CliError {
 impl From<RequestError> for CliError {
     fn from(error: RequestError) -> Self {
         let code = match error {
-            RequestError::Usage(_) | RequestError::Settled(_) | RequestError::WouldLoseWork(_) => {
-                code::REFUSED
-            }
+            RequestError::Usage(_) | RequestError::Settled(_) => code::REFUSED,
             RequestError::NeedsLogin(_) => code::NEEDS_LOGIN,
             RequestError::Unreachable(_) => code::UNREACHABLE,
             RequestError::CannotSave(_) => code::CANNOT_SAVE,

@@ -174,9 +174,9 @@ fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, CliError>
     };
     let context = &mut context;
     let code = match command {
-        None => return screen::open(context, None, false),
+        None => return screen::open(context, None),
         Some(CliCommand::Attach(attach)) => {
-            return screen::open(context, attach.id.as_deref(), attach.drive);
+            return screen::open(context, attach.id.as_deref());
         }
         #[cfg(feature = "demo")]
         Some(CliCommand::Demo(demo)) => return commands::demo::run(context, &demo),

@@ -34,8 +34,6 @@ pub(in crate::cli) struct ScreenOptions {
     /// Problems found before the TUI was open.
     pub(in crate::cli) remarks: Vec<String>,
     pub(in crate::cli) is_demo: bool,
-    /// Take over as the driver.
-    pub(in crate::cli) drives: bool,
 }
 
 /// What the terminal can show, from the environment and the flags.
@@ -88,11 +86,7 @@ pub(in crate::cli) fn check(context: &Context<'_>) -> Result<(), CliError> {
 pub(in crate::cli) fn open(
     context: &mut Context<'_>,
     id: Option<&str>,
-    drives: bool,
 ) -> Result<ExitCode, CliError> {
-    if drives {
-        context.may_act()?;
-    }
     let attach = match id {
         Some(id) => {
             let mut reader = context.reader()?;
@@ -124,7 +118,6 @@ pub(in crate::cli) fn open(
                 .collect(),
             requests: Vec::new(),
             is_demo: false,
-            drives,
         },
     )
 }
@@ -228,7 +221,6 @@ pub(in crate::cli) fn show(
         },
         notifications: able.notifications.with_overrides(&config.notify),
         attach,
-        drives: options.drives,
         demo_dir: options.is_demo.then(|| context.paths.demo_dir()),
         asks: options.requests,
         configuration: Configuration {

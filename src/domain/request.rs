@@ -52,12 +52,6 @@ pub enum SessionRequest {
     },
     /// Retry all unreachable servers now.
     RetryNow,
-    /// Become the driver in place of the current one; the response comes once that happened. Refused if it would end
-    /// running calls, unless `is_forced`.
-    HandOver {
-        /// Take over even if that ends running calls.
-        is_forced: bool,
-    },
     /// Start to sign in to a server; the driver waits for the browser's redirect.
     SignIn(ServerName),
     /// Start or stop recording traffic.
@@ -155,10 +149,6 @@ pub enum RequestError {
     /// The task has already settled; nothing was sent.
     #[error("{0}")]
     Settled(String),
-    /// It would end running work; sending it again with `is_forced` does it anyway.
-    #[error("{0}")]
-    #[serde(rename = "costs")]
-    WouldLoseWork(String),
     /// The server wants credentials.
     #[error("{0}")]
     NeedsLogin(String),
@@ -176,7 +166,6 @@ impl RequestError {
     pub fn reworded(mut self, reword: impl FnOnce(&str) -> String) -> Self {
         let (Self::Usage(message)
         | Self::Settled(message)
-        | Self::WouldLoseWork(message)
         | Self::NeedsLogin(message)
         | Self::Unreachable(message)
         | Self::CannotSave(message)) = &mut self;

@@ -1,11 +1,10 @@
 //! Requests without a response yet, and who made them.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 use crate::{
-    domain::{Mono, RequestError, SessionEvent, SessionRequest, SessionRequestId, SessionResponse},
+    domain::{RequestError, SessionEvent, SessionRequest, SessionRequestId, SessionResponse},
     engine::snapshots::{ReaderId, Snapshots},
-    store::{DriverLock, Paths},
 };
 
 /// Who made a request.
@@ -13,8 +12,8 @@ use crate::{
 pub(super) enum Requester {
     /// This process.
     Us,
-    /// Another process, on the socket, with its process id if the system reports it.
-    Client(Option<u32>),
+    /// Another process, on the socket.
+    Client,
 }
 
 /// A request on its way to the engine.
@@ -31,8 +30,6 @@ pub(super) struct Envelope {
 pub(super) struct PendingRequests {
     next: SessionRequestId,
     open: BTreeMap<SessionRequestId, Envelope>,
-    /// The driver that was asked.
-    driver: Option<u32>,
 }
 
 impl PendingRequests {
@@ -66,42 +63,9 @@ impl PendingRequests {
         self.open.get(&number).map(|asked| asked.reader)
     }
 
-    /// The requesting process.
-    pub(super) fn asker(&self, number: SessionRequestId) -> Option<Requester> {
-        self.open.get(&number).map(|asked| asked.asker)
-    }
-
-    /// Forgets a request that another process will answer.
-    pub(super) fn pass_on(&mut self, number: SessionRequestId) {
-        self.open.remove(&number);
-    }
-
     /// Forgets the requests of other processes: they send them to the next driver themselves.
     pub(super) fn keep_own(&mut self) {
         self.open.retain(|_, asked| asked.asker == Requester::Us);
-    }
-
-    /// Whether this process has asked to drive.
-    pub(super) fn asks_to_drive(&self) -> bool {
-        let mut open = self.open.values();
-        open.any(|asked| {
-            asked.asker == Requester::Us && matches!(asked.what, SessionRequest::HandOver { .. })
-        })
-    }
-
-    /// From now on requests go to this process. An earlier request to drive that went to a different process is
-    /// refused.
-    pub(super) fn follows(&mut self, snapshots: &Snapshots, driver: Option<u32>) {
-        if std::mem::replace(&mut self.driver, driver) == driver {
-            return;
-        }
-        let who = driver.map_or("another process".to_owned(), |pid| format!("process {pid}"));
-        for (number, what) in self.all() {
-            if matches!(what, SessionRequest::HandOver { .. }) {
-                let words = format!("{who} drives now and did not get this request; try again");
-                self.answer(snapshots, number, Err(RequestError::Usage(words)));
-            }
-        }
     }
 
     /// Refuses every waiting request.
@@ -117,43 +81,5 @@ impl PendingRequests {
             .iter()
             .map(|(number, asked)| (*number, asked.what.clone()))
             .collect()
-    }
-}
-
-/// Whether the lock was handed to another process, which is given time to take it.
-pub(in crate::engine) fn waits_for(
-    successor: &mut Option<(u32, Mono)>,
-    paths: &Paths,
-    now: Mono,
-) -> bool {
-    let named = DriverLock::successor(paths).filter(|pid| *pid != std::process::id());
-    *successor = named.map(|pid| match *successor {
-        Some((known, since)) if known == pid => (pid, since),
-        _ => (pid, now),
-    });
-    successor.is_some_and(|(_, since)| now.since(since) < SUCCESSOR_WITHIN)
-}
-
-/// How long other processes wait for the one that the driver handed the session to.
-pub(in crate::engine) const SUCCESSOR_WITHIN: Duration = Duration::from_secs(3);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_successor_of_a_driver_has_limited_time() {
-        let dir = tempfile::tempdir().unwrap();
-        let paths = Paths::resolve(Some(dir.path().to_owned()), "default").unwrap();
-        let hand_to = |pid| DriverLock::try_take(&paths).unwrap().unwrap().hand_to(pid);
-        let mut successor = None;
-        let mut waits = |at| waits_for(&mut successor, &paths, Mono(at));
-        assert!(!waits(0));
-        // A running process other than this one.
-        hand_to(std::os::unix::process::parent_id());
-        assert!(waits(1_000) && waits(3_999));
-        assert!(!waits(4_000), "whoever comes first takes it");
-        hand_to(std::process::id());
-        assert!(!waits(4_000), "it is ours");
     }
 }

@@ -28,7 +28,7 @@ use crate::{
     },
     engine::{
         options::{Options, Role},
-        pending_requests::{Envelope, PendingRequests, Requester, waits_for},
+        pending_requests::{Envelope, PendingRequests, Requester},
         socket::{DRIVER_WITHIN, Ending},
     },
     store::{DriverLock, Paths},
@@ -199,20 +199,10 @@ async fn serve(
     let mut stuck_since = None;
     let mut has_followed = false;
     let mut is_undriven = false;
-    let mut successor = None;
     let mut glance = FileWatcher::default();
     loop {
-        let now = options.clock.now();
-        let say = |text: String| {
-            snapshots.publish(SessionEvent::Notice(Notice {
-                at: options.clock.now().wall,
-                level: NoticeLevel::Info,
-                text,
-            }));
-        };
-        let is_promised = waits_for(&mut successor, &options.paths, now.mono);
         let may_drive = matches!(options.role, Role::Drive | Role::Keeper);
-        let lock = if !is_promised && may_drive {
+        let lock = if may_drive {
             DriverLock::try_take(&options.paths)
         } else {
             Ok(None)
@@ -226,10 +216,13 @@ async fn serve(
                 if has_followed {
                     glance.look(snapshots, &options.paths, false);
                 }
-                if open.asks_to_drive() {
-                    say("this window drives now".to_owned());
-                } else if has_followed {
-                    say("the driver of this session is gone; this window drives now".to_owned());
+                if has_followed {
+                    let text = "the driver of this session is gone; this window drives now";
+                    snapshots.publish(SessionEvent::Notice(Notice {
+                        at: options.clock.now().wall,
+                        level: NoticeLevel::Info,
+                        text: text.to_owned(),
+                    }));
                 }
                 let driven = driver::drive(
                     &options,
@@ -240,15 +233,10 @@ async fn serve(
                     &mut open,
                     lock,
                 );
-                match driven.await {
-                    Ok(None) => return snapshots.publish(SessionEvent::Undriven),
-                    Ok(Some(pid)) => {
-                        snapshots.publish(SessionEvent::Undriven);
-                        say(format!("driven from another window now (process {pid})"));
-                        (stuck_since, has_followed) = (None, true);
-                    }
-                    Err(words) => return end_in_trouble(snapshots, asks, leaving, words).await,
-                }
+                return match driven.await {
+                    Ok(()) => snapshots.publish(SessionEvent::Undriven),
+                    Err(words) => end_in_trouble(snapshots, asks, leaving, words).await,
+                };
             }
             Ok(None) => {}
         }
@@ -300,8 +288,6 @@ async fn serve(
                 }
                 continue;
             }
-            // There is no driver yet that could be silent.
-            None if is_promised => stuck_since = None,
             // A read-only window never drives; driving would send calls again to continue them.
             None if matches!(options.role, Role::Watch)
                 && DriverLock::holder(&options.paths).is_none() =>

@@ -36,7 +36,7 @@ use crate::{
         options::{Options, Role},
         pending_requests::{Envelope, PendingRequests, Requester},
     },
-    store::{CONTRACT, DriverLock, Paths},
+    store::{CONTRACT, Paths},
 };
 
 /// The longest line on the socket: a call's arguments, or a task with its attempts.
@@ -207,8 +207,6 @@ pub(super) fn listen(paths: &Paths, host: Host) -> Result<Listener, String> {
 
 /// Serves one client: its requests in, the newest snapshots out.
 async fn serve(stream: UnixStream, host: Host) {
-    let peer = stream.peer_cred().ok().and_then(|peer| peer.pid());
-    let client = Requester::Client(peer.and_then(|pid| u32::try_from(pid).ok()));
     let mut lines = Framed::new(stream, LinesCodec::new_with_max_length(LINE_BYTES));
     if send(&mut lines, &Hello::ours()).await.is_err() {
         return;
@@ -248,7 +246,7 @@ async fn serve(stream: UnixStream, host: Host) {
                 }
                 let Ok(ToDriver { ask, what }) = serde_json::from_str(&line) else { return };
                 pace.attend();
-                let asked = Envelope { reader: subscription.id, asker: client, ask, what };
+                let asked = Envelope { reader: subscription.id, asker: Requester::Client, ask, what };
                 if asks.send(asked).await.is_err() {
                     return;
                 }
@@ -296,7 +294,6 @@ pub(super) async fn follow(
     // Another process may have driven in between without reporting what was removed.
     glance.look(snapshots, &options.paths, false);
     open.keep_own();
-    open.follows(snapshots, DriverLock::holder(&options.paths));
     // The servers of our command line are added first; nothing waits for the responses, but a refusal is reported.
     let servers = options
         .servers

@@ -47,8 +47,6 @@ pub enum Input {
     Leave,
     /// The server's program was ended, because the driver exits.
     ProgramEnded,
-    /// Another process becomes the driver: like [`Self::Leave`], but everything stays as it is on the server.
-    HandOver,
 }
 
 /// What a link wants done, in this order.

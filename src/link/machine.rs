@@ -229,8 +229,7 @@ impl Link {
             Input::Saved(token) => self.saved(token),
             Input::SaveFailed { token, why } => self.save_failed(token, why),
             Input::ProgramEnded => self.program_ended(),
-            Input::Leave | Input::HandOver => {
-                self.exit.keeps_session |= matches!(input, Input::HandOver);
+            Input::Leave => {
                 // Watched until this moment, however quiet it was.
                 let open = self
                     .tasks
@@ -286,14 +285,6 @@ impl Link {
                 && LeaveImpact::of_task(&active.task).is_some_and(|price| price.dies())
         };
         self.awaits_task_id() || self.record.is_stateful() && self.tasks.values().any(dies)
-    }
-
-    /// The tasks that leaving would end, and why.
-    pub fn dying(&self) -> impl Iterator<Item = (&TaskId, String)> {
-        self.tasks.values().filter_map(|active| {
-            let price = LeaveImpact::of_task(&active.task).filter(LeaveImpact::dies)?;
-            Some((&active.task.id, price.why().to_owned()))
-        })
     }
 
     /// The task ids that this machine holds.

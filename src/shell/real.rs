@@ -87,8 +87,6 @@ pub struct Opening {
     pub notifications: NotificationSupport,
     /// The task to stand on.
     pub attach: Option<TaskId>,
-    /// Whether to drive, whoever does.
-    pub drives: bool,
     /// Where the demo server keeps its data, on the demo.
     pub demo_dir: Option<PathBuf>,
     /// What is done by the rooms that know the configuration and the traces.
@@ -136,7 +134,6 @@ async fn show(opening: Opening) -> io::Result<Outcome> {
     for event in events
         .into_iter()
         .chain(opening.attach.map(Event::Attached))
-        .chain(opening.drives.then_some(Event::DriveRequested))
         .chain(opening.remarks.into_iter().map(Event::Failed))
     {
         todo.extend(app::update(&mut state, event, clock.now()));

@@ -49,14 +49,7 @@ fn no_locks(path: PathBuf, error: &std::io::Error) -> StoreError {
 
 /// Held by the driver of a session; the operating system releases it when the process ends, however it ends.
 #[derive(Debug)]
-pub struct DriverLock {
-    file: File,
-    /// Its text is for other processes.
-    is_handed_on: bool,
-}
-
-/// The prefix of the id of the process that the lock was handed to.
-const SUCCESSOR: &str = "heir ";
+pub struct DriverLock(File);
 
 impl DriverLock {
     /// Takes the lock if it is free, and writes our process id into it.
@@ -76,10 +69,7 @@ impl DriverLock {
         let _ = file
             .set_len(0)
             .and_then(|()| write!(file, "{}", std::process::id()));
-        Ok(Some(Self {
-            file,
-            is_handed_on: false,
-        }))
+        Ok(Some(Self(file)))
     }
 
     /// Removes every file of the session except quarantined copies, and releases the lock.
@@ -114,19 +104,6 @@ impl DriverLock {
         }
         drop(self);
         Ok(())
-    }
-
-    /// Releases it for this process to take first. That is only a note: the others check [`Self::successor`].
-    pub fn hand_to(mut self, successor: u32) {
-        // Without the note, the first process takes the lock.
-        let cleared = self.file.rewind().and_then(|()| self.file.set_len(0));
-        let noted = cleared.and_then(|()| write!(self.file, "{SUCCESSOR}{successor}"));
-        self.is_handed_on = noted.is_ok();
-    }
-
-    /// The process that the lock was handed to, while it is running and has not taken it.
-    pub fn successor(paths: &Paths) -> Option<u32> {
-        alive(noted(paths)?.strip_prefix(SUCCESSOR)?)
     }
 
     /// The process id of the driver; `None` without a driver.
@@ -170,35 +147,15 @@ fn is_at(file: &File, path: &Path) -> bool {
 impl Drop for DriverLock {
     fn drop(&mut self) {
         // An empty file means that there is no driver.
-        if !self.is_handed_on {
-            let _ = self.file.rewind().and_then(|()| self.file.set_len(0));
-        }
+        let _ = self.0.rewind().and_then(|()| self.0.set_len(0));
         // Closing the file is not enough: a child that is being started at this moment holds it too.
-        let _ = self.file.unlock();
+        let _ = self.0.unlock();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_handed_over_lock_names_its_successor_until_taken() {
-        let dir = tempfile::tempdir().unwrap();
-        let paths = Paths::resolve(Some(dir.path().to_owned()), "default").unwrap();
-        let take = || DriverLock::try_take(&paths).unwrap().unwrap();
-        let us = std::process::id();
-        assert_eq!(DriverLock::successor(&paths), None);
-        take().hand_to(us);
-        assert_eq!(DriverLock::successor(&paths), Some(us));
-        assert_eq!(DriverLock::holder(&paths), None);
-        let lock = take();
-        assert_eq!(DriverLock::successor(&paths), None);
-        assert_eq!(DriverLock::holder(&paths), Some(us));
-        // A dead process will not take it.
-        lock.hand_to(i32::MAX.cast_unsigned());
-        assert_eq!(DriverLock::successor(&paths), None);
-    }
 
     #[test]
     fn a_lock_on_a_file_that_was_removed_is_none() {

@@ -621,27 +621,14 @@ fn ends_the_session_only_when_all_tasks_are_settled() {
 }
 
 #[test]
-fn a_handover_keeps_the_session_for_the_successor() {
+fn leaving_notes_when_a_quiet_call_was_last_watched() {
     let mut bench = Bench::known();
     let (call, token) = bench.call("steps");
-    bench.bring(call, event("a", &result(&token)));
-    bench.feed(Input::HandOver);
-    let is_delete = |sent: &(u64, ExchangeId, Request)| sent.2.method == Method::Delete;
-    assert!(!bench.sent.iter().any(is_delete) && bench.link.is_at_rest());
-    assert!(bench.link.record().session.is_some());
-
-    for leaves in [Input::HandOver, Input::Leave] {
-        let mut bench = Bench::known();
-        let (call, token) = bench.call("steps");
-        bench.step(call, "a", &token, 1);
-        bench.secs(60);
-        let of_step = bench.saved().updated_at;
-        bench.feed(leaves);
-        assert!(
-            bench.saved().updated_at > of_step,
-            "it was quiet, and watched"
-        );
-    }
+    bench.step(call, "a", &token, 1);
+    bench.secs(60);
+    let of_step = bench.saved().updated_at;
+    bench.feed(Input::Leave);
+    assert!(bench.saved().updated_at > of_step);
 }
 
 #[test]

@@ -7,7 +7,10 @@ use crate::{
         Command, EditForm, Field, Overlay, State, key_press::KeyPress, keymap::Action,
         requests::request, session::RequestPurpose,
     },
-    domain::{Limits, SessionRequest, text},
+    domain::{
+        Limits, SessionRequest,
+        text::{self, DurationError},
+    },
 };
 
 use super::keys::walk;
@@ -78,7 +81,7 @@ pub(in crate::app) fn edit_key(
 }
 
 /// Parses a duration; `off` and an empty text mean no limit.
-fn read_limit(typed: &str) -> Result<Option<Duration>, ParseDurationError> {
+fn read_limit(typed: &str) -> Result<Option<Duration>, DurationError> {
     match typed.trim() {
         "" | "off" => Ok(None),
         typed => text::parse_duration(typed).map(Some),

@@ -71,8 +71,6 @@ pub enum Menu {
         /// Whether to send arguments that the schema rejects.
         is_unchecked: bool,
     },
-    /// Become the driver although that ends calls; the text names them.
-    Drive(String),
     /// Open the sign-in page.
     SignIn {
         /// The server.
@@ -97,7 +95,6 @@ impl Menu {
             | Self::Import { .. }
             | Self::Consent { .. }
             | Self::Repeat { .. }
-            | Self::Drive(_)
             | Self::SignIn { .. } => false,
         }
     }

@@ -19,7 +19,7 @@ use crate::{
 use super::{
     cancel,
     consent::{self, Approval},
-    copy, drive, export, import, inject_fault,
+    copy, export, import, inject_fault,
     keys::ignore_early_key,
     leave,
     menu::{Dialog, Menu, MenuAction, was_readable},
@@ -59,7 +59,6 @@ pub fn dialog(state: &State, menu: &Menu, now: Stamp) -> Dialog {
             reason,
             is_unchecked,
         } => repeat::dialog(server, tool, reason, *is_unchecked),
-        Menu::Drive(calls) => drive::dialog(calls),
         Menu::SignIn { server, page } => sign_in::dialog(state, server, page),
     }
 }

@@ -10,7 +10,7 @@ use super::{
         dialogs::{edit, question::open_question},
         keymap::Action,
         quit::interrupt,
-        requests::{check_config, drive},
+        requests::check_config,
         select::{self, chosen},
         servers::{adopt, sign_in},
         task_actions::{cancel, forget, pause, resume, run_again, trace, undo},
@@ -65,7 +65,6 @@ pub(in crate::app) fn perform(
             state.reply("reloading the configuration");
             check_config(state, true, effects);
         }
-        Action::Drive => drive(state, effects),
         Action::Leave => close_or_quit(state, now, effects),
         Action::Interrupt => interrupt(state, now, effects),
         Action::Suspend => effects.push(Command::Suspend),

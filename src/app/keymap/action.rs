@@ -58,7 +58,6 @@ pub enum Action {
     AddServer,
     Import,
     Reload,
-    Drive,
     Adopt,
     Palette,
     Help,

@@ -101,7 +101,6 @@ pub const BINDINGS: &[Binding] = &[
     bind(Action::AddServer, &["a"], &[Tools, Servers], "add", "add server", "add a server by URL"),
     bind(Action::Import, &["i"], &[List, Tools, Servers], "import", "import servers", "import servers from other MCP clients"),
     bind(Action::Reload, &[], PANES, "reload", "reload", "reload the configuration, in every window of this session"),
-    bind(Action::Drive, &[], PANES, "drive", "drive", "take over as the driver of this session; asks first if that would end a call"),
     bind(Action::Adopt, &["A"], &[Servers], "adopt", "adopt", "import tasks that exist on the server"),
     bind(Action::Freeze, &["Z"], PANES, "freeze", "freeze", "freeze the display; updates wait"),
     bind(Action::SignIn, &["L"], PANES, "login", "sign in", "sign in to a server, or approve what it receives"),

@@ -196,7 +196,6 @@ fn open(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, CliError> {
     };
     let extra = screen::ScreenOptions {
         server_configs: ServerConfigs::default(),
-        drives: false,
         reopens_with: format!(
             "longhaul demo{}",
             context.flags_with_default(args::DEMO_SESSION)

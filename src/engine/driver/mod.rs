@@ -60,8 +60,7 @@ const HOOKS_START_WITHIN: Duration = Duration::from_millis(100);
 /// How long server processes have for their last output; they end in any case.
 const PROCESSES_HEAR_WITHIN: Duration = Duration::from_millis(700);
 
-/// Drives the session until this process exits or hands over to a client, whose id it returns; `Err` is the message why
-/// it cannot.
+/// Drives the session until this process exits; `Err` is the message why it cannot.
 pub(super) async fn drive(
     options: &Options,
     snapshots: &Arc<Snapshots>,
@@ -70,7 +69,7 @@ pub(super) async fn drive(
     leaving: &mut oneshot::Receiver<()>,
     open: &mut PendingRequests,
     lock: DriverLock,
-) -> Result<Option<u32>, String> {
+) -> Result<(), String> {
     let now = options.clock.now();
     let Opened {
         mut writer,
@@ -106,7 +105,6 @@ pub(super) async fn drive(
         unsaved: Unsaved::default(),
         unread: SharedByteCount::default(),
         is_leaving: false,
-        successor: None,
         trouble: None,
         sign_in: SignIns {
             logins: &options.logins,
@@ -170,7 +168,7 @@ pub(super) async fn drive(
     }
     driver.turn(now);
     options.fuse.burn(PanicIn::Network);
-    let successor = driver
+    driver
         .run(
             asks,
             &mut from_clients,
@@ -179,20 +177,10 @@ pub(super) async fn drive(
             listener.as_ref().ok(),
         )
         .await?;
-    match successor {
-        None => {
-            drop(listener);
-            driver.leave(&Input::Leave).await;
-            drop(lock);
-        }
-        Some(successor) => {
-            // The clients stay connected to the end: when they are released, the lock is free.
-            driver.leave(&Input::HandOver).await;
-            drop(listener);
-            lock.hand_to(successor);
-        }
-    }
-    Ok(successor)
+    drop(listener);
+    driver.leave().await;
+    drop(lock);
+    Ok(())
 }
 
 impl Driver<'_> {
@@ -203,13 +191,13 @@ impl Driver<'_> {
         of_sign_ins: &mut mpsc::Receiver<SignInNews>,
         leaving: &mut oneshot::Receiver<()>,
         listener: Option<&Listener>,
-    ) -> Result<Option<u32>, String> {
+    ) -> Result<(), String> {
         let lifetime = self.lifetime.as_ref();
         let stop = lifetime.map(|lifetime| Arc::clone(&lifetime.stop));
         let mut clients = lifetime.map(|lifetime| lifetime.clients.clone());
         loop {
             if self.is_over(listener) {
-                return Ok(None);
+                return Ok(());
             }
             let stopped = async {
                 match &stop {
@@ -274,15 +262,12 @@ impl Driver<'_> {
                 () = stopped => {
                     // The clients start no other one until they have a request.
                     self.snapshots.publish(SessionEvent::Undriven);
-                    return Ok(None);
+                    return Ok(());
                 }
-                _ = &mut *leaving => return Ok(None),
+                _ = &mut *leaving => return Ok(()),
             }
             self.turn(now);
             self.pace.turned();
-            if self.successor.is_some() {
-                return Ok(self.successor);
-            }
         }
     }
 
@@ -371,15 +356,15 @@ impl Driver<'_> {
         self.pace.shown_every(self.publishing.every);
     }
 
-    /// Ends what may be ended and saves the rest; bounded, because a person waits. `how` is passed to the links.
-    pub(super) async fn leave(mut self, how: &Input) {
+    /// Ends what may be ended and saves the rest; bounded, because a person waits.
+    pub(super) async fn leave(mut self) {
         self.is_leaving = true;
         let begin = self.clock.now();
         let at = |after| self.clock.instant(begin.mono.after(after));
         let (processes_until, links_until, until) =
             (at(PROCESSES_HEAR_WITHIN), at(LEAVE_WITHIN), at(ENDS_WITHIN));
         for index in 0..self.links.len() {
-            self.feed(index, how.clone(), begin);
+            self.feed(index, Input::Leave, begin);
         }
         let is_at_rest =
             |linked: &Linked| linked.link.is_at_rest() && !linked.link.awaits_first_id();

@@ -5,19 +5,15 @@ use std::sync::Arc;
 use crate::{
     domain::{
         Connectivity, NewCall, RequestError, Row, ServerName, ServerRef, SessionRequest,
-        SessionRequestId, SessionResponse, Stamp, Task, TaskId, TaskView, text,
+        SessionRequestId, SessionResponse, Stamp, Task, TaskId, TaskView,
     },
     engine::{
-        driver::state::{Driver, Linked, OwnSave, PUBLISH_EVERY, Saver, SignInJob},
-        pending_requests::Requester,
+        driver::state::{Driver, Linked, OwnSave, PUBLISH_EVERY, Saver},
         snapshots::ReaderId,
     },
     link::Input,
     store::{Lookup, Reader, StoreError},
 };
-
-/// The maximum number of tasks that a refusal names; the rest are counted.
-const DYING_LISTED: usize = 6;
 
 /// The error for a task without a connection.
 pub(super) fn at_rest(task: Task) -> TaskView {
@@ -83,7 +79,6 @@ impl Driver<'_> {
                     .open
                     .answer(self.snapshots, number, Ok(SessionResponse::Accepted));
             }
-            SessionRequest::HandOver { is_forced } => return self.hand_over(number, *is_forced),
             SessionRequest::SignIn(name) => return self.sign_in(number, name),
             // Requests to a server use only its own revision.
             SessionRequest::In(..) => {
@@ -172,62 +167,6 @@ impl Driver<'_> {
             Ok(index) => self.feed(index, Input::Ask { ask: number, what }, now),
             Err(refused) => self.open.answer(self.snapshots, number, Err(refused)),
         }
-    }
-
-    /// Lets a client drive, unless that would end calls. The response is sent once it does.
-    fn hand_over(&mut self, number: SessionRequestId, is_forced: bool) {
-        let reader = self.open.reader(number);
-        if !reader.is_some_and(|reader| self.snapshots.has(reader)) {
-            // The request waited while this process was stopped, and the requester has gone.
-            return self.open.pass_on(number);
-        }
-        let refused = match self.open.asker(number) {
-            Some(Requester::Client(Some(pid))) => match self.price_of_leaving() {
-                Some(words) if !is_forced => RequestError::WouldLoseWork(words),
-                _ => {
-                    self.open.pass_on(number);
-                    self.successor = Some(pid);
-                    return;
-                }
-            },
-            Some(Requester::Client(None)) => RequestError::Usage(
-                "this system does not say which process asks to drive".to_owned(),
-            ),
-            Some(Requester::Us) | None => {
-                return self
-                    .open
-                    .answer(self.snapshots, number, Ok(SessionResponse::Accepted));
-            }
-        };
-        self.open.answer(self.snapshots, number, Err(refused));
-    }
-
-    /// What would end if this process stopped driving, as text.
-    fn price_of_leaving(&self) -> Option<String> {
-        let dying = self.links.iter().flat_map(|linked| linked.link.dying());
-        let dying: Vec<String> = dying.map(|(id, why)| format!("{id} ({why})")).collect();
-        let is_open = |job: &SignInJob| !job.job.is_finished();
-        let is_signing_in = |linked: &&Linked| linked.signing_in.as_ref().is_some_and(is_open);
-        let sign_ins = self.links.iter().filter(is_signing_in);
-        let sign_ins =
-            sign_ins.map(|linked| format!("the sign-in at {}", linked.link.record().name));
-        let unsaved = self.trouble.as_ref();
-        let unsaved =
-            unsaved.map(|trouble| format!("data that is not saved yet ({})", trouble.why));
-        let more = dying.len().saturating_sub(DYING_LISTED);
-        let listed = dying.into_iter().take(DYING_LISTED);
-        let ends: Vec<String> = listed
-            .chain((more > 0).then(|| format!("and {more} more")))
-            .chain(sign_ins)
-            .chain(unsaved)
-            .collect();
-        (!ends.is_empty()).then(|| {
-            let pid = std::process::id();
-            let ends = ends.join("; ");
-            let words =
-                format!("process {pid} stays the driver, because this would end with it: {ends}");
-            text::clean_line(&words).into_owned()
-        })
     }
 
     /// A link knows only unsettled tasks; a task to adopt could have settled long ago.

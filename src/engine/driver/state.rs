@@ -156,8 +156,6 @@ pub(super) struct Driver<'d> {
     /// How much all exchanges hold of incomplete events.
     pub(super) unread: SharedByteCount,
     pub(super) is_leaving: bool,
-    /// The next driver.
-    pub(super) successor: Option<u32>,
     pub(super) trouble: Option<Trouble>,
     pub(super) sign_in: SignIns<'d>,
     pub(super) publishing: Publishing,

@@ -60,7 +60,6 @@ impl Link {
             }
             SessionRequest::Server(_)
             | SessionRequest::Configure(_)
-            | SessionRequest::HandOver { .. }
             | SessionRequest::SignIn(_) => {
                 self.retry_auth();
                 Ok(SessionResponse::Accepted)

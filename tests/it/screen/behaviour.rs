@@ -2529,30 +2529,6 @@ fn finds_a_tool_across_servers_and_calls_it_on_its_server() {
 }
 
 #[test]
-fn driving_from_here_asks_before_it_ends_calls() {
-    let mut screen = Screen::morning(WIDE, colour());
-    screen.drives_not().keys("y");
-    let drives = |is_forced| SessionRequest::HandOver { is_forced };
-    assert_eq!(asks(&screen).last(), Some(&drives(false)), "a reflex");
-    screen.wait(500).keys("enter");
-    assert!(screen.state.dialogs.stack.is_empty());
-    screen.drives_not().wait(500).keys("y");
-    assert_eq!(asks(&screen).last(), Some(&drives(true)));
-
-    screen.todo.clear();
-    screen.event(Event::Session(SessionEvent::Driver {
-        pid: 7,
-        is_us: true,
-    }));
-    screen.keys(":").type_in("drive").keys("enter");
-    assert_eq!(answer(&screen), "this window is already the driver");
-    screen.state.setup.readonly = true;
-    screen.keys(":").type_in("drive").keys("enter");
-    assert!(answer(&screen).starts_with("read only"));
-    assert_eq!(asks(&screen), []);
-}
-
-#[test]
 fn rereads_the_configuration_on_focus_and_on_command() {
     let look = |force| Command::CheckConfig { force };
     let mut screen = Screen::morning(WIDE, colour());
@@ -2567,7 +2543,7 @@ fn rereads_the_configuration_on_focus_and_on_command() {
     assert_eq!(looks(&screen), [look(false), look(false), look(true)]);
     let server_configs = ServerConfigs {
         file: Some("/c".to_owned()),
-        servers: Vec::new(),
+        ..ServerConfigs::default()
     };
     screen.event(Event::ConfigRead(Box::new(ConfigReread {
         file: "~/c".to_owned(),

@@ -198,11 +198,6 @@ const SCENES: &[Scene] = &[
         screen.wait(2_000).go_to("q7m2xk").keys("enter");
         screen
     }),
-    ("dialog_drive", |size, look| {
-        let mut screen = pressed(size, look, "esc");
-        screen.drives_not();
-        screen
-    }),
     ("dialog_break", |size, look| {
         let mut screen = demo(size, look);
         screen.keys("b");

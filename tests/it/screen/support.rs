@@ -559,26 +559,6 @@ impl Screen {
         screen
     }
 
-    /// Asks for the session, which another process drives, and hears what that would end.
-    pub(crate) fn drives_not(&mut self) -> &mut Self {
-        self.event(Event::Session(SessionEvent::Driver {
-            pid: 4711,
-            is_us: false,
-        }));
-        self.keys(":").type_in("drive").keys("enter");
-        let Some(Command::Request(ask, SessionRequest::HandOver { is_forced: false })) =
-            self.todo.last()
-        else {
-            panic!("{:?}", self.todo);
-        };
-        let words = "process 4711 stays the driver, because this would end with it: pd6xw8 (it has no way back)";
-        self.event(Event::Session(SessionEvent::Response {
-            request: *ask,
-            outcome: Err(RequestError::WouldLoseWork(words.to_owned())),
-        }));
-        self
-    }
-
     /// Time passes, once what came before is on the screen.
     pub(crate) fn wait(&mut self, millis: i64) -> &mut Self {
         self.state.drawn(self.now);

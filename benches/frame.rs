@@ -12,7 +12,7 @@ use std::{cell::RefCell, hint::black_box, io, rc::Rc, sync::Arc};
 use longhaul::{
     app::{Event, Setup, State, update},
     domain::{
-        Attempt, Connectivity, Cursors, LeaveImpact, Mono, NewCall, Phase, Progress, Resumability,
+        Attempt, Connectivity, Cursors, CutReason, Mono, NewCall, Phase, Progress, Resumability,
         ServerName, SessionEvent, Stamp, Task, TaskId, TaskView, Wall,
     },
     ui,
@@ -77,9 +77,7 @@ fn view(number: u64, value: f64) -> Arc<TaskView> {
         contact: Connectivity::Live {
             last_byte: Wall(NOW),
         },
-        leaving: Some(LeaveImpact::Safe {
-            why: "kept".to_owned(),
-        }),
+        if_cut: Some(CutReason::Checkpoint { step: Some(30.0) }.into()),
         saved_seq: 14,
         guess: None,
         is_unsaved: false,

@@ -10,7 +10,7 @@ use std::{collections::VecDeque, future::Future, io, panic::AssertUnwindSafe, ti
 use futures_util::FutureExt as _;
 
 use crate::{
-    app::{self, Command, Event, LeaveNote, SaveContent, State, UserInput, View},
+    app::{self, Command, Event, ExitNote, SaveContent, State, UserInput, View},
     domain::{
         HistoryEntry, Mono, ServerName, SessionEvent, SessionRequest, SessionRequestId, Stamp,
         TaskId,
@@ -110,7 +110,7 @@ pub enum TerminalEvent {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// What to say on stderr once the terminal is back.
-    pub note: LeaveNote,
+    pub note: ExitNote,
     /// The exit code.
     pub exit: u8,
 }
@@ -195,9 +195,9 @@ async fn turns<S: TerminalSurface, B: Services, T: Time>(
                 }
                 TerminalEvent::HungUp => return Outcome::silent(HUNG_UP),
                 TerminalEvent::Signal(number) => {
-                    return Outcome { note: app::leave_note(state), exit: number.saturating_add(128) };
+                    return Outcome { note: app::exit_note(state), exit: number.saturating_add(128) };
                 }
-                TerminalEvent::Panic => return Outcome { note: app::leave_note(state), exit: BUG },
+                TerminalEvent::Panic => return Outcome { note: app::exit_note(state), exit: BUG },
                 TerminalEvent::Stop => {
                     // Here, because the wait for what comes next may be dropped.
                     let todo = vec![Command::Suspend];
@@ -227,7 +227,7 @@ async fn turns<S: TerminalSurface, B: Services, T: Time>(
                 }) => {
                     trouble = Some((words.clone(), *exit));
                 }
-                Event::Session(SessionEvent::Driver { .. }) => trouble = None,
+                Event::Session(SessionEvent::Driver(_)) => trouble = None,
                 _ => {}
             }
         }
@@ -238,7 +238,10 @@ async fn turns<S: TerminalSurface, B: Services, T: Time>(
         if let Some(note) = state.exit_note() {
             return match trouble {
                 Some((line, exit)) => Outcome {
-                    note: LeaveNote { line },
+                    note: ExitNote {
+                        line,
+                        stops_keeper: false,
+                    },
                     exit,
                 },
                 None => Outcome {
@@ -255,7 +258,10 @@ impl Outcome {
     fn silent(exit: u8) -> Self {
         let line = String::new();
         Self {
-            note: LeaveNote { line },
+            note: ExitNote {
+                line,
+                stops_keeper: false,
+            },
             exit,
         }
     }

@@ -315,11 +315,11 @@ fn resume_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
         ));
     } else {
         lines.extend(ways_back(task).into_iter().map(str::to_owned));
-        if let Some(impact) = task_row.leave_impact() {
+        if let Some(impact) = task_row.if_cut() {
             lines.push(format!(
-                "if you quit    {}: {}",
-                impact.label().to_uppercase(),
-                text::clean_line(impact.why())
+                "if cut         {}: {}",
+                impact.label(),
+                impact.reason.message()
             ));
         }
         lines.extend(cases(task));

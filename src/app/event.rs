@@ -297,12 +297,14 @@ pub enum Command {
         part: usize,
     },
     /// Exit the program.
-    Quit(LeaveNote),
+    Quit(ExitNote),
 }
 
 /// What to print after the screen has closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeaveNote {
+pub struct ExitNote {
     /// One line for stderr with the command to continue; empty if nothing is running.
     pub line: String,
+    /// Whether the keeper is to be stopped too.
+    pub stops_keeper: bool,
 }

@@ -119,7 +119,7 @@ pub enum SortKey {
     Task,
     Server,
     Progress,
-    Leave,
+    IfCut,
 }
 
 impl SortKey {
@@ -130,7 +130,7 @@ impl SortKey {
         Self::Task,
         Self::Server,
         Self::Progress,
-        Self::Leave,
+        Self::IfCut,
     ];
 
     /// Its name in messages and in the configuration.
@@ -141,7 +141,7 @@ impl SortKey {
             Self::Task => "task",
             Self::Server => "server",
             Self::Progress => "progress",
-            Self::Leave => "leave",
+            Self::IfCut => "if-cut",
         }
     }
 

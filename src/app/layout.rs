@@ -31,7 +31,7 @@ pub struct PaneHeights {
     /// The footer with the keys.
     pub footer: u16,
     /// The line with the impact of quitting.
-    pub leave: u16,
+    pub quit: u16,
 }
 
 impl PaneHeights {
@@ -39,16 +39,16 @@ impl PaneHeights {
     pub fn of(state: &State, (_, rows): (u16, u16)) -> Self {
         let header = 1;
         let banner = u16::from(state.away.is_some()) + u16::from(state.has_status_line());
-        let leave = u16::from(rows >= 12);
+        let quit = u16::from(rows >= 12);
         let mut heights = Self {
             header,
             banner,
             attention: 1,
             footer: 1,
-            leave,
+            quit,
             ..Self::default()
         };
-        let left = rows.saturating_sub(header + banner + 2 + leave);
+        let left = rows.saturating_sub(header + banner + 2 + quit);
         match (state.pane, state.detail.is_zoomed) {
             (Pane::Tasks, true) => heights.detail = left,
             (Pane::Tasks, false) => {

@@ -30,7 +30,7 @@ fn is_watched(state: &State, now: Stamp) -> bool {
 
 /// Sends what is due.
 pub(super) fn send_alerts(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
-    if state.leave.note.is_some() {
+    if state.exit.note.is_some() {
         return;
     }
     if state.alerts.wake().is_some_and(|due| due <= now.mono) {

@@ -5,22 +5,22 @@ use core::time::Duration;
 use crate::domain::{SessionRequest, Stamp, TaskId};
 
 use super::{
-    Command, Group, LeaveImpacts, Leaving, Menu, Overlay, State, leave::is_viewer, leave_note,
+    Command, ExitWhen, Group, Menu, OpenCalls, Overlay, State, exit_note, open_calls::other_driver,
     requests::request, seen::mark_seen, select, session::RequestPurpose, tasks::freeze,
 };
 
 /// A second Ctrl-C within this time quits at once.
 const TWICE: Duration = Duration::from_secs(2);
 
-/// How long "cancel all and leave" waits for confirmation that the calls were cancelled.
+/// How long "cancel all and quit" waits for confirmation that the calls were cancelled.
 const CANCEL_ALL: Duration = Duration::from_secs(5);
 
-/// Whether this is the dialog with the impact of quitting.
-fn is_leave_dialog(overlay: &Overlay) -> bool {
+/// Whether this is the dialog with the cost of quitting.
+fn is_quit_dialog(overlay: &Overlay) -> bool {
     matches!(
         overlay,
         Overlay::Menu {
-            menu: Menu::Leave,
+            menu: Menu::Quit { .. },
             ..
         }
     )
@@ -28,52 +28,66 @@ fn is_leave_dialog(overlay: &Overlay) -> bool {
 
 /// Ctrl-C: the first one quits like `q`, a second one quits at once.
 pub(super) fn interrupt(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
-    let is_second = match state.leave.when {
-        Leaving::Asked(at) => {
-            now.mono.since(at) <= TWICE || state.dialogs.stack.iter().any(is_leave_dialog)
+    let is_second = match state.exit.when {
+        ExitWhen::Asked(at) => {
+            now.mono.since(at) <= TWICE || state.dialogs.stack.iter().any(is_quit_dialog)
         }
-        Leaving::OnceSafe | Leaving::OnceCancelled(_) => true,
-        Leaving::No => false,
+        ExitWhen::NothingLost | ExitWhen::Cancelled(_) => true,
+        ExitWhen::No => false,
     };
     if is_second {
+        // Impatience is no decision to stop the keeper.
+        state.exit.stops_keeper = false;
         return quit(state, effects);
     }
-    leave(state, now, effects);
+    quit_or_ask(state, now, effects);
 }
 
-/// Quits if every call survives that, else opens the dialog that shows the impact.
-pub(super) fn leave(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
-    // The dialog must show the current impact, not the frozen one.
+/// Quits if that costs nothing, else opens the dialog that shows the cost.
+pub(super) fn quit_or_ask(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
+    if other_driver(state).is_some() || OpenCalls::of(state).all_continue() {
+        state.exit.stops_keeper = false;
+        return quit(state, effects);
+    }
+    ask(state, false, now);
+}
+
+/// `Q`: asks before it stops the keeper. Without one it is `q`.
+pub(super) fn stop_keeper(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
+    match other_driver(state) {
+        Some(driver) if driver.is_keeper => ask(state, true, now),
+        _ => quit_or_ask(state, now, effects),
+    }
+}
+
+fn ask(state: &mut State, stops_keeper: bool, now: Stamp) {
+    // The dialog must show the current calls, not the frozen ones.
     if state.frozen.is_some() {
         freeze(state, now);
     }
-    if is_viewer(state) || LeaveImpacts::of(state).is_all_safe() {
-        return quit(state, effects);
-    }
-    state.leave.when = Leaving::Asked(now.mono);
-    state
-        .dialogs
-        .stack
-        .retain(|overlay| !is_leave_dialog(overlay));
-    state.dialogs.open_menu(Menu::Leave);
+    state.exit.when = ExitWhen::Asked(now.mono);
+    state.exit.stops_keeper = stops_keeper;
+    let is_other = |overlay: &Overlay| !is_quit_dialog(overlay);
+    state.dialogs.stack.retain(is_other);
+    state.dialogs.open_menu(Menu::Quit { stops_keeper });
 }
 
 /// Cancels every open task, and quits once that is confirmed.
-pub(super) fn cancel_all_and_leave(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
+pub(super) fn cancel_all_and_quit(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
     let open: Vec<TaskId> = state.totals.open.iter().cloned().collect();
     for id in open {
         let cancel = SessionRequest::Cancel(id);
         request(state, cancel, RequestPurpose::Other, effects);
     }
-    state.leave.when = Leaving::OnceCancelled(now.mono.after(CANCEL_ALL));
+    state.exit.when = ExitWhen::Cancelled(now.mono.after(CANCEL_ALL));
 }
 
 /// Quits once the condition that the user chose is met.
-pub(super) fn finish_leaving(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
-    let is_time = match &state.leave.when {
-        Leaving::No | Leaving::Asked(_) => false,
-        Leaving::OnceSafe => state.totals.leaving.dies.is_empty(),
-        Leaving::OnceCancelled(at) => state.totals.open.is_empty() || now.mono >= *at,
+pub(super) fn finish_exit(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
+    let is_time = match &state.exit.when {
+        ExitWhen::No | ExitWhen::Asked(_) => false,
+        ExitWhen::NothingLost => state.totals.by_outcome.lost.is_empty(),
+        ExitWhen::Cancelled(at) => state.totals.open.is_empty() || now.mono >= *at,
     };
     if is_time {
         quit(state, effects);
@@ -91,7 +105,7 @@ pub(super) fn quit(state: &mut State, effects: &mut Vec<Command>) {
             mark_seen(state, &id, effects);
         }
     }
-    let note = leave_note(state);
-    state.leave.note = Some(note.clone());
+    let note = exit_note(state);
+    state.exit.note = Some(note.clone());
     effects.push(Command::Quit(note));
 }

@@ -45,15 +45,12 @@ fn compare(state: &State, one: &TaskRow, two: &TaskRow) -> Ordering {
                 .unwrap_or(-1.0)
                 .total_cmp(&part(one).unwrap_or(-1.0))
         }
-        SortKey::Leave => {
-            let weight = |task_row: &TaskRow| match task_row.view.leaving {
-                Some(crate::domain::LeaveImpact::Dies { .. }) => 0,
-                Some(crate::domain::LeaveImpact::Likely { .. }) => 1,
-                Some(crate::domain::LeaveImpact::Pauses { .. }) => 2,
-                Some(crate::domain::LeaveImpact::Safe { .. }) => 3,
-                None => 4,
+        SortKey::IfCut => {
+            let outcome = |task_row: &TaskRow| {
+                let if_cut = task_row.view.if_cut.as_ref();
+                (if_cut.is_none(), if_cut.map(crate::domain::IfCut::outcome))
             };
-            weight(one).cmp(&weight(two))
+            outcome(one).cmp(&outcome(two))
         }
     };
     let order = order.then_with(|| match one.listed_group {

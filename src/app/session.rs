@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::domain::SessionDriver;
 use crate::domain::{ServerName, SessionRequestId, TaskId, Wall};
 
 /// What the screen knows about the session and its driver.
@@ -11,8 +12,8 @@ pub struct SessionInfo {
     pub saved_at: Option<Wall>,
     /// When the session file was read; the user has not seen tasks created after that.
     pub restored_at: Option<Wall>,
-    /// The driver: its process id, and whether it is this process.
-    pub driver: Option<(u32, bool)>,
+    /// The driver.
+    pub driver: Option<SessionDriver>,
     /// The session has no driver right now.
     pub is_driverless: bool,
 }

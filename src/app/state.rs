@@ -13,9 +13,9 @@ use super::{
     alerts::AlertState,
     detail_pane::DetailPane,
     dialogs::Dialogs,
-    event::{ConfigReread, LeaveNote, Setup},
+    event::{ConfigReread, ExitNote, Setup},
+    exit::Exit,
     keymap::Scope,
-    leaving::Leave,
     list::TaskList,
     messages::Messages,
     session::{SessionInfo, SessionRequests},
@@ -124,7 +124,7 @@ pub struct State {
     /// The session and its driver.
     pub session: SessionInfo,
     /// Whether and when the program is about to quit.
-    pub leave: Leave,
+    pub exit: Exit,
     /// Requests to the session.
     pub(super) requests: SessionRequests,
     /// When the last key was pressed.
@@ -160,7 +160,7 @@ impl State {
             away: None,
             frozen: None,
             session: SessionInfo::default(),
-            leave: Leave::default(),
+            exit: Exit::default(),
             requests: SessionRequests::default(),
             last_key: None,
             last_event: None,
@@ -186,8 +186,8 @@ impl State {
     }
 
     /// What to print after the screen has closed; set once the program quits.
-    pub fn exit_note(&self) -> Option<&LeaveNote> {
-        self.leave.note.as_ref()
+    pub fn exit_note(&self) -> Option<&ExitNote> {
+        self.exit.note.as_ref()
     }
 
     /// Looks up a task.

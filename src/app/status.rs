@@ -5,7 +5,7 @@ use core::time::Duration;
 use crate::domain::{Connectivity, ControlKind, Stamp, TaskId, Wall, text};
 
 use super::{
-    Leaving, Overlay, State,
+    ExitWhen, Overlay, State,
     keymap::{Action, Scope},
     select::hidden_marks,
     state::pane_scope,
@@ -58,7 +58,7 @@ pub fn attention(state: &State, now: Stamp, columns: usize) -> (String, Attentio
             Attention::Pressing,
         );
     }
-    if let Some(message) = leaving_line(state) {
+    if let Some(message) = exit_line(state) {
         return (message, Attention::Pressing);
     }
     if let Some(frozen) = &state.frozen {
@@ -97,19 +97,19 @@ pub fn attention(state: &State, now: Stamp, columns: usize) -> (String, Attentio
 }
 
 /// What quitting still waits for.
-fn leaving_line(state: &State) -> Option<String> {
-    match &state.leave.when {
-        Leaving::OnceSafe => {
-            let dies = state.totals.leaving.dies.iter().take(4);
-            let ids: Vec<&str> = dies.map(TaskId::as_str).collect();
+fn exit_line(state: &State) -> Option<String> {
+    match &state.exit.when {
+        ExitWhen::NothingLost => {
+            let lost = state.totals.by_outcome.lost.iter().take(4);
+            let ids: Vec<&str> = lost.map(TaskId::as_str).collect();
             let have = if ids.len() == 1 { "has" } else { "have" };
             let ids = ids.join(", ");
-            Some(format!("leaving once {ids} {have} ended; Esc stays"))
+            Some(format!("quitting once {ids} {have} ended; Esc stays"))
         }
-        Leaving::OnceCancelled(_) => {
-            Some("leaving once everything is cancelled; Esc stays".to_owned())
+        ExitWhen::Cancelled(_) => {
+            Some("quitting once everything is cancelled; Esc stays".to_owned())
         }
-        Leaving::No | Leaving::Asked(_) => None,
+        ExitWhen::No | ExitWhen::Asked(_) => None,
     }
 }
 
@@ -127,7 +127,7 @@ fn marks_line(state: &State) -> String {
 fn control_line(state: &State, now: Stamp) -> Option<String> {
     let (task_row, asked) = state
         .totals
-        .leaving
+        .by_outcome
         .asked
         .iter()
         .filter_map(|(_, id)| state.task(id))
@@ -202,30 +202,40 @@ fn connectivity_line(state: &State, now: Stamp, columns: usize) -> Option<String
 
 /// What to try in the demo.
 fn demo_line(state: &State, columns: usize) -> String {
-    let [new, again, cut, leave] = [
+    let [new, again, cut, quit] = [
         Action::NewCall,
         Action::RunAgain,
         Action::InjectFault,
-        Action::Leave,
+        Action::Quit,
     ]
     .map(|action| state.key(action));
     if state.totals.open.is_empty() && !state.tasks.is_empty() {
         return format!("try: {new} new call, {again} run again, {cut} break");
     }
-    match state.session.driver {
-        Some((pid, true)) => {
-            let whole = format!(
+    let Some(driver) = state.session.driver else {
+        return format!("try: {cut} c cuts the network 5 s");
+    };
+    let pid = driver.pid;
+    let lines = if driver.is_keeper {
+        [
+            format!(
+                "try: {cut} c cuts the network 5 s; {quit} and the same command again; other pane: kill -9 {pid}"
+            ),
+            format!("try: {cut} c cuts the network; {quit}, then the same command again"),
+        ]
+    } else {
+        [
+            format!(
                 "try: {cut} c cuts the network 5 s; other pane: kill -9 {pid}, then run the same command"
-            );
-            if text::width(&whole) <= columns {
-                whole
-            } else {
-                format!("try: {cut} c cuts the network; kill -9 {pid}, then restart")
-            }
-        }
-        _ => format!(
-            "try: {cut} c cuts the network 5 s; {leave} leaves, and the same command brings everything back"
-        ),
+            ),
+            format!("try: {cut} c cuts the network; kill -9 {pid}, then restart"),
+        ]
+    };
+    let [whole, short] = lines;
+    if text::width(&whole) <= columns {
+        whole
+    } else {
+        short
     }
 }
 

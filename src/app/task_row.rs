@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use crate::domain::{
-    Connectivity, ControlKind, LeaveImpact, Mono, Pace, Stamp, Status, TaskView, Wall, text,
+    Connectivity, ControlKind, IfCut, Mono, Pace, Stamp, Status, TaskView, Wall, text,
 };
 
 /// Marks on a task's connectivity timeline.
@@ -174,11 +174,11 @@ impl TaskRow {
         }
     }
 
-    /// What quitting would do to it; `None` if it has ended or its status is unknown.
-    pub fn leave_impact(&self) -> Option<&LeaveImpact> {
+    /// What a cut would do to it; `None` if it has ended or its status is unknown.
+    pub fn if_cut(&self) -> Option<&IfCut> {
         let status = &self.view.task.status;
         let is_open = !status.is_settled() && !matches!(status, Status::Unknown(_));
-        self.view.leaving.as_ref().filter(|_| is_open)
+        self.view.if_cut.as_ref().filter(|_| is_open)
     }
 
     /// Whether it ended and the user has not seen that yet.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::domain::{Connectivity, LeaveImpact, Status, TaskId, Wall};
+use crate::domain::{Connectivity, CutOutcome, Status, TaskId, Wall};
 
 use super::task_row::{Group, TaskRow};
 
@@ -27,14 +27,14 @@ pub struct Counts {
 /// drawing a frame never scans the tasks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct OpenTotals {
-    /// Tasks that survive quitting.
-    pub(super) safe: usize,
+    /// Tasks that continue after a cut.
+    pub(super) continues: usize,
     /// Tasks that the server will stop at a checkpoint.
     pub(super) pauses: usize,
-    /// Tasks that probably survive quitting, by expiry time.
+    /// Tasks that a cut probably leaves resumable, by expiry time.
     pub(super) likely: BTreeSet<(Wall, TaskId)>,
-    /// Tasks that quitting would end.
-    pub(super) dies: BTreeSet<TaskId>,
+    /// Tasks that a cut would lose.
+    pub(super) lost: BTreeSet<TaskId>,
     /// Tasks with a pending pause, resume or cancel, by the time of the request.
     pub(super) asked: BTreeSet<(Wall, TaskId)>,
 }
@@ -47,7 +47,7 @@ pub struct TaskTotals {
     /// How many tasks are in which state.
     pub counts: Counts,
     /// Totals over the open tasks.
-    pub(super) leaving: OpenTotals,
+    pub(super) by_outcome: OpenTotals,
 }
 
 impl TaskTotals {
@@ -77,7 +77,7 @@ impl TaskTotals {
         if is_settled {
             return;
         }
-        let totals = &mut self.leaving;
+        let totals = &mut self.by_outcome;
         let update = |set: &mut BTreeSet<(Wall, TaskId)>, at: Wall| {
             if adds {
                 set.insert((at, id.clone()));
@@ -85,21 +85,22 @@ impl TaskTotals {
                 set.remove(&(at, id.clone()));
             }
         };
-        match task_row.leave_impact() {
-            Some(LeaveImpact::Safe { .. }) => totals.safe = totals.safe.saturating_add_signed(by),
-            Some(LeaveImpact::Pauses { .. }) => {
-                totals.pauses = totals.pauses.saturating_add_signed(by);
+        if let Some(if_cut) = task_row.if_cut() {
+            match if_cut.outcome() {
+                CutOutcome::Continues => {
+                    totals.continues = totals.continues.saturating_add_signed(by);
+                }
+                CutOutcome::Pauses => totals.pauses = totals.pauses.saturating_add_signed(by),
+                CutOutcome::Likely => {
+                    update(&mut totals.likely, if_cut.until.unwrap_or(Wall(i64::MAX)));
+                }
+                CutOutcome::Lost if adds => {
+                    totals.lost.insert(id.clone());
+                }
+                CutOutcome::Lost => {
+                    totals.lost.remove(id);
+                }
             }
-            Some(LeaveImpact::Likely { until, .. }) => {
-                update(&mut totals.likely, until.unwrap_or(Wall(i64::MAX)));
-            }
-            Some(LeaveImpact::Dies { .. }) if adds => {
-                totals.dies.insert(id.clone());
-            }
-            Some(LeaveImpact::Dies { .. }) => {
-                totals.dies.remove(id);
-            }
-            None => {}
         }
         if let Some(asked) = task_row.view.task.control {
             update(&mut totals.asked, asked.at);

@@ -8,7 +8,7 @@ use super::{
     Command, ConfigReread, Event, ResultText, State, away, input,
     loading::{on_history, on_traffic, request_missing_data},
     notify,
-    quit::finish_leaving,
+    quit::finish_exit,
     requests::{request, request_tools},
     responses::on_response,
     select::{self, regroup},
@@ -36,7 +36,7 @@ pub fn update_all(
     let mut effects = Vec::new();
     let mut is_any = false;
     for event in events {
-        if state.leave.note.is_none() {
+        if state.exit.note.is_none() {
             is_any = true;
             detect_sleep(state, now);
             // An unnecessary frame is cheap: the terminal only gets what changed.
@@ -147,7 +147,7 @@ fn settle(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
     }
     regroup(state, now);
     request_missing_data(state, effects);
-    finish_leaving(state, now, effects);
+    finish_exit(state, now, effects);
     notify::send_alerts(state, now, effects);
 }
 
@@ -193,8 +193,8 @@ fn on_session_event(state: &mut State, news: SessionEvent, now: Stamp, effects: 
             outcome,
         } => on_response(state, ask, outcome, now, effects),
         SessionEvent::Notice(notice) => state.show_toast(notice.level, &notice.text, now),
-        SessionEvent::Driver { pid, is_us } => {
-            state.session.driver = Some((pid, is_us));
+        SessionEvent::Driver(driver) => {
+            state.session.driver = Some(driver);
             state.session.is_driverless = false;
         }
         SessionEvent::Undriven => on_driver_lost(state, now),

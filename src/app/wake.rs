@@ -3,7 +3,7 @@
 use crate::domain::{Connectivity, Mono, Stamp};
 
 use super::{
-    Leaving, ListRow, Pane, State,
+    ExitWhen, ListRow, Pane, State,
     select::{HOLD_AFTER_KEY, MIN_REORDER_INTERVAL, may_reorder, visible_rows},
     state::WindowFocus,
 };
@@ -29,7 +29,7 @@ pub fn next_wake(state: &State, now: Stamp) -> Option<Mono> {
         .map(|toast| toast.until)
         .collect();
     wakes.extend(state.messages.reply.iter().map(|remark| remark.until));
-    if state.leave.when != Leaving::No {
+    if state.exit.when != ExitWhen::No {
         wakes.push(next_step(now.mono, SECOND_MS));
     }
     if state.frozen.is_none() {

@@ -105,7 +105,7 @@ pub(super) struct GlobalArgs {
     /// Refuse anything that would start or change a task.
     #[arg(long, global = true)]
     pub(super) readonly: bool,
-    /// Drive the session in this process instead of a background process; exiting ends calls [env: LONGHAUL_KEEPER=0]
+    /// Drive the session in this process instead of in a keeper; exiting ends calls [env: LONGHAUL_KEEPER=0]
     #[arg(long, global = true)]
     pub(super) no_keeper: bool,
     /// MCP revision for this command and the tasks it starts (set `protocol` in [servers.NAME] to make it permanent).

@@ -113,7 +113,8 @@ impl Context<'_> {
         if self.global.readonly {
             return Ok(Role::Watch);
         }
-        if !uses_keeper(&self.global) {
+        let is_configured = self.config.as_ref().is_ok_and(|it| it.defaults.no_keeper);
+        if is_configured || is_keeper_off(&self.global) {
             return Ok(Role::Drive);
         }
         let program = std::env::current_exe().map_err(|error| {
@@ -196,10 +197,9 @@ impl Context<'_> {
     }
 }
 
-/// Whether a keeper drives the session, instead of this process.
-fn uses_keeper(global: &GlobalArgs) -> bool {
-    let is_off = std::env::var_os("LONGHAUL_KEEPER").is_some_and(|it| it == "0");
-    !global.no_keeper && !is_off
+/// Whether this process drives the session itself, as the command line or the environment says.
+fn is_keeper_off(global: &GlobalArgs) -> bool {
+    global.no_keeper || std::env::var_os("LONGHAUL_KEEPER").is_some_and(|it| it == "0")
 }
 
 /// The part of a client's environment that a keeper gets. What a server needs comes from its client by name.

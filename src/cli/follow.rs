@@ -23,8 +23,8 @@ use crate::{
         target::Targets,
     },
     domain::{
-        Connectivity, LeaveImpact, Mono, SessionEvent, SessionRequest, Status, Task, TaskId,
-        TaskView, text,
+        Connectivity, CutOutcome, IfCut, Mono, SessionEvent, SessionRequest, Status, Task, TaskId,
+        TaskView,
     },
     store::Reader,
 };
@@ -97,38 +97,21 @@ pub(in crate::cli) async fn follow(
             Err(forgotten_error(context, &id))
         }
         Ok(FollowEnd::Interrupted) => {
-            let mut others = live.dying();
+            let mut others = live.lost_by_quitting();
             others.retain(|(other, _)| *other != id);
-            let impact = live.tasks.get(&id).and_then(|view| view.leaving.clone());
-            let is_driver = live.is_driver;
+            let if_cut = live.tasks.get(&id).and_then(|view| view.if_cut.clone());
+            // Only the exit of the driver ends a call.
+            let if_cut = if_cut.filter(|_| live.is_driver);
             live.close();
-            let flags = context.flags();
-            let message = match &impact {
-                // Only the driver's exit ends a call.
-                Some(LeaveImpact::Dies { why }) if is_driver => format!(
-                    "quitting ended {id}: {}; run it again: longhaul again {id}{flags}",
-                    text::clean_line(why)
-                ),
-                _ => {
-                    format!(
-                        "follow it: longhaul attach {id}{flags}; stop it: longhaul cancel {id}{flags}"
-                    )
-                }
-            };
+            let message = quit_message(context, &id, if_cut.as_ref());
             context.terminal.report(&message);
             if let Some((_, why)) = others.first() {
-                let others = join_ids(&others);
-                let message = format!("quitting also ended {others}: {}", text::clean_line(why));
+                let message = format!(
+                    "quitting also ended {}: {}",
+                    join_ids(&others),
+                    why.message()
+                );
                 context.terminal.report(&message);
-            }
-            if let Some(LeaveImpact::Likely { why, until }) = impact {
-                let now = context.clock.now().wall;
-                let until = until.map_or(String::new(), |until| {
-                    format!(", until about {}", format::clock(until, now))
-                });
-                let message =
-                    format!("left {id} running; it can probably be resumed{until}: {why}");
-                context.terminal.report(&text::clean_line(&message));
             }
             Ok(code::INTERRUPTED)
         }
@@ -137,6 +120,24 @@ pub(in crate::cli) async fn follow(
             Err(fail)
         }
     }
+}
+
+/// What becomes of the call after Ctrl-C. `if_cut` is what the exit of this process does to it, if it is the driver.
+fn quit_message(context: &Context<'_>, id: &TaskId, if_cut: Option<&IfCut>) -> String {
+    let flags = context.flags();
+    let how = format!("longhaul watch {id}{flags}, longhaul cancel {id}{flags}");
+    let Some(if_cut) = if_cut else {
+        return format!("detached; {id} keeps running ({how})");
+    };
+    let why = if_cut.reason.message();
+    if if_cut.is_lost() {
+        return format!("quitting ended {id}: {why}; run it again: longhaul again {id}{flags}");
+    }
+    let now = context.clock.now().wall;
+    let until = if_cut.until.map_or(String::new(), |until| {
+        format!(" until about {}", format::clock(until, now))
+    });
+    format!("detached; if cut: {}{until}: {why} ({how})", if_cut.label())
 }
 
 /// Why [`Follower::run`] returned.
@@ -348,7 +349,7 @@ impl Follower<'_, '_> {
         }
         let question = view.task.open_question().map(|question| &question.key);
         // Our exit would end the call before anybody could answer.
-        if let Some(LeaveImpact::Dies { why }) = &view.leaving
+        if let Some(if_cut) = view.if_cut.as_ref().filter(|if_cut| if_cut.is_lost())
             && self.live.is_driver
             && question.is_some()
         {
@@ -356,9 +357,9 @@ impl Follower<'_, '_> {
                 self.shown_question = question.cloned();
                 print_outcome(self.context, self.printer, &view.task)?;
                 self.context.terminal.report(&format!(
-                    "longhaul: staying until it is answered, because quitting would end {}: {}",
+                    "longhaul: staying until it is answered, because quitting would lose {}: {}",
                     self.id,
-                    text::clean_line(why)
+                    if_cut.reason.message()
                 ));
             }
             return Ok(None);
@@ -393,11 +394,14 @@ impl Follower<'_, '_> {
                         self.context.terminal.report(&message);
                     }
                 }
-                if let Some(LeaveImpact::Pauses { why }) = &view.leaving {
+                if let Some(if_cut) = &view.if_cut
+                    && self.live.is_driver
+                    && if_cut.outcome() == CutOutcome::Pauses
+                {
                     let flags = self.context.flags();
                     self.context.terminal.report(&format!(
                         "longhaul: {id} pauses until longhaul runs again: {}; continue it: longhaul attach {id}{flags}",
-                        text::clean_line(why)
+                        if_cut.reason.message()
                     ));
                 }
                 print_id(self.context, self.printer)?;
@@ -405,7 +409,7 @@ impl Follower<'_, '_> {
             }
             DetachState::Never(why) => {
                 self.context.terminal.report(&format!(
-                    "longhaul: staying, because quitting would end {id}: {why}"
+                    "longhaul: staying, because quitting would lose {id}: {why}"
                 ));
                 self.until = FollowUntil::Ended;
             }
@@ -414,7 +418,7 @@ impl Follower<'_, '_> {
                 let now = self.context.clock.now().mono;
                 let waited = now.since(*self.detach_wait_since.get_or_insert(now));
                 let message =
-                    detach_wait_message(view.leaving.as_ref(), self.live.is_driver, waited);
+                    detach_wait_message(view.if_cut.as_ref(), self.live.is_driver, waited);
                 if let Some(message) = message
                     && self.is_first(OneTimeNotice::WaitingToDetach)
                 {
@@ -427,7 +431,7 @@ impl Follower<'_, '_> {
 
     /// Fails if nobody reads stdout any more, unless quitting would end the task.
     fn check_stdout(&mut self, view: &TaskView) -> Result<(), CliError> {
-        // A view older than the printed entries may not have the leave impact yet.
+        // A view older than the printed entries may not say yet what a cut would do.
         let Some(unread) =
             self.context.terminal.unread().filter(|_| {
                 view.task.seq >= self.printer.printed && !view.task.status.ends_waiting()
@@ -435,16 +439,16 @@ impl Follower<'_, '_> {
         else {
             return Ok(());
         };
-        match &view.leaving {
-            Some(LeaveImpact::Dies { why }) if self.live.is_driver => {
+        match &view.if_cut {
+            Some(if_cut) if self.live.is_driver && if_cut.is_lost() => {
                 // Most calls start like this; it is final only if the stream has no event ids.
                 if view.task.resumability.stream == Some(false)
                     && self.is_first(OneTimeNotice::StdoutUnread)
                 {
                     self.context.terminal.report(&format!(
-                        "longhaul: stdout is not being read; staying, because quitting would end {}: {}",
+                        "longhaul: stdout is not being read; staying, because quitting would lose {}: {}",
                         self.id,
-                        text::clean_line(why)
+                        if_cut.reason.message()
                     ));
                 }
                 Ok(())
@@ -565,22 +569,24 @@ pub(in crate::cli) fn follow_after(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::CutReason;
 
     #[test]
     fn detach_waits_silently_before_it_warns() {
-        let dies = LeaveImpact::Dies {
-            why: "nothing came yet".to_owned(),
-        };
+        let lost = IfCut::from(CutReason::NoResponseYet);
         let short = Duration::from_millis(300);
-        assert_eq!(detach_wait_message(Some(&dies), true, short), None);
-        let message = detach_wait_message(Some(&dies), true, SILENT_WAIT).unwrap();
-        assert!(message.starts_with("waiting: quitting now would end it (nothing came yet)"));
+        assert_eq!(detach_wait_message(Some(&lost), true, short), None);
+        let message = detach_wait_message(Some(&lost), true, SILENT_WAIT).unwrap();
+        assert!(
+            message
+                .starts_with("waiting: quitting now would lose it (the server hasn't answered yet")
+        );
         assert_eq!(detach_wait_message(None, true, SILENT_WAIT), None);
-        let as_client = detach_wait_message(Some(&dies), false, SILENT_WAIT).unwrap();
+        let as_client = detach_wait_message(Some(&lost), false, SILENT_WAIT).unwrap();
         assert!(
             as_client.contains("Ctrl-C quits without ending it"),
             "{as_client}"
         );
-        assert!(!as_client.contains("would end"), "{as_client}");
+        assert!(!as_client.contains("would lose"), "{as_client}");
     }
 }

@@ -1,8 +1,8 @@
 //! The objects of `--json`: tasks, events, tools. Scripts rely on keys and values: add to them, never change them.
 
 use crate::domain::{
-    Connectivity, HistoryEntry, HistoryEvent, LeaveImpact, ProtocolVersion, Task, TaskError,
-    TaskView, Tool, Wall, text,
+    Connectivity, HistoryEntry, HistoryEvent, IfCut, ProtocolVersion, Task, TaskError, TaskView,
+    Tool, Wall, text,
 };
 use serde_json::{Map, Value, json, value::RawValue};
 use std::{collections::BTreeMap, fmt::Write as _};
@@ -79,7 +79,7 @@ fn error_of(error: &TaskError) -> Value {
 /// What a task object has in addition to the saved task.
 pub(in crate::cli) struct TaskExtras<'s> {
     pub(in crate::cli) contact: &'s Connectivity,
-    pub(in crate::cli) leaving: Option<&'s LeaveImpact>,
+    pub(in crate::cli) if_cut: Option<&'s IfCut>,
     pub(in crate::cli) result: Option<&'s str>,
 }
 
@@ -88,10 +88,6 @@ pub(in crate::cli) fn task(task: &Task, extras: &TaskExtras<'_>) -> Value {
     let progress = task.progress.as_ref().map(|progress| {
         json!({"value": number(progress.value), "total": progress.total.map(number), "message": progress.message})
     });
-    let until = match extras.leaving {
-        Some(LeaveImpact::Likely { until, .. }) => *until,
-        _ => None,
-    };
     let as_of = match extras.contact {
         Connectivity::Unwatched { as_of } => Some(*as_of),
         Connectivity::Live { last_byte } | Connectivity::Quiet { last_byte } => Some(*last_byte),
@@ -115,9 +111,10 @@ pub(in crate::cli) fn task(task: &Task, extras: &TaskExtras<'_>) -> Value {
         "contact_as_of": as_of.map(time),
         "asked": task.control.map(|asked| asked.what.label()),
         "asked_at": task.control.map(|asked| time(asked.at)),
-        "leaving": extras.leaving.map(LeaveImpact::label),
-        "leaving_why": extras.leaving.map(LeaveImpact::why),
-        "leaving_until": until.map(time),
+        "if_cut": extras.if_cut.map(|it| it.outcome().code()),
+        "if_cut_reason": extras.if_cut.map(|it| it.reason.code()),
+        "if_cut_message": extras.if_cut.map(|it| it.reason.message()),
+        "if_cut_until": extras.if_cut.and_then(|it| it.until).map(time),
         "resumability": task.resumability.label(),
         "era": task.attempt().and_then(|attempt| attempt.version).map(ProtocolVersion::label),
         "era_reason": task.attempt().and_then(|attempt| attempt.era_reason),
@@ -143,7 +140,7 @@ pub(in crate::cli) fn task(task: &Task, extras: &TaskExtras<'_>) -> Value {
 pub(in crate::cli) fn hook_task(view: &TaskView, result: Option<&str>) -> String {
     let extras = TaskExtras {
         contact: &view.contact,
-        leaving: view.leaving.as_ref(),
+        if_cut: view.if_cut.as_ref(),
         result,
     };
     compact(&task(&view.task, &extras))

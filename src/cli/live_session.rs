@@ -1,6 +1,6 @@
 //! An open session, as a command uses it: requests and responses, events, signals and an orderly exit.
 //!
-//! Must not know what commands print. Invariant: a driver leaves only when that ends no call that somebody waits for, or
+//! Must not know what commands print. Invariant: a driver quits only when that ends no call that somebody waits for, or
 //! when the user insists with a second Ctrl-C.
 
 use std::{
@@ -20,7 +20,7 @@ use crate::{
     },
     config,
     domain::{
-        LeaveImpact, Notice, NoticeLevel, RequestError, ServerName, ServerRef, ServerView,
+        CutReason, Notice, NoticeLevel, RequestError, ServerName, ServerRef, ServerView,
         SessionEvent, SessionRequest, SessionResponse, TaskId, TaskView, text,
     },
     engine::{Options, Role, Session, Subscription, ask_driver},
@@ -64,8 +64,8 @@ pub(in crate::cli) struct LiveSession {
 }
 
 /// The ids, separated by commas.
-pub(in crate::cli) fn join_ids(dying: &[(TaskId, String)]) -> String {
-    let ids: Vec<&str> = dying.iter().map(|(id, _)| id.as_str()).collect();
+pub(in crate::cli) fn join_ids(lost: &[(TaskId, CutReason)]) -> String {
+    let ids: Vec<&str> = lost.iter().map(|(id, _)| id.as_str()).collect();
     ids.join(", ")
 }
 
@@ -157,7 +157,7 @@ impl LiveSession {
                     SessionEvent::Erased(id) => {
                         self.tasks.remove(id);
                     }
-                    SessionEvent::Driver { is_us, .. } => self.is_driver = *is_us,
+                    SessionEvent::Driver(driver) => self.is_driver = driver.is_us,
                     SessionEvent::Notice(notice) => print_notice(context, notice),
                     SessionEvent::Failed { message, exit } => {
                         return Err(CliError::new(*exit, message.clone()));
@@ -281,43 +281,44 @@ impl LiveSession {
 
     /// Why this driver should not leave yet.
     fn reason_to_stay(&self, ours: &[TaskId]) -> Option<String> {
-        let mut dying = self.dying();
-        dying.retain(|(id, _)| !ours.contains(id));
-        let (id, why) = dying.first()?;
-        let count = u64::try_from(dying.len()).unwrap_or(u64::MAX);
+        let mut lost = self.lost_by_quitting();
+        lost.retain(|(id, _)| !ours.contains(id));
+        let (id, why) = lost.first()?;
+        let count = u64::try_from(lost.len()).unwrap_or(u64::MAX);
         Some(format!(
-            "staying, because quitting would end {} driven from here ({id}: {why})",
-            text::plural(count, "call")
+            "staying, because quitting would lose {} driven from here ({id}: {})",
+            text::plural(count, "call"),
+            why.message()
         ))
     }
 
-    /// The calls that leaving would end, and why; always empty if another process drives.
-    pub(in crate::cli) fn dying(&self) -> Vec<(TaskId, String)> {
+    /// The calls that quitting would lose, and why; always empty if another process drives.
+    pub(in crate::cli) fn lost_by_quitting(&self) -> Vec<(TaskId, CutReason)> {
         let views = self.tasks.values().filter(|_| self.is_driver);
         views
-            .filter_map(|view| match &view.leaving {
-                Some(LeaveImpact::Dies { why }) => Some((view.task.id.clone(), why.clone())),
-                _ => None,
+            .filter_map(|view| {
+                let if_cut = view.if_cut.as_ref().filter(|if_cut| if_cut.is_lost())?;
+                Some((view.task.id.clone(), if_cut.reason.clone()))
             })
             .collect()
     }
 
-    /// On the first Ctrl-C, warns of the calls that leaving would end, `ours` first. Returns whether it printed a warning.
+    /// On the first Ctrl-C, warns of the calls that quitting would lose, `ours` first. Returns whether it printed a warning.
     pub(in crate::cli) fn warn_of_loss(
         &mut self,
         context: &mut Context<'_>,
         ours: Option<&TaskId>,
     ) -> bool {
-        let mut dying = self.dying();
-        dying.sort_by_key(|(id, _)| Some(id) != ours);
-        let Some((_, why)) = dying.first().filter(|_| !self.has_warned) else {
+        let mut lost = self.lost_by_quitting();
+        lost.sort_by_key(|(id, _)| Some(id) != ours);
+        let Some((_, why)) = lost.first().filter(|_| !self.has_warned) else {
             return false;
         };
         self.has_warned = true;
         let message = format!(
-            "quitting would end {}: {}. Press Ctrl-C again to quit",
-            join_ids(&dying),
-            text::clean_line(why)
+            "quitting would lose {}: {}. Press Ctrl-C again to quit",
+            join_ids(&lost),
+            why.message()
         );
         context.terminal.report(&message);
         true

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{
     cli::{context::Context, error::CliError, json as documents},
-    domain::{Connectivity, HistoryEvent, LeaveImpact, Status, Task, TaskId},
+    domain::{Connectivity, HistoryEvent, IfCut, Status, Task, TaskId},
     engine::barred_tasks,
     store::{DriverLock, Reader, StoreError},
 };
@@ -96,7 +96,7 @@ pub(in crate::cli) fn document_with(
 ) -> Result<Value, CliError> {
     let contact = contact(reader, task, driver)?;
     let now = context.clock.now().wall;
-    let leaving = LeaveImpact::of_task(task).map(|impact| impact.at(now));
+    let if_cut = IfCut::of_task(task).map(|if_cut| if_cut.at(now));
     let result = match task.result_bytes {
         Some(_) => match reader.result(&task.id) {
             Err(error @ StoreError::NotUnderstood { .. }) => {
@@ -115,7 +115,7 @@ pub(in crate::cli) fn document_with(
         task,
         &documents::TaskExtras {
             contact: &contact,
-            leaving: leaving.as_ref(),
+            if_cut: if_cut.as_ref(),
             result: result.as_deref(),
         },
     ))

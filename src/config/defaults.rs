@@ -11,7 +11,7 @@ use crate::{
 
 /// The keys of `[defaults]`.
 const KEYS: &str = "session, server, protocol, idle_timeout, max_time, color, ascii, motion, \
-                    mouse, keychain";
+                    mouse, keychain, keeper";
 
 impl Parser<'_> {
     pub(super) fn defaults(&mut self, at: usize, value: &Spanned<DeValue<'_>>) {
@@ -44,6 +44,7 @@ impl Parser<'_> {
                 "motion" => defaults.no_motion = self.boolean(name, value) == Some(false),
                 "mouse" => defaults.takes_mouse = self.boolean(name, value).unwrap_or_default(),
                 "keychain" => defaults.no_keychain = self.boolean(name, value) == Some(false),
+                "keeper" => defaults.no_keeper = self.boolean(name, value) == Some(false),
                 other => {
                     let why =
                         format!("unknown key {other:?} in [defaults]; expected one of: {KEYS}");

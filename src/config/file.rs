@@ -54,12 +54,13 @@ pub(crate) fn server_configs(servers: Vec<ServerConfig>) -> ServerConfigs {
     }
 }
 
-/// What this process has of the variables that the servers may get. One that the user has not allowed yet gets none.
+/// What this process has of the variables that the servers name. The driver uses none of a server that the user has not
+/// allowed yet.
 fn variables(servers: &[ServerConfig]) -> Variables {
-    let allowed = || servers.iter().filter(|server| server.withheld.is_none());
-    let has_program = allowed().any(|server| server.program.is_some());
+    let has_program = servers.iter().any(|server| server.program.is_some());
     let usual = USUAL_ENVIRONMENT.iter().filter(|_| has_program);
-    allowed()
+    servers
+        .iter()
         .flat_map(ServerConfig::all_variables)
         .chain(usual.map(|name| (*name).to_owned()))
         .filter_map(|name| {

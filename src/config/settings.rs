@@ -220,6 +220,8 @@ pub(crate) struct Defaults {
     pub(crate) takes_mouse: bool,
     /// `keychain = false`: tokens are not encrypted with a key from the keychain.
     pub(crate) no_keychain: bool,
+    /// `keeper = false`: each process drives the session itself.
+    pub(crate) no_keeper: bool,
 }
 
 #[cfg(test)]

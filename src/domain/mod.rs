@@ -1,4 +1,4 @@
-//! Types that every other module shares: tasks, status, connectivity, leave impact, requests and saved records.
+//! Types that every other module shares: tasks, status, connectivity, what a cut costs, requests and saved records.
 //!
 //! Everything here is a plain value: no network, disk, terminal or clock. Times are passed in as [`Stamp`]s. Invariant:
 //! server text is shown only after it went through [`text`], server numbers only after [`Progress::reported`].
@@ -17,8 +17,8 @@ pub mod exit;
 mod field_spec;
 mod history;
 mod ids;
+mod if_cut;
 mod input;
-mod leave_impact;
 mod link_record;
 mod notify;
 mod pace;
@@ -63,8 +63,8 @@ pub use era::{Era, EraReason, ModernSupport, ProtocolChoice, ProtocolVersion, Re
 pub use field_spec::FieldSpec;
 pub use history::{HistoryEntry, HistoryEvent, HistoryLine, LogLevel};
 pub use ids::{EventId, ServerName, TaskId, is_task_id_prefix};
+pub use if_cut::{CutOutcome, CutReason, IfCut};
 pub use input::{MouseAction, UserInput};
-pub use leave_impact::LeaveImpact;
 pub use notify::{DesktopProtocol, NotifyConfig, NotifyLevel, NotifyReason, OverallProgress};
 pub use pace::Pace;
 pub use progress::{Progress, fraction_in, whole_percent};
@@ -78,6 +78,7 @@ pub use record::TaskErrorKind;
 pub use request::Notice;
 pub use request::NoticeLevel;
 pub use request::RequestError;
+pub use request::SessionDriver;
 pub use request::SessionEvent;
 pub use request::SessionRequest;
 pub use request::SessionRequestId;

@@ -174,6 +174,19 @@ impl RequestError {
     }
 }
 
+/// The process that drives a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionDriver {
+    /// Its process id.
+    pub pid: u32,
+    /// Whether that is this process.
+    pub is_us: bool,
+    /// Whether it is a keeper, which outlives its clients.
+    pub is_keeper: bool,
+    /// Since when it drives.
+    pub since: Wall,
+}
+
 /// What the engine reports to its clients.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -196,12 +209,7 @@ pub enum SessionEvent {
     /// A message for the user.
     Notice(Notice),
     /// The session has a new driver.
-    Driver {
-        /// Its process id.
-        pid: u32,
-        /// Whether that is this process.
-        is_us: bool,
-    },
+    Driver(SessionDriver),
     /// The driver is gone, and no other process has taken over yet.
     Undriven,
     /// The session can't be used at the moment.

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Connectivity, LeaveImpact, ServerCapabilities, ServerName, Task, Wall};
+use super::{Connectivity, IfCut, ServerCapabilities, ServerName, Task, Wall};
 use crate::domain::config::ServerObstacle;
 
 /// A snapshot of a task.
@@ -15,7 +15,7 @@ pub struct TaskView {
     /// The state of its connection.
     pub contact: Connectivity,
     /// What quitting would do to it; `None` if it has settled or is unknown.
-    pub leaving: Option<LeaveImpact>,
+    pub if_cut: Option<IfCut>,
     /// History up to this `seq` can be read from the session file.
     pub saved_seq: u64,
     /// The fraction done according to progress messages, if the server sends no numbers and the config enables this.
@@ -40,7 +40,7 @@ impl TaskView {
             saved_seq: task.seq,
             task,
             contact,
-            leaving: None,
+            if_cut: None,
             guess: None,
             is_unsaved: false,
         }

@@ -21,8 +21,10 @@ use tokio::{
 };
 
 use super::frames::{FirstFrame, KeeperStatus, Verb, VerbAnswer};
-use crate::domain::exit;
-use crate::store::{DriverLock, Paths, StartLock, StoreError};
+use crate::{
+    domain::{exit, text},
+    store::{CONTRACT, DriverLock, Paths, StartLock, StoreError},
+};
 
 /// How long a keeper may take until it answers; loading a large session on a slow disk takes a part of that.
 const START_WITHIN: Duration = Duration::from_secs(20);
@@ -72,6 +74,9 @@ pub(super) enum StartError {
         /// The log file.
         log: PathBuf,
     },
+    /// A keeper of another version drives the session, and it has work.
+    #[error("{}", other_version(.0))]
+    OtherVersion(KeeperStatus),
     /// It did not become ready in time.
     #[error("the keeper did not answer within {} s; see {log}", START_WITHIN.as_secs(), log = .log.display())]
     Silent {
@@ -86,7 +91,10 @@ impl StartError {
         match self {
             Self::Refused { exit, .. } => *exit,
             Self::Store(_) => exit::CANNOT_SAVE,
-            Self::Spawn { .. } | Self::Exited { .. } | Self::Silent { .. } => exit::DRIVER_SILENT,
+            Self::OtherVersion(_)
+            | Self::Spawn { .. }
+            | Self::Exited { .. }
+            | Self::Silent { .. } => exit::DRIVER_SILENT,
         }
     }
 }
@@ -113,6 +121,10 @@ impl KeeperCommand {
         if answers(paths).await {
             return Ok(());
         }
+        let of_others = paths.clone();
+        tokio::task::spawn_blocking(move || replace_other(&of_others))
+            .await
+            .unwrap_or(Ok(()))?;
         self.run(paths, paths.open_log()?).await
     }
 
@@ -136,6 +148,44 @@ impl KeeperCommand {
             Ok(Some(line)) => Err(refusal(&line).unwrap_or_else(exited)),
             Ok(None) | Err(_) => Err(exited()),
         }
+    }
+}
+
+/// Stops an idle keeper of an older version. One that has work, or a newer one, stays.
+fn replace_other(paths: &Paths) -> Result<(), StartError> {
+    // Without an answer there is nothing to say about it; the lock decides.
+    let Ok(Some(status)) = keeper_status(paths) else {
+        return Ok(());
+    };
+    if status.contract == CONTRACT {
+        return Ok(());
+    }
+    let is_replaceable = status.contract < CONTRACT && status.unsettled == 0 && status.is_keeper;
+    if is_replaceable && stop_keeper(paths).is_ok() {
+        return Ok(());
+    }
+    Err(StartError::OtherVersion(status))
+}
+
+/// Which side is older, and what to do.
+fn other_version(status: &KeeperStatus) -> String {
+    let KeeperStatus {
+        pid,
+        version,
+        unsettled,
+        contract,
+        ..
+    } = status;
+    let version = text::clean_line(version);
+    let tasks = text::plural(*unsettled as u64, "unfinished task");
+    if *contract > CONTRACT {
+        format!(
+            "the keeper (process {pid}, longhaul {version}, {tasks}) is newer than this longhaul; update this one, or stop the keeper: longhaul keeper stop"
+        )
+    } else {
+        format!(
+            "the keeper (process {pid}, longhaul {version}) is older than this longhaul and has {tasks}; wait until they have ended, or stop it: longhaul keeper stop"
+        )
     }
 }
 
@@ -248,7 +298,9 @@ fn ask(
     verb: Verb,
 ) -> Result<Option<(VerbAnswer, std::io::BufReader<StdUnixStream>)>, KeeperError> {
     let silent = || DriverLock::holder(paths).map(KeeperError::Silent);
-    let Ok(stream) = StdUnixStream::connect(paths.socket()) else {
+    let sockets = std::iter::once(paths.socket()).chain(paths.other_sockets());
+    let mut streams = sockets.filter_map(|socket| StdUnixStream::connect(socket).ok());
+    let Some(stream) = streams.next() else {
         return silent().map_or(Ok(None), Err);
     };
     let exchange = || -> std::io::Result<(Vec<String>, std::io::BufReader<StdUnixStream>)> {

@@ -29,7 +29,7 @@ use crate::{
     engine::{
         options::{Options, Role},
         pending_requests::{Envelope, PendingRequests, Requester},
-        socket::{DRIVER_WITHIN, Ending},
+        socket::{DRIVER_WITHIN, Ending, is_stopped},
     },
     store::{DriverLock, Paths},
 };
@@ -338,14 +338,6 @@ fn say_silent(paths: &Paths, snapshots: &Snapshots) {
         message: words,
         exit: exit::DRIVER_SILENT,
     });
-}
-
-/// Whether a process is stopped; if the system does not report it (proc(5)), it counts as running.
-fn is_stopped(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The second field is the name in parentheses, which may contain anything.
-    let state = stat.rsplit_once(") ").map(|(_, rest)| rest);
-    state.is_some_and(|rest| rest.starts_with('T'))
 }
 
 /// This session cannot be used; every request gets the reason until the process exits.

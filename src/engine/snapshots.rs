@@ -106,7 +106,7 @@ impl Snapshots {
                     reader.tasks.remove(&id);
                 }
             }
-            SessionEvent::Driver { .. } | SessionEvent::Undriven | SessionEvent::Failed { .. } => {
+            SessionEvent::Driver(_) | SessionEvent::Undriven | SessionEvent::Failed { .. } => {
                 *standing = Some(news);
             }
             SessionEvent::Notice(_) if readers.is_empty() && early.len() < EVENTS_KEPT => {

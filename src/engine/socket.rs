@@ -29,14 +29,14 @@ use super::{
 };
 use crate::{
     domain::{
-        Connectivity, Notice, NoticeLevel, RequestError, SessionEvent, SessionRequest,
-        SessionRequestId, TaskId, Wall, exit,
+        Connectivity, Notice, NoticeLevel, RequestError, SessionDriver, SessionEvent,
+        SessionRequest, SessionRequestId, TaskId, Wall, exit,
     },
     engine::{
         options::{Options, Role},
         pending_requests::{Envelope, PendingRequests, Requester},
     },
-    store::{CONTRACT, Paths},
+    store::{CONTRACT, DriverLock, Paths},
 };
 
 /// The longest line on the socket: a call's arguments, or a task with its attempts.
@@ -73,7 +73,7 @@ struct ToDriver {
     what: SessionRequest,
 }
 
-/// The listening socket; dropping it closes and removes it.
+/// The listening socket; dropping it hangs up on every client.
 pub(super) struct Listener {
     accepting: AbortHandle,
     path: std::path::PathBuf,
@@ -86,15 +86,20 @@ impl Listener {
     pub(super) fn is_reachable(&self) -> bool {
         self.file.is_some() && self.file == file_id(&self.path)
     }
+
+    /// Removes the socket's path, so that no new client comes, unless it leads to another driver's socket. The caller
+    /// still holds the lock.
+    pub(super) fn remove_socket(&self) {
+        // The next driver replaces a leftover one.
+        if self.is_reachable() {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
         self.accepting.abort();
-        // Another driver's socket stays. The next driver replaces a leftover one.
-        if self.is_reachable() {
-            let _ = std::fs::remove_file(&self.path);
-        }
     }
 }
 
@@ -207,6 +212,9 @@ pub(super) fn listen(paths: &Paths, host: Host) -> Result<Listener, String> {
 
 /// Serves one client: its requests in, the newest snapshots out.
 async fn serve(stream: UnixStream, host: Host) {
+    if !is_of_this_user(&stream) {
+        return;
+    }
     let mut lines = Framed::new(stream, LinesCodec::new_with_max_length(LINE_BYTES));
     if send(&mut lines, &Hello::ours()).await.is_err() {
         return;
@@ -254,7 +262,9 @@ async fn serve(stream: UnixStream, host: Host) {
             () = subscription.changed() => {
                 for news in subscription.take() {
                     let news = match news {
-                        SessionEvent::Driver { pid, .. } => SessionEvent::Driver { pid, is_us: false },
+                        SessionEvent::Driver(driver) => {
+                            SessionEvent::Driver(SessionDriver { is_us: false, ..driver })
+                        }
                         other => other,
                     };
                     let Ok(line) = serde_json::to_string(&news) else { continue };
@@ -283,9 +293,15 @@ pub(super) async fn follow(
     glance: &mut FileWatcher,
 ) -> Option<Ending> {
     let stream = UnixStream::connect(options.paths.socket()).await.ok()?;
+    if !is_of_this_user(&stream) {
+        return None;
+    }
     let mut lines = Framed::new(stream, LinesCodec::new_with_max_length(LINE_BYTES));
     let hello = tokio::select! {
-        hello = tokio::time::timeout(DRIVER_WITHIN, lines.next()) => hello.ok()??.ok()?,
+        hello = first_frame(&options.paths, &mut lines) => match hello {
+            Some(line) => line?.ok()?,
+            None => return Some(Ending::DriverSilent),
+        },
         _ = &mut *leaving => return Some(Ending::Left),
     };
     if !is_understood(&hello) || send(&mut lines, &Hello::ours()).await.is_err() {
@@ -370,6 +386,37 @@ pub(super) async fn follow(
             _ = &mut *leaving => return Some(Ending::Left),
         }
     }
+}
+
+/// What the driver sends first, or the end of the connection; `None` if neither comes in time. A stopped process gets less
+/// time.
+async fn first_frame(
+    paths: &Paths,
+    lines: &mut Framed<UnixStream, LinesCodec>,
+) -> Option<Option<Result<String, LinesCodecError>>> {
+    if let Ok(line) = tokio::time::timeout(STOPPED_WITHIN, lines.next()).await {
+        return Some(line);
+    }
+    if DriverLock::holder(paths).is_some_and(is_stopped) {
+        return None;
+    }
+    let rest = DRIVER_WITHIN.saturating_sub(STOPPED_WITHIN);
+    tokio::time::timeout(rest, lines.next()).await.ok()
+}
+
+/// Whether a process is stopped; if the system does not report it (proc(5)), it counts as running.
+pub(super) fn is_stopped(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The second field is the name in parentheses, which may contain anything.
+    let state = stat.rsplit_once(") ").map(|(_, rest)| rest);
+    state.is_some_and(|rest| rest.starts_with('T'))
+}
+
+/// Whether the process at the other end runs as the same user. The socket's directory and mode should see to that
+/// already.
+fn is_of_this_user(stream: &UnixStream) -> bool {
+    let ours = rustix::process::geteuid().as_raw();
+    stream.peer_cred().is_ok_and(|peer| peer.uid() == ours)
 }
 
 /// Sends a request to the driver of a session, if one answers, without opening the session.
@@ -493,6 +540,9 @@ async fn say(
 
 /// How long a driver may take to answer before that is reported.
 pub(super) const DRIVER_WITHIN: Duration = Duration::from_secs(5);
+
+/// After this time without an answer, a client looks whether the driver is stopped.
+const STOPPED_WITHIN: Duration = Duration::from_secs(1);
 
 /// How a period as driver or client ended.
 pub(super) enum Ending {

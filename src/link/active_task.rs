@@ -15,8 +15,8 @@ use super::{
 };
 use crate::domain::{
     Attempt, Connectivity, ControlKind, ControlRequest, Era, EventId, HistoryEntry, HistoryEvent,
-    LeaveImpact, LostReason, Mono, Phase, ProtocolVersion, SessionRequestId, Stamp, Status, Task,
-    TaskId, TaskKind, TaskView, Wall, text,
+    IfCut, LostReason, Mono, Phase, ProtocolVersion, SessionRequestId, Stamp, Status, Task, TaskId,
+    TaskKind, TaskView, Wall, text,
 };
 
 /// The transport gives up a connection after ten seconds; a call still in flight after this has been sent. Some
@@ -105,7 +105,7 @@ pub(super) struct ActiveTask {
     pub(super) detached: Option<DetachedStream>,
     /// The limits begin to count then: after a restart the server is heard first.
     pub(super) limits_from: Mono,
-    /// `--detach`: refuse where leaving is known to end it.
+    /// `--detach`: refuse if a cut is known to lose it.
     pub(super) must_survive: bool,
     /// Its arguments are sent even if the tool's schema rejects them.
     pub(super) is_unchecked: bool,
@@ -451,11 +451,11 @@ impl ActiveTask {
     }
 
     /// The snapshot to publish.
-    pub(super) fn view(&self, contact: Connectivity, leaving: Option<LeaveImpact>) -> TaskView {
+    pub(super) fn view(&self, contact: Connectivity, if_cut: Option<IfCut>) -> TaskView {
         TaskView {
             task: self.task.clone(),
             contact,
-            leaving,
+            if_cut,
             saved_seq: self.saving.saved_seq,
             guess: None,
             is_unsaved: self.saving.is_unsaved,

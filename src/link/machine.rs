@@ -20,7 +20,7 @@ use super::{
     task_index::TaskIndex,
 };
 use crate::domain::{
-    LeaveImpact, LinkRecord, ModernSupport, Mono, NewCall, ProtocolVersion, RequestError,
+    IfCut, LinkRecord, ModernSupport, Mono, NewCall, ProtocolVersion, RequestError,
     ServerCapabilities, Stamp, Task, TaskId, TaskView,
 };
 
@@ -266,7 +266,7 @@ impl Link {
         &self.record
     }
 
-    /// Whether nothing is open, unsaved or waited for, so that a leaving driver may go.
+    /// Whether nothing is open, unsaved or waited for, so that the driver may exit.
     pub fn is_at_rest(&self) -> bool {
         !self.saver.is_behind()
             && !self.in_flight.values().any(|in_flight| {
@@ -277,14 +277,14 @@ impl Link {
             })
     }
 
-    /// Whether a call is out whose first event id may still come; leaving before it would cut the way back.
+    /// Whether a call is out whose first event id may still come; exiting before it would lose the call.
     pub fn awaits_first_id(&self) -> bool {
-        let dies = |active: &ActiveTask| {
+        let is_lost = |active: &ActiveTask| {
             !active.is_modern()
                 && self.record.capabilities().gives_ids_of(&active.task.tool) != Some(false)
-                && LeaveImpact::of_task(&active.task).is_some_and(|price| price.dies())
+                && IfCut::of_task(&active.task).is_some_and(|if_cut| if_cut.is_lost())
         };
-        self.awaits_task_id() || self.record.is_stateful() && self.tasks.values().any(dies)
+        self.awaits_task_id() || self.record.is_stateful() && self.tasks.values().any(is_lost)
     }
 
     /// The task ids that this machine holds.

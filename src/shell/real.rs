@@ -23,9 +23,9 @@ use crate::{
     domain::{
         ContentBlock, HistoryEntry, Key, LinkState, Mono, ServerName, ServerView, SessionEvent,
         SessionRequest, SessionRequestId, Stamp, TaskId, TaskView, TrafficEntry, Wall,
-        content_element, server_url, text,
+        content_element, exit, server_url, text,
     },
-    engine::{Clock, FailPoint, Options, PanicIn, Session, Subscription},
+    engine::{Clock, FailPoint, Options, PanicIn, Session, Subscription, stop_keeper},
     store::{ListFilter, Paths, Reader, StoreError, TraceReader, create_atomically},
     term::{
         browser::Browser,
@@ -123,6 +123,7 @@ async fn show(opening: Opening) -> io::Result<Outcome> {
     let mut terminal = Terminal::take(fuse.clone(), opening.notifications)?;
     let clock = opening.engine.clock;
     let paths = opening.engine.paths.clone();
+    let paths_of_keeper = paths.clone();
     terminal.guard.report_mouse(opening.setup.takes_mouse)?;
     let mut state = State::new(opening.setup);
     let (columns, rows) = input::size(terminal.guard.tty());
@@ -174,6 +175,16 @@ async fn show(opening: Opening) -> io::Result<Outcome> {
         _ = closing => {}
         // Impatience; what is not saved by now is as after a kill, which costs nothing but the next start.
         () = ending(&mut signals) => {}
+    }
+    if outcome.note.stops_keeper {
+        let stopping = tokio::task::spawn_blocking(move || stop_keeper(&paths_of_keeper));
+        tokio::select! {
+            stopped = stopping => if let Ok(Err(error)) = stopped {
+                outcome.note.line = format!("could not stop the keeper: {error}");
+                outcome.exit = exit::DRIVER_SILENT;
+            },
+            () = ending(&mut signals) => {}
+        }
     }
     if guard::has_panicked() {
         outcome.exit = BUG;

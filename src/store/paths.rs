@@ -18,6 +18,9 @@ use crate::domain::ServerName;
 /// doesn't understand, whatever their package versions are.
 pub const CONTRACT: u32 = 5;
 
+/// The contracts that a driver of another version may speak.
+const CONTRACTS: std::ops::Range<u32> = 1..CONTRACT + 20;
+
 /// The longest session name.
 const NAME_LIMIT: usize = 64;
 /// A Unix socket's path has to fit into 108 bytes on Linux and 104 on macOS.
@@ -37,7 +40,8 @@ fn wanted_dir(state_dir: Option<PathBuf>) -> Result<PathBuf, StoreError> {
 pub struct Paths {
     dir: PathBuf,
     session: String,
-    socket: PathBuf,
+    /// The sockets' path without the contract and the extension.
+    socket_stem: PathBuf,
 }
 
 impl Paths {
@@ -60,16 +64,18 @@ impl Paths {
             fs::canonicalize(&wanted).map_err(|error| StoreError::open_io(&wanted, &error))?;
         let sessions = dir.join("sessions");
         own_directory(&sessions)?;
-        let beside = sessions.join(format!("{session}.{CONTRACT}.sock"));
-        let socket = if beside.as_os_str().len() <= SOCKET_PATH_LIMIT {
+        let beside = sessions.join(session);
+        let suffix = socket_at(Path::new(""), CONTRACTS.end - 1);
+        let length = beside.as_os_str().len() + suffix.as_os_str().len();
+        let socket_stem = if length <= SOCKET_PATH_LIMIT {
             beside
         } else {
-            short_socket(&beside)?
+            short_stem(&beside)?
         };
         Ok(Self {
             dir,
             session: session.to_owned(),
-            socket,
+            socket_stem,
         })
     }
 
@@ -79,13 +85,11 @@ impl Paths {
     pub fn unopened(state_dir: Option<PathBuf>, session: &str) -> Result<Self, StoreError> {
         let dir = wanted_dir(state_dir)?;
         let dir = fs::canonicalize(&dir).unwrap_or(dir);
-        let socket = dir
-            .join("sessions")
-            .join(format!("{session}.{CONTRACT}.sock"));
+        let socket_stem = dir.join("sessions").join(session);
         Ok(Self {
             dir,
             session: session.to_owned(),
-            socket,
+            socket_stem,
         })
     }
 
@@ -111,7 +115,15 @@ impl Paths {
 
     /// The driver's Unix socket; at a shorter path if the session's own path is too long for one.
     pub fn socket(&self) -> PathBuf {
-        self.socket.clone()
+        socket_at(&self.socket_stem, CONTRACT)
+    }
+
+    /// Where the drivers of other contracts have their sockets, newest first.
+    pub fn other_sockets(&self) -> impl Iterator<Item = PathBuf> {
+        CONTRACTS
+            .rev()
+            .filter(|contract| *contract != CONTRACT)
+            .map(|contract| socket_at(&self.socket_stem, contract))
     }
 
     /// The file whose lock a client holds while it starts a keeper.
@@ -314,24 +326,19 @@ pub(super) fn check_whole(db: &Path) -> Result<(), StoreError> {
     })
 }
 
-/// The path of a socket whose own path is too long, the same for every process of this user.
-fn short_socket(beside: &Path) -> Result<PathBuf, StoreError> {
-    let name = format!("{:016x}.sock", fnv(beside.as_os_str().as_bytes()));
-    let shared =
-        Path::new("/tmp").join(format!("longhaul-{}", rustix::process::geteuid().as_raw()));
-    let dir = match dirs::runtime_dir().map(|dir| dir.join("longhaul")) {
-        Some(dir)
-            if dir.as_os_str().len() + name.len() < SOCKET_PATH_LIMIT
-                && own_directory(&dir).is_ok() =>
-        {
-            dir
-        }
-        _ => {
-            own_directory(&shared)?;
-            shared
-        }
-    };
-    Ok(dir.join(name))
+fn socket_at(stem: &Path, contract: u32) -> PathBuf {
+    let mut path = stem.as_os_str().to_owned();
+    path.push(format!(".{contract}.sock"));
+    path.into()
+}
+
+/// The path of sockets whose own path is too long, the same for every process of this user. Not in `XDG_RUNTIME_DIR`,
+/// which disappears when the user logs out.
+fn short_stem(beside: &Path) -> Result<PathBuf, StoreError> {
+    let user = rustix::process::geteuid().as_raw();
+    let dir = Path::new("/tmp").join(format!("longhaul-{user}"));
+    own_directory(&dir)?;
+    Ok(dir.join(format!("{:016x}", fnv(beside.as_os_str().as_bytes()))))
 }
 
 /// FNV-1a, 64 bits: equal in every build, which the standard library's hasher does not promise.

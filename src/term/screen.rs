@@ -83,7 +83,7 @@ impl Screen {
         write_frame(sequence.as_bytes())
     }
 
-    /// Shows the overall progress in the taskbar, if it changed. Leaving the terminal clears it.
+    /// Shows the overall progress in the taskbar, if it changed. ExitWhen the terminal clears it.
     pub fn progress(
         &mut self,
         overall: OverallProgress,

@@ -15,7 +15,7 @@ pub struct Layout {
     pub detail: Rect,
     pub attention: Rect,
     pub footer: Rect,
-    pub leave: Rect,
+    pub quit: Rect,
 }
 
 impl Layout {
@@ -42,7 +42,7 @@ impl Layout {
             detail: take(available.detail),
             attention: take(available.attention),
             footer: take(available.footer),
-            leave: take(available.leave),
+            quit: take(available.quit),
         }
     }
 }
@@ -64,7 +64,7 @@ pub(crate) struct Columns {
     pub(crate) progress: Column,
     pub(crate) end: Column,
     pub(crate) age: Column,
-    pub(crate) leave: Column,
+    pub(crate) if_cut: Column,
     /// Whether AGE is hidden; the END column is then titled LEFT.
     pub(crate) is_narrow: bool,
 }
@@ -76,37 +76,36 @@ const ID: u16 = 7;
 const SERVER: u16 = 10;
 const END: u16 = 9;
 const AGE: u16 = 7;
-const LEAVE: u16 = 7;
+const IF_CUT: u16 = 9;
 
 impl Columns {
     /// Distributes the screen's columns; the widest server name takes `server_name`. As the screen narrows, columns are
-    /// hidden in this order: ID, AGE, SERVER, LEAVE, then END and STATE (its glyph stays). TASK and PROGRESS always
-    /// stay.
+    /// hidden in this order: ID, AGE, SERVER, END and STATE (its glyph stays). TASK, PROGRESS and IF CUT always stay.
     pub(crate) fn of(columns: u16, server_name: u16) -> Self {
-        let fixed = [ID, AGE, SERVER, LEAVE];
+        let fixed = [ID, AGE, SERVER];
         let (task_least, progress_least) = (20, 30);
-        let mut shown = 4;
+        let mut shown = fixed.len();
         let needs = |shown: usize| {
             let sum: u16 = fixed.iter().rev().take(shown).sum();
-            LEAD + STATE + END + sum + task_least + progress_least
+            LEAD + STATE + END + IF_CUT + sum + task_least + progress_least
         };
         while shown > 0 && needs(shown) > columns {
             shown -= 1;
         }
-        let has_end = columns >= 52;
         let width = |rank: usize, columns: u16| if shown > rank { columns } else { 0 };
-        let (leave, age, id) = (width(0, LEAVE), width(2, AGE), width(3, ID));
-        let (state, end) = if has_end { (STATE, END) } else { (0, 0) };
-        let flexible = columns.saturating_sub(LEAD + state + id + end + age + leave);
+        let (age, id) = (width(1, AGE), width(2, ID));
+        let state = if columns >= 58 { STATE } else { 0 };
+        let end = if columns >= 70 { END } else { 0 };
+        let flexible = columns.saturating_sub(LEAD + state + id + end + age + IF_CUT);
         // As wide as its names and a blank, if the other columns keep their minimum.
         let most = flexible.saturating_sub(task_least + progress_least);
         let most = most.min(columns / 6).max(SERVER);
-        let server = width(1, server_name.saturating_add(1).clamp(SERVER, most));
+        let server = width(0, server_name.saturating_add(1).clamp(SERVER, most));
         let flexible = flexible.saturating_sub(server);
         let task = if columns < 80 {
             flexible * 52 / 100
         } else {
-            (flexible * 44 / 100).clamp(20, 60)
+            (flexible * 42 / 100).clamp(20, 60)
         };
         let mut x = LEAD;
         let mut next_column = |columns: u16| {
@@ -122,7 +121,8 @@ impl Columns {
             progress: next_column(flexible.saturating_sub(task)),
             end: next_column(end),
             age: next_column(age),
-            leave: next_column(leave),
+            // The blank that ends a column is off the screen for the last one.
+            if_cut: next_column(IF_CUT + 1),
             is_narrow: age == 0,
         }
     }
@@ -145,7 +145,7 @@ mod tests {
                 shared.progress,
                 shared.end,
                 shared.age,
-                shared.leave,
+                shared.if_cut,
             ];
             for pair in all.windows(2) {
                 assert!(pair[0].x + pair[0].columns <= pair[1].x);
@@ -159,7 +159,7 @@ mod tests {
             before = shown;
         }
         let narrow = Columns::of(80, 9);
-        assert!(narrow.id.columns == 0 && narrow.leave.columns == 0 && narrow.end.columns > 0);
+        assert!(narrow.id.columns == 0 && narrow.if_cut.columns > 0 && narrow.end.columns > 0);
         assert!(Columns::of(120, 9).id.columns > 0);
     }
 
@@ -182,10 +182,10 @@ mod tests {
 
     #[test]
     fn shows_progress_rather_than_state_words_at_40_columns() {
-        for columns in 40..52 {
+        for columns in 40..58 {
             let shared = Columns::of(columns, 9);
             assert_eq!(shared.state.columns, 0);
-            assert!(shared.progress.columns >= 18 && shared.task.columns >= 18);
+            assert!(shared.progress.columns >= 12 && shared.task.columns >= 14);
         }
     }
 }

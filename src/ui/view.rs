@@ -88,7 +88,7 @@ fn screen(canvas: &mut Canvas<'_>, state: &State, area: ratatui::layout::Rect, n
             bottom::footer(c, state);
         }
     });
-    region(layout.leave, &mut |c| bottom::leave(c, state));
+    region(layout.quit, &mut |c| bottom::quit(c, state));
     // Drawn below the dialogs, which must be fully readable; the messages pane keeps every message.
     if state.pane != Pane::Messages {
         // Toasts start below the pane's titles.

@@ -362,7 +362,10 @@ fn task_json_has_every_field_and_null_for_missing_values() {
         "reason",
         "contact",
         "asked",
-        "leaving",
+        "if_cut",
+        "if_cut_reason",
+        "if_cut_message",
+        "if_cut_until",
         "resumability",
         "attempts",
         "progress",
@@ -384,7 +387,7 @@ fn task_json_has_every_field_and_null_for_missing_values() {
         (&json!("running"), &json!("unwatched"))
     );
     assert_eq!(
-        (&running["leaving"], &running["result"]),
+        (&running["if_cut"], &running["result"]),
         (&json!("likely"), &Value::Null)
     );
     assert!(running["contact_as_of"].is_string());
@@ -394,7 +397,7 @@ fn task_json_has_every_field_and_null_for_missing_values() {
         json!({"value": 6, "total": 6, "message": "Station 6 of 6 has answered"})
     );
     assert_eq!(
-        (&done["status"], &done["leaving"]),
+        (&done["status"], &done["if_cut"]),
         (&json!("completed"), &Value::Null)
     );
     assert!(
@@ -722,7 +725,7 @@ fn detaches_only_when_that_does_not_end_the_call() {
         ),
     );
     assert_eq!(ran.code, Some(0), "{ran:#?}");
-    let is_waiting = |line: &str| line.starts_with("waiting: quitting now would end it (");
+    let is_waiting = |line: &str| line.starts_with("waiting: quitting now would lose it (");
     assert!(ran.err.lines().all(is_waiting), "{ran:#?}");
     let watched = run(&state, &["watch", ran.out.trim(), "--json"]);
     assert_eq!(watched.code, Some(0), "{watched:#?}");
@@ -738,9 +741,9 @@ fn detaches_only_when_that_does_not_end_the_call() {
         &state,
         &with(&url, &["call", "hangs", "--detach"]),
     ));
-    stays.says("staying, because quitting would end");
+    stays.says("staying, because quitting would lose");
     stays.signal(Signal::INT);
-    stays.says("quitting would end");
+    stays.says("quitting would lose");
     stays.signal(Signal::INT);
     assert_eq!(stays.end().code, Some(130));
     // Where it is known beforehand, nothing is sent.
@@ -762,7 +765,7 @@ fn detaches_only_when_that_does_not_end_the_call() {
     drives.prints(|event| event["event"] == "progress");
     let ran = run(&state, &with(&other.url(), &["call", "hangs", "--detach"]));
     assert_eq!((ran.code, other.calls()), (Some(0), 1), "{ran:#?}");
-    assert!(!ran.err.contains("would end"), "{ran:#?}");
+    assert!(!ran.err.contains("would lose"), "{ran:#?}");
     let ran = run(&state, &with(&other.url(), &["call", "hangs", "--detach"]));
     assert_eq!((ran.code, other.calls()), (Some(0), 2), "{ran:#?}");
     drop(drives);
@@ -1167,12 +1170,11 @@ fn ctrl_c_leaves_the_task_running_and_tells_how_to_resume() {
     let ran = call.end();
     assert_eq!(ran.code, Some(130));
     assert!(
-        ran.err.contains(&format!(
-            "follow it: longhaul attach {id}; stop it: longhaul cancel {id}"
-        )),
+        ran.err
+            .contains(&format!("(longhaul watch {id}, longhaul cancel {id})")),
         "{ran:#?}"
     );
-    assert!(ran.err.contains("it can probably be resumed"), "{ran:#?}");
+    assert!(ran.err.contains("detached; if cut: likely: "), "{ran:#?}");
     let watched = run(&state, &["watch", &id, "--json"]);
     assert_eq!(watched.code, Some(0));
     assert_eq!(steps(&watched.events()), [1, 2, 3, 4, 5, 6]);
@@ -1359,7 +1361,7 @@ fn a_driver_stays_while_leaving_would_end_the_calls_of_others() {
     client.prints(|event| event["event"] == "progress");
     run(&elsewhere, &with(&url, &["call", "open-a"]));
     driver.prints(|event| event["event"] == "settled");
-    driver.says("staying, because quitting would end 1 call");
+    driver.says("staying, because quitting would lose 1 call");
     run(&elsewhere, &with(&url, &["call", "open-b"]));
     for ran in [client.end(), driver.end()] {
         assert_eq!(ran.code, Some(0), "{ran:#?}");
@@ -1587,7 +1589,7 @@ fn shows_final_progress_and_results_of_ended_tasks() {
     let ran = call.end();
     assert_eq!(ran.code, Some(130));
     assert!(
-        ran.err.contains("quitting ended") && !ran.err.contains("follow it:"),
+        ran.err.contains("quitting ended") && !ran.err.contains("detached;"),
         "{ran:#?}"
     );
 }

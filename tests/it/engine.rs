@@ -12,8 +12,8 @@ use longhaul::{
     auth::{Keychain, Logins},
     demo,
     domain::{
-        HistoryEntry, HistoryEvent, Limits, NewCall, ServerName, ServerRef, SessionEvent,
-        SessionRequest, SessionResponse, Status, TaskId, TaskView,
+        HistoryEntry, HistoryEvent, Limits, NewCall, ServerName, ServerRef, SessionDriver,
+        SessionEvent, SessionRequest, SessionResponse, Status, TaskId, TaskView,
     },
     engine::{Clock, FailPoint, Options, Role, Session, Subscription},
     store::{DriverLock, Lookup, Paths, Reader},
@@ -154,7 +154,7 @@ fn steps(history: &[HistoryEntry]) -> Vec<f64> {
         .collect()
 }
 
-/// Leaving waits for the server, which runs on this thread too.
+/// ExitWhen waits for the server, which runs on this thread too.
 async fn close(session: Session) {
     tokio::task::spawn_blocking(|| session.close())
         .await
@@ -295,7 +295,7 @@ async fn a_client_takes_over_when_the_driver_leaves() {
     let second = bench.open();
     let other = second.subscribe();
     until("the driver", &other, |news| match news {
-        SessionEvent::Driver { is_us, .. } => {
+        SessionEvent::Driver(SessionDriver { is_us, .. }) => {
             assert!(!is_us);
             Some(())
         }
@@ -305,7 +305,7 @@ async fn a_client_takes_over_when_the_driver_leaves() {
     step(&other, &id, 10.0).await;
     close(first).await;
     until("the take-over", &other, |news| match news {
-        SessionEvent::Driver { is_us: true, .. } => Some(()),
+        SessionEvent::Driver(SessionDriver { is_us: true, .. }) => Some(()),
         _ => None,
     })
     .await;
@@ -361,7 +361,11 @@ async fn concurrent_edits_of_a_settled_task_keep_each_other() {
     let session = bench.open();
     let reader = session.subscribe();
     until("the driver", &reader, |news| {
-        matches!(news, SessionEvent::Driver { is_us: true, .. }).then_some(())
+        matches!(
+            news,
+            SessionEvent::Driver(SessionDriver { is_us: true, .. })
+        )
+        .then_some(())
     })
     .await;
     // Whatever is to be saved waits.

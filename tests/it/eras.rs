@@ -39,7 +39,7 @@ use futures_util::{StreamExt as _, stream};
 use longhaul::{
     auth::{Keychain, Logins},
     demo::{self, Fault},
-    domain::{LeaveImpact, LinkRecord, LinkState, ProtocolVersion, SessionEvent},
+    domain::{IfCut, LinkRecord, LinkState, ProtocolVersion, SessionEvent},
     engine::{Clock, FailPoint, Options, Role, Session},
     store::{Paths, Reader},
 };
@@ -235,9 +235,9 @@ impl Way {
         match self {
             // A server that was not seen to keep a task over its sessions may end it with them.
             Self::Stream | Self::CoreTask | Self::Chosen => "likely",
-            Self::CheckpointOnStream | Self::ExtensionTask => "safe",
+            Self::CheckpointOnStream | Self::ExtensionTask => "continues",
             Self::CheckpointOnCall => "pauses",
-            Self::ModernCall => "DIES",
+            Self::ModernCall => "LOST",
         }
     }
 
@@ -256,12 +256,12 @@ fn cell(way: Way, trouble: Trouble) {
     let state = bench.state();
     let (mut client, id) = bench.begin(way);
     let before = bench.show(&id);
-    assert_eq!(before["leaving"], way.price(), "{before:#}");
+    assert_eq!(before["if_cut"], way.price().to_lowercase(), "{before:#}");
     let link = bench.link();
     let tool = link.tools.iter().find(|tool| before["tool"] == tool.name);
     let mut capabilities = link.capabilities();
     capabilities.pinned = way.revision().and_then(ProtocolVersion::parse);
-    let next = LeaveImpact::of_call(tool.unwrap(), &link.tools, &capabilities);
+    let next = IfCut::of_call(tool.unwrap(), &link.tools, &capabilities);
     assert_eq!(
         next.label(),
         way.price(),
@@ -287,8 +287,8 @@ fn cell(way: Way, trouble: Trouble) {
             client.end();
             let alone = bench.show(&id);
             assert_eq!(
-                (&alone["contact"], &alone["leaving"]),
-                (&json!("unwatched"), &json!(way.price())),
+                (&alone["contact"], &alone["if_cut"]),
+                (&json!("unwatched"), &json!(way.price().to_lowercase())),
                 "{alone:#}"
             );
             run(&state, &["watch", &id, "--json"])
@@ -305,10 +305,10 @@ fn cell(way: Way, trouble: Trouble) {
     );
     let reason = after["reason"].as_str().unwrap_or_default();
     assert!(reason.contains(words), "{after:#}");
-    if before["leaving"] == "safe" || before["leaving"] == "pauses" {
+    if before["if_cut"] == "continues" || before["if_cut"] == "pauses" {
         assert_eq!(status, "completed", "what was called safe is there");
     }
-    assert_eq!(before["leaving"] == "DIES", way == Way::ModernCall);
+    assert_eq!(before["if_cut"] == "lost", way == Way::ModernCall);
 
     let whole = run(&state, &["watch", &id, "--json"]);
     assert_whole(way, trouble, &whole);
@@ -737,14 +737,14 @@ fn prefers_the_handshake_era_for_a_server_without_tasks() {
     let line = line.unwrap_or_else(|| panic!("{shown:#?}"));
     assert!(line.contains("2025-11-25") && line.contains(why), "{line}");
     let document = run(env.path(), &["show", id, "--json"]).document();
-    let told = (&document["leaving"], &document["era"]);
+    let told = (&document["if_cut"], &document["era"]);
     assert_eq!(told, (&json!("likely"), &json!("2025-11-25")));
 
     let mut screen = env.open(&["attach", id], (120, 36));
     screen.wait_for("[Now]");
     screen.press("]]]]]");
     screen.wait_for("[Resume]");
-    screen.wait_for_line(&["if you quit", "LIKELY"]);
+    screen.wait_for_line(&["if cut", "likely"]);
     screen.wait_for_line(&["revision", "2025-11-25"]);
     screen.wait_for_line(&[why]);
     drop(client);
@@ -889,7 +889,10 @@ fn a_plain_call_of_the_modern_era_dies_everywhere() {
     let arguments = [&modern[..], &["call", "work", "--detach"]].concat();
     let ran = run(env.path(), &arguments);
     assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{ran:#?}");
-    assert!(ran.err.contains("quitting cancels it"), "{ran:#?}");
+    assert!(
+        ran.err.contains("a closed connection cancels it"),
+        "{ran:#?}"
+    );
     assert!(proxy.calls("tools/list") > 0);
     assert_eq!(proxy.calls("tools/call"), 0, "nothing was sent");
 
@@ -899,10 +902,10 @@ fn a_plain_call_of_the_modern_era_dies_everywhere() {
     client.prints(|event| event["event"] == "progress");
     let id = started["id"].as_str().unwrap();
     let document = run(env.path(), &["show", id, "--json"]).document();
-    assert_eq!(document["leaving"], "DIES");
+    assert_eq!(document["if_cut"], "lost");
     let list = run(env.path(), &["ls"]).out;
     let row = list.lines().find(|line| line.contains(id)).unwrap();
-    assert!(row.trim_end().ends_with("DIES"), "{list}");
+    assert!(row.trim_end().ends_with("LOST"), "{list}");
     let shown = run(env.path(), &["show", id]).out;
     assert!(
         shown.contains("2026-07-28: --protocol asks for it"),
@@ -910,13 +913,13 @@ fn a_plain_call_of_the_modern_era_dies_everywhere() {
     );
 
     let mut screen = env.open(&["--protocol", "2026-07-28", "attach", id], (120, 36));
-    screen.wait_for_line(&[id, "work", "DIES"]);
+    screen.wait_for_line(&[id, "work", "LOST"]);
     screen.press("]]]]]");
-    screen.wait_for_line(&["if you", "DIES: plain call in MCP 2026-07-28"]);
+    screen.wait_for_line(&["if cut", "LOST: plain call in MCP 2026-07-28"]);
     screen.press("n");
     screen.wait_for("▸ work");
     screen.press("\r");
-    screen.wait_for_line(&["if you leave: DIES", "quitting cancels it"]);
+    screen.wait_for_line(&["if cut: LOST", "a closed connection cancels it"]);
     screen.press("\x03\x03");
     screen.end();
     client.signal(Signal::KILL);
@@ -928,7 +931,10 @@ fn a_plain_call_of_the_modern_era_dies_everywhere() {
         &["--protocol", "2026-07-28", "call", "work", "--detach"],
     );
     assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{ran:#?}");
-    assert!(ran.err.contains("quitting cancels it"), "{ran:#?}");
+    assert!(
+        ran.err.contains("a closed connection cancels it"),
+        "{ran:#?}"
+    );
     assert_eq!(proxy.calls("tools/call"), 1, "nothing more was sent");
 }
 

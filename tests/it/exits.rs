@@ -44,7 +44,7 @@ const fn place(name: &'static str, keys: &'static [&'static str], shown: &'stati
 
 /// `CRUNCH` and `DEPLOY` stand for the ids of a task that runs and of one that asks.
 const PLACES: [Place; 15] = [
-    place("list", &[], "q leave"),
+    place("list", &[], "q quit"),
     place("detail", &["/CRUNCH\r", "\r"], "Esc back"),
     place(
         "log search",
@@ -55,7 +55,7 @@ const PLACES: [Place; 15] = [
     place("call form", &["n", "\r", "orders"], "orders"),
     place("question", &["/DEPLOY\r", "\r"], "─ Question ─"),
     place("cancel dialog", &["x"], "no, keep it running"),
-    place("leave dialog", &["q"], "Leave?"),
+    place("quit dialog", &["q"], "Quit?"),
     place("help", &["?"], "─ Keys ─"),
     place("printed below", &["Y"], "(press Enter to return)"),
     place("filter", &["/abc"], "filter: abc"),
@@ -65,7 +65,7 @@ const PLACES: [Place; 15] = [
         &["/", "\u{1b}[200~half a p"],
         "Enter applies",
     ),
-    place("half a sequence", &["\u{1b}[1"], "q leave"),
+    place("half a sequence", &["\u{1b}[1"], "q quit"),
     Place {
         name: "too small",
         keys: &[],
@@ -509,7 +509,7 @@ fn every_view_repaints_after_stop_and_continue() {
         }
         if is_printed {
             tui.press("\r");
-            tui.wait_for("q leave");
+            tui.wait_for("q quit");
         }
         let way = Way::Signal(Signal::TERM, 143);
         leave(

@@ -280,8 +280,8 @@ fn falls_back_to_legacy_sse_and_gives_the_reason() {
         "discover, initialize, the stream, and initialize on it"
     );
     let shown = bench.show(&id);
-    let told = (&shown["leaving"], &shown["resumability"]);
-    assert_eq!(told, (&json!("DIES"), &json!("none")), "{shown:#}");
+    let told = (&shown["if_cut"], &shown["resumability"]);
+    assert_eq!(told, (&json!("lost"), &json!("none")), "{shown:#}");
     let text = run(bench.env.path(), &["show", &id]).out;
     let why = "the server has only the old SSE transport";
     for words in [WHY, why, "2024-11-05"] {
@@ -290,7 +290,7 @@ fn falls_back_to_legacy_sse_and_gives_the_reason() {
     let mut screen = bench.env.open(&["attach", &id], (160, 36));
     screen.wait_for("[Now]");
     screen.press("]]]]]");
-    screen.wait_for_line(&["if you quit", "DIES", WHY]);
+    screen.wait_for_line(&["if cut", "LOST", WHY]);
     screen.wait_for_line(&["revision", "2024-11-05"]);
     screen.wait_for_line(&[why]);
     screen.wait_for_line(&["event ids", "no"]);
@@ -360,7 +360,7 @@ fn a_call_waits_for_an_answer_from_another_process() {
     let (mut client, id) = bench.begin("ask");
     let asked = client.prints(|event| event["event"] == "input_required");
     assert_eq!(asked["request"]["message"], "Where to?");
-    client.says("staying until it is answered, because quitting would end");
+    client.says("staying until it is answered, because quitting would lose");
     let answered = run(bench.env.path(), &["answer", &id, "--accept", "env=prod"]);
     assert_eq!(answered.code, Some(0), "{answered:#?}");
     let ran = client.end();

@@ -24,6 +24,7 @@ mod export;
 mod hostile;
 mod http_sse;
 mod import;
+mod keeper;
 mod manual;
 mod many;
 mod notify;

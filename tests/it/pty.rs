@@ -78,7 +78,7 @@ fn process(env: &TestEnv, name: &str, delay: &str) -> String {
 /// Opens the demo and waits for its first row.
 fn open_demo(env: &TestEnv) -> Tui {
     let mut tui = env.open(&["demo"], USUAL);
-    tui.wait_for_line(&["running", "the whole archive", "safe"]);
+    tui.wait_for_line(&["running", "the whole archive", "continues"]);
     tui
 }
 
@@ -106,9 +106,9 @@ fn wait_until_saved(tui: &mut Tui, env: &TestEnv) {
 /// Leaves by `q`, whatever it costs.
 fn leave(tui: &mut Tui) {
     tui.press("q");
-    tui.wait_for("Leave?");
+    tui.wait_for("Quit?");
     // What is typed before a person can have read it counts for nothing, so it is pressed until it is heard.
-    while tui.text().contains("Leave?") && !tui.has_ended() {
+    while tui.text().contains("Quit?") && !tui.has_ended() {
         tui.press("l");
         tui.watch_for(Duration::from_millis(100));
     }
@@ -127,7 +127,7 @@ fn the_demo_moves_at_once_and_fits_every_terminal() {
     let are_moving = |text: &str| {
         names.iter().all(|name| {
             let is_moving = |line: &str| {
-                let leave = line.contains("safe") || line.contains("likely");
+                let leave = line.contains("continues") || line.contains("likely");
                 line.contains(name) && line.contains("● running") && leave && line.contains('%')
             };
             text.lines().any(is_moving)
@@ -158,7 +158,7 @@ fn the_demo_moves_at_once_and_fits_every_terminal() {
     tui.wait_for("longhaul needs 40x10");
     tui.wait_for("30x8");
     tui.resize(USUAL);
-    tui.wait_for_line(&["the whole archive", "safe"]);
+    tui.wait_for_line(&["the whole archive", "continues"]);
     leave(&mut tui);
     assert!(tui.is_given_back());
     // Under a minute of work is left to the server, and the note says how to see it again.
@@ -260,7 +260,7 @@ fn shows_the_saved_list_and_its_age_without_a_server() {
     tui.wait_for_line(&["customers of 2026", "● running"]);
     tui.wait_for_line(&["forecast for Lisbon", "lost"]);
     tui.press("\u{3}");
-    tui.wait_for("q leave");
+    tui.wait_for("q quit");
     tui.press("\u{3}");
     assert_eq!(tui.end().0, 0);
 }
@@ -392,14 +392,14 @@ fn it_stops_and_comes_back_as_the_shell_wants_it() {
     let mut shell = env.open_program("/bin/sh", &["-i"], USUAL);
     shell.wait_for("$");
     shell.press(&format!("{} demo\r", pty::program()));
-    shell.wait_for_line(&["the whole archive", "safe"]);
+    shell.wait_for_line(&["the whole archive", "continues"]);
     for _ in 0..2 {
         shell.press("\u{1a}");
         shell.wait_for("Stopped");
         assert!(!shell.screen().alternate_screen());
         assert!(!shell.screen().hide_cursor());
         shell.press("clear; fg\r");
-        shell.wait_for_line(&["the whole archive", "safe"]);
+        shell.wait_for_line(&["the whole archive", "continues"]);
         assert!(shell.screen().alternate_screen());
     }
     shell.press("\u{3}\u{3}");
@@ -435,7 +435,7 @@ fn captures_the_mouse_only_when_enabled() {
         ));
     };
     for name in ["customers of 2026", "the whole archive"] {
-        shell.wait_for_line(&["the whole archive", "safe"]);
+        shell.wait_for_line(&["the whole archive", "continues"]);
         assert_eq!(mouse(&shell), is_on);
         // A press on the row that is chosen already would open it.
         let text = shell.text();
@@ -455,7 +455,7 @@ fn captures_the_mouse_only_when_enabled() {
         assert_eq!(mouse(&shell).0, MouseProtocolMode::None);
         shell.press("clear; fg\r");
     }
-    shell.wait_for_line(&["the whole archive", "safe"]);
+    shell.wait_for_line(&["the whole archive", "continues"]);
     assert_eq!(mouse(&shell), is_on);
     shell.press("\u{3}\u{3}");
     shell.wait_for("to continue: longhaul demo");
@@ -478,7 +478,7 @@ fn a_second_screen_and_commands_beside_it_share_the_one_driver() {
     let env = TestEnv::serving();
     let mut first = open_demo(&env);
     let mut second = env.open(&["demo"], USUAL);
-    second.wait_for("is the driver; leaving this one changes nothing");
+    second.wait_for("keeps driving the session");
     second.wait_for_line(&["● running", "the whole archive"]);
 
     let id = process(&env, "orders", "2000");
@@ -500,7 +500,7 @@ fn a_second_screen_and_commands_beside_it_share_the_one_driver() {
     leave(&mut first);
     second.wait_for("this window drives now");
     second.wait_until("its own price of leaving", |screen| {
-        screen.contents().contains("q leave: ") && !screen.contents().contains("changes nothing")
+        screen.contents().contains("q quit: ") && !screen.contents().contains("keeps driving")
     });
     second.wait_for_line(&["● running", "the whole archive"]);
     leave(&mut second);

@@ -394,8 +394,8 @@ fn test_reports_the_era_and_the_effect_of_leaving() {
         "{lab}"
     );
     let calls = lab["calls"].as_array().unwrap();
-    let leaving: Vec<&Value> = calls.iter().map(|call| &call["leaving"]).collect();
-    assert!(leaving.contains(&&Value::from("safe")), "{lab}");
+    let leaving: Vec<&Value> = calls.iter().map(|call| &call["if_cut"]).collect();
+    assert!(leaving.contains(&&Value::from("continues")), "{lab}");
 
     ok(run(
         state,
@@ -404,7 +404,7 @@ fn test_reports_the_era_and_the_effect_of_leaving() {
     let all = run(state, &["servers", "test"]);
     assert_eq!(all.code, Some(4), "{all:#?}");
     assert!(all.out.contains("lab: answers in"), "{all:#?}");
-    assert!(all.out.contains("  if you quit: safe ("), "{all:#?}");
+    assert!(all.out.contains("  if cut: continues ("), "{all:#?}");
     assert!(all.out.contains("dead: could not reach dead"), "{all:#?}");
 }
 

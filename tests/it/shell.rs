@@ -21,9 +21,9 @@ use std::{
 use longhaul::{
     app::{Command, Event, Setup, State, UserInput, View},
     domain::{
-        Chord, Connectivity, HistoryEntry, HistoryEvent, Key, LeaveImpact, LogLevel, Mono, NewCall,
-        Progress, Question, QuestionSource, ServerName, SessionEvent, SessionRequest,
-        SessionRequestId, Stamp, Status, Task, TaskId, TaskView, Wall,
+        Chord, Connectivity, CutReason, HistoryEntry, HistoryEvent, IfCut, Key, LogLevel, Mono,
+        NewCall, Progress, Question, QuestionSource, ServerName, SessionDriver, SessionEvent,
+        SessionRequest, SessionRequestId, Stamp, Status, Task, TaskId, TaskView, Wall,
     },
     shell::{self, Outcome, Services, TerminalEvent, TerminalSurface, Time},
     ui,
@@ -333,7 +333,7 @@ fn a_question_counts_keys_only_once_its_frame_was_drawn() {
     let view = TaskView {
         task: asking,
         contact: Connectivity::Idle,
-        leaving: None,
+        if_cut: None,
         saved_seq: 0,
         guess: None,
         is_unsaved: false,
@@ -386,7 +386,7 @@ fn settled(number: u64) -> Line {
     let view = TaskView {
         task: task(number, Status::Completed),
         contact: Connectivity::Idle,
-        leaving: None,
+        if_cut: None,
         saved_seq: 0,
         guess: None,
         is_unsaved: false,
@@ -394,7 +394,7 @@ fn settled(number: u64) -> Line {
     news(SessionEvent::Task(Arc::new(view)))
 }
 
-fn running(number: u64, leaving: LeaveImpact, value: u32, saved_seq: u64) -> Line {
+fn running(number: u64, if_cut: IfCut, value: u32, saved_seq: u64) -> Line {
     let progress = Progress::reported(f64::from(value), Some(100_000.0), None);
     let view = TaskView {
         task: Task {
@@ -405,7 +405,7 @@ fn running(number: u64, leaving: LeaveImpact, value: u32, saved_seq: u64) -> Lin
         contact: Connectivity::Live {
             last_byte: Wall(WALL),
         },
-        leaving: Some(leaving),
+        if_cut: Some(if_cut),
         saved_seq,
         guess: None,
         is_unsaved: false,
@@ -413,23 +413,21 @@ fn running(number: u64, leaving: LeaveImpact, value: u32, saved_seq: u64) -> Lin
     news(SessionEvent::Task(Arc::new(view)))
 }
 
-fn safe() -> LeaveImpact {
-    LeaveImpact::Safe {
-        why: "checkpoint on the server".to_owned(),
-    }
+fn safe() -> IfCut {
+    CutReason::Checkpoint { step: Some(30.0) }.into()
 }
 
-fn dies() -> LeaveImpact {
-    LeaveImpact::Dies {
-        why: "its result has no way back".to_owned(),
-    }
+fn dies() -> IfCut {
+    CutReason::NoEventIds.into()
 }
 
 fn drives() -> Line {
-    news(SessionEvent::Driver {
+    news(SessionEvent::Driver(SessionDriver {
         pid: 1,
         is_us: true,
-    })
+        is_keeper: false,
+        since: Wall(0),
+    }))
 }
 
 fn said(seq: u64) -> HistoryEntry {
@@ -535,7 +533,7 @@ fn quitting_with_only_safe_tasks_asks_nothing() {
     assert_eq!(played.outcome.exit, 0);
     let line = &played.outcome.note.line;
     assert!(
-        line.contains("1 safe") && line.contains("longhaul"),
+        line.contains("1 continues") && line.contains("longhaul"),
         "{line}"
     );
     assert_eq!(played.world.mono, BEGIN + 500, "it took time to leave");
@@ -553,12 +551,9 @@ fn leaving_what_dies_asks_first() {
     ]);
     assert_eq!(played.outcome.exit, 143, "it left although somebody stayed");
     let asked = played.draws(500..501).concat();
-    assert!(
-        asked.contains("Leave?") && asked.contains("DIES"),
-        "{asked}"
-    );
-    assert!(asked.contains("its result has no way back"), "{asked}");
-    assert!(!played.last().contains("Leave?"), "{}", played.last());
+    assert!(asked.contains("Quit?") && asked.contains("LOST"), "{asked}");
+    assert!(asked.contains("events have no ids"), "{asked}");
+    assert!(!played.last().contains("Quit?"), "{}", played.last());
 }
 
 #[test]
@@ -571,8 +566,8 @@ fn ctrl_c_twice_quits_regardless_of_running_calls() {
         (900, interrupt()),
     ]);
     assert_eq!(played.outcome.exit, 0);
-    assert!(played.draws(500..501).concat().contains("DIES"));
-    assert!(played.outcome.note.line.contains("1 DIES"));
+    assert!(played.draws(500..501).concat().contains("LOST"));
+    assert!(played.outcome.note.line.contains("1 LOST"));
     assert_eq!(played.world.mono, BEGIN + 900);
 }
 

@@ -325,8 +325,8 @@ fn start_until(state: &Path, tool: &str, event: &str) -> (Running, String) {
 /// Calls a tool that asks as a task, answers it, and expects the result.
 fn assert_answerable_task(state: &Path) {
     let (mut asking, id) = start_until(state, "asking", "input_required");
-    let (leaving, why) = leave_impact(state, &id);
-    assert_eq!((leaving.as_str(), why.as_str()), ("DIES", ENDS_WITH_US));
+    let (outcome, why) = if_cut(state, &id);
+    assert_eq!((outcome.as_str(), why.as_str()), ("lost", "server_process"));
     ok(run(state, &["answer", &id, "colour=red"]));
     let settled = asking.prints(|it| it["event"] == "settled");
     assert_eq!(settled["result"]["content"][0]["text"], "you said red");
@@ -367,9 +367,9 @@ fn a_call_is_cancelled() {
     let (mut staying, id) = staying(state, "stay");
     let shown = ok(run(state, &["show", &id, "--json"])).document();
     assert_eq!(shown["resumability"], "none", "{shown}");
-    assert_eq!(shown["leaving"], "DIES", "{shown}");
+    assert_eq!(shown["if_cut"], "lost", "{shown}");
     assert!(
-        shown["leaving_why"]
+        shown["if_cut_message"]
             .as_str()
             .unwrap()
             .contains("longhaul runs this server's process"),
@@ -423,15 +423,13 @@ fn events(state: &Path) -> Vec<String> {
     events.lines().map(str::to_owned).collect()
 }
 
-/// The price of leaving a task, and the reason for it.
-fn leave_impact(state: &Path, id: &str) -> (String, String) {
+/// What a cut does to a task, and the reason for it.
+fn if_cut(state: &Path, id: &str) -> (String, String) {
     let shown = ok(run(state, &["show", id, "--json"])).document();
     let word = |key: &str| shown[key].as_str().unwrap_or_default().to_owned();
     assert_eq!(shown["resumability"], "none", "{shown}");
-    (word("leaving"), word("leaving_why"))
+    (word("if_cut"), word("if_cut_reason"))
 }
-
-const ENDS_WITH_US: &str = "longhaul runs this server's process, which ends when longhaul quits";
 
 #[test]
 fn calls_a_modern_only_program_without_a_handshake() {
@@ -478,8 +476,8 @@ fn a_call_without_a_handshake_is_cancelled_by_saying_so() {
     let dir = approved_as("stdio28.sh");
     let state = dir.path();
     let (mut staying, id) = staying(state, "stay");
-    let (leaving, why) = leave_impact(state, &id);
-    assert_eq!((leaving.as_str(), why.as_str()), ("DIES", ENDS_WITH_US));
+    let (outcome, why) = if_cut(state, &id);
+    assert_eq!((outcome.as_str(), why.as_str()), ("lost", "server_process"));
     ok(run(state, &["cancel", &id]));
     let settled = staying.prints(|it| it["event"] == "settled");
     assert_eq!(settled["status"], "cancelled", "{settled}");

@@ -7,8 +7,8 @@ use std::{
 
 use longhaul::{
     domain::{
-        Answer, HistoryEvent, LeaveImpact, Limits, LinkRecord, LostReason, Mono, NewCall, Phase,
-        Row, ServerName, SessionRequest, SessionRequestId, Stamp, Status, TaskId, TaskView,
+        Answer, HistoryEvent, IfCut, Limits, LinkRecord, LostReason, Mono, NewCall, Phase, Row,
+        ServerName, SessionRequest, SessionRequestId, Stamp, Status, TaskId, TaskView,
         UnknownReason, Wall,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken},
@@ -761,8 +761,8 @@ impl World {
             }
             _ => false,
         };
-        (is_same && is_by_leaving && word != "DIES")
-            .then(|| format!("{id} was {word} to leave and is {:?} by it", task.status))
+        (is_same && is_by_leaving && word != "LOST")
+            .then(|| format!("{id} was {word} if cut, and is {:?}", task.status))
     }
 
     fn shown(&mut self, view: TaskView) {
@@ -816,7 +816,7 @@ impl World {
             .tasks
             .values()
             .filter_map(|task| {
-                let price = LeaveImpact::of_task(task)?;
+                let price = IfCut::of_task(task)?;
                 let attempt = task.attempts.last()?;
                 let is_out = attempt.phase != Phase::Queued;
                 is_out.then(|| (task.id.clone(), (price.label().to_owned(), attempt.number)))

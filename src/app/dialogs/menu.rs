@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use crate::{
     app::{ResultPart, SaveContent, View},
-    domain::{Mono, ServerName, SessionRequest, SignInPage, Stamp, TaskId},
+    domain::{CutOutcome, Mono, ServerName, SessionRequest, SignInPage, Stamp, TaskId},
 };
 
 /// Nobody reacts to a new dialog faster than this: an earlier key was meant for what lay below it. Short enough not to
@@ -20,7 +20,10 @@ pub(in crate::app) fn was_readable(drawn: Option<Mono>, now: Stamp) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Menu {
     /// Quitting would end or endanger calls.
-    Leave,
+    Quit {
+        /// Whether it stops the keeper instead.
+        stops_keeper: bool,
+    },
     /// Cancel these tasks.
     Cancel(Vec<TaskId>),
     /// The task was asked to pause but is still making progress.
@@ -89,7 +92,7 @@ impl Menu {
             | Self::Copy(task)
             | Self::Part { task, .. } => task == id,
             Self::Cancel(tasks) | Self::Export(tasks) => tasks.contains(id),
-            Self::Leave
+            Self::Quit { .. }
             | Self::InjectFault
             | Self::Views
             | Self::Import { .. }
@@ -208,11 +211,11 @@ pub enum MenuAction {
     /// Don't quit.
     Stay,
     /// Quit now.
-    Leave,
-    /// Quit once no call is left that quitting would end.
-    LeaveOnceSafe,
+    Quit,
+    /// Quit once no call is left that would be lost.
+    QuitOnceNothingLost,
     /// Cancel everything, then quit.
-    CancelAllAndLeave,
+    CancelAllAndQuit,
 }
 
 /// An item of a dialog.
@@ -245,20 +248,20 @@ impl MenuItem {
     }
 }
 
-/// A line above the items: a label that stands out, and a text.
+/// A line above the items.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BodyLine {
-    /// `DIES`, `LIKELY`, `PAUSES` or `SAFE`; empty for plain text.
-    pub label: &'static str,
+    /// What a cut would do to the call that the text is about; `None` for plain text.
+    pub outcome: Option<CutOutcome>,
     /// The text.
     pub text: String,
 }
 
 impl BodyLine {
-    /// A line without a label.
+    /// A line of plain text.
     pub(super) fn plain(text: impl Into<String>) -> Self {
         Self {
-            label: "",
+            outcome: None,
             text: text.into(),
         }
     }

@@ -2,10 +2,10 @@
 
 use crate::{
     app::{
-        Action, Command, Field, Leaving, Overlay, State,
+        Action, Command, Exit, ExitWhen, Field, Overlay, State,
         call::repeat,
         key_press::KeyPress,
-        quit::{cancel_all_and_leave, quit},
+        quit::{cancel_all_and_quit, quit as quit_now},
         requests::request,
         seen::mark_seen,
         select,
@@ -21,15 +21,14 @@ use super::{
     consent::{self, Approval},
     copy, export, import, inject_fault,
     keys::ignore_early_key,
-    leave,
     menu::{Dialog, Menu, MenuAction, was_readable},
-    part, repeat, sign_in, stop_now, views, what_now,
+    part, quit, repeat, sign_in, stop_now, views, what_now,
 };
 
 /// What a dialog shows, and what its keys do.
 pub fn dialog(state: &State, menu: &Menu, now: Stamp) -> Dialog {
     match menu {
-        Menu::Leave => leave::dialog(state),
+        Menu::Quit { stops_keeper } => quit::dialog(state, *stops_keeper),
         Menu::Cancel(tasks) => cancel::dialog(state, tasks),
         Menu::StopNow(id) => stop_now::dialog(state, id, now),
         Menu::WhatNow(id) => what_now::dialog(state, id),
@@ -78,7 +77,7 @@ pub(in crate::app) fn menu_key(
     // An item's letter wins over the user's key for quitting.
     let is_close = match key.action {
         Some(Action::Back) => true,
-        Some(Action::Leave) => by_key.is_none(),
+        Some(Action::Quit) => by_key.is_none(),
         _ => false,
     };
     if is_close {
@@ -177,9 +176,9 @@ fn run(state: &mut State, action: MenuAction, now: Stamp, effects: &mut Vec<Comm
         MenuAction::RunAgain(id) => run_again(state, &id, Vec::new(), effects),
         MenuAction::Repeat { is_unchecked } => repeat(state, is_unchecked, now, effects),
         MenuAction::Forget(id) => forget(state, vec![id], now, effects),
-        MenuAction::Stay => state.leave.when = Leaving::No,
-        MenuAction::Leave => quit(state, effects),
-        MenuAction::LeaveOnceSafe => state.leave.when = Leaving::OnceSafe,
-        MenuAction::CancelAllAndLeave => cancel_all_and_leave(state, now, effects),
+        MenuAction::Stay => state.exit = Exit::default(),
+        MenuAction::Quit => quit_now(state, effects),
+        MenuAction::QuitOnceNothingLost => state.exit.when = ExitWhen::NothingLost,
+        MenuAction::CancelAllAndQuit => cancel_all_and_quit(state, now, effects),
     }
 }

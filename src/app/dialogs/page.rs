@@ -13,7 +13,7 @@ pub(in crate::app) fn page_key(
     let rows = usize::from(state.size.1 / 2).saturating_sub(2).max(1);
     let is_close = matches!(
         key.action,
-        Some(Action::Back | Action::Leave | Action::Accept)
+        Some(Action::Back | Action::Quit | Action::Accept)
     );
     if is_close {
         return None;

@@ -9,7 +9,7 @@ use super::{
         detail::print_text,
         dialogs::{edit, question::open_question},
         keymap::Action,
-        quit::interrupt,
+        quit::{interrupt, stop_keeper},
         requests::check_config,
         select::{self, chosen},
         servers::{adopt, sign_in},
@@ -65,7 +65,8 @@ pub(in crate::app) fn perform(
             state.reply("reloading the configuration");
             check_config(state, true, effects);
         }
-        Action::Leave => close_or_quit(state, now, effects),
+        Action::Quit => close_or_quit(state, now, effects),
+        Action::StopKeeper => stop_keeper(state, now, effects),
         Action::Interrupt => interrupt(state, now, effects),
         Action::Suspend => effects.push(Command::Suspend),
         Action::Redraw => effects.push(Command::Redraw),

@@ -4,12 +4,12 @@ use crate::domain::{LinkState, ServerName, ServerView, Stamp, Status};
 
 use super::{
     super::{
-        CallForm, Command, Focus, Group, Leaving, Menu, Overlay, Pane, Stage, State, Tab,
+        CallForm, Command, ExitWhen, Focus, Group, Menu, Overlay, Pane, Stage, State, Tab,
         availability::{has_folds, why_not},
         call::restore_draft,
         dialogs::{filter::apply_filter, question::open_question},
         keymap::Action,
-        quit::leave,
+        quit::quit_or_ask,
         requests::request_tools,
         seen::mark_seen,
         select,
@@ -118,10 +118,10 @@ pub(super) fn back(state: &mut State, now: Stamp) {
         state.detail.focus = Focus::List;
         state.detail.is_zoomed = false;
     } else if matches!(
-        state.leave.when,
-        Leaving::OnceSafe | Leaving::OnceCancelled(_)
+        state.exit.when,
+        ExitWhen::NothingLost | ExitWhen::Cancelled(_)
     ) {
-        state.leave.when = Leaving::No;
+        state.exit.when = ExitWhen::No;
         state.reply("staying");
     } else if state.away.take().is_some() {
         // The banner is closed.
@@ -137,7 +137,7 @@ pub(super) fn back(state: &mut State, now: Stamp) {
     } else if !state.messages.toasts.is_empty() {
         state.messages.toasts.clear();
     } else {
-        let key = state.key(Action::Leave);
+        let key = state.key(Action::Quit);
         state.reply(format!("nothing to close; press {key} to quit"));
     }
     select::keep_in_sight(state);
@@ -152,7 +152,7 @@ pub(super) fn close_or_quit(state: &mut State, now: Stamp, effects: &mut Vec<Com
         state.detail.focus = Focus::List;
         select::keep_in_sight(state);
     } else {
-        leave(state, now, effects);
+        quit_or_ask(state, now, effects);
     }
 }
 

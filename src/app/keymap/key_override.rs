@@ -115,7 +115,7 @@ fn remaining_chords<'o>(
 
 /// Whether there is no other way to trigger it than a key.
 fn needs_key(row: &Binding) -> bool {
-    row.command.is_empty() || row.action == Action::Leave
+    row.command.is_empty() || row.action == Action::Quit
 }
 
 /// Whether it acts while the user types.
@@ -277,7 +277,7 @@ mod tests {
         assert_eq!(warnings, []);
         let (keys, warnings) = with(&[("pause", &["q"]), ("quit", &["Q"])]);
         assert_eq!(warnings, []);
-        assert_eq!(does(&keys, Scope::Menu, "Q"), Some(Action::Leave));
+        assert_eq!(does(&keys, Scope::Menu, "Q"), Some(Action::Quit));
     }
 
     #[test]

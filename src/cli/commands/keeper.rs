@@ -12,7 +12,7 @@ use crate::{
         live_session::{LiveEvent, LiveSession},
         log,
     },
-    domain::{SessionEvent, Wall, text},
+    domain::{SessionDriver, SessionEvent, Wall, text},
     engine::{
         KeeperError, KeeperStatus, READY, Role, detach, keeper_status, leave_terminal, stop_keeper,
     },
@@ -159,7 +159,7 @@ async fn drive(context: &mut Context<'_>, background: bool) -> Result<u8, CliErr
     let mut live = LiveSession::open_as(context, Vec::new(), Role::Keeper)?;
     loop {
         match live.next(context).await? {
-            LiveEvent::Session(SessionEvent::Driver { is_us, pid }) => {
+            LiveEvent::Session(SessionEvent::Driver(SessionDriver { is_us, pid, .. })) => {
                 tracing::info!(pid, is_us, "this session has a driver");
                 if background {
                     let out = context.terminal.writer();

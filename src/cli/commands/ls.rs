@@ -13,7 +13,7 @@ use crate::{
         target::Targets,
         task_document::{DriverInfo, contact, document_with},
     },
-    domain::{Connectivity, Elicitation, LeaveImpact, Status, Task, Wall, text},
+    domain::{Connectivity, Elicitation, IfCut, Status, Task, Wall, text},
     store::ListFilter,
 };
 
@@ -92,7 +92,7 @@ pub(in crate::cli) fn ls(context: &mut Context<'_>, ls: &LsArgs) -> Result<u8, C
         return Ok(code::OK);
     }
     let now = context.clock.now().wall;
-    let head = ["STATE", "ID", "TASK", "SERVER", "PROGRESS", "AGE", "LEAVE"];
+    let head = ["STATE", "ID", "TASK", "SERVER", "PROGRESS", "AGE", "IF CUT"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     let ending = context.terminal.ending();
     // The reader of a pipe gets everything.
@@ -162,7 +162,7 @@ pub(in crate::cli) fn row(
         _ => String::new(),
     };
     let age = now.since(task.settled_at.unwrap_or(task.created_at));
-    let leaving = LeaveImpact::of_task(task);
+    let if_cut = IfCut::of_task(task);
     vec![
         state,
         task.id.to_string(),
@@ -170,6 +170,6 @@ pub(in crate::cli) fn row(
         text::clean_line(task.server.as_str()).into_owned(),
         text::cut(&text::clean_line(&progress), cell, ending).into_owned(),
         text::span(age),
-        leaving.as_ref().map_or("", LeaveImpact::label).to_owned(),
+        if_cut.as_ref().map_or("", IfCut::label).to_owned(),
     ]
 }

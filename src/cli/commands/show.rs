@@ -10,7 +10,7 @@ use crate::{
         json as documents,
         task_document::{DriverInfo, contact, document},
     },
-    domain::{Connectivity, Elicitation, LeaveImpact, ProtocolVersion, Status, Task, Wall, text},
+    domain::{Connectivity, Elicitation, IfCut, ProtocolVersion, Status, Task, Wall, text},
     store::Reader,
 };
 
@@ -83,8 +83,9 @@ pub(in crate::cli) fn show(context: &mut Context<'_>, id: &str) -> Result<u8, Cl
         }),
     );
     put(
-        "if you leave",
-        LeaveImpact::of_task(&task).map(|impact| format!("{}: {}", impact.label(), impact.why())),
+        "if cut",
+        IfCut::of_task(&task)
+            .map(|if_cut| format!("{}: {}", if_cut.label(), if_cut.reason.message())),
     );
     put("resumable by", Some(task.resumability.label().to_owned()));
     put("revision", revision(&mut reader, &task)?);

@@ -15,7 +15,7 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 pub use self::configuring::USUAL_ENVIRONMENT;
 use self::state::{OwnSaves, Publishing, SignIns, TestHooks};
 use crate::{
-    domain::{Mono, Notice, NoticeLevel, SessionEvent, SharedByteCount, Stamp},
+    domain::{Mono, Notice, NoticeLevel, SessionDriver, SessionEvent, SharedByteCount, Stamp},
     engine::{
         driver::{
             configuring::Configured,
@@ -159,10 +159,12 @@ pub(super) async fn drive(
             }));
         }
     }
-    snapshots.publish(SessionEvent::Driver {
+    snapshots.publish(SessionEvent::Driver(SessionDriver {
         pid: std::process::id(),
         is_us: true,
-    });
+        is_keeper,
+        since: now.wall,
+    }));
     for (number, what) in driver.open.all() {
         driver.ask(number, what, now);
     }
@@ -177,9 +179,12 @@ pub(super) async fn drive(
             listener.as_ref().ok(),
         )
         .await?;
-    drop(listener);
     driver.leave().await;
+    // In this order: the next driver's socket must not be removed, and a client that waits for the end of this driver
+    // must find the lock free.
+    let listener = listener.inspect(Listener::remove_socket);
     drop(lock);
+    drop(listener);
     Ok(())
 }
 

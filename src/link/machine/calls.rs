@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::Link;
 use crate::{
     domain::{
-        Era, EraReason, HistoryEvent, LeaveImpact, NewCall, Phase, ProtocolVersion, RequestError,
+        Era, EraReason, HistoryEvent, IfCut, NewCall, Phase, ProtocolVersion, RequestError,
         SessionRequestId, SessionResponse, Status, Task, TaskErrorKind, TaskId, TaskKind,
         TaskSupport, Tool,
     },
@@ -271,18 +271,18 @@ impl Link {
         if self.connection == ConnectionState::Ready && self.record.tools_at.is_some() {
             return self.refusal_of(active, tool);
         }
-        self.cost_of_leaving(active, tool?)
+        self.refusal_to_detach(active, tool?)
     }
 
     /// Why a call that is to be left alone must not be sent.
-    fn cost_of_leaving(&self, active: &ActiveTask, tool: &crate::domain::Tool) -> Option<String> {
+    fn refusal_to_detach(&self, active: &ActiveTask, tool: &crate::domain::Tool) -> Option<String> {
         let capabilities = self.capabilities(Some(&active.task));
-        let price = LeaveImpact::of_call(tool, &self.record.tools, &capabilities);
-        let dies = capabilities.is_known(tool, &self.record.tools) && price.dies();
-        (active.must_survive && dies).then(|| {
+        let if_cut = IfCut::of_call(tool, &self.record.tools, &capabilities);
+        let is_lost = capabilities.is_known(tool, &self.record.tools) && if_cut.is_lost();
+        (active.must_survive && is_lost).then(|| {
             format!(
-                "leaving would end this call: {}; nothing was sent. Run it without --detach and keep longhaul open",
-                price.why()
+                "quitting would lose this call ({}), so nothing was sent; run it with a keeper, or without --detach",
+                if_cut.reason.message()
             )
         })
     }
@@ -330,7 +330,7 @@ impl Link {
                 complaints.join(", ")
             ));
         }
-        self.cost_of_leaving(active, tool)
+        self.refusal_to_detach(active, tool)
     }
 
     /// The save that a call waited for failed, so the call never left.

@@ -3,9 +3,7 @@
 use super::Link;
 
 use crate::{
-    domain::{
-        Connectivity, LeaveImpact, LinkState, Mono, ServerView, TaskId, TaskView, server_url,
-    },
+    domain::{Connectivity, IfCut, LinkState, Mono, ServerView, TaskId, TaskView, server_url},
     link::{active_task::ActiveTask, connection::ConnectionState, stream_state::StreamState},
 };
 
@@ -82,8 +80,8 @@ impl Link {
             .values()
             .filter(|active| active.saving.is_shown_stale && active.saving.held.is_none())
         {
-            let price = LeaveImpact::of_task(&active.task).map(|price| price.at(self.now.wall));
-            let mut view = active.view(self.contact(active), price);
+            let if_cut = IfCut::of_task(&active.task).map(|if_cut| if_cut.at(self.now.wall));
+            let mut view = active.view(self.contact(active), if_cut);
             view.guess = view
                 .task
                 .fraction_in_message()

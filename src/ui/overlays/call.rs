@@ -5,7 +5,7 @@ use super::{
         canvas::Canvas,
         labels,
         panes::{
-            list::leave_impact_role,
+            list::if_cut_role,
             tools::{no_tools, tool_list},
         },
         theme::Role,
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     app::{CallForm, FormField, FormRow, FormValue, Stage, State},
-    domain::{LeaveImpact, Stamp, Tool, path_label, text},
+    domain::{IfCut, Stamp, Tool, path_label, text},
     ui::wrap::wrap,
 };
 
@@ -154,7 +154,7 @@ fn tools(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
     tool_list(&mut region, shown, cursor, true);
 }
 
-/// The rows of the form with blank lines: heading, fields, name, leave impact, help and button.
+/// The rows of the form with blank lines: heading, fields, name, cost of a cut, help and button.
 fn form_rows(state: &State, form: &CallForm, columns: usize) -> u16 {
     let around = impact_lines(state, form, columns).len() + status_text(form, columns).2 + 6;
     let arguments = if let Some(raw) = &form.raw {
@@ -196,7 +196,7 @@ fn arguments(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
             window.put(0, 1, &text::clean_line(line.trim()), Role::Dim);
         }
     }
-    // Button, leave impact and errors stay at the bottom; the fields scroll above them.
+    // Button, cost of a cut and errors stay at the bottom; the fields scroll above them.
     let fields_rows = rows.saturating_sub(head + bottom + gap).max(1);
     let mut hidden = (0, 0);
     {
@@ -260,12 +260,12 @@ fn arguments(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
     for (index, line) in impact.iter().enumerate() {
         let mut x = 0;
         let mut rest = line.as_str();
-        // The impact label has the same color as in the list.
-        if let (0, Some(impact)) = (index, leave_impact(state, form)) {
-            x = window.put(0, y, IF_YOU_LEAVE, Role::Dim);
-            x = window.put(x, y, impact.label(), leave_impact_role(&impact));
+        // The label has the same color as in the list.
+        if let (0, Some(impact)) = (index, if_cut(state, form)) {
+            x = window.put(0, y, IF_CUT, Role::Dim);
+            x = window.put(x, y, impact.label(), if_cut_role(&impact));
             rest = rest
-                .strip_prefix(IF_YOU_LEAVE)
+                .strip_prefix(IF_CUT)
                 .and_then(|rest| rest.strip_prefix(impact.label()))
                 .unwrap_or_default();
         }
@@ -293,11 +293,11 @@ fn arguments(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
     }
 }
 
-/// The start of the leave-impact line.
-const IF_YOU_LEAVE: &str = "if you leave: ";
+/// The start of the line.
+const IF_CUT: &str = "if cut: ";
 
-/// What would happen to the call if the user leaves, as far as known before it is sent.
-fn leave_impact(state: &State, form: &CallForm) -> Option<LeaveImpact> {
+/// What a cut would do to the call, as far as known before it is sent.
+fn if_cut(state: &State, form: &CallForm) -> Option<IfCut> {
     let tool = form.tool.as_ref()?;
     let known = form
         .server
@@ -308,13 +308,13 @@ fn leave_impact(state: &State, form: &CallForm) -> Option<LeaveImpact> {
     let capabilities = server
         .map(|server| server.capabilities.clone())
         .unwrap_or_default();
-    Some(LeaveImpact::of_call(tool, beside, &capabilities))
+    Some(IfCut::of_call(tool, beside, &capabilities))
 }
 
 fn impact_lines(state: &State, form: &CallForm, columns: usize) -> Vec<String> {
-    match leave_impact(state, form) {
+    match if_cut(state, form) {
         Some(impact) => wrap(
-            &format!("{IF_YOU_LEAVE}{}, {}", impact.label(), impact.why()),
+            &format!("{IF_CUT}{}, {}", impact.label(), impact.reason.message()),
             columns,
         ),
         None => vec![String::new()],

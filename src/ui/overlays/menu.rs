@@ -4,7 +4,7 @@ use super::super::{canvas::Canvas, theme::Role};
 use crate::{
     app::{BodyLine, Dialog, Menu, State, dialog},
     domain::{Stamp, text},
-    ui::wrap::wrap,
+    ui::{panes::list::outcome_role, wrap::wrap},
 };
 
 pub(super) fn menu(canvas: &mut Canvas<'_>, state: &State, menu: &Menu, cursor: usize, now: Stamp) {
@@ -15,8 +15,8 @@ pub(super) fn menu(canvas: &mut Canvas<'_>, state: &State, menu: &Menu, cursor: 
         ..
     } = dialog(state, menu, now);
     let most = usize::from(canvas.window_columns(88).saturating_sub(4)).clamp(1, 84);
-    let lead = if body_lines.iter().any(|line| !line.label.is_empty()) {
-        8
+    let lead = if body_lines.iter().any(|line| line.outcome.is_some()) {
+        10
     } else {
         0
     };
@@ -62,13 +62,8 @@ pub(super) fn menu(canvas: &mut Canvas<'_>, state: &State, menu: &Menu, cursor: 
             if usize::from(y) >= body_rows {
                 break 'body;
             }
-            let role = match line.label {
-                "DIES" => Role::Failed,
-                "LIKELY" => Role::Cut,
-                _ => Role::Dim,
-            };
-            if index == 0 {
-                window.put(0, y, line.label, role);
+            if let (0, Some(outcome)) = (index, line.outcome) {
+                window.put(0, y, outcome.label(), outcome_role(outcome));
             }
             window.put(u16::try_from(lead).unwrap_or(0), y, row, Role::Plain);
             y += 1;

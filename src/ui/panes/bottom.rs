@@ -1,7 +1,7 @@
-//! The bottom lines: the attention line, the footer with its keys, and the leave impact.
+//! The bottom lines: the attention line, the footer with its keys, and what quitting would do.
 
 use crate::{
-    app::{Action, Attention, State, attention, footer_keys, leave_line},
+    app::{Attention, State, attention, footer_keys, quit_lines},
     domain::Stamp,
 };
 
@@ -44,15 +44,12 @@ pub(in crate::ui) fn footer(canvas: &mut Canvas<'_>, state: &State) {
     }
 }
 
-/// Draws what would happen to the running tasks if the user leaves.
-pub(in crate::ui) fn leave(canvas: &mut Canvas<'_>, state: &State) {
-    let x = canvas.put(1, 0, &state.key(Action::Leave), Role::Key);
-    let available = usize::from(canvas.columns().saturating_sub(10));
-    let line = leave_line(state, available);
-    let role = if line.contains("DIES") {
-        Role::Cut
-    } else {
-        Role::Dim
-    };
-    canvas.put(x + 1, 0, &format!("leave: {line}"), role);
+/// Draws what quitting would do, and what stopping the keeper would.
+pub(in crate::ui) fn quit(canvas: &mut Canvas<'_>, state: &State) {
+    let mut x = 1;
+    let columns = usize::from(canvas.columns());
+    for (action, line) in quit_lines(state, columns) {
+        x = canvas.put(x, 0, &state.key(action), Role::Key);
+        x = canvas.put(x + 1, 0, &line, Role::Dim) + 2;
+    }
 }

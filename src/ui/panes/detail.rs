@@ -3,14 +3,14 @@
 use super::{
     super::{canvas::Canvas, labels, theme::Role},
     document::{document, more_below, put_text},
-    list::leave_impact_role,
+    list::if_cut_role,
 };
 use crate::{
     app::{
         Action, Focus, State, Tab, TaskRow, TimelineMark, detail_margin, server_needs, tabs,
         until_phrase, waits,
     },
-    domain::{Connectivity, Elicitation, LeaveImpact, Stamp, Wall, text},
+    domain::{Connectivity, Elicitation, Stamp, Wall, text},
     ui::{
         panes::log::{log_tab, newest_lines},
         wrap::wrap,
@@ -234,22 +234,16 @@ fn facts(state: &State, task_row: &TaskRow, now: Stamp) -> Vec<(&'static str, St
         )
     });
     facts.push(("pending", pending, Role::Plain));
-    if let Some(impact) = task_row.leave_impact()
+    if let Some(impact) = task_row.if_cut()
         && !is_settled
     {
-        let label = impact.label().to_uppercase();
-        let until = match impact {
-            LeaveImpact::Likely {
-                until: Some(at), ..
-            } => {
-                format!(" until about {}", state.clock_minutes(*at))
-            }
-            _ => String::new(),
-        };
+        let until = impact.until.map_or(String::new(), |at| {
+            format!(" until about {}", state.clock_minutes(at))
+        });
         facts.push((
-            "if you leave",
-            format!("{label}{until}: {}", text::clean_line(impact.why())),
-            leave_impact_role(impact),
+            "if cut",
+            format!("{}{until}: {}", impact.label(), impact.reason.message()),
+            if_cut_role(impact),
         ));
     }
     if let Some(remark) = &task.notice {

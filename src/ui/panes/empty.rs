@@ -40,7 +40,7 @@ pub(in crate::ui) fn empty(canvas: &mut Canvas<'_>, state: &State) {
             (Action::Import, "import servers from other MCP clients"),
             (Action::Help, "all keys"),
             (
-                Action::Leave,
+                Action::Quit,
                 "quit; longhaul demo lets you try it without a server",
             ),
         ]

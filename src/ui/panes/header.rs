@@ -62,6 +62,23 @@ pub(in crate::ui) fn header(canvas: &mut Canvas<'_>, state: &State, now: Stamp) 
         x = left.put(1, 0, "longhaul", Role::Strong);
     }
     x = left.put(x + 1, 0, &text::clean_line(&state.setup.session), Role::Dim);
+    if let Some(driver) = state.session.driver
+        && driver.is_keeper
+        && columns >= 100
+        && !state.session.is_driverless
+    {
+        let since = if columns >= 140 {
+            format!(" since {}", state.clock_minutes(driver.since))
+        } else {
+            String::new()
+        };
+        x = left.put(
+            x + 2,
+            0,
+            &format!("keeper {}{since}", driver.pid),
+            Role::Dim,
+        );
+    }
     for word in flags {
         x = left.put(x + 1, 0, &format!(" {word} "), Role::Found);
     }
@@ -186,6 +203,11 @@ fn status_line(state: &State, now: Stamp, is_short: bool) -> String {
         }
         _ if state.session.is_driverless && state.setup.readonly => {
             parts.push("No driver; this window is read-only.".to_owned());
+        }
+        _ if state.session.is_driverless
+            && state.session.driver.is_some_and(|driver| driver.is_keeper) =>
+        {
+            parts.push("The keeper has stopped; your next action starts it.".to_owned());
         }
         _ if state.session.is_driverless => parts.push("No driver; taking over.".to_owned()),
         _ if state.is_stale() => parts.push("Querying the servers.".to_owned()),

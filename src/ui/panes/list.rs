@@ -11,7 +11,7 @@ use super::super::{
 };
 use crate::{
     app::{Focus, Group, GroupCounts, GroupTitle, ListRow, SortKey, State, TaskRow, until},
-    domain::{LeaveImpact, ServerTask, Stamp, Status, text},
+    domain::{CutOutcome, IfCut, ServerTask, Stamp, Status, text},
     ui::panes::progress::{PERCENT, progress},
 };
 
@@ -32,7 +32,7 @@ pub(in crate::ui) fn titles(canvas: &mut Canvas<'_>, state: &State, rows: u16) {
             "AGE",
             state.list.is_reversed && sorted(SortKey::Newest),
         ),
-        (columns.leave, "LEAVE", sorted(SortKey::Leave)),
+        (columns.if_cut, "IF CUT", sorted(SortKey::IfCut)),
     ];
     let [up, down] = canvas.glyphs().arrows;
     // The number of hidden rows goes next to a title, where it covers nothing.
@@ -232,16 +232,7 @@ fn row(
     } else {
         Role::Plain
     };
-    let mut at = columns.task;
-    // Without a LEAVE column, a task that would be lost says so before its name.
-    if columns.leave.columns == 0
-        && let Some(impact @ LeaveImpact::Dies { .. }) = &task_row.view.leaving
-        && !task.status.is_settled()
-    {
-        put(canvas, y, at, impact.label(), leave_impact_role(impact));
-        at.x += DIES;
-        at.columns = at.columns.saturating_sub(DIES);
-    }
+    let at = columns.task;
     let name = name(
         state,
         task_row,
@@ -265,24 +256,26 @@ fn row(
     end(canvas, y, columns.end, state, task_row, now);
     let age = age(task_row, now);
     put(canvas, y, columns.age, &age, Role::Dim);
-    if let Some(impact) = task_row.leave_impact()
+    if let Some(impact) = task_row.if_cut()
         && !task.status.is_settled()
     {
-        let role = leave_impact_role(impact);
-        put(canvas, y, columns.leave, impact.label(), role);
+        let role = if_cut_role(impact);
+        put(canvas, y, columns.if_cut, impact.label(), role);
     }
     at.x..at.x + bar
 }
 
-/// The width of `DIES` and a blank.
-const DIES: u16 = 5;
+/// The role of an [`IfCut`] label.
+pub(in crate::ui) fn if_cut_role(if_cut: &IfCut) -> Role {
+    outcome_role(if_cut.outcome())
+}
 
-/// The role of a leave-impact label.
-pub(in crate::ui) fn leave_impact_role(impact: &LeaveImpact) -> Role {
-    match impact {
-        LeaveImpact::Safe { .. } => Role::Dim,
-        LeaveImpact::Pauses { .. } | LeaveImpact::Likely { .. } => Role::Cut,
-        LeaveImpact::Dies { .. } => Role::Failed,
+/// The role of a [`CutOutcome`].
+pub(in crate::ui) fn outcome_role(outcome: CutOutcome) -> Role {
+    match outcome {
+        CutOutcome::Continues => Role::Dim,
+        CutOutcome::Pauses | CutOutcome::Likely => Role::Cut,
+        CutOutcome::Lost => Role::Failed,
     }
 }
 

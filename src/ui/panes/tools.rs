@@ -2,7 +2,7 @@
 
 use super::{
     super::{canvas::Canvas, theme::Role},
-    list::leave_impact_role,
+    list::if_cut_role,
 };
 use crate::{
     app::{Action, State, tools_shown},
@@ -192,11 +192,11 @@ pub(in crate::ui) fn about_tool(
     let capabilities = server
         .map(|server| server.capabilities.clone())
         .unwrap_or_default();
-    let impact = crate::domain::LeaveImpact::of_call(tool, beside, &capabilities);
+    let impact = crate::domain::IfCut::of_call(tool, beside, &capabilities);
     y += 1;
-    let x = canvas.put(0, y, "if you leave: ", Role::Dim);
-    let x = canvas.put(x, y, impact.label(), leave_impact_role(&impact));
-    canvas.put(x, y, &format!(", {}", impact.why()), Role::Dim);
+    let x = canvas.put(0, y, "if cut: ", Role::Dim);
+    let x = canvas.put(x, y, impact.label(), if_cut_role(&impact));
+    canvas.put(x, y, &format!(", {}", impact.reason.message()), Role::Dim);
     let (columns, rows) = (canvas.columns(), canvas.rows());
     if y >= rows {
         let down = canvas.glyphs().arrows[1];

@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use longhaul::{
     app::{
-        Command, ConfigReread, Consent, Event, Focus, Group, GroupTitle, Grouping, KeyOverride,
-        Keymap, LeaveNote, Leaving, ListRow, Menu, Overlay, Pane, Setup, SortKey, State, Tab,
+        Command, ConfigReread, Consent, Event, ExitNote, ExitWhen, Focus, Group, GroupTitle,
+        Grouping, KeyOverride, Keymap, ListRow, Menu, Overlay, Pane, Setup, SortKey, State, Tab,
         TimelineMark, UserInput, View, next_wake, update,
     },
     domain::{
-        Chord, Connectivity, ControlKind, HistoryEvent, LeaveImpact, LogLevel, Mono, NewCall,
+        Chord, Connectivity, ControlKind, CutReason, HistoryEvent, IfCut, LogLevel, Mono, NewCall,
         Notice, NoticeLevel, NotifyConfig, NotifyLevel, OverallProgress, Progress, ServerConfigs,
-        ServerName, SessionEvent, SessionRequest, SessionResponse, Status, TaskView, Wall,
+        ServerName, SessionDriver, SessionEvent, SessionRequest, SessionResponse, Status, TaskView,
+        Wall,
     },
 };
 
@@ -124,8 +125,9 @@ fn quits_at_once_when_safe_and_tells_how_to_resume() {
     let mut screen = Screen::new(WIDE, colour());
     news(&mut screen, morning().remove(3));
     screen.keys("q");
-    let note = LeaveNote {
-        line: "left with 1 safe; to continue: longhaul".to_owned(),
+    let note = ExitNote {
+        line: "quit: 1 continues; to continue: longhaul".to_owned(),
+        stops_keeper: false,
     };
     assert_eq!(screen.state.exit_note(), Some(&note));
     assert_eq!(screen.todo.last(), Some(&Command::Quit(note)));
@@ -137,7 +139,7 @@ fn leaving_what_would_die_asks_and_a_second_ctrl_c_leaves() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys("ctrl-c");
     assert!(screen.state.exit_note().is_none());
-    assert!(screen.draw().contains("DIES    pd6xw8"));
+    assert!(screen.draw().contains("LOST      pd6xw8"));
     screen.keys("ctrl-c");
     assert!(screen.state.exit_note().is_some());
 }
@@ -154,10 +156,10 @@ fn ctrl_c_leaves_from_inside_a_form() {
 fn quitting_waits_for_calls_that_would_end_and_can_be_undone() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys("q").wait(500).keys("w");
-    assert_eq!(screen.state.leave.when, Leaving::OnceSafe);
-    assert!(screen.draw().contains("leaving once pd6xw8 has ended"));
+    assert_eq!(screen.state.exit.when, ExitWhen::NothingLost);
+    assert!(screen.draw().contains("quitting once pd6xw8 has ended"));
     screen.keys("esc");
-    assert_eq!(screen.state.leave.when, Leaving::No);
+    assert_eq!(screen.state.exit.when, ExitWhen::No);
     screen.keys("q").wait(500).keys("w");
     let dying = settled(morning().remove(6), Status::Completed, 0);
     news(&mut screen, dying);
@@ -182,14 +184,16 @@ fn cancel_all_and_leave_waits_for_proof_but_not_for_ever() {
 #[test]
 fn a_viewer_leaves_freely() {
     let mut screen = Screen::morning(WIDE, colour());
-    screen.event(Event::Session(SessionEvent::Driver {
+    screen.event(Event::Session(SessionEvent::Driver(SessionDriver {
         pid: 77,
         is_us: false,
-    }));
+        is_keeper: false,
+        since: Wall(0),
+    })));
     screen.keys("q");
     assert_eq!(
         screen.state.exit_note().map(|note| note.line.as_str()),
-        Some("process 77 continues as the driver; to watch again: longhaul")
+        Some("process 77 keeps driving the session; to watch again: longhaul")
     );
 }
 
@@ -1576,17 +1580,17 @@ fn steps_that_come_in_a_burst_after_a_break_make_no_rate() {
 fn an_unknown_task_shows_no_leave_impact() {
     let mut unknown = morning().remove(6);
     unknown.task.status = Status::Unknown(longhaul::domain::UnknownReason::NoIds);
-    assert_eq!(LeaveImpact::of_task(&unknown.task), None);
+    assert_eq!(IfCut::of_task(&unknown.task), None);
     // An older driver may still say so.
     let mut screen = Screen::new(WIDE, colour());
     screen.state.setup.is_demo = true;
     news(&mut screen, unknown);
     news(&mut screen, morning().remove(4));
-    assert!(!screen.draw().contains("DIES"));
+    assert!(!screen.draw().contains("LOST"));
     screen.keys("q").wait(500);
     let drawn = screen.draw();
-    assert!(drawn.contains("leave: 1 likely until"));
-    assert!(!drawn.contains("DIES"), "{drawn}");
+    assert!(drawn.contains("quit: 1 likely until"));
+    assert!(!drawn.contains("LOST"), "{drawn}");
 }
 
 #[test]
@@ -1604,15 +1608,17 @@ fn drops_the_no_match_notice_once_a_row_matches() {
 #[test]
 fn does_not_assume_a_dead_driver_continues() {
     let mut screen = Screen::morning(WIDE, colour());
-    screen.event(Event::Session(SessionEvent::Driver {
+    screen.event(Event::Session(SessionEvent::Driver(SessionDriver {
         pid: 77,
         is_us: false,
-    }));
+        is_keeper: false,
+        since: Wall(0),
+    })));
     screen.event(Event::Session(SessionEvent::Undriven));
     assert!(!screen.draw().contains("process 77 drives"));
     screen.keys("q");
     assert!(screen.state.exit_note().is_none());
-    assert!(screen.draw().contains("DIES    pd6xw8"));
+    assert!(screen.draw().contains("LOST      pd6xw8"));
 }
 
 #[test]
@@ -1770,7 +1776,7 @@ fn quit_offers_no_wait_when_no_call_would_end() {
     news(&mut screen, morning().remove(4));
     screen.keys("q").wait(500);
     assert!(screen.draw().contains("stay"));
-    assert!(!screen.draw().contains("leave once"));
+    assert!(!screen.draw().contains("quit once"));
 }
 
 #[test]
@@ -1796,12 +1802,12 @@ fn the_price_of_a_running_row_is_the_word_of_the_list() {
     let screen = Screen::morning(WIDE, colour());
     let drawn = screen.draw();
     for price in [
-        LeaveImpact::Safe { why: String::new() },
-        LeaveImpact::Likely {
-            why: String::new(),
+        CutReason::Checkpoint { step: Some(30.0) }.into(),
+        IfCut {
+            reason: CutReason::EventStore,
             until: None,
         },
-        LeaveImpact::Dies { why: String::new() },
+        CutReason::NoEventIds.into(),
     ] {
         assert!(
             drawn.contains(&format!(" {}\n", price.label())),
@@ -1888,15 +1894,15 @@ fn a_custom_key_works_and_is_shown_everywhere() {
 
 #[test]
 fn a_choice_letter_wins_over_a_custom_leave_key() {
-    let mut screen = with_keys(&[("quit", &["Q", "y"]), ("copy", &["C"])]);
+    let mut screen = with_keys(&[("quit", &["W", "y"]), ("copy", &["C"])]);
     screen.keys("x").wait(500).keys("y");
     assert_eq!(asks(&screen), [SessionRequest::Cancel(id("q7m2xk"))]);
     screen.todo.clear();
-    screen.keys("x").wait(500).keys("Q");
+    screen.keys("x").wait(500).keys("W");
     assert_eq!(asks(&screen), []);
     assert!(screen.state.dialogs.stack.is_empty());
-    screen.keys("Q");
-    assert_ne!(screen.state.leave.when, Leaving::No);
+    screen.keys("W");
+    assert_ne!(screen.state.exit.when, ExitWhen::No);
 }
 
 #[test]
@@ -2447,10 +2453,12 @@ fn the_cursor_starts_on_the_first_task_that_needs_you() {
 #[test]
 fn dates_a_task_by_when_it_was_last_followed() {
     let mut screen = Screen::morning(WIDE, colour());
-    let driver = SessionEvent::Driver {
+    let driver = SessionEvent::Driver(SessionDriver {
         pid: 4711,
         is_us: false,
-    };
+        is_keeper: false,
+        since: Wall(0),
+    });
     screen.event(Event::Session(driver));
     screen.wait(440_000);
     screen.event(Event::Session(SessionEvent::Undriven));

@@ -7,9 +7,9 @@ use std::{fmt::Write as _, sync::Arc};
 use longhaul::{
     app::{Command, Event, Look},
     domain::{
-        Connectivity, ControlKind, ControlRequest, LeaveImpact, LinkState, LostReason, Notice,
-        NoticeLevel, Phase, RequestError, ServerName, SessionEvent, SessionRequest, Status,
-        TaskView, UnknownReason, Wall,
+        Connectivity, ControlKind, ControlRequest, CutReason, LinkState, LostReason, Notice,
+        NoticeLevel, Phase, RequestError, ServerName, SessionDriver, SessionEvent, SessionRequest,
+        Status, TaskView, UnknownReason, Wall,
     },
 };
 
@@ -167,7 +167,7 @@ const SCENES: &[Scene] = &[
         screen
     }),
     // The dialogs.
-    ("dialog_leave", |size, look| pressed(size, look, "esc q")),
+    ("dialog_quit", |size, look| pressed(size, look, "esc q")),
     ("dialog_cancel", |size, look| pressed(size, look, "esc x")),
     ("dialog_cancel_marked", |size, look| {
         pressed(size, look, "esc space space x")
@@ -192,7 +192,7 @@ const SCENES: &[Scene] = &[
         let mut unknown = morning().remove(3);
         unknown.task.status = Status::Unknown(UnknownReason::BeforeFirstId);
         unknown.contact = Connectivity::Idle;
-        unknown.leaving = None;
+        unknown.if_cut = None;
         screen.keys("esc").wait(2_000);
         news(&mut screen, unknown);
         screen.wait(2_000).go_to("q7m2xk").keys("enter");
@@ -449,9 +449,7 @@ fn of_a_server_task() -> TaskView {
     view.task.progress = None;
     view.task.resumability.task = true;
     view.task.server_task = Some(server_task(72 * MINUTE, 3 * HOUR));
-    view.leaving = Some(LeaveImpact::Safe {
-        why: "a task on the server; reopening asks for it by its id".to_owned(),
-    });
+    view.if_cut = Some(CutReason::Checkpoint { step: Some(30.0) }.into());
     view
 }
 
@@ -507,7 +505,7 @@ fn every_state(size: (u16, u16), look: Look) -> Screen {
         let mut view = named(name, "unknown one");
         view.task.status = Status::Unknown(window);
         view.contact = Connectivity::Idle;
-        view.leaving = None;
+        view.if_cut = None;
         views.push(view);
     }
     let mut view = named("aaaaa5", "lost without a restart");
@@ -546,7 +544,7 @@ fn every_state(size: (u16, u16), look: Look) -> Screen {
     }
     let mut view = named("ccccc2", "not sent yet");
     view.task.progress = None;
-    view.leaving = None;
+    view.if_cut = None;
     for attempt in &mut view.task.attempts {
         attempt.phase = Phase::Queued;
     }
@@ -605,10 +603,12 @@ fn demo(size: (u16, u16), look: Look) -> Screen {
     let mut screen = Screen::new(size, look);
     screen.state.setup.is_demo = true;
     screen.state.setup.session = "demo".to_owned();
-    screen.event(Event::Session(SessionEvent::Driver {
+    screen.event(Event::Session(SessionEvent::Driver(SessionDriver {
         pid: 41_231,
         is_us: true,
-    }));
+        is_keeper: false,
+        since: Wall(0),
+    })));
     screen.event(Event::Session(SessionEvent::Server(Arc::new(server(
         "demo",
         LinkState::Live,

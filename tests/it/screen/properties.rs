@@ -6,7 +6,8 @@ use longhaul::{
     app::{ColorDepth, Event, Look, UserInput, keymap},
     domain::{
         Chord, Connectivity, HistoryEntry, HistoryEvent, Key, LinkState, LogLevel, LostReason,
-        Notice, NoticeLevel, SessionEvent, SessionResponse, Status, TaskId, UnknownReason, Wall,
+        Notice, NoticeLevel, SessionDriver, SessionEvent, SessionResponse, Status, TaskId,
+        UnknownReason, Wall,
     },
 };
 use proptest::prelude::*;
@@ -43,7 +44,7 @@ fn any_chord() -> impl Strategy<Value = Chord> {
         .iter()
         .flat_map(|binding| binding.chords)
         .map(|chord| chord.parse().unwrap())
-        // Leaving ends the test early; it is tried less often, below.
+        // ExitWhen ends the test early; it is tried less often, below.
         .filter(|chord| *chord != Chord::ctrl('c') && *chord != Chord::char('q'))
         .collect();
     prop_oneof![
@@ -228,10 +229,12 @@ fn take(screen: &mut Screen, step: &Step) {
             screen.wait(*millis);
             return;
         }
-        Step::Driver(is_us) => Event::Session(SessionEvent::Driver {
+        Step::Driver(is_us) => Event::Session(SessionEvent::Driver(SessionDriver {
             pid: 1,
             is_us: *is_us,
-        }),
+            is_keeper: false,
+            since: Wall(0),
+        })),
         Step::Restored(text) => Event::Restored {
             views: (0..5)
                 .map(|number| Arc::new(view(number, 8, 4, text)))
@@ -292,12 +295,12 @@ proptest! {
         prop_assert_eq!(counts.needs + counts.running + counts.paused + counts.done, living().count());
         let unsaved = living().filter(|task_row| task_row.view.is_unsaved).count();
         prop_assert_eq!(counts.unsaved, unsaved);
-        let prices = longhaul::app::LeaveImpacts::of(&screen.state);
-        let line = longhaul::app::leave_line(&screen.state, 300);
-        if !longhaul::app::is_viewer(&screen.state) {
-            prop_assert_eq!(line.contains("DIES"), !prices.dies.is_empty(), "{}", line);
-            let safe = format!("{} safe", prices.safe.len());
-            prop_assert_eq!(line.contains(&safe), !prices.safe.is_empty(), "{}", line);
+        let calls = longhaul::app::OpenCalls::of(&screen.state);
+        let line = longhaul::app::quit_lines(&screen.state, 300).remove(0).1;
+        if longhaul::app::other_driver(&screen.state).is_none() {
+            prop_assert_eq!(line.contains("LOST"), !calls.lost.is_empty(), "{}", line);
+            let continues = format!("{} continue", calls.continues.len());
+            prop_assert_eq!(line.contains(&continues), !calls.continues.is_empty(), "{}", line);
         }
     }
 }

@@ -6,12 +6,12 @@ use std::{fmt::Write as _, sync::Arc, time::Duration};
 use longhaul::{
     app::{ColorDepth, Command, Event, Look, Setup, State, UserInput, update},
     domain::{
-        Attempt, Chord, Connectivity, ControlKind, ControlRequest, Cursors, Direction,
-        HistoryEntry, HistoryEvent, LeaveImpact, LinkState, LogLevel, LostReason, Mono, NewCall,
-        Phase, Progress, Question, QuestionSource, RequestError, Resumability, ServerName,
-        ServerTask, ServerView, SessionEvent, SessionRequest, SessionResponse, Stamp, Status, Task,
-        TaskError, TaskErrorKind, TaskId, TaskKind, TaskState, TaskView, Tool, TrafficEntry,
-        TrafficKind, Wall,
+        Attempt, Chord, Connectivity, ControlKind, ControlRequest, Cursors, CutReason, Direction,
+        HistoryEntry, HistoryEvent, IfCut, LinkState, LogLevel, LostReason, Mono, NewCall, Phase,
+        Progress, Question, QuestionSource, RequestError, Resumability, ServerName, ServerTask,
+        ServerView, SessionEvent, SessionRequest, SessionResponse, Stamp, Status, Task, TaskError,
+        TaskErrorKind, TaskId, TaskKind, TaskState, TaskView, Tool, TrafficEntry, TrafficKind,
+        Wall,
     },
     ui,
 };
@@ -90,9 +90,7 @@ pub(crate) fn task(name: &str, server: &str, tool: &str, arguments: &str, age: i
         contact: Connectivity::Live {
             last_byte: ago(200),
         },
-        leaving: Some(LeaveImpact::Safe {
-            why: "checkpoint on the server; reopening goes on from step 30".to_owned(),
-        }),
+        if_cut: Some(CutReason::Checkpoint { step: Some(30.0) }.into()),
         saved_seq: 14,
         guess: None,
         is_unsaved: false,
@@ -103,7 +101,7 @@ pub(crate) fn settled(mut view: TaskView, status: Status, when: i64) -> TaskView
     view.task.status = status;
     view.task.settled_at = Some(ago(when));
     view.contact = Connectivity::Idle;
-    view.leaving = None;
+    view.if_cut = None;
     view
 }
 
@@ -259,8 +257,8 @@ pub(crate) fn morning() -> Vec<TaskView> {
         next: Wall(NOW + 4 * SECOND),
         why: "cut: connection reset by peer".to_owned(),
     };
-    cut.leaving = Some(LeaveImpact::Likely {
-        why: "the server keeps the stream for half an hour".to_owned(),
+    cut.if_cut = Some(IfCut {
+        reason: CutReason::EventStore,
         until: Some(Wall(NOW + 28 * MINUTE)),
     });
     let mut pausing = task(
@@ -285,9 +283,7 @@ pub(crate) fn morning() -> Vec<TaskView> {
     );
     moving.task.progress = progress(41.0, None, Some("sources"));
     moving.task.resumability.stream = Some(false);
-    moving.leaving = Some(LeaveImpact::Dies {
-        why: "this server gives its events no ids, so the result has no way back".to_owned(),
-    });
+    moving.if_cut = Some(CutReason::NoEventIds.into());
     let mut done = task(
         "c5b8yp",
         "build-box",

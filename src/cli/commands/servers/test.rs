@@ -1,6 +1,6 @@
 //! `servers test`: connects to servers and says what they offer.
 
-use std::collections::BTreeMap;
+use std::{cmp::Reverse, collections::BTreeMap};
 
 use serde_json::{Value, json};
 
@@ -15,13 +15,13 @@ use crate::{
         server_args::TestServersArgs,
         target::Targets,
     },
-    domain::{LeaveImpact, ServerName, ServerRef, ServerView, Tool, server_url, text},
+    domain::{IfCut, ServerName, ServerRef, ServerView, Tool, server_url, text},
 };
 
 /// How long to wait for the [`ServerView`] after the tools were listed.
 const VIEW_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(2);
 
-/// The most tools listed by name per [`LeaveImpact`].
+/// The most tools listed by name per [`IfCut`].
 pub(in crate::cli) const MAX_NAMED_TOOLS: usize = 4;
 
 /// The result of testing one server; `Err` is the exit code and message.
@@ -140,25 +140,19 @@ async fn server_view(
     }
 }
 
-/// What quitting would do to a call of each tool: the tools by impact, worst last.
-fn impacts(success: &TestSuccess) -> Vec<(LeaveImpact, Vec<&str>)> {
+/// What a cut would do to a call of each tool: the tools by reason, best outcome first.
+fn if_cuts(success: &TestSuccess) -> Vec<(IfCut, Vec<&str>)> {
     let Some(view) = &success.view else {
         return Vec::new();
     };
-    let mut by_impact: BTreeMap<(u8, String), (LeaveImpact, Vec<&str>)> = BTreeMap::new();
+    let mut by_reason: BTreeMap<_, (IfCut, Vec<&str>)> = BTreeMap::new();
     for tool in success.tools.iter().filter(|tool| tool.is_offered()) {
-        let impact = LeaveImpact::of_call(tool, &success.tools, &view.capabilities);
-        let rank = match impact {
-            LeaveImpact::Safe { .. } => 0,
-            LeaveImpact::Pauses { .. } => 1,
-            LeaveImpact::Likely { .. } => 2,
-            LeaveImpact::Dies { .. } => 3,
-        };
-        let entry = by_impact.entry((rank, impact.why().to_owned()));
-        let (_, tools) = entry.or_insert((impact, Vec::new()));
+        let if_cut = IfCut::of_call(tool, &success.tools, &view.capabilities);
+        let entry = by_reason.entry((Reverse(if_cut.outcome()), if_cut.reason.code()));
+        let (_, tools) = entry.or_insert((if_cut, Vec::new()));
         tools.push(&tool.name);
     }
-    by_impact.into_values().collect()
+    by_reason.into_values().collect()
 }
 
 fn document(report: &TestReport) -> Value {
@@ -169,7 +163,7 @@ fn document(report: &TestReport) -> Value {
     });
     let more = match &report.outcome {
         Ok(success) => {
-            let impact = |(impact, tools): (LeaveImpact, Vec<&str>)| json!({"leaving": impact.label(), "why": impact.why(), "tools": tools});
+            let if_cut = |(if_cut, tools): (IfCut, Vec<&str>)| json!({"if_cut": if_cut.outcome().code(), "if_cut_reason": if_cut.reason.code(), "if_cut_message": if_cut.reason.message(), "tools": tools});
             let view = success.view.as_ref();
             json!({
                 "took_ms": success.took_ms,
@@ -178,7 +172,7 @@ fn document(report: &TestReport) -> Value {
                 "server_info": view.and_then(|view| view.server_info.as_ref()),
                 "tools": success.tools.iter().filter(|tool| tool.is_offered()).count(),
                 "event_ids": view.and_then(|view| view.capabilities.gives_ids),
-                "calls": impacts(success).into_iter().map(impact).collect::<Vec<_>>(),
+                "calls": if_cuts(success).into_iter().map(if_cut).collect::<Vec<_>>(),
             })
         }
         Err((code, message)) => json!({"code": code, "error": message}),
@@ -219,7 +213,7 @@ fn print(context: &mut Context<'_>, report: &TestReport) -> Result<(), CliError>
         "{name}: answers in {} ms{info}{era}, {tools}",
         success.took_ms
     ))?;
-    for (impact, tools) in impacts(success) {
+    for (if_cut, tools) in if_cuts(success) {
         let named = tools
             .iter()
             .take(MAX_NAMED_TOOLS)
@@ -230,9 +224,9 @@ fn print(context: &mut Context<'_>, report: &TestReport) -> Result<(), CliError>
             more => format!(" and {more} more"),
         };
         let line = format!(
-            "  if you quit: {} ({}): {}{more}",
-            impact.label(),
-            impact.why(),
+            "  if cut: {} ({}): {}{more}",
+            if_cut.label(),
+            if_cut.reason.message(),
             named.join(", ")
         );
         context.terminal.print(&text::clean_line(&line))?;

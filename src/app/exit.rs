@@ -2,27 +2,29 @@
 
 use crate::domain::Mono;
 
-use super::event::LeaveNote;
+use super::event::ExitNote;
 
-/// Whether and when the program is about to quit.
+/// When the program quits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Leaving {
+pub enum ExitWhen {
     /// Not quitting.
     #[default]
     No,
-    /// Ctrl-C or `q` opened the dialog at this time; a second Ctrl-C quits.
+    /// Ctrl-C or a key opened the dialog at this time; a second Ctrl-C quits.
     Asked(Mono),
-    /// Quits as soon as no call is left that quitting would end.
-    OnceSafe,
+    /// Quits as soon as no call is left that would be lost.
+    NothingLost,
     /// Quits as soon as everything is cancelled, or at this time.
-    OnceCancelled(Mono),
+    Cancelled(Mono),
 }
 
 /// Whether and when the program is about to quit, and what it prints then.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Leave {
-    /// Whether and when it is about to quit.
-    pub when: Leaving,
+pub struct Exit {
+    /// When it quits.
+    pub when: ExitWhen,
+    /// Whether the keeper stops with it.
+    pub(super) stops_keeper: bool,
     /// What to print after the screen has closed; set once the program quits.
-    pub(super) note: Option<LeaveNote>,
+    pub(super) note: Option<ExitNote>,
 }

@@ -1,0 +1,169 @@
+//! The calls that have not ended, by what a cut would do to them, and what the screen says about quitting.
+
+use crate::domain::{CutOutcome, IfCut, SessionDriver, TaskId, text};
+
+use super::{Action, ExitNote, State};
+
+/// The calls that have not ended, by what a cut would do to them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OpenCalls<'s> {
+    /// They continue.
+    pub continues: Vec<(&'s TaskId, &'s IfCut)>,
+    /// The server stops them at a checkpoint.
+    pub pauses: Vec<(&'s TaskId, &'s IfCut)>,
+    /// They can probably be resumed.
+    pub likely: Vec<(&'s TaskId, &'s IfCut)>,
+    /// They, or their results, are lost.
+    pub lost: Vec<(&'s TaskId, &'s IfCut)>,
+}
+
+impl<'s> OpenCalls<'s> {
+    /// All calls of the list that have not ended.
+    pub fn of(state: &'s State) -> Self {
+        let mut calls = Self::default();
+        for task_row in state.open_tasks() {
+            let Some(if_cut) = task_row.if_cut() else {
+                continue;
+            };
+            let group = match if_cut.outcome() {
+                CutOutcome::Continues => &mut calls.continues,
+                CutOutcome::Pauses => &mut calls.pauses,
+                CutOutcome::Likely => &mut calls.likely,
+                CutOutcome::Lost => &mut calls.lost,
+            };
+            group.push((&task_row.view.task.id, if_cut));
+        }
+        calls
+    }
+
+    /// Whether a cut would leave every call running.
+    pub fn all_continue(&self) -> bool {
+        self.pauses.is_empty() && self.likely.is_empty() && self.lost.is_empty()
+    }
+}
+
+/// The process that drives the session, if it is not this one: quitting this one changes nothing.
+pub fn other_driver(state: &State) -> Option<SessionDriver> {
+    let driver = state.session.driver.filter(|driver| !driver.is_us);
+    driver.filter(|_| !state.session.is_driverless)
+}
+
+/// The last line of the screen, as keys and what they do. With a keeper: `quit: 4 running continue in the background` and
+/// `stop: 2 continue, 1 pauses, 1 likely until about 07:20, 1 LOST (pd6xw8)`. Shortened if it would be wider than
+/// `columns`.
+pub fn quit_lines(state: &State, columns: usize) -> Vec<(Action, String)> {
+    let width = |lines: &[(Action, String)]| -> usize {
+        let columns = |(action, text): &(Action, String)| {
+            text::width(&state.key(*action)) + 1 + text::width(text) + 3
+        };
+        lines.iter().map(columns).sum()
+    };
+    let whole = quit_texts(state, true, false);
+    if width(&whole) <= columns {
+        return whole;
+    }
+    let without_time = quit_texts(state, false, false);
+    if width(&without_time) <= columns {
+        return without_time;
+    }
+    quit_texts(state, false, true)
+}
+
+fn quit_texts(state: &State, has_time: bool, is_short: bool) -> Vec<(Action, String)> {
+    let open = state.totals.open.len();
+    let Some(driver) = other_driver(state) else {
+        let outcomes = outcomes(state, has_time).unwrap_or_else(|| "nothing is running".to_owned());
+        return vec![(Action::Quit, format!("quit: {outcomes}"))];
+    };
+    if !driver.is_keeper {
+        let text = format!("quit: process {} keeps driving the session", driver.pid);
+        return vec![(Action::Quit, text)];
+    }
+    let quit = match open {
+        0 => "quit: nothing is running".to_owned(),
+        1 if is_short => "quit: 1 continues".to_owned(),
+        _ if is_short => format!("quit: {} continue", text::grouped(open)),
+        1 => "quit: 1 running continues in the background".to_owned(),
+        _ => format!(
+            "quit: {} running continue in the background",
+            text::grouped(open)
+        ),
+    };
+    let stop = outcomes(state, has_time).map(|outcomes| format!("stop: {outcomes}"));
+    [
+        Some((Action::Quit, quit)),
+        stop.map(|stop| (Action::StopKeeper, stop)),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// `2 continue, 1 pauses, 1 likely until about 07:20, 1 LOST (pd6xw8)`; `None` if nothing is open.
+fn outcomes(state: &State, has_time: bool) -> Option<String> {
+    let totals = &state.totals.by_outcome;
+    let mut parts = Vec::new();
+    for (count, one, many) in [
+        (totals.continues, "continues", "continue"),
+        (totals.pauses, "pauses", "pause"),
+    ] {
+        if count > 0 {
+            let verb = if count == 1 { one } else { many };
+            parts.push(format!("{} {verb}", text::grouped(count)));
+        }
+    }
+    if let Some((until, _)) = totals.likely.first() {
+        let until = if until.0 == i64::MAX || !has_time {
+            String::new()
+        } else {
+            format!(" until about {}", state.clock_minutes(*until))
+        };
+        parts.push(format!(
+            "{} likely{until}",
+            text::grouped(totals.likely.len())
+        ));
+    }
+    if !totals.lost.is_empty() {
+        let ids: Vec<&str> = totals.lost.iter().take(3).map(TaskId::as_str).collect();
+        let more = match totals.lost.len() - ids.len() {
+            0 => String::new(),
+            more => format!(" and {} more", text::grouped(more)),
+        };
+        parts.push(format!(
+            "{} LOST ({}{more})",
+            text::grouped(totals.lost.len()),
+            ids.join(", ")
+        ));
+    }
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+/// The note for stderr after the screen has closed.
+pub fn exit_note(state: &State) -> ExitNote {
+    let command = &state.setup.reopens_with;
+    let stops_keeper = state.exit.stops_keeper;
+    let line = match (other_driver(state), outcomes(state, true)) {
+        (Some(driver), _) if !driver.is_keeper => {
+            format!(
+                "process {} keeps driving the session; to watch again: {command}",
+                driver.pid
+            )
+        }
+        (_, None) => String::new(),
+        (Some(_), Some(_)) if !stops_keeper => {
+            let open = state.totals.open.len();
+            let verb = if open == 1 {
+                "call continues"
+            } else {
+                "calls continue"
+            };
+            format!(
+                "{} {verb} in the background; to watch: {command}",
+                text::grouped(open)
+            )
+        }
+        (Some(_), Some(outcomes)) => format!("stopped: {outcomes}; to continue: {command}"),
+        (None, Some(outcomes)) => format!("quit: {outcomes}; to continue: {command}"),
+    };
+    ExitNote { line, stops_keeper }
+}

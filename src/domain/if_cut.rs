@@ -1,0 +1,367 @@
+//! What happens to a call's work if its connection breaks for good on our side: at a reboot, if the keeper is killed, or,
+//! without a keeper, when this process ends.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Era, EraReason, Phase, ProtocolVersion, QuestionSource, ServerCapabilities, ServerTask, Status,
+    Task, TaskKind, TaskSupport, Tool, Wall, text,
+};
+
+/// What happens to the work of a call, worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CutOutcome {
+    /// The work or its result is lost.
+    Lost,
+    /// The server keeps working, but keeps what we miss for an unknown time.
+    Likely,
+    /// The server stops at a checkpoint, and longhaul continues from there.
+    Pauses,
+    /// The server keeps working, and longhaul finds the call again.
+    Continues,
+}
+
+impl CutOutcome {
+    /// The word for people.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Lost => "LOST",
+            Self::Likely => "likely",
+            Self::Pauses => "pauses",
+            Self::Continues => "continues",
+        }
+    }
+
+    /// The word for programs.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::Lost => "lost",
+            other => other.label(),
+        }
+    }
+}
+
+/// Why a cut has its outcome.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum CutReason {
+    /// Nothing was sent yet; longhaul sends it later.
+    NotSent,
+    /// The server waits for an answer and holds nothing open.
+    AwaitsAnswer,
+    /// The tool has a checkpoint and works on without its connection.
+    Checkpoint {
+        /// The last known step, if there is one.
+        step: Option<f64>,
+    },
+    /// A task of the tasks extension.
+    ServerTask,
+    /// A task that survives the session it was started in.
+    UnboundTask,
+    /// The last call of this tool ran as a server task.
+    RanAsTask,
+    /// The task is paused at a checkpoint.
+    AlreadyPaused,
+    /// The tool has a checkpoint and stops when its connection ends.
+    CheckpointOfConnection {
+        /// The last known step, if there is one.
+        step: Option<f64>,
+    },
+    /// The server stores the events of the stream.
+    EventStore,
+    /// A task that the server may end with its session.
+    SessionTask,
+    /// A server task that is older than its time to live.
+    ExpiredTask,
+    /// longhaul runs the server's process.
+    ServerProcess,
+    /// A plain call in a revision in which a closed connection cancels the call.
+    ModernCall,
+    /// The last call of this tool was plain, and a closed connection cancels it.
+    RanPlain,
+    /// The server decides whether the call becomes a task.
+    MayBeTask,
+    /// The transport of 2024-11-05 can't resume.
+    HttpSse,
+    /// The stream's events have no ids.
+    NoEventIds,
+    /// The stream has no event id yet.
+    NoEventIdYet,
+    /// The server has not answered yet.
+    NoResponseYet,
+    /// The server was never asked for a stream.
+    NotKnown,
+}
+
+impl CutReason {
+    /// What it means for the work.
+    pub fn outcome(&self) -> CutOutcome {
+        match self {
+            Self::NotSent
+            | Self::AwaitsAnswer
+            | Self::Checkpoint { .. }
+            | Self::ServerTask
+            | Self::UnboundTask
+            | Self::RanAsTask => CutOutcome::Continues,
+            Self::AlreadyPaused | Self::CheckpointOfConnection { .. } => CutOutcome::Pauses,
+            Self::EventStore | Self::SessionTask | Self::ExpiredTask => CutOutcome::Likely,
+            Self::ServerProcess
+            | Self::ModernCall
+            | Self::RanPlain
+            | Self::MayBeTask
+            | Self::HttpSse
+            | Self::NoEventIds
+            | Self::NoEventIdYet
+            | Self::NoResponseYet
+            | Self::NotKnown => CutOutcome::Lost,
+        }
+    }
+
+    /// The reason for programs, in `snake_case`.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NotSent => "not_sent",
+            Self::AwaitsAnswer => "awaits_answer",
+            Self::Checkpoint { .. } => "checkpoint",
+            Self::ServerTask => "server_task",
+            Self::UnboundTask => "unbound_task",
+            Self::RanAsTask => "ran_as_task",
+            Self::AlreadyPaused => "already_paused",
+            Self::CheckpointOfConnection { .. } => "checkpoint_of_connection",
+            Self::EventStore => "event_store",
+            Self::SessionTask => "session_task",
+            Self::ExpiredTask => "expired_task",
+            Self::ServerProcess => "server_process",
+            Self::ModernCall => "modern_call",
+            Self::RanPlain => "ran_plain",
+            Self::MayBeTask => "may_be_task",
+            Self::HttpSse => "http_sse",
+            Self::NoEventIds => "no_event_ids",
+            Self::NoEventIdYet => "no_event_id_yet",
+            Self::NoResponseYet => "no_response_yet",
+            Self::NotKnown => "not_known",
+        }
+    }
+
+    /// The reason for people: a fragment that follows the outcome and a colon.
+    pub fn message(&self) -> String {
+        let fixed = match self {
+            Self::Checkpoint { step: Some(step) } => {
+                let step = text::amount(*step);
+                return format!("the server keeps working; its checkpoint is at step {step}");
+            }
+            Self::CheckpointOfConnection { step: Some(step) } => {
+                let step = text::amount(*step);
+                return format!(
+                    "MCP 2026-07-28 ends the call with its connection; longhaul continues from step {step}"
+                );
+            }
+            Self::NotSent => "not sent yet; longhaul sends it later",
+            Self::AwaitsAnswer => "waiting for your answer; nothing is running",
+            Self::Checkpoint { step: None } => "the tool keeps a checkpoint on the server",
+            Self::ServerTask => "server task; longhaul finds it again by its id",
+            Self::UnboundTask => "server task that survives the end of its session",
+            Self::RanAsTask => "the last call of this tool ran as a server task",
+            Self::AlreadyPaused => "already paused; the server keeps the checkpoint",
+            Self::CheckpointOfConnection { step: None } => {
+                "MCP 2026-07-28 ends the call with its connection; the checkpoint stays on the server"
+            }
+            Self::EventStore => {
+                "the server keeps the events for an unspecified time, and idle sessions can expire"
+            }
+            Self::SessionTask => "server task that may end with its session",
+            Self::ExpiredTask => "server task; its retention period has expired",
+            Self::ServerProcess => "longhaul runs this server's process, and both end together",
+            Self::ModernCall => "plain call in MCP 2026-07-28; a closed connection cancels it",
+            Self::RanPlain => {
+                "the last call of this tool didn't run as a server task, and a closed connection cancels a plain call"
+            }
+            Self::MayBeTask => {
+                "survives only if the server runs it as a task; a closed connection cancels a plain call"
+            }
+            Self::HttpSse => "this server uses HTTP+SSE (2024-11-05), which can't be resumed",
+            Self::NoEventIds => "this server's events have no ids, so the stream can't be resumed",
+            Self::NoEventIdYet => "no event id received yet, so it can't be resumed",
+            Self::NoResponseYet => "the server hasn't answered yet, so it can't be resumed",
+            Self::NotKnown => "not known yet whether this server can resume streams",
+        };
+        fixed.to_owned()
+    }
+}
+
+/// What a cut would do to a call; every view and command uses the same values.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct IfCut {
+    /// Why; it determines the outcome.
+    pub reason: CutReason,
+    /// When the server may forget the call, if known.
+    pub until: Option<Wall>,
+}
+
+impl From<CutReason> for IfCut {
+    fn from(reason: CutReason) -> Self {
+        Self {
+            reason,
+            until: None,
+        }
+    }
+}
+
+impl IfCut {
+    /// What a cut would do to a task, judged by its record; `None` if the task has settled or is unknown.
+    pub fn of_task(task: &Task) -> Option<Self> {
+        match &task.status {
+            status if status.is_settled() => return None,
+            // Not connected anyway, and the user has to decide what became of it.
+            Status::Unknown(_) => return None,
+            Status::Paused => return Some(CutReason::AlreadyPaused.into()),
+            _ => {}
+        }
+        let Some(attempt) = task.attempt() else {
+            return Some(CutReason::NotSent.into());
+        };
+        if attempt.is_of_process && attempt.phase != Phase::Queued {
+            return Some(CutReason::ServerProcess.into());
+        }
+        if let Some(server_task) = &task.server_task {
+            return Some(Self::of_server_task(server_task));
+        }
+        let ended_the_call = |source: &QuestionSource| *source == QuestionSource::Round;
+        if task.status == Status::InputRequired
+            && task.questions.iter().any(|q| ended_the_call(&q.source))
+        {
+            return Some(CutReason::AwaitsAnswer.into());
+        }
+        let era = attempt.version.map(ProtocolVersion::era);
+        let was_received = attempt.phase >= Phase::Open || attempt.number > 1;
+        let step = task.progress.as_ref().map(|progress| progress.value);
+        let reason = match attempt.phase {
+            Phase::Queued if attempt.number == 1 || !task.resumability.checkpoint => {
+                CutReason::NotSent
+            }
+            _ if task.resumability.checkpoint && was_received => {
+                if era == Some(Era::Modern) {
+                    CutReason::CheckpointOfConnection { step }
+                } else {
+                    CutReason::Checkpoint { step }
+                }
+            }
+            _ if era == Some(Era::Modern) => CutReason::ModernCall,
+            _ if attempt.version == Some(ProtocolVersion::V20241105) => CutReason::HttpSse,
+            _ if attempt.cursors.newest.is_some() => CutReason::EventStore,
+            Phase::Open if task.resumability.stream == Some(false) => CutReason::NoEventIds,
+            Phase::Open => CutReason::NoEventIdYet,
+            _ => CutReason::NoResponseYet,
+        };
+        Some(reason.into())
+    }
+
+    /// The same at `now`: an `until` in the past becomes [`CutReason::ExpiredTask`].
+    #[must_use]
+    pub fn at(self, now: Wall) -> Self {
+        match self.until {
+            Some(until) if until <= now => CutReason::ExpiredTask.into(),
+            _ => self,
+        }
+    }
+
+    /// What to expect of a call of `tool`, before anything is sent. `tools` are all tools of the server.
+    pub fn of_call(tool: &Tool, tools: &[Tool], capabilities: &ServerCapabilities) -> Self {
+        if capabilities.is_process {
+            return CutReason::ServerProcess.into();
+        }
+        let keeps_checkpoint = tool.keeps_checkpoint(tools, &capabilities.convention);
+        let (era, reason) = capabilities.era_of(&tool.name, Some(tool), keeps_checkpoint);
+        match era {
+            Era::Modern if keeps_checkpoint && reason != EraReason::CanBeTask => {
+                return CutReason::CheckpointOfConnection { step: None }.into();
+            }
+            Era::Stateful if keeps_checkpoint => {
+                return CutReason::Checkpoint { step: None }.into();
+            }
+            Era::Modern => {
+                let ran = capabilities.ran_as_task.get(&tool.name);
+                return match ran {
+                    _ if !capabilities.has_extension() => CutReason::ModernCall,
+                    Some(true) => CutReason::RanAsTask,
+                    Some(false) => CutReason::RanPlain,
+                    None => CutReason::MayBeTask,
+                }
+                .into();
+            }
+            Era::Stateful => {}
+        }
+        if capabilities.version == Some(ProtocolVersion::V20241105) {
+            return CutReason::HttpSse.into();
+        }
+        if capabilities.tasks.is_some() && tool.task_support != TaskSupport::Forbidden {
+            return Self::of_core_task(capabilities.binds_tasks, None);
+        }
+        match capabilities.gives_ids_of(&tool.name) {
+            Some(true) => CutReason::EventStore,
+            Some(false) => CutReason::NoEventIds,
+            None => CutReason::NotKnown,
+        }
+        .into()
+    }
+
+    fn of_core_task(binds_tasks: Option<bool>, until: Option<Wall>) -> Self {
+        let reason = if binds_tasks == Some(false) {
+            CutReason::UnboundTask
+        } else {
+            CutReason::SessionTask
+        };
+        Self { reason, until }
+    }
+
+    fn of_server_task(task: &ServerTask) -> Self {
+        match task.kind {
+            TaskKind::Core => Self::of_core_task(task.is_bound.or(Some(true)), task.expires_at()),
+            TaskKind::Extension => Self {
+                reason: CutReason::ServerTask,
+                until: task.expires_at(),
+            },
+        }
+    }
+
+    /// What happens to the work.
+    pub fn outcome(&self) -> CutOutcome {
+        self.reason.outcome()
+    }
+
+    /// The outcome's word for people.
+    pub fn label(&self) -> &'static str {
+        self.outcome().label()
+    }
+
+    /// Whether a cut loses the call or its result.
+    pub fn is_lost(&self) -> bool {
+        self.outcome() == CutOutcome::Lost
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_past_its_time_to_live_is_only_likely() {
+        let bound = IfCut::of_core_task(Some(true), Some(Wall(5_000)));
+        assert_eq!(bound.clone().at(Wall(4_999)), bound);
+        assert_eq!(bound.at(Wall(5_000)), CutReason::ExpiredTask.into());
+        let unbound = IfCut::of_core_task(Some(false), Some(Wall(5_000)));
+        assert_eq!(unbound.at(Wall(5_000)).outcome(), CutOutcome::Likely);
+    }
+
+    #[test]
+    fn codes_are_those_of_the_saved_form() {
+        for reason in [
+            CutReason::NotSent,
+            CutReason::NoEventIdYet,
+            CutReason::HttpSse,
+        ] {
+            let json = serde_json::to_value(&reason).unwrap();
+            assert_eq!(json["is"], reason.code());
+        }
+    }
+}

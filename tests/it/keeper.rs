@@ -1,0 +1,475 @@
+//! The keeper: it starts on demand, outlives its clients, exits when idle, and there is only one.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking, its helpers too, and after a deadline"
+)]
+
+use std::{
+    collections::BTreeSet,
+    io::{BufRead as _, BufReader, Write as _},
+    os::unix::net::{UnixListener, UnixStream},
+    path::Path,
+    process::Command,
+    sync::{Barrier, mpsc},
+    thread,
+    time::{Duration, Instant},
+};
+
+use longhaul::store::{CONTRACT, DriverLock, Paths};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::support::{
+    program::{Ran, Running, finish, program},
+    pty::{self, TestEnv},
+    server,
+};
+
+/// Long enough for a busy machine; only a hang reaches it.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+const WIDE: (u16, u16) = (120, 36);
+
+/// A state directory whose keeper, if one runs in the end, is stopped.
+struct Kept(tempfile::TempDir);
+
+impl Kept {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn paths(&self) -> Paths {
+        Paths::resolve(Some(self.path().to_owned()), "default").unwrap()
+    }
+
+    /// A command that uses a keeper.
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = program(self.path(), arguments);
+        command.env_remove("LONGHAUL_KEEPER");
+        command
+    }
+
+    fn start(&self, arguments: &[&str]) -> Running {
+        Running::start(&mut self.command(arguments))
+    }
+
+    fn run(&self, arguments: &[&str]) -> Ran {
+        finish(&mut self.command(arguments))
+    }
+
+    fn ok(&self, arguments: &[&str]) -> Ran {
+        let ran = self.run(arguments);
+        assert_eq!(ran.code, Some(0), "{arguments:?}: {ran:#?}");
+        ran
+    }
+
+    /// Starts a call and returns its id.
+    fn detach(&self, arguments: &[&str]) -> String {
+        let ran = self.ok(&[&["call", "--detach"], arguments].concat());
+        ran.out.trim().to_owned()
+    }
+
+    fn keeper(&self) -> Option<Pid> {
+        let status = self.ok(&["keeper", "status", "--json"]).document();
+        let pid = status["keeper"]["pid"].as_i64()?;
+        Pid::from_raw(i32::try_from(pid).unwrap())
+    }
+
+    /// Ends the keeper and waits until it is gone.
+    fn kill_keeper(&self) {
+        let keeper = self.keeper().unwrap();
+        kill_process(keeper, Signal::KILL).unwrap();
+        until("the keeper is gone", || {
+            DriverLock::holder(&self.paths()).is_none()
+        });
+    }
+
+    /// The values of the steps in a task's history.
+    fn steps(&self, id: &str) -> Vec<f64> {
+        let history = self.ok(&["logs", "--json", id]).events();
+        let steps = history.iter().filter(|event| event["event"] == "progress");
+        steps
+            .map(|event| event["value"].as_f64().unwrap())
+            .collect()
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        let _ = self.command(&["keeper", "stop"]).output();
+    }
+}
+
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < DEADLINE, "never: {what}");
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn a_call_outlives_the_client_that_started_it() {
+    let kept = Kept::new();
+    let server = server::demo(kept.path().join("server"));
+    let url = server.url();
+    // A plain call of the newest revision: nothing else than its connection leads back to it.
+    let call = [
+        "-s",
+        &url,
+        "--protocol",
+        "2026-07-28",
+        "--json",
+        "call",
+        "crunch",
+        "steps=40",
+        "step_ms=50",
+    ];
+    for signal in [Signal::KILL, Signal::HUP, Signal::TERM, Signal::INT] {
+        let mut client = kept.start(&call);
+        let started = client.prints(|event| event["event"] == "started");
+        client.prints(|event| event["event"] == "progress");
+        client.signal(signal);
+        let ended = client.end();
+        let id = started["id"].as_str().unwrap();
+        if signal == Signal::INT {
+            assert!(
+                ended.err.contains(&format!(
+                    "detached; {id} keeps running (longhaul watch {id}, longhaul cancel {id})"
+                )),
+                "{ended:#?}"
+            );
+        }
+        let shown = kept.ok(&["show", id, "--json"]).document();
+        assert_eq!(shown["if_cut"], "lost", "{shown}");
+        assert_eq!(shown["if_cut_reason"], "modern_call", "{shown}");
+        kept.ok(&["wait", id]);
+        let all: Vec<f64> = (1..=40).map(f64::from).collect();
+        assert_eq!(kept.steps(id), all, "{signal:?}");
+    }
+}
+
+#[test]
+fn a_screen_quits_at_once_and_its_calls_continue() {
+    let kept = Kept::new();
+    let server = server::demo(kept.path().join("server"));
+    let url = server.url();
+    let id = kept.detach(&[
+        "-s",
+        &url,
+        "--protocol",
+        "2026-07-28",
+        "crunch",
+        "steps=100000",
+        "step_ms=100",
+    ]);
+    let env = TestEnv::at(kept.path().to_owned());
+    let open = || env.open_with(&[("LONGHAUL_KEEPER", "1")], pty::program(), &[], WIDE);
+    let keeper = kept.keeper().unwrap();
+    let mut screen = open();
+    screen.wait_for_line(&["running", "crunch", "LOST"]);
+    screen.wait_for(&format!("keeper {}", keeper.as_raw_nonzero()));
+    screen.wait_for("q quit: 1 running continues in the background");
+    screen.press("q");
+    assert_eq!(screen.end().0, 0);
+    assert!(
+        screen.text().contains("1 call continues in the background"),
+        "{}",
+        screen.text()
+    );
+    assert_eq!(kept.keeper(), Some(keeper));
+
+    let mut screen = open();
+    screen.wait_for_line(&["running", "crunch", "LOST"]);
+    screen.press("Q");
+    screen.wait_for("Stop the keeper?");
+    screen.wait_for("plain call in MCP 2026-07-28");
+    // Keys typed right after a dialog opens are ignored.
+    while screen.text().contains("Stop the keeper?") && !screen.has_ended() {
+        screen.press("k");
+        screen.watch_for(Duration::from_millis(50));
+    }
+    assert_eq!(screen.end().0, 0);
+    assert_eq!(kept.keeper(), None);
+    let shown = kept.ok(&["show", &id, "--json"]).document();
+    assert_eq!(shown["contact"], "unwatched", "{shown}");
+}
+
+#[test]
+fn many_clients_at_once_start_one_keeper() {
+    let kept = Kept::new();
+    let server = server::demo(kept.path().join("server"));
+    let url = server.url();
+    kept.ok(&["servers", "add", "lab", &url]);
+    let barrier = Barrier::new(20);
+    let results: BTreeSet<String> = thread::scope(|scope| {
+        let calls: Vec<_> = (0..20)
+            .map(|number| {
+                let (kept, barrier) = (&kept, &barrier);
+                scope.spawn(move || {
+                    barrier.wait();
+                    let dataset = format!("dataset_name=d{number}");
+                    kept.detach(&[
+                        "-s",
+                        "lab",
+                        "resumable_data_processing",
+                        &dataset,
+                        "total_records=20",
+                        "delay_ms=10",
+                    ])
+                })
+            })
+            .collect();
+        calls.into_iter().map(|call| call.join().unwrap()).collect()
+    });
+    assert_eq!(results.len(), 20);
+    let words: Vec<&str> = ["wait"]
+        .into_iter()
+        .chain(results.iter().map(String::as_str))
+        .collect();
+    kept.ok(&words);
+    let log = kept.ok(&["keeper", "log"]).out;
+    assert_eq!(log.matches("this session has a driver").count(), 1, "{log}");
+    let all = kept.ok(&["ls", "--all", "--json"]).document();
+    assert_eq!(all.as_array().unwrap().len(), 20);
+}
+
+#[test]
+fn a_killed_keeper_is_replaced_and_its_calls_recover() {
+    let kept = Kept::new();
+    let server = server::demo(kept.path().join("server"));
+    let url = server.url();
+    kept.ok(&["servers", "add", "lab", &url]);
+    let id = kept.detach(&[
+        "-s",
+        "lab",
+        "resumable_data_processing",
+        "dataset_name=eu",
+        "total_records=300",
+        "batch_size=5",
+        "delay_ms=50",
+    ]);
+    let mut watch = kept.start(&["watch", &id, "--json"]);
+    watch.prints(|event| event["event"] == "progress");
+    kept.kill_keeper();
+    // A client that is connected starts the next one by itself.
+    let ended = watch.end();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    let steps = kept.steps(&id);
+    let all: Vec<f64> = (1..=60).map(|step| f64::from(step * 5)).collect();
+    assert_eq!(steps, all);
+}
+
+#[test]
+fn a_stopped_keeper_stays_stopped_until_it_is_needed() {
+    let kept = Kept::new();
+    let server = server::demo(kept.path().join("server"));
+    let url = server.url();
+    assert!(
+        kept.ok(&["keeper", "status"])
+            .out
+            .contains("no keeper runs")
+    );
+    let id = kept.detach(&[
+        "-s",
+        &url,
+        "resumable_data_processing",
+        "dataset_name=eu",
+        "total_records=400",
+        "delay_ms=50",
+    ]);
+    let status = kept.ok(&["keeper", "status"]).out;
+    assert!(
+        status.starts_with("keeper ") && status.contains("1 unfinished task"),
+        "{status}"
+    );
+    let env = TestEnv::at(kept.path().to_owned());
+    let mut screen = env.open_with(&[("LONGHAUL_KEEPER", "1")], pty::program(), &[], WIDE);
+    screen.wait_for_line(&["running", "resumable_data"]);
+    let stopped = kept.ok(&["keeper", "stop"]).out;
+    assert!(stopped.starts_with("stopped keeper "), "{stopped}");
+    screen.wait_for("The keeper has stopped; your next action starts it.");
+    assert_eq!(kept.keeper(), None);
+    assert_eq!(DriverLock::holder(&kept.paths()), None);
+    assert!(!kept.paths().socket().exists());
+    screen.press("r");
+    screen.wait_until("it is back", |screen| {
+        !screen.contents().contains("The keeper has stopped")
+    });
+    assert!(kept.keeper().is_some());
+    screen.press("q");
+    assert_eq!(screen.end().0, 0);
+    kept.ok(&["wait", &id]);
+}
+
+#[test]
+fn an_idle_keeper_exits() {
+    let kept = Kept::new();
+    let server = server::demo(kept.path().join("server"));
+    kept.ok(&["-s", &server.url(), "tools"]);
+    assert!(kept.keeper().is_some());
+    until("it has exited", || {
+        DriverLock::holder(&kept.paths()).is_none()
+    });
+    assert!(!kept.paths().socket().exists());
+    until("it says so in its log", || {
+        kept.ok(&["keeper", "log"]).out.contains("the keeper exits")
+    });
+}
+
+#[test]
+fn a_leftover_socket_does_not_stop_a_start() {
+    let kept = Kept::new();
+    let server = server::demo(kept.path().join("server"));
+    let socket = kept.paths().socket();
+    // As a keeper leaves it that was killed: the file is there, and nobody listens.
+    drop(UnixListener::bind(&socket).unwrap());
+    assert!(socket.exists());
+    kept.ok(&["-s", &server.url(), "tools"]);
+    assert!(kept.keeper().is_some());
+}
+
+#[test]
+fn a_suspended_keeper_is_reported_and_continues() {
+    let kept = Kept::new();
+    let server = server::demo(kept.path().join("server"));
+    let url = server.url();
+    let id = kept.detach(&[
+        "-s",
+        &url,
+        "resumable_data_processing",
+        "dataset_name=eu",
+        "total_records=50",
+        "delay_ms=50",
+    ]);
+    let keeper = kept.keeper().unwrap();
+    kill_process(keeper, Signal::STOP).unwrap();
+    let asked = kept.run(&["-s", &url, "tools"]);
+    assert_eq!(asked.code, Some(75), "{asked:#?}");
+    assert!(asked.err.contains("is stopped"), "{asked:#?}");
+    kill_process(keeper, Signal::CONT).unwrap();
+    kept.ok(&["-s", &url, "tools"]);
+    kept.ok(&["wait", &id]);
+    assert_eq!(kept.keeper(), Some(keeper));
+}
+
+#[test]
+fn a_keeper_that_cannot_start_says_why() {
+    let kept = Kept::new();
+    let sessions = kept.paths().sessions_dir();
+    // The session's file is a directory.
+    std::fs::create_dir(kept.paths().db()).unwrap();
+    let ran = kept.run(&["-s", "http://127.0.0.1:1/mcp", "tools"]);
+    assert_eq!(ran.code, Some(73), "{ran:#?}");
+    assert!(ran.err.contains(&*sessions.to_string_lossy()), "{ran:#?}");
+    assert_eq!(DriverLock::holder(&kept.paths()), None);
+}
+
+/// What a keeper of another contract does: it greets, answers one verb, and tells which it was.
+fn other_keeper(kept: &Kept, contract: u32, unsettled: u32) -> mpsc::Receiver<Value> {
+    let socket = kept.paths().socket();
+    let name = socket.file_name().unwrap().to_str().unwrap();
+    let name = name.replace(&format!(".{CONTRACT}."), &format!(".{contract}."));
+    let path = socket.with_file_name(name);
+    let listener = UnixListener::bind(&path).unwrap();
+    let (verbs, asked) = mpsc::channel();
+    thread::spawn(move || {
+        let hello = json!({"contract": contract, "version": "9.9.9", "capabilities": ["tea"]});
+        let status = json!({"pid": 4711, "version": "9.9.9", "contract": contract, "is_keeper": true,
+            "since_ms": 0, "unsettled": unsettled, "clients": 0, "tea": 1});
+        for stream in listener.incoming() {
+            let mut stream: UnixStream = stream.unwrap();
+            let mut lines = BufReader::new(stream.try_clone().unwrap());
+            let mut line = String::new();
+            if writeln!(stream, "{hello}").is_err() || lines.read_line(&mut line).unwrap_or(0) == 0
+            {
+                continue;
+            }
+            let verb: Value = serde_json::from_str(&line).unwrap();
+            let is_stop = verb["verb"] == "stop";
+            let answer = if is_stop { "stopping" } else { "status" };
+            let _ = writeln!(stream, "{}", json!({ answer: status }));
+            if is_stop {
+                std::fs::remove_file(&path).unwrap();
+            }
+            if verbs.send(verb["verb"].clone()).is_err() || is_stop {
+                return;
+            }
+        }
+    });
+    asked
+}
+
+#[test]
+fn says_which_side_is_older_and_can_stop_it() {
+    for (contract, side) in [(CONTRACT + 1, "newer"), (CONTRACT - 1, "older")] {
+        let kept = Kept::new();
+        let asked = other_keeper(&kept, contract, 2);
+        let ran = kept.run(&["-s", "http://127.0.0.1:1/mcp", "tools"]);
+        assert_eq!(ran.code, Some(75), "{ran:#?}");
+        assert!(
+            ran.err.contains(&format!("is {side} than this longhaul")),
+            "{ran:#?}"
+        );
+        assert!(ran.err.contains("longhaul keeper stop"), "{ran:#?}");
+        let status = kept.ok(&["keeper", "status", "--json"]).document();
+        assert_eq!(status["keeper"]["contract"], contract);
+        kept.ok(&["keeper", "stop"]);
+        let verbs: Vec<Value> = asked.iter().collect();
+        assert_eq!(verbs, ["status", "status", "stop"]);
+    }
+}
+
+#[test]
+fn replaces_an_idle_older_keeper_at_once() {
+    let kept = Kept::new();
+    let server = server::demo(kept.path().join("server"));
+    let asked = other_keeper(&kept, CONTRACT - 1, 0);
+    kept.ok(&["-s", &server.url(), "tools"]);
+    let verbs: Vec<Value> = asked.iter().collect();
+    assert_eq!(verbs, ["status", "stop"]);
+    assert!(kept.keeper().is_some());
+}
+
+#[test]
+fn a_stdio_server_gets_its_variables_from_the_client() {
+    let kept = Kept::new();
+    let state = kept.path();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/stdio.sh");
+    let config = format!(
+        "[servers.files]\ncommand = \"/bin/sh\"\nargs = [{:?}, {:?}]\nenv = {{ SECRET = \"${{MY_SECRET}}\" }}\n",
+        script.display().to_string(),
+        state.display().to_string(),
+    );
+    longhaul::store::write_atomically(&state.join("config.toml"), config.as_bytes()).unwrap();
+    kept.ok(&["servers", "approve", "files", "--yes"]);
+    // This one starts the keeper, and has no such variable.
+    kept.ok(&["keeper", "status"]);
+    let lab = server::demo(state.join("server"));
+    kept.ok(&["-s", &lab.url(), "tools"]);
+    let keeper = kept.keeper().unwrap();
+    let mut call = kept.command(&["-s", "files", "--json", "call", "stay"]);
+    let mut client = Running::start(call.env("MY_SECRET", "hunter22"));
+    let started = client.prints(|event| event["event"] == "started");
+    client.prints(|event| event["event"] == "progress");
+    client.signal(Signal::KILL);
+    client.end();
+    let id = started["id"].as_str().unwrap();
+    assert_eq!(kept.keeper(), Some(keeper));
+    let shown = kept.ok(&["show", id, "--json"]).document();
+    assert_eq!(
+        (&shown["status"], &shown["if_cut_reason"]),
+        (&"running".into(), &"server_process".into())
+    );
+    let environment = std::fs::read_to_string(state.join("environment")).unwrap();
+    assert!(environment.starts_with("hunter22 "), "{environment}");
+    assert!(environment.trim_end().ends_with(" none"), "{environment}");
+    kept.run(&["cancel", id]);
+}

@@ -3,7 +3,12 @@
 //! One turn: wait for input, news or the next wake; read the clock once; update the state with everything that came;
 //! carry out what it asks for; draw once if something changed and a frame is due. Nothing here waits for the network.
 
-pub mod real;
+mod open;
+mod services;
+mod tty;
+
+pub use open::{Opening, open};
+pub use services::{Configuration, Export};
 
 use std::{collections::VecDeque, future::Future, io, panic::AssertUnwindSafe, time::Duration};
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use longhaul::{
     auth::{Keychain, Logins},
     domain::{NewCall, ServerName, ServerRef, SessionEvent, SessionRequest, TaskId},
-    engine::{Clock, FailPoint, Options, Role, Session, Subscription},
+    engine::{Clock, FailPoint, Options, ProcessRole, Session, Subscription},
     store::Paths,
 };
 
@@ -82,7 +82,7 @@ fn open(url: &str, state: &Path) -> Session {
         servers: vec![server],
         config: longhaul::domain::ServerConfigs::default(),
         read_config: || None,
-        role: Role::Drive,
+        role: ProcessRole::Drive,
         logins,
         traces: false,
         protocol: None,

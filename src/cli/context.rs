@@ -11,7 +11,7 @@ use crate::{
     },
     config::{self, Config, ConfigError, FileMark},
     domain::{Task, TaskId},
-    engine::{Clock, KeeperCommand, Role},
+    engine::{Clock, KeeperCommand, ProcessRole},
     store::{DriverLock, Lookup, Paths, Reader, StoreError, Writer},
 };
 
@@ -109,13 +109,13 @@ impl Context<'_> {
     }
 
     /// What this process does for the session.
-    pub(in crate::cli) fn role(&self) -> Result<Role, CliError> {
+    pub(in crate::cli) fn role(&self) -> Result<ProcessRole, CliError> {
         if self.global.readonly {
-            return Ok(Role::Watch);
+            return Ok(ProcessRole::Watch);
         }
         let is_configured = self.config.as_ref().is_ok_and(|it| it.defaults.no_keeper);
         if is_configured || is_keeper_off(&self.global) {
-            return Ok(Role::Drive);
+            return Ok(ProcessRole::Drive);
         }
         let program = std::env::current_exe().map_err(|error| {
             CliError::new(
@@ -128,7 +128,7 @@ impl Context<'_> {
         let words = ["keeper", "run", "--background", "--session"].map(OsString::from);
         let session = OsString::from(self.paths.session());
         let dir = [OsString::from("--state-dir"), self.paths.dir().into()];
-        Ok(Role::Client(KeeperCommand {
+        Ok(ProcessRole::Client(KeeperCommand {
             program,
             args: words.into_iter().chain([session]).chain(dir).collect(),
             env: keeper_environment(std::env::vars_os()),

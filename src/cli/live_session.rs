@@ -23,7 +23,7 @@ use crate::{
         CutReason, Notice, NoticeLevel, RequestError, ServerName, ServerRef, ServerView,
         SessionEvent, SessionRequest, SessionResponse, TaskId, TaskView, text,
     },
-    engine::{Options, Role, Session, Subscription, ask_driver},
+    engine::{Options, ProcessRole, Session, Subscription, ask_driver},
     term::{interruptible::end_writes_on_signals, signals::OtherSignals},
 };
 
@@ -83,7 +83,7 @@ impl LiveSession {
     pub(in crate::cli) fn open_as(
         context: &mut Context<'_>,
         servers: Vec<ServerRef>,
-        role: Role,
+        role: ProcessRole,
     ) -> Result<Self, CliError> {
         let signal_error =
             |error| CliError::new(code::BUG, format!("could not listen for signals: {error}"));

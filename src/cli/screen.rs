@@ -13,7 +13,7 @@ use crate::{
     config::{self, Config, FileMark, consent, import},
     domain::{ServerConfigs, ServerRef, SessionRequest, TaskId, ThemeName, text},
     engine::Options,
-    shell::real::{Configuration, Opening, open as open_shell},
+    shell::{Configuration, Opening, open as open_shell},
     term::{
         browser::Browser,
         caps::{Capabilities, ColorChoice, Environment},

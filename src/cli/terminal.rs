@@ -188,7 +188,6 @@ impl<'o> Terminal<'o> {
     }
 
     /// The raw stdout writer.
-    #[cfg(feature = "demo")]
     pub(super) fn writer(&mut self) -> &mut dyn Write {
         self.out
     }

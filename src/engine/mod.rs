@@ -26,7 +26,7 @@ mod tracer;
 pub use self::options::FailPoint;
 pub use self::options::Options;
 pub use self::options::PanicIn;
-pub use self::options::Role;
+pub use self::options::ProcessRole;
 pub use clock::Clock;
 pub use driver::USUAL_ENVIRONMENT;
 pub use frames::KeeperStatus;

@@ -22,7 +22,7 @@ pub struct Options {
     /// then the previous ones apply.
     pub read_config: fn() -> Option<ServerConfigs>,
     /// Who drives the session.
-    pub role: Role,
+    pub role: ProcessRole,
     /// The stored sign-ins.
     pub logins: Logins,
     /// Whether the traffic of every server is recorded.
@@ -43,7 +43,7 @@ pub struct Options {
 
 /// What a process does for the session that it opens.
 #[derive(Clone, Debug)]
-pub enum Role {
+pub enum ProcessRole {
     /// Drives if no other process does, and takes over when the driver exits.
     Drive,
     /// Drives in the background, and exits when nothing is left to do.

@@ -27,7 +27,7 @@ use crate::{
         SessionRequestId, exit,
     },
     engine::{
-        options::{Options, Role},
+        options::{Options, ProcessRole},
         pending_requests::{Envelope, PendingRequests, Requester},
         socket::{DRIVER_WITHIN, Ending, is_stopped},
     },
@@ -201,7 +201,7 @@ async fn serve(
     let mut is_undriven = false;
     let mut glance = FileWatcher::default();
     loop {
-        let may_drive = matches!(options.role, Role::Drive | Role::Keeper);
+        let may_drive = matches!(options.role, ProcessRole::Drive | ProcessRole::Keeper);
         let lock = if may_drive {
             DriverLock::try_take(&options.paths)
         } else {
@@ -249,7 +249,7 @@ async fn serve(
             &mut glance,
         );
         let followed = followed.await;
-        if let (None, Role::Client(keeper)) = (&followed, &options.role) {
+        if let (None, ProcessRole::Client(keeper)) = (&followed, &options.role) {
             let started = tokio::select! {
                 started = keeper.start(&options.paths) => started,
                 _ = &mut leaving => return,
@@ -289,7 +289,7 @@ async fn serve(
                 continue;
             }
             // A read-only window never drives; driving would send calls again to continue them.
-            None if matches!(options.role, Role::Watch)
+            None if matches!(options.role, ProcessRole::Watch)
                 && DriverLock::holder(&options.paths).is_none() =>
             {
                 glance.look(snapshots, &options.paths, true);
@@ -312,8 +312,8 @@ async fn serve(
             }
         }
         let wait = match options.role {
-            Role::Watch | Role::Client(_) => LOOK_EVERY,
-            Role::Drive | Role::Keeper => TRY_EVERY,
+            ProcessRole::Watch | ProcessRole::Client(_) => LOOK_EVERY,
+            ProcessRole::Drive | ProcessRole::Keeper => TRY_EVERY,
         };
         tokio::select! {
             () = tokio::time::sleep_until(tokio::time::Instant::now() + wait) => {}

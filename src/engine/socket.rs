@@ -33,7 +33,7 @@ use crate::{
         SessionRequest, SessionRequestId, TaskId, Wall, exit,
     },
     engine::{
-        options::{Options, Role},
+        options::{Options, ProcessRole},
         pending_requests::{Envelope, PendingRequests, Requester},
     },
     store::{CONTRACT, DriverLock, Paths},
@@ -315,7 +315,7 @@ pub(super) async fn follow(
         .servers
         .iter()
         .map(|server| (OWN_SERVER, SessionRequest::Server(server.clone())));
-    let is_watching = matches!(options.role, Role::Watch);
+    let is_watching = matches!(options.role, ProcessRole::Watch);
     let tells = options.config.file.is_some() && !is_watching;
     let config = tells.then(|| {
         (

@@ -259,13 +259,13 @@ fn sizes_do_not_grow() {
         |sizes: &[source::Sized], limit: usize| sizes.iter().filter(|it| it.size > limit).count();
     for (what, size, limit) in [
         ("lines of code", figures.code_lines, 66_000),
-        ("lines in a file", largest(&figures.files), 737),
-        ("files of more than 600 lines", over(&figures.files, 600), 3),
+        ("lines in a file", largest(&figures.files), 696),
+        ("files of more than 600 lines", over(&figures.files, 600), 2),
         ("lines in a function", largest(&figures.functions), 157),
         (
             "functions of more than 80 lines",
             over(&figures.functions, 80),
-            32,
+            29,
         ),
         ("fields in a struct", largest(&figures.structs), 32),
         ("parameters", largest(&figures.parameters), 7),
@@ -279,7 +279,7 @@ fn sizes_do_not_grow() {
             figures.duplicate_names.len(),
             0,
         ),
-        ("errors that are only text", figures.text_errors.len(), 41),
+        ("errors that are only text", figures.text_errors.len(), 37),
     ] {
         assert!(
             size <= limit,

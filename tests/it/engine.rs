@@ -15,7 +15,7 @@ use longhaul::{
         HistoryEntry, HistoryEvent, Limits, NewCall, ServerName, ServerRef, SessionDriver,
         SessionEvent, SessionRequest, SessionResponse, Status, TaskId, TaskView,
     },
-    engine::{Clock, FailPoint, Options, Role, Session, Subscription},
+    engine::{Clock, FailPoint, Options, ProcessRole, Session, Subscription},
     store::{DriverLock, Lookup, Paths, Reader},
 };
 
@@ -68,7 +68,7 @@ impl Bench {
             servers: vec![server],
             config: longhaul::domain::ServerConfigs::default(),
             read_config: || None,
-            role: Role::Drive,
+            role: ProcessRole::Drive,
             logins: Logins::new(&self.paths.logins(), Keychain::none("a test")),
             traces: false,
             protocol: None,

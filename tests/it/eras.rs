@@ -40,7 +40,7 @@ use longhaul::{
     auth::{Keychain, Logins},
     demo::{self, Fault},
     domain::{IfCut, LinkRecord, LinkState, ProtocolVersion, SessionEvent},
-    engine::{Clock, FailPoint, Options, Role, Session},
+    engine::{Clock, FailPoint, Options, ProcessRole, Session},
     store::{Paths, Reader},
 };
 use rustix::process::Signal;
@@ -113,7 +113,7 @@ impl Bench {
             servers: Vec::new(),
             config: longhaul::domain::ServerConfigs::default(),
             read_config: || None,
-            role: Role::Drive,
+            role: ProcessRole::Drive,
             logins: Logins::new(&paths(&self.state()).logins(), Keychain::none("a test")),
             traces: false,
             protocol: None,

@@ -14,7 +14,8 @@ use crate::{
     },
     domain::{SessionDriver, SessionEvent, Wall, text},
     engine::{
-        KeeperError, KeeperStatus, READY, Role, detach, keeper_status, leave_terminal, stop_keeper,
+        KeeperError, KeeperStatus, ProcessRole, READY, detach, keeper_status, leave_terminal,
+        stop_keeper,
     },
 };
 
@@ -156,7 +157,7 @@ fn run(context: &mut Context<'_>, background: bool) -> Result<u8, CliError> {
 }
 
 async fn drive(context: &mut Context<'_>, background: bool) -> Result<u8, CliError> {
-    let mut live = LiveSession::open_as(context, Vec::new(), Role::Keeper)?;
+    let mut live = LiveSession::open_as(context, Vec::new(), ProcessRole::Keeper)?;
     loop {
         match live.next(context).await? {
             LiveEvent::Session(SessionEvent::Driver(SessionDriver { is_us, pid, .. })) => {

@@ -25,7 +25,7 @@ use crate::{
         hook::Hooks,
         inbox::Batches,
         journal::Journal,
-        options::{Options, PanicIn, Role},
+        options::{Options, PanicIn, ProcessRole},
         pace::Pace,
         pending_requests::{Envelope, PendingRequests},
         server_configs::KnownConfigs,
@@ -80,7 +80,7 @@ pub(super) async fn drive(
     ensure_provider();
     let (sign_ins, mut of_sign_ins) = mpsc::channel(16);
     let (clients, connected) = watch::channel(0);
-    let is_keeper = matches!(options.role, Role::Keeper);
+    let is_keeper = matches!(options.role, ProcessRole::Keeper);
     let stop = Arc::new(Notify::new());
     let mut driver = Driver {
         paths: &options.paths,

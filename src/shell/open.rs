@@ -1,0 +1,170 @@
+//! Opens the screen: the loop on the real terminal, session and session file.
+
+use std::{
+    io,
+    path::PathBuf,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use secrecy::SecretString;
+
+use super::{
+    BUG, Outcome, TerminalSurface as _, Time, follow_up, gone, run,
+    services::{Configuration, SessionServices, saved},
+    tty::Terminal,
+};
+use crate::{
+    app::{self, Event, Setup, State, UserInput},
+    config::FileMark,
+    domain::{Mono, SessionRequest, Stamp, TaskId, exit},
+    engine::{Clock, Options, Session, stop_keeper},
+    term::{
+        browser::Browser,
+        caps::NotificationSupport,
+        guard, input,
+        signals::{self, Signal, Signals},
+        viewer::Viewer,
+    },
+};
+
+/// How long a panicking thread may take to report it.
+const REPORT_WITHIN: Duration = Duration::from_secs(1);
+
+/// How to open the screen.
+#[derive(Debug)]
+pub struct Opening {
+    /// The session and its servers.
+    pub engine: Options,
+    /// What the screen has to know.
+    pub setup: Setup,
+    /// Bell, notifications and the like.
+    pub notifications: NotificationSupport,
+    /// The task to select.
+    pub attach: Option<TaskId>,
+    /// Where the demo server keeps its data; only in the demo.
+    pub demo_dir: Option<PathBuf>,
+    /// The configuration and the export.
+    pub configuration: Configuration,
+    /// The configuration file as it was when it was read.
+    pub config_mark: FileMark,
+    /// The secrets of the command line, which exports leave out.
+    pub given: Vec<SecretString>,
+    /// Opens pages, if there is a browser.
+    pub browser: Option<Browser>,
+    /// Opens files, if there is a desktop.
+    pub viewer: Option<Viewer>,
+    /// Problems found before the screen was open.
+    pub remarks: Vec<String>,
+    /// Sent at once, e.g. the demo's first calls.
+    pub asks: Vec<SessionRequest>,
+}
+
+/// Opens the screen on stdout's terminal, runs it until the user quits, restores the terminal and closes the session.
+///
+/// Fails if stdout is no usable terminal; then nothing was changed.
+pub fn open(opening: Opening) -> io::Result<Outcome> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let outcome = runtime.block_on(show(opening));
+    // A background task may still wait for a demo server that does not answer.
+    runtime.shutdown_background();
+    outcome
+}
+
+async fn show(opening: Opening) -> io::Result<Outcome> {
+    let fuse = opening.engine.fuse.clone();
+    let mut terminal = Terminal::take(fuse.clone(), opening.notifications)?;
+    let clock = opening.engine.clock;
+    let paths = opening.engine.paths.clone();
+    let paths_of_keeper = paths.clone();
+    terminal.guard.report_mouse(opening.setup.takes_mouse)?;
+    let mut state = State::new(opening.setup);
+    let (columns, rows) = input::size(terminal.guard.tty());
+    let events = [
+        Event::Input(UserInput::Resize(columns, rows)),
+        saved(&paths),
+    ];
+    let mut todo = Vec::new();
+    for event in events
+        .into_iter()
+        .chain(opening.attach.map(Event::Attached))
+        .chain(opening.remarks.into_iter().map(Event::Failed))
+    {
+        todo.extend(app::update(&mut state, event, clock.now()));
+    }
+    // The first frame comes before the engine, its HTTP client and the rest of the session.
+    if let Err(error) = terminal.draw(&state, clock.now()) {
+        return Ok(gone(&error));
+    }
+    let session = Session::open(opening.engine);
+    let mut engine = SessionServices::new(
+        session,
+        paths,
+        opening.demo_dir,
+        opening.configuration,
+        clock,
+        fuse,
+    );
+    (engine.browser, engine.viewer) = (opening.browser, opening.viewer);
+    engine.config_mark = Arc::new(Mutex::new(opening.config_mark));
+    engine.given = opening.given;
+    for what in opening.asks {
+        engine.ask_for_opening(what);
+    }
+    let begun = follow_up(&mut terminal, &mut engine, &mut state, todo, clock.now()).await;
+    let mut outcome = match begun {
+        Ok(()) => run(&mut terminal, &mut engine, &clock, &mut state).await,
+        Err(error) => gone(&error),
+    };
+    // The terminal first: the user should not wait for the network.
+    let mut signals = terminal.give_back();
+    if outcome.exit == BUG {
+        // The thread that panicked may still be reporting it.
+        let _ = tokio::time::timeout(REPORT_WITHIN, guard::panicked()).await;
+    }
+    let closing = tokio::task::spawn_blocking(move || engine.session.close());
+    tokio::select! {
+        // A panic in there was reported.
+        _ = closing => {}
+        // The user is impatient. What is not saved by now is as after a kill.
+        () = ending(&mut signals) => {}
+    }
+    if outcome.note.stops_keeper {
+        let stopping = tokio::task::spawn_blocking(move || stop_keeper(&paths_of_keeper));
+        tokio::select! {
+            stopped = stopping => if let Ok(Err(error)) = stopped {
+                outcome.note.line = format!("could not stop the keeper: {error}");
+                outcome.exit = exit::DRIVER_SILENT;
+            },
+            () = ending(&mut signals) => {}
+        }
+    }
+    if guard::has_panicked() {
+        outcome.exit = BUG;
+    }
+    Ok(outcome)
+}
+
+/// Waits for a signal that ends the program.
+async fn ending(signals: &mut Signals) {
+    loop {
+        match signals.next().await {
+            // If that fails, the user waits a moment for the end.
+            Signal::Stop => drop(signals::stop_group()),
+            signal if signal.is_fatal() => return,
+            _ => {}
+        }
+    }
+}
+
+impl Time for Clock {
+    fn now(&self) -> Stamp {
+        Clock::now(self)
+    }
+
+    async fn sleep_until(&self, at: Mono) {
+        tokio::time::sleep_until(self.instant(at)).await;
+    }
+}

@@ -36,7 +36,7 @@ use crate::{
         options::{Options, ProcessRole},
         pending_requests::{Envelope, PendingRequests, Requester},
     },
-    store::{CONTRACT, DriverLock, Paths},
+    store::{CONTRACT, DriverLock, Paths, process_state},
 };
 
 /// The longest line on the socket: a call's arguments, or a task with its attempts.
@@ -404,12 +404,9 @@ async fn first_frame(
     tokio::time::timeout(rest, lines.next()).await.ok()
 }
 
-/// Whether a process is stopped; if the system does not report it (proc(5)), it counts as running.
+/// Whether a process is stopped, as by Ctrl-Z.
 pub(super) fn is_stopped(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The second field is the name in parentheses, which may contain anything.
-    let state = stat.rsplit_once(") ").map(|(_, rest)| rest);
-    state.is_some_and(|rest| rest.starts_with('T'))
+    process_state(pid) == Some('T')
 }
 
 /// Whether the process at the other end runs as the same user. The socket's directory and mode should see to that

@@ -133,7 +133,16 @@ fn alive(pid: &str) -> Option<u32> {
         Ok(()) => true,
         Err(error) => error == rustix::io::Errno::PERM,
     };
-    is_alive.then(|| pid.cast_unsigned())
+    let pid = pid.cast_unsigned();
+    // One that was killed and that nobody has waited for yet holds no lock any more.
+    (is_alive && process_state(pid) != Some('Z')).then_some(pid)
+}
+
+/// The state of a process as proc(5) names it, e.g. `T` for a stopped one; `None` if the system does not report it.
+pub fn process_state(pid: u32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The second field is the name in parentheses, which may contain anything.
+    stat.rsplit_once(") ")?.1.chars().next()
 }
 
 /// Whether an open file is the one at this path.

@@ -25,7 +25,7 @@ pub use atomic::{create_atomically, write_atomically};
 pub use error::{Advice, ReadAdvice, StoreError};
 pub use hook_events::{HookEvent, HookEvents};
 pub use limit::survive_file_size_limit;
-pub use lock::{DriverLock, StartLock};
+pub use lock::{DriverLock, StartLock, process_state};
 pub use paths::{CONTRACT, Paths};
 pub use private::{Edition, Held, PrivateFile};
 pub use reader::{ListFilter, Lookup, Reader, Version};

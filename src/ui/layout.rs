@@ -83,7 +83,7 @@ impl Columns {
     /// hidden in this order: ID, AGE, SERVER, END and STATE (its glyph stays). TASK, PROGRESS and IF CUT always stay.
     pub(crate) fn of(columns: u16, server_name: u16) -> Self {
         let fixed = [ID, AGE, SERVER];
-        let (task_least, progress_least) = (20, 30);
+        let (task_least, progress_least) = (20, 28);
         let mut shown = fixed.len();
         let needs = |shown: usize| {
             let sum: u16 = fixed.iter().rev().take(shown).sum();

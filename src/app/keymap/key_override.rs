@@ -275,9 +275,9 @@ mod tests {
         // A key may have another meaning in another scope.
         let (_, warnings) = with(&[("mark", &["f5"]), ("search", &["f5"])]);
         assert_eq!(warnings, []);
-        let (keys, warnings) = with(&[("pause", &["q"]), ("quit", &["Q"])]);
+        let (keys, warnings) = with(&[("pause", &["q"]), ("quit", &["W"])]);
         assert_eq!(warnings, []);
-        assert_eq!(does(&keys, Scope::Menu, "Q"), Some(Action::Quit));
+        assert_eq!(does(&keys, Scope::Menu, "W"), Some(Action::Quit));
     }
 
     #[test]

@@ -16,6 +16,8 @@ mod calls;
 mod clients;
 #[path = "../tests/it/support/disk.rs"]
 mod disk;
+#[path = "support/keeper.rs"]
+mod keeper;
 #[path = "support/scan.rs"]
 mod scan;
 #[path = "support/server.rs"]
@@ -48,7 +50,7 @@ fn main() {
         "calls" => return calls::drive(word(2), word(3).parse().unwrap(), word(4)),
         _ => {}
     }
-    let rows: [(u32, fn()); 12] = [
+    let rows: [(u32, fn()); 17] = [
         (1, one_a_chunk),
         (2, large_chunks),
         (4, headless),
@@ -61,6 +63,11 @@ fn main() {
         (12, memory),
         (13, saving),
         (15, ends_together),
+        (16, keeper::start),
+        (17, keeper::many_at_once),
+        (18, keeper::idle),
+        (19, keeper::keys),
+        (20, keeper::many_clients),
     ];
     for (number, measure) in rows {
         if is_wanted(number) {

@@ -68,6 +68,15 @@ impl Process {
         assert!(!line.is_empty(), "it said nothing");
     }
 
+    /// Waits for its end and gives what it printed.
+    pub(crate) fn output(mut self) -> String {
+        let mut said = String::new();
+        let mut lines = self.lines.take().unwrap();
+        lines.read_to_string(&mut said).unwrap();
+        assert!(self.child.wait().unwrap().success(), "{said}");
+        said
+    }
+
     /// Waits for its end and gives the CPU seconds that it used.
     pub(crate) fn end(mut self) -> f64 {
         let mut said = String::new();
@@ -270,6 +279,16 @@ pub(crate) struct TestEnv {
     dir: tempfile::TempDir,
     /// Whether its programs write through `tests/it/support/disk.c`.
     can_fail: bool,
+    /// Whether its programs use a keeper; it is stopped with this value.
+    has_keeper: bool,
+}
+
+impl Drop for TestEnv {
+    fn drop(&mut self) {
+        if self.has_keeper {
+            let _ = self.command(&["keeper", "stop"]).output();
+        }
+    }
 }
 
 impl TestEnv {
@@ -278,7 +297,37 @@ impl TestEnv {
         Self {
             dir,
             can_fail: false,
+            has_keeper: false,
         }
+    }
+
+    /// One whose programs use a keeper.
+    pub(crate) fn with_keeper() -> Self {
+        let mut env = Self::new();
+        env.has_keeper = true;
+        env
+    }
+
+    /// The keeper that runs.
+    pub(crate) fn keeper(&self) -> Running {
+        Running(DriverLock::holder(&self.paths()).unwrap())
+    }
+
+    /// The driver's socket.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.paths().socket()
+    }
+
+    /// How many tasks have completed.
+    pub(crate) fn completed(&self) -> usize {
+        let mut reader = Reader::open(&self.paths()).unwrap();
+        let all = longhaul::store::ListFilter {
+            all: true,
+            limit: None,
+        };
+        let tasks = reader.tasks(all).unwrap();
+        let is_completed = |task: &&Task| task.status == longhaul::domain::Status::Completed;
+        tasks.iter().filter(is_completed).count()
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -287,11 +336,9 @@ impl TestEnv {
 
     /// One whose disk can be told to fail.
     pub(crate) fn that_can_fail() -> Self {
-        let can_fail = true;
-        Self {
-            can_fail,
-            ..Self::new()
-        }
+        let mut env = Self::new();
+        env.can_fail = true;
+        env
     }
 
     /// From now on nothing can be written there, or everything again.
@@ -307,7 +354,7 @@ impl TestEnv {
     fn environment(&self) -> Vec<(&'static str, String)> {
         let text = |path: &Path| path.to_str().unwrap().to_owned();
         let mut variables = vec![
-            ("LONGHAUL_KEEPER", "0".to_owned()),
+            ("LONGHAUL_KEEPER", u8::from(self.has_keeper).to_string()),
             ("LONGHAUL_STATE_DIR", text(&self.state())),
             ("HOME", text(self.dir.path())),
             ("TERM", "xterm-256color".to_owned()),

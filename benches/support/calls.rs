@@ -90,6 +90,7 @@ fn open(url: &str, state: &Path) -> Session {
         clock: Clock::start(),
         hook: None,
         die_after: None,
+        guard: longhaul::transport::ProcessGuard::default(),
         fuse: FailPoint::default(),
     })
 }

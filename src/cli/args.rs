@@ -378,6 +378,9 @@ pub(super) enum KeeperArgs {
         #[arg(long, hide = true)]
         background: bool,
     },
+    /// End server processes whose driver was killed. A driver runs it as its child.
+    #[command(hide = true, after_help = help("  longhaul keeper guard"))]
+    Guard,
 }
 
 /// `man`.

@@ -8,6 +8,7 @@ use crate::{
     config,
     engine::{FailPoint, PanicIn},
     store::Paths,
+    transport::ProcessGuard,
 };
 
 /// Random bits from the operating system, for ids and jitter.
@@ -80,4 +81,12 @@ pub(in crate::cli) fn fail_point() -> FailPoint {
         },
         lit_by: std::env::var_os("LONGHAUL_PANIC_WHEN").map(Into::into),
     }
+}
+
+/// Ends server processes if this process is killed; without the path of this program it can't.
+pub(in crate::cli) fn process_guard() -> ProcessGuard {
+    std::env::current_exe().map_or_else(
+        |_| ProcessGuard::default(),
+        |program| ProcessGuard::new(program, &["keeper", "guard"]),
+    )
 }

@@ -119,6 +119,7 @@ impl LiveSession {
             seed: crate::cli::environment::random_bits(),
             clock: context.clock,
             hook,
+            guard: super::environment::process_guard(),
             die_after: crate::cli::environment::die_after(),
             fuse: super::environment::fail_point(),
         });

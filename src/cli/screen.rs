@@ -6,7 +6,7 @@ use crate::{
     app::{ConfigReread, Look, Setup},
     cli::{
         context::Context,
-        environment::{die_after, fail_point, random_bits},
+        environment::{die_after, fail_point, process_guard, random_bits},
         error::{CliError, code},
         target::Targets,
     },
@@ -200,6 +200,7 @@ pub(in crate::cli) fn show(
             seed: random_bits(),
             clock: context.clock,
             hook,
+            guard: process_guard(),
             die_after: die_after(),
             fuse: fail_point(),
         },

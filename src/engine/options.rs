@@ -7,6 +7,7 @@ use crate::{
     domain::{ProtocolVersion, ServerConfigs, ServerRef},
     engine::{clock::Clock, hook::Hook, keeper::KeeperCommand},
     store::Paths,
+    transport::ProcessGuard,
 };
 
 /// How to open a session.
@@ -33,6 +34,8 @@ pub struct Options {
     pub seed: u64,
     /// The clock, shared with the screen so that timestamps agree.
     pub clock: Clock,
+    /// Ends the servers' processes if this process is killed.
+    pub guard: ProcessGuard,
     /// The notification hook; the driver runs it.
     pub hook: Option<Hook>,
     /// Kills this process after this many outputs, so that the kill tests hit every window.

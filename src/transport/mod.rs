@@ -15,6 +15,7 @@ mod error_text;
 mod fetch;
 pub mod frame;
 pub mod http;
+mod process_guard;
 mod secrets;
 pub mod sse;
 pub mod stdio;
@@ -28,6 +29,7 @@ pub use http::{
     exchange::Exchange,
     options::{HttpOptions, SignIn, SignInError, TransportError},
 };
+pub use process_guard::{ProcessGuard, guard_processes};
 pub use secrets::Secrets;
 pub(crate) use secrets::searchable_forms;
 pub use sse::Sse;

@@ -29,6 +29,7 @@ use tokio::{
 
 use super::{
     frame::DEFAULT_CAP_BYTES,
+    process_guard::ProcessGuard,
     secrets::{Redactor, Secrets},
     traffic::{DroppedExchange, ExchangeRecorder, TrafficRecorder},
 };
@@ -85,6 +86,8 @@ pub struct StdioOptions {
     pub buffered: SharedByteCount,
     /// Records the traffic.
     pub traffic: Option<TrafficRecorder>,
+    /// Ends the process if this one is killed.
+    pub guard: ProcessGuard,
 }
 
 impl StdioOptions {
@@ -99,6 +102,7 @@ impl StdioOptions {
             cap_bytes: DEFAULT_CAP_BYTES,
             buffered: SharedByteCount::default(),
             traffic: None,
+            guard: ProcessGuard::default(),
         }
     }
 }
@@ -274,7 +278,13 @@ impl Stdio {
             }
         })?;
         let pid = child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
-        let group = ProcessGroup(pid);
+        if let Some(pid) = pid {
+            options.guard.add(pid);
+        }
+        let group = ProcessGroup {
+            leader: pid,
+            guard: options.guard.clone(),
+        };
         let (Some(stdin), Some(stdout), Some(stderr)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
@@ -608,18 +618,22 @@ fn on_stderr_line(
 }
 
 /// All processes that were started for one server. Dropping it kills those that are left.
-struct ProcessGroup(Option<Pid>);
+struct ProcessGroup {
+    /// Its first process; `None` once all have ended.
+    leader: Option<Pid>,
+    guard: ProcessGuard,
+}
 
 impl ProcessGroup {
     fn signal(&self, signal: Signal) {
-        if let Some(group) = self.0 {
+        if let Some(group) = self.leader {
             // It may have exited already.
             let _ = kill_process_group(group, signal);
         }
     }
 
     fn exists(&self) -> bool {
-        self.0
+        self.leader
             .is_some_and(|group| test_kill_process_group(group).is_ok())
     }
 }
@@ -652,7 +666,9 @@ impl ProcessSupervisor {
             sleep(GROUP_GRACE).await; // sleep: nothing reports the end of a process group
             self.group.signal(Signal::KILL);
         }
-        self.group.0 = None;
+        if let Some(leader) = self.group.leader.take() {
+            self.group.guard.remove(leader);
+        }
         if timeout(GROUP_GRACE, &mut self.stderr_reader).await.is_err() {
             self.stderr_reader.abort();
         }

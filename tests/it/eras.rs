@@ -121,6 +121,7 @@ impl Bench {
             clock: Clock::start(),
             hook: None,
             die_after: None,
+            guard: longhaul::transport::ProcessGuard::default(),
             fuse: FailPoint::default(),
         });
         let news = follower.subscribe();

@@ -19,7 +19,7 @@ use std::{
 };
 
 use longhaul::store::{CONTRACT, DriverLock, Paths};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::{Value, json};
 
 use crate::support::{
@@ -472,4 +472,29 @@ fn a_stdio_server_gets_its_variables_from_the_client() {
     assert!(environment.starts_with("hunter22 "), "{environment}");
     assert!(environment.trim_end().ends_with(" none"), "{environment}");
     kept.run(&["cancel", id]);
+}
+
+#[test]
+fn no_server_process_outlives_a_killed_keeper() {
+    let kept = Kept::new();
+    let state = kept.path();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/stdio.sh");
+    // The server's child reads no stdin, and SIGTERM does not end it.
+    let shell = format!(
+        "(trap '' TERM; while :; do sleep 1; done) & echo $! > {0}/child; exec sh {1} {0}",
+        state.display(),
+        script.display()
+    );
+    let config = format!("[servers.files]\ncommand = \"/bin/sh\"\nargs = [\"-c\", {shell:?}]\n");
+    longhaul::store::write_atomically(&state.join("config.toml"), config.as_bytes()).unwrap();
+    kept.ok(&["servers", "approve", "files", "--yes"]);
+    kept.detach(&["-s", "files", "stay"]);
+    let child = std::fs::read_to_string(state.join("child")).unwrap();
+    let child = Pid::from_raw(child.trim().parse().unwrap()).unwrap();
+    assert!(test_kill_process(child).is_ok());
+    kept.kill_keeper();
+    until("its child has ended", || {
+        let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+        test_kill_process(child).is_err() || stat.contains(") Z ")
+    });
 }

@@ -126,7 +126,7 @@ fn opens_a_private_copy_after_approval_and_removes_it_at_exit() {
     tui.watch_for(Duration::from_millis(500));
     assert!(!seen.exists());
     tui.press("o");
-    tui.wait_for("xdg-open has it");
+    tui.wait_for("opened with xdg-open");
     let given = fs::read_to_string(&seen).unwrap();
     let copy = Path::new(given.strip_prefix('1').unwrap());
     assert_eq!(copy.extension().unwrap(), "png");

@@ -17,6 +17,7 @@ use crate::{
         KeeperError, KeeperStatus, ProcessRole, READY, detach, keeper_status, leave_terminal,
         stop_keeper,
     },
+    transport::guard_processes,
 };
 
 /// `keeper` with all its commands.
@@ -28,6 +29,10 @@ pub(in crate::cli) fn keeper(
         KeeperArgs::Status => status(context),
         KeeperArgs::Stop => stop(context),
         KeeperArgs::Log { lines } => print_log(context, *lines),
+        KeeperArgs::Guard => {
+            guard_processes(std::io::stdin().lock());
+            Ok(code::OK)
+        }
         KeeperArgs::Run { background } => run(context, *background),
     }
 }

@@ -11,7 +11,7 @@ use crate::{
     engine::{driver::state::Driver, server_configs::Change, snapshots::ReaderId},
     link::{Input, Sent},
     protocol::{ExchangeEvent, HttpError},
-    transport::{Secrets, StdioOptions},
+    transport::{ProcessGuard, Secrets, StdioOptions},
 };
 
 /// What the configuration adds to a connection, and the environment variables that it may use.
@@ -20,6 +20,7 @@ pub(super) struct Configured<'c> {
     pub(super) variables: &'c Variables,
     pub(super) directory: Option<&'c String>,
     pub(super) insecure_http: bool,
+    pub(super) guard: &'c ProcessGuard,
 }
 
 impl Configured<'_> {
@@ -45,6 +46,7 @@ impl Configured<'_> {
             options.env.push((name.clone(), value));
         }
         options.cwd = program.cwd.as_ref().or(self.directory).cloned();
+        options.guard = self.guard.clone();
         options.buffered = unread.clone();
         options.secrets = secrets.clone();
         Ok(options)

@@ -395,6 +395,7 @@ impl Driver<'_> {
                     variables: self.configs.variables(name),
                     directory: self.configs.directory(name),
                     insecure_http: self.sign_in.insecure_http,
+                    guard: self.guard,
                 };
                 let clock = self.clock;
                 let sign_in = SigningIn {

@@ -85,6 +85,7 @@ pub(super) async fn drive(
     let mut driver = Driver {
         paths: &options.paths,
         traces: options.traces,
+        guard: &options.guard,
         tracer: Tracer::new(&options.paths, snapshots, options.clock),
         // Applied before anything is sent; changes to a link wait until its unsettled tasks are restored.
         configs: KnownConfigs::of(&options.config),
@@ -341,6 +342,7 @@ impl Driver<'_> {
                     variables: self.configs.variables(&view.name),
                     directory: self.configs.directory(&view.name),
                     insecure_http: self.sign_in.insecure_http,
+                    guard: self.guard,
                 };
                 view.obstacle = linked.obstacle(&configured);
                 self.snapshots.publish(SessionEvent::Server(Arc::new(view)));

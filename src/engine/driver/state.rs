@@ -29,7 +29,7 @@ use crate::{
     },
     link::{ExchangeId, Link, Output, SaveToken, Unsaved},
     store::Paths,
-    transport::{Fetcher, Http, Secrets, Stdio, TrafficRecorder},
+    transport::{Fetcher, Http, ProcessGuard, Secrets, Stdio, TrafficRecorder},
 };
 
 /// The minimum time between publications; a person sees no more.
@@ -134,6 +134,7 @@ pub(super) struct Driver<'d> {
     pub(super) paths: &'d Paths,
     /// Whether every new server is traced.
     pub(super) traces: bool,
+    pub(super) guard: &'d ProcessGuard,
     pub(super) tracer: Tracer,
     /// The configuration, including servers that this session does not know yet.
     pub(super) configs: KnownConfigs,

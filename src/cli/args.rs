@@ -1,9 +1,12 @@
 //! Command-line arguments: options, commands and their help text.
 
+mod keeper;
+
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Arg, Args, Command, Parser, Subcommand, ValueHint};
 
+pub(in crate::cli) use self::keeper::KeeperArgs;
 use crate::{
     cli::{
         arg_values::{
@@ -353,34 +356,6 @@ pub(super) struct RemoveSessionsArgs {
     /// Delete even if tasks are unfinished or the file cannot be read.
     #[arg(long)]
     pub(super) force: bool,
-}
-
-/// `keeper`.
-#[derive(Debug, Subcommand)]
-pub(super) enum KeeperArgs {
-    /// Show whether a keeper runs, since when, and what it has to do.
-    #[command(after_help = help("  longhaul keeper status\n  longhaul keeper status --json"))]
-    Status,
-    /// Stop the keeper; IF CUT in `longhaul ls` says what happens to each call.
-    #[command(after_help = help("  longhaul keeper stop"))]
-    Stop,
-    /// Print the log of the session's keepers.
-    #[command(after_help = help("  longhaul keeper log\n  longhaul keeper log -n 50"))]
-    Log {
-        /// Only the newest N lines.
-        #[arg(short = 'n', value_name = "N")]
-        lines: Option<usize>,
-    },
-    /// Run a keeper in the foreground, for systemd and containers.
-    #[command(after_help = help("  longhaul keeper run\n  longhaul --session nightly keeper run"))]
-    Run {
-        /// Detach from the terminal and print `ready`, as a client does that starts a keeper.
-        #[arg(long, hide = true)]
-        background: bool,
-    },
-    /// End server processes whose driver was killed. A driver runs it as its child.
-    #[command(hide = true, after_help = help("  longhaul keeper guard"))]
-    Guard,
 }
 
 /// `man`.

@@ -6,27 +6,31 @@
 //!
 //! Source: MCP 2025-11-25, basic/transports (stdio) and basic/lifecycle (shutdown).
 
+mod stderr;
+mod supervisor;
+
 use std::{
-    collections::VecDeque,
     fmt,
-    os::unix::process::ExitStatusExt as _,
-    process::{ExitStatus, Stdio as Pipe},
+    process::Stdio as Pipe,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use bytes::BytesMut;
 use futures_util::stream::{self, BoxStream, StreamExt as _};
-use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+use rustix::process::Pid;
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio::{
-    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
-    process::{Child, ChildStderr, ChildStdin, ChildStdout, Command},
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    process::{ChildStdin, ChildStdout, Command},
     sync::{Notify, mpsc, oneshot, watch},
-    task::JoinHandle,
-    time::{sleep, timeout},
+    time::sleep,
 };
 
+use self::{
+    stderr::{LOG_LINE_BYTES, StderrTail, read_stderr},
+    supervisor::{OutgoingLine, ProcessGroup, ProcessSupervisor, ServerProcess},
+};
 use super::{
     frame::DEFAULT_CAP_BYTES,
     process_guard::ProcessGuard,
@@ -39,15 +43,6 @@ use crate::{
     transport::http::body::{into_text, over_shared_limit, shared_limit_exceeded},
 };
 
-/// How long a process may take to exit after its stdin is closed.
-const STDIN_CLOSE_GRACE: Duration = Duration::from_millis(400);
-
-/// How long it may take to exit after SIGTERM.
-const SIGTERM_GRACE: Duration = Duration::from_millis(300);
-
-/// How long the rest of its process group may take to exit.
-const GROUP_GRACE: Duration = Duration::from_millis(100);
-
 /// How long to keep reading stdout after the process exited; another process may hold the pipe open.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(200);
 
@@ -57,16 +52,8 @@ const QUEUED_MESSAGES: usize = 64;
 /// Lines of stderr queued for the log; when the queue is full, lines are dropped.
 const QUEUED_LOG_LINES: usize = 256;
 
-/// Bytes kept of a line that is not a message.
-const LOG_LINE_BYTES: usize = 4 * 1024;
-
 /// Lines of stdout that are not messages and go to the log; any further ones are only counted.
 const REPORTED_STRAY_LINES: u64 = 20;
-
-/// Last lines of stderr that are shown when a process exits.
-const TAIL_LINES: usize = 3;
-
-const EXITED: &str = "the server process exited";
 
 /// How to start a server process.
 pub struct StdioOptions {
@@ -116,21 +103,6 @@ pub struct Stdio {
 struct Inner {
     options: StdioOptions,
     process: Mutex<Option<Arc<ServerProcess>>>,
-}
-
-/// The current or most recent process.
-struct ServerProcess {
-    input: mpsc::Sender<OutgoingLine>,
-    /// Notified to end the process.
-    end: Notify,
-    /// Why it exited; `None` while it runs.
-    exit_reason: watch::Receiver<Option<String>>,
-}
-
-/// A line for its stdin.
-struct OutgoingLine {
-    line: String,
-    written: oneshot::Sender<()>,
 }
 
 // Manual: arguments and environment may be secrets.
@@ -278,13 +250,7 @@ impl Stdio {
             }
         })?;
         let pid = child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
-        if let Some(pid) = pid {
-            options.guard.add(pid);
-        }
-        let group = ProcessGroup {
-            leader: pid,
-            guard: options.guard.clone(),
-        };
+        let group = ProcessGroup::new(pid, options.guard.clone());
         let (Some(stdin), Some(stdout), Some(stderr)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
@@ -325,16 +291,6 @@ impl Stdio {
             redactor: options.secrets.redactor(),
             recorder,
         }))
-    }
-}
-
-impl ServerProcess {
-    /// Waits until the process has exited, and returns why.
-    async fn why(&self) -> String {
-        match self.exit_reason.clone().wait_for(Option::is_some).await {
-            Ok(why) => why.clone().unwrap_or_default(),
-            Err(_) => EXITED.to_owned(),
-        }
     }
 }
 
@@ -552,167 +508,10 @@ async fn write(mut stdin: ChildStdin, mut messages: mpsc::Receiver<OutgoingLine>
     }
 }
 
-/// The last lines of stderr.
-#[derive(Clone, Default)]
-struct StderrTail(Arc<Mutex<VecDeque<String>>>);
-
-impl StderrTail {
-    fn add(&self, line: &str) {
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if lines.len() == TAIL_LINES {
-            lines.pop_front();
-        }
-        lines.push_back(line.to_owned());
-    }
-
-    fn message(&self) -> String {
-        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-        lines.join(" / ")
-    }
-}
-
-/// Reads stderr, which is a log for people; output there does not mean failure.
-async fn read_stderr(
-    stderr: ChildStderr,
-    tail: StderrTail,
-    log_lines: mpsc::Sender<String>,
-    secrets: Secrets,
-) {
-    let mut reader = BufReader::new(stderr);
-    let mut line = Vec::new();
-    loop {
-        let (used, is_whole) = match reader.fill_buf().await {
-            Ok(chunk) if !chunk.is_empty() => {
-                let end = memchr::memchr(b'\n', chunk);
-                let piece = chunk.get(..end.unwrap_or(chunk.len())).unwrap_or_default();
-                let room = LOG_LINE_BYTES.saturating_sub(line.len());
-                line.extend_from_slice(piece.get(..room).unwrap_or(piece));
-                (piece.len() + usize::from(end.is_some()), end.is_some())
-            }
-            _ => break,
-        };
-        reader.consume(used);
-        if is_whole {
-            on_stderr_line(&std::mem::take(&mut line), &tail, &log_lines, &secrets);
-        }
-    }
-    on_stderr_line(&line, &tail, &log_lines, &secrets);
-}
-
-fn on_stderr_line(
-    line: &[u8],
-    tail: &StderrTail,
-    log_lines: &mpsc::Sender<String>,
-    secrets: &Secrets,
-) {
-    let line = String::from_utf8_lossy(line);
-    let line = secrets.mask(line.trim_end());
-    let line = text::clean_line(&line);
-    if line.is_empty() {
-        return;
-    }
-    tail.add(&line);
-    // Dropped if the queue is full.
-    let _ = log_lines.try_send(log_notification("info", "stderr", &line));
-}
-
-/// All processes that were started for one server. Dropping it kills those that are left.
-struct ProcessGroup {
-    /// Its first process; `None` once all have ended.
-    leader: Option<Pid>,
-    guard: ProcessGuard,
-}
-
-impl ProcessGroup {
-    fn signal(&self, signal: Signal) {
-        if let Some(group) = self.leader {
-            // It may have exited already.
-            let _ = kill_process_group(group, signal);
-        }
-    }
-
-    fn exists(&self) -> bool {
-        self.leader
-            .is_some_and(|group| test_kill_process_group(group).is_ok())
-    }
-}
-
-impl Drop for ProcessGroup {
-    fn drop(&mut self) {
-        self.signal(Signal::KILL);
-    }
-}
-
-/// Waits until a process exits, or ends it on request.
-struct ProcessSupervisor {
-    child: Child,
-    group: ProcessGroup,
-    process: Arc<ServerProcess>,
-    writer: JoinHandle<()>,
-    stderr_reader: JoinHandle<()>,
-    tail: StderrTail,
-}
-
-impl ProcessSupervisor {
-    async fn run(mut self, exit_sender: watch::Sender<Option<String>>) {
-        let (status, is_requested) = tokio::select! {
-            status = self.child.wait() => (status, false),
-            () = self.process.end.notified() => (self.end().await, true),
-        };
-        self.writer.abort();
-        if self.group.exists() {
-            self.group.signal(Signal::TERM);
-            sleep(GROUP_GRACE).await; // sleep: nothing reports the end of a process group
-            self.group.signal(Signal::KILL);
-        }
-        if let Some(leader) = self.group.leader.take() {
-            self.group.guard.remove(leader);
-        }
-        if timeout(GROUP_GRACE, &mut self.stderr_reader).await.is_err() {
-            self.stderr_reader.abort();
-        }
-        let how = match status {
-            Ok(status) => exit_message(status, is_requested),
-            Err(error) => format!("could not wait for the server process: {error}"),
-        };
-        let stderr = self.tail.message();
-        let why = if stderr.is_empty() {
-            how
-        } else {
-            format!("{how}; stderr: {stderr}")
-        };
-        // The receiver may be gone.
-        let _ = exit_sender.send(Some(why));
-    }
-
-    /// The shutdown sequence of the specification: close stdin, then SIGTERM, then SIGKILL.
-    async fn end(&mut self) -> std::io::Result<ExitStatus> {
-        self.writer.abort();
-        if let Ok(status) = timeout(STDIN_CLOSE_GRACE, self.child.wait()).await {
-            return status;
-        }
-        self.group.signal(Signal::TERM);
-        if let Ok(status) = timeout(SIGTERM_GRACE, self.child.wait()).await {
-            return status;
-        }
-        self.group.signal(Signal::KILL);
-        self.child.wait().await
-    }
-}
-
-fn exit_message(status: ExitStatus, is_requested: bool) -> String {
-    match (status.code(), status.signal()) {
-        (Some(0), _) if is_requested => EXITED.to_owned(),
-        (Some(code), _) => format!("{EXITED} with status {code}"),
-        (None, Some(signal)) => format!("the server process was killed by signal {signal}"),
-        (None, None) => EXITED.to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tokio::time::timeout;
 
     const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 

@@ -258,9 +258,9 @@ fn sizes_do_not_grow() {
     let over =
         |sizes: &[source::Sized], limit: usize| sizes.iter().filter(|it| it.size > limit).count();
     for (what, size, limit) in [
-        ("lines of code", figures.code_lines, 66_050),
-        ("lines in a file", largest(&figures.files), 696),
-        ("files of more than 600 lines", over(&figures.files, 600), 2),
+        ("lines of code", figures.code_lines, 66_075),
+        ("lines in a file", largest(&figures.files), 673),
+        ("files of more than 600 lines", over(&figures.files, 600), 1),
         ("lines in a function", largest(&figures.functions), 157),
         (
             "functions of more than 80 lines",

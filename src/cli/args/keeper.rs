@@ -1,0 +1,33 @@
+//! The arguments of `keeper`.
+
+use clap::Subcommand;
+
+use super::help;
+
+/// `keeper`.
+#[derive(Debug, Subcommand)]
+pub(in crate::cli) enum KeeperArgs {
+    /// Show whether a keeper runs, since when, and what it has to do.
+    #[command(after_help = help("  longhaul keeper status\n  longhaul keeper status --json"))]
+    Status,
+    /// Stop the keeper; IF CUT in `longhaul ls` says what happens to each call.
+    #[command(after_help = help("  longhaul keeper stop"))]
+    Stop,
+    /// Print the log of the session's keepers.
+    #[command(after_help = help("  longhaul keeper log\n  longhaul keeper log -n 50"))]
+    Log {
+        /// Only the newest N lines.
+        #[arg(short = 'n', value_name = "N")]
+        lines: Option<usize>,
+    },
+    /// Run a keeper in the foreground, for systemd and containers.
+    #[command(after_help = help("  longhaul keeper run\n  longhaul --session nightly keeper run"))]
+    Run {
+        /// Detach from the terminal and print `ready`, as a client does that starts a keeper.
+        #[arg(long, hide = true)]
+        background: bool,
+    },
+    /// End server processes whose driver was killed. A driver runs it as its child.
+    #[command(hide = true, after_help = help("  longhaul keeper guard"))]
+    Guard,
+}

@@ -211,7 +211,7 @@ pub(in crate::cli) fn event(task: &Task, entry: &HistoryEntry, result: Option<&s
     Value::Object(object)
 }
 
-pub(in crate::cli) fn tool(server: &str, tool: &Tool) -> Value {
+pub(in crate::cli) fn tool(server: &str, tool: &Tool, if_cut: &IfCut) -> Value {
     json!({
         "server": server,
         "name": tool.name,
@@ -221,6 +221,9 @@ pub(in crate::cli) fn tool(server: &str, tool: &Tool) -> Value {
         "read_only": tool.read_only,
         "destructive": tool.destructive,
         "idempotent": tool.idempotent,
+        "if_cut": if_cut.outcome().code(),
+        "if_cut_reason": if_cut.reason.code(),
+        "if_cut_message": if_cut.reason.message(),
     })
 }
 

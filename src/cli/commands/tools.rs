@@ -12,7 +12,7 @@ use crate::{
         live_session::LiveSession,
         target::Targets,
     },
-    domain::text,
+    domain::{IfCut, Tool, text},
 };
 
 /// `tools`.
@@ -20,17 +20,22 @@ pub(in crate::cli) fn tools(context: &mut Context<'_>) -> Result<u8, CliError> {
     let mut reader = context.reader_to_act()?;
     let server = Targets::of(context, &mut reader)?.one()?;
     let name = server.name.clone();
-    let tools = block_on(async {
+    let (tools, capabilities) = block_on(async {
         let mut live = LiveSession::open(context, vec![server])?;
         let tools = list_tools(context, &mut live, &name).await;
+        let capabilities = live
+            .servers
+            .get(&name)
+            .map(|view| view.capabilities.clone());
         live.leave(context, &[]).await;
-        tools
+        Ok((tools?, capabilities.unwrap_or_default()))
     })?;
+    let if_cut = |tool: &Tool| IfCut::of_call(tool, &tools, &capabilities);
     if context.global.json {
         let document: Vec<Value> = tools
             .iter()
             .filter(|tool| tool.is_offered())
-            .map(|tool| documents::tool(name.as_str(), tool))
+            .map(|tool| documents::tool(name.as_str(), tool, &if_cut(tool)))
             .collect();
         context
             .terminal
@@ -46,7 +51,9 @@ pub(in crate::cli) fn tools(context: &mut Context<'_>) -> Result<u8, CliError> {
         }
         let arguments: Vec<String> = tool.arguments().iter().map(argument_usage).collect();
         let line = format!("{} {}", text::clean_line(&tool.name), arguments.join(" "));
-        context.terminal.print(line.trim_end())?;
+        let if_cut = if_cut(tool);
+        let line = format!("{}  (if cut: {})", line.trim_end(), if_cut.label());
+        context.terminal.print(&line)?;
         let about = tool.description.as_deref().unwrap_or_default();
         if let Some(first) = about.lines().find(|line| !line.trim().is_empty()) {
             let columns = context

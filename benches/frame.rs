@@ -89,6 +89,7 @@ fn state(tasks: u64) -> State {
     let mut state = State::new(Setup::default());
     let views = (1..=tasks).map(|number| view(number, 100.0)).collect();
     let restored = Event::Restored {
+        watched_at: None,
         views,
         servers: Vec::new(),
         saved_at: None,

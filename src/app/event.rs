@@ -161,6 +161,8 @@ pub enum Event {
         servers: Vec<ServerView>,
         /// When the session was last written; `None` for a new one.
         saved_at: Option<Wall>,
+        /// When a screen last showed the session; `None` if none ever did.
+        watched_at: Option<Wall>,
     },
     /// The response to [`Command::ReadHistory`].
     History {

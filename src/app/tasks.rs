@@ -129,7 +129,7 @@ pub(super) fn restore(
     state: &mut State,
     views: Vec<Arc<TaskView>>,
     servers: Vec<ServerView>,
-    saved_at: Option<Wall>,
+    (saved_at, watched_at): (Option<Wall>, Option<Wall>),
     now: Stamp,
 ) {
     for server in servers {
@@ -146,11 +146,12 @@ pub(super) fn restore(
         select::move_by(state, isize::MIN / 2);
         state.list.wanted = None;
     }
-    if let Some(saved_at) = saved_at
-        && now.wall.since(saved_at) >= away::MIN_ABSENCE
+    // A keeper saves while nobody watches.
+    if let Some(since) = watched_at.or(saved_at)
+        && now.wall.since(since) >= away::MIN_ABSENCE
         && state.kept_tasks().any(|task_row| !task_row.is_seen)
     {
-        state.away = Some(away::begin(state, saved_at, now.wall, false));
+        state.away = Some(away::begin(state, since, now.wall, false));
     }
     select::keep_in_sight(state);
 }

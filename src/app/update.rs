@@ -58,7 +58,8 @@ fn apply(state: &mut State, event: Event, now: Stamp, effects: &mut Vec<Command>
             views,
             servers,
             saved_at,
-        } => restore(state, views, servers, saved_at, now),
+            watched_at,
+        } => restore(state, views, servers, (saved_at, watched_at), now),
         Event::History {
             task,
             entries,

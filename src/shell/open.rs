@@ -19,6 +19,7 @@ use crate::{
     config::FileMark,
     domain::{Mono, SessionRequest, Stamp, TaskId, exit},
     engine::{Clock, Options, Session, stop_keeper},
+    store::Paths,
     term::{
         browser::Browser,
         caps::NotificationSupport,
@@ -27,6 +28,9 @@ use crate::{
         viewer::Viewer,
     },
 };
+
+/// How often the file says that a screen shows the session.
+const WATCHED_EVERY: Duration = Duration::from_secs(60);
 
 /// How long a panicking thread may take to report it.
 const REPORT_WITHIN: Duration = Duration::from_secs(1);
@@ -78,7 +82,7 @@ async fn show(opening: Opening) -> io::Result<Outcome> {
     let mut terminal = Terminal::take(fuse.clone(), opening.notifications)?;
     let clock = opening.engine.clock;
     let paths = opening.engine.paths.clone();
-    let paths_of_keeper = paths.clone();
+    let session_paths = paths.clone();
     terminal.guard.report_mouse(opening.setup.takes_mouse)?;
     let mut state = State::new(opening.setup);
     let (columns, rows) = input::size(terminal.guard.tty());
@@ -114,10 +118,14 @@ async fn show(opening: Opening) -> io::Result<Outcome> {
         engine.ask_for_opening(what);
     }
     let begun = follow_up(&mut terminal, &mut engine, &mut state, todo, clock.now()).await;
+    let watching = tokio::spawn(note_watched(session_paths.clone(), clock));
     let mut outcome = match begun {
         Ok(()) => run(&mut terminal, &mut engine, &clock, &mut state).await,
         Err(error) => gone(&error),
     };
+    watching.abort();
+    // Only for the next welcome, so a failure does not matter.
+    let _ = session_paths.note_watched(clock.now().wall);
     // The terminal first: the user should not wait for the network.
     let mut signals = terminal.give_back();
     if outcome.exit == BUG {
@@ -132,7 +140,7 @@ async fn show(opening: Opening) -> io::Result<Outcome> {
         () = ending(&mut signals) => {}
     }
     if outcome.note.stops_keeper {
-        let stopping = tokio::task::spawn_blocking(move || stop_keeper(&paths_of_keeper));
+        let stopping = tokio::task::spawn_blocking(move || stop_keeper(&session_paths));
         tokio::select! {
             stopped = stopping => if let Ok(Err(error)) = stopped {
                 outcome.note.line = format!("could not stop the keeper: {error}");
@@ -145,6 +153,15 @@ async fn show(opening: Opening) -> io::Result<Outcome> {
         outcome.exit = BUG;
     }
     Ok(outcome)
+}
+
+/// Notes from time to time that a screen shows the session.
+async fn note_watched(paths: Paths, clock: Clock) {
+    loop {
+        // Only for the next welcome, so a failure does not matter.
+        let _ = paths.note_watched(clock.now().wall);
+        tokio::time::sleep(WATCHED_EVERY).await; // sleep: a kill must not lose more than this
+    }
 }
 
 /// Waits for a signal that ends the program.

@@ -95,6 +95,7 @@ pub(super) fn saved(paths: &Paths) -> Event {
             views,
             servers,
             saved_at,
+            watched_at: paths.watched_at(),
         })
     };
     read().unwrap_or_else(|error| Event::Failed(format!("could not {error}")))

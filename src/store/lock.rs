@@ -92,6 +92,7 @@ impl DriverLock {
             paths.socket(),
             paths.start_lock(),
             paths.log(),
+            paths.watched(),
             paths.lock(),
         ];
         for path in files {

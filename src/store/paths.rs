@@ -9,10 +9,11 @@ use std::{
         fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
     },
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use super::StoreError;
-use crate::domain::ServerName;
+use crate::domain::{ServerName, Wall};
 
 /// The number of the protocol on the socket. The socket's path carries it, so a client never talks to a keeper that it
 /// doesn't understand, whatever their package versions are.
@@ -141,6 +142,29 @@ impl Paths {
     /// Fails with [`StoreError::Refused`] and [`StoreError::CannotOpen`].
     pub fn open_log(&self) -> Result<fs::File, StoreError> {
         open_own(&self.log(), OpenOptions::new().append(true))
+    }
+
+    /// The file whose modification time says when a screen last showed the session.
+    pub fn watched(&self) -> PathBuf {
+        self.beside("watched")
+    }
+
+    /// When a screen last showed the session, if one ever did.
+    pub fn watched_at(&self) -> Option<Wall> {
+        let modified = fs::symlink_metadata(self.watched()).ok()?.modified().ok()?;
+        let since = modified.duration_since(std::time::UNIX_EPOCH).ok()?;
+        Some(Wall(since.as_millis().try_into().ok()?))
+    }
+
+    /// Notes that a screen shows the session now.
+    ///
+    /// Fails with [`StoreError::Refused`] and [`StoreError::CannotOpen`].
+    pub fn note_watched(&self, now: Wall) -> Result<(), StoreError> {
+        let path = self.watched();
+        let file = open_own_file(&path)?;
+        let since = Duration::from_millis(now.0.try_into().unwrap_or_default());
+        file.set_modified(std::time::UNIX_EPOCH + since)
+            .map_err(|error| StoreError::open_io(&path, &error))
     }
 
     /// The directory of the traces; exists once something was recorded.

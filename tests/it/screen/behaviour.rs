@@ -935,6 +935,7 @@ fn restored_rows_are_marked_unconfirmed() {
     let mut view = morning().remove(3);
     view.contact = Connectivity::Unwatched { as_of: ago(5_000) };
     screen.event(Event::Restored {
+        watched_at: None,
         views: vec![Arc::new(view)],
         servers: servers(),
         saved_at: Some(ago(5_000)),
@@ -947,10 +948,28 @@ fn restored_rows_are_marked_unconfirmed() {
 }
 
 #[test]
+fn welcomes_back_although_a_keeper_saved_meanwhile() {
+    let mut screen = Screen::new(WIDE, colour());
+    let view = task("q7m2xk", "lab", "quick", "{}", 5 * HOUR);
+    screen.event(Event::Restored {
+        views: vec![Arc::new(settled(view, Status::Completed, HOUR))],
+        servers: servers(),
+        saved_at: Some(ago(1_000)),
+        watched_at: Some(ago(2 * HOUR)),
+    });
+    let drawn = screen.draw();
+    assert!(
+        drawn.contains("While you were away 2 h 0 m: 1 done"),
+        "{drawn}"
+    );
+}
+
+#[test]
 fn reports_the_end_of_a_task_never_seen_running() {
     for (age, is_told) in [(0, true), (60_000, false)] {
         let mut screen = Screen::new(WIDE, colour());
         screen.event(Event::Restored {
+            watched_at: None,
             views: Vec::new(),
             servers: servers(),
             saved_at: None,
@@ -1471,6 +1490,7 @@ fn one_turn_with_a_hundred_thousand_tasks_stays_cheap() {
         })
         .collect();
     screen.event(Event::Restored {
+        watched_at: None,
         views,
         servers: servers(),
         saved_at: None,
@@ -2442,6 +2462,7 @@ fn a_new_task_opens_on_its_present() {
 fn the_cursor_starts_on_the_first_task_that_needs_you() {
     let mut screen = Screen::new(USUAL, colour());
     screen.event(Event::Restored {
+        watched_at: None,
         views: morning().into_iter().rev().map(Arc::new).collect(),
         servers: Vec::new(),
         saved_at: None,

@@ -485,6 +485,7 @@ fn notices(screen: &mut Screen) {
 fn every_state(size: (u16, u16), look: Look) -> Screen {
     let mut screen = Screen::new(size, look);
     screen.event(Event::Restored {
+        watched_at: None,
         views: Vec::new(),
         servers: servers(),
         saved_at: None,
@@ -584,6 +585,7 @@ fn restored_offline(size: (u16, u16), look: Look) -> Screen {
         })
         .collect();
     screen.event(Event::Restored {
+        watched_at: None,
         views,
         servers: vec![server(
             "build-box",

@@ -236,6 +236,7 @@ fn take(screen: &mut Screen, step: &Step) {
             since: Wall(0),
         })),
         Step::Restored(text) => Event::Restored {
+            watched_at: None,
             views: (0..5)
                 .map(|number| Arc::new(view(number, 8, 4, text)))
                 .collect(),

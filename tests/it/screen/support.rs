@@ -491,6 +491,7 @@ impl Screen {
             })
             .collect();
         screen.event(Event::Restored {
+            watched_at: None,
             views,
             servers: servers(),
             saved_at: Some(ago(6 * HOUR + 21 * MINUTE)),

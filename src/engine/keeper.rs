@@ -285,6 +285,18 @@ pub fn stop_keeper(paths: &Paths) -> Result<Option<KeeperStatus>, KeeperError> {
     }
 }
 
+/// Stops a keeper that has no clients and no unfinished tasks; with `is_forced`, also one with unfinished tasks. Any
+/// other driver stays.
+pub fn stop_unused_keeper(paths: &Paths, is_forced: bool) -> Result<(), KeeperError> {
+    let Some(status) = keeper_status(paths)? else {
+        return Ok(());
+    };
+    if status.is_keeper && status.clients == 0 && (is_forced || status.unsettled == 0) {
+        stop_keeper(paths)?;
+    }
+    Ok(())
+}
+
 fn strange(paths: &Paths, why: String) -> KeeperError {
     KeeperError::Strange {
         socket: paths.socket(),

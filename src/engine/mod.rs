@@ -33,6 +33,7 @@ pub use frames::KeeperStatus;
 pub use hook::Hook;
 pub use keeper::{
     KeeperCommand, KeeperError, READY, detach, keeper_status, leave_terminal, stop_keeper,
+    stop_unused_keeper,
 };
 pub use probe::{Flow, Obstacle, Probe, Recording, Stateful, probe};
 pub use session::Session;

@@ -498,3 +498,25 @@ fn no_server_process_outlives_a_killed_keeper() {
         test_kill_process(child).is_err() || stat.contains(") Z ")
     });
 }
+
+#[test]
+fn an_unused_keeper_is_in_nobodys_way() {
+    let kept = Kept::new();
+    let server = server::demo(kept.path().join("server"));
+    let tools = kept.ok(&["-s", &server.url(), "tools"]).out;
+    assert!(
+        tools.contains("crunch ") && tools.contains("  (if cut: "),
+        "{tools}"
+    );
+    assert!(kept.keeper().is_some());
+    kept.ok(&["sessions", "rm", "default"]);
+    assert_eq!(kept.keeper(), None);
+    assert!(!kept.paths().db().exists());
+
+    let id = kept.detach(&["-s", &server.url(), "crunch", "steps=100000", "step_ms=100"]);
+    let refused = kept.run(&["sessions", "rm", "default"]);
+    assert_eq!(refused.code, Some(2), "{refused:#?}");
+    kept.ok(&["show", &id]);
+    kept.ok(&["sessions", "rm", "default", "--force"]);
+    assert_eq!(kept.keeper(), None);
+}

@@ -22,6 +22,7 @@ use crate::{
         LinkRecord, NewCall, ProtocolVersion, ServerConfigs, ServerName, ServerRef, SessionRequest,
         TaskId,
     },
+    engine::stop_unused_keeper,
     store::{DriverLock, ListFilter},
 };
 
@@ -114,6 +115,8 @@ fn data_dir(context: &mut Context<'_>, args: &DemoArgs, dir: &Path) -> PathBuf {
 }
 
 fn reset(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, CliError> {
+    // If that fails, the lock says that the session is in use.
+    let _ = stop_unused_keeper(&context.paths, true);
     let Some(lock) = DriverLock::try_take(&context.paths)? else {
         let who = DriverLock::holder(&context.paths);
         let who = who.map_or("another process".to_owned(), |pid| format!("process {pid}"));

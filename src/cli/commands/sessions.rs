@@ -12,6 +12,7 @@ use crate::{
         format, json as documents,
     },
     domain::{Task, Wall, text},
+    engine::stop_unused_keeper,
     store::{DriverLock, ListFilter, Paths, Reader, StoreError},
 };
 
@@ -162,7 +163,7 @@ pub(in crate::cli) fn remove(
 enum DeleteError {
     #[error("could not {0}")]
     Store(#[from] StoreError),
-    #[error("{} drives it; quit that process first", .0.map_or("another process".to_owned(), |pid| format!("process {pid}")))]
+    #[error("{} uses it; quit that process first", .0.map_or("another process".to_owned(), |pid| format!("process {pid}")))]
     Driven(Option<u32>),
     #[error("could not {0}; use --force to delete it")]
     Unreadable(StoreError),
@@ -178,6 +179,8 @@ enum DeleteError {
 
 /// Deletes a session. `flags` select it in a hint.
 fn delete(paths: &Paths, is_forced: bool, flags: &str) -> Result<(), DeleteError> {
+    // If that fails, the lock says that the session is in use.
+    let _ = stop_unused_keeper(paths, is_forced);
     let Some(lock) = DriverLock::try_take(paths)? else {
         return Err(DeleteError::Driven(DriverLock::holder(paths)));
     };

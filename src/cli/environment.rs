@@ -90,3 +90,26 @@ pub(in crate::cli) fn process_guard() -> ProcessGuard {
         |program| ProcessGuard::new(program, &["keeper", "guard"]),
     )
 }
+
+/// Where systemd can be asked about logouts.
+#[cfg(target_os = "linux")]
+pub(in crate::cli) fn systemd() -> crate::engine::Systemd {
+    let address = |name: &str, usual: String| {
+        let from_environment = std::env::var_os(name).and_then(|it| it.into_string().ok());
+        from_environment
+            .filter(|it| !it.is_empty())
+            .unwrap_or(usual)
+    };
+    let uid = rustix::process::geteuid().as_raw();
+    crate::engine::Systemd {
+        system_bus: address(
+            "DBUS_SYSTEM_BUS_ADDRESS",
+            "unix:path=/run/dbus/system_bus_socket".to_owned(),
+        ),
+        user_bus: address(
+            "DBUS_SESSION_BUS_ADDRESS",
+            format!("unix:path=/run/user/{uid}/bus"),
+        ),
+        cgroups: std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default(),
+    }
+}

@@ -13,6 +13,8 @@ mod hook;
 mod inbox;
 mod journal;
 mod keeper;
+#[cfg(target_os = "linux")]
+mod logind;
 mod options;
 mod pace;
 mod pending_requests;
@@ -35,6 +37,8 @@ pub use keeper::{
     KeeperCommand, KeeperError, READY, detach, keeper_status, leave_terminal, stop_keeper,
     stop_unused_keeper,
 };
+#[cfg(target_os = "linux")]
+pub use logind::{AtLogout, LogindError, Systemd};
 pub use probe::{Flow, Obstacle, Probe, Recording, Stateful, probe};
 pub use session::Session;
 pub use snapshots::Subscription;

@@ -25,6 +25,7 @@ mod hostile;
 mod http_sse;
 mod import;
 mod keeper;
+mod logind;
 mod manual;
 mod many;
 mod notify;

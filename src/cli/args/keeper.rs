@@ -27,6 +27,11 @@ pub(in crate::cli) enum KeeperArgs {
         #[arg(long, hide = true)]
         background: bool,
     },
+    /// Write a service that starts the keeper after each boot, and say how to switch it on.
+    ///
+    /// It is a systemd user service, or a LaunchAgent on macOS.
+    #[command(after_help = help("  longhaul keeper install\n  longhaul --session nightly keeper install"))]
+    Install,
     /// End server processes whose driver was killed. A driver runs it as its child.
     #[command(hide = true, after_help = help("  longhaul keeper guard"))]
     Guard,

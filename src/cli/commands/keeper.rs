@@ -1,5 +1,7 @@
 //! `keeper`: the background process that drives the session.
 
+mod install;
+
 use serde_json::json;
 
 use crate::{
@@ -29,6 +31,7 @@ pub(in crate::cli) fn keeper(
         KeeperArgs::Status => status(context),
         KeeperArgs::Stop => stop(context),
         KeeperArgs::Log { lines } => print_log(context, *lines),
+        KeeperArgs::Install => install::install(context),
         KeeperArgs::Guard => {
             guard_processes(std::io::stdin().lock());
             Ok(code::OK)
@@ -161,6 +164,16 @@ fn run(context: &mut Context<'_>, background: bool) -> Result<u8, CliError> {
     ended
 }
 
+/// Moves to where a logout does not end the keeper, on a thread of its own: D-Bus may be slow.
+#[cfg(target_os = "linux")]
+fn enter_own_scope() {
+    let systemd = crate::cli::environment::systemd();
+    let thread = std::thread::Builder::new().name("systemd scope".to_owned());
+    if let Err(error) = thread.spawn(move || systemd.enter_own_scope()) {
+        tracing::warn!("no systemd scope: {error}");
+    }
+}
+
 async fn drive(context: &mut Context<'_>, background: bool) -> Result<u8, CliError> {
     let mut live = LiveSession::open_as(context, Vec::new(), ProcessRole::Keeper)?;
     loop {
@@ -171,6 +184,10 @@ async fn drive(context: &mut Context<'_>, background: bool) -> Result<u8, CliErr
                     let out = context.terminal.writer();
                     let _ = writeln!(out, "{READY}").and_then(|()| out.flush());
                     leave_terminal();
+                    #[cfg(target_os = "linux")]
+                    if is_us {
+                        enter_own_scope();
+                    }
                 }
                 if !is_us {
                     live.close();

@@ -18,10 +18,12 @@ use crate::{
     },
     config,
     domain::{ColorDepth, DesktopProtocol, ServerName, text},
-    engine::Recording,
+    engine::{ProcessRole, Recording},
     store::{DriverLock, Paths, Reader, StoreError},
     term::{caps::NotificationSupport, osc::Multiplexer},
 };
+#[cfg(target_os = "linux")]
+use crate::{cli::environment::systemd, engine::AtLogout};
 
 /// With less free space than this, a session may soon fail to save.
 const LOW_DISK_BYTES: u64 = 200_000_000;
@@ -233,6 +235,55 @@ pub(in crate::cli) fn configuration(context: &Context<'_>, checks: &mut Checks) 
             }
         }
     }
+}
+
+/// Whether calls outlive the user's login and this machine's container.
+pub(in crate::cli) fn keeper(context: &Context<'_>, checks: &mut Checks) {
+    const OF: &str = "keeper";
+    if !matches!(context.role(), Ok(ProcessRole::Client(_))) {
+        checks.ok(OF, "off, so a call ends with the command that makes it");
+        return;
+    }
+    if is_in_container() {
+        checks.ok(
+            OF,
+            "in a container, and the keeper ends with it; keep the state directory on a volume",
+        );
+    }
+    #[cfg(target_os = "linux")]
+    logout(checks);
+}
+
+fn is_in_container() -> bool {
+    // Written by Docker, by Podman, and by systemd for every kind that it knows.
+    let marks = [
+        "/.dockerenv",
+        "/run/.containerenv",
+        "/run/systemd/container",
+    ];
+    marks.iter().any(|mark| Path::new(mark).exists())
+}
+
+/// What a logout does to the keeper, as logind says.
+#[cfg(target_os = "linux")]
+fn logout(checks: &mut Checks) {
+    const OF: &str = "keeper";
+    let ends = match systemd().at_logout() {
+        Ok(AtLogout::KeepsRunning | AtLogout::KeepsRunningInScope) => {
+            return checks.ok(OF, "keeps running after you log out");
+        }
+        Err(_) => {
+            let message = "no systemd-logind here, so nothing is known to end it when you log out";
+            return checks.ok(OF, message);
+        }
+        Ok(AtLogout::EndsWithUserServices) => "Linger=no",
+        Ok(AtLogout::EndsWithSession) => "KillUserProcesses=yes, Linger=no",
+    };
+    checks.warning(
+        OF,
+        format!("ends when you log out, because of the settings of systemd ({ends})"),
+        "loginctl enable-linger",
+    );
 }
 
 pub(in crate::cli) fn sessions(context: &Context<'_>, checks: &mut Checks) {

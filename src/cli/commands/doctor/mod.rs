@@ -7,7 +7,7 @@ mod servers;
 use crate::cli::{
     args::DoctorArgs,
     commands::doctor::{
-        machine::{configuration, disk, files, logins, proxies, sessions, terminal},
+        machine::{configuration, disk, files, keeper, logins, proxies, sessions, terminal},
         report::{Checks, Severity, print},
         servers::servers,
     },
@@ -40,6 +40,7 @@ pub(in crate::cli) fn doctor(
     files(context, &mut checks);
     disk(context.paths.dir(), &mut checks);
     configuration(context, &mut checks);
+    keeper(context, &mut checks);
     sessions(context, &mut checks);
     logins(context, &mut checks);
     proxies(&mut checks);

@@ -17,8 +17,8 @@ use futures_util::FutureExt as _;
 use crate::{
     app::{self, Command, Event, ExitNote, SaveContent, State, UserInput, View},
     domain::{
-        HistoryEntry, Mono, ServerName, SessionEvent, SessionRequest, SessionRequestId, Stamp,
-        TaskId,
+        HistoryEntry, Milestone, Mono, ServerName, SessionEvent, SessionRequest, SessionRequestId,
+        Stamp, TaskId,
     },
 };
 
@@ -61,6 +61,8 @@ pub trait Services {
         task: &TaskId,
         after_seq: u64,
     ) -> Result<(Vec<HistoryEntry>, u64), String>;
+    /// A task's milestones after an entry.
+    fn milestones(&mut self, task: &TaskId, after_seq: u64) -> Result<Vec<Milestone>, String>;
     /// A task's result.
     fn result(&mut self, task: &TaskId) -> Result<Option<String>, String>;
     /// Reads what was recorded of the wire for a task; it is an event later.
@@ -317,6 +319,17 @@ async fn carry_out<S: TerminalSurface, B: Services>(
                 dropped,
             };
             std::iter::once(history).chain(failed).collect()
+        }
+        Command::ReadMilestones(tasks) => {
+            let mut read = Vec::new();
+            for (task, after_seq) in tasks {
+                match backstage.milestones(&task, after_seq) {
+                    Ok(milestones) => read.push((task, milestones)),
+                    // The lane shows less; the next one would fail too.
+                    Err(why) => return Ok(vec![Event::MilestonesRead(read), Event::Failed(why)]),
+                }
+            }
+            vec![Event::MilestonesRead(read)]
         }
         Command::ReadResult(task) => {
             let (read, failed) = split(backstage.result(&task));

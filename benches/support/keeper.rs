@@ -112,9 +112,10 @@ pub(crate) fn idle() {
         env.call(&server.url, QUIET);
     }
     let keeper = env.keeper();
-    pass(Duration::from_secs(5));
+    // A silent stream is requested again after 20, 25, 35, 55 and 95 s, then once a minute. This is about the latter.
+    pass(Duration::from_secs(170));
     let wakes = keeper.wakes();
-    let span = Duration::from_secs(20);
+    let span = Duration::from_secs(120);
     pass(span);
     let per_second = (keeper.wakes() - wakes) / span.as_secs_f64();
     row(

@@ -2,20 +2,32 @@
 
 use core::time::Duration;
 
-use crate::domain::{Mono, NotifyReason, OverallProgress};
+use crate::domain::{Mono, NotifyReason, OverallProgress, TaskId};
+
+use super::state::WindowFocus;
 
 /// Alerts closer together than this are combined into one.
 const MIN_INTERVAL: Duration = Duration::from_secs(2);
 
+/// How long a window without the focus waits, so that one with the focus announces first and stays quiet.
+const FOCUSED_FIRST: Duration = Duration::from_millis(300);
+
+/// A task that ended or needs the user.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Alert {
+    pub(super) id: TaskId,
+    pub(super) occasion: NotifyReason,
+    pub(super) message: String,
+}
+
 /// Waiting alerts, and what was last shown outside the screen.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct AlertState {
-    /// The most important waiting alert.
-    pub(super) waiting: Option<(NotifyReason, String)>,
-    /// How many other alerts wait.
-    pub(super) more: u64,
-    /// When an alert was last sent.
-    pub(super) at: Option<Mono>,
+    /// The waiting alerts, and since when the first one waits.
+    waiting: Vec<Alert>,
+    waiting_since: Option<Mono>,
+    /// When alerts were last sent.
+    sent_at: Option<Mono>,
     /// The title that was last set.
     pub(super) title: String,
     /// The progress in the taskbar, and when it was computed.
@@ -26,22 +38,26 @@ pub(super) struct AlertState {
 }
 
 impl AlertState {
-    pub(super) fn add(&mut self, occasion: NotifyReason, message: String) {
-        if self.waiting.is_some() {
-            self.more += 1;
-        }
-        if self
-            .waiting
-            .as_ref()
-            .is_none_or(|(first, _)| *first < occasion)
-        {
-            self.waiting = Some((occasion, message));
-        }
+    pub(super) fn add(&mut self, alert: Alert, now: Mono) {
+        self.waiting_since.get_or_insert(now);
+        self.waiting.push(alert);
     }
 
-    /// When the waiting alert is due.
-    pub(super) fn wake(&self) -> Option<Mono> {
-        let due = self.at.map_or(Mono(0), |at| at.after(MIN_INTERVAL));
-        self.waiting.as_ref().map(|_| due)
+    /// When the waiting alerts are due.
+    pub(super) fn wake(&self, window: WindowFocus) -> Option<Mono> {
+        let since = self.waiting_since?;
+        let yields = match window {
+            WindowFocus::Focused => Duration::ZERO,
+            WindowFocus::Lost | WindowFocus::Unreported => FOCUSED_FIRST,
+        };
+        let apart = self.sent_at.map_or(Mono(0), |at| at.after(MIN_INTERVAL));
+        Some(apart.max(since.after(yields)))
+    }
+
+    /// Takes the waiting alerts, which are sent now.
+    pub(super) fn take(&mut self, now: Mono) -> Vec<Alert> {
+        self.sent_at = Some(now);
+        self.waiting_since = None;
+        std::mem::take(&mut self.waiting)
     }
 }

@@ -42,6 +42,20 @@ impl State {
         )
     }
 
+    /// `Fri 20`, for a midnight.
+    pub(super) fn clock_date(&self, at: Wall) -> String {
+        self.zoned(at).map_or_else(
+            || "---".to_owned(),
+            |time| time.strftime("%a %-d").to_string(),
+        )
+    }
+
+    /// How many seconds local time is ahead of UTC.
+    pub(super) fn utc_offset(&self, at: Wall) -> i64 {
+        self.zoned(at)
+            .map_or(0, |time| i64::from(time.offset().seconds()))
+    }
+
     /// `06:52` of today, else `11-02`: short enough for a column.
     pub fn clock_short(&self, at: Wall, now: Stamp) -> String {
         let (Some(time), Some(today)) = (self.zoned(at), self.zoned(now.wall)) else {

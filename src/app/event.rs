@@ -6,9 +6,9 @@ use jiff::tz::TimeZone;
 
 use super::{Keymap, View};
 use crate::domain::{
-    ColorDepth, DefaultLimits, HistoryEntry, NotifyConfig, OverallProgress, ServerConfigs,
-    ServerName, ServerView, SessionEvent, SessionRequest, SessionRequestId, TaskId, TaskView,
-    ThemeName, TrafficEntry, UserInput, Wall,
+    ColorDepth, DefaultLimits, HistoryEntry, Milestone, NotifyConfig, OverallProgress,
+    ServerConfigs, ServerName, ServerView, SessionEvent, SessionRequest, SessionRequestId, TaskId,
+    TaskView, ThemeName, TrafficEntry, UserInput, Wall,
 };
 
 /// Settings that are known before the first frame.
@@ -173,6 +173,8 @@ pub enum Event {
         /// How many entries between `after_seq` and the first of these were left out.
         dropped: u64,
     },
+    /// The response to [`Command::ReadMilestones`].
+    MilestonesRead(Vec<(TaskId, Vec<Milestone>)>),
     /// The response to [`Command::ReadResult`].
     ResultRead {
         /// The task.
@@ -230,6 +232,8 @@ pub enum Command {
         /// The newest entry that is already loaded.
         after_seq: u64,
     },
+    /// Read the milestones of tasks after a history entry of each; responds with [`Event::MilestonesRead`].
+    ReadMilestones(Vec<(TaskId, u64)>),
     /// Read a task's result from the session file; responds with [`Event::ResultRead`].
     ReadResult(TaskId),
     /// Read recorded traffic; responds with [`Event::TrafficRead`], possibly much later.

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::domain::{HistoryEntry, TaskId, TrafficEntry};
+use crate::domain::{HistoryEntry, Stamp, TaskId, TrafficEntry};
 
-use super::{Command, Menu, Overlay, Pane, ResultText, State, Tab, TrafficText};
+use super::{
+    Command, Menu, Overlay, Pane, ResultText, State, Tab, TrafficText, timeline::request_milestones,
+};
 
 /// Histories in memory; the selected task's is never evicted.
 const LOGS: usize = 8;
@@ -59,7 +61,8 @@ pub(super) fn on_traffic(state: &mut State, task: &TaskId, entries: &[TrafficEnt
 }
 
 /// Loads what the open tabs show but is only in the session file.
-pub(super) fn request_missing_data(state: &mut State, effects: &mut Vec<Command>) {
+pub(super) fn request_missing_data(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
+    request_milestones(state, now, effects);
     if state.pane != Pane::Tasks {
         return;
     }

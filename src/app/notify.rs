@@ -3,10 +3,14 @@
 use core::time::Duration;
 
 use crate::domain::{
-    Mono, NoticeLevel, NotifyReason, OverallProgress, Stamp, Status, TaskId, text, whole_percent,
+    Mono, NoticeLevel, NotifyReason, OverallProgress, SessionRequest, Stamp, Status, TaskId, text,
+    whole_percent,
 };
 
-use super::{Command, Counts, State, state::WindowFocus, task_row::Group};
+use super::{
+    Command, Counts, State, alerts::Alert, requests::request, session::RequestPurpose,
+    state::WindowFocus, task_row::Group,
+};
 
 /// A terminal that never reports its focus counts as watched for this long after a key.
 const WATCHED_AFTER_KEY: Duration = Duration::from_secs(60);
@@ -33,8 +37,12 @@ pub(super) fn send_alerts(state: &mut State, now: Stamp, effects: &mut Vec<Comma
     if state.exit.note.is_some() {
         return;
     }
-    if state.alerts.wake().is_some_and(|due| due <= now.mono) {
-        send_waiting(state, now, effects);
+    let due = state.alerts.wake(state.window);
+    if due.is_some_and(|due| due <= now.mono) {
+        let alerts = state.alerts.take(now.mono);
+        let ids = alerts.iter().map(|alert| alert.id.clone()).collect();
+        let purpose = RequestPurpose::Announce(alerts);
+        let _ = request(state, SessionRequest::Announce(ids), purpose, effects);
     }
     if state.is_dirty {
         set_title(state, effects);
@@ -42,12 +50,17 @@ pub(super) fn send_alerts(state: &mut State, now: Stamp, effects: &mut Vec<Comma
     }
 }
 
-fn send_waiting(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
-    let Some((occasion, message)) = state.alerts.waiting.take() else {
+/// Rings and notifies for the alerts that no other screen has announced; their most important one gives the words.
+pub(super) fn send(state: &State, alerts: Vec<Alert>, now: Stamp, effects: &mut Vec<Command>) {
+    let more = alerts.len().saturating_sub(1);
+    // The first one of the highest importance.
+    let first = alerts.into_iter().rev().max_by_key(|alert| alert.occasion);
+    let Some(Alert {
+        occasion, message, ..
+    }) = first
+    else {
         return;
     };
-    let more = std::mem::take(&mut state.alerts.more);
-    state.alerts.at = Some(now.mono);
     let notify = state.setup.notify;
     let is_watched = is_watched(state, now);
     // Ring for what needs the user even in a watched window: they may be looking at another task.
@@ -147,7 +160,15 @@ pub(super) fn announce(
     };
     state.show_toast(level, &message, now);
     if let Some(occasion) = occasion {
-        state.alerts.add(occasion, message);
+        let id = id.clone();
+        state.alerts.add(
+            Alert {
+                id,
+                occasion,
+                message,
+            },
+            now.mono,
+        );
     }
 }
 

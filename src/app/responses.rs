@@ -6,7 +6,7 @@ use crate::domain::{
 
 use super::{
     CallForm, Command, Menu, Overlay, Pane, Stage, State, Tab, dialogs::question::on_answer_saved,
-    input::moves::show_tab, requests::request_tools, select, session::RequestPurpose,
+    input::moves::show_tab, notify, requests::request_tools, select, session::RequestPurpose,
 };
 
 pub(super) fn on_response(
@@ -71,6 +71,13 @@ pub(super) fn on_response(
                 }
             };
             state.show_toast(NoticeLevel::Info, &message, now);
+        }
+        (RequestPurpose::Announce(mut alerts), outcome) => {
+            // Without an answer nobody knows what other screens did, and one alert too many is better than none.
+            if let Ok(SessionResponse::Announce(ours)) = outcome {
+                alerts.retain(|alert| ours.contains(&alert.id));
+            }
+            notify::send(state, alerts, now, effects);
         }
         (_, Ok(SessionResponse::Done(message))) => {
             state.show_toast(NoticeLevel::Info, &message, now);

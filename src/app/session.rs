@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::alerts::Alert;
 use crate::domain::SessionDriver;
 use crate::domain::{ServerName, SessionRequestId, TaskId, Wall};
 
@@ -42,6 +43,8 @@ pub enum RequestPurpose {
     Adopt(ServerName),
     /// Start to sign in to this server.
     SignIn(ServerName),
+    /// Learn which of these alerts no other screen has announced.
+    Announce(Vec<Alert>),
 }
 
 /// The requests to the session, and the ids that were made for them.

@@ -20,10 +20,11 @@ use super::{
     messages::Messages,
     session::{SessionInfo, SessionRequests},
     task_row::TaskRow,
+    timeline::Timeline,
     totals::TaskTotals,
 };
 
-/// The four panes behind `1` to `4`.
+/// The panes behind `1` to `5`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pane {
     /// The task list with the detail pane.
@@ -35,6 +36,8 @@ pub enum Pane {
     Servers,
     /// Messages from longhaul.
     Messages,
+    /// The timeline of the tasks.
+    Timeline,
 }
 
 /// The baseline of the welcome-back banner.
@@ -111,6 +114,8 @@ pub struct State {
     pub detail: DetailPane,
     /// Cursors of the tools, servers and messages panes.
     pub cursors: [usize; 3],
+    /// The timeline pane.
+    pub timeline: Timeline,
     /// The server in the tools pane.
     pub tools_of: Option<ServerName>,
     /// The layers over the screen.
@@ -154,6 +159,7 @@ impl State {
             list: TaskList::default(),
             detail: DetailPane::default(),
             cursors: [0; 3],
+            timeline: Timeline::default(),
             tools_of: None,
             dialogs: Dialogs::default(),
             messages: Messages::default(),
@@ -330,5 +336,6 @@ pub fn pane_scope(state: &State) -> Scope {
         (Pane::Tools, _) => Scope::Tools,
         (Pane::Servers, _) => Scope::Servers,
         (Pane::Messages, _) => Scope::Messages,
+        (Pane::Timeline, _) => Scope::Timeline,
     }
 }

@@ -116,6 +116,7 @@ pub(super) fn erase(state: &mut State, id: &TaskId) {
     state.count(id, false);
     state.tasks.remove(id);
     state.detail.forget(id);
+    state.timeline.forget(id);
     state.list.refresh.regrouping.remove(id);
     if let Some(frozen) = &mut state.frozen {
         frozen.held.remove(id);

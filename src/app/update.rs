@@ -70,6 +70,11 @@ fn apply(state: &mut State, event: Event, now: Stamp, effects: &mut Vec<Command>
             state.detail.results.insert(task, text);
         }
         Event::TrafficRead { task, entries } => on_traffic(state, &task, &entries),
+        Event::MilestonesRead(read) => {
+            for (id, milestones) in read {
+                state.timeline.add(id, milestones);
+            }
+        }
         Event::ServersFound(found) => on_found(state, found, now),
         Event::ServersImported(imported) => on_imported(state, imported, now, effects),
         Event::ConsentRead(server, consent) => {
@@ -147,7 +152,7 @@ fn settle(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
         state.is_dirty = true;
     }
     regroup(state, now);
-    request_missing_data(state, effects);
+    request_missing_data(state, now, effects);
     finish_exit(state, now, effects);
     notify::send_alerts(state, now, effects);
 }

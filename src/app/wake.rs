@@ -43,7 +43,7 @@ pub fn next_wake(state: &State, now: Stamp) -> Option<Mono> {
             wakes.push(next_step(now.mono, FRAME_MS));
         }
     }
-    wakes.extend(state.alerts.wake());
+    wakes.extend(state.alerts.wake(state.window));
     if state.list.refresh.are_headings_stale {
         wakes.push(
             state

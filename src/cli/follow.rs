@@ -385,9 +385,15 @@ impl Follower<'_, '_> {
                 if view.task.status.ends_waiting() {
                     let status = view.task.status.label();
                     let flags = self.context.flags();
-                    let message = format!(
-                        "longhaul: {id} finished before longhaul could detach: {status}; longhaul result {id}{flags} shows it"
-                    );
+                    let message = match &view.task.status {
+                        Status::InputRequired => format!(
+                            "longhaul: {id} asks a question; answer it: longhaul answer {id}{flags}"
+                        ),
+                        ended if ended.is_settled() => format!(
+                            "longhaul: {id} finished before longhaul could detach: {status}; longhaul result {id}{flags} shows it"
+                        ),
+                        _ => format!("longhaul: {id} is {status}; see longhaul show {id}{flags}"),
+                    };
                     if view.task.status == Status::Completed {
                         self.context.terminal.info(&message);
                     } else {

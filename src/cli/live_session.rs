@@ -187,6 +187,11 @@ impl LiveSession {
         }
     }
 
+    /// From now on there are no events of tasks and servers.
+    pub(in crate::cli) fn ignore_views(&self) {
+        self.subscription.ignore_views();
+    }
+
     /// Whether [`Self::next`] would return without waiting.
     pub(in crate::cli) async fn is_ready(&mut self) -> bool {
         if self.queue.is_empty() {

@@ -35,6 +35,7 @@ mod status;
 mod surrogates;
 mod task_action;
 pub mod text;
+mod timeline;
 mod tool;
 mod traffic;
 mod view;
@@ -96,6 +97,7 @@ pub use status::{
 };
 pub use surrogates::{replace_lone_surrogates, without_lone_surrogates};
 pub use task_action::{ActionRefusal, ServerSupport};
+pub use timeline::{Activity, Milestone, Period, Turn, milestone, periods};
 pub use tool::{CLIENT_ID, CheckpointConvention, TaskSupport, Tool, ToolHeaderError};
 pub use traffic::{Direction, TrafficEntry, TrafficKind};
 pub use view::LinkState;

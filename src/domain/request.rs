@@ -39,6 +39,9 @@ pub enum SessionRequest {
     Unforget(TaskId),
     /// Note that the user has seen that a task settled.
     Seen(TaskId),
+    /// Ask which of these tasks, which ended or need the user, this screen has to announce by bell or notification. Each
+    /// occasion is granted to one screen.
+    Announce(Vec<TaskId>),
     /// Change a task's name, note or limits.
     Edit {
         /// The task.
@@ -118,6 +121,8 @@ pub enum SessionResponse {
     Tools(Vec<Tool>),
     /// The tasks that were imported.
     Adopted(Vec<TaskId>),
+    /// The tasks that the screen has to announce.
+    Announce(Vec<TaskId>),
     /// The checkpoints that the server lists.
     Checkpoints(Vec<Checkpoint>),
     /// The sign-in page that the user has to open.

@@ -25,6 +25,13 @@ impl Mono {
                 .saturating_add(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
         )
     }
+
+    /// The last moment up to this one that is a multiple of `step`.
+    #[must_use]
+    pub fn at_last_multiple_of(self, step: Duration) -> Self {
+        let step = u64::try_from(step.as_millis()).unwrap_or(u64::MAX).max(1);
+        Self(self.0 / step * step)
+    }
 }
 
 /// Milliseconds since 1970-01-01 UTC, as saved; may jump when the clock is set.

@@ -38,6 +38,8 @@ struct Reader {
     servers: BTreeSet<ServerName>,
     events: VecDeque<SessionEvent>,
     wake: Arc<Notify>,
+    /// Whether it gets no snapshots and is not woken by them.
+    ignores_views: bool,
 }
 
 impl Snapshots {
@@ -58,6 +60,7 @@ impl Snapshots {
             servers: inner.servers.keys().cloned().collect(),
             events,
             wake: Arc::new(Notify::new()),
+            ignores_views: false,
         };
         let wake = Arc::clone(&reader.wake);
         wake.notify_one();
@@ -83,6 +86,7 @@ impl Snapshots {
         } = &mut *inner;
         for reader in readers.values_mut() {
             match &news {
+                SessionEvent::Task(_) | SessionEvent::Server(_) if reader.ignores_views => continue,
                 SessionEvent::Task(view) => {
                     reader.tasks.insert(view.task.id.clone());
                 }
@@ -161,6 +165,15 @@ impl Subscription {
     /// Waits until there is something new for this reader.
     pub async fn changed(&self) {
         self.wake.notified().await;
+    }
+
+    /// From now on there are no snapshots for this reader, only the other events.
+    pub fn ignore_views(&self) {
+        if let Some(reader) = self.snapshots.lock().readers.get_mut(&self.id) {
+            reader.ignores_views = true;
+            reader.tasks.clear();
+            reader.servers.clear();
+        }
     }
 
     /// Everything unseen: the newest snapshot of each changed server and task, then the events, in order.

@@ -17,7 +17,7 @@ use crate::{
     app::{ConfigReread, Consent, Event, SaveContent, ServerFindings, View},
     config::FileMark,
     domain::{
-        ContentBlock, HistoryEntry, LinkState, ServerName, ServerView, SessionEvent,
+        ContentBlock, HistoryEntry, LinkState, Milestone, ServerName, ServerView, SessionEvent,
         SessionRequest, SessionRequestId, TaskId, TaskView, TrafficEntry, Wall, content_element,
         server_url, text,
     },
@@ -265,6 +265,12 @@ impl Services for SessionServices {
             .first()
             .map_or(0, |first| first.seq.saturating_sub(after_seq + 1));
         Ok((entries, dropped))
+    }
+
+    fn milestones(&mut self, task: &TaskId, after_seq: u64) -> Result<Vec<Milestone>, String> {
+        self.reader()?
+            .milestones(task, after_seq)
+            .map_err(|error| format!("could not {error}"))
     }
 
     fn result(&mut self, task: &TaskId) -> Result<Option<String>, String> {

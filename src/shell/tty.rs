@@ -174,6 +174,7 @@ impl TerminalSurface for Terminal {
             Command::Progress(_)
             | Command::Request(..)
             | Command::ReadHistory { .. }
+            | Command::ReadMilestones(_)
             | Command::ReadResult(_)
             | Command::ReadTraffic { .. }
             | Command::InjectFault(_)

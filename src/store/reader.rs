@@ -20,8 +20,8 @@ use super::{
 };
 use crate::{
     domain::{
-        EventId, HistoryEntry, HistoryEvent, LinkRecord, ServerName, Task, TaskId, Wall,
-        is_task_id_prefix, without_lone_surrogates,
+        EventId, HistoryEntry, HistoryEvent, LinkRecord, Milestone, ServerName, Task, TaskId, Wall,
+        is_task_id_prefix, milestone, without_lone_surrogates,
     },
     store::rows::{parse, signed, unsigned},
 };
@@ -282,6 +282,28 @@ impl Reader {
                 entries.extend(chunk.into_iter().filter(|e| e.seq > after_seq).take(room));
             }
             Ok(entries)
+        })
+    }
+
+    /// The milestones of a task after a history entry, oldest first. Rows that hold nothing but progress are not read.
+    pub fn milestones(
+        &mut self,
+        task: &TaskId,
+        after_seq: u64,
+    ) -> Result<Vec<Milestone>, StoreError> {
+        self.ask(Vec::new(), |connection| {
+            let mut milestones = Vec::new();
+            let mut query = connection.prepare_cached(
+                "SELECT body, first_seq, last_seq FROM history WHERE task = ?1 AND last_seq > ?2 \
+                 AND steps <= last_seq - first_seq ORDER BY first_seq",
+            )?;
+            let mut rows = query.query(params![task.as_str(), signed(after_seq)])?;
+            while let Some(row) = rows.next()? {
+                let chunk = chunk(connection, task, row, None)?;
+                let new = chunk.iter().filter(|entry| entry.seq > after_seq);
+                milestones.extend(new.filter_map(milestone));
+            }
+            Ok(milestones)
         })
     }
 

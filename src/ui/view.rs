@@ -11,7 +11,7 @@ use super::{
     canvas::Canvas,
     layout::Layout,
     overlays,
-    panes::{bottom, detail, empty, header, list, messages, servers, tools},
+    panes::{bottom, detail, empty, header, list, messages, servers, timeline, tools},
     theme::Role,
 };
 
@@ -78,6 +78,7 @@ fn screen(canvas: &mut Canvas<'_>, state: &State, area: ratatui::layout::Rect, n
         }
         Pane::Tools => region(layout.list, &mut |c| tools::tools(c, state)),
         Pane::Servers => region(layout.list, &mut |c| servers::servers(c, state, now)),
+        Pane::Timeline => region(layout.list, &mut |c| timeline::timeline(c, state, now)),
         Pane::Messages => region(layout.list, &mut |c| messages::messages(c, state)),
     }
     region(layout.attention, &mut |c| {

@@ -520,3 +520,53 @@ fn an_unused_keeper_is_in_nobodys_way() {
     kept.ok(&["sessions", "rm", "default", "--force"]);
     assert_eq!(kept.keeper(), None);
 }
+
+/// The bells in what a terminal got. A BEL that ends an escape sequence is none.
+fn bells(raw: &[u8]) -> usize {
+    let (mut bells, mut is_in_sequence) = (0, false);
+    for (at, byte) in raw.iter().enumerate() {
+        match byte {
+            0x1b => is_in_sequence = raw.get(at + 1) == Some(&b']'),
+            0x07 if is_in_sequence => is_in_sequence = false,
+            0x07 => bells += 1,
+            _ => {}
+        }
+    }
+    bells
+}
+
+#[test]
+fn one_of_two_screens_rings_for_a_question() {
+    let kept = Kept::new();
+    let server = server::demo(kept.path().join("server"));
+    let env = TestEnv::at(kept.path().to_owned());
+    let open = || env.open_with(&[("LONGHAUL_KEEPER", "1")], pty::program(), &[], WIDE);
+    let (mut first, mut second) = (open(), open());
+    for screen in [&mut first, &mut second] {
+        screen.wait_for("keeper ");
+    }
+    for round in 1..=3 {
+        let ran = kept.run(&[
+            "-s",
+            &server.url(),
+            "call",
+            "--detach",
+            "book_room",
+            "city=Oslo",
+        ]);
+        let id = ran.out.trim().to_owned();
+        let count = |screen: &pty::Tui| bells(screen.raw());
+        // Each has shown the question, and one of them has announced it.
+        for screen in [&mut first, &mut second] {
+            screen.wait_for_line(&["asks", &id]);
+        }
+        while count(&first) + count(&second) < round {
+            first.watch_for(Duration::from_millis(50));
+            second.watch_for(Duration::from_millis(50));
+        }
+        for screen in [&mut first, &mut second] {
+            screen.watch_for(Duration::from_millis(500));
+        }
+        assert_eq!(count(&first) + count(&second), round, "for {id}");
+    }
+}

@@ -21,9 +21,10 @@ use std::{
 use longhaul::{
     app::{Command, Event, Setup, State, UserInput, View},
     domain::{
-        Chord, Connectivity, CutReason, HistoryEntry, HistoryEvent, IfCut, Key, LogLevel, Mono,
-        NewCall, Progress, Question, QuestionSource, ServerName, SessionDriver, SessionEvent,
-        SessionRequest, SessionRequestId, Stamp, Status, Task, TaskId, TaskView, Wall,
+        Chord, Connectivity, CutReason, HistoryEntry, HistoryEvent, IfCut, Key, LogLevel,
+        Milestone, Mono, NewCall, Progress, Question, QuestionSource, ServerName, SessionDriver,
+        SessionEvent, SessionRequest, SessionRequestId, Stamp, Status, Task, TaskId, TaskView,
+        Wall,
     },
     shell::{self, Outcome, Services, TerminalEvent, TerminalSurface, Time},
     ui,
@@ -156,6 +157,10 @@ impl Services for FakeServices {
         }
         let is_new = |entry: &&HistoryEntry| entry.seq > after_seq;
         Ok((world.history.iter().filter(is_new).cloned().collect(), 0))
+    }
+
+    fn milestones(&mut self, _: &TaskId, _: u64) -> Result<Vec<Milestone>, String> {
+        Ok(Vec::new())
     }
 
     fn result(&mut self, _task: &TaskId) -> Result<Option<String>, String> {

@@ -582,11 +582,13 @@ fn reopens_a_silent_resumed_stream_with_backoff() {
         }
     }
     let gaps: Vec<u64> = asked.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    let expected = [5_u64, 10, 20, 40, 60, 60];
-    for (gap, expected) in gaps.iter().zip(expected) {
-        assert!(gap.abs_diff(expected) <= 2, "{gaps:?}");
+    // The first of the last repetitions comes early or late, so that all streams fall together from then on.
+    let expected = [5..=7, 10..=12, 20..=22, 40..=42, 29..=92, 58..=62, 58..=62];
+    for (gap, expected) in gaps.iter().zip(&expected) {
+        assert!(expected.contains(gap), "{gaps:?}");
     }
     assert!(gaps.len() >= expected.len(), "{gaps:?}");
+    assert_eq!(asked.last().map(|at| at % 60), Some(0), "{asked:?}");
 }
 
 #[test]

@@ -15,6 +15,7 @@ use super::{
         servers::{adopt, sign_in},
         task_actions::{cancel, forget, pause, resume, run_again, trace, undo},
         tasks::freeze,
+        timeline,
     },
     moves::{find, fold_all, fold_here, next_pane, page, show, step, turn_tab},
     open::{add_server, back, close_or_quit, find_tool, new_call, open},
@@ -31,7 +32,7 @@ pub(in crate::app) fn perform(
         return state.reply(reason);
     }
     name_the_only_task(state, action);
-    let is_done = navigate(state, action, effects)
+    let is_done = navigate(state, action, now, effects)
         || change_list(state, action)
         || change_text(state, action)
         || open_layer(state, action, effects);
@@ -94,7 +95,7 @@ fn name_the_only_task(state: &mut State, action: Action) {
 }
 
 /// Moves the cursor or changes what is shown; returns `false` for other actions.
-fn navigate(state: &mut State, action: Action, effects: &mut Vec<Command>) -> bool {
+fn navigate(state: &mut State, action: Action, now: Stamp, effects: &mut Vec<Command>) -> bool {
     match action {
         Action::Down => step(state, 1),
         Action::Up => step(state, -1),
@@ -128,6 +129,11 @@ fn navigate(state: &mut State, action: Action, effects: &mut Vec<Command>) -> bo
         Action::ShowTools => show(state, Pane::Tools, effects),
         Action::ShowServers => show(state, Pane::Servers, effects),
         Action::ShowMessages => show(state, Pane::Messages, effects),
+        Action::ShowTimeline => show(state, Pane::Timeline, effects),
+        Action::ZoomIn => timeline::zoom(state, true),
+        Action::ZoomOut => timeline::zoom(state, false),
+        Action::BackInTime => timeline::scroll(state, true, now.wall),
+        Action::ForwardInTime => timeline::scroll(state, false, now.wall),
         _ => return false,
     }
     true

@@ -96,7 +96,7 @@ fn hit(state: &State, (column, row): (u16, u16)) -> Hit {
             let (_, first) = servers_shown(heights.list, state.cursors[1]);
             below.checked_sub(2).map(|below| first + below / 3)
         }
-        Pane::Messages => None,
+        Pane::Messages | Pane::Timeline => None,
     };
     line.map_or(Hit::Nothing, Hit::Row)
 }

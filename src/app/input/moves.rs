@@ -7,7 +7,7 @@ use super::super::{
     detail::{entry_text, result_document, tab_lines},
     finds,
     requests::{check_config, is_reachable, request_tools},
-    select,
+    select, timeline,
 };
 
 /// How many rows a page key moves: a page with some overlap.
@@ -38,6 +38,10 @@ pub(in crate::app) fn step(state: &mut State, by: isize) {
             }
         }
         (Pane::Tasks, Focus::Detail) => scroll(state, by),
+        (Pane::Timeline, _) => {
+            let now = state.last_event.unwrap_or_default().wall;
+            timeline::step(state, by, now);
+        }
         (pane, _) => {
             let most = pane_lines(state, pane).saturating_sub(1);
             let at = match pane {
@@ -63,6 +67,8 @@ pub(super) fn pane_lines(state: &State, pane: Pane) -> usize {
             .map_or(0, |tools| tools.list.len()),
         Pane::Servers => state.servers.len(),
         Pane::Messages => state.messages.log.len(),
+        // Its lanes are counted where they are chosen.
+        Pane::Timeline => 0,
     }
 }
 

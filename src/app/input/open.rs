@@ -15,6 +15,7 @@ use super::{
         select,
         servers::no_server,
         tasks::freeze,
+        timeline,
     },
     moves::{fold_here, show_tab, show_tools, to_tasks},
 };
@@ -31,6 +32,14 @@ pub(super) fn open(state: &mut State, effects: &mut Vec<Command>) {
             }
             None => no_server(state),
         },
+        Pane::Timeline => {
+            let now = state.last_event.unwrap_or_default().wall;
+            if let Some(id) = timeline::selected(state, now) {
+                to_tasks(state);
+                select::move_to_task(state, &id);
+                open_task(state, effects);
+            }
+        }
         Pane::Messages => {
             let key = state.key(Action::Print);
             state.reply(format!(

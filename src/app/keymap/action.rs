@@ -35,6 +35,11 @@ pub enum Action {
     ShowTools,
     ShowServers,
     ShowMessages,
+    ShowTimeline,
+    ZoomIn,
+    ZoomOut,
+    BackInTime,
+    ForwardInTime,
     NewCall,
     RunAgain,
     Pause,
@@ -93,6 +98,8 @@ pub enum Scope {
     Servers,
     /// Messages from longhaul.
     Messages,
+    /// The timeline of the tasks.
+    Timeline,
     /// A dialog or a text page over the screen.
     Menu,
     /// A form.
@@ -105,12 +112,13 @@ pub enum Scope {
 
 impl Scope {
     /// All scopes, in the order of the help.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::List,
         Self::Detail,
         Self::Tools,
         Self::Servers,
         Self::Messages,
+        Self::Timeline,
         Self::Menu,
         Self::Form,
         Self::Page,
@@ -125,6 +133,7 @@ impl Scope {
             Self::Tools => "In the tools",
             Self::Servers => "In the servers",
             Self::Messages => "In the messages",
+            Self::Timeline => "In the timeline",
             Self::Menu => "In a dialog",
             Self::Form => "In a form",
             Self::Page => "In a question about a page",

@@ -4,7 +4,7 @@ use crate::domain::Chord;
 
 use super::action::{
     Action,
-    Scope::{self, Detail, Form, List, Menu, Messages, Page, Servers, Text, Tools},
+    Scope::{self, Detail, Form, List, Menu, Messages, Page, Servers, Text, Timeline, Tools},
 };
 
 /// One row of the table of key bindings.
@@ -25,9 +25,11 @@ pub struct Binding {
     pub help: &'static str,
 }
 
-const PANES: &[Scope] = &[List, Detail, Tools, Servers, Messages];
+const PANES: &[Scope] = &[List, Detail, Tools, Servers, Messages, Timeline];
+/// The panes in which left and right close and open.
+const LEVELS: &[Scope] = &[List, Detail, Tools, Servers, Messages];
 const TASK: &[Scope] = &[List, Detail];
-const SCROLLED: &[Scope] = &[List, Detail, Tools, Servers, Messages, Menu];
+const SCROLLED: &[Scope] = &[List, Detail, Tools, Servers, Messages, Timeline, Menu];
 
 const fn bind(
     action: Action,
@@ -50,8 +52,8 @@ const fn bind(
 /// The default bindings.
 #[rustfmt::skip]
 pub const BINDINGS: &[Binding] = &[
-    bind(Action::Open, &["enter", "l", "right"], PANES, "open", "open", "open (for unknown or lost tasks: recovery options)"),
-    bind(Action::Back, &["esc", "h", "left"], PANES, "", "back", "go back (never quits)"),
+    bind(Action::Open, &["enter", "l", "right"], LEVELS, "open", "open", "open (for unknown or lost tasks: recovery options)"),
+    bind(Action::Back, &["esc", "h", "left"], LEVELS, "", "back", "go back (never quits)"),
     bind(Action::Down, &["j", "down"], SCROLLED, "", "down", "down"),
     bind(Action::Up, &["k", "up"], SCROLLED, "", "up", "up"),
     bind(Action::First, &["g", "home"], SCROLLED, "", "first", "go to the first line"),
@@ -62,7 +64,7 @@ pub const BINDINGS: &[Binding] = &[
     bind(Action::PreviousTab, &["["], TASK, "", "tab", "previous detail tab"),
     bind(Action::NextTab, &["]"], TASK, "", "tab", "next detail tab"),
     bind(Action::Zoom, &["z"], TASK, "zoom", "zoom", "zoom the detail pane"),
-    bind(Action::NewCall, &["n"], &[List, Tools, Servers, Messages], "call", "new", "start a new call"),
+    bind(Action::NewCall, &["n"], &[List, Tools, Servers, Messages, Timeline], "call", "new", "start a new call"),
     bind(Action::RunAgain, &["R"], TASK, "again", "run again", "run the selected task again; its arguments are filled in"),
     bind(Action::Pause, &["p"], TASK, "pause", "pause", "pause; press again to stop now and keep the checkpoint"),
     bind(Action::Resume, &["r"], &[List, Detail, Servers], "resume", "resume", "resume a paused task, or retry the connection now"),
@@ -98,6 +100,13 @@ pub const BINDINGS: &[Binding] = &[
     bind(Action::ShowTools, &["2"], PANES, "tools", "tools", "the tools of a server"),
     bind(Action::ShowServers, &["3"], PANES, "servers", "servers", "the servers"),
     bind(Action::ShowMessages, &["4"], PANES, "messages", "messages", "messages from longhaul"),
+    bind(Action::ShowTimeline, &["5"], PANES, "timeline", "timeline", "when each task ran, was cut, paused or asked"),
+    bind(Action::Open, &["enter"], &[Timeline], "", "open", "open the task"),
+    bind(Action::Back, &["esc"], &[Timeline], "", "back", "go back to the tasks"),
+    bind(Action::BackInTime, &["h", "left"], &[Timeline], "", "earlier", "go back in time"),
+    bind(Action::ForwardInTime, &["l", "right"], &[Timeline], "", "later", "go forward in time"),
+    bind(Action::ZoomIn, &["+", "="], &[Timeline], "", "closer", "show a shorter time"),
+    bind(Action::ZoomOut, &["-"], &[Timeline], "", "wider", "show a longer time"),
     bind(Action::AddServer, &["a"], &[Tools, Servers], "add", "add server", "add a server by URL"),
     bind(Action::Import, &["i"], &[List, Tools, Servers], "import", "import servers", "import servers from other MCP clients"),
     bind(Action::Reload, &[], PANES, "reload", "reload", "reload the configuration, in every window of this session"),
@@ -109,8 +118,8 @@ pub const BINDINGS: &[Binding] = &[
     bind(Action::InjectFault, &["b"], PANES, "break", "break", "inject a fault (demo only)"),
     bind(Action::Palette, &[":"], PANES, "", "commands", "command palette; also accepts longhaul commands"),
     bind(Action::Help, &["?", "f1"], PANES, "help", "keys", "all keys; type to search, Enter to run"),
-    bind(Action::Quit, &["q"], &[List, Detail, Tools, Servers, Messages, Menu], "quit", "quit", "close the top layer; in the list, quit"),
-    bind(Action::StopKeeper, &["Q"], &[List, Detail, Tools, Servers, Messages], "stop", "stop the keeper", "stop the keeper and quit; shows first what happens to each call"),
+    bind(Action::Quit, &["q"], &[List, Detail, Tools, Servers, Messages, Timeline, Menu], "quit", "quit", "close the top layer; in the list, quit"),
+    bind(Action::StopKeeper, &["Q"], PANES, "stop", "stop the keeper", "stop the keeper and quit; shows first what happens to each call"),
     bind(Action::Interrupt, &["ctrl-c"], &Scope::ALL, "", "quit", "quit from anywhere; twice to quit now"),
     bind(Action::Suspend, &["ctrl-z"], &Scope::ALL, "suspend", "suspend", "suspend"),
     bind(Action::Redraw, &["ctrl-l"], &Scope::ALL, "redraw", "redraw", "redraw the screen"),

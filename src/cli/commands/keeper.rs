@@ -176,6 +176,8 @@ fn enter_own_scope() {
 
 async fn drive(context: &mut Context<'_>, background: bool) -> Result<u8, CliError> {
     let mut live = LiveSession::open_as(context, Vec::new(), ProcessRole::Keeper)?;
+    // The engine does the work; this thread sleeps until something ends the keeper.
+    live.ignore_views();
     loop {
         match live.next(context).await? {
             LiveEvent::Session(SessionEvent::Driver(SessionDriver { is_us, pid, .. })) => {

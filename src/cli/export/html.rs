@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::domain::{HistoryEntry, HistoryEvent, Task, Wall, text};
+use crate::domain::{HistoryEntry, HistoryEvent, Period, Task, Wall, milestone, periods, text};
 
 /// The most history entries on a page, half from the beginning and half from the end.
 const MAX_ENTRIES: usize = 2_000;
@@ -31,7 +31,7 @@ td{overflow-wrap:anywhere;white-space:pre-wrap}\
 .n{white-space:nowrap;font-variant-numeric:tabular-nums}\
 svg{width:100%;height:auto;font:12px system-ui,sans-serif}\
 svg text{fill:currentColor}\
-.live{fill:#2a9d5c}.cut{fill:#d1495b}.unwatched{fill:#8886}.waiting{fill:#8883}\
+.running{fill:#2a9d5c}.paused{fill:#3a7bd5}.asking{fill:#e0a030}.cut{fill:#d1495b}.unwatched{fill:#8886}.waiting{fill:#8883}\
 .curve{fill:none;stroke:#3a7bd5;stroke-width:2}.axis{stroke:currentColor;stroke-opacity:.4}\
 .mark{stroke:currentColor;stroke-dasharray:2 3}";
 
@@ -173,50 +173,16 @@ fn history_table(out: &mut String, history: &[Value]) {
     out.push_str("</table>\n");
 }
 
-/// A period with one state of the connection.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Span {
-    kind: &'static str,
-    from: Wall,
-    to: Wall,
-}
-
-/// The states of the connection from the creation of the task to its end, without gaps.
-fn spans(task: &Task, entries: &[HistoryEntry]) -> Vec<Span> {
+/// The task's life as the timeline of the screen shows it, up to the newest entry.
+fn life(task: &Task, entries: &[HistoryEntry]) -> Vec<Period> {
     let newest = entries.last().map_or(task.updated_at, |entry| entry.at);
-    let end = task.settled_at.unwrap_or(newest).max(task.created_at);
-    let mut all: Vec<Span> = Vec::new();
-    let mut kind = "waiting";
-    let mut from = task.created_at;
-    for entry in entries {
-        let next = match &entry.what {
-            HistoryEvent::Started { .. } => "live",
-            HistoryEvent::Contact { state, .. } => match state.as_str() {
-                "live" => "live",
-                "unwatched" => "unwatched",
-                _ => "cut",
-            },
-            _ => continue,
-        };
-        // The clock may have been set back, but the timeline must not go back.
-        let at = entry.at.clamp(from, end);
-        if next != kind {
-            all.push(Span { kind, from, to: at });
-            (kind, from) = (next, at);
-        }
-    }
-    all.push(Span {
-        kind,
-        from,
-        to: end,
-    });
-    all.retain(|span| span.to > span.from || span.kind != "waiting");
-    all
+    let end = task.settled_at.unwrap_or(newest);
+    periods(task.created_at, end, entries.iter().filter_map(milestone))
 }
 
 fn timeline(out: &mut String, task: &Task, entries: &[HistoryEntry]) {
-    let spans = spans(task, entries);
-    let (Some(first), Some(last)) = (spans.first(), spans.last()) else {
+    let life = life(task, entries);
+    let (Some(first), Some(last)) = (life.first(), life.last()) else {
         return;
     };
     let (begin, end) = (first.from, last.to);
@@ -224,19 +190,22 @@ fn timeline(out: &mut String, task: &Task, entries: &[HistoryEntry]) {
     let x = |at: Wall| at.clamp(begin, end).since(begin).as_secs_f64() / whole * WIDTH;
     let _ = writeln!(
         out,
-        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"Connection and progress over time\">"
+        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"Activity and progress over time\">"
     );
-    for span in &spans {
-        let (left, right) = (x(span.from), x(span.to));
-        let lasted = text::span(span.to.since(span.from));
+    for period in &life {
+        let (left, right) = (x(period.from), x(period.to));
+        let (kind, lasted) = (
+            period.activity.label(),
+            text::span(period.to.since(period.from)),
+        );
         let _ = writeln!(
             out,
             "<rect class=\"{0}\" x=\"{left:.2}\" y=\"{BAR_TOP}\" width=\"{1:.2}\" height=\"{BAR}\">\
              <title>{0} for {2}, from {3}</title></rect>",
-            span.kind,
+            kind,
             (right - left).max(1.0),
             escaped(&lasted),
-            escaped(&span.from.rfc3339())
+            escaped(&period.from.rfc3339())
         );
         // Labeled if there is room, so that color is not the only sign.
         if right - left > 70.0 {
@@ -245,7 +214,7 @@ fn timeline(out: &mut String, task: &Task, entries: &[HistoryEntry]) {
                 "<text x=\"{:.2}\" y=\"{:.2}\">{}</text>",
                 left + 6.0,
                 BAR_TOP + 13.0,
-                span.kind
+                kind
             );
         }
     }
@@ -271,8 +240,9 @@ fn timeline(out: &mut String, task: &Task, entries: &[HistoryEntry]) {
         "<line class=\"axis\" x1=\"0\" x2=\"{WIDTH}\" y1=\"{base}\" y2=\"{base}\"/>\n\
          <text x=\"0\" y=\"{0}\">{1}</text>\n\
          <text x=\"{WIDTH}\" y=\"{0}\" text-anchor=\"end\">{2}, after {3}</text>\n</svg>\n\
-         <p>The bar is the connection: live, cut, unwatched (no longhaul was running), waiting (not sent yet). A number \
-         above it marks an attempt, ? a question. The curve is progress.</p>",
+         <p>The bar is what the task was doing: running, paused, cut (no connection), asking (a question waited), \
+         unwatched (no longhaul was running), waiting (not sent yet). A number above it marks an attempt, ? a question. \
+         The curve is progress.</p>",
         base + 18.0,
         escaped(&begin.rfc3339()),
         escaped(&end.rfc3339()),

@@ -1,5 +1,6 @@
 //! The driver: one loop that owns every link of the session, its exchanges and its saves.
 
+mod announcements;
 mod configuring;
 mod lifetime;
 mod links;
@@ -18,6 +19,7 @@ use crate::{
     domain::{Mono, Notice, NoticeLevel, SessionDriver, SessionEvent, SharedByteCount, Stamp},
     engine::{
         driver::{
+            announcements::Announcements,
             configuring::Configured,
             lifetime::Lifetime,
             state::{Driver, Linked, PUBLISH_EVERY, SignInNews},
@@ -119,6 +121,7 @@ pub(super) async fn drive(
             last: now.mono,
             every: PUBLISH_EVERY,
         },
+        announcements: Announcements::default(),
         own_saves: OwnSaves {
             waiting: Vec::new(),
             next_number: 1,
@@ -352,6 +355,7 @@ impl Driver<'_> {
                 if let Some(hooks) = &mut self.hooks {
                     hooks.look_at(&view, view.task.created_at < self.begun_at);
                 }
+                self.announcements.look_at(&view);
                 self.snapshots.publish(SessionEvent::Task(Arc::new(view)));
             }
             for id in linked.link.take_erased() {

@@ -91,6 +91,11 @@ impl Driver<'_> {
                 let outcome = self.trace(server.as_ref(), *is_on);
                 return self.open.answer(self.snapshots, number, outcome);
             }
+            SessionRequest::Announce(tasks) => {
+                let ours = self.announcements.claim(tasks, self.snapshots);
+                let response = Ok(SessionResponse::Announce(ours));
+                return self.open.answer(self.snapshots, number, response);
+            }
             SessionRequest::Tools(name)
             | SessionRequest::Adopt { server: name, .. }
             | SessionRequest::Checkpoints { server: name, .. } => self.to_ask(from, name),

@@ -16,6 +16,7 @@ use crate::{
     },
     engine::{
         clock::Clock,
+        driver::announcements::Announcements,
         driver::lifetime::Lifetime,
         hook::Hooks,
         inbox::{Batches, Inbox, Reading},
@@ -160,6 +161,7 @@ pub(super) struct Driver<'d> {
     pub(super) trouble: Option<Trouble>,
     pub(super) sign_in: SignIns<'d>,
     pub(super) publishing: Publishing,
+    pub(super) announcements: Announcements,
     pub(super) own_saves: OwnSaves,
     pub(super) test_hooks: TestHooks<'d>,
 }

@@ -78,8 +78,9 @@ impl Link {
                 let wanted = Wanted::Checkpoints { client_id };
                 return self.queued_requests.push(ask, wanted, version);
             }
-            // The driver records the traffic.
+            // The driver carries these out.
             SessionRequest::Seen(_)
+            | SessionRequest::Announce(_)
             | SessionRequest::Unforget(_)
             | SessionRequest::Trace { .. }
             | SessionRequest::In(..) => Ok(SessionResponse::Accepted),

@@ -74,7 +74,7 @@ impl Link {
             None => is_unproven.then_some(silent_since),
         };
         let ends = if let Some(from) = repeats_from {
-            from.after(repeat(active.recovery.silences))
+            repeat_at(from, active.recovery.silences)
         } else {
             let longest = active
                 .activity
@@ -348,11 +348,15 @@ impl Link {
     }
 }
 
-/// How long after the last request a silent stream is requested again.
-fn repeat(round: u32) -> Duration {
+/// When a stream that has been silent since `from` is requested again. The last repetitions fall together for all streams,
+/// so that many silent streams wake an idle machine only once a minute.
+fn repeat_at(from: Mono, round: u32) -> Mono {
     let index = usize::try_from(round).unwrap_or(usize::MAX);
-    let [.., last] = REPEATS;
-    REPEATS.get(index).copied().unwrap_or(last)
+    let [early @ .., last] = REPEATS;
+    match early.get(index) {
+        Some(after) => from.after(*after),
+        None => from.after(last + last / 2).at_last_multiple_of(last),
+    }
 }
 
 /// Whether an event belongs to the present attempt, as far as it says: some stores replay the messages of other streams.

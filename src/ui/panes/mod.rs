@@ -10,4 +10,5 @@ mod log;
 pub(super) mod messages;
 mod progress;
 pub(super) mod servers;
+pub(super) mod timeline;
 pub(super) mod tools;

@@ -11,8 +11,8 @@ use longhaul::{
     domain::{
         Chord, Connectivity, ControlKind, CutReason, HistoryEvent, IfCut, LogLevel, Mono, NewCall,
         Notice, NoticeLevel, NotifyConfig, NotifyLevel, OverallProgress, Progress, ServerConfigs,
-        ServerName, SessionDriver, SessionEvent, SessionRequest, SessionResponse, Status, TaskView,
-        Wall,
+        ServerName, SessionDriver, SessionEvent, SessionRequest, SessionResponse, Status, TaskId,
+        TaskView, Wall,
     },
 };
 
@@ -1294,6 +1294,7 @@ fn the_bell_rings_when_a_task_needs_attention() {
     let mut view = morning().remove(3);
     view.task.status = Status::InputRequired;
     news(&mut screen, view);
+    screen.wait(2_000);
     assert!(screen.todo.contains(&Command::Bell));
 }
 
@@ -1325,6 +1326,9 @@ fn groups_notifications_of_ends_while_unfocused() {
         view
     };
     screen.news(ended(0, Status::Completed));
+    // A window with the focus goes first.
+    assert_eq!(notified(&screen), [""; 0]);
+    screen.wait(300);
     assert_eq!(notified(&screen).len(), 1);
     assert!(screen.todo.contains(&Command::Bell));
     screen.todo.clear();
@@ -1351,9 +1355,25 @@ fn sends_no_notification_while_focused() {
     screen.todo.clear();
     let mut view = morning().remove(3);
     view.task.status = Status::Completed;
-    screen.news(view);
+    screen.news(view).wait(2_000);
     assert!(!screen.todo.contains(&Command::Bell));
     assert_eq!(notified(&screen), [""; 0]);
+}
+
+#[test]
+fn leaves_to_another_screen_what_it_has_announced() {
+    for is_announced in [false, true] {
+        let mut screen = Screen::morning(WIDE, colour());
+        screen.event(Event::Input(UserInput::FocusLost));
+        screen.wait(5_000);
+        screen.todo.clear();
+        screen.is_announced = is_announced;
+        let mut view = morning().remove(3);
+        view.task.status = Status::InputRequired;
+        screen.news(view).wait(300);
+        assert_eq!(screen.todo.contains(&Command::Bell), !is_announced);
+        assert_eq!(notified(&screen).is_empty(), is_announced);
+    }
 }
 
 #[test]
@@ -1364,7 +1384,7 @@ fn treats_the_user_as_away_without_focus_after_a_minute() {
         screen.todo.clear();
         let mut view = morning().remove(3);
         view.task.status = Status::Completed;
-        screen.news(view);
+        screen.news(view).wait(300);
         assert_eq!(screen.todo.contains(&Command::Bell), is_told, "{waited}");
         assert_eq!(!notified(&screen).is_empty(), is_told, "{waited}");
     }
@@ -1383,7 +1403,7 @@ fn respects_disabled_notifications() {
     screen.todo.clear();
     let mut view = morning().remove(3);
     view.task.status = Status::Completed;
-    screen.news(view);
+    screen.news(view).wait(2_000);
     let beside = |command: &Command| {
         matches!(
             command,
@@ -2707,4 +2727,44 @@ fn a_page_is_closed_only_by_the_keys_that_close() {
     assert_eq!(answer(&screen), "press j or k to scroll, Esc to close");
     screen.keys("q");
     assert!(screen.state.dialogs.stack.is_empty() && screen.state.exit_note().is_none());
+}
+
+#[test]
+fn the_timeline_reads_the_lanes_that_it_shows_and_opens_one() {
+    let mut screen = Screen::morning(WIDE, colour());
+    let saved = |screen: &mut Screen, name: &str, seq: u64| {
+        let mut view = screen.state.task(&id(name)).unwrap().view.as_ref().clone();
+        view.saved_seq = seq;
+        screen.news(view);
+    };
+    saved(&mut screen, "pd6xw8", 7);
+    screen.todo.clear();
+    screen.keys("5");
+    let reads = |screen: &mut Screen| -> Vec<(TaskId, u64)> {
+        let of = |command: Command| match command {
+            Command::ReadMilestones(wanted) => wanted,
+            _ => Vec::new(),
+        };
+        screen.todo.drain(..).flat_map(of).collect()
+    };
+    assert!(reads(&mut screen).contains(&(id("pd6xw8"), 0)));
+    // Only what is new, and at most once a second.
+    saved(&mut screen, "pd6xw8", 9);
+    assert_eq!(reads(&mut screen), []);
+    screen.wait(1_000);
+    assert_eq!(reads(&mut screen), [(id("pd6xw8"), 7)]);
+
+    assert!(screen.draw().contains("8 h: "), "{}", screen.draw());
+    screen.keys("+");
+    assert!(screen.draw().contains("3 h: "), "{}", screen.draw());
+    screen.keys("l");
+    assert!(screen.draw().contains("already at the present"));
+    screen.keys("h");
+    assert!(!screen.draw().contains("to now"), "{}", screen.draw());
+    screen.keys("l -");
+    assert!(screen.draw().contains("to now"), "{}", screen.draw());
+
+    screen.keys("g enter");
+    assert_eq!(screen.state.pane, Pane::Tasks);
+    assert_eq!(screen.state.list.cursor, Some(id("k3v9ra")));
 }

@@ -34,6 +34,16 @@ const SCENES: &[Scene] = &[
     ("list_needs_you_only", |size, look| {
         pressed(size, look, "esc !")
     }),
+    ("timeline", |size, look| {
+        let mut screen = pressed(size, look, "esc 5");
+        screen.event(Event::MilestonesRead(lives()));
+        screen
+    }),
+    ("timeline_of_an_hour", |size, look| {
+        let mut screen = pressed(size, look, "esc 5 + + g");
+        screen.event(Event::MilestonesRead(lives()));
+        screen
+    }),
     ("list_folded", |size, look| pressed(size, look, "esc .")),
     ("list_marked_and_filtered", |size, look| {
         let mut screen = pressed(size, look, "esc space space /");

@@ -7,11 +7,11 @@ use longhaul::{
     app::{ColorDepth, Command, Event, Look, Setup, State, UserInput, update},
     domain::{
         Attempt, Chord, Connectivity, ControlKind, ControlRequest, Cursors, CutReason, Direction,
-        HistoryEntry, HistoryEvent, IfCut, LinkState, LogLevel, LostReason, Mono, NewCall, Phase,
-        Progress, Question, QuestionSource, RequestError, Resumability, ServerName, ServerTask,
-        ServerView, SessionEvent, SessionRequest, SessionResponse, Stamp, Status, Task, TaskError,
-        TaskErrorKind, TaskId, TaskKind, TaskState, TaskView, Tool, TrafficEntry, TrafficKind,
-        Wall,
+        HistoryEntry, HistoryEvent, IfCut, LinkState, LogLevel, LostReason, Milestone, Mono,
+        NewCall, Phase, Progress, Question, QuestionSource, RequestError, Resumability, ServerName,
+        ServerTask, ServerView, SessionEvent, SessionRequest, SessionResponse, Stamp, Status, Task,
+        TaskError, TaskErrorKind, TaskId, TaskKind, TaskState, TaskView, Tool, TrafficEntry,
+        TrafficKind, Turn, Wall,
     },
     ui,
 };
@@ -302,6 +302,42 @@ pub(crate) fn morning() -> Vec<TaskView> {
     ]
 }
 
+/// What some tasks of that morning were doing when.
+pub(crate) fn lives() -> Vec<(TaskId, Vec<Milestone>)> {
+    let turns = |name: &str, turns: &[(i64, Turn)]| {
+        let turns = turns.iter().map(|(before, turn)| (ago(*before), *turn));
+        (id(name), turns.collect())
+    };
+    vec![
+        turns(
+            "k3v9ra",
+            &[
+                (8 * HOUR, Turn::Sent),
+                (5 * HOUR, Turn::Cut),
+                (5 * HOUR - 6 * MINUTE, Turn::Connected),
+                (3 * HOUR, Turn::Asking),
+            ],
+        ),
+        turns(
+            "w4ud2e",
+            &[
+                (9 * HOUR, Turn::Sent),
+                (7 * HOUR, Turn::Unwatched),
+                (4 * HOUR, Turn::Connected),
+            ],
+        ),
+        turns(
+            "t9x4gz",
+            &[
+                (51 * MINUTE, Turn::Sent),
+                (40 * MINUTE, Turn::Paused),
+                (20 * MINUTE, Turn::Running),
+            ],
+        ),
+        turns("pd6xw8", &[(72 * MINUTE, Turn::Sent)]),
+    ]
+}
+
 pub(crate) fn server(name: &str, state: LinkState) -> ServerView {
     ServerView {
         name: ServerName::new(name),
@@ -455,6 +491,8 @@ pub(crate) struct Screen {
     pub(crate) now: Stamp,
     pub(crate) size: (u16, u16),
     pub(crate) todo: Vec<Command>,
+    /// Whether another screen has announced everything already.
+    pub(crate) is_announced: bool,
 }
 
 impl Screen {
@@ -468,6 +506,7 @@ impl Screen {
             now: at(0),
             size,
             todo: Vec::new(),
+            is_announced: false,
         };
         screen.event(Event::Input(UserInput::Resize(size.0, size.1)));
         screen
@@ -519,7 +558,15 @@ impl Screen {
     }
 
     pub(crate) fn event(&mut self, event: Event) {
-        self.todo.extend(update(&mut self.state, event, self.now));
+        for command in update(&mut self.state, event, self.now) {
+            if let Command::Request(request, SessionRequest::Announce(ids)) = command {
+                let ours = if self.is_announced { Vec::new() } else { ids };
+                let outcome = Ok(SessionResponse::Announce(ours));
+                self.event(Event::Session(SessionEvent::Response { request, outcome }));
+            } else {
+                self.todo.push(command);
+            }
+        }
     }
 
     pub(crate) fn keys(&mut self, keys: &str) -> &mut Self {

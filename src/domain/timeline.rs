@@ -1,0 +1,221 @@
+//! The life of a task as periods: when it ran, was paused, was cut off, or waited for an answer.
+
+use super::{HistoryEntry, HistoryEvent, Status, Wall};
+
+/// What a task was doing during a period.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activity {
+    /// Nothing was sent to the server yet.
+    Waiting,
+    /// It ran, as far as is known.
+    Running,
+    /// It was paused.
+    Paused,
+    /// The connection was lost.
+    Cut,
+    /// No longhaul was running to watch it.
+    Unwatched,
+    /// A question waited for the user's answer.
+    Asking,
+}
+
+impl Activity {
+    /// The name on the screen and in an export.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Running => "running",
+            Self::Paused => "paused",
+            Self::Cut => "cut",
+            Self::Unwatched => "unwatched",
+            Self::Asking => "asking",
+        }
+    }
+}
+
+/// A change in a task's life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// The call was sent, for the first time or again.
+    Sent,
+    /// The connection came back.
+    Connected,
+    /// The connection was lost.
+    Cut,
+    /// The last longhaul that watched it exited.
+    Unwatched,
+    /// It runs, or runs again.
+    Running,
+    /// It is paused.
+    Paused,
+    /// It asks a question.
+    Asking,
+}
+
+/// A turn and its time.
+pub type Milestone = (Wall, Turn);
+
+/// The turn in a task's life that a history entry reports, if it does.
+pub fn milestone(entry: &HistoryEntry) -> Option<Milestone> {
+    let turn = match &entry.what {
+        HistoryEvent::Started { .. } => Turn::Sent,
+        HistoryEvent::Contact { state, .. } => match state.as_str() {
+            "live" => Turn::Connected,
+            "unwatched" => Turn::Unwatched,
+            _ => Turn::Cut,
+        },
+        HistoryEvent::InputRequired { .. } => Turn::Asking,
+        HistoryEvent::Status { status, .. } => match status.as_str() {
+            status if status == Status::Paused.label() => Turn::Paused,
+            status if status == Status::InputRequired.label() => Turn::Asking,
+            status if status == Status::Running.label() => Turn::Running,
+            _ => return None,
+        },
+        HistoryEvent::Progress { .. } | HistoryEvent::Log { .. } | HistoryEvent::Settled { .. } => {
+            return None;
+        }
+    };
+    Some((entry.at, turn))
+}
+
+/// A period with one activity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Period {
+    /// What the task was doing.
+    pub activity: Activity,
+    /// Its begin.
+    pub from: Wall,
+    /// Its end, where the next one begins.
+    pub to: Wall,
+}
+
+/// The life of a task from its creation to its end, or to the present, without gaps.
+pub fn periods(
+    created_at: Wall,
+    end: Wall,
+    milestones: impl IntoIterator<Item = Milestone>,
+) -> Vec<Period> {
+    let end = end.max(created_at);
+    let mut all: Vec<Period> = Vec::new();
+    let mut life = Life::default();
+    let (mut activity, mut from) = (life.activity(), created_at);
+    for (at, turn) in milestones {
+        life.take(turn);
+        let next = life.activity();
+        if next == activity {
+            continue;
+        }
+        // The clock may have been set back, but a life must not go back.
+        let to = at.clamp(from, end);
+        if to > from {
+            all.push(Period { activity, from, to });
+        }
+        (activity, from) = (next, to);
+    }
+    if end > from || all.is_empty() {
+        all.push(Period {
+            activity,
+            from,
+            to: end,
+        });
+    }
+    all
+}
+
+/// What is known of a task at one point of its life: connection and status change independently.
+#[derive(Default)]
+struct Life {
+    is_sent: bool,
+    /// Why nothing arrives.
+    away: Option<Activity>,
+    /// What the task is doing instead of running.
+    holds: Option<Activity>,
+}
+
+impl Life {
+    fn take(&mut self, turn: Turn) {
+        match turn {
+            Turn::Sent => {
+                *self = Self {
+                    is_sent: true,
+                    ..Self::default()
+                }
+            }
+            Turn::Connected => self.away = None,
+            Turn::Cut => self.away = Some(Activity::Cut),
+            Turn::Unwatched => self.away = Some(Activity::Unwatched),
+            Turn::Running => self.holds = None,
+            Turn::Paused => self.holds = Some(Activity::Paused),
+            Turn::Asking => self.holds = Some(Activity::Asking),
+        }
+    }
+
+    fn activity(&self) -> Activity {
+        match (self.away, self.holds) {
+            (Some(Activity::Unwatched), _) => Activity::Unwatched,
+            // A task that waits for an answer or is paused has nothing to say, so a cut changes nothing for it.
+            (_, Some(holds)) => holds,
+            (Some(away), None) => away,
+            (None, None) if self.is_sent => Activity::Running,
+            (None, None) => Activity::Waiting,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Activity::{Asking, Cut, Paused, Running, Unwatched, Waiting};
+
+    /// The activities and their ends, of a task that was created at 0.
+    fn life(milestones: &[(i64, Turn)], end: i64) -> Vec<(Activity, i64)> {
+        let milestones = milestones.iter().map(|(at, turn)| (Wall(*at), *turn));
+        let all = periods(Wall(0), Wall(end), milestones);
+        let begins = all.iter().skip(1).map(|period| period.from);
+        assert!(begins.eq(all.iter().map(|period| period.to).take(all.len() - 1)));
+        all.iter()
+            .map(|period| (period.activity, period.to.0))
+            .collect()
+    }
+
+    #[test]
+    fn a_life_has_no_gaps() {
+        let turns = [
+            (10, Turn::Sent),
+            (20, Turn::Cut),
+            (30, Turn::Connected),
+            (40, Turn::Asking),
+            (45, Turn::Cut),
+            (50, Turn::Connected),
+            (60, Turn::Running),
+            (70, Turn::Paused),
+            (80, Turn::Unwatched),
+            (90, Turn::Sent),
+        ];
+        let expected = [
+            (Waiting, 10),
+            (Running, 20),
+            (Cut, 30),
+            (Running, 40),
+            (Asking, 60),
+            (Running, 70),
+            (Paused, 80),
+            (Unwatched, 90),
+            (Running, 100),
+        ];
+        assert_eq!(life(&turns, 100), expected);
+        assert_eq!(life(&turns, 95).last(), Some(&(Running, 95)));
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_makes_no_negative_period() {
+        let turns = [(50, Turn::Sent), (20, Turn::Cut), (30, Turn::Connected)];
+        assert_eq!(life(&turns, 60), [(Waiting, 50), (Running, 60)]);
+        assert_eq!(life(&turns, -5), [(Waiting, 0)]);
+    }
+
+    #[test]
+    fn a_task_that_was_never_sent_only_waited() {
+        assert_eq!(life(&[], 7), [(Waiting, 7)]);
+    }
+}

@@ -19,7 +19,7 @@ const SPANS: [(u64, &str); 8] = [
     (28 * 24 * 60, "4 weeks"),
 ];
 
-/// The span at first: a night.
+/// The span without unfinished tasks: a night.
 const NIGHT: usize = 3;
 
 /// Distances between two marks of the axis, in seconds.
@@ -45,6 +45,8 @@ pub struct Timeline {
     cursor: Option<TaskId>,
     /// The index of the span.
     zoom: usize,
+    /// Whether the user or the first look has chosen the span.
+    is_zoomed: bool,
     /// The right edge; `None` for the present.
     end: Option<Wall>,
     lives: BTreeMap<TaskId, Life>,
@@ -76,6 +78,7 @@ impl Default for Timeline {
         Self {
             cursor: None,
             zoom: NIGHT,
+            is_zoomed: false,
             end: None,
             lives: BTreeMap::new(),
             asked_at: None,
@@ -227,6 +230,19 @@ pub(super) fn selected(state: &State, now: Wall) -> Option<TaskId> {
     let all = lanes(state, now);
     all.get(cursor(state, &all))
         .map(|row| row.view.task.id.clone())
+}
+
+/// At the first look, chooses the shortest span that shows every unfinished task from its begin.
+pub(super) fn fit(state: &mut State, now: Wall) {
+    if std::mem::replace(&mut state.timeline.is_zoomed, true) {
+        return;
+    }
+    let created = state.open_tasks().map(|row| row.view.task.created_at);
+    if let Some(oldest) = created.min() {
+        let minutes = now.since(oldest).as_secs() / 60;
+        let fits = |(span, _): &(u64, &str)| *span >= minutes;
+        state.timeline.zoom = SPANS.iter().position(fits).unwrap_or(SPANS.len() - 1);
+    }
 }
 
 /// Shows more or less time; the right edge stays.

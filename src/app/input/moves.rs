@@ -177,6 +177,9 @@ pub(in crate::app) fn show(state: &mut State, pane: Pane, effects: &mut Vec<Comm
         state.detail.is_zoomed = false;
         select::keep_in_sight(state);
     }
+    if pane == Pane::Timeline {
+        timeline::fit(state, state.last_event.unwrap_or_default().wall);
+    }
     if pane == Pane::Servers {
         check_config(state, false, effects);
     }

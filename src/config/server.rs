@@ -20,7 +20,7 @@ use crate::{
 
 /// The keys of a server.
 const KEYS: &str = "url, headers, protocol, idle_timeout, max_time, checkpoint, progress_from_text, trace; for a stdio \
-                    server: command, args, env, cwd";
+                    server: command, args, env, cwd, stop_when_idle";
 
 /// Completes a URL without a scheme, e.g. `localhost:8931/mcp`; `None` if the text is something else. Only a loopback host
 /// gets http by default; for others the scheme must be typed.
@@ -145,6 +145,7 @@ impl Parser<'_> {
                 "progress_from_text" => {
                     server.progress_from_text = self.boolean(key_text, value).unwrap_or_default();
                 }
+                "stop_when_idle" => self.limit(key_text, value, &mut server.stop_when_idle),
                 "trace" => server.trace = self.boolean(key_text, value).unwrap_or_default(),
                 other => {
                     let why = format!(

@@ -1,5 +1,7 @@
 //! The user's config file as data; `assets/config.toml` documents the file.
 
+use core::time::Duration;
+
 use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
@@ -37,9 +39,15 @@ pub struct ServerConfig {
     /// The names of its checkpoint tools.
     #[serde(default)]
     pub checkpoint: CheckpointConvention,
+    /// How long its program stays without anything to do; [`Self::STOP_WHEN_IDLE`] if absent.
+    #[serde(default)]
+    pub stop_when_idle: Option<Duration>,
 }
 
 impl ServerConfig {
+    /// How long the program of a stdio server stays without anything to do, unless the configuration says otherwise.
+    pub const STOP_WHEN_IDLE: Duration = Duration::from_secs(15 * 60);
+
     /// A server with no settings.
     pub fn new(name: ServerName) -> Self {
         Self {
@@ -53,6 +61,7 @@ impl ServerConfig {
             trace: false,
             limits: Limits::default(),
             checkpoint: CheckpointConvention::default(),
+            stop_when_idle: None,
         }
     }
 

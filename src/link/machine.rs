@@ -68,6 +68,8 @@ struct LinkConfig {
     reads_progress: bool,
     /// The configuration file that no longer names the server.
     gone_from: Option<String>,
+    /// How long its program stays without anything to do, if not for the usual time.
+    stop_when_idle: Option<Duration>,
 }
 
 /// When the tasks are gone through.
@@ -78,6 +80,8 @@ struct Schedule {
     advanced_at: Mono,
     /// How many tasks that was, over all times.
     steps: u64,
+    /// Since when the server's program has had nothing to do.
+    program_idle_since: Option<Mono>,
 }
 
 /// How this process stops driving.

@@ -14,6 +14,7 @@ use std::{
 
 use crate::support::program::{Ran, Running, finish, program, run};
 use crate::support::pty::{self, TestEnv};
+use crate::support::server as servers;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     process::{Pid, Signal, kill_process, test_kill_process},
@@ -672,6 +673,38 @@ fn a_removed_servers_program_ends_when_idle() {
     driving.signal(Signal::TERM);
     driving.end();
     are_gone(elsewhere.path());
+}
+
+#[test]
+fn a_program_without_work_ends_and_the_next_call_starts_it_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    configure(state);
+    let config = text(state.join("config.toml")).replace(
+        "[servers.files]\n",
+        "[servers.files]\nstop_when_idle = \"300ms\"\n",
+    );
+    write(state.join("config.toml"), &config);
+    ok(run(state, &["servers", "approve", "files", "--yes"]));
+    // Another call keeps the driver.
+    let demo = servers::demo(state.join("demo"));
+    let url = demo.url();
+    let arguments = ["-s", &url, "--json", "call", "crunch", "steps=100000"];
+    let mut driving = Running::start(&mut command(state, &arguments));
+    driving.prints(|it| it["event"] == "progress");
+    for _ in 0..2 {
+        ok(call(state, &["count"]));
+        are_gone(state);
+    }
+    // Work keeps it, however quiet.
+    let (mut staying, id) = staying(state, "stay");
+    ok(run(state, &["cancel", &id]));
+    let settled = staying.prints(|it| it["event"] == "settled");
+    assert_eq!(settled["status"], "cancelled", "{settled}");
+    staying.end();
+    are_gone(state);
+    driving.signal(Signal::TERM);
+    driving.end();
 }
 
 /// Whether the program that tells of itself there has ended by its stdin.

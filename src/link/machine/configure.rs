@@ -72,6 +72,7 @@ impl Link {
             self.config.reads_progress = config.progress_from_text;
             self.show_all();
         }
+        self.config.stop_when_idle = config.stop_when_idle;
         if self.record.convention != config.checkpoint {
             self.record.convention = config.checkpoint.clone();
             self.record_changed();

@@ -7,6 +7,7 @@
 
 use super::Link;
 use crate::{
+    domain::{Mono, ServerConfig},
     link::{
         active_task::ActiveTask,
         connection::ConnectionState,
@@ -178,21 +179,41 @@ impl Link {
         self.show_all();
     }
 
-    /// A program that is no longer configured is ended once nothing runs there.
+    /// Ends a program without anything to do: after a while, or at once if it is no longer configured. The next call
+    /// starts it again.
     pub(super) fn end_idle_program(&mut self) {
+        let now = self.now.mono;
+        if !self.is_program_idle() {
+            self.schedule.program_idle_since = None;
+            return;
+        }
+        self.schedule.program_idle_since.get_or_insert(now);
+        if self.config.gone_from.is_some() {
+            self.legacy_sse_ended("its server is no longer configured");
+        } else if self.program_ends_at().is_some_and(|at| at <= now) {
+            self.legacy_sse_ended("it had nothing to do");
+        }
+    }
+
+    /// When the idle program is ended.
+    pub(super) fn program_ends_at(&self) -> Option<Mono> {
+        let stays = self.config.stop_when_idle;
+        let stays = stays.unwrap_or(ServerConfig::STOP_WHEN_IDLE);
+        self.schedule
+            .program_idle_since
+            .map(|since| since.after(stays))
+    }
+
+    fn is_program_idle(&self) -> bool {
         let is_of_legacy_sse = |in_flight: &InFlight| {
             matches!(in_flight.kind, RequestKind::LegacySse | RequestKind::Listen)
         };
-        let is_idle = self.config.gone_from.is_some()
-            && self.record.is_process()
+        self.record.is_process()
             && self.legacy_sse.is_some()
             && !self.exit.keeps_session
             && !self.wants_session()
             && !self.has_unsettled()
-            && self.in_flight.values().all(is_of_legacy_sse);
-        if is_idle {
-            self.legacy_sse_ended("its server is no longer configured");
-        }
+            && self.in_flight.values().all(is_of_legacy_sse)
     }
 
     /// What the server had made tasks of was in the process that ended.

@@ -17,8 +17,7 @@ use futures_util::FutureExt as _;
 use crate::{
     app::{self, Command, Event, ExitNote, SaveContent, State, UserInput, View},
     domain::{
-        HistoryEntry, Milestone, Mono, ServerName, SessionEvent, SessionRequest, SessionRequestId,
-        Stamp, TaskId,
+        Mono, SavedRead, ServerName, SessionEvent, SessionRequest, SessionRequestId, Stamp, TaskId,
     },
 };
 
@@ -55,18 +54,8 @@ pub trait Services {
     fn take(&mut self) -> Vec<Event>;
     /// Asks the engine; the answer is news.
     fn ask(&mut self, ask: SessionRequestId, what: SessionRequest);
-    /// A task's history after an entry, at most the newest that the screen holds, and how many were left out.
-    fn history(
-        &mut self,
-        task: &TaskId,
-        after_seq: u64,
-    ) -> Result<(Vec<HistoryEntry>, u64), String>;
-    /// A task's milestones after an entry.
-    fn milestones(&mut self, task: &TaskId, after_seq: u64) -> Result<Vec<Milestone>, String>;
-    /// A task's result.
-    fn result(&mut self, task: &TaskId) -> Result<Option<String>, String>;
-    /// Reads what was recorded of the wire for a task; it is an event later.
-    fn wire(&mut self, task: TaskId, server: ServerName);
+    /// Reads the session file. What it says is returned, or is an event later.
+    fn read(&mut self, what: SavedRead) -> Vec<Event>;
     /// Opens a page in the user's browser; only a failure is an event later.
     fn open_page(&mut self, url: &str);
     /// Writes something of a task to a file that is not there yet; what came of it is an event later.
@@ -311,36 +300,12 @@ async fn carry_out<S: TerminalSurface, B: Services>(
             Vec::new()
         }
         Command::ReadHistory { task, after_seq } => {
-            let (read, failed) = split(backstage.history(&task, after_seq));
-            let (entries, dropped) = read.unwrap_or_default();
-            let history = Event::History {
-                task,
-                entries,
-                dropped,
-            };
-            std::iter::once(history).chain(failed).collect()
+            backstage.read(SavedRead::History { task, after_seq })
         }
-        Command::ReadMilestones(tasks) => {
-            let mut read = Vec::new();
-            for (task, after_seq) in tasks {
-                match backstage.milestones(&task, after_seq) {
-                    Ok(milestones) => read.push((task, milestones)),
-                    // The lane shows less; the next one would fail too.
-                    Err(why) => return Ok(vec![Event::MilestonesRead(read), Event::Failed(why)]),
-                }
-            }
-            vec![Event::MilestonesRead(read)]
-        }
-        Command::ReadResult(task) => {
-            let (read, failed) = split(backstage.result(&task));
-            let json = read.flatten();
-            std::iter::once(Event::ResultRead { task, json })
-                .chain(failed)
-                .collect()
-        }
+        Command::ReadMilestones(tasks) => backstage.read(SavedRead::Milestones(tasks)),
+        Command::ReadResult(task) => backstage.read(SavedRead::Result(task)),
         Command::ReadTraffic { task, server } => {
-            backstage.wire(task, server);
-            Vec::new()
+            backstage.read(SavedRead::Traffic { task, server })
         }
         Command::InjectFault(what) => {
             backstage.break_demo(&what);
@@ -385,11 +350,4 @@ async fn carry_out<S: TerminalSurface, B: Services>(
         Command::Quit(_) => Vec::new(),
         other => surface.carry_out(other).await?.into_iter().collect(),
     })
-}
-
-fn split<V>(outcome: Result<V, String>) -> (Option<V>, Option<Event>) {
-    match outcome {
-        Ok(value) => (Some(value), None),
-        Err(words) => (None, Some(Event::Failed(words))),
-    }
 }

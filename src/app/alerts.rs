@@ -4,13 +4,23 @@ use core::time::Duration;
 
 use crate::domain::{Mono, NotifyReason, OverallProgress, TaskId};
 
-use super::state::WindowFocus;
-
 /// Alerts closer together than this are combined into one.
 const MIN_INTERVAL: Duration = Duration::from_secs(2);
 
 /// How long a window without the focus waits, so that one with the focus announces first and stays quiet.
 const FOCUSED_FIRST: Duration = Duration::from_millis(300);
+
+/// Whether the terminal window has the focus.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum WindowFocus {
+    /// The terminal has never reported it; assume that it has.
+    #[default]
+    Unreported,
+    /// It has the focus.
+    Focused,
+    /// Another window has the focus.
+    Lost,
+}
 
 /// A task that ended or needs the user.
 #[derive(Clone, Debug, PartialEq)]

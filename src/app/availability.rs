@@ -128,6 +128,13 @@ fn why_not_anywhere(state: &State, action: Action) -> Option<String> {
         Action::Reload if state.setup.is_demo => {
             Some("not available in the demo, which ignores your configuration".to_owned())
         }
+        Action::Import | Action::Reload | Action::StopKeeper | Action::SignIn
+            if state.setup.host.is_some() =>
+        {
+            let host = state.setup.host.as_deref().unwrap_or_default();
+            let host = crate::domain::text::clean_line(host);
+            Some(format!("not available from here; use longhaul on {host}"))
+        }
         Action::InjectFault if !state.setup.is_demo => {
             Some("only available in longhaul demo".to_owned())
         }

@@ -23,6 +23,8 @@ pub struct Setup {
     pub flags: String,
     /// Whether this session runs against the embedded demo server.
     pub is_demo: bool,
+    /// The machine of the session, if it is not this one.
+    pub host: Option<String>,
     /// The time zone for displayed times.
     pub tz: TimeZone,
     /// Colors, character set and animation.
@@ -52,6 +54,7 @@ impl Default for Setup {
             reopens_with: "longhaul".to_owned(),
             flags: String::new(),
             is_demo: false,
+            host: None,
             tz: TimeZone::UTC,
             look: Look::default(),
             takes_mouse: false,

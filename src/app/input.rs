@@ -10,6 +10,7 @@ use crate::domain::{Chord, Stamp};
 
 use super::{
     Command, Overlay, State, UserInput,
+    alerts::WindowFocus,
     call::call_key,
     dialogs::{
         edit::edit_key,
@@ -28,7 +29,6 @@ use super::{
     requests::check_config,
     seen::mark_seen_rows,
     select,
-    state::WindowFocus,
     status::scope,
 };
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::domain::{HistoryEntry, Stamp, TaskId, TrafficEntry};
 
 use super::{
-    Command, Menu, Overlay, Pane, ResultText, State, Tab, TrafficText, timeline::request_milestones,
+    Command, Menu, Overlay, Pane, ResultText, State, Tab, TrafficText, lanes::request_milestones,
 };
 
 /// Histories in memory; the selected task's is never evicted.

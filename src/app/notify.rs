@@ -3,13 +3,16 @@
 use core::time::Duration;
 
 use crate::domain::{
-    Mono, NoticeLevel, NotifyReason, OverallProgress, SessionRequest, Stamp, Status, TaskId, text,
-    whole_percent,
+    Mono, NoticeLevel, NotifyReason, OverallProgress, RequestError, SessionRequest,
+    SessionResponse, Stamp, Status, TaskId, text, whole_percent,
 };
 
 use super::{
-    Command, Counts, State, alerts::Alert, requests::request, session::RequestPurpose,
-    state::WindowFocus, task_row::Group,
+    Command, Counts, State,
+    alerts::{Alert, WindowFocus},
+    requests::request,
+    session::RequestPurpose,
+    task_row::Group,
 };
 
 /// A terminal that never reports its focus counts as watched for this long after a key.
@@ -50,8 +53,23 @@ pub(super) fn send_alerts(state: &mut State, now: Stamp, effects: &mut Vec<Comma
     }
 }
 
+/// Sends the alerts that are this screen's to announce.
+pub(super) fn on_announced(
+    state: &State,
+    mut alerts: Vec<Alert>,
+    outcome: Result<SessionResponse, RequestError>,
+    now: Stamp,
+    effects: &mut Vec<Command>,
+) {
+    // Without an answer nobody knows what other screens did, and one alert too many is better than none.
+    if let Ok(SessionResponse::Announce(ours)) = outcome {
+        alerts.retain(|alert| ours.contains(&alert.id));
+    }
+    send(state, alerts, now, effects);
+}
+
 /// Rings and notifies for the alerts that no other screen has announced; their most important one gives the words.
-pub(super) fn send(state: &State, alerts: Vec<Alert>, now: Stamp, effects: &mut Vec<Command>) {
+fn send(state: &State, alerts: Vec<Alert>, now: Stamp, effects: &mut Vec<Command>) {
     let more = alerts.len().saturating_sub(1);
     // The first one of the highest importance.
     let first = alerts.into_iter().rev().max_by_key(|alert| alert.occasion);

@@ -89,7 +89,10 @@ fn quit_texts(state: &State, has_time: bool, is_short: bool) -> Vec<(Action, Str
             text::grouped(open)
         ),
     };
-    let stop = outcomes(state, has_time).map(|outcomes| format!("stop: {outcomes}"));
+    // Another machine's keeper is stopped there.
+    let is_here = state.setup.host.is_none();
+    let outcomes = outcomes(state, has_time).filter(|_| is_here);
+    let stop = outcomes.map(|outcomes| format!("stop: {outcomes}"));
     [
         Some((Action::Quit, quit)),
         stop.map(|stop| (Action::StopKeeper, stop)),

@@ -47,7 +47,7 @@ pub(super) fn is_reachable(state: &State, name: &ServerName) -> bool {
 
 /// Checks whether the configuration has changed, unless this window ignores it.
 pub(super) fn check_config(state: &State, force: bool, effects: &mut Vec<Command>) {
-    if !state.setup.readonly && !state.setup.is_demo {
+    if !state.setup.readonly && !state.setup.is_demo && state.setup.host.is_none() {
         effects.push(Command::CheckConfig { force });
     }
 }

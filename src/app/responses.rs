@@ -72,12 +72,8 @@ pub(super) fn on_response(
             };
             state.show_toast(NoticeLevel::Info, &message, now);
         }
-        (RequestPurpose::Announce(mut alerts), outcome) => {
-            // Without an answer nobody knows what other screens did, and one alert too many is better than none.
-            if let Ok(SessionResponse::Announce(ours)) = outcome {
-                alerts.retain(|alert| ours.contains(&alert.id));
-            }
-            notify::send(state, alerts, now, effects);
+        (RequestPurpose::Announce(alerts), outcome) => {
+            notify::on_announced(state, alerts, outcome, now, effects);
         }
         (_, Ok(SessionResponse::Done(message))) => {
             state.show_toast(NoticeLevel::Info, &message, now);

@@ -10,7 +10,7 @@ use crate::domain::{
 
 use super::{
     Action, Focus,
-    alerts::AlertState,
+    alerts::{AlertState, WindowFocus},
     detail_pane::DetailPane,
     dialogs::Dialogs,
     event::{ConfigReread, ExitNote, Setup},
@@ -75,18 +75,6 @@ pub struct Tools {
     pub request: Option<SessionRequestId>,
     /// Why the last request failed.
     pub error: Option<String>,
-}
-
-/// Whether the terminal window has the focus.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum WindowFocus {
-    /// The terminal has never reported it; assume that it has.
-    #[default]
-    Unreported,
-    /// It has the focus.
-    Focused,
-    /// Another window has the focus.
-    Lost,
 }
 
 /// The state of the screen.

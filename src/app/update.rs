@@ -5,7 +5,9 @@ use std::time::Duration;
 use crate::domain::{NoticeLevel, ServerView, SessionEvent, SessionRequest, Stamp, text};
 
 use super::{
-    Command, ConfigReread, Event, ResultText, State, away, input,
+    Command, ConfigReread, Event, ResultText, State,
+    alerts::WindowFocus,
+    away, input,
     loading::{on_history, on_traffic, request_missing_data},
     notify,
     quit::finish_exit,
@@ -14,7 +16,7 @@ use super::{
     select::{self, regroup},
     servers::{apply_server, on_consent_read, on_driver_lost, on_found, on_imported},
     session::RequestPurpose,
-    state::{Tools, WindowFocus},
+    state::Tools,
     task_row::{TimelineMark, timeline_mark},
     tasks::{apply_task, erase, restore},
 };
@@ -88,7 +90,13 @@ fn apply(state: &mut State, event: Event, now: Stamp, effects: &mut Vec<Command>
                 state.window = WindowFocus::Focused;
             }
         }
-        Event::Attached(task) => select::move_to_task(state, &task),
+        Event::Attached(task) => {
+            select::move_to_task(state, &task);
+            // It may arrive later, from another machine.
+            if !state.tasks.contains_key(&task) {
+                state.list.wanted = Some(task);
+            }
+        }
         Event::Failed(message) => state.show_toast(NoticeLevel::Error, &message, now),
     }
 }

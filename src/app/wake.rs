@@ -4,8 +4,8 @@ use crate::domain::{Connectivity, Mono, Stamp};
 
 use super::{
     ExitWhen, ListRow, Pane, State,
+    alerts::WindowFocus,
     select::{HOLD_AFTER_KEY, MIN_REORDER_INTERVAL, may_reorder, visible_rows},
-    state::WindowFocus,
 };
 
 /// The interval of an animated progress bar, in milliseconds.

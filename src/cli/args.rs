@@ -1,21 +1,19 @@
 //! Command-line arguments: options, commands and their help text.
 
+mod global;
 mod keeper;
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::{Arg, Args, Command, Parser, Subcommand, ValueHint};
+use clap::{Arg, Args, Command, Parser, Subcommand};
 
-pub(in crate::cli) use self::keeper::KeeperArgs;
+pub(in crate::cli) use self::{global::GlobalArgs, keeper::KeeperArgs};
 use crate::{
     cli::{
-        arg_values::{
-            EXIT_CODES, GLOBAL, Limit, Since, help, limit, on_input, since, status_label,
-        },
+        arg_values::{EXIT_CODES, Limit, Since, help, limit, on_input, since, status_label},
         server_args::{LoginArgs, LogoutArgs, ServersCommand},
     },
-    config::{Color, Header, header},
-    domain::{OnInput, ProtocolChoice, text},
+    domain::{OnInput, text},
 };
 
 /// The first commands to try.
@@ -66,66 +64,6 @@ pub(super) struct Cli {
     pub(super) global: GlobalArgs,
     #[command(subcommand)]
     pub(super) command: Option<CliCommand>,
-}
-
-/// The options that every command takes.
-#[derive(Debug, Args)]
-#[command(next_help_heading = GLOBAL)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "command-line flags are independent of each other"
-)]
-pub(super) struct GlobalArgs {
-    /// Server to use: its name or URL.
-    #[arg(short, long = "server", value_name = "NAME|URL", value_hint = ValueHint::Other, global = true)]
-    pub(super) server: Vec<String>,
-    /// Session to use [default: default]
-    #[arg(long, value_name = "NAME", value_hint = ValueHint::Other, global = true)]
-    pub(super) session: Option<String>,
-    // Read without clap's `env`, which would show it as required in every usage line.
-    /// Directory for sessions [env: LONGHAUL_STATE_DIR]
-    #[arg(long, value_name = "DIR", global = true)]
-    pub(super) state_dir: Option<PathBuf>,
-    /// Print one JSON document, or one JSON object per line while following.
-    #[arg(long, global = true)]
-    pub(super) json: bool,
-    // No default here, because the configuration can set one.
-    /// When to use color [default: auto]
-    #[arg(long, value_name = "WHEN", global = true)]
-    pub(super) color: Option<Color>,
-    /// Use only ASCII characters on the screen.
-    #[arg(long, global = true)]
-    pub(super) ascii: bool,
-    /// Disable animations.
-    #[arg(long, global = true)]
-    pub(super) no_motion: bool,
-    /// Write a log file for the session; repeat for more detail.
-    #[arg(short, long, action = clap::ArgAction::Count, global = true)]
-    pub(super) verbose: u8,
-    /// Print only data and errors, no progress or notes.
-    #[arg(short, long, global = true)]
-    pub(super) quiet: bool,
-    /// Refuse anything that would start or change a task.
-    #[arg(long, global = true)]
-    pub(super) readonly: bool,
-    /// Drive the session in this process instead of in a keeper; exiting ends calls [env: LONGHAUL_KEEPER=0]
-    #[arg(long, global = true)]
-    pub(super) no_keeper: bool,
-    /// MCP revision for this command and the tasks it starts (set `protocol` in [servers.NAME] to make it permanent).
-    #[arg(long, value_name = "REVISION", default_value = "auto", global = true)]
-    pub(super) protocol: ProtocolChoice,
-    /// Header to send to the server, as 'Name: value'; never stored.
-    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = header, global = true)]
-    pub(super) header: Vec<Header>,
-    /// Environment variable with a bearer token to send; never stored.
-    #[arg(long, value_name = "VAR", global = true)]
-    pub(super) bearer_env: Option<String>,
-    /// Record the traffic with every server in the session (see `longhaul trace`).
-    #[arg(long, global = true)]
-    pub(super) trace: bool,
-    /// Allow sending credentials to another machine over plain http, where others can read them.
-    #[arg(long, global = true)]
-    pub(super) insecure_http: bool,
 }
 
 /// The session used when none is named.
@@ -400,7 +338,7 @@ pub(super) struct DemoArgs {
     pub(super) fault: Option<crate::demo::Fault>,
     // The global option again, with help for this command; clap sets both to the same value.
     /// Session to use [default: demo]
-    #[arg(long, value_name = "NAME", help_heading = GLOBAL)]
+    #[arg(long, value_name = "NAME", help_heading = crate::cli::arg_values::GLOBAL)]
     session: Option<String>,
 }
 
@@ -676,6 +614,7 @@ mod tests {
     use clap::CommandFactory as _;
 
     use super::*;
+    use crate::config::header;
 
     #[test]
     fn clap_definition_is_consistent() {

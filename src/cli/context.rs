@@ -7,6 +7,7 @@ use crate::{
     cli::{
         args::{GlobalArgs, STATE_DIR},
         error::{CliError, code},
+        host::REACHED_AS,
         terminal::Terminal,
     },
     config::{self, Config, ConfigError, FileMark},
@@ -49,6 +50,11 @@ impl Context<'_> {
     /// Options that select `session` in a command whose default session is `default`.
     pub(in crate::cli) fn flags_to(&self, session: &str, default: &str) -> String {
         let mut flags = String::new();
+        let reached_as = std::env::var_os(REACHED_AS).filter(|it| !it.is_empty());
+        if let Some(host) = reached_as.as_ref().and_then(|it| it.to_str()) {
+            flags.push_str(" --host ");
+            flags.push_str(&crate::domain::text::shell_word(host));
+        }
         let from_environment =
             std::env::var_os(crate::cli::args::STATE_DIR).map(std::path::PathBuf::from);
         if let Some(dir) = self
@@ -125,7 +131,9 @@ impl Context<'_> {
                 ),
             )
         })?;
-        let words = ["keeper", "run", "--background", "--session"].map(OsString::from);
+        // Without a host, whatever the configuration says: it runs on this machine.
+        let words = ["--host=", "keeper", "run", "--background", "--session"];
+        let words = words.map(OsString::from);
         let session = OsString::from(self.paths.session());
         let dir = [OsString::from("--state-dir"), self.paths.dir().into()];
         Ok(ProcessRole::Client(KeeperCommand {
@@ -226,7 +234,7 @@ fn keeper_environment(
     ];
     let is_kept = |name: &OsString| {
         let name = name.to_string_lossy();
-        name.starts_with("LONGHAUL_")
+        name.starts_with("LONGHAUL_") && name != REACHED_AS
             || name.starts_with("XDG_")
             || name.starts_with("LC_")
             || NAMES.contains(&name.to_ascii_uppercase().as_str())

@@ -87,7 +87,7 @@ pub(in crate::cli) fn fail_point() -> FailPoint {
 pub(in crate::cli) fn process_guard() -> ProcessGuard {
     std::env::current_exe().map_or_else(
         |_| ProcessGuard::default(),
-        |program| ProcessGuard::new(program, &["keeper", "guard"]),
+        |program| ProcessGuard::new(program, &["--host=", "keeper", "guard"]),
     )
 }
 

@@ -19,6 +19,7 @@ mod export;
 mod follow;
 mod format;
 mod history;
+mod host;
 mod json;
 mod live_session;
 mod log;
@@ -63,11 +64,12 @@ pub fn run(args: impl IntoIterator<Item = OsString>, out: &mut dyn Write) -> Exi
         complete::print_candidates(&shell, args.into_iter().collect(), out);
         return ExitCode::from(code::OK);
     }
+    let args: Vec<OsString> = args.into_iter().collect();
     let help_of = |cli: Cli| match &cli.command {
         Some(CliCommand::Help(help)) => Cli::try_parse_from(help.as_help_flag()),
         _ => Ok(cli),
     };
-    let cli = match Cli::try_parse_from(args).and_then(help_of) {
+    let cli = match Cli::try_parse_from(&args).and_then(help_of) {
         Ok(cli) => cli,
         Err(error) => {
             let is_error = error.use_stderr();
@@ -89,7 +91,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, out: &mut dyn Write) -> Exi
     guard::install_panic_hook();
     // If this fails, a write beyond the limit ends the process, which is the default.
     let _ = survive_file_size_limit();
-    let outcome = catch_unwind(AssertUnwindSafe(|| dispatch(cli, &mut terminal)));
+    let outcome = catch_unwind(AssertUnwindSafe(|| dispatch(cli, &args, &mut terminal)));
     terminal.clear_bar();
     let Ok(outcome) = outcome else {
         return ExitCode::from(code::BUG);
@@ -111,7 +113,11 @@ pub fn run(args: impl IntoIterator<Item = OsString>, out: &mut dyn Write) -> Exi
     code
 }
 
-fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, CliError> {
+fn dispatch(
+    cli: Cli,
+    arguments: &[OsString],
+    terminal: &mut Terminal<'_>,
+) -> Result<ExitCode, CliError> {
     let Cli {
         mut global,
         command,
@@ -133,6 +139,13 @@ fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, CliError>
         global.ascii |= defaults.ascii;
         global.no_motion |= defaults.no_motion;
         terminal.use_ascii(global.ascii);
+    }
+    let host = host::host_of(&global, defaults);
+    if let Some(host) = &host
+        && !host::is_local(command.as_ref())
+    {
+        let arguments = host::without_host(arguments.get(1..).unwrap_or_default());
+        return host::run_there(host, &arguments).map(ExitCode::from);
     }
     let command_default = match &command {
         // The demo has its own session.
@@ -174,9 +187,9 @@ fn dispatch(cli: Cli, terminal: &mut Terminal<'_>) -> Result<ExitCode, CliError>
     };
     let context = &mut context;
     let code = match command {
-        None => return screen::open(context, None),
+        None => return screen::open(context, None, host.as_deref()),
         Some(CliCommand::Attach(attach)) => {
-            return screen::open(context, attach.id.as_deref());
+            return screen::open(context, attach.id.as_deref(), host.as_deref());
         }
         #[cfg(feature = "demo")]
         Some(CliCommand::Demo(demo)) => return commands::demo::run(context, &demo),

@@ -1,6 +1,6 @@
 //! Opens the TUI with what it needs from the command line, the config and the environment.
 
-use std::process::ExitCode;
+use std::{ffi::OsString, process::ExitCode};
 
 use crate::{
     app::{ConfigReread, Look, Setup},
@@ -8,11 +8,12 @@ use crate::{
         context::Context,
         environment::{die_after, fail_point, process_guard, random_bits},
         error::{CliError, code},
+        host::tunnel,
         target::Targets,
     },
     config::{self, Config, FileMark, consent, import},
     domain::{ServerConfigs, ServerRef, SessionRequest, TaskId, ThemeName, text},
-    engine::Options,
+    engine::{Host, Options, ProcessRole},
     shell::{Configuration, Opening, open as open_shell},
     term::{
         browser::Browser,
@@ -34,6 +35,8 @@ pub(in crate::cli) struct ScreenOptions {
     /// Problems found before the TUI was open.
     pub(in crate::cli) remarks: Vec<String>,
     pub(in crate::cli) is_demo: bool,
+    /// The tunnel, if the session is on another machine.
+    pub(in crate::cli) host: Option<Host>,
 }
 
 /// What the terminal can show, from the environment and the flags.
@@ -86,7 +89,11 @@ pub(in crate::cli) fn check(context: &Context<'_>) -> Result<(), CliError> {
 pub(in crate::cli) fn open(
     context: &mut Context<'_>,
     id: Option<&str>,
+    host: Option<&str>,
 ) -> Result<ExitCode, CliError> {
+    if let Some(host) = host {
+        return open_there(context, id, host);
+    }
     let attach = match id {
         Some(id) => {
             let mut reader = context.reader()?;
@@ -118,6 +125,42 @@ pub(in crate::cli) fn open(
                 .collect(),
             requests: Vec::new(),
             is_demo: false,
+            host: None,
+        },
+    )
+}
+
+/// Opens the TUI on the session of another machine.
+fn open_there(
+    context: &mut Context<'_>,
+    id: Option<&str>,
+    host: &str,
+) -> Result<ExitCode, CliError> {
+    check(context)?;
+    let whole_id = |id: &str| {
+        TaskId::parse(id)
+            .ok_or_else(|| CliError::usage(format!("{id:?} is no whole task id; see longhaul ls")))
+    };
+    let attach = id.map(whole_id).transpose()?;
+    let mut session: Vec<OsString> = Vec::new();
+    if let Some(name) = &context.global.session {
+        session.extend(["--session".into(), name.into()]);
+    }
+    if let Some(dir) = &context.global.state_dir {
+        session.extend(["--state-dir".into(), dir.into()]);
+    }
+    let flags = format!(" --host {}{}", text::shell_word(host), context.flags());
+    show(
+        context,
+        attach,
+        ScreenOptions {
+            reopens_with: format!("longhaul{flags}"),
+            servers: Vec::new(),
+            server_configs: ServerConfigs::default(),
+            remarks: Vec::new(),
+            requests: Vec::new(),
+            is_demo: false,
+            host: Some(tunnel(host, &session)?),
         },
     )
 }
@@ -175,7 +218,7 @@ pub(in crate::cli) fn show(
             .servers
             .retain(|server| server.program.is_none());
     }
-    let read_config = if options.is_demo || context.global.readonly {
+    let read_config = if options.is_demo || options.host.is_some() || context.global.readonly {
         || None
     } else {
         config::read_server_configs
@@ -187,13 +230,18 @@ pub(in crate::cli) fn show(
     let remarks = unreadable.into_iter().chain(config.notices);
     let variable = |name: &str| std::env::var_os(name)?.into_string().ok();
     let viewer = Viewer::find(variable);
+    let host = options.host.as_ref().map(|host| host.name.clone());
+    let role = match options.host {
+        Some(host) => ProcessRole::Remote(host),
+        None => context.role()?,
+    };
     let outcome = open_shell(Opening {
         engine: Options {
             paths: context.paths.clone(),
             servers: options.servers,
             config: server_configs,
             read_config,
-            role: context.role()?,
+            role,
             logins: context.logins.clone(),
             traces: context.global.trace,
             protocol: context.global.protocol.0,
@@ -209,6 +257,7 @@ pub(in crate::cli) fn show(
             reopens_with: options.reopens_with,
             flags: context.flags(),
             is_demo: options.is_demo,
+            host,
             tz: jiff::tz::TimeZone::system(),
             look,
             takes_mouse,

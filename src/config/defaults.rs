@@ -11,7 +11,7 @@ use crate::{
 
 /// The keys of `[defaults]`.
 const KEYS: &str = "session, server, protocol, idle_timeout, max_time, color, ascii, motion, \
-                    mouse, keychain, keeper";
+                    mouse, keychain, keeper, host";
 
 impl Parser<'_> {
     pub(super) fn defaults(&mut self, at: usize, value: &Spanned<DeValue<'_>>) {
@@ -24,6 +24,10 @@ impl Parser<'_> {
             match name {
                 "session" => {
                     defaults.session =
+                        self.text(name, value, |text| Ok::<_, ValueError>(text.to_owned()));
+                }
+                "host" => {
+                    defaults.host =
                         self.text(name, value, |text| Ok::<_, ValueError>(text.to_owned()));
                 }
                 "server" => {

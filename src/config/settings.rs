@@ -222,6 +222,8 @@ pub(crate) struct Defaults {
     pub(crate) no_keychain: bool,
     /// `keeper = false`: each process drives the session itself.
     pub(crate) no_keeper: bool,
+    /// The machine whose session is used without `--host`.
+    pub(crate) host: Option<String>,
 }
 
 #[cfg(test)]

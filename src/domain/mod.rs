@@ -27,6 +27,7 @@ mod question;
 mod record;
 mod request;
 mod result;
+mod saved;
 mod schema;
 mod server_task;
 pub mod server_url;
@@ -88,6 +89,7 @@ pub use request::SignInPage;
 pub use result::{
     ContentBlock, ContentError, Media, ResourceLink, content_element, is_markdown_type,
 };
+pub use saved::{Saved, SavedPart, SavedRead};
 pub use schema::{ArgumentCheck, PathSegment, ValidationError, path_label};
 pub use server_task::{ServerTask, TaskCapability, TaskKind, TaskState};
 pub use stamp::{Mono, Stamp, Wall};

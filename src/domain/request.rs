@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Answer, ProtocolVersion, ServerConfigs, ServerName, ServerView, TaskId, TaskView, Tool, Wall,
+    saved::{Saved, SavedRead},
 };
 use crate::domain::call::{Checkpoint, Limits, NewCall, ServerRef};
 
@@ -87,6 +88,8 @@ pub enum SessionRequest {
         /// The id of a single server task; all tasks that the server lists if absent.
         server_task: Option<String>,
     },
+    /// Read the session file on the machine where it is. Only the far end of a tunnel answers this.
+    Read(SavedRead),
     /// Another request, with the MCP revision that `--protocol` sets.
     In(ProtocolVersion, Box<SessionRequest>),
 }
@@ -123,6 +126,8 @@ pub enum SessionResponse {
     Adopted(Vec<TaskId>),
     /// The tasks that the screen has to announce.
     Announce(Vec<TaskId>),
+    /// What was read from the session file.
+    Read(Saved),
     /// The checkpoints that the server lists.
     Checkpoints(Vec<Checkpoint>),
     /// The sign-in page that the user has to open.

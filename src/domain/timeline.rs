@@ -1,5 +1,7 @@
 //! The life of a task as periods: when it ran, was paused, was cut off, or waited for an answer.
 
+use serde::{Deserialize, Serialize};
+
 use super::{HistoryEntry, HistoryEvent, Status, Wall};
 
 /// What a task was doing during a period.
@@ -34,7 +36,8 @@ impl Activity {
 }
 
 /// A change in a task's life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Turn {
     /// The call was sent, for the first time or again.
     Sent,

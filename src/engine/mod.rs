@@ -8,6 +8,7 @@
 mod clock;
 mod driver;
 mod file_watcher;
+mod follow;
 mod frames;
 mod hook;
 mod inbox;
@@ -19,11 +20,14 @@ mod options;
 mod pace;
 mod pending_requests;
 mod probe;
+mod relay;
+mod saved;
 mod server_configs;
 mod session;
 mod snapshots;
 mod socket;
 mod tracer;
+mod tunnel;
 
 pub use self::options::FailPoint;
 pub use self::options::Options;
@@ -31,6 +35,7 @@ pub use self::options::PanicIn;
 pub use self::options::ProcessRole;
 pub use clock::Clock;
 pub use driver::USUAL_ENVIRONMENT;
+pub use follow::{ask_driver, barred_tasks};
 pub use frames::KeeperStatus;
 pub use hook::Hook;
 pub use keeper::{
@@ -40,6 +45,8 @@ pub use keeper::{
 #[cfg(target_os = "linux")]
 pub use logind::{AtLogout, LogindError, Systemd};
 pub use probe::{Flow, Obstacle, Probe, Recording, Stateful, probe};
+pub use relay::{RelayError, relay};
+pub use saved::read_saved;
 pub use session::Session;
 pub use snapshots::Subscription;
-pub use socket::{ask_driver, barred_tasks};
+pub use tunnel::{Host, TunnelError};

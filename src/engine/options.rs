@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::{
     auth::Logins,
     domain::{ProtocolVersion, ServerConfigs, ServerRef},
-    engine::{clock::Clock, hook::Hook, keeper::KeeperCommand},
+    engine::{clock::Clock, hook::Hook, keeper::KeeperCommand, tunnel::Host},
     store::Paths,
     transport::ProcessGuard,
 };
@@ -53,6 +53,8 @@ pub enum ProcessRole {
     Keeper,
     /// Never drives: starts a keeper if there is none.
     Client(KeeperCommand),
+    /// Never drives: reaches the keeper of another machine through a tunnel. The session's paths are not used.
+    Remote(Host),
     /// Only watches: never drives, starts no keeper, and sends none of its configuration.
     Watch,
 }

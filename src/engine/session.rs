@@ -17,9 +17,10 @@ use tokio::sync::{mpsc, oneshot};
 use super::{
     driver,
     file_watcher::FileWatcher,
+    follow,
     pace::Pace,
     snapshots::{Snapshots, Subscription},
-    socket,
+    tunnel::Host,
 };
 use crate::{
     domain::{
@@ -27,9 +28,9 @@ use crate::{
         SessionRequestId, exit,
     },
     engine::{
+        follow::{DRIVER_WITHIN, Ending, is_stopped},
         options::{Options, ProcessRole},
         pending_requests::{Envelope, PendingRequests, Requester},
-        socket::{DRIVER_WITHIN, Ending, is_stopped},
     },
     store::{DriverLock, Paths},
 };
@@ -42,6 +43,10 @@ const TRY_EVERY: Duration = Duration::from_millis(50);
 
 /// How often a read-only process checks for a driver; that can take days.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// How long after its end a tunnel is opened again, at first and at last.
+const FIRST_RETRY: Duration = Duration::from_millis(250);
+const LAST_RETRY: Duration = Duration::from_secs(5);
 
 const NOBODY_DRIVES: &str =
     "no process drives this session, and with --readonly none starts to; run it without --readonly";
@@ -200,6 +205,9 @@ async fn serve(
     let mut has_followed = false;
     let mut is_undriven = false;
     let mut glance = FileWatcher::default();
+    if let ProcessRole::Remote(host) = options.role.clone() {
+        return serve_host(&host, &mut options, snapshots, &mut asks, &mut leaving).await;
+    }
     loop {
         let may_drive = matches!(options.role, ProcessRole::Drive | ProcessRole::Keeper);
         let lock = if may_drive {
@@ -240,7 +248,7 @@ async fn serve(
             }
             Ok(None) => {}
         }
-        let followed = socket::follow(
+        let followed = follow::follow(
             &mut options,
             snapshots,
             &mut asks,
@@ -312,13 +320,72 @@ async fn serve(
             }
         }
         let wait = match options.role {
-            ProcessRole::Watch | ProcessRole::Client(_) => LOOK_EVERY,
+            ProcessRole::Watch | ProcessRole::Client(_) | ProcessRole::Remote(_) => LOOK_EVERY,
             ProcessRole::Drive | ProcessRole::Keeper => TRY_EVERY,
         };
         tokio::select! {
             () = tokio::time::sleep_until(tokio::time::Instant::now() + wait) => {}
             _ = &mut leaving => return,
         }
+    }
+}
+
+/// Follows the keeper of another machine until this process exits, however often the tunnel breaks.
+async fn serve_host(
+    host: &Host,
+    options: &mut Options,
+    snapshots: &Arc<Snapshots>,
+    asks: &mut mpsc::Receiver<Envelope>,
+    leaving: &mut oneshot::Receiver<()>,
+) {
+    let mut open = PendingRequests::default();
+    let mut wait = FIRST_RETRY;
+    loop {
+        let followed = follow::follow_host(host, options, snapshots, asks, leaving, &mut open);
+        match followed.await {
+            Ok(Ending::Left) => return,
+            Ok(Ending::Stopped) => {
+                snapshots.publish(SessionEvent::Undriven);
+                snapshots.publish(SessionEvent::Notice(Notice {
+                    at: options.clock.now().wall,
+                    level: NoticeLevel::Warning,
+                    text: format!(
+                        "the keeper on {} was stopped; your next action starts it",
+                        host.name
+                    ),
+                }));
+                // Connecting again would start a keeper, and make `stop` mean nothing; the next request needs one.
+                tokio::select! {
+                    Some(asked) = asks.recv() => {
+                        open.add(asked);
+                    }
+                    _ = &mut *leaving => return,
+                }
+                continue;
+            }
+            Ok(Ending::DriverGone | Ending::DriverSilent) => {
+                wait = FIRST_RETRY;
+                snapshots.publish(SessionEvent::Undriven);
+            }
+            Err(error) if error.is_final() => {
+                let message = error.to_string();
+                snapshots.publish(SessionEvent::Failed {
+                    message: message.clone(),
+                    exit: exit::DRIVER_SILENT,
+                });
+                open.refuse_all(snapshots, &RequestError::CannotSave(message));
+                wait = LAST_RETRY;
+            }
+            Err(error) => {
+                tracing::info!(%error, "the tunnel is down");
+                snapshots.publish(SessionEvent::Undriven);
+            }
+        }
+        tokio::select! {
+            () = tokio::time::sleep(wait) => {}
+            _ = &mut *leaving => return,
+        }
+        wait = wait.saturating_mul(2).min(LAST_RETRY);
     }
 }
 

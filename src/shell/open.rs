@@ -17,8 +17,8 @@ use super::{
 use crate::{
     app::{self, Event, Setup, State, UserInput},
     config::FileMark,
-    domain::{Mono, SessionRequest, Stamp, TaskId, exit},
-    engine::{Clock, Options, Session, stop_keeper},
+    domain::{Mono, SessionEvent, SessionRequest, Stamp, TaskId, exit},
+    engine::{Clock, Options, ProcessRole, Session, stop_keeper},
     store::Paths,
     term::{
         browser::Browser,
@@ -86,10 +86,15 @@ async fn show(opening: Opening) -> io::Result<Outcome> {
     terminal.guard.report_mouse(opening.setup.takes_mouse)?;
     let mut state = State::new(opening.setup);
     let (columns, rows) = input::size(terminal.guard.tty());
-    let events = [
-        Event::Input(UserInput::Resize(columns, rows)),
-        saved(&paths),
-    ];
+    let is_remote = matches!(opening.engine.role, ProcessRole::Remote(_));
+    let resize = Event::Input(UserInput::Resize(columns, rows));
+    // On another machine, nothing is known before its keeper answers.
+    let first = if is_remote {
+        Event::Session(SessionEvent::Undriven)
+    } else {
+        saved(&paths)
+    };
+    let events = [resize, first];
     let mut todo = Vec::new();
     for event in events
         .into_iter()
@@ -114,18 +119,22 @@ async fn show(opening: Opening) -> io::Result<Outcome> {
     (engine.browser, engine.viewer) = (opening.browser, opening.viewer);
     engine.config_mark = Arc::new(Mutex::new(opening.config_mark));
     engine.given = opening.given;
+    engine.is_remote = is_remote;
     for what in opening.asks {
         engine.ask_for_opening(what);
     }
     let begun = follow_up(&mut terminal, &mut engine, &mut state, todo, clock.now()).await;
-    let watching = tokio::spawn(note_watched(session_paths.clone(), clock));
+    let note = note_watched(session_paths.clone(), clock);
+    let watching = (!is_remote).then(|| tokio::spawn(note));
     let mut outcome = match begun {
         Ok(()) => run(&mut terminal, &mut engine, &clock, &mut state).await,
         Err(error) => gone(&error),
     };
-    watching.abort();
-    // Only for the next welcome, so a failure does not matter.
-    let _ = session_paths.note_watched(clock.now().wall);
+    if let Some(watching) = watching {
+        watching.abort();
+        // Only for the next welcome, so a failure does not matter.
+        let _ = session_paths.note_watched(clock.now().wall);
+    }
     // The terminal first: the user should not wait for the network.
     let mut signals = terminal.give_back();
     if outcome.exit == BUG {

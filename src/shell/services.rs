@@ -1,10 +1,11 @@
 //! What the loop needs of the session, its file, the configuration and the demo server. Slow work runs on other threads.
 
 use std::{
+    collections::BTreeMap,
     fs::{File, Permissions},
     io::Write as _,
     os::unix::fs::PermissionsExt as _,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -17,25 +18,20 @@ use crate::{
     app::{ConfigReread, Consent, Event, SaveContent, ServerFindings, View},
     config::FileMark,
     domain::{
-        ContentBlock, HistoryEntry, LinkState, Milestone, ServerName, ServerView, SessionEvent,
-        SessionRequest, SessionRequestId, TaskId, TaskView, TrafficEntry, Wall, content_element,
+        LinkState, RequestError, Saved, SavedRead, ServerName, ServerView, SessionEvent,
+        SessionRequest, SessionRequestId, SessionResponse, TaskId, TaskView, Wall, decode_base64,
         server_url, text,
     },
-    engine::{Clock, FailPoint, PanicIn, Session, Subscription},
-    store::{ListFilter, Paths, Reader, StoreError, TraceReader, create_atomically},
+    engine::{Clock, FailPoint, PanicIn, Session, Subscription, read_saved},
+    store::{ListFilter, Paths, Reader, StoreError, create_atomically},
     term::{browser::Browser, viewer::Viewer},
 };
 
-/// The most history entries of a task that the screen takes at once; older ones are counted.
-const HISTORY_AT_ONCE: usize = 2000;
-
-/// The most recorded messages that the screen takes at once, from the last [`TRAFFIC_BYTES`] of the record.
-const TRAFFIC_AT_ONCE: usize = 200;
-
-const TRAFFIC_BYTES: usize = 512 * 1024;
-
 /// Settled tasks of the first frame; the session brings the rest.
 const FIRST_TASKS: usize = 200;
+
+/// The first number of a request to read. The screen numbers its own requests from 0, and an opening from the top.
+const FIRST_READ: SessionRequestId = SessionRequestId::MAX / 2;
 
 /// Events of background work that may wait.
 const EVENTS_WAITING: usize = 16;
@@ -124,6 +120,11 @@ pub(super) struct SessionServices {
     /// Requests of the opening, which the screen does not know.
     opening: Vec<SessionRequestId>,
     fuse: FailPoint,
+    /// Whether the session file is on another machine.
+    pub(super) is_remote: bool,
+    /// What was asked of the other machine, by request.
+    reads: BTreeMap<SessionRequestId, (SavedRead, Option<PartUse>)>,
+    reads_asked: u64,
 }
 
 impl SessionServices {
@@ -155,6 +156,9 @@ impl SessionServices {
             received: Vec::new(),
             opening: Vec::new(),
             fuse,
+            is_remote: false,
+            reads: BTreeMap::new(),
+            reads_asked: 0,
         }
     }
 
@@ -197,32 +201,118 @@ impl SessionServices {
         self.in_background(move || [work().map_or_else(Event::Failed, Event::Succeeded)]);
     }
 
-    fn reader(&self) -> Result<Reader, String> {
-        Reader::open(&self.paths).map_err(|error| format!("could not {error}"))
+    /// Reads a part of a result, here or on the other machine, and uses it.
+    fn use_part(&mut self, task: &TaskId, part: usize, use_: PartUse) {
+        let task = task.clone();
+        let read = SavedRead::Part { task, part };
+        if self.is_remote {
+            return self.ask_to_read(read, Some(use_));
+        }
+        let paths = self.paths.clone();
+        self.in_background_with_message(move || {
+            let part = read_saved(&paths, &read).map_err(|error| error.to_string())?;
+            use_.carry_out(part)
+        });
+    }
+
+    /// Asks the other end of the tunnel to read the session file.
+    fn ask_to_read(&mut self, read: SavedRead, use_: Option<PartUse>) {
+        let ask = FIRST_READ + self.reads_asked;
+        self.reads_asked += 1;
+        self.session
+            .ask_as(&self.subscription, ask, SessionRequest::Read(read.clone()));
+        self.reads.insert(ask, (read, use_));
+    }
+
+    /// The events of an answer to [`Self::ask_to_read`].
+    fn answered(
+        &self,
+        (read, use_): (SavedRead, Option<PartUse>),
+        outcome: Result<SessionResponse, RequestError>,
+    ) -> Vec<Event> {
+        let saved = match outcome {
+            Ok(SessionResponse::Read(saved)) => Ok(saved),
+            Ok(_) => Err("the other machine gave another answer".to_owned()),
+            Err(error) => Err(error.to_string()),
+        };
+        let Some(use_) = use_ else {
+            return events_of(read, saved);
+        };
+        self.in_background_with_message(move || use_.carry_out(saved?));
+        Vec::new()
     }
 }
 
-/// The bytes of a part of a saved result, and the extension of the file that another program may open.
-fn part_of(
-    paths: &Paths,
-    task: &TaskId,
-    part: usize,
-) -> Result<(Vec<u8>, Result<&'static str, String>), String> {
-    let mut reader = Reader::open(paths).map_err(|error| format!("could not {error}"))?;
-    let result = reader
-        .result(task)
-        .map_err(|error| format!("could not {error}"))?;
-    let block = result
-        .as_deref()
-        .and_then(|json| content_element(json, part));
-    let block = block.ok_or("it no longer exists")?;
-    let block = ContentBlock::parse(&block);
-    let extension = match &block {
-        ContentBlock::Media(media) => media.opens_as().map_err(|error| error.to_string()),
-        _ => Err("this type cannot be opened; save it instead".to_owned()),
+/// What becomes of a part of a result.
+enum PartUse {
+    /// It is written to this file, which must not exist.
+    Save(PathBuf),
+    /// It is copied to this file, with an extension, and opened with this program.
+    Open(PathBuf, Viewer),
+}
+
+impl PartUse {
+    /// Returns the message for the user.
+    fn carry_out(self, part: Saved) -> Result<String, String> {
+        let Saved::Part(part) = part else {
+            return Err("it no longer exists".to_owned());
+        };
+        let bytes = decode_base64(&part.base64).ok_or("it was damaged on the way")?;
+        match self {
+            Self::Save(file) => write_new(&file, &bytes),
+            Self::Open(copy, viewer) => {
+                // Checked again, because this is what is opened.
+                let copy = copy.with_extension(part.opens_as?);
+                let write = || File::create_new(&copy)?.write_all(&bytes);
+                write().map_err(|error| format!("could not make a copy: {error}"))?;
+                let opened = viewer.open_and_wait(&copy);
+                opened.map_err(|error| format!("could not open it: {error}"))?;
+                Ok(format!("opened with {}", viewer.program()))
+            }
+        }
+    }
+}
+
+/// Writes a file that must not exist. Returns the message for the user.
+fn write_new(file: &Path, bytes: &[u8]) -> Result<String, String> {
+    let written = create_atomically(file, bytes);
+    written.map_err(|error| format!("could not write {}: {error}", file.display()))?;
+    let size = text::bytes(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+    Ok(format!("saved {size} to {}", file.display()))
+}
+
+/// The events of what was read. A read that failed is answered too, so that the next one can be asked for.
+fn events_of(read: SavedRead, saved: Result<Saved, String>) -> Vec<Event> {
+    let (saved, failed) = match saved {
+        Ok(saved) => (Some(saved), None),
+        Err(words) => (None, Some(Event::Failed(words))),
     };
-    let contents = block.contents().map_err(|error| error.to_string())?;
-    Ok((contents.into_owned(), extension))
+    let event = match (read, saved) {
+        (SavedRead::History { task, .. }, Some(Saved::History { entries, dropped })) => {
+            Event::History {
+                task,
+                entries,
+                dropped,
+            }
+        }
+        (SavedRead::History { task, .. }, _) => Event::History {
+            task,
+            entries: Vec::new(),
+            dropped: 0,
+        },
+        (SavedRead::Result(task), Some(Saved::Result(json))) => Event::ResultRead { task, json },
+        (SavedRead::Result(task), _) => Event::ResultRead { task, json: None },
+        (SavedRead::Traffic { task, .. }, Some(Saved::Traffic(entries))) => {
+            Event::TrafficRead { task, entries }
+        }
+        (SavedRead::Traffic { task, .. }, _) => Event::TrafficRead {
+            task,
+            entries: Vec::new(),
+        },
+        (_, Some(Saved::Milestones(read))) => Event::MilestonesRead(read),
+        _ => Event::Tick,
+    };
+    std::iter::once(event).chain(failed).collect()
 }
 
 impl Services for SessionServices {
@@ -237,7 +327,18 @@ impl Services for SessionServices {
         let mut events = std::mem::take(&mut self.received);
         let news = self.subscription.take();
         self.fuse.burn(PanicIn::Screen);
-        events.extend(news.into_iter().map(|news| self.event(news)));
+        for news in news {
+            match news {
+                SessionEvent::Response { request, outcome }
+                    if self.reads.contains_key(&request) =>
+                {
+                    if let Some(read) = self.reads.remove(&request) {
+                        events.extend(self.answered(read, outcome));
+                    }
+                }
+                news => events.push(self.event(news)),
+            }
+        }
         events
     }
 
@@ -245,53 +346,22 @@ impl Services for SessionServices {
         self.session.ask_as(&self.subscription, ask, what);
     }
 
-    fn history(
-        &mut self,
-        task: &TaskId,
-        after_seq: u64,
-    ) -> Result<(Vec<HistoryEntry>, u64), String> {
-        let mut reader = self.reader()?;
-        let mut read = || {
-            // Usually only a few are new.
-            let entries = reader.history(task, after_seq, HISTORY_AT_ONCE)?;
-            if entries.len() < HISTORY_AT_ONCE {
-                return Ok(entries);
-            }
-            reader.history_tail(task, HISTORY_AT_ONCE)
-        };
-        let mut entries = read().map_err(|error: StoreError| format!("could not {error}"))?;
-        entries.retain(|entry| entry.seq > after_seq);
-        let dropped = entries
-            .first()
-            .map_or(0, |first| first.seq.saturating_sub(after_seq + 1));
-        Ok((entries, dropped))
-    }
-
-    fn milestones(&mut self, task: &TaskId, after_seq: u64) -> Result<Vec<Milestone>, String> {
-        self.reader()?
-            .milestones(task, after_seq)
-            .map_err(|error| format!("could not {error}"))
-    }
-
-    fn result(&mut self, task: &TaskId) -> Result<Option<String>, String> {
-        self.reader()?
-            .result(task)
-            .map_err(|error| format!("could not {error}"))
-    }
-
-    fn wire(&mut self, task: TaskId, server: ServerName) {
-        let paths = self.paths.clone();
-        self.in_background(move || {
-            let reader = TraceReader::of_servers(&paths, [&server]);
-            let is_ours = |entry: &TrafficEntry| entry.task.as_ref().is_none_or(|of| *of == task);
-            let entries = reader.newest(TRAFFIC_AT_ONCE, TRAFFIC_BYTES, is_ours);
-            let failed = entries
-                .as_ref()
-                .err()
-                .map(|error| Event::Failed(format!("could not {error}")));
-            let entries = entries.unwrap_or_default();
-            std::iter::once(Event::TrafficRead { task, entries }).chain(failed)
-        });
+    fn read(&mut self, what: SavedRead) -> Vec<Event> {
+        if self.is_remote {
+            self.ask_to_read(what, None);
+            return Vec::new();
+        }
+        // A record can be large, and nobody waits for it.
+        if matches!(what, SavedRead::Traffic { .. }) {
+            let paths = self.paths.clone();
+            self.in_background(move || {
+                let saved = read_saved(&paths, &what);
+                events_of(what, saved.map_err(|error| error.to_string()))
+            });
+            return Vec::new();
+        }
+        let saved = read_saved(&self.paths, &what);
+        events_of(what, saved.map_err(|error| error.to_string()))
     }
 
     fn open_page(&mut self, url: &str) {
@@ -312,30 +382,33 @@ impl Services for SessionServices {
     }
 
     fn save(&mut self, task: &TaskId, what: SaveContent, path: &str) {
-        let (paths, task) = (self.paths.clone(), task.clone());
-        let (configuration, given) = (self.configuration, self.given.clone());
-        let now = self.clock.now().wall;
         let file = match path.strip_prefix("~/") {
             Some(rest) => dirs::home_dir().unwrap_or_default().join(rest),
             None => PathBuf::from(path),
         };
         // An absolute path, so that the message helps anywhere.
         let file = std::path::absolute(&file).unwrap_or(file);
+        if let SaveContent::Part(part) = what {
+            return self.use_part(task, part, PartUse::Save(file));
+        }
+        let (paths, task) = (self.paths.clone(), task.clone());
+        let (configuration, given) = (self.configuration, self.given.clone());
+        let (now, is_remote) = (self.clock.now().wall, self.is_remote);
         self.in_background_with_message(move || {
-            let bytes = match what {
-                SaveContent::Part(part) => part_of(&paths, &task, part)?.0,
-                trace => (configuration.export)(&paths, &task, trace, now, &given)?.into_bytes(),
-            };
-            // An existing file is never overwritten.
-            let written = create_atomically(&file, &bytes);
-            written.map_err(|error| format!("could not write {}: {error}", file.display()))?;
-            let size = text::bytes(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
-            Ok(format!("saved {size} to {}", file.display()))
+            if is_remote {
+                return Err(
+                    "the task is on another machine; use `longhaul export` there".to_owned(),
+                );
+            }
+            let text = (configuration.export)(&paths, &task, what, now, &given)?;
+            write_new(&file, text.as_bytes())
         });
     }
 
     fn open_part(&mut self, task: &TaskId, part: usize) {
-        let (paths, task) = (self.paths.clone(), task.clone());
+        let Some(viewer) = self.viewer.clone() else {
+            return self.in_background_with_message(|| Err("no desktop was found".to_owned()));
+        };
         // Readable by this user only.
         let make = || {
             tempfile::Builder::new()
@@ -354,18 +427,7 @@ impl Services for SessionServices {
         self.copied += 1;
         let copy = dir.path().join(format!("{task}-{}", self.copied));
         self.copies = Some(dir);
-        let viewer = self.viewer.clone();
-        self.in_background_with_message(move || {
-            let viewer = viewer.ok_or("no desktop was found")?;
-            let (bytes, extension) = part_of(&paths, &task, part)?;
-            // Checked again, because this is what is opened.
-            let copy = copy.with_extension(extension?);
-            let write = || File::create_new(&copy)?.write_all(&bytes);
-            write().map_err(|error| format!("could not make a copy: {error}"))?;
-            let opened = viewer.open_and_wait(&copy);
-            opened.map_err(|error| format!("could not open it: {error}"))?;
-            Ok(format!("opened with {}", viewer.program()))
-        });
+        self.use_part(task, part, PartUse::Open(copy, viewer));
     }
 
     fn save_view(&mut self, view: View) {

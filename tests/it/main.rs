@@ -21,6 +21,7 @@ mod eras;
 mod every_byte;
 mod exits;
 mod export;
+mod host;
 mod hostile;
 mod http_sse;
 mod import;

@@ -21,8 +21,8 @@ use std::{
 use longhaul::{
     app::{Command, Event, Setup, State, UserInput, View},
     domain::{
-        Chord, Connectivity, CutReason, HistoryEntry, HistoryEvent, IfCut, Key, LogLevel,
-        Milestone, Mono, NewCall, Progress, Question, QuestionSource, ServerName, SessionDriver,
+        Chord, Connectivity, CutReason, HistoryEntry, HistoryEvent, IfCut, Key, LogLevel, Mono,
+        NewCall, Progress, Question, QuestionSource, SavedRead, ServerName, SessionDriver,
         SessionEvent, SessionRequest, SessionRequestId, Stamp, Status, Task, TaskId, TaskView,
         Wall,
     },
@@ -145,29 +145,23 @@ impl Services for FakeServices {
         self.0.borrow_mut().asks.push(what);
     }
 
-    fn history(
-        &mut self,
-        task: &TaskId,
-        after_seq: u64,
-    ) -> Result<(Vec<HistoryEntry>, u64), String> {
+    fn read(&mut self, what: SavedRead) -> Vec<Event> {
+        let SavedRead::History { task, after_seq } = what else {
+            return Vec::new();
+        };
         let mut world = self.0.borrow_mut();
         world.reads.push((task.clone(), after_seq));
-        if world.is_file_broken {
-            return Err("could not read the session: the disk is gone".to_owned());
-        }
-        let is_new = |entry: &&HistoryEntry| entry.seq > after_seq;
-        Ok((world.history.iter().filter(is_new).cloned().collect(), 0))
+        let failed = world
+            .is_file_broken
+            .then(|| Event::Failed("could not read the session: the disk is gone".to_owned()));
+        let is_new = |entry: &&HistoryEntry| failed.is_none() && entry.seq > after_seq;
+        let history = Event::History {
+            task,
+            entries: world.history.iter().filter(is_new).cloned().collect(),
+            dropped: 0,
+        };
+        std::iter::once(history).chain(failed.clone()).collect()
     }
-
-    fn milestones(&mut self, _: &TaskId, _: u64) -> Result<Vec<Milestone>, String> {
-        Ok(Vec::new())
-    }
-
-    fn result(&mut self, _task: &TaskId) -> Result<Option<String>, String> {
-        Ok(None)
-    }
-
-    fn wire(&mut self, _task: TaskId, _server: ServerName) {}
 
     fn open_page(&mut self, _url: &str) {}
 

@@ -5,9 +5,9 @@ use crate::domain::{ServerName, text};
 use super::super::{
     Action, Command, Document, Focus, Match, Pane, PaneHeights, State, Tab,
     detail::{entry_text, result_document, tab_lines},
-    finds,
+    finds, lanes,
     requests::{check_config, is_reachable, request_tools},
-    select, timeline,
+    select,
 };
 
 /// How many rows a page key moves: a page with some overlap.
@@ -40,7 +40,7 @@ pub(in crate::app) fn step(state: &mut State, by: isize) {
         (Pane::Tasks, Focus::Detail) => scroll(state, by),
         (Pane::Timeline, _) => {
             let now = state.last_event.unwrap_or_default().wall;
-            timeline::step(state, by, now);
+            lanes::step(state, by, now);
         }
         (pane, _) => {
             let most = pane_lines(state, pane).saturating_sub(1);
@@ -178,7 +178,7 @@ pub(in crate::app) fn show(state: &mut State, pane: Pane, effects: &mut Vec<Comm
         select::keep_in_sight(state);
     }
     if pane == Pane::Timeline {
-        timeline::fit(state, state.last_event.unwrap_or_default().wall);
+        lanes::fit(state, state.last_event.unwrap_or_default().wall);
     }
     if pane == Pane::Servers {
         check_config(state, false, effects);

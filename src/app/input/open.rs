@@ -9,13 +9,13 @@ use super::{
         call::restore_draft,
         dialogs::{filter::apply_filter, question::open_question},
         keymap::Action,
+        lanes,
         quit::quit_or_ask,
         requests::request_tools,
         seen::mark_seen,
         select,
         servers::no_server,
         tasks::freeze,
-        timeline,
     },
     moves::{fold_here, show_tab, show_tools, to_tasks},
 };
@@ -34,7 +34,7 @@ pub(super) fn open(state: &mut State, effects: &mut Vec<Command>) {
         },
         Pane::Timeline => {
             let now = state.last_event.unwrap_or_default().wall;
-            if let Some(id) = timeline::selected(state, now) {
+            if let Some(id) = lanes::selected(state, now) {
                 to_tasks(state);
                 select::move_to_task(state, &id);
                 open_task(state, effects);

@@ -27,6 +27,9 @@ pub(in crate::cli) enum KeeperArgs {
         #[arg(long, hide = true)]
         background: bool,
     },
+    /// Connect standard input and output with the keeper, and start one if there is none. `--host` runs it through ssh.
+    #[command(after_help = help("  longhaul keeper connect"))]
+    Connect,
     /// Write a service that starts the keeper after each boot, and say how to switch it on.
     ///
     /// It is a systemd user service, or a LaunchAgent on macOS.

@@ -210,6 +210,7 @@ fn open(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, CliError> {
             .collect(),
         remarks: notices,
         is_demo: true,
+        host: None,
     };
     screen::show(context, None, extra)
 }

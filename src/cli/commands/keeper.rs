@@ -16,8 +16,8 @@ use crate::{
     },
     domain::{SessionDriver, SessionEvent, Wall, text},
     engine::{
-        KeeperError, KeeperStatus, ProcessRole, READY, detach, keeper_status, leave_terminal,
-        stop_keeper,
+        KeeperError, KeeperStatus, ProcessRole, READY, RelayError, detach, keeper_status,
+        leave_terminal, relay, stop_keeper,
     },
     transport::guard_processes,
 };
@@ -31,6 +31,7 @@ pub(in crate::cli) fn keeper(
         KeeperArgs::Status => status(context),
         KeeperArgs::Stop => stop(context),
         KeeperArgs::Log { lines } => print_log(context, *lines),
+        KeeperArgs::Connect => connect(context),
         KeeperArgs::Install => install::install(context),
         KeeperArgs::Guard => {
             guard_processes(std::io::stdin().lock());
@@ -48,6 +49,29 @@ impl From<KeeperError> for CliError {
         };
         Self::new(code, error.to_string())
     }
+}
+
+/// Serves as the far end of a tunnel.
+fn connect(context: &mut Context<'_>) -> Result<u8, CliError> {
+    let ProcessRole::Client(keeper) = context.role()? else {
+        let message = "the keeper is switched off here, so there is nothing to connect to";
+        return Err(CliError::usage(message.to_owned()));
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| CliError::new(code::BUG, format!("could not start a runtime: {error}")))?;
+    let ended = runtime.block_on(relay(&context.paths, &keeper));
+    // A thread still waits for standard input.
+    runtime.shutdown_background();
+    ended.map_err(|error| {
+        let code = match &error {
+            RelayError::Keeper { exit, .. } => *exit,
+            RelayError::Socket(_) => code::DRIVER_SILENT,
+        };
+        CliError::new(code, error.to_string())
+    })?;
+    Ok(code::OK)
 }
 
 fn status(context: &mut Context<'_>) -> Result<u8, CliError> {

@@ -32,7 +32,7 @@ use crate::{
         pending_requests::{Envelope, PendingRequests},
         server_configs::KnownConfigs,
         snapshots::Snapshots,
-        socket::{self, Host, Listener},
+        socket::{self, Listener, SocketService},
         tracer::Tracer,
     },
     link::{Input, Unsaved},
@@ -135,7 +135,7 @@ pub(super) async fn drive(
     let (remote_asks, mut from_clients) = mpsc::channel(1024);
     let listener = socket::listen(
         &options.paths,
-        Host {
+        SocketService {
             snapshots: Arc::clone(snapshots),
             pace: pace.clone(),
             asks: remote_asks,

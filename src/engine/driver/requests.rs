@@ -91,6 +91,12 @@ impl Driver<'_> {
                 let outcome = self.trace(server.as_ref(), *is_on);
                 return self.open.answer(self.snapshots, number, outcome);
             }
+            SessionRequest::Read(_) => {
+                let words = "only the far end of a tunnel reads the session file".to_owned();
+                return self
+                    .open
+                    .answer(self.snapshots, number, Err(RequestError::Usage(words)));
+            }
             SessionRequest::Announce(tasks) => {
                 let ours = self.announcements.claim(tasks, self.snapshots);
                 let response = Ok(SessionResponse::Announce(ours));

@@ -81,6 +81,7 @@ impl Link {
             // The driver carries these out.
             SessionRequest::Seen(_)
             | SessionRequest::Announce(_)
+            | SessionRequest::Read(_)
             | SessionRequest::Unforget(_)
             | SessionRequest::Trace { .. }
             | SessionRequest::In(..) => Ok(SessionResponse::Accepted),

@@ -78,6 +78,10 @@ pub(in crate::ui) fn header(canvas: &mut Canvas<'_>, state: &State, now: Stamp) 
             &format!("keeper {}{since}", driver.pid),
             Role::Dim,
         );
+        if let Some(host) = &state.setup.host {
+            let host = format!("on {}", text::clean_line(host));
+            x = left.put(x + 1, 0, &host, Role::Dim);
+        }
     }
     for word in flags {
         x = left.put(x + 1, 0, &format!(" {word} "), Role::Found);
@@ -200,6 +204,17 @@ fn status_line(state: &State, now: Stamp, is_short: bool) -> String {
         Some(LinkState::Down { next, .. }) => {
             let key = state.key(Action::Resume);
             parts.push(format!("Next try {} ({key} now)", until(*next, now)));
+        }
+        _ if state.session.is_driverless && state.setup.host.is_some() => {
+            let host = state.setup.host.as_deref().unwrap_or_default();
+            let host = text::clean_line(host);
+            let is_first = state.session.driver.is_none();
+            let again = if is_first {
+                "Connecting"
+            } else {
+                "Reconnecting"
+            };
+            parts.push(format!("{again} to {host}."));
         }
         _ if state.session.is_driverless && state.setup.readonly => {
             parts.push("No driver; this window is read-only.".to_owned());

@@ -1,0 +1,220 @@
+//! The lanes of the timeline pane, its time axis, and its keys.
+
+use core::time::Duration;
+
+use crate::domain::{Mono, Period, Stamp, TaskId, Wall, periods};
+
+use super::{
+    Command, Pane, PaneHeights, State, TaskRow,
+    timeline::{SPANS, before},
+};
+
+/// Distances between two marks of the axis, in seconds.
+const STEPS: [i64; 14] = [
+    60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 21_600, 43_200, 86_400, 172_800, 604_800,
+];
+
+/// The fewest columns between two marks of the axis.
+const MARK_COLUMNS: u16 = 10;
+
+const DAY_SECONDS: i64 = 86_400;
+
+/// Milestones are read from the session file at most this often.
+const READ_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Rows of the pane that are no lanes: its title, the axis and the legend.
+const OTHER_ROWS: u16 = 3;
+
+/// A lane of the timeline.
+#[derive(Clone, Debug)]
+pub struct Lane<'s> {
+    /// Its task.
+    pub task: &'s TaskRow,
+    /// What the task was doing.
+    pub periods: Vec<Period>,
+    /// Whether the cursor is on it.
+    pub is_selected: bool,
+}
+
+/// The tasks of all lanes, the oldest first: those that existed at some time in the window.
+fn lanes(state: &State, now: Wall) -> Vec<&TaskRow> {
+    let (begin, end) = state.timeline.window(now);
+    let is_in_window = |row: &&TaskRow| {
+        let task = &row.view.task;
+        task.created_at <= end && task.settled_at.is_none_or(|at| at >= begin)
+    };
+    let mut lanes: Vec<&TaskRow> = state.kept_tasks().filter(is_in_window).collect();
+    lanes.sort_by_key(|row| (row.view.task.created_at, row.view.task.id.clone()));
+    lanes
+}
+
+/// The index of the selected lane: the chosen one, else the selected task of the list, else the newest.
+fn cursor(state: &State, lanes: &[&TaskRow]) -> usize {
+    let index_of = |id: &Option<TaskId>| {
+        let id = id.as_ref()?;
+        lanes.iter().position(|row| row.view.task.id == *id)
+    };
+    index_of(&state.timeline.cursor)
+        .or_else(|| index_of(&state.list.cursor))
+        .unwrap_or(lanes.len().saturating_sub(1))
+}
+
+/// The lanes that fit on the screen, and how many are above and below them.
+pub fn visible_lanes(state: &State, now: Stamp) -> (Vec<Lane<'_>>, usize, usize) {
+    let all = lanes(state, now.wall);
+    let rows = usize::from(
+        PaneHeights::of(state, state.size)
+            .list
+            .saturating_sub(OTHER_ROWS),
+    );
+    let cursor = cursor(state, &all);
+    let first = (cursor + 1)
+        .saturating_sub(rows.max(1))
+        .max(cursor.saturating_sub(rows / 2))
+        .min(all.len().saturating_sub(rows));
+    let count = all.len();
+    let visible = all.into_iter().enumerate().skip(first).take(rows);
+    let lanes: Vec<Lane<'_>> = visible
+        .map(|(index, task)| {
+            let life = state.timeline.lives.get(&task.view.task.id);
+            let milestones = life.map_or(&[][..], |life| &life.milestones);
+            let (created_at, settled_at) = (task.view.task.created_at, task.view.task.settled_at);
+            let end = settled_at.unwrap_or(now.wall);
+            Lane {
+                task,
+                periods: periods(created_at, end, milestones.iter().copied()),
+                is_selected: index == cursor,
+            }
+        })
+        .collect();
+    let below = count.saturating_sub(first + lanes.len());
+    (lanes, first, below)
+}
+
+/// The marks of the time axis over `columns` columns: each column with the label of its time.
+pub fn axis(state: &State, now: Stamp, columns: u16) -> Vec<(u16, String)> {
+    let (begin, end) = state.timeline.window(now.wall);
+    let seconds = i64::try_from(end.since(begin).as_secs()).unwrap_or(i64::MAX);
+    let most = i64::from((columns / MARK_COLUMNS).max(1));
+    let fits = |step: &i64| seconds / step <= most;
+    let [.., longest] = STEPS;
+    let step = STEPS.iter().copied().find(fits).unwrap_or(longest);
+    // Counted in local time, so that marks are at whole hours and midnights.
+    let local = |at: Wall| at.0.div_euclid(1_000).saturating_add(state.utc_offset(at));
+    let mut marks = Vec::new();
+    let mut last = local(begin).div_euclid(step);
+    for column in 1..columns {
+        let at = time_at(begin, end, column, columns);
+        let number = local(at).div_euclid(step);
+        if number != last {
+            last = number;
+            let time = Wall((number * step - state.utc_offset(at)).saturating_mul(1_000));
+            let is_day = step >= DAY_SECONDS || (number * step).rem_euclid(DAY_SECONDS) == 0;
+            let label = if is_day {
+                state.clock_date(time)
+            } else {
+                state.clock_minutes(time)
+            };
+            marks.push((column, label));
+        }
+    }
+    marks
+}
+
+/// The time at the left edge of a column.
+pub fn time_at(begin: Wall, end: Wall, column: u16, columns: u16) -> Wall {
+    let whole = end.since(begin).as_millis();
+    let part = whole * u128::from(column) / u128::from(columns.max(1));
+    begin.after(Duration::from_millis(
+        u64::try_from(part).unwrap_or(u64::MAX),
+    ))
+}
+
+/// Moves the cursor.
+pub(super) fn step(state: &mut State, by: isize, now: Wall) {
+    let all = lanes(state, now);
+    let index = cursor(state, &all)
+        .saturating_add_signed(by)
+        .min(all.len().saturating_sub(1));
+    state.timeline.cursor = all.get(index).map(|row| row.view.task.id.clone());
+}
+
+/// The task under the cursor.
+pub(super) fn selected(state: &State, now: Wall) -> Option<TaskId> {
+    let all = lanes(state, now);
+    all.get(cursor(state, &all))
+        .map(|row| row.view.task.id.clone())
+}
+
+/// At the first look, chooses the shortest span that shows every unfinished task from its begin.
+pub(super) fn fit(state: &mut State, now: Wall) {
+    if std::mem::replace(&mut state.timeline.is_zoomed, true) {
+        return;
+    }
+    let created = state.open_tasks().map(|row| row.view.task.created_at);
+    if let Some(oldest) = created.min() {
+        let minutes = now.since(oldest).as_secs() / 60;
+        let fits = |(span, _): &(u64, &str)| *span >= minutes;
+        state.timeline.zoom = SPANS.iter().position(fits).unwrap_or(SPANS.len() - 1);
+    }
+}
+
+/// Shows more or less time; the right edge stays.
+pub(super) fn zoom(state: &mut State, zooms_in: bool) {
+    let timeline = &mut state.timeline;
+    let zoom = timeline
+        .zoom
+        .saturating_add_signed(if zooms_in { -1 } else { 1 });
+    if zooms_in && timeline.zoom == 0 || zoom >= SPANS.len() {
+        let word = if zooms_in { "shortest" } else { "longest" };
+        state.reply(format!("this is the {word} time that it shows"));
+    } else {
+        timeline.zoom = zoom;
+    }
+}
+
+/// Moves a quarter of the window through time; the present is the right edge at most.
+pub(super) fn scroll(state: &mut State, is_back: bool, now: Wall) {
+    let timeline = &mut state.timeline;
+    let (_, end) = timeline.window(now);
+    let quarter = timeline.span().0 / 4;
+    let end = if is_back {
+        before(end, quarter)
+    } else {
+        end.after(quarter)
+    };
+    let is_at_present = timeline.end.is_none();
+    timeline.end = Some(end).filter(|end| *end < now);
+    if !is_back && is_at_present {
+        state.reply("already at the present");
+    }
+}
+
+/// Requests the milestones of visible lanes that are only in the session file.
+pub(super) fn request_milestones(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
+    if state.pane != Pane::Timeline || next_read(state).is_some_and(|at| at > now.mono) {
+        return;
+    }
+    let (lanes, ..) = visible_lanes(state, now);
+    let is_behind = |lane: &Lane<'_>| {
+        let (view, lives) = (&lane.task.view, &state.timeline.lives);
+        let read_to = lives.get(&view.task.id).map_or(0, |life| life.read_to);
+        (view.saved_seq > read_to).then(|| (view.task.id.clone(), read_to, view.saved_seq))
+    };
+    let behind: Vec<_> = lanes.iter().filter_map(is_behind).collect();
+    if behind.is_empty() {
+        return;
+    }
+    let mut wanted = Vec::new();
+    for (id, read_to, saved) in behind {
+        state.timeline.lives.entry(id.clone()).or_default().read_to = saved;
+        wanted.push((id, read_to));
+    }
+    state.timeline.asked_at = Some(now.mono);
+    effects.push(Command::ReadMilestones(wanted));
+}
+
+/// When milestones may be read again.
+fn next_read(state: &State) -> Option<Mono> {
+    state.timeline.asked_at.map(|at| at.after(READ_INTERVAL))
+}

@@ -1,0 +1,204 @@
+//! `--host`: commands run on another machine through ssh, and the screen shows its session through a tunnel.
+
+use std::{
+    ffi::OsString,
+    io::IsTerminal as _,
+    process::{Command, Stdio},
+};
+
+use crate::{
+    cli::{
+        args::{CliCommand, GlobalArgs},
+        error::{CliError, code},
+    },
+    config,
+    domain::text,
+    engine::Host,
+};
+
+/// The environment variable for `--host`.
+const HOST: &str = "LONGHAUL_HOST";
+
+/// The environment variable with another program than `ssh`.
+const SSH: &str = "LONGHAUL_SSH";
+
+/// The exit code of ssh when it could not connect, or lost the connection.
+const SSH_FAILED: i32 = 255;
+
+/// The exit code of a shell that does not find a command.
+const NOT_FOUND: i32 = 127;
+
+/// The environment variable that tells a longhaul by which name the user's machine reached it, for the commands in its
+/// messages.
+pub(in crate::cli) const REACHED_AS: &str = "LONGHAUL_REACHED_AS";
+
+/// Directories that an ssh command often does not find, although the user's terminals do.
+const MORE_PATHS: &str = "PATH=\"$PATH:$HOME/.cargo/bin:$HOME/.local/bin\"";
+
+/// ssh notices a half-open connection within 15 s.
+const HEARTBEAT: [&str; 4] = ["-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=2"];
+
+/// The other machine whose session is used; `None` for this one.
+pub(in crate::cli) fn host_of(
+    global: &GlobalArgs,
+    defaults: Option<&config::Defaults>,
+) -> Option<String> {
+    let from_environment = || std::env::var_os(HOST)?.into_string().ok();
+    let from_config = || defaults.and_then(|it| it.host.clone());
+    let host = global.host.clone().or_else(from_environment);
+    host.or_else(from_config).filter(|host| !host.is_empty())
+}
+
+/// Whether a command runs on this machine whatever the host: the screen reaches the other one itself, and the rest is
+/// about this program.
+pub(in crate::cli) fn is_local(command: Option<&CliCommand>) -> bool {
+    match command {
+        None
+        | Some(CliCommand::Attach(_) | CliCommand::Completions { .. } | CliCommand::Man(_)) => true,
+        #[cfg(feature = "demo")]
+        Some(CliCommand::Demo(_)) => true,
+        _ => false,
+    }
+}
+
+fn ssh() -> OsString {
+    std::env::var_os(SSH)
+        .filter(|program| !program.is_empty())
+        .unwrap_or_else(|| "ssh".into())
+}
+
+/// A name that starts with a dash would be an option of ssh.
+fn checked(host: &str) -> Result<&str, CliError> {
+    if host.starts_with('-') || host.chars().any(char::is_control) {
+        return Err(CliError::usage(format!(
+            "{:?} is no host name",
+            text::clean_line(host)
+        )));
+    }
+    Ok(host)
+}
+
+/// Runs the same command line on another machine and returns its exit code.
+pub(in crate::cli) fn run_there(host: &str, arguments: &[OsString]) -> Result<u8, CliError> {
+    let host = checked(host)?;
+    let is_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    let ended = Command::new(ssh())
+        .args(HEARTBEAT)
+        .arg(if is_terminal { "-t" } else { "-T" })
+        .args(["--", host])
+        .arg(command_line(host, arguments)?)
+        .stdin(Stdio::inherit())
+        .status();
+    let ended = ended.map_err(|error| {
+        let program = ssh();
+        let program = program.to_string_lossy();
+        CliError::new(
+            code::UNREACHABLE,
+            format!("could not run {program}: {error}"),
+        )
+    })?;
+    match ended.code() {
+        Some(SSH_FAILED) | None => Err(CliError::new(
+            code::UNREACHABLE,
+            format!(
+                "the connection to {host} failed; calls that run there go on: longhaul --host {} ls",
+                text::shell_word(host)
+            ),
+        )),
+        Some(NOT_FOUND) => Err(CliError::new(code::UNREACHABLE, not_installed(host))),
+        Some(exit) => Ok(u8::try_from(exit).unwrap_or(code::BUG)),
+    }
+}
+
+fn not_installed(host: &str) -> String {
+    format!("longhaul was not found on {host}; install it there: cargo install longhaul")
+}
+
+/// The far command for the remote shell, each argument in quotes. `--host=` keeps it from going on to a third machine.
+fn command_line(host: &str, arguments: &[OsString]) -> Result<String, CliError> {
+    let name = quoted(&format!("{REACHED_AS}={host}"));
+    let mut line = format!("env {name} {MORE_PATHS} longhaul --host=");
+    for argument in arguments {
+        let argument = argument.to_str().ok_or_else(|| {
+            CliError::usage("arguments for another machine must be UTF-8".to_owned())
+        })?;
+        line.push(' ');
+        line.push_str(&quoted(argument));
+    }
+    Ok(line)
+}
+
+/// A word in single quotes, as every shell reads it.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+/// The arguments without `--host` and its value.
+pub(in crate::cli) fn without_host(arguments: &[OsString]) -> Vec<OsString> {
+    let mut kept = Vec::new();
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        let text = argument.to_string_lossy();
+        if text == "--" {
+            kept.push(argument.clone());
+            kept.extend(rest.cloned());
+            break;
+        }
+        if text == "--host" {
+            rest.next();
+        } else if !text.starts_with("--host=") {
+            kept.push(argument.clone());
+        }
+    }
+    kept
+}
+
+/// The tunnel to a session on another machine. It asks for no password: a screen has no place for that.
+pub(in crate::cli) fn tunnel(host: &str, session: &[OsString]) -> Result<Host, CliError> {
+    let host = checked(host)?;
+    let far: Vec<OsString> = session
+        .iter()
+        .cloned()
+        .chain(["keeper", "connect"].map(OsString::from))
+        .collect();
+    let mut args: Vec<OsString> = HEARTBEAT.map(OsString::from).to_vec();
+    args.extend(["-T", "-o", "BatchMode=yes", "--", host].map(OsString::from));
+    args.push(command_line(host, &far)?.into());
+    Ok(Host {
+        name: host.to_owned(),
+        program: ssh().into(),
+        args,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &[&str]) -> Vec<OsString> {
+        line.iter().map(OsString::from).collect()
+    }
+
+    #[test]
+    fn leaves_out_the_host_and_nothing_else() {
+        let kept = without_host(&words(&["--host", "box", "ls", "--json"]));
+        assert_eq!(kept, words(&["ls", "--json"]));
+        let kept = without_host(&words(&["ls", "--host=box", "x"]));
+        assert_eq!(kept, words(&["ls", "x"]));
+        let kept = without_host(&words(&["call", "t", "--", "--host", "x"]));
+        assert_eq!(kept, words(&["call", "t", "--", "--host", "x"]));
+    }
+
+    #[test]
+    fn quotes_for_the_far_shell() {
+        let line = command_line("box", &words(&["call", "t", "a=it's; $(rm -rf ~)"])).unwrap();
+        let end = r"longhaul --host= 'call' 't' 'a=it'\''s; $(rm -rf ~)'";
+        assert!(line.ends_with(end), "{line}");
+    }
+
+    #[test]
+    fn a_host_is_no_option_of_ssh() {
+        assert!(checked("-oProxyCommand=evil").is_err());
+        assert!(checked("ann@box").is_ok());
+    }
+}

@@ -1,0 +1,378 @@
+//! A client of a driver's socket, on this machine or through a tunnel: it sends requests and receives what the driver
+//! publishes.
+
+use std::{
+    collections::BTreeSet,
+    io::{BufRead as _, Write as _},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures_util::{SinkExt as _, StreamExt as _};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::UnixStream,
+    sync::{mpsc, oneshot},
+};
+use tokio_util::codec::{Framed, LinesCodec, LinesCodecError};
+
+use super::{
+    file_watcher::FileWatcher,
+    frames::Hello,
+    options::{Options, ProcessRole},
+    pending_requests::{Envelope, PendingRequests},
+    snapshots::Snapshots,
+    socket::{PING, PONG, ToDriver, is_of_this_user, send},
+    tunnel::{Connection, Host, LINE_BYTES, Lines, TUNNEL_WITHIN, TunnelError},
+};
+use crate::{
+    domain::{
+        Connectivity, Notice, NoticeLevel, RequestError, SessionEvent, SessionRequest,
+        SessionRequestId, TaskId, exit, text,
+    },
+    store::{CONTRACT, DriverLock, Paths, process_state},
+};
+
+/// How often a silent driver is pinged.
+const PING_EVERY: Duration = Duration::from_secs(2);
+
+/// Unanswered pings after which the driver counts as stopped. Counted, not timed: our own sleep is not silence.
+const PINGS_UNHEARD: u32 = 3;
+
+/// How long a driver may take to send its snapshots to a command that only lists tasks.
+const PICTURE_WITHIN: Duration = Duration::from_millis(500);
+
+/// The request number with which a client adds the servers of its command line; others start at 1.
+const OWN_SERVER: SessionRequestId = 0;
+
+/// Follows the driver as its client until either exits; `None` if it does not answer.
+///
+/// Sends no request before the driver's first line: a request waiting in the socket of a stopped driver would be
+/// carried out when it continues, long after the requester gave up.
+pub(super) async fn follow(
+    options: &mut Options,
+    snapshots: &Arc<Snapshots>,
+    asks: &mut mpsc::Receiver<Envelope>,
+    leaving: &mut oneshot::Receiver<()>,
+    open: &mut PendingRequests,
+    glance: &mut FileWatcher,
+) -> Option<Ending> {
+    let stream = UnixStream::connect(options.paths.socket()).await.ok()?;
+    if !is_of_this_user(&stream) {
+        return None;
+    }
+    let mut lines = Connection::Socket(stream).into_lines();
+    let hello = tokio::select! {
+        hello = first_frame(&options.paths, &mut lines) => match hello {
+            Some(line) => line?.ok()?,
+            None => return Some(Ending::DriverSilent),
+        },
+        _ = &mut *leaving => return Some(Ending::Left),
+    };
+    if !is_understood(&hello) || send(&mut lines, &Hello::ours()).await.is_err() {
+        return Some(sit_out(&mut lines, snapshots, asks, leaving, open).await);
+    }
+    // Another process may have driven in between without reporting what was removed.
+    glance.look(snapshots, &options.paths, false);
+    Some(attend(lines, options, snapshots, asks, leaving, open).await)
+}
+
+/// Follows the keeper of another machine until the tunnel breaks or this process exits.
+pub(super) async fn follow_host(
+    host: &Host,
+    options: &mut Options,
+    snapshots: &Arc<Snapshots>,
+    asks: &mut mpsc::Receiver<Envelope>,
+    leaving: &mut oneshot::Receiver<()>,
+    open: &mut PendingRequests,
+) -> Result<Ending, TunnelError> {
+    let mut lines = Connection::open(host)?.into_lines();
+    let hello = tokio::select! {
+        hello = tokio::time::timeout(TUNNEL_WITHIN, lines.next()) => hello,
+        _ = &mut *leaving => return Ok(Ending::Left),
+    };
+    let Ok(Some(Ok(hello))) = hello else {
+        return Err(lines.into_inner().reason().await);
+    };
+    if !is_understood(&hello) {
+        return Err(TunnelError::Refused {
+            host: host.name.clone(),
+            message: other_hello(&hello),
+            is_passing: false,
+        });
+    }
+    if send(&mut lines, &Hello::ours()).await.is_err() {
+        return Err(lines.into_inner().reason().await);
+    }
+    Ok(attend(lines, options, snapshots, asks, leaving, open).await)
+}
+
+/// Which side of a tunnel is older, and what to do.
+fn other_hello(hello: &str) -> String {
+    let Ok(theirs) = serde_json::from_str::<Hello>(hello) else {
+        return "what answers there is no longhaul".to_owned();
+    };
+    let version = text::clean_line(&theirs.version);
+    if theirs.contract > CONTRACT {
+        format!("longhaul {version} there is newer than this one; update longhaul here")
+    } else {
+        format!("longhaul {version} there is older than this one; update longhaul there")
+    }
+}
+
+/// Exchanges requests, responses and events with a keeper that has said hello.
+async fn attend(
+    mut lines: Lines,
+    options: &mut Options,
+    snapshots: &Arc<Snapshots>,
+    asks: &mut mpsc::Receiver<Envelope>,
+    leaving: &mut oneshot::Receiver<()>,
+    open: &mut PendingRequests,
+) -> Ending {
+    open.keep_own();
+    let is_remote = matches!(options.role, ProcessRole::Remote(_));
+    for (ask, what) in opening_requests(options).into_iter().chain(open.all()) {
+        if let Err(ending) = say(&mut lines, ask, what).await {
+            return ending;
+        }
+    }
+    let mut ticks = tokio::time::interval(PING_EVERY);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    ticks.reset();
+    let mut unheard = 0;
+    // The tasks of the first snapshots, until they are complete.
+    let mut first = Some(BTreeSet::new());
+    loop {
+        tokio::select! {
+            line = lines.next() => {
+                let Some(Ok(line)) = line else { return Ending::DriverGone };
+                unheard = 0;
+                if line == PONG {
+                    continue;
+                }
+                let Ok(news) = serde_json::from_str::<SessionEvent>(&line) else {
+                    return sit_out(&mut lines, snapshots, asks, leaving, open).await;
+                };
+                match (&news, &mut first) {
+                    (SessionEvent::Task(view), Some(first)) => {
+                        first.insert(view.task.id.clone());
+                    }
+                    (SessionEvent::Server(_), _) | (_, None) => {}
+                    _ => {
+                        let there = first.take().unwrap_or_default();
+                        if is_remote {
+                            forget_others(snapshots, &there);
+                        }
+                    }
+                }
+                match news {
+                    SessionEvent::Response { request: OWN_SERVER, outcome: Err(refused) } => {
+                        snapshots.publish(SessionEvent::Notice(Notice {
+                            at: options.clock.now().wall,
+                            level: NoticeLevel::Error,
+                            text: refused.to_string(),
+                        }));
+                    }
+                    SessionEvent::Response { request: ask, outcome } => open.answer(snapshots, ask, outcome),
+                    // Only a keeper says that: it was stopped.
+                    SessionEvent::Undriven => return Ending::Stopped,
+                    other => snapshots.publish(other),
+                }
+            }
+            asked = asks.recv() => {
+                let Some(asked) = asked else { return Ending::Left };
+                let what = asked.what.clone();
+                let ask = open.add(asked);
+                if let Err(ending) = say(&mut lines, ask, what).await {
+                    return ending;
+                }
+            }
+            _ = ticks.tick() => {
+                if unheard >= PINGS_UNHEARD {
+                    return Ending::DriverSilent;
+                }
+                unheard += 1;
+                if tokio::time::timeout(DRIVER_WITHIN, lines.send(PING)).await.is_err() {
+                    return Ending::DriverSilent;
+                }
+            }
+            _ = &mut *leaving => return Ending::Left,
+        }
+    }
+}
+
+/// What a client requests before anything else: what its command line and its configuration say.
+fn opening_requests(options: &Options) -> Vec<(SessionRequestId, SessionRequest)> {
+    let is_watching = matches!(options.role, ProcessRole::Watch);
+    // The configuration of this machine means nothing to another one.
+    let is_remote = matches!(options.role, ProcessRole::Remote(_));
+    let tells = options.config.file.is_some() && !is_watching && !is_remote;
+    let config = tells.then(|| SessionRequest::Configure(options.config.clone()));
+    // Nothing waits for the responses, but a refusal is reported.
+    let servers = options.servers.iter().cloned().map(SessionRequest::Server);
+    let traces = options.traces && !is_watching;
+    let trace = traces.then_some(SessionRequest::Trace {
+        server: None,
+        is_on: Some(true),
+    });
+    let all = config.into_iter().chain(servers).chain(trace);
+    all.map(|what| (OWN_SERVER, what)).collect()
+}
+
+/// Removes the tasks that another machine's keeper no longer has. On this machine, the session file tells.
+fn forget_others(snapshots: &Snapshots, there: &BTreeSet<TaskId>) {
+    for view in snapshots.tasks() {
+        if !there.contains(&view.task.id) {
+            snapshots.publish(SessionEvent::Erased(view.task.id.clone()));
+        }
+    }
+}
+
+/// What the driver sends first, or the end of the connection; `None` if neither comes in time. A stopped process gets less
+/// time.
+async fn first_frame(
+    paths: &Paths,
+    lines: &mut Lines,
+) -> Option<Option<Result<String, LinesCodecError>>> {
+    if let Ok(line) = tokio::time::timeout(STOPPED_WITHIN, lines.next()).await {
+        return Some(line);
+    }
+    if DriverLock::holder(paths).is_some_and(is_stopped) {
+        return None;
+    }
+    let rest = DRIVER_WITHIN.saturating_sub(STOPPED_WITHIN);
+    tokio::time::timeout(rest, lines.next()).await.ok()
+}
+
+/// Whether a process is stopped, as by Ctrl-Z.
+pub(super) fn is_stopped(pid: u32) -> bool {
+    process_state(pid) == Some('T')
+}
+
+/// Sends a request to the driver of a session, if one answers, without opening the session.
+pub async fn ask_driver(paths: &Paths, what: SessionRequest) {
+    let asked = async {
+        let stream = UnixStream::connect(paths.socket()).await.ok()?;
+        let mut lines = Framed::new(stream, LinesCodec::new_with_max_length(LINE_BYTES));
+        let hello = lines.next().await?.ok()?;
+        if !is_understood(&hello) {
+            return None;
+        }
+        send(&mut lines, &Hello::ours()).await.ok()?;
+        say(&mut lines, OWN_SERVER, what).await.ok()?;
+        while let Some(Ok(line)) = lines.next().await {
+            if let Ok(SessionEvent::Response {
+                request: OWN_SERVER,
+                ..
+            }) = serde_json::from_str(&line)
+            {
+                break;
+            }
+        }
+        Some(())
+    };
+    // A driver that does not answer reads the change at its next start.
+    let _ = tokio::time::timeout(DRIVER_WITHIN, asked).await;
+}
+
+/// The tasks that wait for credentials, which only the driver of a session knows. Nothing is requested: the driver
+/// sends its snapshots unasked, and they end with the first other event.
+pub fn barred_tasks(paths: &Paths) -> Vec<TaskId> {
+    let mut barred = Vec::new();
+    let Ok(mut stream) = std::os::unix::net::UnixStream::connect(paths.socket()) else {
+        return barred;
+    };
+    let hello = serde_json::json!(Hello::ours());
+    if stream.set_read_timeout(Some(PICTURE_WITHIN)).is_err()
+        || writeln!(stream, "{hello}").is_err()
+    {
+        return barred;
+    }
+    let mut lines = std::io::BufReader::new(stream).lines();
+    if !matches!(lines.next(), Some(Ok(hello)) if is_understood(&hello)) {
+        return barred;
+    }
+    for line in lines.map_while(Result::ok) {
+        match serde_json::from_str(&line) {
+            Ok(SessionEvent::Task(view)) => {
+                if view.contact == Connectivity::NeedsLogin {
+                    barred.push(view.task.id.clone());
+                }
+            }
+            Ok(SessionEvent::Server(_)) => {}
+            _ => break,
+        }
+    }
+    barred
+}
+
+/// Waits beside a driver of another version until either exits; reports it once and refuses every request.
+///
+/// Disconnecting would mean reconnecting at once and reporting it again.
+async fn sit_out(
+    lines: &mut Lines,
+    snapshots: &Arc<Snapshots>,
+    asks: &mut mpsc::Receiver<Envelope>,
+    leaving: &mut oneshot::Receiver<()>,
+    open: &mut PendingRequests,
+) -> Ending {
+    let words = "the longhaul that drives this session has another version; end it and start again";
+    snapshots.publish(SessionEvent::Failed {
+        message: words.to_owned(),
+        exit: exit::DRIVER_SILENT,
+    });
+    loop {
+        open.refuse_all(snapshots, &RequestError::CannotSave(words.to_owned()));
+        tokio::select! {
+            line = lines.next() => {
+                if !matches!(line, Some(Ok(_))) {
+                    return Ending::DriverGone;
+                }
+            }
+            asked = asks.recv() => {
+                let Some(asked) = asked else { return Ending::Left };
+                open.add(asked);
+            }
+            _ = &mut *leaving => return Ending::Left,
+        }
+    }
+}
+
+/// Whether a driver's first frame is one of our contract.
+fn is_understood(hello: &str) -> bool {
+    serde_json::from_str::<Hello>(hello).is_ok_and(|hello| hello.contract == CONTRACT)
+}
+
+/// Sends a request to the driver, which may have exited or be stopped.
+async fn say<S: AsyncRead + AsyncWrite + Unpin>(
+    lines: &mut Framed<S, LinesCodec>,
+    ask: SessionRequestId,
+    what: SessionRequest,
+) -> Result<(), Ending> {
+    let Ok(line) = serde_json::to_string(&ToDriver { ask, what }) else {
+        return Err(Ending::DriverGone);
+    };
+    match tokio::time::timeout(DRIVER_WITHIN, lines.send(line)).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(_)) => Err(Ending::DriverGone),
+        Err(_) => Err(Ending::DriverSilent),
+    }
+}
+
+/// How long a driver may take to answer before that is reported.
+pub(super) const DRIVER_WITHIN: Duration = Duration::from_secs(5);
+
+/// After this time without an answer, a client looks whether the driver is stopped.
+const STOPPED_WITHIN: Duration = Duration::from_secs(1);
+
+/// How a period as driver or client ended.
+pub(super) enum Ending {
+    /// This process exits.
+    Left,
+    /// The driver is gone; another process has to take over.
+    DriverGone,
+    /// The driver holds the session but is stopped.
+    DriverSilent,
+    /// A user has stopped the keeper.
+    Stopped,
+}

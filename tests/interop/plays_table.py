@@ -446,7 +446,8 @@ def adopt(stage: Stage, row: Row) -> str:
     answer = modern_request(stage.url, "tools/call", {"name": row.tool, "arguments": arguments}, row.tool)
     theirs = answer["result"]["taskId"]
     stage.protocol = row.era if row.is_told else "auto"
-    code, out, err = stage.ask("-s", stage.url, "adopt", theirs, seconds=60)
+    # A server's id may begin with a dash.
+    code, out, err = stage.ask("-s", stage.url, "adopt", "--", theirs, seconds=60)
     need(code == 0, f"`adopt` ended with {code}: {(out + err).strip()[-200:]}")
     listed = json.loads(stage.ask("ls", "--all", "--json")[1])
     tasks = listed.get("tasks", listed) if isinstance(listed, dict) else listed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import queue
@@ -90,13 +91,29 @@ class Journal:
         return most
 
 
+# Below the ports that systems hand out: while a server is killed, nothing else may get its port.
+PORTS = itertools.count(20_000 + os.getpid() % 5_000)
+
+
+def own_port() -> int:
+    """A free port that no other server of this run gets."""
+    while True:
+        port = next(PORTS)
+        with socket.socket() as probe:
+            # A connection to an earlier server may linger.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+
+
 class Server:
     """One server process on a port that stays the same over restarts."""
 
     def __init__(self, place: Path, command: list[str], settings: dict[str, str]) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = own_port()
         self.journal = Journal(place / "journal.txt")
         self.database = place / "checkpoints.db"
         self._log = (place / "server.log").open("ab")

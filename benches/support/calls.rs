@@ -89,6 +89,8 @@ fn open(url: &str, state: &Path) -> Session {
         seed: 7,
         clock: Clock::start(),
         hook: None,
+        args: Vec::new(),
+        inherited: longhaul::engine::Inherited::default(),
         die_after: None,
         guard: longhaul::transport::ProcessGuard::default(),
         fuse: FailPoint::default(),

@@ -7,7 +7,7 @@ use crate::{
     cli::error::{CliError, code},
     config,
     engine::{FailPoint, PanicIn},
-    store::Paths,
+    store::{CONTRACT, Paths},
     transport::ProcessGuard,
 };
 
@@ -29,6 +29,20 @@ pub(in crate::cli) fn die_after() -> Option<u64> {
 #[cfg(not(debug_assertions))]
 pub(in crate::cli) fn die_after() -> Option<u64> {
     None
+}
+
+/// The contract that this program speaks. Tests of upgrades pretend to be the next version with `LONGHAUL_CONTRACT`; debug
+/// builds only.
+#[cfg(debug_assertions)]
+pub(in crate::cli) fn contract() -> u32 {
+    let pretended = std::env::var_os("LONGHAUL_CONTRACT");
+    let pretended = pretended.and_then(|it| it.to_str()?.parse().ok());
+    pretended.unwrap_or(CONTRACT)
+}
+
+#[cfg(not(debug_assertions))]
+pub(in crate::cli) fn contract() -> u32 {
+    CONTRACT
 }
 
 /// The stored sign-ins of this state directory.

@@ -4,6 +4,7 @@ use crate::domain::{
     Connectivity, HistoryEntry, HistoryEvent, IfCut, ProtocolVersion, Task, TaskError, TaskView,
     Tool, Wall, text,
 };
+use crate::engine::KeeperStatus;
 use serde_json::{Map, Value, json, value::RawValue};
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -239,6 +240,19 @@ fn questions_json(task: &Task) -> Value {
         })
     })
     .collect()
+}
+
+/// What drives a session.
+pub(in crate::cli) fn keeper(status: &KeeperStatus) -> Value {
+    json!({
+        "pid": status.pid,
+        "version": status.version,
+        "contract": status.contract,
+        "is_keeper": status.is_keeper,
+        "since": Wall(status.since_ms).rfc3339(),
+        "unsettled": status.unsettled,
+        "clients": status.clients,
+    })
 }
 
 #[cfg(test)]

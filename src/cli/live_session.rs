@@ -23,7 +23,7 @@ use crate::{
         CutReason, Notice, NoticeLevel, RequestError, ServerName, ServerRef, ServerView,
         SessionEvent, SessionRequest, SessionResponse, TaskId, TaskView, text,
     },
-    engine::{Options, ProcessRole, Session, Subscription, ask_driver},
+    engine::{Inherited, Options, ProcessRole, Session, Subscription, ask_driver},
     term::{interruptible::end_writes_on_signals, signals::OtherSignals},
 };
 
@@ -76,14 +76,15 @@ impl LiveSession {
         servers: Vec<ServerRef>,
     ) -> Result<Self, CliError> {
         let role = context.role()?;
-        Self::open_as(context, servers, role)
+        Self::open_as(context, servers, role, Inherited::default())
     }
 
-    /// As [`Self::open`], in a role other than the one that the options say.
+    /// As [`Self::open`], in a role other than the one that the options say, and with what a replaced program left.
     pub(in crate::cli) fn open_as(
         context: &mut Context<'_>,
         servers: Vec<ServerRef>,
         role: ProcessRole,
+        inherited: Inherited,
     ) -> Result<Self, CliError> {
         let signal_error =
             |error| CliError::new(code::BUG, format!("could not listen for signals: {error}"));
@@ -120,6 +121,8 @@ impl LiveSession {
             clock: context.clock,
             hook,
             guard: super::environment::process_guard(),
+            args: std::env::args_os().skip(1).collect(),
+            inherited,
             die_after: crate::cli::environment::die_after(),
             fuse: super::environment::fail_point(),
         });

@@ -170,6 +170,7 @@ fn dispatch(
         }
         paths => paths?,
     };
+    let paths = paths.speaking(environment::contract());
     match log::start_log(&global, &paths) {
         Err(fail) if is_doctor => startup_errors.push(fail.into_message()),
         started => started?,

@@ -13,7 +13,7 @@ use crate::{
     },
     config::{self, Config, FileMark, consent, import},
     domain::{ServerConfigs, ServerRef, SessionRequest, TaskId, ThemeName, text},
-    engine::{Host, Options, ProcessRole},
+    engine::{Host, Inherited, Options, ProcessRole},
     shell::{Configuration, Opening, open as open_shell},
     term::{
         browser::Browser,
@@ -249,6 +249,8 @@ pub(in crate::cli) fn show(
             clock: context.clock,
             hook,
             guard: process_guard(),
+            args: Vec::new(),
+            inherited: Inherited::default(),
             die_after: die_after(),
             fuse: fail_point(),
         },

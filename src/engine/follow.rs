@@ -30,7 +30,7 @@ use crate::{
         Connectivity, Notice, NoticeLevel, RequestError, SessionEvent, SessionRequest,
         SessionRequestId, TaskId, exit, text,
     },
-    store::{CONTRACT, DriverLock, Paths, process_state},
+    store::{DriverLock, Paths, process_state},
 };
 
 /// How often a silent driver is pinged.
@@ -69,7 +69,8 @@ pub(super) async fn follow(
         },
         _ = &mut *leaving => return Some(Ending::Left),
     };
-    if !is_understood(&hello) || send(&mut lines, &Hello::ours()).await.is_err() {
+    let contract = options.paths.contract();
+    if !is_understood(&hello, contract) || send(&mut lines, &Hello::ours(contract)).await.is_err() {
         return Some(sit_out(&mut lines, snapshots, asks, leaving, open).await);
     }
     // Another process may have driven in between without reporting what was removed.
@@ -94,26 +95,27 @@ pub(super) async fn follow_host(
     let Ok(Some(Ok(hello))) = hello else {
         return Err(lines.into_inner().reason().await);
     };
-    if !is_understood(&hello) {
+    let contract = options.paths.contract();
+    if !is_understood(&hello, contract) {
         return Err(TunnelError::Refused {
             host: host.name.clone(),
-            message: other_hello(&hello),
+            message: other_hello(&hello, contract),
             is_passing: false,
         });
     }
-    if send(&mut lines, &Hello::ours()).await.is_err() {
+    if send(&mut lines, &Hello::ours(contract)).await.is_err() {
         return Err(lines.into_inner().reason().await);
     }
     Ok(attend(lines, options, snapshots, asks, leaving, open).await)
 }
 
 /// Which side of a tunnel is older, and what to do.
-fn other_hello(hello: &str) -> String {
+fn other_hello(hello: &str, ours: u32) -> String {
     let Ok(theirs) = serde_json::from_str::<Hello>(hello) else {
         return "what answers there is no longhaul".to_owned();
     };
     let version = text::clean_line(&theirs.version);
-    if theirs.contract > CONTRACT {
+    if theirs.contract > ours {
         format!("longhaul {version} there is newer than this one; update longhaul here")
     } else {
         format!("longhaul {version} there is older than this one; update longhaul there")
@@ -255,10 +257,12 @@ pub async fn ask_driver(paths: &Paths, what: SessionRequest) {
         let stream = UnixStream::connect(paths.socket()).await.ok()?;
         let mut lines = Framed::new(stream, LinesCodec::new_with_max_length(LINE_BYTES));
         let hello = lines.next().await?.ok()?;
-        if !is_understood(&hello) {
+        if !is_understood(&hello, paths.contract()) {
             return None;
         }
-        send(&mut lines, &Hello::ours()).await.ok()?;
+        send(&mut lines, &Hello::ours(paths.contract()))
+            .await
+            .ok()?;
         say(&mut lines, OWN_SERVER, what).await.ok()?;
         while let Some(Ok(line)) = lines.next().await {
             if let Ok(SessionEvent::Response {
@@ -282,14 +286,14 @@ pub fn barred_tasks(paths: &Paths) -> Vec<TaskId> {
     let Ok(mut stream) = std::os::unix::net::UnixStream::connect(paths.socket()) else {
         return barred;
     };
-    let hello = serde_json::json!(Hello::ours());
+    let hello = serde_json::json!(Hello::ours(paths.contract()));
     if stream.set_read_timeout(Some(PICTURE_WITHIN)).is_err()
         || writeln!(stream, "{hello}").is_err()
     {
         return barred;
     }
     let mut lines = std::io::BufReader::new(stream).lines();
-    if !matches!(lines.next(), Some(Ok(hello)) if is_understood(&hello)) {
+    if !matches!(lines.next(), Some(Ok(hello)) if is_understood(&hello, paths.contract())) {
         return barred;
     }
     for line in lines.map_while(Result::ok) {
@@ -339,8 +343,8 @@ async fn sit_out(
 }
 
 /// Whether a driver's first frame is one of our contract.
-fn is_understood(hello: &str) -> bool {
-    serde_json::from_str::<Hello>(hello).is_ok_and(|hello| hello.contract == CONTRACT)
+fn is_understood(hello: &str, contract: u32) -> bool {
+    serde_json::from_str::<Hello>(hello).is_ok_and(|hello| hello.contract == contract)
 }
 
 /// Sends a request to the driver, which may have exited or be stopped.

@@ -4,9 +4,11 @@
 //! Frames are JSON values, one per line. The driver begins with a [`Hello`]. The client answers with a [`FirstFrame`]: its
 //! own hello, after which requests and events follow, or a [`Verb`], after which the driver answers and hangs up.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
-use crate::store::CONTRACT;
+use crate::domain::TaskId;
 
 /// Who speaks at one end of the socket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,10 +23,10 @@ pub(super) struct Hello {
 }
 
 impl Hello {
-    /// The hello of this program.
-    pub(super) fn ours() -> Self {
+    /// The hello of this program on a socket of this contract.
+    pub(super) fn ours(contract: u32) -> Self {
         Self {
-            contract: CONTRACT,
+            contract,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             capabilities: Vec::new(),
         }
@@ -45,13 +47,15 @@ pub(super) enum FirstFrame {
 }
 
 /// What every keeper of every version answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Verb {
     /// Asks for a [`KeeperStatus`].
     Status,
     /// Asks a keeper to save everything and exit; it hangs up when that is done.
     Stop,
+    /// Asks a keeper to become another program.
+    Upgrade(UpgradeRequest),
 }
 
 /// What a driver reports about itself.
@@ -73,6 +77,35 @@ pub struct KeeperStatus {
     pub clients: usize,
 }
 
+/// A client's request to upgrade.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UpgradeRequest {
+    /// The new program.
+    pub program: PathBuf,
+    /// Whether calls that can't be continued are lost.
+    pub is_forced: bool,
+}
+
+/// A call that would not survive an upgrade.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldCall {
+    /// The task.
+    pub id: TaskId,
+    /// What it is called.
+    pub title: String,
+    /// Why nothing leads back to it.
+    pub reason: String,
+}
+
+/// A keeper that was upgraded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Upgraded {
+    /// The new one.
+    pub status: KeeperStatus,
+    /// How long nothing was read or sent.
+    pub paused_ms: u64,
+}
+
 /// The answer to a verb.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -81,8 +114,19 @@ pub(super) enum VerbAnswer {
     Status(KeeperStatus),
     /// To [`Verb::Stop`]: it is stopping now.
     Stopping(KeeperStatus),
-    /// To [`Verb::Stop`]: it is no keeper, so its own user decides.
+    /// To [`Verb::Stop`] and [`Verb::Upgrade`]: it is no keeper, so its own user decides.
     NotAKeeper(KeeperStatus),
+    /// To [`Verb::Upgrade`], from the new program.
+    Upgraded(Upgraded),
+    /// To [`Verb::Upgrade`]: these calls would be lost, so it stays as it is.
+    Held(Vec<HeldCall>),
+    /// To [`Verb::Upgrade`]: it stays as it is.
+    NotUpgraded {
+        /// The reason.
+        why: String,
+        /// Whether it may work a moment later.
+        is_passing: bool,
+    },
 }
 
 #[cfg(test)]

@@ -62,6 +62,8 @@ pub(super) struct Hooks {
     logins_to_tell: Arc<Mutex<Vec<TaskId>>>,
     /// Set when this process exits: the deadline for starting hooks.
     leaves_at: Arc<OnceLock<Mono>>,
+    /// Whether a command is being started, which must not be interrupted.
+    is_starting: Arc<AtomicBool>,
     thread: JoinHandle<()>,
 }
 
@@ -89,6 +91,7 @@ impl Hooks {
         let on = hook.on;
         let logins_to_tell = Arc::<Mutex<Vec<TaskId>>>::default();
         let leaves_at = Arc::<OnceLock<Mono>>::default();
+        let is_starting = Arc::<AtomicBool>::default();
         let runner = Runner {
             hook,
             paths: paths.clone(),
@@ -100,6 +103,7 @@ impl Hooks {
             patience,
             is_told: false,
             leaves_at: Arc::clone(&leaves_at),
+            is_starting: Arc::clone(&is_starting),
         };
         let thread = std::thread::Builder::new()
             .name("hook".to_owned())
@@ -112,8 +116,14 @@ impl Hooks {
             needs_login: BTreeSet::new(),
             logins_to_tell,
             leaves_at,
+            is_starting,
             thread,
         })
+    }
+
+    /// Whether a command is being started: interrupted there, nobody knows whether it ran.
+    pub(super) fn is_starting(&self) -> bool {
+        self.is_starting.load(Ordering::SeqCst)
     }
 
     /// Runs the hook for the events of a save that is now on disk.
@@ -166,6 +176,7 @@ struct Runner {
     /// Whether the long wait of the previous hook was reported.
     is_told: bool,
     leaves_at: Arc<OnceLock<Mono>>,
+    is_starting: Arc<AtomicBool>,
 }
 
 impl Runner {
@@ -235,11 +246,16 @@ impl Runner {
             if self.leaves_at.get().is_some_and(is_late) {
                 return Ok(());
             }
-            let Some(event) = events.claim()? else {
+            self.is_starting.store(true, Ordering::SeqCst);
+            let claimed = events.claim().and_then(|event| {
+                let Some(event) = event else { return Ok(false) };
+                self.start(&event);
+                events.started(&event).map(|()| true)
+            });
+            self.is_starting.store(false, Ordering::SeqCst);
+            if !claimed? {
                 return Ok(());
-            };
-            self.start(&event);
-            events.started(&event)?;
+            }
         }
     }
 

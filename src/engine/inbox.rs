@@ -86,6 +86,8 @@ pub(super) struct Inbox {
     emptied: Notify,
     /// Reading is suspended: data stays in the sockets.
     is_shut: AtomicBool,
+    /// The same for connections to other machines; server processes are read.
+    is_network_shut: AtomicBool,
     opened: Notify,
 }
 
@@ -104,6 +106,15 @@ struct Queue {
 struct StreamSlot {
     taken: u64,
     place: Option<usize>,
+}
+
+/// Where an exchange comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    /// A connection.
+    Network,
+    /// The pipes of a server process.
+    Process,
 }
 
 /// The job that reads an exchange; dropping this ends the job and the exchange.
@@ -134,6 +145,7 @@ impl Inbox {
         self: &Arc<Self>,
         link: usize,
         exchange: ExchangeId,
+        from: Source,
         arrivals: impl Stream<Item = ExchangeEvent> + Send + 'static,
     ) -> Reading {
         let inbox = Arc::clone(self);
@@ -144,7 +156,7 @@ impl Inbox {
                 // Checked whenever bytes have arrived: a reader that waited for them must not queue them while the
                 // inbox is shut.
                 let next = poll_fn(|cx| {
-                    if inbox.is_shut.load(Ordering::Relaxed) {
+                    if inbox.is_shut(from) {
                         return Poll::Ready(None);
                     }
                     arrivals.as_mut().poll_next(cx).map(Some)
@@ -152,7 +164,7 @@ impl Inbox {
                 match next.await {
                     Some(Some(arrival)) => inbox.put(link, exchange, &mut lane, arrival).await,
                     Some(None) => break,
-                    None => inbox.opened().await,
+                    None => inbox.opened(from).await,
                 }
             }
         });
@@ -201,11 +213,23 @@ impl Inbox {
         }
     }
 
-    async fn opened(&self) {
+    /// Lets the connections to other machines be read, or leaves their data in the sockets.
+    pub(super) fn read_network(&self, does: bool) {
+        if self.is_network_shut.swap(!does, Ordering::Relaxed) && does {
+            self.opened.notify_waiters();
+        }
+    }
+
+    fn is_shut(&self, from: Source) -> bool {
+        self.is_shut.load(Ordering::Relaxed)
+            || from == Source::Network && self.is_network_shut.load(Ordering::Relaxed)
+    }
+
+    async fn opened(&self, from: Source) {
         loop {
             // Before the check, so that an opening in between is not missed.
             let opened = self.opened.notified();
-            if !self.is_shut.load(Ordering::Relaxed) {
+            if !self.is_shut(from) {
                 return;
             }
             opened.await;
@@ -285,7 +309,9 @@ mod tests {
                 arrival
             })
         };
-        let _readings: Vec<Reading> = (0..3).map(|of| inbox.read(0, of, many(of))).collect();
+        let _readings: Vec<Reading> = (0..3)
+            .map(|of| inbox.read(0, of, Source::Network, many(of)))
+            .collect();
         let mut seen = [0; 3];
         take_all(&inbox, 15_000, |exchange, arrival| {
             let of = usize::try_from(exchange).unwrap();
@@ -319,7 +345,7 @@ mod tests {
     async fn large_events_wait_by_their_bytes() {
         let inbox = Arc::new(Inbox::default());
         let large = stream::iter((0..64).map(|_| event("x".repeat(1024 * 1024))));
-        let _reading = inbox.read(0, 7, large);
+        let _reading = inbox.read(0, 7, Source::Network, large);
         let (mut taken, mut seen) = (Batches::default(), 0);
         while seen < 64 {
             inbox.filled().await;
@@ -340,7 +366,7 @@ mod tests {
             read.poll_recv(cx)
                 .map(|it| it.map(|it| event(it.to_string())))
         });
-        let _reading = inbox.read(0, 7, numbers);
+        let _reading = inbox.read(0, 7, Source::Network, numbers);
         write.try_send(0).unwrap();
         take_all(&inbox, 1, |_, arrival| {
             assert_eq!(arrival, event("0".to_owned()));
@@ -371,7 +397,7 @@ mod tests {
             let _held = held;
             std::future::pending::<ExchangeEvent>().await
         });
-        let reading = inbox.read(0, 7, endless);
+        let reading = inbox.read(0, 7, Source::Network, endless);
         drop(reading);
         assert!(gone.await.is_err());
     }

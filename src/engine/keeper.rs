@@ -20,10 +20,12 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::frames::{FirstFrame, KeeperStatus, Verb, VerbAnswer};
+use super::frames::{
+    FirstFrame, HeldCall, KeeperStatus, UpgradeRequest, Upgraded, Verb, VerbAnswer,
+};
 use crate::{
     domain::{exit, text},
-    store::{CONTRACT, DriverLock, Paths, StartLock, StoreError},
+    store::{DriverLock, Paths, StartLock, StoreError},
 };
 
 /// How long a keeper may take until it answers; loading a large session on a slow disk takes a part of that.
@@ -75,8 +77,8 @@ pub(super) enum StartError {
         log: PathBuf,
     },
     /// A keeper of another version drives the session, and it has work.
-    #[error("{}", other_version(.0))]
-    OtherVersion(KeeperStatus),
+    #[error("{}", other_version(.0, *.1))]
+    OtherVersion(KeeperStatus, u32),
     /// It did not become ready in time.
     #[error("the keeper did not answer within {} s; see {log}", START_WITHIN.as_secs(), log = .log.display())]
     Silent {
@@ -91,7 +93,7 @@ impl StartError {
         match self {
             Self::Refused { exit, .. } => *exit,
             Self::Store(_) => exit::CANNOT_SAVE,
-            Self::OtherVersion(_)
+            Self::OtherVersion(..)
             | Self::Spawn { .. }
             | Self::Exited { .. }
             | Self::Silent { .. } => exit::DRIVER_SILENT,
@@ -157,18 +159,19 @@ fn replace_other(paths: &Paths) -> Result<(), StartError> {
     let Ok(Some(status)) = keeper_status(paths) else {
         return Ok(());
     };
-    if status.contract == CONTRACT {
+    let ours = paths.contract();
+    if status.contract == ours {
         return Ok(());
     }
-    let is_replaceable = status.contract < CONTRACT && status.unsettled == 0 && status.is_keeper;
+    let is_replaceable = status.contract < ours && status.unsettled == 0 && status.is_keeper;
     if is_replaceable && stop_keeper(paths).is_ok() {
         return Ok(());
     }
-    Err(StartError::OtherVersion(status))
+    Err(StartError::OtherVersion(status, ours))
 }
 
 /// Which side is older, and what to do.
-fn other_version(status: &KeeperStatus) -> String {
+fn other_version(status: &KeeperStatus, ours: u32) -> String {
     let KeeperStatus {
         pid,
         version,
@@ -178,13 +181,13 @@ fn other_version(status: &KeeperStatus) -> String {
     } = status;
     let version = text::clean_line(version);
     let tasks = text::plural(*unsettled as u64, "unfinished task");
-    if *contract > CONTRACT {
+    if *contract > ours {
         format!(
             "the keeper (process {pid}, longhaul {version}, {tasks}) is newer than this longhaul; update this one, or stop the keeper: longhaul keeper stop"
         )
     } else {
         format!(
-            "the keeper (process {pid}, longhaul {version}) is older than this longhaul and has {tasks}; wait until they have ended, or stop it: longhaul keeper stop"
+            "the keeper (process {pid}, longhaul {version}) is older than this longhaul and has {tasks}; upgrade it (longhaul keeper upgrade) or stop it (longhaul keeper stop)"
         )
     }
 }
@@ -225,6 +228,9 @@ pub fn leave_terminal() {
 /// How long a keeper may take to answer a verb.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
+/// How long an upgrade may take: a new program starts, and a keeper stops and starts.
+const UPGRADES_WITHIN: Duration = Duration::from_secs(20);
+
 /// How long a keeper may take to save everything and exit; its own limits add up to less.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
 
@@ -245,6 +251,14 @@ pub enum KeeperError {
     /// The driver is a command or a screen.
     #[error("process {} drives this session without a keeper; quit it there", .0.pid)]
     NotAKeeper(KeeperStatus),
+    /// It is too old to be upgraded while it runs.
+    #[error("the keeper (process {}, longhaul {}) cannot be upgraded while it runs; wait until its calls have ended, or stop it: longhaul keeper stop", .0.pid, text::clean_line(&.0.version))]
+    CannotUpgrade(KeeperStatus),
+    /// It hung up during an upgrade.
+    #[error(
+        "the keeper (process {0}) ended during the upgrade; see `longhaul keeper log`. The next command that needs a keeper starts one"
+    )]
+    Died(u32),
     /// It said that it stops, and did not.
     #[error("the keeper (process {}) did not exit within {} s", .0.pid, STOP_WITHIN.as_secs())]
     Stays(KeeperStatus),
@@ -252,20 +266,18 @@ pub enum KeeperError {
 
 /// What drives a session; `None` if nothing does.
 pub fn keeper_status(paths: &Paths) -> Result<Option<KeeperStatus>, KeeperError> {
-    let Some((answer, _)) = ask(paths, Verb::Status)? else {
+    let Some((answer, _)) = ask(paths, Verb::Status, ANSWER_WITHIN)? else {
         return Ok(None);
     };
     match answer {
         VerbAnswer::Status(status) => Ok(Some(status)),
-        VerbAnswer::Stopping(_) | VerbAnswer::NotAKeeper(_) => {
-            Err(strange(paths, "it was not asked to stop".to_owned()))
-        }
+        _ => Err(strange(paths, "it did not give its status".to_owned())),
     }
 }
 
 /// Stops the keeper of a session and waits until it has exited; `None` if nothing drives the session.
 pub fn stop_keeper(paths: &Paths) -> Result<Option<KeeperStatus>, KeeperError> {
-    let Some((answer, mut stream)) = ask(paths, Verb::Stop)? else {
+    let Some((answer, mut stream)) = ask(paths, Verb::Stop, ANSWER_WITHIN)? else {
         return Ok(None);
     };
     match answer {
@@ -281,7 +293,55 @@ pub fn stop_keeper(paths: &Paths) -> Result<Option<KeeperStatus>, KeeperError> {
             }
         }
         VerbAnswer::NotAKeeper(status) => Err(KeeperError::NotAKeeper(status)),
-        VerbAnswer::Status(_) => Err(strange(paths, "it gave its status".to_owned())),
+        _ => Err(strange(paths, "it did not say that it stops".to_owned())),
+    }
+}
+
+/// How an upgrade went.
+#[derive(Debug)]
+pub enum UpgradeOutcome {
+    /// Another program drives the session now.
+    Upgraded(Upgraded),
+    /// Nothing leads back to these calls, so the keeper stays as it is.
+    Held(Vec<HeldCall>),
+    /// The keeper stays as it is.
+    NotUpgraded {
+        /// The reason.
+        why: String,
+        /// Whether it may work a moment later.
+        is_passing: bool,
+    },
+}
+
+/// Makes the keeper of a session another program; `None` if nothing drives the session.
+pub fn upgrade_keeper(
+    paths: &Paths,
+    request: UpgradeRequest,
+) -> Result<Option<UpgradeOutcome>, KeeperError> {
+    let Some(status) = keeper_status(paths)? else {
+        return Ok(None);
+    };
+    if !status.is_keeper {
+        return Err(KeeperError::NotAKeeper(status));
+    }
+    let answer = match ask(paths, Verb::Upgrade(request), UPGRADES_WITHIN) {
+        Ok(Some((answer, _))) => answer,
+        Ok(None) => return Ok(None),
+        // An old one hangs up at a verb that it does not know. What ends in the middle of it is no longer there.
+        Err(_) => {
+            return Err(match DriverLock::holder(paths) {
+                Some(_) => KeeperError::CannotUpgrade(status),
+                None => KeeperError::Died(status.pid),
+            });
+        }
+    };
+    match answer {
+        VerbAnswer::Upgraded(upgraded) => Ok(Some(UpgradeOutcome::Upgraded(upgraded))),
+        VerbAnswer::Held(calls) => Ok(Some(UpgradeOutcome::Held(calls))),
+        VerbAnswer::NotUpgraded { why, is_passing } => {
+            Ok(Some(UpgradeOutcome::NotUpgraded { why, is_passing }))
+        }
+        _ => Err(strange(paths, "it did not say how it went".to_owned())),
     }
 }
 
@@ -308,6 +368,7 @@ fn strange(paths: &Paths, why: String) -> KeeperError {
 fn ask(
     paths: &Paths,
     verb: Verb,
+    within: Duration,
 ) -> Result<Option<(VerbAnswer, std::io::BufReader<StdUnixStream>)>, KeeperError> {
     let silent = || DriverLock::holder(paths).map(KeeperError::Silent);
     let sockets = std::iter::once(paths.socket()).chain(paths.other_sockets());
@@ -316,7 +377,7 @@ fn ask(
         return silent().map_or(Ok(None), Err);
     };
     let exchange = || -> std::io::Result<(Vec<String>, std::io::BufReader<StdUnixStream>)> {
-        stream.set_read_timeout(Some(ANSWER_WITHIN))?;
+        stream.set_read_timeout(Some(within))?;
         stream.set_write_timeout(Some(ANSWER_WITHIN))?;
         let mut stream = std::io::BufReader::new(stream);
         let question = serde_json::to_string(&FirstFrame::Verb { verb })?;

@@ -28,6 +28,7 @@ mod snapshots;
 mod socket;
 mod tracer;
 mod tunnel;
+mod upgrade;
 
 pub use self::options::FailPoint;
 pub use self::options::Options;
@@ -36,11 +37,11 @@ pub use self::options::ProcessRole;
 pub use clock::Clock;
 pub use driver::USUAL_ENVIRONMENT;
 pub use follow::{ask_driver, barred_tasks};
-pub use frames::KeeperStatus;
+pub use frames::{HeldCall, KeeperStatus, UpgradeRequest, Upgraded};
 pub use hook::Hook;
 pub use keeper::{
-    KeeperCommand, KeeperError, READY, detach, keeper_status, leave_terminal, stop_keeper,
-    stop_unused_keeper,
+    KeeperCommand, KeeperError, READY, UpgradeOutcome, detach, keeper_status, leave_terminal,
+    stop_keeper, stop_unused_keeper, upgrade_keeper,
 };
 #[cfg(target_os = "linux")]
 pub use logind::{AtLogout, LogindError, Systemd};
@@ -50,3 +51,4 @@ pub use saved::read_saved;
 pub use session::Session;
 pub use snapshots::Subscription;
 pub use tunnel::{Host, TunnelError};
+pub use upgrade::{Inherited, carry, inherit};

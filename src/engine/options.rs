@@ -1,11 +1,11 @@
 //! How to open a session, and where tests make it fail.
 
-use std::path::PathBuf;
+use std::{ffi::OsString, path::PathBuf};
 
 use crate::{
     auth::Logins,
     domain::{ProtocolVersion, ServerConfigs, ServerRef},
-    engine::{clock::Clock, hook::Hook, keeper::KeeperCommand, tunnel::Host},
+    engine::{clock::Clock, hook::Hook, keeper::KeeperCommand, tunnel::Host, upgrade::Inherited},
     store::Paths,
     transport::ProcessGuard,
 };
@@ -38,6 +38,10 @@ pub struct Options {
     pub guard: ProcessGuard,
     /// The notification hook; the driver runs it.
     pub hook: Option<Hook>,
+    /// The arguments of this process, for the program that replaces a keeper.
+    pub args: Vec<OsString>,
+    /// What the program left that this one has replaced, if it has.
+    pub inherited: Inherited,
     /// Kills this process after this many outputs, so that the kill tests hit every window.
     pub die_after: Option<u64>,
     /// Where and when to panic; used only by the exit tests.

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::snapshots::ReaderId;
 use crate::domain::{ServerConfig, ServerConfigs, ServerName, Variables, server_url, text};
 
@@ -12,21 +14,21 @@ use crate::domain::{ServerConfig, ServerConfigs, ServerName, Variables, server_u
 const LISTED: usize = 5;
 
 /// A server and the file that defines it.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Listed {
     file: String,
     server: ServerConfig,
 }
 
 /// What the last reader of a file had.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Surroundings {
     variables: Variables,
     directory: Option<String>,
 }
 
-/// All server entries in effect.
-#[derive(Debug, Default)]
+/// All server entries in effect. A keeper that is upgraded passes them on.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct KnownConfigs {
     /// The driver's file, which overrides what the session remembers.
     own: Option<String>,
@@ -36,8 +38,10 @@ pub(super) struct KnownConfigs {
     /// What the programs and headers of each file get, by file.
     surroundings: BTreeMap<String, Surroundings>,
     /// What an unknown file has.
+    #[serde(skip)]
     no_surroundings: Surroundings,
     /// Entries of single readers whose name means another server here, with the reason why they are not used.
+    #[serde(skip)]
     clashes: Vec<(ReaderId, ServerName, String)>,
 }
 
@@ -53,11 +57,11 @@ pub(super) struct Change {
 }
 
 impl KnownConfigs {
-    /// The entries of a new driver.
-    pub(super) fn of(own: &ServerConfigs) -> Self {
+    /// The entries of a new driver; `older` are those of the program that it replaced.
+    pub(super) fn of(own: &ServerConfigs, older: Self) -> Self {
         let mut configs = Self {
             own: own.file.clone(),
-            ..Self::default()
+            ..older
         };
         configs.take(own.clone(), None, |_, _| None);
         configs
@@ -268,7 +272,10 @@ mod tests {
 
     #[test]
     fn reload_replaces_own_servers_and_other_files_only_add() {
-        let mut configs = KnownConfigs::of(&config("/a", &[("lab", "u1"), ("ci", "u2")]));
+        let mut configs = KnownConfigs::of(
+            &config("/a", &[("lab", "u1"), ("ci", "u2")]),
+            KnownConfigs::default(),
+        );
         let known =
             |server: &ServerConfig, _| (server.name.as_str() == "old").then(|| "u9".to_owned());
         let theirs = [("lab", "u3"), ("ci", "u2"), ("new", "u4"), ("old", "u5")];

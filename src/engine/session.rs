@@ -210,7 +210,12 @@ async fn serve(
     }
     loop {
         let may_drive = matches!(options.role, ProcessRole::Drive | ProcessRole::Keeper);
-        let lock = if may_drive {
+        if let Some((pid, pipe)) = options.inherited.guard.take() {
+            options.guard.inherit(pid, pipe);
+        }
+        let lock = if let Some(lock) = options.inherited.lock.take() {
+            Ok(Some(lock))
+        } else if may_drive {
             DriverLock::try_take(&options.paths)
         } else {
             Ok(None)
@@ -233,7 +238,7 @@ async fn serve(
                     }));
                 }
                 let driven = driver::drive(
-                    &options,
+                    &mut options,
                     snapshots,
                     pace,
                     &mut asks,

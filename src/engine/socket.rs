@@ -6,7 +6,12 @@
 //! driver is alive with [`PING`] and gets [`PONG`], which distinguishes a stopped driver from a quiet one.
 
 use std::{
-    os::unix::fs::{MetadataExt as _, PermissionsExt as _},
+    ffi::OsString,
+    os::{
+        fd::{AsFd as _, OwnedFd},
+        unix::fs::{MetadataExt as _, PermissionsExt as _},
+    },
+    path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
@@ -22,15 +27,16 @@ use tokio::{
 use tokio_util::codec::{Framed, LinesCodec, LinesCodecError};
 
 use super::{
-    frames::{FirstFrame, Hello, KeeperStatus, Verb, VerbAnswer},
+    frames::{FirstFrame, Hello, KeeperStatus, UpgradeRequest, Verb, VerbAnswer},
     pace::Pace,
     snapshots::Snapshots,
     tunnel::LINE_BYTES,
+    upgrade::{Courier, Replacement, UpgradeError},
 };
 use crate::{
     domain::{SessionDriver, SessionEvent, SessionRequest, SessionRequestId, Wall},
     engine::pending_requests::{Envelope, Requester},
-    store::{CONTRACT, Paths},
+    store::Paths,
 };
 
 /// A client's check that the driver is alive.
@@ -52,37 +58,55 @@ pub(super) struct ToDriver {
     pub(super) what: SessionRequest,
 }
 
-/// The listening socket; dropping it hangs up on every client.
+/// The listening sockets, one for each contract; dropping this hangs up on every client.
 pub(super) struct Listener {
+    /// Our contract's first.
+    sockets: Vec<ListeningSocket>,
+}
+
+struct ListeningSocket {
     accepting: AbortHandle,
-    path: std::path::PathBuf,
+    path: PathBuf,
     /// The file at `path`, as device and inode.
     file: Option<(u64, u64)>,
+    handle: Option<OwnedFd>,
+}
+
+impl ListeningSocket {
+    fn is_reachable(&self) -> bool {
+        self.file.is_some() && self.file == file_id(&self.path)
+    }
 }
 
 impl Listener {
-    /// Whether the socket's path still leads to this socket.
+    /// Whether the path of our contract's socket still leads to it.
     pub(super) fn is_reachable(&self) -> bool {
-        self.file.is_some() && self.file == file_id(&self.path)
+        let ours = self.sockets.first();
+        ours.is_some_and(ListeningSocket::is_reachable)
     }
 
-    /// Removes the socket's path, so that no new client comes, unless it leads to another driver's socket. The caller
+    /// Removes the sockets' paths, so that no new client comes, unless they lead to another driver's sockets. The caller
     /// still holds the lock.
-    pub(super) fn remove_socket(&self) {
-        // The next driver replaces a leftover one.
-        if self.is_reachable() {
-            let _ = std::fs::remove_file(&self.path);
+    pub(super) fn remove_sockets(&self) {
+        for socket in self.sockets.iter().filter(|socket| socket.is_reachable()) {
+            // The next driver replaces a leftover one.
+            let _ = std::fs::remove_file(&socket.path);
         }
+    }
+
+    /// A duplicate of our contract's socket, for the program that replaces this one.
+    pub(super) fn duplicate(&self) -> Option<OwnedFd> {
+        self.sockets.first()?.handle.as_ref()?.try_clone().ok()
     }
 }
 
-impl Drop for Listener {
+impl Drop for ListeningSocket {
     fn drop(&mut self) {
         self.accepting.abort();
     }
 }
 
-fn file_id(path: &std::path::Path) -> Option<(u64, u64)> {
+fn file_id(path: &Path) -> Option<(u64, u64)> {
     let found = std::fs::symlink_metadata(path).ok()?;
     Some((found.dev(), found.ino()))
 }
@@ -99,13 +123,19 @@ pub(super) struct SocketService {
     pub(super) stop: Option<Arc<Notify>>,
     /// When this process began to drive.
     pub(super) since: Wall,
+    /// The contract that this program speaks.
+    pub(super) contract: u32,
+    /// The arguments of this process, for the program that replaces it.
+    pub(super) args: Vec<OsString>,
+    /// Where upgrades are carried out.
+    pub(super) upgrades: mpsc::Sender<UpgradeJob>,
 }
 
 impl SocketService {
-    fn status(&self) -> KeeperStatus {
+    pub(super) fn status(&self) -> KeeperStatus {
         let Hello {
             contract, version, ..
-        } = Hello::ours();
+        } = Hello::ours(self.contract);
         let tasks = self.snapshots.tasks();
         KeeperStatus {
             pid: std::process::id(),
@@ -121,15 +151,56 @@ impl SocketService {
         }
     }
 
-    fn carry_out(&self, verb: Verb) -> VerbAnswer {
-        match (verb, &self.stop) {
+    async fn carry_out(&self, verb: Verb, mut lines: Framed<UnixStream, LinesCodec>) {
+        let answer = match (verb, &self.stop) {
             (Verb::Status, _) => VerbAnswer::Status(self.status()),
             (Verb::Stop, Some(stop)) => {
                 stop.notify_one();
                 VerbAnswer::Stopping(self.status())
             }
-            (Verb::Stop, None) => VerbAnswer::NotAKeeper(self.status()),
+            (Verb::Upgrade(request), Some(_)) => match self.start_courier(&request).await {
+                Ok(courier) => return self.upgrade(request, courier, lines).await,
+                Err(error) => VerbAnswer::NotUpgraded {
+                    why: error.to_string(),
+                    is_passing: false,
+                },
+            },
+            (Verb::Stop | Verb::Upgrade(_), None) => VerbAnswer::NotAKeeper(self.status()),
+        };
+        if send(&mut lines, &answer).await.is_ok() {
+            // After `stop`, hanging up tells the client that everything is saved.
+            let _ = lines.next().await;
         }
+    }
+
+    /// Starts the new program while this one still serves its clients.
+    async fn start_courier(&self, request: &UpgradeRequest) -> Result<Courier, UpgradeError> {
+        let replacement = Replacement {
+            program: request.program.clone(),
+            args: self.args.clone(),
+        };
+        let started = tokio::task::spawn_blocking(move || Courier::start(replacement));
+        started
+            .await
+            .unwrap_or(Err(UpgradeError::Busy("the keeper is exiting")))
+    }
+
+    async fn upgrade(
+        &self,
+        request: UpgradeRequest,
+        courier: Courier,
+        lines: Framed<UnixStream, LinesCodec>,
+    ) {
+        let Ok(client) = lines.into_inner().into_std() else {
+            return;
+        };
+        let job = UpgradeJob {
+            request,
+            courier,
+            client,
+        };
+        // A driver that exits hangs up on the client.
+        let _ = self.upgrades.send(job).await;
     }
 }
 
@@ -149,68 +220,94 @@ impl Drop for Counted {
     }
 }
 
-/// Opens the socket; the caller holds the lock, so an existing socket is a dead driver's.
+/// An upgrade that a client has requested.
+pub(super) struct UpgradeJob {
+    pub(super) request: UpgradeRequest,
+    pub(super) courier: Courier,
+    /// Gets the answer.
+    pub(super) client: std::os::unix::net::UnixStream,
+}
+
+/// A listening socket that this program got from the one that it replaced, and its contract.
+pub(super) type InheritedSocket = (u32, std::os::unix::net::UnixListener);
+
+/// Opens the sockets; the caller holds the lock, so existing ones are a dead driver's.
 ///
-/// The socket gets its name when clients can connect, so that a client never finds one that nobody serves.
-pub(super) fn listen(paths: &Paths, host: SocketService) -> Result<Listener, String> {
-    let path = paths.socket();
+/// A socket gets its name when clients can connect, so that a client never finds one that nobody serves.
+pub(super) fn listen(
+    paths: &Paths,
+    host: &SocketService,
+    mut inherited: Option<InheritedSocket>,
+) -> Result<Listener, String> {
+    let mut sockets = Vec::new();
+    for contract in paths.served_contracts() {
+        let path = paths.socket_of(contract);
+        let listener = match inherited.take_if(|(of, _)| *of == contract) {
+            Some((_, listener)) => UnixListener::from_std(listener),
+            None => bind(&path),
+        };
+        let listener = listener.map_err(|error| {
+            format!(
+                "could not open {} ({error}); other terminals cannot join this session",
+                path.display()
+            )
+        })?;
+        let handle = listener.as_fd().try_clone_to_owned().ok();
+        let accepting = tokio::task::spawn_local(accept(listener, host.clone(), contract));
+        sockets.push(ListeningSocket {
+            accepting: accepting.abort_handle(),
+            file: file_id(&path),
+            path,
+            handle,
+        });
+    }
+    if let Some((contract, _)) = inherited {
+        let _ = std::fs::remove_file(paths.socket_of(contract));
+    }
+    Ok(Listener { sockets })
+}
+
+fn bind(path: &Path) -> std::io::Result<UnixListener> {
     let unnamed = path.with_extension("new");
-    let fail = |error: std::io::Error| {
-        format!(
-            "could not open {} ({error}); other terminals cannot join this session",
-            path.display()
-        )
-    };
     let _ = std::fs::remove_file(&unnamed);
-    let listener = UnixListener::bind(&unnamed).map_err(fail)?;
-    std::fs::set_permissions(&unnamed, std::fs::Permissions::from_mode(0o600))
-        .and_then(|()| std::fs::rename(&unnamed, &path))
-        .map_err(fail)?;
-    let accepting = tokio::task::spawn_local(async move {
-        let mut clients = tokio::task::JoinSet::new();
-        loop {
-            match listener.accept().await {
-                Ok((stream, _)) => {
-                    host.pace.attend();
-                    clients.spawn_local(serve(stream, host.clone()));
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "a client was refused");
-                    tokio::time::sleep(ACCEPT_AGAIN).await; // sleep: it fails for want of file handles
-                }
+    let listener = UnixListener::bind(&unnamed)?;
+    std::fs::set_permissions(&unnamed, std::fs::Permissions::from_mode(0o600))?;
+    std::fs::rename(&unnamed, path)?;
+    Ok(listener)
+}
+
+async fn accept(listener: UnixListener, host: SocketService, contract: u32) {
+    let mut clients = tokio::task::JoinSet::new();
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                host.pace.attend();
+                clients.spawn_local(serve(stream, host.clone(), contract));
             }
-            while clients.try_join_next().is_some() {}
+            Err(error) => {
+                tracing::warn!(%error, "a client was refused");
+                tokio::time::sleep(ACCEPT_AGAIN).await; // sleep: it fails for want of file handles
+            }
         }
-    });
-    Ok(Listener {
-        accepting: accepting.abort_handle(),
-        file: file_id(&path),
-        path: path.clone(),
-    })
+        while clients.try_join_next().is_some() {}
+    }
 }
 
 /// Serves one client: its requests in, the newest snapshots out.
-async fn serve(stream: UnixStream, host: SocketService) {
+async fn serve(stream: UnixStream, host: SocketService, contract: u32) {
     if !is_of_this_user(&stream) {
         return;
     }
     let mut lines = Framed::new(stream, LinesCodec::new_with_max_length(LINE_BYTES));
-    if send(&mut lines, &Hello::ours()).await.is_err() {
+    if send(&mut lines, &Hello::ours(contract)).await.is_err() {
         return;
     }
     let Ok(Some(Ok(first))) = tokio::time::timeout(HELLO_WITHIN, lines.next()).await else {
         return;
     };
     match serde_json::from_str(&first) {
-        Ok(FirstFrame::Hello(hello)) if hello.contract == CONTRACT => {}
-        Ok(FirstFrame::Verb { verb }) => {
-            let answer = host.carry_out(verb);
-            if send(&mut lines, &answer).await.is_ok() {
-                // After `stop`, hanging up tells the client that everything is saved.
-                let _ = lines.next().await;
-            }
-            return;
-        }
+        Ok(FirstFrame::Hello(hello)) if hello.contract == contract => {}
+        Ok(FirstFrame::Verb { verb }) => return host.carry_out(verb, lines).await,
         _ => return,
     }
     let _counted = Counted::new(host.clients.clone());

@@ -43,6 +43,8 @@ pub enum Input {
         /// Why it failed, for people; names the file.
         why: String,
     },
+    /// Save at once what has happened until now.
+    SaveAll,
     /// The driver exits: end what may be ended.
     Leave,
     /// The server's program was ended, because the driver exits.

@@ -32,6 +32,7 @@ mod checkpoints;
 mod configure;
 mod connection;
 mod controls;
+mod inherit;
 mod keep_alive;
 mod legacy_sse;
 mod limits;
@@ -233,18 +234,14 @@ impl Link {
             Input::Saved(token) => self.saved(token),
             Input::SaveFailed { token, why } => self.save_failed(token, why),
             Input::ProgramEnded => self.program_ended(),
+            Input::SaveAll => {
+                self.save_all(now);
+                self.needs_advance = true;
+            }
             Input::Leave => {
-                // Watched until this moment, however quiet it was.
-                let open = self
-                    .tasks
-                    .values_mut()
-                    .filter(|active| !active.is_settled());
-                for active in open {
-                    active.touch(now);
-                    self.saver.touch(now.mono);
-                }
-                (self.exit.is_leaving, self.needs_advance) = (true, true);
+                self.save_all(now);
                 self.saver.hurry(now.mono);
+                (self.exit.is_leaving, self.needs_advance) = (true, true);
                 self.refuse_queued(&RequestError::Unreachable("longhaul is exiting".to_owned()));
             }
         }

@@ -77,12 +77,17 @@ impl Saver {
         }
     }
 
-    /// From now on writes are immediate, except for the delay between two attempts on a failing disk.
-    pub(super) fn hurry(&mut self, now: Mono) {
-        self.is_hurried = true;
+    /// What has changed until now is written at once, except after a failed attempt.
+    pub(super) fn save_now(&mut self, now: Mono) {
         if self.failed.is_none() {
             self.due = self.due.map(|due| due.min(now));
         }
+    }
+
+    /// From now on writes are immediate, except for the delay between two attempts on a failing disk.
+    pub(super) fn hurry(&mut self, now: Mono) {
+        self.is_hurried = true;
+        self.save_now(now);
     }
 
     /// Something changed that a promise depends on.

@@ -72,6 +72,16 @@ impl DriverLock {
         Ok(Some(Self(file)))
     }
 
+    /// The open file that holds the lock. Whoever has a duplicate of it holds the lock too.
+    pub fn file(&self) -> &File {
+        &self.0
+    }
+
+    /// Continues to hold the lock of a keeper whose program was replaced by this one.
+    pub fn inherit(file: File) -> Self {
+        Self(file)
+    }
+
     /// Removes every file of the session except quarantined copies, and releases the lock.
     ///
     /// Fails with [`StoreError::CannotOpen`].

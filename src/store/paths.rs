@@ -19,6 +19,9 @@ use crate::domain::{ServerName, Wall};
 /// doesn't understand, whatever their package versions are.
 pub const CONTRACT: u32 = 5;
 
+/// The oldest contract that this version still serves, beside its own: the one before it.
+const OLDEST_SERVED: u32 = 5;
+
 /// The contracts that a driver of another version may speak.
 const CONTRACTS: std::ops::Range<u32> = 1..CONTRACT + 20;
 
@@ -43,6 +46,7 @@ pub struct Paths {
     session: String,
     /// The sockets' path without the contract and the extension.
     socket_stem: PathBuf,
+    contract: u32,
 }
 
 impl Paths {
@@ -77,7 +81,26 @@ impl Paths {
             dir,
             session: session.to_owned(),
             socket_stem,
+            contract: CONTRACT,
         })
+    }
+
+    /// The same session for a program that speaks another contract, as the next version may.
+    #[must_use]
+    pub fn speaking(mut self, contract: u32) -> Self {
+        self.contract = contract;
+        self
+    }
+
+    /// The contract that this program speaks.
+    pub fn contract(&self) -> u32 {
+        self.contract
+    }
+
+    /// The contracts that a keeper serves, the newest first: its own and the one before.
+    pub fn served_contracts(&self) -> impl Iterator<Item = u32> + use<> {
+        let oldest = self.contract.saturating_sub(1).max(OLDEST_SERVED);
+        (oldest..=self.contract).rev()
     }
 
     /// The files of `session` in a directory that could not be opened, for error messages; creates nothing.
@@ -91,6 +114,7 @@ impl Paths {
             dir,
             session: session.to_owned(),
             socket_stem,
+            contract: CONTRACT,
         })
     }
 
@@ -116,14 +140,19 @@ impl Paths {
 
     /// The driver's Unix socket; at a shorter path if the session's own path is too long for one.
     pub fn socket(&self) -> PathBuf {
-        socket_at(&self.socket_stem, CONTRACT)
+        self.socket_of(self.contract)
+    }
+
+    /// The socket of the driver for the clients of one contract.
+    pub fn socket_of(&self, contract: u32) -> PathBuf {
+        socket_at(&self.socket_stem, contract)
     }
 
     /// Where the drivers of other contracts have their sockets, newest first.
     pub fn other_sockets(&self) -> impl Iterator<Item = PathBuf> {
         CONTRACTS
             .rev()
-            .filter(|contract| *contract != CONTRACT)
+            .filter(|contract| *contract != self.contract)
             .map(|contract| socket_at(&self.socket_stem, contract))
     }
 

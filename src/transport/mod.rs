@@ -30,8 +30,8 @@ pub use http::{
     options::{HttpOptions, SignIn, SignInError, TransportError},
 };
 pub use process_guard::{ProcessGuard, guard_processes};
-pub use secrets::Secrets;
 pub(crate) use secrets::searchable_forms;
+pub use secrets::{KnownSecret, Secrets};
 pub use sse::Sse;
-pub use stdio::{Stdio, StdioOptions};
+pub use stdio::{ProgramPipes, ProgramState, Stdio, StdioOptions};
 pub use traffic::{RecordingSwitch, TrafficRecorder, TrafficWriter};

@@ -7,14 +7,19 @@
 use std::{
     collections::BTreeSet,
     io::{BufRead, Write as _},
-    os::unix::process::CommandExt as _,
-    path::PathBuf,
-    process::{Child, Command, Stdio},
+    os::{
+        fd::{AsFd as _, OwnedFd},
+        unix::process::CommandExt as _,
+    },
+    path::{Path, PathBuf},
+    process::{ChildStdin, Command, Stdio},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
-use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+use rustix::process::{
+    Pid, Signal, WaitOptions, kill_process_group, test_kill_process_group, waitpid,
+};
 
 /// How long servers may take to exit after SIGTERM.
 const SIGTERM_GRACE: Duration = Duration::from_millis(500);
@@ -24,7 +29,14 @@ const SIGTERM_GRACE: Duration = Duration::from_millis(500);
 pub struct ProcessGuard {
     /// The program and its arguments.
     command: Option<(PathBuf, Vec<&'static str>)>,
-    helper: Arc<Mutex<Option<Child>>>,
+    helper: Arc<Mutex<Option<Helper>>>,
+}
+
+/// The helper process.
+#[derive(Debug)]
+struct Helper {
+    pid: Pid,
+    pipe: ChildStdin,
 }
 
 impl ProcessGuard {
@@ -34,6 +46,21 @@ impl ProcessGuard {
             command: Some((program, args.to_vec())),
             helper: Arc::default(),
         }
+    }
+
+    /// The helper as another process can take it over: its process id and its pipe; `None` if none has started.
+    pub fn capture(&self) -> Option<(i32, OwnedFd)> {
+        let helper = self.helper.lock().unwrap_or_else(PoisonError::into_inner);
+        let helper = helper.as_ref()?;
+        let pipe = helper.pipe.as_fd().try_clone_to_owned().ok()?;
+        Some((helper.pid.as_raw_nonzero().get(), pipe))
+    }
+
+    /// Continues with a helper that was started before this program was replaced.
+    pub fn inherit(&self, pid: i32, pipe: OwnedFd) {
+        let pipe = ChildStdin::from(pipe);
+        let mut helper = self.helper.lock().unwrap_or_else(PoisonError::into_inner);
+        *helper = Pid::from_raw(pid).map(|pid| Helper { pid, pipe });
     }
 
     /// The group is ended if this process dies before [`Self::remove`].
@@ -52,31 +79,37 @@ impl ProcessGuard {
         };
         let mut helper = self.helper.lock().unwrap_or_else(PoisonError::into_inner);
         if helper.is_none() {
-            let started = Command::new(program)
-                .args(args)
-                .env_clear()
-                .current_dir("/")
-                .stdin(Stdio::piped())
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                // Ctrl-C and a hang-up must not reach it.
-                .process_group(0)
-                .spawn();
-            match started {
-                Ok(child) => *helper = Some(child),
+            match start(program, args) {
+                Ok(started) => *helper = Some(started),
                 // Without it, a server that ignores the end of its stdin may outlive a killed keeper.
                 Err(error) => return tracing::warn!(%error, "could not start the process guard"),
             }
         }
-        let pipe = helper.as_mut().and_then(|helper| helper.stdin.as_mut());
         let group = group.as_raw_nonzero();
+        let pipe = helper.as_mut().map(|helper| &mut helper.pipe);
         if let Some(Err(error)) = pipe.map(|pipe| writeln!(pipe, "{sign}{group}")) {
             tracing::warn!(%error, "the process guard has ended");
-            if let Some(mut ended) = helper.take() {
-                let _ = ended.wait();
+            if let Some(ended) = helper.take() {
+                let _ = waitpid(Some(ended.pid), WaitOptions::empty());
             }
         }
     }
+}
+
+fn start(program: &Path, args: &[&str]) -> std::io::Result<Helper> {
+    let mut child = Command::new(program)
+        .args(args)
+        .env_clear()
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        // Ctrl-C and a hang-up must not reach it.
+        .process_group(0)
+        .spawn()?;
+    let pipe = child.stdin.take().ok_or(rustix::io::Errno::PIPE)?;
+    let pid = Pid::from_child(&child);
+    Ok(Helper { pid, pipe })
 }
 
 /// The helper process: reads `+GROUP` and `-GROUP` until the input ends, then ends the groups that are left.

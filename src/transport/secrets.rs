@@ -32,7 +32,7 @@ use std::{
 use aho_corasick::{AhoCorasick, MatchKind};
 use memchr::{memchr, memchr2, memmem};
 use secrecy::{ExposeSecret as _, SecretString};
-use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize, de::IgnoredAny};
 use url::{Url, form_urlencoded};
 
 use crate::domain::{decode_base64, replace_lone_surrogates};
@@ -94,20 +94,23 @@ struct Shared {
 
 #[derive(Default)]
 struct SecretList {
-    secrets: Vec<Secret>,
+    secrets: Vec<KnownSecret>,
     mask: Arc<Mask>,
     /// For recorded traffic: includes [`SecretKind::Ordinary`] values.
     strict: Arc<Mask>,
 }
 
-struct Secret {
+/// One secret. A keeper that is upgraded passes it on.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct KnownSecret {
     label: String,
     value: String,
     kind: SecretKind,
 }
 
 /// How a value is treated.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 enum SecretKind {
     /// Redacted, and restored on the way out: both sides know it.
     Shared,
@@ -117,7 +120,13 @@ enum SecretKind {
     Ordinary,
 }
 
-// Manual: it holds nothing but secrets.
+// Manual, as that of one secret: they hold nothing else.
+impl fmt::Debug for KnownSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.label)
+    }
+}
+
 impl fmt::Debug for Secrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Secrets").finish_non_exhaustive()
@@ -125,6 +134,19 @@ impl fmt::Debug for Secrets {
 }
 
 impl Secrets {
+    /// All of them, for a process that continues.
+    pub fn save(&self) -> Vec<KnownSecret> {
+        let known = self.0.known.read().unwrap_or_else(PoisonError::into_inner);
+        known.secrets.clone()
+    }
+
+    /// Adds those of a process that this one continues.
+    pub fn restore_saved(&self, saved: Vec<KnownSecret>) {
+        for KnownSecret { label, value, kind } in saved {
+            self.insert(label, value, kind, usize::MAX);
+        }
+    }
+
     /// Adds the value of a header or variable.
     pub fn add(&self, name: &str, value: &SecretString) {
         self.add_value(name, value, is_credential(name));
@@ -211,8 +233,7 @@ impl Secrets {
 
     /// Keeps at most `limit` values per label, oldest first.
     fn insert(&self, label: String, value: String, kind: SecretKind, limit: usize) {
-        let is_same =
-            |secret: &Secret| secret.label == label && secret.value == value && secret.kind == kind;
+        let is_same = |it: &KnownSecret| it.label == label && it.value == value && it.kind == kind;
         let is_newest = |known: &SecretList| {
             let mut newest_first = known.secrets.iter().rev();
             newest_first
@@ -232,8 +253,8 @@ impl Secrets {
                 .secrets
                 .retain(|secret| secret.label != label || secret.value != oldest);
         }
-        known.secrets.push(Secret { label, value, kind });
-        let mask_of = |secrets: &[Secret], is_strict: bool| {
+        known.secrets.push(KnownSecret { label, value, kind });
+        let mask_of = |secrets: &[KnownSecret], is_strict: bool| {
             let secrets = secrets.iter().rev();
             Mask::new(secrets.filter(|it| is_strict || it.kind != SecretKind::Ordinary))
         };
@@ -296,7 +317,7 @@ impl Secrets {
                 None => (label, false),
             };
             let is_match =
-                |secret: &&Secret| secret.label == label && secret.kind == SecretKind::Shared;
+                |secret: &&KnownSecret| secret.label == label && secret.kind == SecretKind::Shared;
             let value = &known.secrets.iter().rev().find(is_match)?.value;
             Some(if is_encoded {
                 url_encoded(value)
@@ -365,9 +386,9 @@ struct Mask {
 
 impl Mask {
     /// Takes the newest secrets first: the newest label wins if two have the same value.
-    fn new<'s>(secrets: impl Iterator<Item = &'s Secret>) -> Self {
+    fn new<'s>(secrets: impl Iterator<Item = &'s KnownSecret>) -> Self {
         let (mut patterns, mut markers) = (Vec::<String>::new(), Vec::new());
-        for Secret { label, value, .. } in secrets {
+        for KnownSecret { label, value, .. } in secrets {
             let forms = [
                 (value.clone(), ""),
                 (json_escaped(value), ""),

@@ -6,14 +6,16 @@
 //!
 //! Source: MCP 2025-11-25, basic/transports (stdio) and basic/lifecycle (shutdown).
 
+mod inherit;
+mod output;
 mod stderr;
 mod supervisor;
 
 use std::{
     fmt,
+    os::fd::AsFd as _,
     process::Stdio as Pipe,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
 };
 
 use bytes::BytesMut;
@@ -21,39 +23,34 @@ use futures_util::stream::{self, BoxStream, StreamExt as _};
 use rustix::process::Pid;
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    process::{ChildStdin, ChildStdout, Command},
+    io::AsyncWriteExt as _,
+    process::{ChildStderr, ChildStdin, ChildStdout, Command},
     sync::{Notify, mpsc, oneshot, watch},
-    time::sleep,
 };
 
+pub use self::inherit::{ProgramPipes, ProgramState};
 use self::{
-    stderr::{LOG_LINE_BYTES, StderrTail, read_stderr},
+    inherit::{ProgramProcess, Suspension},
+    output::Output,
+    stderr::{StderrLog, StderrTail},
     supervisor::{OutgoingLine, ProcessGroup, ProcessSupervisor, ServerProcess},
 };
 use super::{
     frame::DEFAULT_CAP_BYTES,
     process_guard::ProcessGuard,
-    secrets::{Redactor, Secrets},
+    secrets::Secrets,
     traffic::{DroppedExchange, ExchangeRecorder, TrafficRecorder},
 };
 use crate::{
-    domain::{ByteShare, Direction, SharedByteCount, TaskId, text},
-    protocol::{Body, ExchangeEvent, Method, Request, encode::log_notification},
-    transport::http::body::{into_text, over_shared_limit, shared_limit_exceeded},
+    domain::{Direction, SharedByteCount, TaskId, base64, decode_base64, text},
+    protocol::{Body, ExchangeEvent, Method, Request},
 };
-
-/// How long to keep reading stdout after the process exited; another process may hold the pipe open.
-const DRAIN_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Messages queued for stdin; when the queue is full, senders wait.
 const QUEUED_MESSAGES: usize = 64;
 
 /// Lines of stderr queued for the log; when the queue is full, lines are dropped.
 const QUEUED_LOG_LINES: usize = 256;
-
-/// Lines of stdout that are not messages and go to the log; any further ones are only counted.
-const REPORTED_STRAY_LINES: u64 = 20;
 
 /// How to start a server process.
 pub struct StdioOptions {
@@ -103,6 +100,8 @@ pub struct Stdio {
 struct Inner {
     options: StdioOptions,
     process: Mutex<Option<Arc<ServerProcess>>>,
+    /// The output of a process that was inherited, until a GET reads it.
+    inherited: Mutex<Option<Box<Output>>>,
 }
 
 // Manual: arguments and environment may be secrets.
@@ -127,8 +126,77 @@ impl Stdio {
             inner: Arc::new(Inner {
                 options,
                 process: Mutex::new(process),
+                inherited: Mutex::default(),
             }),
         }
+    }
+
+    /// Continues a process that ran before this program was replaced. The first GET reads on where that program stopped.
+    ///
+    /// # Errors
+    /// The system's, if a pipe is no pipe.
+    pub fn inheriting(
+        options: StdioOptions,
+        state: &ProgramState,
+        pipes: ProgramPipes,
+    ) -> std::io::Result<Self> {
+        let pid = Pid::from_raw(state.pid).ok_or(rustix::io::Errno::SRCH)?;
+        let (stdin, stdout, stderr) = pipes.into_tokio()?;
+        let unread = |text: &str| decode_base64(text).unwrap_or_default();
+        let continued = Self::new(options);
+        let mut output = continued.attend(
+            ProgramProcess::Inherited(pid),
+            Pipes {
+                stdin,
+                stdout,
+                stderr,
+                unread_log: unread(&state.unread_log),
+                log: &state.log,
+            },
+        );
+        output.read = BytesMut::from(unread(&state.unread).as_slice());
+        output.stray_lines = state.stray_lines;
+        *continued.inner.inherited() = Some(output);
+        Ok(continued)
+    }
+
+    /// Whether it continues a process whose output nothing reads yet.
+    pub fn is_inherited(&self) -> bool {
+        self.inner.inherited().is_some()
+    }
+
+    /// Stops reading and writing between two lines, so that [`Self::capture`] can take everything. Waits for what is being
+    /// written; cancel-safe, and taken back by [`Self::resume`].
+    pub async fn suspend(&self) {
+        let process = self.inner.process().clone();
+        if let Some(process) = process {
+            process.suspension.suspend().await;
+        }
+    }
+
+    /// Reads and writes again.
+    pub fn resume(&self) {
+        if let Some(process) = self.inner.process().as_ref() {
+            process.suspension.resume();
+        }
+    }
+
+    /// What another process needs to continue the program; `None` if it is not suspended, has exited, or is to get more.
+    pub fn capture(&self) -> Option<(ProgramState, ProgramPipes)> {
+        let process = self.inner.process().clone()?;
+        let is_written = process.input.capacity() == process.input.max_capacity();
+        if process.exit_reason.borrow().is_some() || !is_written {
+            return None;
+        }
+        let (pipes, unread, stray_lines, unread_log) = process.suspension.capture()?;
+        let state = ProgramState {
+            pid: process.pid?.as_raw_nonzero().get(),
+            unread: base64(&unread),
+            unread_log: base64(&unread_log),
+            log: process.tail.lines(),
+            stray_lines,
+        };
+        Some((state, pipes))
     }
 
     /// Starts an exchange. A GET starts the process when the stream is first polled; dropping that stream ends it.
@@ -217,8 +285,42 @@ impl Stdio {
     }
 
     async fn start(&self, recorder: Option<ExchangeRecorder>) -> Result<Box<Output>, String> {
+        let inherited = self.inner.inherited().take();
+        if let Some(mut output) = inherited {
+            output.recorder = recorder;
+            return Ok(output);
+        }
         // The old process may still hold what the new one needs, such as a file lock.
         self.end().await;
+        let options = &self.inner.options;
+        let mut child = self.command().spawn().map_err(|error| {
+            let program = text::clean_line(&options.command);
+            match &options.cwd {
+                Some(cwd) if !std::path::Path::new(cwd).is_dir() => {
+                    let cwd = text::clean_line(cwd);
+                    format!("could not start {program}: its working directory {cwd} does not exist")
+                }
+                _ => format!("could not start {program}: {error}"),
+            }
+        })?;
+        let (Some(stdin), Some(stdout), stderr) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
+            return Err("could not start the server: its process has no pipes".to_owned());
+        };
+        let pipes = Pipes {
+            stdin,
+            stdout,
+            stderr,
+            unread_log: Vec::new(),
+            log: &[],
+        };
+        let mut output = self.attend(ProgramProcess::Started(child), pipes);
+        output.recorder = recorder;
+        Ok(output)
+    }
+
+    fn command(&self) -> Command {
         let options = &self.inner.options;
         let mut command = Command::new(&options.command);
         command
@@ -239,62 +341,78 @@ impl Stdio {
         if let Some(cwd) = &options.cwd {
             command.current_dir(cwd);
         }
-        let mut child = command.spawn().map_err(|error| {
-            let program = text::clean_line(&options.command);
-            match &options.cwd {
-                Some(cwd) if !std::path::Path::new(cwd).is_dir() => {
-                    let cwd = text::clean_line(cwd);
-                    format!("could not start {program}: its working directory {cwd} does not exist")
-                }
-                _ => format!("could not start {program}: {error}"),
-            }
-        })?;
-        let pid = child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
-        let group = ProcessGroup::new(pid, options.guard.clone());
-        let (Some(stdin), Some(stdout), Some(stderr)) =
-            (child.stdin.take(), child.stdout.take(), child.stderr.take())
-        else {
-            return Err("could not start the server: its process has no pipes".to_owned());
-        };
+        command
+    }
+
+    /// Starts the tasks that supervise a process, write to it and read its log.
+    fn attend(&self, process: ProgramProcess, pipes: Pipes<'_>) -> Box<Output> {
+        let options = &self.inner.options;
+        let pid = process.id();
+        let is_known = matches!(process, ProgramProcess::Inherited(_));
+        let group = ProcessGroup::new(pid, options.guard.clone(), is_known);
         let (input, messages) = mpsc::channel(QUEUED_MESSAGES);
         let (log_sender, log_lines) = mpsc::channel(QUEUED_LOG_LINES);
         let (exit_sender, exit_reason) = watch::channel(None);
-        let process = Arc::new(ServerProcess {
+        let tail = StderrTail::of(pipes.log);
+        let suspension = Arc::new(Suspension::new(pipes.stderr.is_some()));
+        let of_process = Arc::new(ServerProcess {
+            pid,
             input,
             end: Notify::new(),
             exit_reason: exit_reason.clone(),
+            tail: tail.clone(),
+            suspension: Arc::clone(&suspension),
         });
-        let tail = StderrTail::default();
-        let secrets = options.secrets.clone();
+        let log = StderrLog {
+            tail: tail.clone(),
+            log_lines: log_sender,
+            secrets: options.secrets.clone(),
+            suspension: Arc::clone(&suspension),
+        };
         let supervisor = ProcessSupervisor {
-            child,
+            child: process,
             group,
-            process: Arc::clone(&process),
-            writer: tokio::spawn(write(stdin, messages)),
-            stderr_reader: tokio::spawn(read_stderr(stderr, tail.clone(), log_sender, secrets)),
+            process: Arc::clone(&of_process),
+            writer: tokio::spawn(write(pipes.stdin, messages, Arc::clone(&suspension))),
+            stderr_reader: tokio::spawn(log.read(pipes.stderr, pipes.unread_log)),
             tail,
         };
         tokio::spawn(supervisor.run(exit_sender));
-        *self.inner.process() = Some(Arc::clone(&process));
-        Ok(Box::new(Output {
-            stdout,
+        *self.inner.process() = Some(Arc::clone(&of_process));
+        Box::new(Output {
+            stdout: pipes.stdout,
             read: BytesMut::new(),
             scanned: 0,
             cap: options.cap_bytes,
             share: options.buffered.share(),
             log_lines,
-            process,
+            process: of_process,
             exit_reason,
             has_exited: false,
             is_stdout_done: false,
             stray_lines: 0,
             redactor: options.secrets.redactor(),
-            recorder,
-        }))
+            recorder: None,
+        })
     }
 }
 
+/// The pipes of a process, and what was read from them already.
+struct Pipes<'p> {
+    stdin: ChildStdin,
+    stdout: ChildStdout,
+    stderr: Option<ChildStderr>,
+    unread_log: Vec<u8>,
+    log: &'p [String],
+}
+
 impl Inner {
+    fn inherited(&self) -> MutexGuard<'_, Option<Box<Output>>> {
+        self.inherited
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn process(&self) -> MutexGuard<'_, Option<Arc<ServerProcess>>> {
         self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -312,14 +430,6 @@ fn accepted() -> Vec<ExchangeEvent> {
         session: None,
     };
     vec![opened, ExchangeEvent::Ended]
-}
-
-fn message_event(data: String) -> ExchangeEvent {
-    ExchangeEvent::Event {
-        id: None,
-        retry_ms: None,
-        data,
-    }
 }
 
 /// The next event; records the end of the exchange.
@@ -386,119 +496,24 @@ impl ReadStage {
     }
 }
 
-/// The output of a process; dropping it ends the process.
-struct Output {
-    stdout: ChildStdout,
-    read: BytesMut,
-    /// Bytes of `read` that are known to contain no line end.
-    scanned: usize,
-    cap: usize,
-    share: ByteShare,
-    log_lines: mpsc::Receiver<String>,
-    process: Arc<ServerProcess>,
-    exit_reason: watch::Receiver<Option<String>>,
-    has_exited: bool,
-    /// Whether stdout has been read to its end.
-    is_stdout_done: bool,
-    /// Lines that were not messages.
-    stray_lines: u64,
-    redactor: Redactor,
-    recorder: Option<ExchangeRecorder>,
-}
-
-impl Drop for Output {
-    fn drop(&mut self) {
-        self.process.end.notify_one();
-    }
-}
-
-impl Output {
-    async fn next(&mut self) -> ExchangeEvent {
-        loop {
-            while let Some(line) = self.line() {
-                if let Some(event) = self.on_line(&line) {
-                    return event;
-                }
-            }
-            if self.read.len() > self.cap {
-                return ExchangeEvent::TooLarge { cap: self.cap };
-            }
-            if over_shared_limit(&mut self.share, self.read.len()) {
-                return shared_limit_exceeded();
-            }
-            if self.is_stdout_done {
-                return self.finish().await;
-            }
-            self.read.reserve(8 * 1024);
-            tokio::select! {
-                read = self.stdout.read_buf(&mut self.read) => {
-                    self.is_stdout_done = !matches!(read, Ok(bytes) if bytes > 0);
-                }
-                Some(line) = self.log_lines.recv() => return message_event(line),
-                _ = self.exit_reason.wait_for(Option::is_some), if !self.has_exited => self.has_exited = true,
-                () = sleep(DRAIN_TIMEOUT), if self.has_exited => self.is_stdout_done = true, // sleep: another process may keep the pipe open
-            }
-        }
-    }
-
-    /// The next whole line, without its end.
-    fn line(&mut self) -> Option<BytesMut> {
-        let new = self.read.get(self.scanned..).unwrap_or_default();
-        let Some(end) = memchr::memchr(b'\n', new) else {
-            self.scanned = self.read.len();
-            return None;
-        };
-        let line = self.read.split_to(self.scanned + end + 1);
-        self.scanned = 0;
-        Some(line)
-    }
-
-    fn on_line(&mut self, line: &[u8]) -> Option<ExchangeEvent> {
-        let line = line.trim_ascii();
-        if matches!(line.first(), Some(b'{' | b'[')) {
-            let message = self.redactor.message(into_text(line.to_vec()));
-            if let Some(recorder) = &self.recorder {
-                recorder.line(Direction::Received, message.as_bytes());
-            }
-            return Some(message_event(message));
-        }
-        if let Some(recorder) = self.recorder.as_ref().filter(|_| !line.is_empty()) {
-            recorder.line(Direction::Received, line);
-        }
-        if line.is_empty() {
-            return None;
-        }
-        // Many programs print a banner when they start.
-        self.stray_lines += 1;
-        let line = line.get(..LOG_LINE_BYTES).unwrap_or(line);
-        let line = String::from_utf8_lossy(line);
-        let line = self.redactor.text(&line);
-        let message = format!("not a message: {line}");
-        (self.stray_lines <= REPORTED_STRAY_LINES)
-            .then(|| message_event(log_notification("warning", "stdout", &message)))
-    }
-
-    /// After the end of stdout: the remaining log lines, then why the process exited.
-    async fn finish(&mut self) -> ExchangeEvent {
-        self.process.end.notify_one();
-        let why = self.process.why().await;
-        if let Ok(line) = self.log_lines.try_recv() {
-            return message_event(line);
-        }
-        let stray_lines = match self.stray_lines {
-            0 => String::new(),
-            1 => " (1 line on its stdout was not a message)".to_owned(),
-            count => format!(" ({count} lines on its stdout were not messages)"),
-        };
-        ExchangeEvent::Broken {
-            why: format!("{why}{stray_lines}"),
-        }
-    }
-}
-
 /// Writes messages one after the other; aborting this task closes the pipe.
-async fn write(mut stdin: ChildStdin, mut messages: mpsc::Receiver<OutgoingLine>) {
-    while let Some(OutgoingLine { line, written }) = messages.recv().await {
+async fn write(
+    mut stdin: ChildStdin,
+    mut messages: mpsc::Receiver<OutgoingLine>,
+    suspension: Arc<Suspension>,
+) {
+    loop {
+        let message = tokio::select! {
+            biased;
+            message = messages.recv() => message,
+            () = suspension.wanted() => {
+                suspension.park_stdin(stdin.as_fd()).await;
+                continue;
+            }
+        };
+        let Some(OutgoingLine { line, written }) = message else {
+            return;
+        };
         let sent = stdin.write_all(line.as_bytes()).await;
         if sent.is_err() || stdin.flush().await.is_err() {
             return;
@@ -510,8 +525,10 @@ async fn write(mut stdin: ChildStdin, mut messages: mpsc::Receiver<OutgoingLine>
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
-    use tokio::time::timeout;
+    use tokio::time::{sleep, timeout};
 
     const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 

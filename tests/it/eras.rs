@@ -120,6 +120,8 @@ impl Bench {
             seed: 7,
             clock: Clock::start(),
             hook: None,
+            args: Vec::new(),
+            inherited: longhaul::engine::Inherited::default(),
             die_after: None,
             guard: longhaul::transport::ProcessGuard::default(),
             fuse: FailPoint::default(),

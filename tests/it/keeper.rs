@@ -3,8 +3,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
-    clippy::disallowed_methods,
-    reason = "a test fails by panicking, its helpers too, and after a deadline"
+    reason = "a test fails by panicking, its helpers too"
 )]
 
 use std::{
@@ -12,108 +11,23 @@ use std::{
     io::{BufRead as _, BufReader, Write as _},
     os::unix::net::{UnixListener, UnixStream},
     path::Path,
-    process::Command,
     sync::{Barrier, mpsc},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use longhaul::store::{CONTRACT, DriverLock, Paths};
+use longhaul::store::{CONTRACT, DriverLock};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::{Value, json};
 
 use crate::support::{
-    program::{Ran, Running, finish, program},
+    kept::{Kept, until},
+    program::Running,
     pty::{self, TestEnv},
     server,
 };
 
-/// Long enough for a busy machine; only a hang reaches it.
-const DEADLINE: Duration = Duration::from_secs(60);
-
 const WIDE: (u16, u16) = (120, 36);
-
-/// A state directory whose keeper, if one runs in the end, is stopped.
-struct Kept(tempfile::TempDir);
-
-impl Kept {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-
-    fn paths(&self) -> Paths {
-        Paths::resolve(Some(self.path().to_owned()), "default").unwrap()
-    }
-
-    /// A command that uses a keeper.
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = program(self.path(), arguments);
-        command.env_remove("LONGHAUL_KEEPER");
-        command
-    }
-
-    fn start(&self, arguments: &[&str]) -> Running {
-        Running::start(&mut self.command(arguments))
-    }
-
-    fn run(&self, arguments: &[&str]) -> Ran {
-        finish(&mut self.command(arguments))
-    }
-
-    fn ok(&self, arguments: &[&str]) -> Ran {
-        let ran = self.run(arguments);
-        assert_eq!(ran.code, Some(0), "{arguments:?}: {ran:#?}");
-        ran
-    }
-
-    /// Starts a call and returns its id.
-    fn detach(&self, arguments: &[&str]) -> String {
-        let ran = self.ok(&[&["call", "--detach"], arguments].concat());
-        ran.out.trim().to_owned()
-    }
-
-    fn keeper(&self) -> Option<Pid> {
-        let status = self.ok(&["keeper", "status", "--json"]).document();
-        let pid = status["keeper"]["pid"].as_i64()?;
-        Pid::from_raw(i32::try_from(pid).unwrap())
-    }
-
-    /// Ends the keeper and waits until it is gone.
-    fn kill_keeper(&self) {
-        let keeper = self.keeper().unwrap();
-        kill_process(keeper, Signal::KILL).unwrap();
-        until("the keeper is gone", || {
-            DriverLock::holder(&self.paths()).is_none()
-        });
-    }
-
-    /// The values of the steps in a task's history.
-    fn steps(&self, id: &str) -> Vec<f64> {
-        let history = self.ok(&["logs", "--json", id]).events();
-        let steps = history.iter().filter(|event| event["event"] == "progress");
-        steps
-            .map(|event| event["value"].as_f64().unwrap())
-            .collect()
-    }
-}
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        let _ = self.command(&["keeper", "stop"]).output();
-    }
-}
-
-fn until(what: &str, is_so: impl Fn() -> bool) {
-    let begin = Instant::now();
-    while !is_so() {
-        assert!(begin.elapsed() < DEADLINE, "never: {what}");
-        thread::yield_now();
-    }
-}
 
 #[test]
 fn a_call_outlives_the_client_that_started_it() {

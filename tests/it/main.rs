@@ -49,3 +49,4 @@ mod support;
 mod term;
 mod trace;
 mod transport;
+mod upgrade;

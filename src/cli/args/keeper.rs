@@ -26,6 +26,27 @@ pub(in crate::cli) enum KeeperArgs {
         /// Detach from the terminal and print `ready`, as a client does that starts a keeper.
         #[arg(long, hide = true)]
         background: bool,
+        /// Try out the state of a running keeper, and hold it while the keeper becomes this program.
+        #[arg(long, hide = true)]
+        carry: bool,
+        /// Continue the keeper that this program has replaced.
+        #[arg(long, hide = true)]
+        inherit: bool,
+    },
+    /// Make the running keeper this version of longhaul. Its calls and server processes continue.
+    ///
+    /// Calls that nothing leads back to once their connection is closed hold the upgrade back until they end.
+    #[command(after_help = help("  longhaul keeper upgrade\n  longhaul keeper upgrade --now --yes"))]
+    Upgrade {
+        /// Don't wait for calls that would be lost: list them and ask.
+        #[arg(long)]
+        now: bool,
+        /// Don't ask.
+        #[arg(long, requires = "now")]
+        yes: bool,
+        /// Another program than this one.
+        #[arg(long, value_name = "PROGRAM")]
+        to: Option<std::path::PathBuf>,
     },
     /// Connect standard input and output with the keeper, and start one if there is none. `--host` runs it through ssh.
     #[command(after_help = help("  longhaul keeper connect"))]

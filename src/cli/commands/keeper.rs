@@ -1,6 +1,7 @@
 //! `keeper`: the background process that drives the session.
 
 mod install;
+mod upgrade;
 
 use serde_json::json;
 
@@ -16,8 +17,8 @@ use crate::{
     },
     domain::{SessionDriver, SessionEvent, Wall, text},
     engine::{
-        KeeperError, KeeperStatus, ProcessRole, READY, RelayError, detach, keeper_status,
-        leave_terminal, relay, stop_keeper,
+        Inherited, KeeperError, KeeperStatus, ProcessRole, READY, RelayError, carry, detach,
+        inherit, keeper_status, leave_terminal, relay, stop_keeper,
     },
     transport::guard_processes,
 };
@@ -37,7 +38,15 @@ pub(in crate::cli) fn keeper(
             guard_processes(std::io::stdin().lock());
             Ok(code::OK)
         }
-        KeeperArgs::Run { background } => run(context, *background),
+        KeeperArgs::Upgrade { now, yes, to } => {
+            upgrade::upgrade(context, *now, *yes, to.as_deref())
+        }
+        KeeperArgs::Run { carry: true, .. } => carry_state(context),
+        KeeperArgs::Run {
+            background,
+            inherit,
+            ..
+        } => run(context, *background, *inherit),
     }
 }
 
@@ -92,7 +101,7 @@ fn report(
     line: impl Fn(String) -> String,
 ) -> Result<u8, CliError> {
     if context.global.json {
-        let document = json!({ "keeper": status.map(document) });
+        let document = json!({ "keeper": status.map(documents::keeper) });
         context
             .terminal
             .print_json(&documents::compact(&document))?;
@@ -124,18 +133,6 @@ fn report(
     Ok(code::OK)
 }
 
-fn document(status: &KeeperStatus) -> serde_json::Value {
-    json!({
-        "pid": status.pid,
-        "version": status.version,
-        "contract": status.contract,
-        "is_keeper": status.is_keeper,
-        "since": Wall(status.since_ms).rfc3339(),
-        "unsettled": status.unsettled,
-        "clients": status.clients,
-    })
-}
-
 fn print_log(context: &mut Context<'_>, lines: Option<usize>) -> Result<u8, CliError> {
     let path = context.paths.log();
     let log = match std::fs::read(&path) {
@@ -161,9 +158,14 @@ fn print_log(context: &mut Context<'_>, lines: Option<usize>) -> Result<u8, CliE
 }
 
 /// Drives the session until nothing is left to do, a client stops it, or a signal arrives.
-fn run(context: &mut Context<'_>, background: bool) -> Result<u8, CliError> {
+fn run(context: &mut Context<'_>, background: bool, inherits: bool) -> Result<u8, CliError> {
     context.may_act()?;
-    if background {
+    let inherited = if inherits {
+        inherit().map_err(|error| upgrade_failed(&error))?
+    } else {
+        Inherited::default()
+    };
+    if background && !inherits {
         detach().map_err(|error| {
             CliError::new(
                 code::BUG,
@@ -172,7 +174,7 @@ fn run(context: &mut Context<'_>, background: bool) -> Result<u8, CliError> {
         })?;
     }
     log::start_keeper_log(&context.paths)?;
-    let ended = block_on(drive(context, background));
+    let ended = block_on(drive(context, background, inherited));
     match &ended {
         Ok(_) => tracing::info!("the keeper exits"),
         Err(fail) => {
@@ -188,6 +190,21 @@ fn run(context: &mut Context<'_>, background: bool) -> Result<u8, CliError> {
     ended
 }
 
+/// Works for a keeper that becomes this program.
+fn carry_state(context: &mut Context<'_>) -> Result<u8, CliError> {
+    let obstacle = context
+        .config()
+        .err()
+        .map(|error| error.message().to_owned());
+    carry(&context.paths, obstacle.as_deref()).map_err(|error| upgrade_failed(&error))?;
+    Ok(code::OK)
+}
+
+fn upgrade_failed(error: &std::io::Error) -> CliError {
+    let message = format!("could not take over from the running keeper: {error}");
+    CliError::new(code::BUG, message)
+}
+
 /// Moves to where a logout does not end the keeper, on a thread of its own: D-Bus may be slow.
 #[cfg(target_os = "linux")]
 fn enter_own_scope() {
@@ -198,8 +215,13 @@ fn enter_own_scope() {
     }
 }
 
-async fn drive(context: &mut Context<'_>, background: bool) -> Result<u8, CliError> {
-    let mut live = LiveSession::open_as(context, Vec::new(), ProcessRole::Keeper)?;
+async fn drive(
+    context: &mut Context<'_>,
+    background: bool,
+    inherited: Inherited,
+) -> Result<u8, CliError> {
+    let is_upgrade = inherited.is_something();
+    let mut live = LiveSession::open_as(context, Vec::new(), ProcessRole::Keeper, inherited)?;
     // The engine does the work; this thread sleeps until something ends the keeper.
     live.ignore_views();
     loop {
@@ -211,7 +233,7 @@ async fn drive(context: &mut Context<'_>, background: bool) -> Result<u8, CliErr
                     let _ = writeln!(out, "{READY}").and_then(|()| out.flush());
                     leave_terminal();
                     #[cfg(target_os = "linux")]
-                    if is_us {
+                    if is_us && !is_upgrade {
                         enter_own_scope();
                     }
                 }

@@ -4,7 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::sync::{Notify, watch};
 
-use crate::{domain::Mono, engine::socket::Listener};
+use crate::{
+    domain::{Mono, Wall},
+    engine::socket::Listener,
+};
 
 /// How long a keeper without work and clients waits for the next command.
 const IDLE_FOR: Duration = Duration::from_secs(10);
@@ -18,15 +21,23 @@ pub(super) struct Lifetime {
     pub(super) stop: Arc<Notify>,
     /// How many clients are connected.
     pub(super) clients: watch::Receiver<usize>,
+    /// When the keeper began to drive; an upgrade does not change that.
+    pub(super) since: Wall,
     idle_since: Option<Mono>,
     reachable_at: Mono,
 }
 
 impl Lifetime {
-    pub(super) fn new(stop: Arc<Notify>, clients: watch::Receiver<usize>, now: Mono) -> Self {
+    pub(super) fn new(
+        stop: Arc<Notify>,
+        clients: watch::Receiver<usize>,
+        since: Wall,
+        now: Mono,
+    ) -> Self {
         Self {
             stop,
             clients,
+            since,
             idle_since: None,
             reachable_at: now,
         }

@@ -1,7 +1,7 @@
 //! The links: one state machine for each server, and how its outputs are carried out.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
 
@@ -21,13 +21,14 @@ use crate::{
             saving::remark,
             state::{Driver, Linked, Saver, SigningIn},
         },
-        inbox::Reading,
+        inbox::{Reading, Source},
         options::PanicIn,
+        upgrade::LinkState,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken},
     protocol::{ExchangeEvent, Method},
     store::RestoredTask,
-    transport::{Http, HttpOptions, Secrets, SignIn, Stdio},
+    transport::{Http, HttpOptions, ProgramPipes, Secrets, SignIn, Stdio},
 };
 
 impl Linked {
@@ -87,7 +88,8 @@ impl Linked {
         unread: &SharedByteCount,
         is_start: bool,
     ) -> Result<Stdio, ExchangeEvent> {
-        if let Some(stdio) = self.stdio.as_ref().filter(|_| !is_start) {
+        let can_continue = |stdio: &&Stdio| !is_start || stdio.is_inherited();
+        if let Some(stdio) = self.stdio.as_ref().filter(can_continue) {
             return Ok(stdio.clone());
         }
         let name = &self.link.record().name;
@@ -187,15 +189,18 @@ fn die() {
 }
 
 impl Driver<'_> {
-    /// Continues the restored tasks. The credentials of `servers` are set before anything is sent; those
-    /// of a name without a URL are for the configured address.
-    pub(super) fn restore(
+    /// Adds the servers of the session file, and continues with the processes in `inherited`. The credentials of
+    /// `servers` are set before anything is sent; those of a name without a URL are for the configured address.
+    pub(super) fn restore_links(
         &mut self,
         records: Vec<LinkRecord>,
-        tasks: Vec<RestoredTask>,
         servers: &[ServerRef],
+        (inherited, programs): (Vec<LinkState>, Vec<ProgramPipes>),
         now: Stamp,
     ) {
+        let initialized = records.iter().filter(|record| record.is_initialized);
+        let initialized: BTreeSet<ServerName> =
+            initialized.map(|record| record.name.clone()).collect();
         for record in records {
             let origin = |url: &str| url::Url::parse(url).ok().map(|url| url.origin());
             let configured = self.configs.of_name(&record.name);
@@ -215,6 +220,11 @@ impl Driver<'_> {
                 linked.config_headers.clone_from(&server.config_headers);
             }
         }
+        self.inherit_links(inherited, programs, &initialized);
+    }
+
+    /// Continues the tasks of the session file.
+    pub(super) fn restore_tasks(&mut self, tasks: Vec<RestoredTask>, now: Stamp) {
         let mut unsettled: BTreeMap<usize, Vec<(Task, Vec<EventId>)>> = BTreeMap::new();
         for RestoredTask { task, recent_ids } in tasks {
             let index = self.index_of(&task.server);
@@ -414,7 +424,7 @@ impl Driver<'_> {
                     };
                     let task = linked.link.task_of(exchange).cloned();
                     let arrivals = stdio.exchange_for(task, request);
-                    let reading = self.inbox.read(index, exchange, arrivals);
+                    let reading = self.inbox.read(index, exchange, Source::Process, arrivals);
                     linked.reads(exchange, reading);
                     return;
                 }
@@ -426,7 +436,7 @@ impl Driver<'_> {
                 };
                 let task = linked.link.task_of(exchange).cloned();
                 let arrivals = http.exchange_for(task, request);
-                let reading = self.inbox.read(index, exchange, arrivals);
+                let reading = self.inbox.read(index, exchange, Source::Network, arrivals);
                 linked.reads(exchange, reading);
             }
         }

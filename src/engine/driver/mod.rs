@@ -8,6 +8,7 @@ mod requests;
 mod saving;
 mod sign_ins;
 mod state;
+mod upgrading;
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,7 +17,9 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 pub use self::configuring::USUAL_ENVIRONMENT;
 use self::state::{OwnSaves, Publishing, SignIns, TestHooks};
 use crate::{
-    domain::{Mono, Notice, NoticeLevel, SessionDriver, SessionEvent, SharedByteCount, Stamp},
+    domain::{
+        Mono, Notice, NoticeLevel, SessionDriver, SessionEvent, SharedByteCount, Stamp, Wall,
+    },
     engine::{
         driver::{
             announcements::Announcements,
@@ -24,6 +27,7 @@ use crate::{
             lifetime::Lifetime,
             state::{Driver, Linked, PUBLISH_EVERY, SignInNews},
         },
+        frames::KeeperStatus,
         hook::Hooks,
         inbox::Batches,
         journal::Journal,
@@ -32,11 +36,12 @@ use crate::{
         pending_requests::{Envelope, PendingRequests},
         server_configs::KnownConfigs,
         snapshots::Snapshots,
-        socket::{self, Listener, SocketService},
+        socket::{self, Listener, SocketService, UpgradeJob},
         tracer::Tracer,
+        upgrade::Inherited,
     },
     link::{Input, Unsaved},
-    store::{DriverLock, Opened, Writer},
+    store::{DriverLock, Opened, RestoredTask, Writer},
     transport::{Stdio, ensure_provider},
 };
 
@@ -56,6 +61,9 @@ const LEAVE_WITHIN: Duration = Duration::from_millis(1500);
 /// How long the exit may take before the rest is saved: an unresponsive process has been killed by then.
 const ENDS_WITHIN: Duration = Duration::from_millis(1900);
 
+/// How long an upgrade waits for saves and server processes; the keeper serves nobody meanwhile.
+const UPGRADE_PAUSE_AT_MOST: Duration = Duration::from_millis(500);
+
 /// How long the start of the last hooks may take, however late it is.
 const HOOKS_START_WITHIN: Duration = Duration::from_millis(100);
 
@@ -64,7 +72,7 @@ const PROCESSES_HEAR_WITHIN: Duration = Duration::from_millis(700);
 
 /// Drives the session until this process exits; `Err` is the message why it cannot.
 pub(super) async fn drive(
-    options: &Options,
+    options: &mut Options,
     snapshots: &Arc<Snapshots>,
     pace: &Pace,
     asks: &mut mpsc::Receiver<Envelope>,
@@ -73,6 +81,14 @@ pub(super) async fn drive(
     lock: DriverLock,
 ) -> Result<(), String> {
     let now = options.clock.now();
+    let Inherited {
+        state: inherited,
+        listener: inherited_socket,
+        client: upgrading_client,
+        programs,
+        ..
+    } = std::mem::take(&mut options.inherited);
+    let options = &*options;
     let Opened {
         mut writer,
         restored,
@@ -84,20 +100,21 @@ pub(super) async fn drive(
     let (clients, connected) = watch::channel(0);
     let is_keeper = matches!(options.role, ProcessRole::Keeper);
     let stop = Arc::new(Notify::new());
+    let since = inherited.since_ms.map_or(now.wall, Wall);
     let mut driver = Driver {
         paths: &options.paths,
-        traces: options.traces,
+        traces: options.traces || inherited.traces,
         guard: &options.guard,
         tracer: Tracer::new(&options.paths, snapshots, options.clock),
         // Applied before anything is sent; changes to a link wait until its unsettled tasks are restored.
-        configs: KnownConfigs::of(&options.config),
+        configs: KnownConfigs::of(&options.config, inherited.configs),
         clock: options.clock,
         snapshots,
         hooks: options.hook.clone().and_then(|hook| {
             Hooks::start(hook, &options.paths, &mut writer, snapshots, options.clock)
         }),
         begun_at: now.wall,
-        lifetime: is_keeper.then(|| Lifetime::new(Arc::clone(&stop), connected, now.mono)),
+        lifetime: is_keeper.then(|| Lifetime::new(Arc::clone(&stop), connected, since, now.mono)),
         pace,
         open,
         links: Vec::new(),
@@ -111,7 +128,7 @@ pub(super) async fn drive(
         trouble: None,
         sign_in: SignIns {
             logins: &options.logins,
-            insecure_http: options.config.insecure_http,
+            insecure_http: options.config.insecure_http || inherited.insecure_http,
             fetcher: Arc::default(),
             refreshed: Arc::default(),
             looked_at: now.mono,
@@ -133,60 +150,75 @@ pub(super) async fn drive(
         },
     };
     let (remote_asks, mut from_clients) = mpsc::channel(1024);
-    let listener = socket::listen(
-        &options.paths,
-        SocketService {
-            snapshots: Arc::clone(snapshots),
-            pace: pace.clone(),
-            asks: remote_asks,
-            clients,
-            stop: is_keeper.then(|| Arc::clone(&stop)),
-            since: now.wall,
-        },
-    );
+    let (upgrades, mut of_upgrades) = mpsc::channel(1);
+    let service = SocketService {
+        snapshots: Arc::clone(snapshots),
+        pace: pace.clone(),
+        asks: remote_asks,
+        clients,
+        stop: is_keeper.then(|| Arc::clone(&stop)),
+        since,
+        contract: options.paths.contract(),
+        args: options.args.clone(),
+        upgrades,
+    };
+    let inherited_socket = inherited_socket.map(|socket| (inherited.contract, socket));
+    let listener = socket::listen(&options.paths, &service, inherited_socket);
     for text in remarks.into_iter().chain(listener.as_ref().err().cloned()) {
-        snapshots.publish(SessionEvent::Notice(Notice {
-            at: now.wall,
-            level: NoticeLevel::Warning,
-            text,
-        }));
+        driver.notice(NoticeLevel::Warning, text, now);
     }
-    driver.restore(restored.links, restored.tasks, &options.servers, now);
+    let is_unsettled =
+        |it: &&RestoredTask| !it.task.status.is_settled() && it.task.forgotten_at.is_none();
+    let unsettled = restored.tasks.iter().filter(is_unsettled).count();
+    driver.restore_links(
+        restored.links,
+        &options.servers,
+        (inherited.links, programs),
+        now,
+    );
+    driver.restore_tasks(restored.tasks, now);
     driver.configure(options.config.clone(), None, now);
     for server in &options.servers {
         if let Err(refused) = driver.know(server.clone(), now) {
-            let text = refused.to_string();
-            snapshots.publish(SessionEvent::Notice(Notice {
-                at: now.wall,
-                level: NoticeLevel::Error,
-                text,
-            }));
+            driver.notice(NoticeLevel::Error, refused.to_string(), now);
         }
     }
     snapshots.publish(SessionEvent::Driver(SessionDriver {
         pid: std::process::id(),
         is_us: true,
         is_keeper,
-        since: now.wall,
+        since,
     }));
     for (number, what) in driver.open.all() {
         driver.ask(number, what, now);
     }
     driver.turn(now);
+    if let Some(client) = upgrading_client {
+        let status = service.status();
+        driver.confirm_upgrade(
+            &client,
+            inherited.paused_at_ms,
+            KeeperStatus {
+                unsettled,
+                ..status
+            },
+        );
+    }
     options.fuse.burn(PanicIn::Network);
     driver
         .run(
             asks,
             &mut from_clients,
             &mut of_sign_ins,
+            &mut of_upgrades,
             leaving,
-            listener.as_ref().ok(),
+            (listener.as_ref().ok(), &lock),
         )
         .await?;
     driver.leave().await;
     // In this order: the next driver's socket must not be removed, and a client that waits for the end of this driver
     // must find the lock free.
-    let listener = listener.inspect(Listener::remove_socket);
+    let listener = listener.inspect(Listener::remove_sockets);
     drop(lock);
     drop(listener);
     Ok(())
@@ -198,8 +230,9 @@ impl Driver<'_> {
         asks: &mut mpsc::Receiver<Envelope>,
         from_clients: &mut mpsc::Receiver<Envelope>,
         of_sign_ins: &mut mpsc::Receiver<SignInNews>,
+        of_upgrades: &mut mpsc::Receiver<UpgradeJob>,
         leaving: &mut oneshot::Receiver<()>,
-        listener: Option<&Listener>,
+        (listener, lock): (Option<&Listener>, &DriverLock),
     ) -> Result<(), String> {
         let lifetime = self.lifetime.as_ref();
         let stop = lifetime.map(|lifetime| Arc::clone(&lifetime.stop));
@@ -268,6 +301,12 @@ impl Driver<'_> {
                     self.tend_logins(now);
                 }
                 () = clients_changed => now = self.clock.now(),
+                Some(job) = of_upgrades.recv() => {
+                    if let Some(listener) = listener {
+                        self.upgrade(job, listener, lock).await;
+                    }
+                    now = self.clock.now();
+                }
                 () = stopped => {
                     // The clients start no other one until they have a request.
                     self.snapshots.publish(SessionEvent::Undriven);
@@ -429,30 +468,35 @@ impl Driver<'_> {
     /// Continues without accepting requests until a condition holds or the deadline passes.
     async fn tend_until(&mut self, until: tokio::time::Instant, is_so: impl Fn(&Self) -> bool) {
         while !is_so(self) {
-            let wake = self
-                .next_wake()
-                .map_or(until, |at| self.clock.instant(at).min(until));
-            tokio::select! {
-                () = self.inbox.filled(), if self.unsaved.has_room() => {
-                    let now = self.clock.now();
-                    self.all_arrived(now);
-                }
-                Some(outcomes) = self.journal.outcomes() => {
-                    let now = self.clock.now();
-                    self.all_written(outcomes, now);
-                }
-                () = tokio::time::sleep_until(wake) => {
-                    let now = self.clock.now();
-                    for index in 0..self.links.len() {
-                        self.feed(index, Input::Timer, now);
-                    }
-                }
-            }
-            self.turn(self.clock.now());
+            self.tend_once(until).await;
             if self.clock.instant(self.clock.now().mono) >= until {
                 return;
             }
         }
+    }
+
+    /// One turn without accepting requests, at the deadline at the latest. Cancel-safe.
+    async fn tend_once(&mut self, until: tokio::time::Instant) {
+        let wake = self
+            .next_wake()
+            .map_or(until, |at| self.clock.instant(at).min(until));
+        tokio::select! {
+            () = self.inbox.filled(), if self.unsaved.has_room() => {
+                let now = self.clock.now();
+                self.all_arrived(now);
+            }
+            Some(outcomes) = self.journal.outcomes() => {
+                let now = self.clock.now();
+                self.all_written(outcomes, now);
+            }
+            () = tokio::time::sleep_until(wake) => {
+                let now = self.clock.now();
+                for index in 0..self.links.len() {
+                    self.feed(index, Input::Timer, now);
+                }
+            }
+        }
+        self.turn(self.clock.now());
     }
 
     pub(super) fn release(&mut self, index: usize, now: Stamp) {

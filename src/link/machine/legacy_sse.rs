@@ -65,7 +65,12 @@ impl Link {
                     in_flight.until = None;
                 }
                 self.legacy_sse = Some(LegacySse::new(exchange, target));
-                self.connection = ConnectionState::Disconnected;
+                // Only a process that was inherited knows the handshake already.
+                self.connection = if self.record.is_initialized {
+                    ConnectionState::Ready
+                } else {
+                    ConnectionState::Disconnected
+                };
                 self.needs_advance = true;
             }
             ExchangeEvent::Endpoint { target: Err(why) } => {

@@ -72,10 +72,14 @@ impl Link {
     fn restore_call(&mut self, id: &TaskId, watched_until: Wall) {
         self.note_unwatched(id, watched_until);
         let now = self.now.mono;
+        let is_inherited = self.has_inherited_process();
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
         let phase = active.phase();
+        if is_inherited && matches!(phase, Phase::Sent | Phase::Open) {
+            return self.continue_in_process(id);
+        }
         if self.record.is_process() && phase != Phase::Ended {
             let end = self.end_without_id(id, ENDED_WITH_US);
             self.out_of_stream(id, end, false);

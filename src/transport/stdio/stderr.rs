@@ -2,6 +2,7 @@
 
 use std::{
     collections::VecDeque,
+    os::fd::AsFd as _,
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -11,6 +12,7 @@ use tokio::{
     sync::mpsc,
 };
 
+use super::inherit::Suspension;
 use crate::{domain::text, protocol::encode::log_notification, transport::secrets::Secrets};
 
 /// Bytes kept of a line that is not a message.
@@ -24,9 +26,18 @@ const TAIL_LINES: usize = 3;
 pub(super) struct StderrTail(Arc<Mutex<VecDeque<String>>>);
 
 impl StderrTail {
+    pub(super) fn of(lines: &[String]) -> Self {
+        Self(Arc::new(Mutex::new(lines.iter().cloned().collect())))
+    }
+
+    pub(super) fn lines(&self) -> Vec<String> {
+        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.iter().cloned().collect()
+    }
+
     fn add(&self, line: &str) {
         let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if lines.len() == TAIL_LINES {
+        if lines.len() >= TAIL_LINES {
             lines.pop_front();
         }
         lines.push_back(line.to_owned());
@@ -40,46 +51,61 @@ impl StderrTail {
 }
 
 /// Reads stderr, which is a log for people; output there does not mean failure.
-pub(super) async fn read_stderr(
-    stderr: ChildStderr,
-    tail: StderrTail,
-    log_lines: mpsc::Sender<String>,
-    secrets: Secrets,
-) {
-    let mut reader = BufReader::new(stderr);
-    let mut line = Vec::new();
-    loop {
-        let (used, is_whole) = match reader.fill_buf().await {
-            Ok(chunk) if !chunk.is_empty() => {
-                let end = memchr::memchr(b'\n', chunk);
-                let piece = chunk.get(..end.unwrap_or(chunk.len())).unwrap_or_default();
-                let room = LOG_LINE_BYTES.saturating_sub(line.len());
-                line.extend_from_slice(piece.get(..room).unwrap_or(piece));
-                (piece.len() + usize::from(end.is_some()), end.is_some())
-            }
-            _ => break,
-        };
-        reader.consume(used);
-        if is_whole {
-            on_stderr_line(&std::mem::take(&mut line), &tail, &log_lines, &secrets);
-        }
-    }
-    on_stderr_line(&line, &tail, &log_lines, &secrets);
+pub(super) struct StderrLog {
+    pub(super) tail: StderrTail,
+    pub(super) log_lines: mpsc::Sender<String>,
+    pub(super) secrets: Secrets,
+    pub(super) suspension: Arc<Suspension>,
 }
 
-fn on_stderr_line(
-    line: &[u8],
-    tail: &StderrTail,
-    log_lines: &mpsc::Sender<String>,
-    secrets: &Secrets,
-) {
-    let line = String::from_utf8_lossy(line);
-    let line = secrets.mask(line.trim_end());
-    let line = text::clean_line(&line);
-    if line.is_empty() {
-        return;
+impl StderrLog {
+    /// Reads to the end. `line` is the beginning of the first line.
+    pub(super) async fn read(self, stderr: Option<ChildStderr>, mut line: Vec<u8>) {
+        if let Some(stderr) = stderr {
+            self.read_lines(stderr, &mut line).await;
+        }
+        self.on_line(&line);
+        self.suspension.stderr_ended();
     }
-    tail.add(&line);
-    // Dropped if the queue is full.
-    let _ = log_lines.try_send(log_notification("info", "stderr", &line));
+
+    async fn read_lines(&self, stderr: ChildStderr, line: &mut Vec<u8>) {
+        let mut reader = BufReader::new(stderr);
+        loop {
+            let filled = tokio::select! {
+                filled = reader.fill_buf() => filled,
+                () = self.suspension.wanted() => {
+                    self.suspension.park_stderr(reader.get_ref().as_fd(), line).await;
+                    continue;
+                }
+            };
+            let (used, is_whole) = match filled {
+                Ok(chunk) if !chunk.is_empty() => {
+                    let end = memchr::memchr(b'\n', chunk);
+                    let piece = chunk.get(..end.unwrap_or(chunk.len())).unwrap_or_default();
+                    let room = LOG_LINE_BYTES.saturating_sub(line.len());
+                    line.extend_from_slice(piece.get(..room).unwrap_or(piece));
+                    (piece.len() + usize::from(end.is_some()), end.is_some())
+                }
+                _ => return,
+            };
+            reader.consume(used);
+            if is_whole {
+                self.on_line(&std::mem::take(line));
+            }
+        }
+    }
+
+    fn on_line(&self, line: &[u8]) {
+        let line = String::from_utf8_lossy(line);
+        let line = self.secrets.mask(line.trim_end());
+        let line = text::clean_line(&line);
+        if line.is_empty() {
+            return;
+        }
+        self.tail.add(&line);
+        // Dropped if the queue is full.
+        let _ = self
+            .log_lines
+            .try_send(log_notification("info", "stderr", &line));
+    }
 }

@@ -4,13 +4,15 @@ use std::{os::unix::process::ExitStatusExt as _, process::ExitStatus, sync::Arc,
 
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use tokio::{
-    process::Child,
     sync::{Notify, mpsc, oneshot, watch},
     task::JoinHandle,
     time::{sleep, timeout},
 };
 
-use super::stderr::StderrTail;
+use super::{
+    inherit::{ProgramProcess, Suspension},
+    stderr::StderrTail,
+};
 use crate::transport::process_guard::ProcessGuard;
 
 /// How long a process may take to exit after its stdin is closed.
@@ -26,11 +28,15 @@ const EXITED: &str = "the server process exited";
 
 /// The current or most recent process.
 pub(super) struct ServerProcess {
+    pub(super) pid: Option<Pid>,
     pub(super) input: mpsc::Sender<OutgoingLine>,
     /// Notified to end the process.
     pub(super) end: Notify,
     /// Why it exited; `None` while it runs.
     pub(super) exit_reason: watch::Receiver<Option<String>>,
+    pub(super) tail: StderrTail,
+    /// Stops its tasks for a while.
+    pub(super) suspension: Arc<Suspension>,
 }
 
 /// A line for its stdin.
@@ -57,8 +63,9 @@ pub(super) struct ProcessGroup {
 }
 
 impl ProcessGroup {
-    pub(super) fn new(leader: Option<Pid>, guard: ProcessGuard) -> Self {
-        if let Some(leader) = leader {
+    /// `is_guarded`: the guard knows it already.
+    pub(super) fn new(leader: Option<Pid>, guard: ProcessGuard, is_guarded: bool) -> Self {
+        if let Some(leader) = leader.filter(|_| !is_guarded) {
             guard.add(leader);
         }
         Self { leader, guard }
@@ -85,7 +92,7 @@ impl Drop for ProcessGroup {
 
 /// Waits until a process exits, or ends it on request.
 pub(super) struct ProcessSupervisor {
-    pub(super) child: Child,
+    pub(super) child: ProgramProcess,
     pub(super) group: ProcessGroup,
     pub(super) process: Arc<ServerProcess>,
     pub(super) writer: JoinHandle<()>,

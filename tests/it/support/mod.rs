@@ -7,6 +7,8 @@ pub(crate) mod alone;
     reason = "a test fails by panicking, its helpers too"
 )]
 pub(crate) mod disk;
+#[cfg(feature = "demo")]
+pub(crate) mod kept;
 pub(crate) mod program;
 pub(crate) mod proxy;
 pub(crate) mod pty;

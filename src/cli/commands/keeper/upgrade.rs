@@ -1,0 +1,124 @@
+//! `keeper upgrade`: the running keeper becomes this program, and every call continues.
+
+use std::{path::Path, time::Duration};
+
+use serde_json::json;
+
+use crate::{
+    cli::{
+        context::{Context, confirm},
+        error::{CliError, code},
+        json as documents,
+    },
+    domain::text,
+    engine::{HeldCall, UpgradeOutcome, UpgradeRequest, Upgraded, upgrade_keeper},
+};
+
+/// How often to look whether the calls that hold the upgrade back have ended.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// How often something that takes only a moment is waited for.
+const PASSING_TRIES: u32 = 20;
+
+/// Upgrades the keeper. Waits for calls that would be lost; with `now`, asks whether to lose them.
+pub(super) fn upgrade(
+    context: &mut Context<'_>,
+    now: bool,
+    yes: bool,
+    to: Option<&Path>,
+) -> Result<u8, CliError> {
+    context.may_act()?;
+    // The keeper works in another directory.
+    let program = to.map_or_else(std::env::current_exe, std::path::absolute);
+    let program = program.map_err(|error| {
+        let message = format!("could not find the path of the program: {error}");
+        CliError::new(code::BUG, message)
+    })?;
+    let mut request = UpgradeRequest {
+        program,
+        is_forced: false,
+    };
+    let (mut tries, mut waits_for) = (0, Vec::new());
+    loop {
+        match upgrade_keeper(&context.paths, request.clone())? {
+            None => return none(context),
+            Some(UpgradeOutcome::Upgraded(upgraded)) => return report(context, &upgraded),
+            Some(UpgradeOutcome::Held(calls)) if now => {
+                context.terminal.report(&listed("An upgrade loses", &calls));
+                if !yes && !confirm(context, "Upgrade and lose them?")? {
+                    return Ok(code::REFUSED);
+                }
+                request.is_forced = true;
+                continue;
+            }
+            Some(UpgradeOutcome::Held(calls)) => {
+                if calls != waits_for {
+                    let waiting = "The upgrade waits, because it would lose";
+                    let hint = "Ctrl-C stops waiting; --now does not wait.";
+                    let list = listed(waiting, &calls);
+                    context.terminal.report(&format!("{list}\n{hint}"));
+                    waits_for = calls;
+                }
+            }
+            Some(UpgradeOutcome::NotUpgraded { why, is_passing }) => {
+                tries += 1;
+                if !is_passing || tries == PASSING_TRIES {
+                    let message = format!(
+                        "not upgraded, and nothing has changed: {}",
+                        text::clean_line(&why)
+                    );
+                    return Err(CliError::new(code::REFUSED, message));
+                }
+            }
+        }
+        // The keeper can't say when: it hangs up after each answer.
+        std::thread::park_timeout(LOOK_EVERY);
+    }
+}
+
+fn none(context: &mut Context<'_>) -> Result<u8, CliError> {
+    if context.global.json {
+        let document = documents::compact(&json!({ "keeper": null }));
+        context.terminal.print_json(&document)?;
+        return Ok(code::OK);
+    }
+    let session = context.paths.session();
+    let line = format!("no keeper runs for session {session}; the next one is this program");
+    context.terminal.print(&line)?;
+    Ok(code::OK)
+}
+
+fn listed(what: &str, calls: &[HeldCall]) -> String {
+    let mut lines = vec![format!(
+        "{what} {}:",
+        text::plural(calls.len() as u64, "call")
+    )];
+    for call in calls {
+        lines.push(format!(
+            "  {}  {}: {}",
+            text::clean_line(call.id.as_str()),
+            text::clean_line(&call.title),
+            text::clean_line(&call.reason)
+        ));
+    }
+    lines.join("\n")
+}
+
+fn report(context: &mut Context<'_>, upgraded: &Upgraded) -> Result<u8, CliError> {
+    let Upgraded { status, paused_ms } = upgraded;
+    if context.global.json {
+        let document = json!({ "keeper": documents::keeper(status), "paused_ms": paused_ms });
+        context
+            .terminal
+            .print_json(&documents::compact(&document))?;
+        return Ok(code::OK);
+    }
+    let line = format!(
+        "keeper {} is now longhaul {}; {} went on after a pause of {paused_ms} ms",
+        status.pid,
+        text::clean_line(&status.version),
+        text::plural(status.unsettled as u64, "unfinished task"),
+    );
+    context.terminal.print(&line)?;
+    Ok(code::OK)
+}

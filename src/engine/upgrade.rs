@@ -1,0 +1,207 @@
+//! `keeper upgrade`: the keeper becomes another program without losing a call.
+//!
+//! The keeper replaces its program (`exec`), so it stays the parent of the server processes and keeps its process id. What
+//! a new program can't read from the session file is in the [`KeeperState`]: pipes, the lock, the socket, and values that
+//! are never saved. A new program that doesn't work must not cost a call, so the keeper doesn't let go first:
+//!
+//! 1. It starts the new program as a child, the [`Courier`], which says which version it is.
+//! 2. It saves everything, stops between two lines of each pipe, and passes state and files to the courier. The courier
+//!    tries them out and says that it could continue. Until here all of it can be taken back.
+//! 3. It replaces its program. The new one asks the courier for state and files, and continues ([`inherit`]).
+//!
+//! Values and files cross a socket pair, never a file or an environment.
+
+mod courier;
+mod passing;
+
+use std::{
+    fs::File,
+    os::{
+        fd::{AsFd as _, BorrowedFd, OwnedFd},
+        unix::net::{UnixListener, UnixStream},
+    },
+    path::PathBuf,
+};
+
+use serde::{Deserialize, Serialize};
+
+pub(super) use self::courier::{Courier, Replacement};
+pub use self::courier::{carry, inherit};
+use super::server_configs::KnownConfigs;
+use crate::{
+    domain::ServerName,
+    store::DriverLock,
+    transport::{KnownSecret, ProgramPipes, ProgramState},
+};
+
+/// The version of [`KeeperState`]. A program reads its own and older ones.
+pub(super) const FORMAT: u32 = 1;
+
+/// Why a keeper was not upgraded. It continues as it was.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum UpgradeError {
+    /// The new program could not be run.
+    #[error("could not run {program}: {error}", program = .program.display())]
+    Spawn {
+        /// The new program.
+        program: PathBuf,
+        /// The system's reason.
+        error: std::io::Error,
+    },
+    /// It ended or said something else than it should.
+    #[error("{program} is no longhaul that can continue: {why}", program = .program.display())]
+    Broken {
+        /// The new program.
+        program: PathBuf,
+        /// What it did.
+        why: String,
+    },
+    /// Something is going on that takes a moment, such as a save.
+    #[error("{0}")]
+    Busy(&'static str),
+    /// State and files could not be passed.
+    #[error("could not pass its files to the new program: {0}")]
+    Passing(std::io::Error),
+}
+
+impl UpgradeError {
+    /// Whether it may work a moment later.
+    pub(super) fn is_passing(&self) -> bool {
+        matches!(self, Self::Busy(_))
+    }
+}
+
+/// What one keeper tells the program that replaces it. New fields get a default, so that an older keeper can be upgraded.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct KeeperState {
+    /// [`FORMAT`] of the keeper that wrote it.
+    pub(super) format: u32,
+    /// The contract of the socket that is passed.
+    pub(super) contract: u32,
+    /// When the keeper began to drive, in milliseconds since 1970.
+    pub(super) since_ms: Option<i64>,
+    /// When it stopped for the upgrade, in milliseconds since 1970.
+    pub(super) paused_at_ms: i64,
+    /// What its clients configured, with the variables that only they have.
+    pub(super) configs: KnownConfigs,
+    /// Whether credentials may be sent over plain http.
+    pub(super) insecure_http: bool,
+    /// Whether every new server is traced.
+    pub(super) traces: bool,
+    /// What is known of servers beside what is saved.
+    pub(super) links: Vec<LinkState>,
+    /// The process that ends server processes if the keeper is killed.
+    pub(super) guard: Option<i32>,
+    /// The courier's process.
+    pub(super) courier: i32,
+}
+
+/// What is known of a server beside what is saved.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct LinkState {
+    /// Its name.
+    pub(super) server: ServerName,
+    /// Headers from a command line.
+    pub(super) headers: Vec<(String, String)>,
+    /// Headers from a client's configuration.
+    pub(super) config_headers: Vec<(String, String)>,
+    /// What its server must not make us show.
+    pub(super) secrets: Vec<KnownSecret>,
+    /// Whether its traffic is recorded.
+    pub(super) is_traced: bool,
+    /// Its running process, if it is a program.
+    pub(super) program: Option<ProgramState>,
+    /// Whether that has closed its stderr.
+    #[serde(default)]
+    pub(super) has_no_stderr: bool,
+}
+
+/// The files that cross with a [`KeeperState`], in this order.
+pub(super) struct KeeperFiles {
+    /// The lock of the driver, held.
+    pub(super) lock: OwnedFd,
+    /// The socket on which clients connect.
+    pub(super) listener: OwnedFd,
+    /// The client that waits for the upgrade.
+    pub(super) client: OwnedFd,
+    /// The pipe to the guard.
+    pub(super) guard: Option<OwnedFd>,
+    /// The pipes of each running program.
+    pub(super) programs: Vec<ProgramPipes>,
+}
+
+impl KeeperFiles {
+    fn all(&self) -> Vec<BorrowedFd<'_>> {
+        let single = [&self.lock, &self.listener, &self.client];
+        let of_programs = self.programs.iter().flat_map(|pipes| {
+            [
+                Some(&pipes.stdin),
+                Some(&pipes.stdout),
+                pipes.stderr.as_ref(),
+            ]
+        });
+        let all = single.into_iter().map(Some).chain([self.guard.as_ref()]);
+        let all = all.chain(of_programs).flatten();
+        all.map(|file| file.as_fd()).collect()
+    }
+
+    /// Tells apart what [`Self::all`] put in a row.
+    fn sort(state: &KeeperState, files: Vec<OwnedFd>) -> Option<Self> {
+        let mut files = files.into_iter();
+        let (lock, listener, client) = (files.next()?, files.next()?, files.next()?);
+        let guard = match state.guard {
+            Some(_) => Some(files.next()?),
+            None => None,
+        };
+        let mut programs = Vec::new();
+        for link in state.links.iter().filter(|link| link.program.is_some()) {
+            programs.push(ProgramPipes {
+                stdin: files.next()?,
+                stdout: files.next()?,
+                stderr: if link.has_no_stderr {
+                    None
+                } else {
+                    Some(files.next()?)
+                },
+            });
+        }
+        Some(Self {
+            lock,
+            listener,
+            client,
+            guard,
+            programs,
+        })
+    }
+}
+
+/// What a keeper continues with whose program was replaced. Without an upgrade, nothing.
+#[derive(Debug, Default)]
+pub struct Inherited {
+    pub(super) state: KeeperState,
+    pub(super) lock: Option<DriverLock>,
+    pub(super) listener: Option<UnixListener>,
+    /// Waits for the end of the upgrade.
+    pub(super) client: Option<UnixStream>,
+    pub(super) guard: Option<(i32, OwnedFd)>,
+    /// The pipes of the programs, in the order of the links that have one.
+    pub(super) programs: Vec<ProgramPipes>,
+}
+
+impl Inherited {
+    /// Whether this program has replaced another one.
+    pub fn is_something(&self) -> bool {
+        self.lock.is_some()
+    }
+
+    fn new(state: KeeperState, files: KeeperFiles) -> Self {
+        Self {
+            lock: Some(DriverLock::inherit(File::from(files.lock))),
+            listener: Some(UnixListener::from(files.listener)),
+            client: Some(UnixStream::from(files.client)),
+            guard: state.guard.zip(files.guard),
+            programs: files.programs,
+            state,
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! The courier: the new program, run as a child of the keeper. It shows that the new program works, and holds state and
+//! files while the keeper replaces its program.
+//!
+//! It speaks over its standard input, which is a socket. Lines from the courier: its [`Hello`], then [`READY`] or a
+//! message, after the state has come. Then it waits for [`GIVE`] from the replaced program, and sends the state on.
+
+use std::{
+    ffi::OsString,
+    io::{BufRead as _, BufReader, Write as _},
+    os::{
+        fd::OwnedFd,
+        unix::{net::UnixStream, process::CommandExt as _},
+    },
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use rustix::process::{Pid, WaitOptions, waitpid};
+
+use super::{FORMAT, Inherited, KeeperFiles, KeeperState, UpgradeError, passing};
+use crate::{
+    domain::text,
+    engine::frames::Hello,
+    store::{Paths, Reader},
+};
+
+const READY: &str = "ready";
+const GIVE: &str = "give";
+
+/// How long the new program may take to start.
+const STARTS_WITHIN: Duration = Duration::from_secs(5);
+
+/// How long it may take to read the state; the keeper serves nobody meanwhile.
+const READS_WITHIN: Duration = Duration::from_secs(2);
+
+/// How the new program is run.
+#[derive(Clone, Debug)]
+pub(in crate::engine) struct Replacement {
+    /// The program.
+    pub(in crate::engine) program: PathBuf,
+    /// The arguments of the keeper, without the following ones.
+    pub(in crate::engine) args: Vec<OsString>,
+}
+
+/// The argument that makes the program a courier.
+const AS_COURIER: &str = "--carry";
+/// The argument that makes it the next keeper.
+const AS_KEEPER: &str = "--inherit";
+
+impl Replacement {
+    fn command(&self, role: &str, socket: OwnedFd) -> Command {
+        let is_role = |arg: &&OsString| **arg == AS_COURIER || **arg == AS_KEEPER;
+        let mut command = Command::new(&self.program);
+        command
+            .args(self.args.iter().filter(|arg| !is_role(arg)))
+            .arg(role)
+            .stdin(Stdio::from(socket));
+        command
+    }
+
+    fn broken(&self, why: impl Into<String>) -> UpgradeError {
+        UpgradeError::Broken {
+            program: self.program.clone(),
+            why: why.into(),
+        }
+    }
+}
+
+/// The keeper's side of a courier. Dropping it ends the courier.
+pub(in crate::engine) struct Courier {
+    replacement: Replacement,
+    child: Child,
+    socket: UnixStream,
+}
+
+impl Drop for Courier {
+    fn drop(&mut self) {
+        // Both fail if it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Courier {
+    /// Starts the new program and waits until it has said what it is. Blocks.
+    pub(in crate::engine) fn start(replacement: Replacement) -> Result<Self, UpgradeError> {
+        let (socket, theirs) = UnixStream::pair().map_err(UpgradeError::Passing)?;
+        let child = replacement
+            .command(AS_COURIER, OwnedFd::from(theirs))
+            .stdout(Stdio::null())
+            .spawn()
+            .map_err(|error| UpgradeError::Spawn {
+                program: replacement.program.clone(),
+                error,
+            })?;
+        let courier = Self {
+            replacement,
+            child,
+            socket,
+        };
+        let hello = courier.line(STARTS_WITHIN)?;
+        match serde_json::from_str::<Hello>(&hello) {
+            Ok(_) => Ok(courier),
+            Err(_) => Err(courier.replacement.broken(text::clean_line(&hello))),
+        }
+    }
+
+    fn line(&self, within: Duration) -> Result<String, UpgradeError> {
+        let mut line = String::new();
+        let read = self
+            .socket
+            .set_read_timeout(Some(within))
+            .and_then(|()| BufReader::new(&self.socket).read_line(&mut line));
+        match read {
+            Ok(bytes) if bytes > 0 => Ok(line.trim_end().to_owned()),
+            Ok(_) => Err(self
+                .replacement
+                .broken("it ended at once; the keeper's log says why")),
+            Err(_) => {
+                let within = text::duration(within);
+                let why = format!("it said nothing for {within}");
+                Err(self.replacement.broken(why))
+            }
+        }
+    }
+
+    /// Its process.
+    pub(in crate::engine) fn pid(&self) -> i32 {
+        Pid::from_child(&self.child).as_raw_nonzero().get()
+    }
+
+    /// Gives it everything, and waits until it has shown that it can continue. Blocks.
+    pub(in crate::engine) fn rehearse(
+        &self,
+        state: &KeeperState,
+        files: &KeeperFiles,
+    ) -> Result<(), UpgradeError> {
+        let failed = |error| UpgradeError::Passing(error);
+        let text = serde_json::to_string(state).map_err(|error| failed(error.into()))?;
+        passing::send(&self.socket, &text, &files.all()).map_err(failed)?;
+        match self.line(READS_WITHIN)? {
+            line if line == READY => Ok(()),
+            line => Err(self.replacement.broken(text::clean_line(&line))),
+        }
+    }
+
+    /// Replaces this program, which ends here unless the system refuses.
+    pub(in crate::engine) fn replace(self) -> UpgradeError {
+        let Ok(socket) = self.socket.try_clone() else {
+            return UpgradeError::Busy("it may open no more files");
+        };
+        let mut command = self.replacement.command(AS_KEEPER, OwnedFd::from(socket));
+        let error = command.exec();
+        UpgradeError::Spawn {
+            program: self.replacement.program.clone(),
+            error,
+        }
+    }
+}
+
+/// Standard input, as the socket that the keeper made of it.
+fn socket() -> std::io::Result<UnixStream> {
+    let stdin = rustix::stdio::stdin().try_clone_to_owned()?;
+    // What this process starts must not get it.
+    let null = std::fs::File::open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&null)?;
+    Ok(UnixStream::from(stdin))
+}
+
+fn parse(text: &str) -> Result<KeeperState, String> {
+    let state: KeeperState = serde_json::from_str(text)
+        .map_err(|error| format!("the state of the running keeper is not understood: {error}"))?;
+    if state.format > FORMAT {
+        return Err("the running keeper is newer than this program".to_owned());
+    }
+    Ok(state)
+}
+
+/// Works as the courier of a keeper: tries the state out and passes it on. `obstacle` says why this program could not be a
+/// keeper. `Err` is for the log; the keeper has been told.
+pub fn carry(paths: &Paths, obstacle: Option<&str>) -> std::io::Result<()> {
+    let socket = socket()?;
+    if let Some(obstacle) = obstacle {
+        return writeln!(&socket, "{}", text::clean_line(obstacle));
+    }
+    let hello = serde_json::to_string(&Hello::ours(paths.contract()))?;
+    writeln!(&socket, "{hello}")?;
+    let (text, files) = passing::receive(&socket)?;
+    let tried = parse(&text).and_then(|state| {
+        let reader = Reader::open(paths).map_err(|error| format!("could not {error}"))?;
+        drop(reader);
+        KeeperFiles::sort(&state, files).ok_or_else(|| "some files are missing".to_owned())
+    });
+    let files = match tried {
+        Ok(files) => files,
+        Err(why) => return writeln!(&socket, "{}", text::clean_line(&why)),
+    };
+    writeln!(&socket, "{READY}")?;
+    let mut line = String::new();
+    BufReader::new(&socket).read_line(&mut line)?;
+    if line.trim_end() != GIVE {
+        // The keeper has taken everything back, or was killed.
+        return Ok(());
+    }
+    passing::send(&socket, &text, &files.all())
+}
+
+/// Takes over from the program that this one has replaced.
+///
+/// # Errors
+/// Nothing is left to continue with if this fails: the courier has proved that it does not.
+pub fn inherit() -> std::io::Result<Inherited> {
+    let socket = socket()?;
+    socket.set_nonblocking(false)?;
+    writeln!(&socket, "{GIVE}")?;
+    let (text, files) = passing::receive(&socket)?;
+    drop(socket);
+    let state = parse(&text).map_err(std::io::Error::other)?;
+    if let Some(courier) = Pid::from_raw(state.courier) {
+        // It has nothing left to do.
+        let _ = waitpid(Some(courier), WaitOptions::empty());
+    }
+    let files = KeeperFiles::sort(&state, files)
+        .ok_or_else(|| std::io::Error::other("some files are missing"))?;
+    Ok(Inherited::new(state, files))
+}

@@ -1,0 +1,106 @@
+//! How a link passes to the program that replaces this one (`keeper upgrade`), and continues there.
+//!
+//! The session file says most of it, as after a restart. But a server process keeps running, with what was sent to it.
+
+use super::Link;
+use crate::{
+    domain::{ControlKind, IfCut, Phase, Stamp, TaskId},
+    link::{
+        active_task::{ActiveTask, PendingControl},
+        connection::ConnectionState,
+        in_flight::{InFlight, RequestKind},
+        stream_state::StreamState,
+    },
+};
+
+impl Link {
+    /// Continues with a process that has kept running. Comes first of all, before any task is restored.
+    ///
+    /// `is_initialized`: whether its handshake was done, as the saved record says.
+    pub fn inherit_process(&mut self, is_initialized: bool) {
+        self.record.is_initialized = is_initialized;
+        self.open_legacy_sse();
+    }
+
+    /// Whether everything is saved and nothing that was begun would be lost on the way to the next program.
+    pub fn is_ready_to_pass_on(&self) -> bool {
+        let is_connecting = matches!(
+            self.connection,
+            ConnectionState::Discovering
+                | ConnectionState::OpeningSse
+                | ConnectionState::Initializing
+                | ConnectionState::Announcing
+        );
+        // What a process has not been sent entirely.
+        let is_being_sent =
+            |in_flight: &InFlight| in_flight.is_by_legacy_sse && !in_flight.is_opened;
+        let waits = |control: &PendingControl| control.what != ControlKind::Cancelling;
+        self.is_at_rest()
+            && !(self.record.is_process()
+                && (is_connecting || self.in_flight.values().any(is_being_sent)))
+            && !self
+                .tasks
+                .values()
+                .any(|active| active.control.as_ref().is_some_and(waits))
+    }
+
+    /// The calls that the next program could not continue: nothing leads back to them once their connection is closed.
+    pub fn lost_if_passed_on(&self) -> Vec<TaskId> {
+        let is_lost = |active: &ActiveTask| {
+            IfCut::of_task(&active.task).is_some_and(|if_cut| if_cut.is_lost())
+        };
+        let has_process = self.record.is_process() && self.legacy_sse.is_some();
+        let lost = self.tasks.iter().filter(|(_, active)| is_lost(active));
+        let lost = lost.map(|(id, _)| id.clone());
+        lost.filter(|_| !has_process).collect()
+    }
+
+    /// Everything up to this moment was watched, and is to be saved at once.
+    pub(super) fn save_all(&mut self, now: Stamp) {
+        let open = self
+            .tasks
+            .values_mut()
+            .filter(|active| !active.is_settled());
+        for active in open {
+            active.touch(now);
+            self.saver.touch(now.mono);
+        }
+        self.saver.save_now(now.mono);
+    }
+
+    /// Whether the process of the last program is this link's.
+    pub(super) fn has_inherited_process(&self) -> bool {
+        self.record.is_process() && self.connection == ConnectionState::OpeningSse
+    }
+
+    /// A call that is out in the inherited process: its answer comes on the same pipe.
+    pub(super) fn continue_in_process(&mut self, id: &TaskId) {
+        let now = self.now;
+        let Some(active) = self.tasks.get_mut(id) else {
+            return;
+        };
+        let on = self.in_flight.insert(
+            InFlight {
+                kind: RequestKind::Stream(id.clone()),
+                request_id: None,
+                until: None,
+                is_opened: true,
+                sent_at: None,
+                after: None,
+                came: None,
+                session_number: self.record.session_number,
+                is_modern: active.is_modern(),
+                is_by_legacy_sse: true,
+            },
+            now.mono,
+        );
+        active.stream = StreamState::Open {
+            on,
+            is_resumed: false,
+            since: now.mono,
+        };
+        if let Some(attempt) = active.attempt_mut() {
+            attempt.phase = Phase::Open;
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Reads the stdout of a server process, one message per line.
+
+use std::{os::fd::AsFd as _, sync::Arc, time::Duration};
+
+use bytes::BytesMut;
+use tokio::{
+    io::AsyncReadExt as _,
+    process::ChildStdout,
+    sync::{mpsc, watch},
+    time::sleep,
+};
+
+use super::{stderr::LOG_LINE_BYTES, supervisor::ServerProcess};
+use crate::{
+    domain::{ByteShare, Direction},
+    protocol::{ExchangeEvent, encode::log_notification},
+    transport::{
+        http::body::{into_text, over_shared_limit, shared_limit_exceeded},
+        secrets::Redactor,
+        traffic::ExchangeRecorder,
+    },
+};
+
+/// How long to keep reading stdout after the process exited; another process may hold the pipe open.
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(200);
+
+/// Lines of stdout that are not messages and go to the log; any further ones are only counted.
+const REPORTED_STRAY_LINES: u64 = 20;
+
+/// The output of a process; dropping it ends the process.
+pub(super) struct Output {
+    pub(super) stdout: ChildStdout,
+    pub(super) read: BytesMut,
+    /// Bytes of `read` that are known to contain no line end.
+    pub(super) scanned: usize,
+    pub(super) cap: usize,
+    pub(super) share: ByteShare,
+    pub(super) log_lines: mpsc::Receiver<String>,
+    pub(super) process: Arc<ServerProcess>,
+    pub(super) exit_reason: watch::Receiver<Option<String>>,
+    pub(super) has_exited: bool,
+    /// Whether stdout has been read to its end.
+    pub(super) is_stdout_done: bool,
+    /// Lines that were not messages.
+    pub(super) stray_lines: u64,
+    pub(super) redactor: Redactor,
+    pub(super) recorder: Option<ExchangeRecorder>,
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        self.process.end.notify_one();
+    }
+}
+
+impl Output {
+    pub(super) async fn next(&mut self) -> ExchangeEvent {
+        loop {
+            while let Some(line) = self.line() {
+                if let Some(event) = self.on_line(&line) {
+                    return event;
+                }
+            }
+            if self.read.len() > self.cap {
+                return ExchangeEvent::TooLarge { cap: self.cap };
+            }
+            if over_shared_limit(&mut self.share, self.read.len()) {
+                return shared_limit_exceeded();
+            }
+            if self.is_stdout_done {
+                return self.finish().await;
+            }
+            self.read.reserve(8 * 1024);
+            let suspension = Arc::clone(&self.process.suspension);
+            tokio::select! {
+                () = suspension.wanted_of_stdout(), if !self.has_exited => {
+                    // Its log lines first: they were read already.
+                    if let Ok(line) = self.log_lines.try_recv() {
+                        return message_event(line);
+                    }
+                    suspension.park_stdout(self.stdout.as_fd(), &self.read, self.stray_lines).await;
+                }
+                read = self.stdout.read_buf(&mut self.read) => {
+                    self.is_stdout_done = !matches!(read, Ok(bytes) if bytes > 0);
+                }
+                Some(line) = self.log_lines.recv() => return message_event(line),
+                () = exited(&mut self.exit_reason), if !self.has_exited => self.has_exited = true,
+                () = sleep(DRAIN_TIMEOUT), if self.has_exited => self.is_stdout_done = true, // sleep: another process may keep the pipe open
+            }
+        }
+    }
+
+    /// The next whole line, without its end.
+    fn line(&mut self) -> Option<BytesMut> {
+        let new = self.read.get(self.scanned..).unwrap_or_default();
+        let Some(end) = memchr::memchr(b'\n', new) else {
+            self.scanned = self.read.len();
+            return None;
+        };
+        let line = self.read.split_to(self.scanned + end + 1);
+        self.scanned = 0;
+        Some(line)
+    }
+
+    fn on_line(&mut self, line: &[u8]) -> Option<ExchangeEvent> {
+        let line = line.trim_ascii();
+        if matches!(line.first(), Some(b'{' | b'[')) {
+            let message = self.redactor.message(into_text(line.to_vec()));
+            if let Some(recorder) = &self.recorder {
+                recorder.line(Direction::Received, message.as_bytes());
+            }
+            return Some(message_event(message));
+        }
+        if let Some(recorder) = self.recorder.as_ref().filter(|_| !line.is_empty()) {
+            recorder.line(Direction::Received, line);
+        }
+        if line.is_empty() {
+            return None;
+        }
+        // Many programs print a banner when they start.
+        self.stray_lines += 1;
+        let line = line.get(..LOG_LINE_BYTES).unwrap_or(line);
+        let line = String::from_utf8_lossy(line);
+        let line = self.redactor.text(&line);
+        let message = format!("not a message: {line}");
+        (self.stray_lines <= REPORTED_STRAY_LINES)
+            .then(|| message_event(log_notification("warning", "stdout", &message)))
+    }
+
+    /// After the end of stdout: the remaining log lines, then why the process exited.
+    async fn finish(&mut self) -> ExchangeEvent {
+        self.process.end.notify_one();
+        let why = self.process.why().await;
+        if let Ok(line) = self.log_lines.try_recv() {
+            return message_event(line);
+        }
+        let stray_lines = match self.stray_lines {
+            0 => String::new(),
+            1 => " (1 line on its stdout was not a message)".to_owned(),
+            count => format!(" ({count} lines on its stdout were not messages)"),
+        };
+        ExchangeEvent::Broken {
+            why: format!("{why}{stray_lines}"),
+        }
+    }
+}
+
+async fn exited(reason: &mut watch::Receiver<Option<String>>) {
+    // The sender lives until the process has exited.
+    let _ = reason.wait_for(Option::is_some).await;
+}
+
+fn message_event(data: String) -> ExchangeEvent {
+    ExchangeEvent::Event {
+        id: None,
+        retry_ms: None,
+        data,
+    }
+}

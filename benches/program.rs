@@ -26,6 +26,8 @@ mod server;
 mod support;
 #[path = "support/test_env.rs"]
 mod test_env;
+#[path = "support/upgrade.rs"]
+mod upgrade;
 
 use std::time::Duration;
 
@@ -47,10 +49,11 @@ fn main() {
         "get" => return clients::get(word(2)),
         "rmcp" => return clients::rmcp(word(2), word(3)),
         "smallest" => return clients::smallest(),
+        "slow-ssh" => return upgrade::slow_ssh(word(2)),
         "calls" => return calls::drive(word(2), word(3).parse().unwrap(), word(4)),
         _ => {}
     }
-    let rows: [(u32, fn()); 17] = [
+    let rows: [(u32, fn()); 19] = [
         (1, one_a_chunk),
         (2, large_chunks),
         (4, headless),
@@ -68,6 +71,8 @@ fn main() {
         (18, keeper::idle),
         (19, keeper::keys),
         (20, keeper::many_clients),
+        (21, upgrade::upgrades),
+        (22, upgrade::far_away),
     ];
     for (number, measure) in rows {
         if is_wanted(number) {

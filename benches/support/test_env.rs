@@ -77,6 +77,20 @@ impl Process {
         said
     }
 
+    /// Each of its lines, and when it came.
+    pub(crate) fn lines_with_times(mut self) -> mpsc::Receiver<(std::time::Instant, String)> {
+        let (sender, lines) = mpsc::channel();
+        std::thread::spawn(move || {
+            let all = self.lines.take().unwrap().lines();
+            for line in all.map_while(Result::ok) {
+                if sender.send((now(), line)).is_err() {
+                    break;
+                }
+            }
+        });
+        lines
+    }
+
     /// Waits for its end and gives the CPU seconds that it used.
     pub(crate) fn end(mut self) -> f64 {
         let mut said = String::new();
@@ -281,6 +295,8 @@ pub(crate) struct TestEnv {
     can_fail: bool,
     /// Whether its programs use a keeper; it is stopped with this value.
     has_keeper: bool,
+    /// What its programs run in place of ssh.
+    ssh: Option<String>,
 }
 
 impl Drop for TestEnv {
@@ -298,6 +314,7 @@ impl TestEnv {
             dir,
             can_fail: false,
             has_keeper: false,
+            ssh: None,
         }
     }
 
@@ -306,6 +323,19 @@ impl TestEnv {
         let mut env = Self::new();
         env.has_keeper = true;
         env
+    }
+
+    /// One whose programs reach other machines through this program.
+    pub(crate) fn with_ssh(mut self, program: &str) -> Self {
+        self.ssh = Some(program.to_owned());
+        self
+    }
+
+    /// Writes the configuration of its programs.
+    pub(crate) fn configure(&self, config: &str) {
+        let path = self.dir.path().join(".config/longhaul");
+        std::fs::create_dir_all(&path).unwrap();
+        longhaul::store::write_atomically(&path.join("config.toml"), config.as_bytes()).unwrap();
     }
 
     /// The keeper that runs.
@@ -361,6 +391,9 @@ impl TestEnv {
             ("LANG", "C.UTF-8".to_owned()),
             ("TZ", "UTC".to_owned()),
         ];
+        if let Some(ssh) = &self.ssh {
+            variables.push(("LONGHAUL_SSH", ssh.clone()));
+        }
         if self.can_fail {
             variables.push(("LD_PRELOAD", text(shim())));
             variables.push(("LONGHAUL_TEST_DISK", text(&self.state())));

@@ -477,12 +477,14 @@ impl Server {
     }
 
     pub(super) fn tools(&self, is_modern: bool) -> Value {
-        let mut plain = json!({"name": "steps", "inputSchema": {"type": "object", "properties": {"key": {"type": "string"}}}});
+        let mut plain = json!({"name": "steps", "inputSchema": {"type": "object", "properties": {
+            "key": {"type": "string"}, "steps": {}, "every": {}, "fails": {}, "asks": {}, "rounds": {}}}});
         if let Some(support) = self.task_support().filter(|_| !is_modern) {
             plain["execution"] = json!({"taskSupport": support});
         }
         let work = json!({"name": "work", "inputSchema": {"type": "object", "properties": {
-            "key": {"type": "string"}, "client_id": {"anyOf": [{"type": "string"}, {"type": "null"}]}}}});
+            "key": {"type": "string"}, "total": {}, "batch": {}, "every": {},
+            "client_id": {"anyOf": [{"type": "string"}, {"type": "null"}]}}}});
         let list = json!({"name": "list_session_tasks", "inputSchema": {"type": "object", "properties": {
             "client_id": {"type": "string"}}}});
         let pause = json!({"name": "pause_task", "inputSchema": {"type": "object", "properties": {

@@ -7,9 +7,9 @@ use std::{
 
 use longhaul::{
     domain::{
-        Answer, HistoryEvent, IfCut, Limits, LinkRecord, LostReason, Mono, NewCall, Phase, Row,
-        ServerName, SessionRequest, SessionRequestId, Stamp, Status, TaskId, TaskView,
-        UnknownReason, Wall,
+        Answer, HistoryEvent, IfCut, Limits, LinkRecord, LostReason, Mono, NewCall, Phase,
+        RequestError, Row, ServerName, SessionRequest, SessionRequestId, Stamp, Status, TaskId,
+        TaskView, UnknownReason, Wall,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken},
     protocol::{ExchangeEvent, Request},
@@ -17,6 +17,7 @@ use longhaul::{
 use serde_json::json;
 
 use super::{
+    clients::{Clients, RequestNumber},
     file::File,
     server::{Conn, Server, Style},
     tasks::TaskBehavior,
@@ -75,6 +76,12 @@ enum Event {
     },
     Act(Act),
     Fault(Fault),
+    /// A response reaches its client, if the keeper that sent it was not killed too early.
+    Response {
+        life: u32,
+        number: RequestNumber,
+        is_refused: bool,
+    },
     Reborn,
     Boot,
     Wake(u64),
@@ -92,6 +99,8 @@ enum Act {
     RetryNow,
     Tools,
     Leave,
+    /// The keeper becomes another program.
+    Upgrade,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -134,6 +143,7 @@ enum AwaitingSave {
     },
     Answer {
         ask: SessionRequestId,
+        is_refused: bool,
     },
 }
 
@@ -163,8 +173,7 @@ pub(crate) struct World {
     conns: HashMap<ExchangeId, Conn>,
     queue: BTreeMap<(u64, u64), Event>,
     count: u64,
-    asks: BTreeMap<SessionRequestId, u32>,
-    next_ask: SessionRequestId,
+    clients: Clients,
     pub(crate) plans: BTreeMap<TaskId, Plan>,
     order: Vec<TaskId>,
     views: BTreeMap<TaskId, TaskView>,
@@ -176,6 +185,8 @@ pub(crate) struct World {
     /// Request ids that left our machine.
     gone_out: BTreeSet<String>,
     is_leaving: bool,
+    /// Until when an upgrade waits for saves.
+    upgrades_until: Option<u64>,
     /// What the row of each task said of leaving when our process last went, and for which attempt.
     promised: BTreeMap<TaskId, (String, u32)>,
     /// Questions that a person is thinking about.
@@ -222,8 +233,7 @@ impl World {
             conns: HashMap::new(),
             queue: BTreeMap::new(),
             count: 0,
-            asks: BTreeMap::new(),
-            next_ask: 1,
+            clients: Clients::default(),
             plans: BTreeMap::new(),
             order: Vec::new(),
             views: BTreeMap::new(),
@@ -234,6 +244,7 @@ impl World {
             unsent: BTreeSet::new(),
             gone_out: BTreeSet::new(),
             is_leaving: false,
+            upgrades_until: None,
             promised: BTreeMap::new(),
             pondered: BTreeSet::new(),
             replies: 0,
@@ -261,8 +272,9 @@ impl World {
                 world.rng.usize(0..4),
                 world.rng.u64(2000..faults_end + 20_000),
             );
-            let act = match world.rng.u32(0..10) {
+            let act = match world.rng.u32(0..11) {
                 8 => Act::Leave,
+                9 => Act::Upgrade,
                 0 | 1 => Act::Pause(which),
                 2 | 3 => Act::Resume(which),
                 4 => Act::Cancel(which),
@@ -423,7 +435,7 @@ impl World {
                     || (task.control.is_none()
                         && matches!(task.status, Status::Paused | Status::Unknown(_)))
             })
-            && self.asks.values().all(|count| *count == 1)
+            && self.clients.is_quiet()
     }
 
     /// Whether a task waits for an answer that never comes.
@@ -444,12 +456,7 @@ impl World {
             .map(|task| task.id.clone())
             .collect();
         if running.is_empty() {
-            let asks: Vec<SessionRequestId> = self
-                .asks
-                .iter()
-                .filter(|(_, n)| **n == 0)
-                .map(|(a, _)| *a)
-                .collect();
+            let asks = self.clients.waiting();
             self.wrong(format!("never came to rest, unanswered asks {asks:?}"));
         }
         for id in running {
@@ -498,7 +505,11 @@ impl World {
     fn happen(&mut self, event: Event) {
         let is_ours = matches!(
             event,
-            Event::Deliver { .. } | Event::Disk { .. } | Event::Act(_) | Event::Reborn
+            Event::Deliver { .. }
+                | Event::Disk { .. }
+                | Event::Act(_)
+                | Event::Response { .. }
+                | Event::Reborn
         );
         if is_ours && self.now < self.asleep_until {
             let at = self.asleep_until;
@@ -534,6 +545,17 @@ impl World {
             Event::Disk { .. } => {}
             Event::Act(act) => self.act(act),
             Event::Fault(fault) => self.fault(fault),
+            Event::Response {
+                life,
+                number,
+                is_refused,
+            } => {
+                // What a killed keeper wrote to its socket may still be read, but not after the next one is reached.
+                let is_read = life == self.life || self.link.is_none() && self.rng.bool();
+                if is_read && !self.clients.got(number, is_refused) {
+                    self.wrong(format!("request {number} was answered twice"));
+                }
+            }
             Event::Reborn => self.reborn(),
             // Of two restarts that overlap the first boot counts.
             Event::Boot if self.is_up => {}
@@ -584,6 +606,7 @@ impl World {
         if self.is_leaving && self.link.as_ref().is_some_and(Link::is_at_rest) {
             self.left();
         }
+        self.try_upgrade();
     }
 
     /// A person who sees a question answers it after a while.
@@ -609,13 +632,8 @@ impl World {
         if self.writing.is_some() {
             self.wrong("it is at rest and a save is under way");
         }
-        if let Some(ask) = self
-            .asks
-            .iter()
-            .find(|(_, count)| **count == 0)
-            .map(|(ask, _)| *ask)
-        {
-            self.wrong(format!("it left without an answer to ask {ask}"));
+        if let Some(number) = self.clients.unanswered().first() {
+            self.wrong(format!("it left without an answer to request {number}"));
         }
         self.drop_driver();
     }
@@ -675,20 +693,81 @@ impl World {
                     self.hang_up(conn);
                 }
             }
-            Output::Answer { ask, after, .. } => match after {
-                Some(token) if token > self.saved => self
-                    .awaiting_save
-                    .push((token, AwaitingSave::Answer { ask })),
-                _ => self.answered(ask),
-            },
+            Output::Answer {
+                ask,
+                after,
+                outcome,
+            } => {
+                // A write that failed may be on disk all the same: if the keeper is killed before it can take that
+                // back, the next one starts the call.
+                let is_refused =
+                    matches!(&outcome, Err(error) if !matches!(error, RequestError::CannotSave(_)));
+                match after {
+                    Some(token) if token > self.saved => self
+                        .awaiting_save
+                        .push((token, AwaitingSave::Answer { ask, is_refused })),
+                    _ => self.answered(ask, is_refused),
+                }
+            }
         }
     }
 
-    fn answered(&mut self, ask: SessionRequestId) {
-        let count = self.asks.entry(ask).or_default();
-        *count += 1;
-        if *count > 1 {
-            self.wrong(format!("ask {ask} was answered twice"));
+    fn answered(&mut self, ask: SessionRequestId, is_refused: bool) {
+        let Some(number) = self.clients.responded(ask) else {
+            return self.wrong(format!("ask {ask} was answered twice"));
+        };
+        // A driver that exits leaves open requests to the next one.
+        if !(self.is_leaving && is_refused) {
+            self.respond(number, is_refused);
+        }
+    }
+
+    fn respond(&mut self, number: RequestNumber, is_refused: bool) {
+        let at = self.now + self.rng.u64(0..20);
+        let life = self.life;
+        let response = Event::Response {
+            life,
+            number,
+            is_refused,
+        };
+        self.push(at, response);
+    }
+
+    /// A request reaches the keeper, which knows the calls that it has started before.
+    fn request(&mut self, number: RequestNumber, what: SessionRequest) {
+        if let SessionRequest::Start(call) = &what {
+            let is_here = self
+                .link
+                .as_ref()
+                .is_some_and(|link| link.started_before(call).is_some());
+            if is_here || self.file.tasks.contains_key(&call.id) {
+                return self.respond(number, false);
+            }
+        }
+        let ask = self.clients.reach(number);
+        self.feed(Input::Ask { ask, what });
+    }
+
+    /// Becomes another program once everything is saved, unless that would lose a call.
+    fn try_upgrade(&mut self) {
+        let (Some(until), Some(link)) = (self.upgrades_until, self.link.as_ref()) else {
+            return;
+        };
+        let is_ready = link.is_ready_to_pass_on() && self.awaiting_save.is_empty();
+        let is_held = !link.lost_if_passed_on().is_empty();
+        if is_ready || self.now > until {
+            self.upgrades_until = None;
+        }
+        if is_ready && !is_held {
+            self.say(|_| "UPGRADE".to_owned());
+            if self.writing.is_some() {
+                self.wrong("it is ready and a save is under way");
+            }
+            self.end_driver(300);
+            // Whatever a cut would have done: this was none.
+            for (word, _) in self.promised.values_mut() {
+                "upgraded".clone_into(word);
+            }
         }
     }
 
@@ -716,7 +795,7 @@ impl World {
         for (_, awaiting_save) in go {
             match awaiting_save {
                 AwaitingSave::Send { exchange, request } => self.send(exchange, *request),
-                AwaitingSave::Answer { ask } => self.answered(ask),
+                AwaitingSave::Answer { ask, is_refused } => self.answered(ask, is_refused),
             }
         }
         self.feed(Input::Saved(token));
@@ -755,9 +834,12 @@ impl World {
         let (word, attempt) = self.promised.get(id)?;
         let is_same = task.attempts.last().map_or(0, |attempt| attempt.number) == *attempt;
         let is_by_leaving = match &task.status {
-            Status::Lost(LostReason::CancelledByDisconnect { why }) => why.contains("nobody"),
+            Status::Lost(LostReason::CancelledByDisconnect { why }) => {
+                why.contains("no longhaul process")
+            }
             Status::Unknown(window) => {
                 matches!(window, UnknownReason::BeforeTaskId | UnknownReason::NoIds)
+                    || word == "upgraded" && *window == UnknownReason::BeforeFirstId
             }
             _ => false,
         };
@@ -810,7 +892,18 @@ impl World {
     }
 
     fn drop_driver(&mut self) {
+        self.end_driver(20_000);
+        // Some clients are killed with it, as by a reboot.
+        if self.rng.u32(0..4) == 0 {
+            let rng = &mut self.rng;
+            self.clients.die(|| rng.bool());
+        }
+    }
+
+    /// The driver is gone, and another one comes within this time.
+    fn end_driver(&mut self, within: u64) {
         self.is_leaving = false;
+        self.upgrades_until = None;
         self.promised = self
             .file
             .tasks
@@ -826,13 +919,13 @@ impl World {
         self.link = None;
         self.life += 1;
         self.awaiting_save.clear();
-        self.asks.clear();
+        self.clients.lose_keeper();
         let open: Vec<Conn> = std::mem::take(&mut self.conns).into_values().collect();
         for conn in open {
             self.hang_up(conn);
         }
         self.saved = 0;
-        let at = self.now + self.rng.u64(1..20_000);
+        let at = self.now + self.rng.u64(1..within);
         self.push(at, Event::Reborn);
     }
 
@@ -868,6 +961,11 @@ impl World {
             })
             .collect();
         self.feed(Input::Restored(open));
+        for (number, what) in self.clients.waiting() {
+            if self.link.is_some() {
+                self.request(number, what);
+            }
+        }
     }
 
     fn delay(&mut self) -> u64 {
@@ -1260,13 +1358,16 @@ impl World {
                 self.feed(Input::Leave);
                 return;
             }
+            Act::Upgrade => {
+                self.upgrades_until = Some(self.now + 500);
+                self.feed(Input::SaveAll);
+                return;
+            }
             Act::Tools => Some(SessionRequest::Tools(ServerName::new("lab"))),
         };
         if let Some(what) = what {
-            let ask = self.next_ask;
-            self.next_ask += 1;
-            self.asks.insert(ask, 0);
-            self.feed(Input::Ask { ask, what });
+            let number = self.clients.ask(what.clone());
+            self.request(number, what);
         }
     }
 
@@ -1334,13 +1435,17 @@ impl World {
         if !self.out.violations.is_empty() {
             return;
         }
-        let unanswered = self
-            .asks
-            .iter()
-            .find(|(_, count)| **count == 0)
-            .map(|(ask, _)| *ask);
-        if let Some(ask) = unanswered {
-            self.wrong(format!("ask {ask} was never answered"));
+        if let Some((number, what)) = self.clients.waiting().first() {
+            self.wrong(format!("request {number} was never answered: {what:?}"));
+        }
+        for what in std::mem::take(&mut self.clients.refused) {
+            let SessionRequest::Start(call) = what else {
+                continue;
+            };
+            let plan = self.plans.get(&call.id);
+            if plan.is_some_and(|plan| self.server.begun.contains_key(&plan.key)) {
+                self.wrong(format!("{} was refused and ran", call.id));
+            }
         }
         let ids: Vec<TaskId> = self.file.tasks.keys().cloned().collect();
         for id in ids {

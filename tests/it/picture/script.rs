@@ -80,6 +80,9 @@ fn is_shown(screen: &Screen, words: &[String]) -> bool {
     lines.any(|line| words.iter().all(|word| line.contains(word.as_str())))
 }
 
+/// As users have it; the other tests run without a keeper.
+const KEEPER: (&str, &str) = ("LONGHAUL_KEEPER", "1");
+
 /// Plays the script on a demo server of its own; returns the picture.
 pub(crate) fn play(steps: &[Step], size: (u16, u16)) -> String {
     let env = TestEnv::serving();
@@ -90,7 +93,7 @@ pub(crate) fn play(steps: &[Step], size: (u16, u16)) -> String {
     let mut ids: BTreeMap<String, String> = BTreeMap::new();
     for step in steps {
         if let Step::Open = step {
-            let mut opened = env.open_with(&[("PATH", &path)], "/bin/sh", &[], size);
+            let mut opened = env.open_with(&[("PATH", &path), KEEPER], "/bin/sh", &[], size);
             opened.wait_for("$");
             tui = Some(opened);
             continue;
@@ -153,5 +156,6 @@ pub(crate) fn play(steps: &[Step], size: (u16, u16)) -> String {
     if let Some(tui) = tui {
         recording.add(tui.raw(), tui.arrivals());
     }
+    env.run(&["keeper", "stop"]);
     recording.into_svg()
 }

@@ -183,7 +183,7 @@ pub(crate) fn far_away() {
 
 /// How much later a far screen shows each step than a process there gets it, in milliseconds.
 fn step_times(there: &TestEnv, url: &str, tui: &mut Tui) -> Vec<f64> {
-    let steps = "{\"count\":7777,\"every_ms\":500,\"batch\":1}";
+    let steps = "{\"count\":999,\"every_ms\":500,\"batch\":1}";
     let words = ["-s", url, "call", "--detach", "blast", "--args", steps];
     let id = there.start(&words).output();
     let watch = there.start(&["watch", id.trim(), "--json"]);
@@ -194,7 +194,7 @@ fn step_times(there: &TestEnv, url: &str, tui: &mut Tui) -> Vec<f64> {
     });
     // The first ones may have come together.
     let times = values.skip(3).take(30).map(|(at, value)| {
-        tui.wait_for(&format!("{value}/7777"));
+        tui.wait_for(&format!("{value}/999"));
         at.elapsed().as_secs_f64() * 1e3
     });
     times.collect()

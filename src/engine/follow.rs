@@ -71,7 +71,8 @@ pub(super) async fn follow(
     };
     let contract = options.paths.contract();
     if !is_understood(&hello, contract) || send(&mut lines, &Hello::ours(contract)).await.is_err() {
-        return Some(sit_out(&mut lines, snapshots, asks, leaving, open).await);
+        let words = other_here(&hello, &options.paths);
+        return Some(sit_out(&mut lines, &words, snapshots, asks, leaving, open).await);
     }
     // Another process may have driven in between without reporting what was removed.
     glance.look(snapshots, &options.paths, false);
@@ -107,6 +108,17 @@ pub(super) async fn follow_host(
         return Err(lines.into_inner().reason().await);
     }
     Ok(attend(lines, options, snapshots, asks, leaving, open).await)
+}
+
+/// What is wrong with the first frame on the socket of this machine.
+fn other_here(hello: &str, paths: &Paths) -> String {
+    if serde_json::from_str::<Hello>(hello).is_ok() {
+        return OTHER_VERSION.to_owned();
+    }
+    format!(
+        "what answers on {} is no longhaul; end it, remove that file and start again",
+        paths.socket().display()
+    )
 }
 
 /// Which side of a tunnel is older, and what to do.
@@ -153,7 +165,7 @@ async fn attend(
                     continue;
                 }
                 let Ok(news) = serde_json::from_str::<SessionEvent>(&line) else {
-                    return sit_out(&mut lines, snapshots, asks, leaving, open).await;
+                    return sit_out(&mut lines, OTHER_VERSION, snapshots, asks, leaving, open).await;
                 };
                 match (&news, &mut first) {
                     (SessionEvent::Task(view), Some(first)) => {
@@ -310,17 +322,20 @@ pub fn barred_tasks(paths: &Paths) -> Vec<TaskId> {
     barred
 }
 
+const OTHER_VERSION: &str =
+    "the longhaul that drives this session has another version; end it and start again";
+
 /// Waits beside a driver of another version until either exits; reports it once and refuses every request.
 ///
 /// Disconnecting would mean reconnecting at once and reporting it again.
 async fn sit_out(
     lines: &mut Lines,
+    words: &str,
     snapshots: &Arc<Snapshots>,
     asks: &mut mpsc::Receiver<Envelope>,
     leaving: &mut oneshot::Receiver<()>,
     open: &mut PendingRequests,
 ) -> Ending {
-    let words = "the longhaul that drives this session has another version; end it and start again";
     snapshots.publish(SessionEvent::Failed {
         message: words.to_owned(),
         exit: exit::DRIVER_SILENT,

@@ -6,7 +6,7 @@
 use std::{
     ffi::OsString,
     fs::File,
-    io::{BufRead as _, Write as _},
+    io::{BufRead as _, ErrorKind, Write as _},
     os::unix::net::UnixStream as StdUnixStream,
     path::PathBuf,
     process::Stdio,
@@ -393,7 +393,13 @@ fn ask(
     };
     let (lines, stream) = match exchange() {
         Ok(exchanged) => exchanged,
-        Err(error) => return Err(silent().unwrap_or_else(|| strange(paths, error.to_string()))),
+        Err(error) => {
+            let why = match error.kind() {
+                ErrorKind::WouldBlock | ErrorKind::TimedOut => "it does not answer".to_owned(),
+                _ => error.to_string(),
+            };
+            return Err(silent().unwrap_or_else(|| strange(paths, why)));
+        }
     };
     let answer = lines.last().map_or("", String::as_str);
     serde_json::from_str(answer)

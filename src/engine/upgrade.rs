@@ -15,6 +15,7 @@ mod courier;
 mod passing;
 
 use std::{
+    fmt,
     fs::File,
     os::{
         fd::{AsFd as _, BorrowedFd, OwnedFd},
@@ -96,8 +97,8 @@ pub(super) struct KeeperState {
     pub(super) courier: i32,
 }
 
-/// What is known of a server beside what is saved.
-#[derive(Debug, Serialize, Deserialize)]
+/// What is known of a server beside what is saved. `Debug` shows only its name, for the rest may be secret.
+#[derive(Serialize, Deserialize)]
 pub(super) struct LinkState {
     /// Its name.
     pub(super) server: ServerName,
@@ -114,6 +115,14 @@ pub(super) struct LinkState {
     /// Whether that has closed its stderr.
     #[serde(default)]
     pub(super) has_no_stderr: bool,
+}
+
+impl fmt::Debug for LinkState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LinkState")
+            .field("server", &self.server)
+            .finish_non_exhaustive()
+    }
 }
 
 /// The files that cross with a [`KeeperState`], in this order.
@@ -203,5 +212,42 @@ impl Inherited {
             programs: files.programs,
             state,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a keeper of format 1 writes. It is never changed: a newer program reads it.
+    const FORMAT_1: &str = r#"{"format":1,"contract":5,"since_ms":1700000000000,"paused_at_ms":1700000001000,
+        "configs":{"own":"/c","listed":{"lab":{"file":"/c","server":{"name":"lab","url":"http://lab/mcp",
+            "protocol":null,"progress_from_text":false}}},
+            "gone":{},"surroundings":{"/c":{"variables":{"KEY":"hunter22"},"directory":"/home"}}},
+        "insecure_http":false,"traces":true,
+        "links":[{"server":"lab","headers":[["X-Key","hunter22"]],"config_headers":[],
+            "secrets":[{"label":"x-key","value":"hunter22","kind":"shared"}],"is_traced":true,
+            "program":{"pid":77,"unread":"eyJh","unread_log":"","log":["out of cheese"],"stray_lines":2}}],
+        "guard":78,"courier":79}"#;
+
+    #[test]
+    fn reads_what_older_keepers_wrote() {
+        let state: KeeperState = serde_json::from_str(FORMAT_1).unwrap();
+        assert_eq!(
+            (state.contract, state.guard, state.courier),
+            (5, Some(78), 79)
+        );
+        let [link] = &state.links[..] else {
+            panic!("{state:?}");
+        };
+        assert_eq!(link.program.as_ref().unwrap().unread, "eyJh");
+        let name = ServerName::new("lab");
+        assert_eq!(state.configs.variables(&name).get("KEY"), Some("hunter22"));
+        assert!(!format!("{state:?}").contains("hunter22"));
+        // And nothing that this version writes is unknown there.
+        let written = serde_json::to_value(&state).unwrap();
+        let mut before: serde_json::Value = serde_json::from_str(FORMAT_1).unwrap();
+        before["links"][0]["has_no_stderr"] = false.into();
+        assert_eq!(written["links"], before["links"]);
     }
 }

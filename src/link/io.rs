@@ -77,7 +77,8 @@ pub enum Output {
         /// The exchange.
         exchange: ExchangeId,
     },
-    /// Answer a request of a user, but not before this save is on disk; if the save fails, forget the answer.
+    /// Answer a request of a user, but not before this save is on disk; if the save fails, forget the answer, unless it is
+    /// a list of tools.
     Answer {
         /// The number of the request.
         ask: SessionRequestId,

@@ -224,6 +224,14 @@ fn a_stopped_keeper_stays_stopped_until_it_is_needed() {
 }
 
 #[test]
+fn the_next_command_knows_a_server_whose_tools_were_listed() {
+    let kept = Kept::new();
+    let server = server::demo(kept.path().join("server"));
+    kept.ok(&["-s", &server.url(), "tools"]);
+    kept.detach(&["get_forecast", "city=Oslo", "delay_ms=1"]);
+}
+
+#[test]
 fn an_idle_keeper_exits() {
     let kept = Kept::new();
     let server = server::demo(kept.path().join("server"));

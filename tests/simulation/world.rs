@@ -8,8 +8,8 @@ use std::{
 use longhaul::{
     domain::{
         Answer, HistoryEvent, IfCut, Limits, LinkRecord, LostReason, Mono, NewCall, Phase,
-        RequestError, Row, ServerName, SessionRequest, SessionRequestId, Stamp, Status, TaskId,
-        TaskView, UnknownReason, Wall,
+        RequestError, Row, ServerName, SessionRequest, SessionRequestId, SessionResponse, Stamp,
+        Status, TaskId, TaskView, UnknownReason, Wall,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken},
     protocol::{ExchangeEvent, Request},
@@ -144,6 +144,7 @@ enum AwaitingSave {
     Answer {
         ask: SessionRequestId,
         is_refused: bool,
+        is_tools: bool,
     },
 }
 
@@ -702,10 +703,16 @@ impl World {
                 // back, the next one starts the call.
                 let is_refused =
                     matches!(&outcome, Err(error) if !matches!(error, RequestError::CannotSave(_)));
+                let is_tools = matches!(outcome, Ok(SessionResponse::Tools(_)));
                 match after {
-                    Some(token) if token > self.saved => self
-                        .awaiting_save
-                        .push((token, AwaitingSave::Answer { ask, is_refused })),
+                    Some(token) if token > self.saved => self.awaiting_save.push((
+                        token,
+                        AwaitingSave::Answer {
+                            ask,
+                            is_refused,
+                            is_tools,
+                        },
+                    )),
                     _ => self.answered(ask, is_refused),
                 }
             }
@@ -781,7 +788,20 @@ impl World {
             self.apply(rows);
         }
         if fails {
-            self.awaiting_save.retain(|(after, _)| *after != number);
+            let (failed, stay): (Vec<_>, Vec<_>) = std::mem::take(&mut self.awaiting_save)
+                .into_iter()
+                .partition(|(after, _)| *after == number);
+            self.awaiting_save = stay;
+            for (_, output) in failed {
+                if let AwaitingSave::Answer {
+                    ask,
+                    is_refused,
+                    is_tools: true,
+                } = output
+                {
+                    self.answered(ask, is_refused);
+                }
+            }
             return self.feed(Input::SaveFailed {
                 token,
                 why: "disk full".to_owned(),
@@ -795,7 +815,9 @@ impl World {
         for (_, awaiting_save) in go {
             match awaiting_save {
                 AwaitingSave::Send { exchange, request } => self.send(exchange, *request),
-                AwaitingSave::Answer { ask, is_refused } => self.answered(ask, is_refused),
+                AwaitingSave::Answer {
+                    ask, is_refused, ..
+                } => self.answered(ask, is_refused),
             }
         }
         self.feed(Input::Saved(token));

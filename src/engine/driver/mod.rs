@@ -52,6 +52,9 @@ const PUBLISH_AT_LATEST: Duration = Duration::from_secs(1);
 /// This many active tasks add another [`PUBLISH_EVERY`].
 const TASKS_AT_A_GLANCE: u32 = 4;
 
+/// How often a keeper without clients would have to publish: it reads in larger portions and wakes up less.
+const UNWATCHED_EVERY: Duration = Duration::from_millis(400);
+
 /// How often a server that requires a sign-in is checked: the user may have signed in at another terminal.
 pub(super) const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -403,7 +406,13 @@ impl Driver<'_> {
         }
         let pace = PUBLISH_EVERY.saturating_mul(1 + moved / TASKS_AT_A_GLANCE);
         self.publishing.every = pace.min(PUBLISH_AT_LATEST);
-        self.pace.shown_every(self.publishing.every);
+        let is_unwatched = |lifetime: &Lifetime| *lifetime.clients.borrow() == 0;
+        let is_unwatched = self.lifetime.as_ref().is_some_and(is_unwatched);
+        self.pace.shown_every(if is_unwatched {
+            UNWATCHED_EVERY
+        } else {
+            self.publishing.every
+        });
     }
 
     /// Ends what may be ended and saves the rest; bounded, because a person waits.

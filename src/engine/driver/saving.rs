@@ -1,6 +1,6 @@
 //! Writes the links' saves and reports the outcomes to them.
 
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
 use crate::{
     auth::NoticeSink,
@@ -11,7 +11,7 @@ use crate::{
         journal::{Job, Outcome},
         snapshots::Snapshots,
     },
-    link::Input,
+    link::{Input, Output, SaveToken},
 };
 
 /// Publishes a warning.
@@ -27,6 +27,26 @@ pub(super) fn remark(snapshots: &Arc<Snapshots>, clock: Clock) -> NoticeSink {
 }
 
 impl Driver<'_> {
+    /// Forgets what waited for a save that failed. A list of tools stands by itself.
+    fn drop_held(&mut self, index: usize, token: SaveToken) {
+        let Some(linked) = self.links.get_mut(index) else {
+            return;
+        };
+        let held = std::mem::take(&mut linked.held);
+        let (failed, held): (VecDeque<_>, _) = held.into_iter().partition(|(of, _)| *of == token);
+        linked.held = held;
+        for (_, output) in failed {
+            if let Output::Answer {
+                ask,
+                outcome: outcome @ Ok(SessionResponse::Tools(_)),
+                ..
+            } = output
+            {
+                self.open.answer(self.snapshots, ask, outcome);
+            }
+        }
+    }
+
     pub(super) fn write(&mut self, who: Saver, rows: Arc<Vec<Row>>, is_vital: bool, now: Stamp) {
         if let Err(who) = self.journal.save(Job {
             who,
@@ -100,9 +120,7 @@ impl Driver<'_> {
                     }
                 }
                 Err(why) => {
-                    if let Some(linked) = self.links.get_mut(index) {
-                        linked.held.retain(|(waits_for, _)| *waits_for != token);
-                    }
+                    self.drop_held(index, token);
                     // Retried once a second, reported once.
                     match &mut self.trouble {
                         Some(trouble) if trouble.why == why => trouble.tries += 1,

@@ -22,7 +22,7 @@ impl Link {
 
     /// A server that was never reached and has no task is most likely a slip of the keyboard, unless its revision was
     /// chosen with care.
-    fn is_worth_saving(&self) -> bool {
+    pub(super) fn is_worth_saving(&self) -> bool {
         let is_known = self.record.session_number > 0 || self.record.pinned_version.is_some();
         self.saver.is_record_dirty && (is_known || !self.tasks.is_empty())
     }

@@ -5,6 +5,7 @@ use crate::{
     domain::{Era, Phase, ProtocolVersion, RequestError, SessionResponse, Tool, text},
     link::{
         in_flight::{CURSOR_BYTES, InFlight, RequestKind},
+        io::Output,
         negotiation::refuses_what_it_speaks,
     },
     protocol::{self, HttpError, encode},
@@ -106,15 +107,26 @@ impl Link {
         }
         self.note_served();
         self.needs_advance = true;
-        for request in self.queued_requests.take_for_tools() {
-            self.answer(request.id, Ok(SessionResponse::Tools(tools.clone())));
-        }
+        let is_first = self.record.tools_at.is_none();
         // The modern list has less: only the session's list says which tools can run as tasks.
         if version == self.session_version() {
-            self.record.tools = tools;
+            self.record.tools.clone_from(&tools);
             self.record.tools_at = Some(self.now.wall);
             self.session.has_fresh_tools = true;
             self.record_changed();
+        }
+        // The next command finds a new server in the session file.
+        let is_saved = is_first && self.is_worth_saving() && self.saver.trouble().is_none();
+        let after = is_saved.then(|| self.saver.next_token());
+        if is_saved {
+            self.saver.urge(self.now.mono);
+        }
+        for request in self.queued_requests.take_for_tools() {
+            self.out.push(Output::Answer {
+                ask: request.id,
+                outcome: Ok(SessionResponse::Tools(tools.clone())),
+                after,
+            });
         }
     }
 

@@ -154,13 +154,30 @@ pub(crate) fn many_clients() {
     let (env, mut server) = (TestEnv::with_keeper(), Server::start());
     server.go();
     env.call(&server.url, QUIET);
-    let ask = || {
-        let times: Vec<f64> = (0..100)
-            .map(|_| time_of(&env, &["-s", &server.url, "tools"]))
-            .collect();
-        quantile(&times, 0.99)
+    let p99 = |arguments: &[&str]| {
+        let times: Vec<f64> = (0..300).map(|_| time_of(&env, arguments)).collect();
+        quantile(&times, 0.99) * 1e3
     };
-    let before = ask();
+    let read = ["-s", &server.url, "tools"];
+    let saved = ["-s", &server.url, "call", "--detach", "blast"];
+    for (what, arguments) in [("a command", &read[..]), ("a saved call", &saved[..])] {
+        let beside = || {
+            let clients = other_clients(&env);
+            let figure = p99(arguments);
+            drop(clients);
+            figure
+        };
+        let (during, alone) = duel(5, beside, || p99(arguments));
+        say(&format!(
+            "       {what}, p99: {alone:.1} ms alone, {during:.1} ms beside 200 clients"
+        ));
+        let what = format!("{what} beside 200 clients, p99 against alone");
+        row(20, &what, during / alone, " x", 1.2);
+    }
+}
+
+/// 200 clients that are silent, read nothing, send garbage or are gone.
+fn other_clients(env: &TestEnv) -> Vec<UnixStream> {
     let hello = |stream: &mut UnixStream| {
         let mut line = String::new();
         BufReader::new(stream.try_clone().unwrap())
@@ -168,35 +185,20 @@ pub(crate) fn many_clients() {
             .unwrap();
         stream.write_all(line.as_bytes()).unwrap();
     };
-    let clients: Vec<UnixStream> = (0..200)
-        .map(|number| {
-            let mut stream = UnixStream::connect(env.socket()).unwrap();
-            match number % 4 {
-                // Silent from the start.
-                0 => {}
-                // A client that reads nothing.
-                1 => hello(&mut stream),
-                2 => stream.write_all(b"{\"gar\xffbage\n").unwrap(),
-                _ => {
-                    hello(&mut stream);
-                    stream.shutdown(std::net::Shutdown::Both).unwrap();
-                }
+    let client = |number| {
+        let mut stream = UnixStream::connect(env.socket()).unwrap();
+        match number % 4 {
+            // Silent from the start.
+            0 => {}
+            // A client that reads nothing.
+            1 => hello(&mut stream),
+            2 => stream.write_all(b"{\"gar\xffbage\n").unwrap(),
+            _ => {
+                hello(&mut stream);
+                stream.shutdown(std::net::Shutdown::Both).unwrap();
             }
-            stream
-        })
-        .collect();
-    let during = ask();
-    drop(clients);
-    say(&format!(
-        "       tools, p99: {:.1} ms alone, {:.1} ms beside 200 clients",
-        before * 1e3,
-        during * 1e3
-    ));
-    row(
-        20,
-        "a command beside 200 clients, p99 against alone",
-        during / before,
-        " x",
-        1.2,
-    );
+        }
+        stream
+    };
+    (0..200).map(client).collect()
 }

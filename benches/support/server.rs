@@ -7,7 +7,8 @@
 //! which it says `ticked`; the end of stdin ends it.
 //!
 //! The arguments of the tool `blast`: `count` events, `every_ms` between batches of `batch` (0: as fast as it goes),
-//! `missed` events that only a resume brings, `chunk_bytes` of events in one HTTP chunk (0: one event).
+//! `missed` events that only a resume brings, `chunk_bytes` of events in one HTTP chunk (0: one event), `says_sent`: it
+//! says `sent` after each batch at a pace.
 
 use std::{
     fmt::Write as _,
@@ -68,6 +69,7 @@ struct Wish {
     batch: u64,
     missed: u64,
     chunk_bytes: usize,
+    says_sent: bool,
 }
 
 #[derive(Default)]
@@ -189,6 +191,7 @@ fn posted(server: &Server, stream: &mut TcpStream, message: &Value) -> std::io::
                 batch: number("batch", 1),
                 missed: number("missed", 0),
                 chunk_bytes: usize::try_from(number("chunk_bytes", 0)).unwrap(),
+                says_sent: number("says_sent", 0) == 1,
             };
             let mut calls = server.calls.lock().unwrap();
             calls.push(wish.clone());
@@ -343,6 +346,9 @@ fn send(
                 step(&mut out, &mut scratch, place, wish, number);
             }
             stream.write_all(out.as_bytes())?;
+            if wish.says_sent {
+                say("sent");
+            }
             due += Duration::from_millis(wish.every_ms);
             pass(due.saturating_duration_since(now()));
         }

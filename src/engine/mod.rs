@@ -51,4 +51,4 @@ pub use saved::read_saved;
 pub use session::Session;
 pub use snapshots::Subscription;
 pub use tunnel::{Host, TunnelError};
-pub use upgrade::{Inherited, carry, inherit};
+pub use upgrade::{Inherited, inherit, run_trial};

@@ -31,7 +31,7 @@ use super::{
     pace::Pace,
     snapshots::Snapshots,
     tunnel::LINE_BYTES,
-    upgrade::{Courier, Replacement, UpgradeError},
+    upgrade::{Replacement, TrialRun, UpgradeError},
 };
 use crate::{
     domain::{SessionDriver, SessionEvent, SessionRequest, SessionRequestId, Wall},
@@ -158,8 +158,8 @@ impl SocketService {
                 stop.notify_one();
                 VerbAnswer::Stopping(self.status())
             }
-            (Verb::Upgrade(request), Some(_)) => match self.start_courier(&request).await {
-                Ok(courier) => return self.upgrade(request, courier, lines).await,
+            (Verb::Upgrade(request), Some(_)) => match self.start_trial(&request).await {
+                Ok(trial) => return self.upgrade(request, trial, lines).await,
                 Err(error) => VerbAnswer::NotUpgraded {
                     why: error.to_string(),
                     is_passing: false,
@@ -174,12 +174,12 @@ impl SocketService {
     }
 
     /// Starts the new program while this one still serves its clients.
-    async fn start_courier(&self, request: &UpgradeRequest) -> Result<Courier, UpgradeError> {
+    async fn start_trial(&self, request: &UpgradeRequest) -> Result<TrialRun, UpgradeError> {
         let replacement = Replacement {
             program: request.program.clone(),
             args: self.args.clone(),
         };
-        let started = tokio::task::spawn_blocking(move || Courier::start(replacement));
+        let started = tokio::task::spawn_blocking(move || TrialRun::start(replacement));
         started
             .await
             .unwrap_or(Err(UpgradeError::Busy("the keeper is exiting")))
@@ -188,7 +188,7 @@ impl SocketService {
     async fn upgrade(
         &self,
         request: UpgradeRequest,
-        courier: Courier,
+        trial: TrialRun,
         lines: Framed<UnixStream, LinesCodec>,
     ) {
         let Ok(client) = lines.into_inner().into_std() else {
@@ -196,7 +196,7 @@ impl SocketService {
         };
         let job = UpgradeJob {
             request,
-            courier,
+            trial,
             client,
         };
         // A driver that exits hangs up on the client.
@@ -223,7 +223,7 @@ impl Drop for Counted {
 /// An upgrade that a client has requested.
 pub(super) struct UpgradeJob {
     pub(super) request: UpgradeRequest,
-    pub(super) courier: Courier,
+    pub(super) trial: TrialRun,
     /// Gets the answer.
     pub(super) client: std::os::unix::net::UnixStream,
 }

@@ -4,15 +4,15 @@
 //! a new program can't read from the session file is in the [`KeeperState`]: pipes, the lock, the socket, and values that
 //! are never saved. A new program that doesn't work must not cost a call, so the keeper doesn't let go first:
 //!
-//! 1. It starts the new program as a child, the [`Courier`], which says which version it is.
-//! 2. It saves everything, stops between two lines of each pipe, and passes state and files to the courier. The courier
+//! 1. It starts the new program as a child, the [`TrialRun`], which says which version it is.
+//! 2. It saves everything, stops between two lines of each pipe, and passes state and files to the child. The child
 //!    tries them out and says that it could continue. Until here all of it can be taken back.
-//! 3. It replaces its program. The new one asks the courier for state and files, and continues ([`inherit`]).
+//! 3. It replaces its program. The new one asks the child for state and files, and continues ([`inherit`]).
 //!
 //! Values and files cross a socket pair, never a file or an environment.
 
-mod courier;
 mod passing;
+mod trial;
 
 use std::{
     fmt,
@@ -26,8 +26,8 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-pub(super) use self::courier::{Courier, Replacement};
-pub use self::courier::{carry, inherit};
+pub(super) use self::trial::{Replacement, TrialRun};
+pub use self::trial::{inherit, run_trial};
 use super::server_configs::KnownConfigs;
 use crate::{
     domain::ServerName,
@@ -93,8 +93,8 @@ pub(super) struct KeeperState {
     pub(super) links: Vec<LinkState>,
     /// The process that ends server processes if the keeper is killed.
     pub(super) guard: Option<i32>,
-    /// The courier's process.
-    pub(super) courier: i32,
+    /// The process of the trial run.
+    pub(super) trial: i32,
 }
 
 /// What is known of a server beside what is saved. `Debug` shows only its name, for the rest may be secret.
@@ -228,13 +228,13 @@ mod tests {
         "links":[{"server":"lab","headers":[["X-Key","hunter22"]],"config_headers":[],
             "secrets":[{"label":"x-key","value":"hunter22","kind":"shared"}],"is_traced":true,
             "program":{"pid":77,"unread":"eyJh","unread_log":"","log":["out of cheese"],"stray_lines":2}}],
-        "guard":78,"courier":79}"#;
+        "guard":78,"trial":79}"#;
 
     #[test]
     fn reads_what_older_keepers_wrote() {
         let state: KeeperState = serde_json::from_str(FORMAT_1).unwrap();
         assert_eq!(
-            (state.contract, state.guard, state.courier),
+            (state.contract, state.guard, state.trial),
             (5, Some(78), 79)
         );
         let [link] = &state.links[..] else {

@@ -28,7 +28,7 @@ pub(in crate::cli) enum KeeperArgs {
         background: bool,
         /// Try out the state of a running keeper, and hold it while the keeper becomes this program.
         #[arg(long, hide = true)]
-        carry: bool,
+        trial: bool,
         /// Continue the keeper that this program has replaced.
         #[arg(long, hide = true)]
         inherit: bool,

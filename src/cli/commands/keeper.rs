@@ -17,8 +17,8 @@ use crate::{
     },
     domain::{SessionDriver, SessionEvent, Wall, text},
     engine::{
-        Inherited, KeeperError, KeeperStatus, ProcessRole, READY, RelayError, carry, detach,
-        inherit, keeper_status, leave_terminal, relay, stop_keeper,
+        Inherited, KeeperError, KeeperStatus, ProcessRole, READY, RelayError, detach, inherit,
+        keeper_status, leave_terminal, relay, run_trial, stop_keeper,
     },
     transport::guard_processes,
 };
@@ -41,7 +41,7 @@ pub(in crate::cli) fn keeper(
         KeeperArgs::Upgrade { now, yes, to } => {
             upgrade::upgrade(context, *now, *yes, to.as_deref())
         }
-        KeeperArgs::Run { carry: true, .. } => carry_state(context),
+        KeeperArgs::Run { trial: true, .. } => run_trial_of(context),
         KeeperArgs::Run {
             background,
             inherit,
@@ -191,12 +191,12 @@ fn run(context: &mut Context<'_>, background: bool, inherits: bool) -> Result<u8
 }
 
 /// Works for a keeper that becomes this program.
-fn carry_state(context: &mut Context<'_>) -> Result<u8, CliError> {
+fn run_trial_of(context: &mut Context<'_>) -> Result<u8, CliError> {
     let obstacle = context
         .config()
         .err()
         .map(|error| error.message().to_owned());
-    carry(&context.paths, obstacle.as_deref()).map_err(|error| upgrade_failed(&error))?;
+    run_trial(&context.paths, obstacle.as_deref()).map_err(|error| upgrade_failed(&error))?;
     Ok(code::OK)
 }
 

@@ -12,7 +12,7 @@ use crate::{
         frames::{HeldCall, KeeperStatus, Upgraded, VerbAnswer},
         hook::Hooks,
         socket::{Listener, UpgradeJob},
-        upgrade::{Courier, FORMAT, KeeperFiles, KeeperState, LinkState, UpgradeError},
+        upgrade::{FORMAT, KeeperFiles, KeeperState, LinkState, TrialRun, UpgradeError},
     },
     link::Input,
     store::DriverLock,
@@ -51,11 +51,11 @@ impl Driver<'_> {
     ) {
         let UpgradeJob {
             request,
-            courier,
+            trial,
             client,
         } = job;
         let kept = self
-            .try_upgrade(request.is_forced, courier, &client, listener, lock)
+            .try_upgrade(request.is_forced, trial, &client, listener, lock)
             .await;
         self.take_back();
         let answer = match kept {
@@ -74,7 +74,7 @@ impl Driver<'_> {
     async fn try_upgrade(
         &mut self,
         is_forced: bool,
-        courier: Courier,
+        trial: TrialRun,
         client: &std::os::unix::net::UnixStream,
         listener: &Listener,
         lock: &DriverLock,
@@ -86,8 +86,8 @@ impl Driver<'_> {
             if !held.is_empty() && !is_forced {
                 return Err(Kept::Held(held));
             }
-            let (state, files) = self.capture(&courier, paused_at.wall, client, listener, lock)?;
-            courier.rehearse(&state, &files)?;
+            let (state, files) = self.capture(&trial, paused_at.wall, client, listener, lock)?;
+            trial.rehearse(&state, &files)?;
             Ok(files)
         };
         let files = match files.await {
@@ -102,7 +102,7 @@ impl Driver<'_> {
             return SAVES.into();
         }
         tracing::info!("the keeper becomes another program");
-        courier.replace().into()
+        trial.replace().into()
     }
 
     /// Stops reading and writing, and saves everything.
@@ -153,7 +153,10 @@ impl Driver<'_> {
     fn is_ready(&self) -> bool {
         let is_quiet = |linked: &Linked| {
             let is_refreshing = |job: &tokio::task::AbortHandle| !job.is_finished();
-            linked.link.is_ready_to_pass_on()
+            // A process that was told to end still runs for a moment.
+            let is_running = linked.stdio.as_ref().is_some_and(Stdio::is_running);
+            is_running == linked.link.has_process()
+                && linked.link.is_ready_to_pass_on()
                 && linked.held.is_empty()
                 && linked.signing_in.is_none()
                 && !linked.refreshing.as_ref().is_some_and(is_refreshing)
@@ -189,7 +192,7 @@ impl Driver<'_> {
     /// Everything that the next program can't read from the session file.
     fn capture(
         &self,
-        courier: &Courier,
+        trial: &TrialRun,
         paused_at: Wall,
         client: &std::os::unix::net::UnixStream,
         listener: &Listener,
@@ -235,7 +238,7 @@ impl Driver<'_> {
             traces: self.traces,
             links,
             guard,
-            courier: courier.pid(),
+            trial: trial.pid(),
         };
         Ok((state, files))
     }

@@ -49,10 +49,14 @@ impl Link {
         let is_lost = |active: &ActiveTask| {
             IfCut::of_task(&active.task).is_some_and(|if_cut| if_cut.is_lost())
         };
-        let has_process = self.record.is_process() && self.legacy_sse.is_some();
         let lost = self.tasks.iter().filter(|(_, active)| is_lost(active));
         let lost = lost.map(|(id, _)| id.clone());
-        lost.filter(|_| !has_process).collect()
+        lost.filter(|_| !self.has_process()).collect()
+    }
+
+    /// Whether it uses a process of its own, on which it has opened the stream of messages.
+    pub fn has_process(&self) -> bool {
+        self.record.is_process() && self.legacy_sse.is_some()
     }
 
     /// Everything up to this moment was watched, and is to be saved at once.

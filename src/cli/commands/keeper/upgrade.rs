@@ -14,11 +14,14 @@ use crate::{
     engine::{HeldCall, UpgradeOutcome, UpgradeRequest, Upgraded, upgrade_keeper},
 };
 
-/// How often to look whether the calls that hold the upgrade back have ended.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often to try again while calls hold the upgrade back. Each try pauses the keeper.
+const HELD_EVERY: Duration = Duration::from_secs(5);
 
-/// How often something that takes only a moment is waited for.
-const PASSING_TRIES: u32 = 20;
+/// How often to try again while something goes on that takes only a moment.
+const BUSY_EVERY: Duration = Duration::from_millis(500);
+
+/// How many times to try then.
+const BUSY_TRIES: u32 = 30;
 
 /// Upgrades the keeper. Waits for calls that would be lost; with `now`, asks whether to lose them.
 pub(super) fn upgrade(
@@ -40,7 +43,8 @@ pub(super) fn upgrade(
     };
     let (mut tries, mut waits_for) = (0, Vec::new());
     loop {
-        match upgrade_keeper(&context.paths, request.clone())? {
+        // The keeper can't say when to try again: it hangs up after each answer.
+        let try_again_in = match upgrade_keeper(&context.paths, request.clone())? {
             None => return none(context),
             Some(UpgradeOutcome::Upgraded(upgraded)) => return report(context, &upgraded),
             Some(UpgradeOutcome::Held(calls)) if now => {
@@ -59,20 +63,21 @@ pub(super) fn upgrade(
                     context.terminal.report(&format!("{list}\n{hint}"));
                     waits_for = calls;
                 }
+                HELD_EVERY
             }
             Some(UpgradeOutcome::NotUpgraded { why, is_passing }) => {
                 tries += 1;
-                if !is_passing || tries == PASSING_TRIES {
+                if !is_passing || tries == BUSY_TRIES {
                     let message = format!(
                         "not upgraded, and nothing has changed: {}",
                         text::clean_line(&why)
                     );
                     return Err(CliError::new(code::REFUSED, message));
                 }
+                BUSY_EVERY
             }
-        }
-        // The keeper can't say when: it hangs up after each answer.
-        std::thread::park_timeout(LOOK_EVERY);
+        };
+        std::thread::park_timeout(try_again_in);
     }
 }
 

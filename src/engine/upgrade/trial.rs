@@ -1,7 +1,7 @@
-//! The courier: the new program, run as a child of the keeper. It shows that the new program works, and holds state and
+//! The trial: the new program, run as a child of the keeper. It shows that the new program works, and holds state and
 //! files while the keeper replaces its program.
 //!
-//! It speaks over its standard input, which is a socket. Lines from the courier: its [`Hello`], then [`READY`] or a
+//! It speaks over its standard input, which is a socket. Lines from the trial: its [`Hello`], then [`READY`] or a
 //! message, after the state has come. Then it waits for [`GIVE`] from the replaced program, and sends the state on.
 
 use std::{
@@ -43,14 +43,14 @@ pub(in crate::engine) struct Replacement {
     pub(in crate::engine) args: Vec<OsString>,
 }
 
-/// The argument that makes the program a courier.
-const AS_COURIER: &str = "--carry";
-/// The argument that makes it the next keeper.
+/// The argument of the trial run.
+const AS_TRIAL: &str = "--trial";
+/// The argument of the next keeper.
 const AS_KEEPER: &str = "--inherit";
 
 impl Replacement {
     fn command(&self, role: &str, socket: OwnedFd) -> Command {
-        let is_role = |arg: &&OsString| **arg == AS_COURIER || **arg == AS_KEEPER;
+        let is_role = |arg: &&OsString| **arg == AS_TRIAL || **arg == AS_KEEPER;
         let mut command = Command::new(&self.program);
         command
             .args(self.args.iter().filter(|arg| !is_role(arg)))
@@ -67,14 +67,14 @@ impl Replacement {
     }
 }
 
-/// The keeper's side of a courier. Dropping it ends the courier.
-pub(in crate::engine) struct Courier {
+/// The keeper's side of a trial run. Dropping it ends the child.
+pub(in crate::engine) struct TrialRun {
     replacement: Replacement,
     child: Child,
     socket: UnixStream,
 }
 
-impl Drop for Courier {
+impl Drop for TrialRun {
     fn drop(&mut self) {
         // Both fail if it has ended already.
         let _ = self.child.kill();
@@ -82,27 +82,27 @@ impl Drop for Courier {
     }
 }
 
-impl Courier {
+impl TrialRun {
     /// Starts the new program and waits until it has said what it is. Blocks.
     pub(in crate::engine) fn start(replacement: Replacement) -> Result<Self, UpgradeError> {
         let (socket, theirs) = UnixStream::pair().map_err(UpgradeError::Passing)?;
         let child = replacement
-            .command(AS_COURIER, OwnedFd::from(theirs))
+            .command(AS_TRIAL, OwnedFd::from(theirs))
             .stdout(Stdio::null())
             .spawn()
             .map_err(|error| UpgradeError::Spawn {
                 program: replacement.program.clone(),
                 error,
             })?;
-        let courier = Self {
+        let trial = Self {
             replacement,
             child,
             socket,
         };
-        let hello = courier.line(STARTS_WITHIN)?;
+        let hello = trial.line(STARTS_WITHIN)?;
         match serde_json::from_str::<Hello>(&hello) {
-            Ok(_) => Ok(courier),
-            Err(_) => Err(courier.replacement.broken(text::clean_line(&hello))),
+            Ok(_) => Ok(trial),
+            Err(_) => Err(trial.replacement.broken(text::clean_line(&hello))),
         }
     }
 
@@ -177,9 +177,9 @@ fn parse(text: &str) -> Result<KeeperState, String> {
     Ok(state)
 }
 
-/// Works as the courier of a keeper: tries the state out and passes it on. `obstacle` says why this program could not be a
+/// The trial run, in the child: tries the state out and passes it on. `obstacle` says why this program could not be a
 /// keeper. `Err` is for the log; the keeper has been told.
-pub fn carry(paths: &Paths, obstacle: Option<&str>) -> std::io::Result<()> {
+pub fn run_trial(paths: &Paths, obstacle: Option<&str>) -> std::io::Result<()> {
     let socket = socket()?;
     if let Some(obstacle) = obstacle {
         return writeln!(&socket, "{}", text::clean_line(obstacle));
@@ -209,7 +209,7 @@ pub fn carry(paths: &Paths, obstacle: Option<&str>) -> std::io::Result<()> {
 /// Takes over from the program that this one has replaced.
 ///
 /// # Errors
-/// Nothing is left to continue with if this fails: the courier has proved that it does not.
+/// Nothing is left to continue with if this fails: the trial run has proved that it does not.
 pub fn inherit() -> std::io::Result<Inherited> {
     let socket = socket()?;
     socket.set_nonblocking(false)?;
@@ -217,9 +217,9 @@ pub fn inherit() -> std::io::Result<Inherited> {
     let (text, files) = passing::receive(&socket)?;
     drop(socket);
     let state = parse(&text).map_err(std::io::Error::other)?;
-    if let Some(courier) = Pid::from_raw(state.courier) {
+    if let Some(trial) = Pid::from_raw(state.trial) {
         // It has nothing left to do.
-        let _ = waitpid(Some(courier), WaitOptions::empty());
+        let _ = waitpid(Some(trial), WaitOptions::empty());
     }
     let files = KeeperFiles::sort(&state, files)
         .ok_or_else(|| std::io::Error::other("some files are missing"))?;

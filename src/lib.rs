@@ -48,6 +48,7 @@ pub mod domain;
 pub mod engine;
 pub mod link;
 pub mod protocol;
+pub mod proxy;
 pub mod shell;
 pub mod store;
 pub mod term;

@@ -77,20 +77,6 @@ impl Process {
         said
     }
 
-    /// Each of its lines, and when it came.
-    pub(crate) fn lines_with_times(mut self) -> mpsc::Receiver<(std::time::Instant, String)> {
-        let (sender, lines) = mpsc::channel();
-        std::thread::spawn(move || {
-            let all = self.lines.take().unwrap().lines();
-            for line in all.map_while(Result::ok) {
-                if sender.send((now(), line)).is_err() {
-                    break;
-                }
-            }
-        });
-        lines
-    }
-
     /// Waits for its end and gives the CPU seconds that it used.
     pub(crate) fn end(mut self) -> f64 {
         let mut said = String::new();

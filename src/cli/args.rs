@@ -2,12 +2,13 @@
 
 mod global;
 mod keeper;
+mod proxy;
 
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Arg, Args, Command, Parser, Subcommand};
 
-pub(in crate::cli) use self::{global::GlobalArgs, keeper::KeeperArgs};
+pub(in crate::cli) use self::{global::GlobalArgs, keeper::KeeperArgs, proxy::ProxyArgs};
 use crate::{
     cli::{
         arg_values::{EXIT_CODES, Limit, Since, help, limit, on_input, since, status_label},
@@ -187,6 +188,12 @@ pub(super) enum CliCommand {
         #[command(subcommand)]
         command: KeeperArgs,
     },
+    /// Stand for a server in an agent's host, so that no long call is lost or run twice.
+    ///
+    /// An MCP server on stdin and stdout. Each call that the host makes becomes a task of the session. If the host would
+    /// give up on it, it gets a ticket instead, and collects the result later.
+    #[command(after_help = help("  longhaul proxy lab\n  longhaul proxy https://lab.example/mcp --patience 45s"))]
+    Proxy(ProxyArgs),
     /// Show where the files of this session are.
     #[command(after_help = help("  longhaul paths\n  longhaul --session nightly paths --json"))]
     Paths,

@@ -45,6 +45,13 @@ pub(in crate::cli) fn contract() -> u32 {
     CONTRACT
 }
 
+/// How long Claude Code waits for a tool, as it tells the servers that it starts.
+pub(in crate::cli) fn tool_timeout() -> Option<String> {
+    std::env::var_os(crate::proxy::CLAUDE_CODE_LIMIT)?
+        .into_string()
+        .ok()
+}
+
 /// The stored sign-ins of this state directory.
 pub(in crate::cli) fn logins(paths: &Paths, defaults: Option<&config::Defaults>) -> Logins {
     Logins::new(&paths.logins(), keychain(defaults))

@@ -21,7 +21,7 @@ use crate::{
     config,
     domain::{
         CutReason, Notice, NoticeLevel, RequestError, ServerName, ServerRef, ServerView,
-        SessionEvent, SessionRequest, SessionResponse, TaskId, TaskView, text,
+        SessionEvent, SessionRequest, SessionRequestId, SessionResponse, TaskId, TaskView, text,
     },
     engine::{Inherited, Options, ProcessRole, Session, Subscription, ask_driver},
     term::{interruptible::end_writes_on_signals, signals::OtherSignals},
@@ -172,7 +172,9 @@ impl LiveSession {
                     SessionEvent::Undriven if context.global.readonly => {
                         context.terminal.report(NOT_DRIVEN);
                     }
-                    SessionEvent::Undriven | SessionEvent::Response { .. } => {}
+                    SessionEvent::Undriven
+                    | SessionEvent::Response { .. }
+                    | SessionEvent::Notification { .. } => {}
                 }
                 return Ok(LiveEvent::Session(event));
             }
@@ -219,6 +221,11 @@ impl LiveSession {
         }
         let interrupted = self.interrupt.recv().now_or_never();
         interrupted.map(|_| LiveEvent::Interrupted)
+    }
+
+    /// Sends a request; [`Self::next`] brings its response, with this number. The caller chooses all numbers.
+    pub(in crate::cli) fn send_as(&self, number: SessionRequestId, request: SessionRequest) {
+        self.session.ask_as(&self.subscription, number, request);
     }
 
     /// Sends a request and waits for the response.

@@ -246,6 +246,7 @@ fn dispatch(
         Some(CliCommand::Login(args)) => commands::login::login(context, &args),
         Some(CliCommand::Logout(args)) => commands::login::logout(context, &args),
         Some(CliCommand::Keeper { command }) => commands::keeper::keeper(context, &command),
+        Some(CliCommand::Proxy(args)) => commands::proxy::proxy(context, &args),
         Some(CliCommand::Paths) => commands::paths::paths(context),
     }?;
     Ok(ExitCode::from(code))

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::{OnInput, Progress, ProtocolVersion, ServerName, TaskId};
+use crate::domain::{Caller, OnInput, Progress, ProtocolVersion, ServerName, TaskId};
 
 /// A new call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -42,6 +42,9 @@ pub struct NewCall {
     /// The MCP revision to use (`--protocol`).
     #[serde(default)]
     pub protocol: Option<ProtocolVersion>,
+    /// Who made it, if it came through `longhaul proxy`.
+    #[serde(default)]
+    pub caller: Option<Box<Caller>>,
 }
 
 impl NewCall {
@@ -62,6 +65,7 @@ impl NewCall {
             limits: Limits::default(),
             on_input: OnInput::Ask,
             protocol: None,
+            caller: None,
         }
     }
 }

@@ -41,6 +41,9 @@ pub struct LinkRecord {
     pub has_logging: bool,
     /// The name and version the server reports; for display only.
     pub server_info: Option<String>,
+    /// The result of `initialize` or `server/discover`, verbatim JSON; absent in older records and if it is too large.
+    #[serde(default)]
+    pub introduction: Option<String>,
     /// Its tools, as last listed.
     pub tools: Vec<Tool>,
     /// When the tools were listed.
@@ -135,6 +138,7 @@ impl LinkRecord {
             is_initialized: false,
             has_logging: false,
             server_info: None,
+            introduction: None,
             tools: Vec::new(),
             tools_at: None,
             gives_ids: None,

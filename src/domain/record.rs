@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
-    ControlRequest, Entries, EraReason, Limits, NewCall, OnInput, Progress, ProtocolVersion,
-    Question, Resumability, ServerName, ServerTask, Status, TaskId, Wall, fraction_in, text,
+    Caller, ControlRequest, Entries, EraReason, Limits, NewCall, OnInput, Progress,
+    ProtocolVersion, Question, Resumability, ServerName, ServerTask, Status, TaskId, Wall,
+    fraction_in, text,
 };
 use crate::domain::link_record::{Cursors, LinkRecord};
 
@@ -56,6 +57,9 @@ pub struct Task {
     /// The MCP revision that `--protocol` sets for its calls.
     #[serde(default)]
     pub protocol: Option<ProtocolVersion>,
+    /// Who made the call, if it came through `longhaul proxy`.
+    #[serde(default)]
+    pub caller: Option<Box<Caller>>,
     /// The latest progress.
     pub progress: Option<Progress>,
     /// When history was last lost for good, as far as known.
@@ -114,6 +118,7 @@ impl Task {
             questions: Vec::new(),
             on_input: call.on_input,
             protocol: call.protocol,
+            caller: call.caller,
             progress: None,
             gap_at: None,
             notice: None,
@@ -247,6 +252,9 @@ pub struct TaskError {
     pub code: Option<i64>,
     /// The server's message; not sanitized.
     pub message: String,
+    /// The additional data of a JSON-RPC error, verbatim JSON.
+    #[serde(default)]
+    pub data: Option<String>,
 }
 
 impl TaskError {

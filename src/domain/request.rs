@@ -6,7 +6,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Answer, ProtocolVersion, ServerConfigs, ServerName, ServerView, TaskId, TaskView, Tool, Wall,
+    Answer, Collected, Forwarded, Introduction, ProtocolVersion, ServerConfigs, ServerName,
+    ServerView, TaskId, TaskView, Tool, Wall,
     saved::{Saved, SavedRead},
 };
 use crate::domain::call::{Checkpoint, Limits, NewCall, ServerRef};
@@ -74,6 +75,27 @@ pub enum SessionRequest {
         /// The answer.
         answer: Answer,
     },
+    /// Ask how a server introduces itself. From then on this client gets its notifications, as
+    /// [`SessionEvent::Notification`].
+    Introduce(ServerName),
+    /// Pass a request on to a server, for a client of `longhaul proxy`.
+    Forward {
+        /// The server.
+        server: ServerName,
+        /// The method.
+        method: String,
+        /// Its parameters, the text of a JSON object.
+        params: String,
+    },
+    /// Note that this client waits for the result of a call, to pass it on to its caller.
+    Collect(TaskId),
+    /// Note what became of a call for its caller.
+    Collected {
+        /// The task.
+        id: TaskId,
+        /// What became of it.
+        how: Collected,
+    },
     /// List a client's checkpoints on a server.
     Checkpoints {
         /// The server.
@@ -128,6 +150,10 @@ pub enum SessionResponse {
     Announce(Vec<TaskId>),
     /// What was read from the session file.
     Read(Saved),
+    /// How a server introduces itself.
+    Introduced(Introduction),
+    /// The outcome of a request that was passed on.
+    Forwarded(Forwarded),
     /// The checkpoints that the server lists.
     Checkpoints(Vec<Checkpoint>),
     /// The sign-in page that the user has to open.
@@ -218,6 +244,13 @@ pub enum SessionEvent {
     },
     /// A message for the user.
     Notice(Notice),
+    /// A notification from a server, verbatim JSON, for a client that asked it to introduce itself.
+    Notification {
+        /// The server.
+        server: ServerName,
+        /// The message.
+        message: String,
+    },
     /// The session has a new driver.
     Driver(SessionDriver),
     /// The driver is gone, and no other process has taken over yet.

@@ -116,7 +116,9 @@ impl Snapshots {
             SessionEvent::Notice(_) if readers.is_empty() && early.len() < EVENTS_KEPT => {
                 early.push_back(news);
             }
-            SessionEvent::Response { .. } | SessionEvent::Notice(_) => {}
+            SessionEvent::Response { .. }
+            | SessionEvent::Notice(_)
+            | SessionEvent::Notification { .. } => {}
         }
     }
 

@@ -78,6 +78,10 @@ pub(super) enum RequestKind {
         /// Whether the id may belong to a task of the other kind.
         has_other: bool,
     },
+    /// A request of a caller behind `longhaul proxy`.
+    Forward {
+        ask: SessionRequestId,
+    },
     /// A response to a request of the server, or a notification that nothing depends on. Holds the task and the key of
     /// the question that it answers, if it answers one.
     Reply(Option<(TaskId, String)>),
@@ -101,6 +105,8 @@ impl RequestKind {
     /// How long it may take before it counts as failed. Calls and streams have no such limit.
     pub(super) fn time_limit(&self) -> Option<Duration> {
         match self {
+            // Its caller has a limit of its own.
+            Self::Forward { .. } => None,
             Self::Stream(_) | Self::Fetch(_) | Self::Listen | Self::Standalone => None,
             Self::Reread(_) => Some(REREAD_WITHIN),
             Self::Ping { .. } => Some(PING_WITHIN),

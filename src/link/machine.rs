@@ -32,6 +32,7 @@ mod checkpoints;
 mod configure;
 mod connection;
 mod controls;
+mod forward;
 mod inherit;
 mod keep_alive;
 mod legacy_sse;
@@ -58,6 +59,8 @@ mod tasks;
 mod tool_list;
 mod versions;
 mod views;
+
+pub use self::forward::PassedNotification;
 
 /// The wall clock running ahead of the monotonic one by this much means that the machine slept.
 const SLEPT: Duration = Duration::from_secs(10);
@@ -150,6 +153,8 @@ pub struct Link {
     reading: Reading,
     needs_advance: bool,
     credentials: Credentials,
+    /// What passes on to callers, while a client listens.
+    notifications: Option<Vec<PassedNotification>>,
     out: Vec<Output>,
 }
 
@@ -200,6 +205,7 @@ impl Link {
             reading: Reading::default(),
             needs_advance: false,
             credentials: Credentials::default(),
+            notifications: None,
             out: Vec::new(),
         }
     }
@@ -360,7 +366,7 @@ impl Link {
             }
             self.expire_in_flight();
             self.tend_connection();
-            self.tend_adoption();
+            self.tend_queued();
             let now = self.now.mono;
             self.schedule.steps += u64::try_from(self.tasks.len()).unwrap_or(0);
             let is_busy = |active: &ActiveTask| !active.is_parked() && !Self::is_still(active, now);

@@ -10,6 +10,13 @@ pub(super) enum Wanted {
     ServerTasks,
     /// The one server task of this id.
     ServerTask(String),
+    /// How it introduces itself.
+    Introduction,
+    /// Its answer to a request of a caller.
+    Forward {
+        method: String,
+        params: String,
+    },
     /// The checkpoints of this client.
     Checkpoints {
         client_id: String,
@@ -60,8 +67,8 @@ impl QueuedRequests {
         self.take(|request| request.wanted == Wanted::Tools)
     }
 
-    /// Takes out the requests for lists of tasks and checkpoints.
-    pub(super) fn take_for_lists(&mut self) -> Vec<QueuedRequest> {
+    /// Takes out all other requests.
+    pub(super) fn take_others(&mut self) -> Vec<QueuedRequest> {
         self.take(|request| request.wanted != Wanted::Tools)
     }
 

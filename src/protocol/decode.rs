@@ -387,6 +387,16 @@ pub struct InitializeResult {
     pub tasks: Option<TaskCapability>,
     /// The name and version the server reports.
     pub server_info: Option<String>,
+    /// The whole result, verbatim JSON, unless it is too large to keep.
+    pub introduction: Option<String>,
+}
+
+/// The most bytes of such a result that are kept.
+const INTRODUCTION_BYTES: usize = 64 * 1024;
+
+/// What is kept of the result of `initialize` or `server/discover`.
+pub(super) fn introduction(result: &str) -> Option<String> {
+    (result.len() <= INTRODUCTION_BYTES).then(|| result.to_owned())
 }
 
 /// Parses the result of `initialize` (MCP 2025-11-25, basic/lifecycle); `None` if it is invalid.
@@ -408,6 +418,7 @@ pub fn parse_initialize_result(result: &str) -> Option<InitializeResult> {
     }
     let read: Initialized = serde_json::from_str(result).ok()?;
     Some(InitializeResult {
+        introduction: introduction(result),
         version: bounded_name(read.protocol_version),
         has_logging: read.capabilities.contains_key("logging"),
         tasks: read.capabilities.get("tasks").and_then(core_tasks),

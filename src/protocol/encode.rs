@@ -75,6 +75,8 @@ pub struct CallParams<'a> {
     pub arguments: &'a Value,
     /// Requests a core task with this time to live in milliseconds (2025-11-25).
     pub task_ttl_ms: Option<u64>,
+    /// Further members of `_meta`, the text of a JSON object.
+    pub meta: Option<&'a str>,
     /// The output of [`retry_input`], whose members are added next to the arguments.
     pub input: Option<&'a str>,
     /// `Mcp-Param-*` headers from the tool's schema: name and unencoded value.
@@ -86,7 +88,9 @@ pub fn call_tool(version: ProtocolVersion, call: &CallParams<'_>) -> Method {
     let mut params = Map::new();
     params.insert("name".to_owned(), call.tool.into());
     params.insert("arguments".to_owned(), call.arguments.clone());
-    params.insert("_meta".to_owned(), json!({"progressToken": call.token}));
+    let mut meta = passed_meta(call.meta);
+    meta.insert("progressToken".to_owned(), call.token.into());
+    params.insert("_meta".to_owned(), Value::Object(meta));
     if let Some(ttl) = call.task_ttl_ms {
         params.insert("task".to_owned(), json!({"ttl": ttl}));
     }
@@ -106,6 +110,39 @@ pub fn call_tool(version: ProtocolVersion, call: &CallParams<'_>) -> Method {
         routing.extend(call.params.iter().map(param_header));
     }
     method
+}
+
+/// Keys of `_meta` that belong to the connection and to the protocol.
+const PROTOCOL_META: &str = "io.modelcontextprotocol/";
+
+/// The members of a caller's `_meta` that belong to the request and not to its connection.
+fn passed_meta(meta: Option<&str>) -> Map<String, Value> {
+    let meta = meta.and_then(|meta| serde_json::from_str(meta).ok());
+    let mut meta: Map<String, Value> = meta.unwrap_or_default();
+    meta.retain(|key, _| key != "progressToken" && !key.starts_with(PROTOCOL_META));
+    meta
+}
+
+/// A caller's request, as `version` requires it. Its `_meta` loses what belongs to the caller's connection.
+pub fn forwarded(
+    version: ProtocolVersion,
+    id: &str,
+    method: &str,
+    mut params: Map<String, Value>,
+) -> Method {
+    if let Some(meta) = params.remove("_meta") {
+        let meta = passed_meta(Some(&meta.to_string()));
+        if !meta.is_empty() {
+            params.insert("_meta".to_owned(), Value::Object(meta));
+        }
+    }
+    let name = match method {
+        "prompts/get" => params.get("name"),
+        "resources/read" => params.get("uri"),
+        _ => None,
+    };
+    let name = name.and_then(Value::as_str).map(str::to_owned);
+    request(version, id, method, params, name.as_deref())
 }
 
 /// `tasks/get`.
@@ -303,6 +340,7 @@ mod tests {
                 tool: "render",
                 arguments: &json!({"scene": 12}),
                 task_ttl_ms: None,
+                meta: None,
                 input: Some(r#"{"requestState":"a\u0000b"}"#),
                 params: &[("Region".to_owned(), " eu".to_owned())],
             },

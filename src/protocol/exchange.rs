@@ -170,7 +170,7 @@ pub struct RpcError {
     #[serde(default, deserialize_with = "bounded_text")]
     pub message: String,
     /// Additional data.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<serde_json::Value>,
 }
 

@@ -8,7 +8,11 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
-use super::{RpcError, decode::bounded_name, encode::TASKS};
+use super::{
+    RpcError,
+    decode::{bounded_name, introduction},
+    encode::TASKS,
+};
 use crate::domain::{TaskKind, TaskState, text};
 
 /// Maximum number of input requests in a message and of revisions of a server; real servers have far fewer.
@@ -23,6 +27,8 @@ pub struct DiscoverResult {
     pub has_tasks: bool,
     /// The name and version the server reports.
     pub server_info: Option<String>,
+    /// The whole result, verbatim JSON, unless it is too large to keep.
+    pub introduction: Option<String>,
 }
 
 /// Parses the result of `server/discover`; `None` if it is invalid, so the server isn't modern.
@@ -35,6 +41,7 @@ pub fn parse_discover_result(result: &str) -> Option<DiscoverResult> {
         .or_else(|| value.get("serverInfo"));
     let info_text = |key: &str| info?.get(key)?.as_str();
     Some(DiscoverResult {
+        introduction: introduction(result),
         versions: versions
             .iter()
             .filter_map(Value::as_str)

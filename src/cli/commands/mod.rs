@@ -15,6 +15,7 @@ pub(super) mod logs;
 pub(super) mod ls;
 pub(super) mod manual;
 pub(super) mod paths;
+pub(super) mod proxy;
 pub(super) mod remove;
 pub(super) mod result;
 pub(super) mod servers;

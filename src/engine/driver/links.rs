@@ -225,6 +225,7 @@ impl Driver<'_> {
 
     /// Continues the tasks of the session file.
     pub(super) fn restore_tasks(&mut self, tasks: Vec<RestoredTask>, now: Stamp) {
+        self.proxies.restore(tasks.iter().map(|it| &it.task));
         let mut unsettled: BTreeMap<usize, Vec<(Task, Vec<EventId>)>> = BTreeMap::new();
         for RestoredTask { task, recent_ids } in tasks {
             let index = self.index_of(&task.server);
@@ -357,6 +358,7 @@ impl Driver<'_> {
         for output in linked.link.take_outputs() {
             self.carry_out(index, output, now);
         }
+        self.pass_notifications(index);
     }
 
     pub(super) fn carry_out(&mut self, index: usize, output: Output, now: Stamp) {

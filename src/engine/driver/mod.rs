@@ -4,6 +4,7 @@ mod announcements;
 mod configuring;
 mod lifetime;
 mod links;
+mod proxies;
 mod requests;
 mod saving;
 mod sign_ins;
@@ -25,6 +26,7 @@ use crate::{
             announcements::Announcements,
             configuring::Configured,
             lifetime::Lifetime,
+            proxies::Proxies,
             state::{Driver, Linked, PUBLISH_EVERY, SignInNews},
         },
         frames::KeeperStatus,
@@ -142,6 +144,7 @@ pub(super) async fn drive(
             every: PUBLISH_EVERY,
         },
         announcements: Announcements::default(),
+        proxies: Proxies::default(),
         own_saves: OwnSaves {
             waiting: Vec::new(),
             next_number: 1,
@@ -303,7 +306,10 @@ impl Driver<'_> {
                     }
                     self.tend_logins(now);
                 }
-                () = clients_changed => now = self.clock.now(),
+                () = clients_changed => {
+                    now = self.clock.now();
+                    self.update_listening();
+                }
                 Some(job) = of_upgrades.recv() => {
                     if let Some(listener) = listener {
                         self.upgrade(job, listener, lock).await;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     domain::{
-        Connectivity, NewCall, RequestError, Row, ServerName, ServerRef, SessionRequest,
+        Collected, Connectivity, NewCall, RequestError, Row, ServerName, ServerRef, SessionRequest,
         SessionRequestId, SessionResponse, Stamp, Task, TaskId, TaskView,
     },
     engine::{
@@ -102,10 +102,22 @@ impl Driver<'_> {
                 let response = Ok(SessionResponse::Announce(ours));
                 return self.open.answer(self.snapshots, number, response);
             }
+            SessionRequest::Introduce(name) => {
+                if let Some(reader) = from {
+                    self.proxies.listens(name, reader);
+                    self.update_listening();
+                }
+                self.to_ask(from, name)
+            }
+            SessionRequest::Collect(id) => {
+                let outcome = self.collect(id, from, now);
+                return self.open.answer(self.snapshots, number, outcome);
+            }
             SessionRequest::Tools(name)
+            | SessionRequest::Forward { server: name, .. }
             | SessionRequest::Adopt { server: name, .. }
             | SessionRequest::Checkpoints { server: name, .. } => self.to_ask(from, name),
-            SessionRequest::Start(call) => match self.started_before(call) {
+            SessionRequest::Start(call) => match self.started_or_repeated(call, from, now) {
                 Ok(Some(id)) => {
                     return self.open.answer(
                         self.snapshots,
@@ -140,7 +152,11 @@ impl Driver<'_> {
             | SessionRequest::Unforget(id)
             | SessionRequest::Seen(id)
             | SessionRequest::Answer { id, .. }
+            | SessionRequest::Collected { id, .. }
             | SessionRequest::Edit { id, .. } => {
+                if let SessionRequest::Collected { id, how } = asked {
+                    self.proxies.collected(id, *how == Collected::Delivered);
+                }
                 match self.links.iter().position(|linked| linked.link.holds(id)) {
                     Some(index) => Ok(index),
                     None => return self.ask_session(number, &what, now),
@@ -150,6 +166,8 @@ impl Driver<'_> {
         let needs_an_answer = matches!(
             asked,
             SessionRequest::Tools(_)
+                | SessionRequest::Introduce(_)
+                | SessionRequest::Forward { .. }
                 | SessionRequest::Adopt { .. }
                 | SessionRequest::Checkpoints { .. }
                 | SessionRequest::Start(_)
@@ -192,6 +210,56 @@ impl Driver<'_> {
         Ok(())
     }
 
+    /// A proxy waits for the result of a call.
+    fn collect(
+        &mut self,
+        id: &TaskId,
+        from: Option<ReaderId>,
+        now: Stamp,
+    ) -> Result<SessionResponse, RequestError> {
+        self.publish_changes(now);
+        if self.snapshots.task(id).is_none() {
+            let words = format!("no task {id}; `longhaul ls --all` lists them");
+            return Err(RequestError::Usage(words));
+        }
+        if let Some(reader) = from {
+            self.proxies.collects(id, reader);
+        }
+        Ok(SessionResponse::Accepted)
+    }
+
+    /// The task that a request to start would repeat, for itself or for the caller behind a proxy, which waits for it.
+    fn started_or_repeated(
+        &mut self,
+        call: &NewCall,
+        from: Option<ReaderId>,
+        now: Stamp,
+    ) -> Result<Option<TaskId>, RequestError> {
+        let started = self.started_before(call)?;
+        let repeated = match &started {
+            Some(_) => None,
+            None => self.repeated_call(call, now),
+        };
+        if let (Some(reader), Some(_)) = (from, &call.caller) {
+            let id = started.as_ref().or(repeated.as_ref());
+            self.proxies.collects(id.unwrap_or(&call.id), reader);
+        }
+        if let (Some(id), Some(caller)) = (&repeated, &call.caller) {
+            let request_id = caller.request_id.clone();
+            let how = Collected::Repeated { request_id };
+            let note = SessionRequest::Collected {
+                id: id.clone(),
+                how,
+            };
+            // No request has the number 0.
+            match self.links.iter().position(|linked| linked.link.holds(id)) {
+                Some(index) => self.feed(index, Input::Ask { ask: 0, what: note }, now),
+                None => self.ask_session(0, &note, now),
+            }
+        }
+        Ok(started.or(repeated))
+    }
+
     /// The task that a request to start would repeat: the same id, or the same `--once` key.
     ///
     /// An unreadable file does not prove that the key is new, so then the call is refused.
@@ -229,6 +297,7 @@ impl Driver<'_> {
         | SessionRequest::Forget(id)
         | SessionRequest::Unforget(id)
         | SessionRequest::Seen(id)
+        | SessionRequest::Collected { id, .. }
         | SessionRequest::Edit { id, .. }) = what
         else {
             let refused = RequestError::Usage("nothing to do".to_owned());
@@ -265,6 +334,11 @@ impl Driver<'_> {
             SessionRequest::Forget(_) => task.forgotten_at = Some(now.wall),
             SessionRequest::Unforget(_) => task.forgotten_at = None,
             SessionRequest::Seen(_) => task.is_seen = true,
+            SessionRequest::Collected { how, .. } => {
+                if let Some(caller) = &mut task.caller {
+                    caller.note(how, now.wall);
+                }
+            }
             SessionRequest::Edit {
                 name, note, limits, ..
             } => {

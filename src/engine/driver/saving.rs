@@ -68,6 +68,10 @@ impl Driver<'_> {
         for (who, outcome) in outcomes {
             self.written(&who, outcome, now);
         }
+        // A result may be what a proxy waits for.
+        if self.proxies.are_waiting() {
+            self.publish_changes(now);
+        }
     }
 
     /// A save succeeded or failed: the outputs that waited for it are carried out or dropped.

@@ -18,6 +18,7 @@ use crate::{
         clock::Clock,
         driver::announcements::Announcements,
         driver::lifetime::Lifetime,
+        driver::proxies::Proxies,
         hook::Hooks,
         inbox::{Batches, Inbox, Reading},
         journal::Journal,
@@ -162,6 +163,7 @@ pub(super) struct Driver<'d> {
     pub(super) sign_in: SignIns<'d>,
     pub(super) publishing: Publishing,
     pub(super) announcements: Announcements,
+    pub(super) proxies: Proxies,
     pub(super) own_saves: OwnSaves,
     pub(super) test_hooks: TestHooks<'d>,
 }

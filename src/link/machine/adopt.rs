@@ -26,8 +26,8 @@ const ADOPTED: usize = 10_000;
 const NO_TOOL: &str = "adopted task";
 
 impl Link {
-    /// Carries out waiting adopt requests, once the server is connected.
-    pub(super) fn tend_adoption(&mut self) {
+    /// Carries out the requests that wait until the server is connected.
+    pub(super) fn tend_queued(&mut self) {
         if self.connection != ConnectionState::Ready {
             return;
         }
@@ -35,10 +35,12 @@ impl Link {
             id: ask,
             wanted,
             version,
-        } in self.queued_requests.take_for_lists()
+        } in self.queued_requests.take_others()
         {
             match wanted {
                 Wanted::Tools => {}
+                Wanted::Introduction => self.introduce(ask),
+                Wanted::Forward { method, params } => self.forward(ask, &method, &params),
                 Wanted::ServerTasks => self.adopt(ask, None, version),
                 Wanted::ServerTask(id) => self.adopt(ask, Some(id), version),
                 Wanted::Checkpoints { client_id } => {

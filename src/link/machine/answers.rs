@@ -19,6 +19,8 @@ use crate::{
 
 /// How much of a result's first line the row shows, in bytes.
 const LINE_BYTES: usize = 400;
+/// The most bytes that are kept of the additional data of an error.
+const ERROR_DATA_BYTES: usize = 64 * 1024;
 /// The request by which a server asks a person.
 const ELICIT: &str = "elicitation/create";
 /// The code of 2025-11-25 for "visit these URLs first".
@@ -57,6 +59,13 @@ impl Link {
                     if self.opens_replay_gap(task, self.call_of(task, token).as_ref(), *value));
             if is_suspect {
                 return false;
+            }
+            let is_passed = matches!(
+                message,
+                Incoming::Log { .. } | Incoming::ToolsChanged | Incoming::Other
+            );
+            if is_passed && is_alone {
+                self.pass_notification(task, data);
             }
             self.take_message(task, event_id, message);
         }
@@ -274,6 +283,7 @@ impl Link {
                 },
                 outcome,
             ) => self.tasks_listed(ask, so_far, cursors, outcome),
+            (RequestKind::Forward { ask }, outcome) => self.forward_answered(ask, outcome),
             (RequestKind::ListCheckpoints { ask }, outcome) => {
                 self.checkpoints_listed(ask, outcome);
             }
@@ -316,7 +326,7 @@ impl Link {
             Err(error) if error.code == VISIT_FIRST && self.call_wants_visits(id, &error) => return,
             Err(error) if self.tries_other_mode(id, &error) => return,
             Err(error) => {
-                return self.fail(id, TaskErrorKind::Protocol, Some(error.code), error.message);
+                return self.fail_with(id, TaskErrorKind::Protocol, error);
             }
         };
         let asks_for_task = active
@@ -459,8 +469,21 @@ impl Link {
                 kind,
                 code,
                 message,
+                data: None,
             }),
         );
+    }
+
+    /// Ends a task with a JSON-RPC error of the server.
+    pub(super) fn fail_with(&mut self, id: &TaskId, kind: TaskErrorKind, error: RpcError) {
+        let data = error.data.map(|data| data.to_string());
+        let error = TaskError {
+            kind,
+            code: Some(error.code),
+            message: error.message,
+            data: data.filter(|data| data.len() <= ERROR_DATA_BYTES),
+        };
+        self.conclude(id, Status::Failed, Some(error));
     }
 
     /// Ends a task, or hands it to a person: on disk first, then on the screen.

@@ -221,6 +221,11 @@ impl Link {
                 arguments: &Value::Object(arguments),
                 task_ttl_ms: plan.asks_for_task.then_some(TTL_WISH_MS),
                 input: attempt.input.as_deref(),
+                meta: active
+                    .task
+                    .caller
+                    .as_ref()
+                    .and_then(|it| it.meta.as_deref()),
                 params: &params,
             },
         );
@@ -295,7 +300,8 @@ impl Link {
     ) -> Option<String> {
         let name = &self.record.name;
         let Some(tool) = tool else {
-            if self.record.tools.is_empty() {
+            // An agent's call gets the server's own answer.
+            if self.record.tools.is_empty() || active.task.caller.is_some() {
                 return None;
             }
             let known: Vec<&str> = self

@@ -107,6 +107,7 @@ impl Link {
             tool,
             arguments,
             task_ttl_ms: None,
+            meta: None,
             input: None,
             params: &[],
         };

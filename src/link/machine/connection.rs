@@ -140,6 +140,7 @@ impl Link {
             self.record.era_why = Some(self.why_stateful().to_owned());
         }
         self.record.server_info = shake.server_info;
+        self.record.introduction = shake.introduction;
         self.record.tools_at = None;
         self.session.has_fresh_tools = false;
         self.record_changed();

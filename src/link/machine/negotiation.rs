@@ -363,6 +363,7 @@ impl Link {
         self.record.is_initialized = true;
         self.record.has_logging = false;
         self.record.server_info = found.server_info;
+        self.record.introduction = found.introduction;
         self.record.tasks = found.has_tasks.then_some(offer);
         self.session_opened();
         self.record.era_why = Some(why.to_owned());

@@ -47,7 +47,7 @@ impl Link {
                     self.record.tools_at = None;
                     return self.requeue(id, refusal.status, refusal.server_text.as_deref());
                 }
-                self.fail(id, TaskErrorKind::Refused, Some(error.code), error.message);
+                self.fail_with(id, TaskErrorKind::Refused, error);
             }
             // A gateway may have passed the call on before it gave up.
             408 | 425 | 500..=502 | 504..=599 => {

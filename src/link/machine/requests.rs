@@ -30,6 +30,8 @@ impl Link {
         let outcome = match what {
             SessionRequest::Start(call) => return self.start(ask, *call),
             SessionRequest::Tools(_)
+            | SessionRequest::Introduce(_)
+            | SessionRequest::Forward { .. }
             | SessionRequest::Adopt { .. }
             | SessionRequest::Checkpoints { .. }
                 if self.exit.is_leaving =>
@@ -72,6 +74,28 @@ impl Link {
                 let wanted = server_task.map_or(Wanted::ServerTasks, Wanted::ServerTask);
                 return self.queued_requests.push(ask, wanted, version);
             }
+            SessionRequest::Introduce(_) => {
+                self.retry_auth();
+                self.reachability.hurry(self.now);
+                return self
+                    .queued_requests
+                    .push(ask, Wanted::Introduction, version);
+            }
+            SessionRequest::Forward { method, params, .. } => {
+                self.retry_auth();
+                self.reachability.hurry(self.now);
+                let wanted = Wanted::Forward { method, params };
+                return self.queued_requests.push(ask, wanted, version);
+            }
+            SessionRequest::Collected { id, how } => {
+                let now = self.now;
+                self.with(&id, |active| {
+                    if let Some(caller) = &mut active.task.caller {
+                        caller.note(&how, now.wall);
+                    }
+                    active.touch(now);
+                })
+            }
             SessionRequest::Checkpoints { client_id, .. } => {
                 self.retry_auth();
                 self.reachability.hurry(self.now);
@@ -81,6 +105,7 @@ impl Link {
             // The driver carries these out.
             SessionRequest::Seen(_)
             | SessionRequest::Announce(_)
+            | SessionRequest::Collect(_)
             | SessionRequest::Read(_)
             | SessionRequest::Unforget(_)
             | SessionRequest::Trace { .. }

@@ -82,6 +82,9 @@ impl Link {
                     Some(refusal),
                 );
             }
+            RequestKind::Forward { ask } => {
+                self.forward_failed(*ask, "its server session was refused");
+            }
             RequestKind::ListTasks { ask, .. }
             | RequestKind::ListCheckpoints { ask }
             | RequestKind::Adopt { ask, .. } => {
@@ -120,6 +123,7 @@ impl Link {
             | RequestKind::Listen => {
                 self.task_request_failed(in_flight, &why, refusal.as_ref());
             }
+            RequestKind::Forward { ask } => self.forward_failed(*ask, &why),
             RequestKind::ListTasks { ask, .. }
             | RequestKind::ListCheckpoints { ask }
             | RequestKind::Adopt { ask, .. } => {

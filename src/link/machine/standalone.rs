@@ -86,7 +86,7 @@ impl Link {
             tasks.any(|active| {
                 link.runs_here(active)
                     || link.standalone.is_on() && is_queued(active) && active.is_active()
-            })
+            }) || link.is_listened_to()
         };
         if self.exit.is_leaving || is_of_another && self.standalone.is_on() || !is_wanted(self) {
             self.close_standalone();

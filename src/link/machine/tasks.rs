@@ -149,8 +149,11 @@ impl Link {
                         .unwrap_or_else(|| "the task failed without a message".to_owned()),
                     data: None,
                 });
-                let code = Some(error.code).filter(|code| *code != 0);
-                self.fail(id, TaskErrorKind::Protocol, code, error.message);
+                if error.code == 0 {
+                    self.fail(id, TaskErrorKind::Protocol, None, error.message);
+                } else {
+                    self.fail_with(id, TaskErrorKind::Protocol, error);
+                }
             }
         }
     }
@@ -462,7 +465,7 @@ impl Link {
             }
             Err(_) if active.was_cancelled() => self.look_soon(id),
             Err(error) => {
-                self.fail(id, TaskErrorKind::Protocol, Some(error.code), error.message);
+                self.fail_with(id, TaskErrorKind::Protocol, error);
             }
         }
     }

@@ -1,0 +1,56 @@
+//! The arguments of `proxy`.
+
+use clap::{Args, ValueEnum};
+
+use crate::{
+    domain::text::{self, DurationError},
+    proxy::{OnCancel, PatienceChoice},
+};
+
+/// `proxy`.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct ProxyArgs {
+    /// The server: a name from `longhaul servers list`, or a URL.
+    pub(in crate::cli) server: String,
+    /// How long a call is held before it gets a ticket, such as 45s; `off` holds it until it ends [default: 80% of what
+    /// the host is known to wait].
+    #[arg(long, value_name = "TIME", value_parser = patience, default_value = "auto", hide_default_value = true)]
+    pub(in crate::cli) patience: PatienceChoice,
+    /// What happens to a call that the host cancels.
+    #[arg(
+        long,
+        value_name = "WHAT",
+        value_enum,
+        default_value = "timeout-continues"
+    )]
+    pub(in crate::cli) on_cancel: OnCancelArg,
+}
+
+/// `--on-cancel`.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(in crate::cli) enum OnCancelArg {
+    /// It continues if the host gave up, and is cancelled if a person stopped it.
+    TimeoutContinues,
+    /// It always continues.
+    Continue,
+    /// It is always cancelled.
+    Stop,
+}
+
+impl From<OnCancelArg> for OnCancel {
+    fn from(arg: OnCancelArg) -> Self {
+        match arg {
+            OnCancelArg::TimeoutContinues => Self::TimeoutContinues,
+            OnCancelArg::Continue => Self::Continue,
+            OnCancelArg::Stop => Self::Stop,
+        }
+    }
+}
+
+fn patience(value: &str) -> Result<PatienceChoice, DurationError> {
+    match value {
+        "auto" => Ok(PatienceChoice::ByHost),
+        "off" => Ok(PatienceChoice::Unlimited),
+        _ => text::parse_duration(value).map(PatienceChoice::Fixed),
+    }
+}

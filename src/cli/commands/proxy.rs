@@ -1,0 +1,214 @@
+//! `proxy`: an MCP server on stdio that stands for another one. stdout carries nothing but JSON-RPC.
+
+use std::{
+    io::{self, BufRead},
+    time::Duration,
+};
+
+use tokio::sync::mpsc;
+
+use crate::{
+    cli::{
+        args::ProxyArgs,
+        context::Context,
+        environment::{block_on, random_bits, tool_timeout},
+        error::{CliError, code},
+        live_session::{LiveEvent, LiveSession},
+        target::Targets,
+    },
+    proxy::{Effect, Input, Proxy, ProxyOptions},
+    store::Reader,
+};
+
+/// The longest line that is read from the host.
+const LINE_BYTES: usize = 32 << 20;
+
+/// Lines from the host that wait to be handled.
+const LINES_WAITING: usize = 64;
+
+/// How long the last notes may take after the host has gone.
+const ENDS_WITHIN: Duration = Duration::from_secs(2);
+
+/// `proxy SERVER`.
+pub(in crate::cli) fn proxy(context: &mut Context<'_>, args: &ProxyArgs) -> Result<u8, CliError> {
+    context.may_act()?;
+    let mut reader = context.reader_to_act()?;
+    let server = Targets::of(context, &mut reader)?.named(&args.server)?;
+    let directory = std::env::current_dir().unwrap_or_default();
+    let options = ProxyOptions {
+        server: server.name.clone(),
+        directory: directory.to_string_lossy().into_owned(),
+        patience: args.patience,
+        on_cancel: args.on_cancel.into(),
+        tool_timeout: tool_timeout(),
+        seed: random_bits(),
+    };
+    let (sender, mut lines) = mpsc::channel(LINES_WAITING);
+    std::thread::Builder::new()
+        .name("host input".to_owned())
+        .spawn(move || read_host(&mut io::stdin().lock(), &sender))
+        .map_err(|error| CliError::new(code::BUG, format!("could not start a thread: {error}")))?;
+    block_on(async {
+        let mut proxy = Proxy::new(options, context.clock.now());
+        let mut live = LiveSession::open(context, vec![server])?;
+        let served = serve(context, &mut proxy, &mut live, &mut lines, &mut reader).await;
+        let ended = proxy.handle(context.clock.now(), Input::HostClosed);
+        let notes = end(context, &mut live, ended);
+        // What is not noted in time is collectable all the same.
+        let _ = tokio::time::timeout(ENDS_WITHIN, notes).await;
+        live.close();
+        served
+    })
+}
+
+/// Reads lines until the host closes its end.
+fn read_host(input: &mut impl BufRead, lines: &mpsc::Sender<Input>) {
+    loop {
+        let mut line = Vec::new();
+        let input = match read_line(input, &mut line) {
+            Ok(LineRead::End) | Err(_) => return,
+            Ok(LineRead::TooLong) => Input::TooLong,
+            Ok(LineRead::Line) => match String::from_utf8(line) {
+                Ok(line) if line.trim().is_empty() => continue,
+                Ok(line) => Input::FromHost(line),
+                // It gets the answer to a line that is no JSON.
+                Err(_) => Input::FromHost(String::new()),
+            },
+        };
+        if lines.blocking_send(input).is_err() {
+            return;
+        }
+    }
+}
+
+enum LineRead {
+    Line,
+    TooLong,
+    End,
+}
+
+/// Reads one line; of one that is too long, nothing is kept.
+fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<LineRead> {
+    let (mut is_too_long, mut is_empty) = (false, true);
+    loop {
+        let part = input.fill_buf()?;
+        if part.is_empty() {
+            return Ok(match (is_empty, is_too_long) {
+                (true, _) => LineRead::End,
+                (_, true) => LineRead::TooLong,
+                _ => LineRead::Line,
+            });
+        }
+        is_empty = false;
+        let end = part.iter().position(|byte| *byte == b'\n');
+        let taken = end.unwrap_or(part.len());
+        is_too_long |= line.len() + taken > LINE_BYTES;
+        if is_too_long {
+            line.clear();
+        } else {
+            line.extend(part.iter().take(taken));
+        }
+        input.consume(taken + usize::from(end.is_some()));
+        if end.is_some() {
+            return Ok(if is_too_long {
+                LineRead::TooLong
+            } else {
+                LineRead::Line
+            });
+        }
+    }
+}
+
+async fn serve(
+    context: &mut Context<'_>,
+    proxy: &mut Proxy,
+    live: &mut LiveSession,
+    lines: &mut mpsc::Receiver<Input>,
+    reader: &mut Reader,
+) -> Result<u8, CliError> {
+    loop {
+        let clock = context.clock;
+        let wake = proxy.next_wake();
+        let timer = async {
+            match wake {
+                Some(at) => tokio::time::sleep_until(clock.instant(at)).await,
+                None => std::future::pending().await,
+            }
+        };
+        let input = tokio::select! {
+            line = lines.recv() => match line {
+                Some(input) => input,
+                None => return Ok(code::OK),
+            },
+            event = live.next(context) => match event? {
+                LiveEvent::Session(event) => Input::Session(event),
+                LiveEvent::Interrupted | LiveEvent::Terminated => return Ok(code::OK),
+            },
+            () = timer => Input::Timer,
+        };
+        let mut inputs = vec![input];
+        while let Some(input) = inputs.pop() {
+            for effect in proxy.handle(context.clock.now(), input) {
+                match effect {
+                    Effect::ToHost(line) => {
+                        let out = context.terminal.writer();
+                        let line = format!("{line}\n");
+                        let is_written = out.write_all(line.as_bytes()).and_then(|()| out.flush());
+                        if is_written.is_err() {
+                            // The host no longer reads.
+                            return Ok(code::OK);
+                        }
+                    }
+                    Effect::Ask(number, request) => live.send_as(number, request),
+                    Effect::ReadResult(task) => {
+                        let result = reader.result(&task).map_err(|error| error.to_string());
+                        inputs.push(Input::Result { task, result });
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Sends the last requests and waits for their responses.
+async fn end(
+    context: &mut Context<'_>,
+    live: &mut LiveSession,
+    effects: Vec<Effect>,
+) -> Result<(), CliError> {
+    let mut open = 0_usize;
+    for effect in effects {
+        if let Effect::Ask(number, request) = effect {
+            live.send_as(number, request);
+            open += 1;
+        }
+    }
+    while open > 0 {
+        let event = live.next(context).await?;
+        if let LiveEvent::Session(crate::domain::SessionEvent::Response { .. }) = event {
+            open -= 1;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_that_are_too_long_are_passed_over() {
+        let mut text = vec![b'x'; LINE_BYTES + 1];
+        text.extend(b"\nshort\nlast");
+        let mut input = io::BufReader::new(&text[..]);
+        let mut read = || {
+            let mut line = Vec::new();
+            let read = read_line(&mut input, &mut line).unwrap();
+            (read, String::from_utf8(line).unwrap())
+        };
+        assert!(matches!(read(), (LineRead::TooLong, _)));
+        assert!(matches!(read(), (LineRead::Line, line) if line == "short"));
+        assert!(matches!(read(), (LineRead::Line, line) if line == "last"));
+        assert!(matches!(read(), (LineRead::End, _)));
+    }
+}

@@ -1,0 +1,124 @@
+//! What is known of agents' hosts: when they give up on a call.
+
+use core::time::Duration;
+
+/// How long a host waits for a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Limit {
+    /// It gives up after this time.
+    After(Duration),
+    /// It waits as long as progress comes.
+    None,
+}
+
+/// A host that is known by the name in its handshake.
+struct KnownHost {
+    /// `clientInfo.name`.
+    name: &'static str,
+    limit: Limit,
+}
+
+const fn after(seconds: u64) -> Limit {
+    Limit::After(Duration::from_secs(seconds))
+}
+
+/// The limits that hosts have unless they are configured otherwise.
+const KNOWN: [KnownHost; 10] = [
+    // 30 minutes without progress, and a setting in its environment, see `setting_of`.
+    KnownHost {
+        name: "claude-code",
+        limit: Limit::None,
+    },
+    // Claude Desktop.
+    KnownHost {
+        name: "claude-ai",
+        limit: after(60),
+    },
+    KnownHost {
+        name: "codex-mcp-client",
+        limit: after(300),
+    },
+    KnownHost {
+        name: "Visual Studio Code",
+        limit: Limit::None,
+    },
+    KnownHost {
+        name: "gemini-cli-mcp-client",
+        limit: after(600),
+    },
+    KnownHost {
+        name: "goose",
+        limit: after(300),
+    },
+    KnownHost {
+        name: "Zed",
+        limit: after(60),
+    },
+    KnownHost {
+        name: "opencode",
+        limit: after(60),
+    },
+    KnownHost {
+        name: "cursor-vscode",
+        limit: after(60),
+    },
+    // The default of the official SDKs, on which most hosts stand.
+    KnownHost {
+        name: "mcp",
+        limit: after(60),
+    },
+];
+
+/// The patience with a host that nothing is known of: its SDK most likely gives up after 60 s.
+const UNKNOWN: Duration = Duration::from_secs(50);
+
+/// How long the user wants hosts to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PatienceChoice {
+    /// As the table of hosts says.
+    ByHost,
+    /// This long.
+    Fixed(Duration),
+    /// Until the result is there.
+    Unlimited,
+}
+
+/// The variable in which Claude Code keeps its limit in milliseconds. It is in the environment of the servers it starts.
+pub const CLAUDE_CODE_LIMIT: &str = "MCP_TOOL_TIMEOUT";
+
+/// The limit of a host. `setting` is what [`CLAUDE_CODE_LIMIT`] holds.
+pub(super) fn limit_of(name: &str, setting: Option<&str>) -> Option<Limit> {
+    if name == "claude-code"
+        && let Some(limit) = setting.and_then(|it| it.trim().parse().ok())
+    {
+        return Some(Limit::After(Duration::from_millis(limit)));
+    }
+    let known = KNOWN.iter().find(|host| host.name == name);
+    known.map(|host| host.limit)
+}
+
+/// How long a call of this host is held before it gets a ticket; `None`: until its end.
+pub(super) fn patience(choice: PatienceChoice, limit: Option<Limit>) -> Option<Duration> {
+    match (choice, limit) {
+        (PatienceChoice::Fixed(patience), _) => Some(patience),
+        (PatienceChoice::Unlimited, _) | (PatienceChoice::ByHost, Some(Limit::None)) => None,
+        (PatienceChoice::ByHost, Some(Limit::After(limit))) => Some(limit.mul_f64(0.8)),
+        (PatienceChoice::ByHost, None) => Some(UNKNOWN),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patience_ends_before_the_host_gives_up() {
+        let by_host = |name, setting| patience(PatienceChoice::ByHost, limit_of(name, setting));
+        assert_eq!(by_host("claude-ai", None), Some(Duration::from_secs(48)));
+        assert_eq!(by_host("somebody", None), Some(UNKNOWN));
+        assert_eq!(by_host("claude-code", None), None);
+        let set = by_host("claude-code", Some("5000"));
+        assert_eq!(set, Some(Duration::from_secs(4)));
+        assert_eq!(by_host("claude-code", Some("soon")), None);
+    }
+}

@@ -1,0 +1,352 @@
+//! The proxy itself: what the host asks becomes requests to the session, what the session reports becomes answers.
+
+use core::time::Duration;
+use std::{collections::BTreeMap, sync::Arc};
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    hosts::{self, PatienceChoice},
+    message::{self, HostMessage},
+    tool_list::StrictTools,
+};
+use crate::domain::{
+    Collected, GaveUpReason, Introduction, Mono, ProtocolVersion, ServerName, SessionEvent,
+    SessionRequest, SessionRequestId, Stamp, TaskId, TaskView,
+};
+
+mod answers;
+mod calls;
+mod cancels;
+mod handshake;
+mod questions;
+
+/// The most calls of one host at a time.
+const CALLS: usize = 1000;
+
+/// Something for the proxy.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// A line from the host.
+    FromHost(String),
+    /// A line from the host that is too long to read.
+    TooLong,
+    /// The host has closed its end.
+    HostClosed,
+    /// An event of the session.
+    Session(SessionEvent),
+    /// The result of a task from the session file, if it has one, or why it can't be read.
+    Result {
+        /// The task.
+        task: TaskId,
+        /// Its result, verbatim JSON.
+        result: Result<Option<String>, String>,
+    },
+    /// Time has passed; due by [`Proxy::next_wake`].
+    Timer,
+}
+
+/// Something to do.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Write a line to the host.
+    ToHost(String),
+    /// Send a request to the session; the response has this number.
+    Ask(SessionRequestId, SessionRequest),
+    /// Read the result of a task, then answer with [`Input::Result`].
+    ReadResult(TaskId),
+}
+
+/// What a cancelled request of the host means for its call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnCancel {
+    /// The call continues after a timeout, and is cancelled if a person stopped it.
+    TimeoutContinues,
+    /// The call always continues.
+    Continue,
+    /// The call is always cancelled.
+    Stop,
+}
+
+/// How a proxy works.
+#[derive(Clone, Debug)]
+pub struct ProxyOptions {
+    /// The server that it stands for.
+    pub server: ServerName,
+    /// The host's working directory.
+    pub directory: String,
+    /// How long calls are held.
+    pub patience: PatienceChoice,
+    /// What a cancel means.
+    pub on_cancel: OnCancel,
+    /// What the host keeps in `MCP_TOOL_TIMEOUT`.
+    pub tool_timeout: Option<String>,
+    /// Seeds the ids of tasks.
+    pub seed: u64,
+}
+
+/// What the host has said of itself.
+#[derive(Clone, Debug)]
+struct Host {
+    name: String,
+    version: String,
+    patience: Option<Duration>,
+    /// Whether it can show forms, and pages in a browser.
+    shows_forms: bool,
+    shows_pages: bool,
+}
+
+/// A request to the session that waits for its response.
+#[derive(Clone, Debug)]
+enum Asked {
+    /// The handshake; with the id and the revision of the host's request.
+    Introduce(Option<(String, ProtocolVersion)>),
+    Forward {
+        id: String,
+        method: String,
+        is_first_page: bool,
+    },
+    Start {
+        id: String,
+    },
+    Collect {
+        id: String,
+    },
+    /// Nothing depends on it.
+    Note,
+}
+
+/// A `tools/call` of the host that has no response yet.
+#[derive(Clone, Debug)]
+struct Call {
+    /// The task, once it is started.
+    task: Option<TaskId>,
+    tool: String,
+    progress_token: Option<Value>,
+    began: Mono,
+    /// When it gets a ticket.
+    until: Option<Mono>,
+    /// The last progress that the host was told, and when.
+    told: Option<f64>,
+    told_at: Mono,
+    /// Whether its result is being read.
+    is_reading: bool,
+}
+
+/// The proxy of one host. Feed it with [`Proxy::handle`], carry out what it returns.
+#[derive(Debug)]
+pub struct Proxy {
+    options: ProxyOptions,
+    rng: fastrand::Rng,
+    now: Stamp,
+    host: Host,
+    introduction: Option<Introduction>,
+    asked: BTreeMap<SessionRequestId, Asked>,
+    next_request: SessionRequestId,
+    /// The host's open calls by the ids of its requests.
+    calls: BTreeMap<String, Call>,
+    /// The newest views of the tasks that calls came from a proxy.
+    views: BTreeMap<TaskId, Arc<TaskView>>,
+    /// The results that were written; the host's next message proves that it has read them.
+    written: Vec<TaskId>,
+    strict: StrictTools,
+    cancels: cancels::PendingCancels,
+    questions: questions::RelayedQuestions,
+    effects: Vec<Effect>,
+}
+
+impl Proxy {
+    /// A proxy whose host has said nothing yet.
+    pub fn new(options: ProxyOptions, now: Stamp) -> Self {
+        let patience = hosts::patience(options.patience, None);
+        Self {
+            rng: fastrand::Rng::with_seed(options.seed),
+            options,
+            now,
+            host: Host {
+                name: "unknown".to_owned(),
+                version: String::new(),
+                patience,
+                shows_forms: false,
+                shows_pages: false,
+            },
+            introduction: None,
+            asked: BTreeMap::new(),
+            next_request: 1,
+            calls: BTreeMap::new(),
+            views: BTreeMap::new(),
+            written: Vec::new(),
+            strict: StrictTools::default(),
+            cancels: cancels::PendingCancels::default(),
+            questions: questions::RelayedQuestions::default(),
+            effects: Vec::new(),
+        }
+    }
+
+    /// Takes one input in and returns what follows from it, in this order.
+    pub fn handle(&mut self, now: Stamp, input: Input) -> Vec<Effect> {
+        self.now = now;
+        match input {
+            Input::FromHost(line) => {
+                self.confirm_written();
+                match message::parse(&line) {
+                    Ok(message) => self.host_said(message),
+                    Err(answer) => self.effects.push(Effect::ToHost(answer)),
+                }
+            }
+            Input::TooLong => {
+                let words = "the message is too long";
+                self.refuse("null", message::INVALID_REQUEST, words);
+            }
+            Input::HostClosed => self.host_closed(),
+            Input::Session(event) => self.session_reported(event),
+            Input::Result { task, result } => self.result_read(&task, result),
+            Input::Timer => {}
+        }
+        self.tend_calls();
+        self.tend_cancels();
+        std::mem::take(&mut self.effects)
+    }
+
+    /// When [`Input::Timer`] is due.
+    pub fn next_wake(&self) -> Option<Mono> {
+        let calls = self.calls.values().filter_map(Call::due);
+        calls.chain(self.cancels.next()).min()
+    }
+
+    fn host_said(&mut self, message: HostMessage) {
+        match message {
+            HostMessage::Request { id, method, params } => self.requested(id, &method, params),
+            HostMessage::Notification { method, params } => {
+                if method == "notifications/cancelled" {
+                    self.request_cancelled(&params);
+                }
+            }
+            HostMessage::Response { id, outcome } => self.question_answered(&id, outcome),
+        }
+    }
+
+    fn requested(&mut self, id: String, method: &str, params: Map<String, Value>) {
+        match method {
+            "initialize" => self.initialize(id, &params),
+            "ping" => self.respond(&id, &json!({})),
+            "tools/call" => self.call(id, params),
+            // The modern era has levels per request.
+            "logging/setLevel" if self.is_server_modern() => self.respond(&id, &json!({})),
+            _ if method.starts_with("tasks/") => {
+                let words = "longhaul proxy offers no tasks; long calls return a ticket";
+                self.refuse(&id, message::METHOD_NOT_FOUND, words);
+            }
+            _ => self.forward(id, method, &params),
+        }
+    }
+
+    fn forward(&mut self, id: String, method: &str, params: &Map<String, Value>) {
+        let request = SessionRequest::Forward {
+            server: self.options.server.clone(),
+            method: method.to_owned(),
+            params: Value::Object(params.clone()).to_string(),
+        };
+        let asked = Asked::Forward {
+            id,
+            method: method.to_owned(),
+            is_first_page: !params.contains_key("cursor"),
+        };
+        self.ask(asked, request);
+    }
+
+    fn ask(&mut self, asked: Asked, request: SessionRequest) {
+        let number = self.next_request;
+        self.next_request += 1;
+        self.asked.insert(number, asked);
+        self.effects.push(Effect::Ask(number, request));
+    }
+
+    fn respond(&mut self, id: &str, result: &Value) {
+        self.effects
+            .push(Effect::ToHost(message::response(id, &result.to_string())));
+    }
+
+    fn refuse(&mut self, id: &str, code: i64, words: &str) {
+        self.effects
+            .push(Effect::ToHost(message::error(id, code, words, None)));
+    }
+
+    /// The host has sent something after our last answers, so it has read them.
+    fn confirm_written(&mut self) {
+        for task in std::mem::take(&mut self.written) {
+            self.note(task, Collected::Delivered);
+        }
+    }
+
+    fn note(&mut self, id: TaskId, how: Collected) {
+        self.ask(Asked::Note, SessionRequest::Collected { id, how });
+    }
+
+    fn host_closed(&mut self) {
+        for (_, call) in std::mem::take(&mut self.calls) {
+            self.gave_up(&call, GaveUpReason::Ended);
+        }
+    }
+
+    fn gave_up(&mut self, call: &Call, why: GaveUpReason) {
+        if let Some(task) = &call.task {
+            let waited = self.now.mono.since(call.began);
+            let how = Collected::GaveUp {
+                after_ms: u64::try_from(waited.as_millis()).unwrap_or(u64::MAX),
+                why,
+            };
+            self.note(task.clone(), how);
+        }
+    }
+
+    fn session_reported(&mut self, event: SessionEvent) {
+        match event {
+            SessionEvent::Task(view) if self.is_ours(&view) => {
+                self.views.insert(view.task.id.clone(), Arc::clone(&view));
+                self.task_changed(&view);
+            }
+            SessionEvent::Erased(id) => {
+                self.views.remove(&id);
+            }
+            SessionEvent::Response { request, outcome } => {
+                if let Some(asked) = self.asked.remove(&request) {
+                    self.answered(asked, outcome);
+                }
+            }
+            SessionEvent::Notification { server, message } if server == self.options.server => {
+                if self.introduction.is_some() {
+                    self.effects.push(Effect::ToHost(message));
+                }
+            }
+            SessionEvent::Driver(_) => self.driver_changed(),
+            SessionEvent::Task(_)
+            | SessionEvent::Server(_)
+            | SessionEvent::Notice(_)
+            | SessionEvent::Notification { .. }
+            | SessionEvent::Undriven
+            | SessionEvent::Failed { .. } => {}
+        }
+    }
+
+    /// Whether a task was started by this host in this directory.
+    fn is_ours(&self, view: &TaskView) -> bool {
+        let is_host = |caller: &crate::domain::Caller| {
+            caller.host == self.host.name && caller.directory == self.options.directory
+        };
+        view.task.server == self.options.server && view.task.caller.as_deref().is_some_and(is_host)
+    }
+
+    /// A new driver knows nothing of what its predecessor's clients wait for.
+    fn driver_changed(&mut self) {
+        if self.introduction.is_some() {
+            let server = self.options.server.clone();
+            self.ask(Asked::Introduce(None), SessionRequest::Introduce(server));
+        }
+        let calls = self.calls.values();
+        let tasks: Vec<TaskId> = calls.filter_map(|call| call.task.clone()).collect();
+        for task in tasks {
+            self.ask(Asked::Note, SessionRequest::Collect(task));
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Responses of the session, and what the host gets for a task that has ended.
+
+use super::{Asked, Proxy, calls::failure, handshake::for_host};
+use crate::{
+    domain::{Forwarded, RequestError, SessionResponse, Status, Task, TaskErrorKind, TaskId, text},
+    proxy::message,
+};
+
+impl Proxy {
+    pub(super) fn answered(
+        &mut self,
+        asked: Asked,
+        outcome: Result<SessionResponse, RequestError>,
+    ) {
+        match (asked, outcome) {
+            (Asked::Introduce(host), Ok(SessionResponse::Introduced(introduction))) => {
+                self.introduced(host, introduction);
+            }
+            (Asked::Introduce(Some((id, _))), Err(error)) => {
+                self.refuse(&id, message::SERVER_ERROR, &error.to_string());
+            }
+            (
+                Asked::Forward {
+                    id,
+                    method,
+                    is_first_page,
+                },
+                Ok(SessionResponse::Forwarded(outcome)),
+            ) => self.forwarded(&id, &method, is_first_page, outcome),
+            (Asked::Forward { id, .. }, Err(error)) => {
+                self.refuse(&id, message::SERVER_ERROR, &error.to_string());
+            }
+            (Asked::Start { id }, Ok(SessionResponse::Started(task))) => self.started(&id, task),
+            (Asked::Collect { id }, Ok(_)) => {
+                let call = self.calls.get(&id);
+                let view = call.and_then(|call| self.views.get(call.task.as_ref()?));
+                if let Some(view) = view.cloned() {
+                    self.task_changed(&view);
+                }
+            }
+            (Asked::Start { id } | Asked::Collect { id }, Err(error)) => {
+                // Nothing was sent.
+                if self.calls.remove(&id).is_some() {
+                    self.respond(&id, &failure(&error.to_string()));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn forwarded(&mut self, id: &str, method: &str, is_first_page: bool, outcome: Forwarded) {
+        let line = match outcome {
+            Forwarded::Result(result) => {
+                let result = for_host(&result);
+                let list = (method == "tools/list")
+                    .then(|| self.strict.page(&result, is_first_page))
+                    .flatten();
+                message::response(id, list.as_deref().unwrap_or(&result))
+            }
+            Forwarded::Error(error) => {
+                format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#)
+            }
+        };
+        self.effects.push(super::Effect::ToHost(line));
+    }
+
+    /// The result of a task was read: every call that waits for it gets it.
+    pub(super) fn result_read(&mut self, task: &TaskId, result: Result<Option<String>, String>) {
+        let waiting = self
+            .calls
+            .iter()
+            .filter(|(_, call)| call.task.as_ref() == Some(task));
+        let ids: Vec<String> = waiting.map(|(id, _)| id.clone()).collect();
+        let Some(view) = self.views.get(task).cloned() else {
+            return;
+        };
+        for id in ids {
+            self.calls.remove(&id);
+            let line = match &result {
+                Ok(result) => ending(&id, &view.task, result.as_deref()),
+                Err(why) => {
+                    let why = text::clean_line(why);
+                    let words = format!("the result of {task} can't be read: {why}");
+                    message::response(&id, &failure(&words).to_string())
+                }
+            };
+            self.effects.push(super::Effect::ToHost(line));
+            if result.is_ok() {
+                self.written.push(task.clone());
+            }
+        }
+    }
+}
+
+/// The response to a call whose task has ended.
+fn ending(id: &str, task: &Task, result: Option<&str>) -> String {
+    if let Some(result) = result {
+        return message::response(id, &for_host(result));
+    }
+    let why = task.why().unwrap_or_default();
+    let words = match (&task.status, &task.error) {
+        (_, Some(error)) => {
+            // Other codes are HTTP statuses.
+            let code = error.code.filter(|code| *code < 0);
+            let is_rpc = matches!(error.kind, TaskErrorKind::Protocol | TaskErrorKind::Refused);
+            if let (Some(code), true) = (code, is_rpc) {
+                return message::error(id, code, &error.message, error.data.as_deref());
+            }
+            error.message()
+        }
+        (Status::Lost(_) | Status::Unknown(_), None) => format!(
+            "The result of {} is {}: {why}. It may have run to its end. The same call, made again, runs it again.",
+            task.id,
+            task.status.label()
+        ),
+        (Status::Cancelled, None) => format!("{} was cancelled", task.id),
+        (status, None) => format!("{} is {}, and has no result", task.id, status.label()),
+    };
+    message::response(id, &failure(&words).to_string())
+}

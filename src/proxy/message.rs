@@ -1,0 +1,130 @@
+//! JSON-RPC messages of a host, and those for it.
+
+use serde_json::{Map, Value, json};
+
+/// A message from the host.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum HostMessage {
+    /// A request; the id is its JSON text.
+    Request {
+        id: String,
+        method: String,
+        params: Map<String, Value>,
+    },
+    Notification {
+        method: String,
+        params: Map<String, Value>,
+    },
+    /// A response to a request of ours.
+    Response {
+        id: String,
+        outcome: Result<Value, Value>,
+    },
+}
+
+/// The codes of JSON-RPC 2.0.
+pub(super) const PARSE_ERROR: i64 = -32700;
+pub(super) const INVALID_REQUEST: i64 = -32600;
+pub(super) const METHOD_NOT_FOUND: i64 = -32601;
+pub(super) const INVALID_PARAMS: i64 = -32602;
+/// Where the server can't be reached or refuses.
+pub(super) const SERVER_ERROR: i64 = -32000;
+
+/// Parses one line; `Err` is the response to it.
+pub(super) fn parse(line: &str) -> Result<HostMessage, String> {
+    let Ok(value) = serde_json::from_str::<Value>(line) else {
+        return Err(error("null", PARSE_ERROR, "not JSON", None));
+    };
+    let Value::Object(mut message) = value else {
+        let words = "not a JSON-RPC message; batches are not supported";
+        return Err(error("null", INVALID_REQUEST, words, None));
+    };
+    let id = message.get("id").map(Value::to_string);
+    let params = match message.remove("params") {
+        Some(Value::Object(params)) => params,
+        _ => Map::new(),
+    };
+    match (message.remove("method"), id) {
+        (Some(Value::String(method)), Some(id)) => Ok(HostMessage::Request { id, method, params }),
+        (Some(Value::String(method)), None) => Ok(HostMessage::Notification { method, params }),
+        (None, Some(id)) => {
+            let outcome = match (message.remove("result"), message.remove("error")) {
+                (Some(result), None) => Ok(result),
+                (_, error) => Err(error.unwrap_or_default()),
+            };
+            Ok(HostMessage::Response { id, outcome })
+        }
+        (_, id) => {
+            let id = id.unwrap_or_else(|| "null".to_owned());
+            Err(error(&id, INVALID_REQUEST, "not a JSON-RPC message", None))
+        }
+    }
+}
+
+/// A response with a result, which is JSON text and stays as it is.
+pub(super) fn response(id: &str, result: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)
+}
+
+/// An error response; `data` is JSON text.
+pub(super) fn error(id: &str, code: i64, message: &str, data: Option<&str>) -> String {
+    let message = Value::from(message);
+    let data = data.map_or_else(String::new, |data| format!(r#","data":{data}"#));
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":{message}{data}}}}}"#)
+}
+
+/// A notification.
+pub(super) fn notification(method: &str, params: &Value) -> String {
+    json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string()
+}
+
+/// A request of ours.
+pub(super) fn request(id: &str, method: &str, params: &Value) -> String {
+    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_the_three_kinds_of_messages() {
+        let read = |line| parse(line).unwrap();
+        assert!(matches!(
+            read(r#"{"id":"7","method":"ping"}"#),
+            HostMessage::Request { id, .. } if id == "\"7\""
+        ));
+        assert!(matches!(
+            read(r#"{"method":"notifications/initialized","params":null}"#),
+            HostMessage::Notification { .. }
+        ));
+        let error = read(r#"{"id":7,"error":{"code":1}}"#);
+        assert!(matches!(
+            error,
+            HostMessage::Response {
+                outcome: Err(_),
+                ..
+            }
+        ));
+    }
+
+    #[test]
+    fn what_is_no_message_gets_an_error() {
+        for (line, code) in [
+            ("{", "-32700"),
+            ("[]", "-32600"),
+            ("{\"id\":1,\"method\":2}", "-32600"),
+        ] {
+            let answer = parse(line).unwrap_err();
+            assert!(answer.contains(code), "{answer}");
+        }
+    }
+
+    #[test]
+    fn errors_keep_their_data() {
+        let line = error("1", -32042, "visit \"this\"", Some(r#"{"url":"x"}"#));
+        let value: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(value["error"]["data"]["url"], "x");
+        assert_eq!(value["error"]["message"], "visit \"this\"");
+    }
+}

@@ -1,7 +1,10 @@
 //! The proxy itself: what the host asks becomes requests to the session, what the session reports becomes answers.
 
 use core::time::Duration;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use serde_json::{Map, Value, json};
 
@@ -147,6 +150,8 @@ pub struct Proxy {
     calls: BTreeMap<String, Call>,
     /// The newest views of the tasks that calls came from a proxy.
     views: BTreeMap<TaskId, Arc<TaskView>>,
+    /// The tasks whose results the host has. Their views may not say so yet.
+    delivered: BTreeSet<TaskId>,
     /// The results that were written; the host's next message proves that it has read them.
     written: Vec<TaskId>,
     strict: StrictTools,
@@ -175,6 +180,7 @@ impl Proxy {
             next_request: 1,
             calls: BTreeMap::new(),
             views: BTreeMap::new(),
+            delivered: BTreeSet::new(),
             written: Vec::new(),
             strict: StrictTools::default(),
             cancels: cancels::PendingCancels::default(),
@@ -275,6 +281,7 @@ impl Proxy {
     /// The host has sent something after our last answers, so it has read them.
     fn confirm_written(&mut self) {
         for task in std::mem::take(&mut self.written) {
+            self.delivered.insert(task.clone());
             self.note(task, Collected::Delivered);
         }
     }

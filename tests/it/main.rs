@@ -31,6 +31,7 @@ mod manual;
 mod many;
 mod notify;
 mod picture;
+mod proxy;
 mod pty;
 mod questions;
 mod readme;

@@ -184,6 +184,7 @@ fn rich_rows() -> Vec<Row> {
         kind: TaskErrorKind::Tool,
         code: Some(-32_000),
         message: "quota exceeded".into(),
+        data: None,
     });
     let mut lost = task(3);
     lost.status = Status::Lost(LostReason::SessionGone {

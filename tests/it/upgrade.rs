@@ -8,7 +8,6 @@
 )]
 
 use std::{
-    fmt::Write as _,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
@@ -27,7 +26,7 @@ use rustix::process::{Pid, test_kill_process};
 use serde_json::{Value, json};
 
 use crate::support::{
-    kept::{Kept, until},
+    kept::{Kept, finish_steps, programs, until},
     program::Running,
     pty::{self, TestEnv},
     server,
@@ -35,37 +34,10 @@ use crate::support::{
 
 const WIDE: (u16, u16) = (120, 36);
 
-/// Configures this many servers that are programs, and approves them.
-fn programs(kept: &Kept, count: usize) -> Vec<String> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/stdio_steps.sh");
-    let names: Vec<String> = (1..=count).map(|number| format!("files{number}")).collect();
-    let mut config = String::new();
-    for name in &names {
-        let args = [
-            script.display().to_string(),
-            kept.path().display().to_string(),
-        ];
-        writeln!(
-            config,
-            "[servers.{name}]\ncommand = \"/bin/sh\"\nargs = {args:?}"
-        )
-        .unwrap();
-    }
-    write_atomically(&kept.path().join("config.toml"), config.as_bytes()).unwrap();
-    for name in &names {
-        kept.ok(&["servers", "approve", name, "--yes"]);
-    }
-    names
-}
-
 fn pids(kept: &Kept) -> Vec<Pid> {
     let pids = std::fs::read_to_string(kept.path().join("pids")).unwrap();
     let pid = |line: &str| Pid::from_raw(line.parse().unwrap()).unwrap();
     pids.lines().map(pid).collect()
-}
-
-fn finish(kept: &Kept) {
-    write_atomically(&kept.path().join("finish"), b"").unwrap();
 }
 
 /// A program that is run in place of longhaul.
@@ -125,7 +97,7 @@ fn every_call_and_every_program_continues() {
     kept.ok(&["answer", &asks, "--accept", "colour=red"]);
     kept.ok(&["wait", &asks]);
     assert_eq!(kept.ok(&["result", &asks]).out.trim(), "you said red");
-    finish(&kept);
+    finish_steps(&kept);
     for id in &ids {
         check_steps(&kept, id);
     }
@@ -161,7 +133,7 @@ fn a_broken_program_changes_nothing() {
     }
     let ran = kept.upgrade_to(Path::new("/nowhere/longhaul"));
     assert!(ran.err.contains("No such file"), "{ran:#?}");
-    finish(&kept);
+    finish_steps(&kept);
     check_steps(&kept, &id);
 }
 
@@ -189,7 +161,7 @@ fn a_newer_contract_serves_its_clients_and_the_older_ones() {
     client.prints(|event| event["event"] == "progress");
     screen.press("q");
     assert_eq!(screen.end().0, 0);
-    finish(&kept);
+    finish_steps(&kept);
     let ended = client.end();
     assert_eq!(ended.code, Some(0), "{ended:#?}");
     check_steps(&kept, &id);
@@ -322,7 +294,7 @@ fn an_inherited_program_that_ends_is_noticed() {
     );
     // The next call starts it again.
     let again = kept.detach(&["-s", &names[0], "work"]);
-    finish(&kept);
+    finish_steps(&kept);
     check_steps(&kept, &again);
     assert_eq!(pids(&kept).len(), 2);
 }

@@ -71,7 +71,10 @@ impl Proxy {
         match name.as_str() {
             TASKS => {
                 let now = self.now.wall;
-                let open = self.views.values().filter(|view| is_uncollected(view));
+                let open = self
+                    .views
+                    .values()
+                    .filter(|view| is_uncollected(view) && !self.delivered.contains(&view.task.id));
                 let list = ticket::list(open.map(Arc::as_ref), now);
                 self.respond(&id, &list);
             }

@@ -215,6 +215,7 @@ pub(crate) fn morning() -> Vec<TaskView> {
         kind: TaskErrorKind::Tool,
         code: None,
         message: "quota exceeded\nsee the console".to_owned(),
+        data: None,
     });
     failed.task.progress = progress(620.0, Some(1000.0), None);
     let failed = settled(failed, Status::Failed, 12 * MINUTE);

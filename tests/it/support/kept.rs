@@ -8,13 +8,14 @@
 )]
 
 use std::{
+    fmt::Write as _,
     path::Path,
     process::Command,
     thread,
     time::{Duration, Instant},
 };
 
-use longhaul::store::{DriverLock, Paths};
+use longhaul::store::{DriverLock, Paths, write_atomically};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::program::{Ran, Running, finish, program};
@@ -109,4 +110,32 @@ pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
         assert!(begin.elapsed() < DEADLINE, "never: {what}");
         thread::yield_now();
     }
+}
+
+/// Configures this many servers that run `stdio_steps.sh`, and approves them.
+pub(crate) fn programs(kept: &Kept, count: usize) -> Vec<String> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/stdio_steps.sh");
+    let names: Vec<String> = (1..=count).map(|number| format!("files{number}")).collect();
+    let mut config = String::new();
+    for name in &names {
+        let args = [
+            script.display().to_string(),
+            kept.path().display().to_string(),
+        ];
+        writeln!(
+            config,
+            "[servers.{name}]\ncommand = \"/bin/sh\"\nargs = {args:?}"
+        )
+        .unwrap();
+    }
+    write_atomically(&kept.path().join("config.toml"), config.as_bytes()).unwrap();
+    for name in &names {
+        kept.ok(&["servers", "approve", name, "--yes"]);
+    }
+    names
+}
+
+/// Ends the calls of `stdio_steps.sh`.
+pub(crate) fn finish_steps(kept: &Kept) {
+    write_atomically(&kept.path().join("finish"), b"").unwrap();
 }

@@ -1,5 +1,7 @@
 //! Tools that the tests share.
 
+#[cfg(feature = "demo")]
+pub(crate) mod agent_host;
 pub(crate) mod alone;
 #[cfg(all(feature = "demo", target_os = "linux"))]
 #[expect(

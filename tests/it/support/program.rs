@@ -10,7 +10,7 @@ use std::{
     io::{BufRead as _, BufReader, Read as _},
     os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, ChildStdin, Command, Stdio},
     sync::mpsc,
     thread,
     time::Duration,
@@ -109,6 +109,11 @@ impl Running {
             err,
             seen: [String::new(), String::new()],
         }
+    }
+
+    /// Its stdin, if that is a pipe.
+    pub(crate) fn take_input(&mut self) -> Option<ChildStdin> {
+        self.child.stdin.take()
     }
 
     /// The next line of stdout; `None` at its end.

@@ -89,6 +89,7 @@ pub(crate) async fn run(record: LinkRecord, tool: &str, arguments: &str, speed: 
         on_input: OnInput::Ask,
         protocol: None,
         checkpoint: None,
+        caller: None,
     };
     wire.feed(Input::Ask {
         ask: 1,

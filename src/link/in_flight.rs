@@ -105,9 +105,12 @@ impl RequestKind {
     /// How long it may take before it counts as failed. Calls and streams have no such limit.
     pub(super) fn time_limit(&self) -> Option<Duration> {
         match self {
-            // Its caller has a limit of its own.
-            Self::Forward { .. } => None,
-            Self::Stream(_) | Self::Fetch(_) | Self::Listen | Self::Standalone => None,
+            // The caller of `Forward` has a limit of its own.
+            Self::Stream(_)
+            | Self::Fetch(_)
+            | Self::Listen
+            | Self::Standalone
+            | Self::Forward { .. } => None,
             Self::Reread(_) => Some(REREAD_WITHIN),
             Self::Ping { .. } => Some(PING_WITHIN),
             Self::Poll(_) => Some(POLL_WITHIN),

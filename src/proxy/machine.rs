@@ -9,8 +9,10 @@ use std::{
 use serde_json::{Map, Value, json};
 
 use super::{
+    cancel::PendingCancels,
     hosts::{self, PatienceChoice},
     message::{self, HostMessage},
+    questions::RelayedQuestions,
     tool_list::StrictTools,
 };
 use crate::domain::{
@@ -29,7 +31,7 @@ const CALLS: usize = 1000;
 
 /// Something for the proxy.
 #[derive(Clone, Debug)]
-pub enum Input {
+pub enum ProxyInput {
     /// A line from the host.
     FromHost(String),
     /// A line from the host that is too long to read.
@@ -38,15 +40,26 @@ pub enum Input {
     HostClosed,
     /// An event of the session.
     Session(SessionEvent),
-    /// The result of a task from the session file, if it has one, or why it can't be read.
+    /// The result of a task was looked for in the session file.
     Result {
         /// The task.
         task: TaskId,
-        /// Its result, verbatim JSON.
-        result: Result<Option<String>, String>,
+        /// What was found.
+        result: SavedResult,
     },
     /// Time has passed; due by [`Proxy::next_wake`].
     Timer,
+}
+
+/// What the session file has of a result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SavedResult {
+    /// The result, verbatim JSON.
+    Found(String),
+    /// The task ended without one.
+    None,
+    /// It can't be read, for this reason.
+    Unreadable(String),
 }
 
 /// Something to do.
@@ -56,7 +69,7 @@ pub enum Effect {
     ToHost(String),
     /// Send a request to the session; the response has this number.
     Ask(SessionRequestId, SessionRequest),
-    /// Read the result of a task, then answer with [`Input::Result`].
+    /// Read the result of a task, then answer with [`ProxyInput::Result`].
     ReadResult(TaskId),
 }
 
@@ -155,8 +168,8 @@ pub struct Proxy {
     /// The results that were written; the host's next message proves that it has read them.
     written: Vec<TaskId>,
     strict: StrictTools,
-    cancels: cancels::PendingCancels,
-    questions: questions::RelayedQuestions,
+    cancels: PendingCancels,
+    questions: RelayedQuestions,
     effects: Vec<Effect>,
 }
 
@@ -183,38 +196,41 @@ impl Proxy {
             delivered: BTreeSet::new(),
             written: Vec::new(),
             strict: StrictTools::default(),
-            cancels: cancels::PendingCancels::default(),
-            questions: questions::RelayedQuestions::default(),
+            cancels: PendingCancels::default(),
+            questions: RelayedQuestions::default(),
             effects: Vec::new(),
         }
     }
 
     /// Takes one input in and returns what follows from it, in this order.
-    pub fn handle(&mut self, now: Stamp, input: Input) -> Vec<Effect> {
+    pub fn handle(&mut self, now: Stamp, input: ProxyInput) -> Vec<Effect> {
         self.now = now;
         match input {
-            Input::FromHost(line) => {
+            ProxyInput::FromHost(line) => {
                 self.confirm_written();
                 match message::parse(&line) {
                     Ok(message) => self.host_said(message),
-                    Err(answer) => self.effects.push(Effect::ToHost(answer)),
+                    Err(malformed) => {
+                        let id = malformed.id.as_deref().unwrap_or("null");
+                        self.refuse(id, malformed.code, malformed.why);
+                    }
                 }
             }
-            Input::TooLong => {
+            ProxyInput::TooLong => {
                 let words = "the message is too long";
                 self.refuse("null", message::INVALID_REQUEST, words);
             }
-            Input::HostClosed => self.host_closed(),
-            Input::Session(event) => self.session_reported(event),
-            Input::Result { task, result } => self.result_read(&task, result),
-            Input::Timer => {}
+            ProxyInput::HostClosed => self.host_closed(),
+            ProxyInput::Session(event) => self.session_reported(event),
+            ProxyInput::Result { task, result } => self.result_read(&task, &result),
+            ProxyInput::Timer => {}
         }
         self.tend_calls();
         self.tend_cancels();
         std::mem::take(&mut self.effects)
     }
 
-    /// When [`Input::Timer`] is due.
+    /// When [`ProxyInput::Timer`] is due.
     pub fn next_wake(&self) -> Option<Mono> {
         let calls = self.calls.values().filter_map(Call::due);
         calls.chain(self.cancels.next()).min()
@@ -222,7 +238,7 @@ impl Proxy {
 
     fn host_said(&mut self, message: HostMessage) {
         match message {
-            HostMessage::Request { id, method, params } => self.requested(id, &method, params),
+            HostMessage::Request { id, method, params } => self.requested(id, &method, &params),
             HostMessage::Notification { method, params } => {
                 if method == "notifications/cancelled" {
                     self.request_cancelled(&params);
@@ -232,9 +248,9 @@ impl Proxy {
         }
     }
 
-    fn requested(&mut self, id: String, method: &str, params: Map<String, Value>) {
+    fn requested(&mut self, id: String, method: &str, params: &Map<String, Value>) {
         match method {
-            "initialize" => self.initialize(id, &params),
+            "initialize" => self.initialize(id, params),
             "ping" => self.respond(&id, &json!({})),
             "tools/call" => self.call(id, params),
             // The modern era has levels per request.
@@ -243,7 +259,7 @@ impl Proxy {
                 let words = "longhaul proxy offers no tasks; long calls return a ticket";
                 self.refuse(&id, message::METHOD_NOT_FOUND, words);
             }
-            _ => self.forward(id, method, &params),
+            _ => self.forward(id, method, params),
         }
     }
 

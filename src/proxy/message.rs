@@ -30,14 +30,24 @@ pub(super) const INVALID_PARAMS: i64 = -32602;
 /// Where the server can't be reached or refuses.
 pub(super) const SERVER_ERROR: i64 = -32000;
 
-/// Parses one line; `Err` is the response to it.
-pub(super) fn parse(line: &str) -> Result<HostMessage, String> {
+/// A line that is no message, and the error response that it gets.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Malformed {
+    /// The id of the request, as JSON text, if there is one.
+    pub(super) id: Option<String>,
+    pub(super) code: i64,
+    pub(super) why: &'static str,
+}
+
+/// Parses one line.
+pub(super) fn parse(line: &str) -> Result<HostMessage, Malformed> {
+    let malformed = |id, code, why| Malformed { id, code, why };
     let Ok(value) = serde_json::from_str::<Value>(line) else {
-        return Err(error("null", PARSE_ERROR, "not JSON", None));
+        return Err(malformed(None, PARSE_ERROR, "not JSON"));
     };
     let Value::Object(mut message) = value else {
-        let words = "not a JSON-RPC message; batches are not supported";
-        return Err(error("null", INVALID_REQUEST, words, None));
+        let why = "not a JSON-RPC message; batches are not supported";
+        return Err(malformed(None, INVALID_REQUEST, why));
     };
     let id = message.get("id").map(Value::to_string);
     let params = match message.remove("params") {
@@ -54,10 +64,7 @@ pub(super) fn parse(line: &str) -> Result<HostMessage, String> {
             };
             Ok(HostMessage::Response { id, outcome })
         }
-        (_, id) => {
-            let id = id.unwrap_or_else(|| "null".to_owned());
-            Err(error(&id, INVALID_REQUEST, "not a JSON-RPC message", None))
-        }
+        (_, id) => Err(malformed(id, INVALID_REQUEST, "not a JSON-RPC message")),
     }
 }
 
@@ -111,12 +118,11 @@ mod tests {
     #[test]
     fn what_is_no_message_gets_an_error() {
         for (line, code) in [
-            ("{", "-32700"),
-            ("[]", "-32600"),
-            ("{\"id\":1,\"method\":2}", "-32600"),
+            ("{", -32700),
+            ("[]", -32600),
+            ("{\"id\":1,\"method\":2}", -32600),
         ] {
-            let answer = parse(line).unwrap_err();
-            assert!(answer.contains(code), "{answer}");
+            assert_eq!(parse(line).unwrap_err().code, code);
         }
     }
 

@@ -4,11 +4,13 @@
 //! the session go out. The keeper makes the calls, so each is a task like any other. Must not know of processes, files
 //! or terminals. Invariant: each request of the host gets exactly one response, before the host gives up on it.
 
+mod cancel;
 mod hosts;
 mod machine;
 mod message;
+mod questions;
 mod ticket;
 mod tool_list;
 
 pub use hosts::{CLAUDE_CODE_LIMIT, PatienceChoice};
-pub use machine::{Effect, Input, OnCancel, Proxy, ProxyOptions};
+pub use machine::{Effect, OnCancel, Proxy, ProxyInput, ProxyOptions, SavedResult};

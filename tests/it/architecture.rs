@@ -28,6 +28,7 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
     ),
     ("app", &["domain"]),
     ("ui", &["domain", "app"]),
+    ("proxy", &["domain"]),
     ("term", &["domain"]),
     ("config", &["domain", "app", "engine", "store"]),
     (
@@ -47,6 +48,7 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
             "term",
             "app",
             "config",
+            "proxy",
             "shell",
             "transport",
             "demo",
@@ -56,7 +58,7 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
 ];
 
 /// Modules without side effects.
-const PURE: &[&str] = &["domain", "protocol", "link", "app", "ui"];
+const PURE: &[&str] = &["domain", "protocol", "link", "app", "ui", "proxy"];
 
 /// What a pure module must not name: IO, clocks, the environment, random numbers without a seed.
 const IMPURE: &[&str] = &[
@@ -258,7 +260,7 @@ fn sizes_do_not_grow() {
     let over =
         |sizes: &[source::Sized], limit: usize| sizes.iter().filter(|it| it.size > limit).count();
     for (what, size, limit) in [
-        ("lines of code", figures.code_lines, 69_800),
+        ("lines of code", figures.code_lines, 71_900),
         ("lines in a file", largest(&figures.files), 673),
         ("files of more than 600 lines", over(&figures.files, 600), 1),
         ("lines in a function", largest(&figures.functions), 157),
@@ -267,7 +269,7 @@ fn sizes_do_not_grow() {
             over(&figures.functions, 80),
             29,
         ),
-        ("fields in a struct", largest(&figures.structs), 32),
+        ("fields in a struct", largest(&figures.structs), 33),
         ("parameters", largest(&figures.parameters), 7),
         (
             "groups of files that use each other",

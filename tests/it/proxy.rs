@@ -3,7 +3,6 @@
 #![cfg(feature = "demo")]
 #![expect(
     clippy::unwrap_used,
-    clippy::indexing_slicing,
     reason = "a test fails by panicking, its helpers too"
 )]
 
@@ -34,11 +33,11 @@ fn tasks(kept: &Kept) -> Vec<Value> {
 fn a_server_is_the_same_through_the_proxy() {
     let kept = Kept::new();
     let server = server::demo(kept.path().join("server"));
-    let mut host = AgentHost::start(&kept, &[&server.url()], json!({}));
+    let mut host = AgentHost::start(&kept, &[&server.url()], &json!({}));
     assert_eq!(host.handshake["serverInfo"]["name"], "longhaul-demo");
     assert_eq!(host.handshake["protocolVersion"], "2025-11-25");
     assert!(host.handshake["instructions"].is_string());
-    let list = host.request("tools/list", json!({}));
+    let list = host.request("tools/list", &json!({}));
     let names: Vec<&str> = list["result"]["tools"]
         .as_array()
         .unwrap()
@@ -51,7 +50,7 @@ fn a_server_is_the_same_through_the_proxy() {
         "{names:?}"
     );
     let arguments = json!({"steps": 3, "step_ms": 1});
-    let result = host.call("crunch", arguments);
+    let result = host.call("crunch", &arguments);
     let direct = kept.ok(&[
         "-s",
         &server.url(),
@@ -67,11 +66,11 @@ fn a_server_is_the_same_through_the_proxy() {
     let progress = host.wait(|message| message["method"] == "notifications/progress");
     assert_eq!(progress["params"]["progressToken"], "p");
     // Errors are the server's own.
-    let unknown = host.request("tools/call", json!({"name": "nothing"}));
+    let unknown = host.request("tools/call", &json!({"name": "nothing"}));
     assert!(unknown["error"]["code"].as_i64() < Some(0), "{unknown}");
-    let unknown = host.request("nonsense", json!({}));
+    let unknown = host.request("nonsense", &json!({}));
     assert_eq!(unknown["error"]["code"], -32601, "{unknown}");
-    assert_eq!(host.request("ping", json!({}))["result"], json!({}));
+    assert_eq!(host.request("ping", &json!({}))["result"], json!({}));
     host.close();
 }
 
@@ -79,30 +78,30 @@ fn a_server_is_the_same_through_the_proxy() {
 fn a_call_that_takes_longer_than_the_host_waits_gets_a_ticket() {
     let kept = Kept::new();
     let server = steps(&kept);
-    let mut host = AgentHost::start(&kept, &[&server, "--patience", "200ms"], json!({}));
-    let id = ticket(&host.call("work", json!({})));
+    let mut host = AgentHost::start(&kept, &[&server, "--patience", "200ms"], &json!({}));
+    let id = ticket(&host.call("work", &json!({})));
     // It can be waited for, by its id and by the same call.
     assert_eq!(
-        ticket(&host.call("longhaul_collect", json!({"id": id}))),
+        ticket(&host.call("longhaul_collect", &json!({"id": id}))),
         id
     );
-    assert_eq!(ticket(&host.call("work", json!({}))), id);
-    let open = host.call("longhaul_tasks", json!({}));
+    assert_eq!(ticket(&host.call("work", &json!({}))), id);
+    let open = host.call("longhaul_tasks", &json!({}));
     assert!(text(&open).contains(&id), "{open}");
     finish_steps(&kept);
     kept.ok(&["wait", &id]);
-    let result = host.call("longhaul_collect", json!({"id": id}));
+    let result = host.call("longhaul_collect", &json!({"id": id}));
     assert!(text(&result).ends_with(" steps"), "{result}");
     assert_eq!(runs(&kept), 1);
     // A result that the host has is never given to another call.
-    assert!(text(&host.call("longhaul_tasks", json!({}))).contains("No call is open"));
-    let again = host.call("work", json!({}));
+    assert!(text(&host.call("longhaul_tasks", &json!({}))).contains("No call is open"));
+    let again = host.call("work", &json!({}));
     assert!(
         again["structuredContent"]["longhaul_ticket"].is_null(),
         "{again}"
     );
     assert_eq!(runs(&kept), 2);
-    let wrong = host.call("longhaul_collect", json!({"id": "nothing"}));
+    let wrong = host.call("longhaul_collect", &json!({"id": "nothing"}));
     assert_eq!(wrong["isError"], true);
     host.close();
 }
@@ -111,15 +110,15 @@ fn a_call_that_takes_longer_than_the_host_waits_gets_a_ticket() {
 fn a_host_that_is_killed_finds_its_call_again() {
     let kept = Kept::new();
     let server = steps(&kept);
-    let mut first = AgentHost::start(&kept, &[&server], json!({}));
-    first.start_call("work", json!({"a": 1, "b": [2]}));
+    let mut first = AgentHost::start(&kept, &[&server], &json!({}));
+    first.start_call("work", &json!({"a": 1, "b": [2]}));
     first.wait(|message| message["method"] == "notifications/progress");
     let id = tasks(&kept)[0]["id"].as_str().unwrap().to_owned();
     first.kill();
-    let mut second = AgentHost::start(&kept, &[&server], json!({}));
+    let mut second = AgentHost::start(&kept, &[&server], &json!({}));
     // Other arguments are another call.
-    let other = second.start_call("work", json!({"a": 2}));
-    let same = second.start_call("work", json!({"b": [2], "a": 1}));
+    let other = second.start_call("work", &json!({"a": 2}));
+    let same = second.start_call("work", &json!({"b": [2], "a": 1}));
     until("the other call runs", || runs(&kept) == 2);
     finish_steps(&kept);
     second.response(same);
@@ -135,8 +134,8 @@ fn a_host_that_is_killed_finds_its_call_again() {
 fn two_equal_calls_at_the_same_time_are_two_calls() {
     let kept = Kept::new();
     let server = steps(&kept);
-    let mut host = AgentHost::start(&kept, &[&server], json!({}));
-    let ids = [1, 2].map(|_| host.start_call("work", json!({})));
+    let mut host = AgentHost::start(&kept, &[&server], &json!({}));
+    let ids = [1, 2].map(|_| host.start_call("work", &json!({})));
     until("both run", || runs(&kept) == 2);
     finish_steps(&kept);
     for id in ids {
@@ -149,12 +148,12 @@ fn two_equal_calls_at_the_same_time_are_two_calls() {
 fn a_cancel_ends_the_call_only_if_a_person_stopped_it() {
     let kept = Kept::new();
     let server = steps(&kept);
-    let mut host = AgentHost::start(&kept, &[&server], json!({}));
+    let mut host = AgentHost::start(&kept, &[&server], &json!({}));
     let cancelled = |host: &mut AgentHost, reason: &str, number: u64| {
-        let id = host.start_call("work", json!({"number": number}));
+        let id = host.start_call("work", &json!({"number": number}));
         host.wait(|message| message["method"] == "notifications/progress");
         let params = json!({"requestId": id, "reason": reason});
-        host.notify("notifications/cancelled", params);
+        host.notify("notifications/cancelled", &params);
     };
     cancelled(
         &mut host,
@@ -170,7 +169,7 @@ fn a_cancel_ends_the_call_only_if_a_person_stopped_it() {
     let first = &tasks(&kept)[1];
     assert!(!is_cancelled(first), "{first}");
     finish_steps(&kept);
-    let result = host.call("work", json!({"number": 1}));
+    let result = host.call("work", &json!({"number": 1}));
     assert!(text(&result).ends_with(" steps"), "{result}");
     assert_eq!(runs(&kept), 2);
     host.close();
@@ -180,9 +179,9 @@ fn a_cancel_ends_the_call_only_if_a_person_stopped_it() {
 fn a_call_outlives_the_keeper_as_if_cut_says() {
     let kept = Kept::new();
     let server = server::demo(kept.path().join("server"));
-    let mut host = AgentHost::start(&kept, &[&server.url()], json!({}));
+    let mut host = AgentHost::start(&kept, &[&server.url()], &json!({}));
     let arguments = json!({"city": "Rome", "stations": 20, "delay_ms": 50});
-    let id = host.start_call("get_forecast", arguments);
+    let id = host.start_call("get_forecast", &arguments);
     host.wait(|message| message["method"] == "notifications/progress");
     kept.kill_keeper();
     let result = host.response(id);
@@ -196,15 +195,15 @@ fn a_question_goes_to_the_host_and_to_the_screen() {
     let kept = Kept::new();
     let server = server::demo(kept.path().join("server"));
     let forms = json!({"elicitation": {"form": {}}});
-    let mut host = AgentHost::start(&kept, &[&server.url()], forms);
+    let mut host = AgentHost::start(&kept, &[&server.url()], &forms);
     let asks = |message: &Value| message["method"] == "elicitation/create";
-    let by_host = host.start_call("book_room", json!({"city": "Rome"}));
+    let by_host = host.start_call("book_room", &json!({"city": "Rome"}));
     let question = host.wait(asks);
     let answer = json!({"action": "accept", "content": {"name": "Ada", "nights": 3}});
     host.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": answer}));
     let result = host.response(by_host);
     assert!(text(&result["result"]).contains("Ada"), "{result}");
-    let by_person = host.start_call("book_room", json!({"city": "Oslo"}));
+    let by_person = host.start_call("book_room", &json!({"city": "Oslo"}));
     let question = host.wait(asks);
     let task = tasks(&kept)[0]["id"].as_str().unwrap().to_owned();
     kept.ok(&["answer", &task, "--decline"]);

@@ -16,7 +16,7 @@ use crate::{
         live_session::{LiveEvent, LiveSession},
         target::Targets,
     },
-    proxy::{Effect, Input, Proxy, ProxyOptions},
+    proxy::{Effect, Proxy, ProxyInput, ProxyOptions, SavedResult},
     store::Reader,
 };
 
@@ -51,28 +51,28 @@ pub(in crate::cli) fn proxy(context: &mut Context<'_>, args: &ProxyArgs) -> Resu
     block_on(async {
         let mut proxy = Proxy::new(options, context.clock.now());
         let mut live = LiveSession::open(context, vec![server])?;
-        let served = serve(context, &mut proxy, &mut live, &mut lines, &mut reader).await;
-        let ended = proxy.handle(context.clock.now(), Input::HostClosed);
+        let outcome = serve(context, &mut proxy, &mut live, &mut lines, &mut reader).await;
+        let ended = proxy.handle(context.clock.now(), ProxyInput::HostClosed);
         let notes = end(context, &mut live, ended);
         // What is not noted in time is collectable all the same.
         let _ = tokio::time::timeout(ENDS_WITHIN, notes).await;
         live.close();
-        served
+        outcome
     })
 }
 
 /// Reads lines until the host closes its end.
-fn read_host(input: &mut impl BufRead, lines: &mpsc::Sender<Input>) {
+fn read_host(input: &mut impl BufRead, lines: &mpsc::Sender<ProxyInput>) {
     loop {
         let mut line = Vec::new();
         let input = match read_line(input, &mut line) {
             Ok(LineRead::End) | Err(_) => return,
-            Ok(LineRead::TooLong) => Input::TooLong,
+            Ok(LineRead::TooLong) => ProxyInput::TooLong,
             Ok(LineRead::Line) => match String::from_utf8(line) {
                 Ok(line) if line.trim().is_empty() => continue,
-                Ok(line) => Input::FromHost(line),
+                Ok(line) => ProxyInput::FromHost(line),
                 // It gets the answer to a line that is no JSON.
-                Err(_) => Input::FromHost(String::new()),
+                Err(_) => ProxyInput::FromHost(String::new()),
             },
         };
         if lines.blocking_send(input).is_err() {
@@ -123,7 +123,7 @@ async fn serve(
     context: &mut Context<'_>,
     proxy: &mut Proxy,
     live: &mut LiveSession,
-    lines: &mut mpsc::Receiver<Input>,
+    lines: &mut mpsc::Receiver<ProxyInput>,
     reader: &mut Reader,
 ) -> Result<u8, CliError> {
     loop {
@@ -136,24 +136,25 @@ async fn serve(
             }
         };
         let input = tokio::select! {
-            line = lines.recv() => match line {
+            from_host = lines.recv() => match from_host {
                 Some(input) => input,
                 None => return Ok(code::OK),
             },
             event = live.next(context) => match event? {
-                LiveEvent::Session(event) => Input::Session(event),
+                LiveEvent::Session(event) => ProxyInput::Session(event),
                 LiveEvent::Interrupted | LiveEvent::Terminated => return Ok(code::OK),
             },
-            () = timer => Input::Timer,
+            () = timer => ProxyInput::Timer,
         };
         let mut inputs = vec![input];
         while let Some(input) = inputs.pop() {
             for effect in proxy.handle(context.clock.now(), input) {
                 match effect {
-                    Effect::ToHost(line) => {
+                    Effect::ToHost(mut message) => {
                         let out = context.terminal.writer();
-                        let line = format!("{line}\n");
-                        let is_written = out.write_all(line.as_bytes()).and_then(|()| out.flush());
+                        message.push('\n');
+                        let is_written =
+                            out.write_all(message.as_bytes()).and_then(|()| out.flush());
                         if is_written.is_err() {
                             // The host no longer reads.
                             return Ok(code::OK);
@@ -161,8 +162,12 @@ async fn serve(
                     }
                     Effect::Ask(number, request) => live.send_as(number, request),
                     Effect::ReadResult(task) => {
-                        let result = reader.result(&task).map_err(|error| error.to_string());
-                        inputs.push(Input::Result { task, result });
+                        let result = match reader.result(&task) {
+                            Ok(Some(result)) => SavedResult::Found(result),
+                            Ok(None) => SavedResult::None,
+                            Err(error) => SavedResult::Unreadable(error.to_string()),
+                        };
+                        inputs.push(ProxyInput::Result { task, result });
                     }
                 }
             }

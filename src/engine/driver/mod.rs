@@ -1,6 +1,7 @@
 //! The driver: one loop that owns every link of the session, its exchanges and its saves.
 
 mod announcements;
+mod callers;
 mod configuring;
 mod lifetime;
 mod links;

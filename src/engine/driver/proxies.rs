@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-use super::Driver;
 use crate::{
-    domain::{Caller, NewCall, ServerName, SessionEvent, Stamp, Status, Task, TaskId},
+    domain::{Caller, NewCall, ServerName, Status, Task, TaskId},
     engine::snapshots::{ReaderId, Snapshots},
 };
 
@@ -65,7 +64,7 @@ impl Proxies {
     }
 
     /// The readers of a notification: the proxy that waits for the call, or all that listen to the server.
-    fn readers(&self, server: &ServerName, task: Option<&TaskId>) -> Vec<ReaderId> {
+    pub(super) fn readers(&self, server: &ServerName, task: Option<&TaskId>) -> Vec<ReaderId> {
         if let Some(task) = task {
             return self.collectors.get(task).copied().into_iter().collect();
         }
@@ -74,7 +73,7 @@ impl Proxies {
     }
 
     /// The call that this one repeats: the same host asked the same before, gave up, and never got the result.
-    fn repeated(&self, call: &NewCall, snapshots: &Snapshots) -> Option<TaskId> {
+    pub(super) fn repeated(&self, call: &NewCall, snapshots: &Snapshots) -> Option<TaskId> {
         let caller = call.caller.as_deref()?;
         let arguments = canonical(&call.arguments);
         let is_same = |task: &Task| {
@@ -112,48 +111,6 @@ fn canonical(arguments: &str) -> Option<String> {
     }
     let value = serde_json::from_str(arguments).ok()?;
     Some(sorted(value).to_string())
-}
-
-impl Driver<'_> {
-    /// The call of a proxy that this one repeats.
-    pub(super) fn repeated_call(&mut self, call: &NewCall, now: Stamp) -> Option<TaskId> {
-        call.caller.as_ref()?;
-        self.proxies.forget_gone(self.snapshots);
-        // A call that was started a moment ago is not published yet.
-        self.publish_changes(now);
-        self.proxies.repeated(call, self.snapshots)
-    }
-
-    /// Each server keeps its notifications while a proxy listens.
-    pub(super) fn update_listening(&mut self) {
-        self.proxies.forget_gone(self.snapshots);
-        for linked in &mut self.links {
-            let name = &linked.link.record().name;
-            let is_on = self.proxies.has_listener(name);
-            linked.link.listen(is_on);
-        }
-    }
-
-    /// Passes on what a server has notified of.
-    pub(super) fn pass_notifications(&mut self, index: usize) {
-        let Some(linked) = self.links.get_mut(index) else {
-            return;
-        };
-        if !linked.link.is_listened_to() {
-            return;
-        }
-        let notifications = linked.link.take_notifications();
-        let server = &linked.link.record().name;
-        for notification in notifications {
-            for reader in self.proxies.readers(server, notification.task.as_ref()) {
-                let event = SessionEvent::Notification {
-                    server: server.clone(),
-                    message: notification.message.clone(),
-                };
-                self.snapshots.tell(reader, event);
-            }
-        }
-    }
 }
 
 #[cfg(test)]

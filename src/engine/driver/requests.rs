@@ -23,6 +23,26 @@ pub(super) fn at_rest(task: Task) -> TaskView {
     }
 }
 
+/// Carries out a request that changes only what is saved of a task.
+fn change(task: &mut Task, what: &SessionRequest, now: Stamp) {
+    match what {
+        SessionRequest::Forget(_) => task.forgotten_at = Some(now.wall),
+        SessionRequest::Unforget(_) => task.forgotten_at = None,
+        SessionRequest::Seen(_) => task.is_seen = true,
+        SessionRequest::Collected { how, .. } => {
+            if let Some(caller) = &mut task.caller {
+                caller.note(how, now.wall);
+            }
+        }
+        SessionRequest::Edit {
+            name, note, limits, ..
+        } => {
+            (task.name, task.note, task.limits) = (name.clone(), note.clone(), *limits);
+        }
+        _ => {}
+    }
+}
+
 impl Driver<'_> {
     /// The server that a reader means by this name, for new requests.
     fn to_ask(&self, from: Option<ReaderId>, name: &ServerName) -> Result<usize, RequestError> {
@@ -210,60 +230,10 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// A proxy waits for the result of a call.
-    fn collect(
-        &mut self,
-        id: &TaskId,
-        from: Option<ReaderId>,
-        now: Stamp,
-    ) -> Result<SessionResponse, RequestError> {
-        self.publish_changes(now);
-        if self.snapshots.task(id).is_none() {
-            let words = format!("no task {id}; `longhaul ls --all` lists them");
-            return Err(RequestError::Usage(words));
-        }
-        if let Some(reader) = from {
-            self.proxies.collects(id, reader);
-        }
-        Ok(SessionResponse::Accepted)
-    }
-
-    /// The task that a request to start would repeat, for itself or for the caller behind a proxy, which waits for it.
-    fn started_or_repeated(
-        &mut self,
-        call: &NewCall,
-        from: Option<ReaderId>,
-        now: Stamp,
-    ) -> Result<Option<TaskId>, RequestError> {
-        let started = self.started_before(call)?;
-        let repeated = match &started {
-            Some(_) => None,
-            None => self.repeated_call(call, now),
-        };
-        if let (Some(reader), Some(_)) = (from, &call.caller) {
-            let id = started.as_ref().or(repeated.as_ref());
-            self.proxies.collects(id.unwrap_or(&call.id), reader);
-        }
-        if let (Some(id), Some(caller)) = (&repeated, &call.caller) {
-            let request_id = caller.request_id.clone();
-            let how = Collected::Repeated { request_id };
-            let note = SessionRequest::Collected {
-                id: id.clone(),
-                how,
-            };
-            // No request has the number 0.
-            match self.links.iter().position(|linked| linked.link.holds(id)) {
-                Some(index) => self.feed(index, Input::Ask { ask: 0, what: note }, now),
-                None => self.ask_session(0, &note, now),
-            }
-        }
-        Ok(started.or(repeated))
-    }
-
     /// The task that a request to start would repeat: the same id, or the same `--once` key.
     ///
     /// An unreadable file does not prove that the key is new, so then the call is refused.
-    fn started_before(&self, call: &NewCall) -> Result<Option<TaskId>, RequestError> {
+    pub(super) fn started_before(&self, call: &NewCall) -> Result<Option<TaskId>, RequestError> {
         if self.snapshots.task(&call.id).is_some() {
             return Ok(Some(call.id.clone()));
         }
@@ -289,7 +259,12 @@ impl Driver<'_> {
     }
 
     /// Handles requests about a task that no link holds: settled, or forgotten.
-    fn ask_session(&mut self, number: SessionRequestId, what: &SessionRequest, now: Stamp) {
+    pub(super) fn ask_session(
+        &mut self,
+        number: SessionRequestId,
+        what: &SessionRequest,
+        now: Stamp,
+    ) {
         let (SessionRequest::Pause(id)
         | SessionRequest::Resume(id)
         | SessionRequest::Cancel(id)
@@ -330,22 +305,7 @@ impl Driver<'_> {
             };
             return self.open.answer(self.snapshots, number, Err(refused));
         }
-        match what {
-            SessionRequest::Forget(_) => task.forgotten_at = Some(now.wall),
-            SessionRequest::Unforget(_) => task.forgotten_at = None,
-            SessionRequest::Seen(_) => task.is_seen = true,
-            SessionRequest::Collected { how, .. } => {
-                if let Some(caller) = &mut task.caller {
-                    caller.note(how, now.wall);
-                }
-            }
-            SessionRequest::Edit {
-                name, note, limits, ..
-            } => {
-                (task.name, task.note, task.limits) = (name.clone(), note.clone(), *limits);
-            }
-            _ => {}
-        }
+        change(&mut task, what, now);
         if !task.status.is_settled()
             && task.forgotten_at.is_none()
             && let Some(index) = self.index_of(&task.server)
@@ -372,7 +332,8 @@ impl Driver<'_> {
             ask: Some(number),
             view: at_rest(task),
         });
-        self.write(Saver::Own(house), rows, true, now);
+        let is_vital = !matches!(what, SessionRequest::Collected { .. });
+        self.write(Saver::Own(house), rows, is_vital, now);
     }
 
     /// The record of a task that no link holds, as it will be on disk.

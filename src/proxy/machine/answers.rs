@@ -1,6 +1,6 @@
 //! Responses of the session, and what the host gets for a task that has ended.
 
-use super::{Asked, Proxy, calls::failure, handshake::for_host};
+use super::{Asked, Proxy, SavedResult, calls::failure, handshake::for_host};
 use crate::{
     domain::{Forwarded, RequestError, SessionResponse, Status, Task, TaskErrorKind, TaskId, text},
     proxy::message,
@@ -16,9 +16,6 @@ impl Proxy {
             (Asked::Introduce(host), Ok(SessionResponse::Introduced(introduction))) => {
                 self.introduced(host, introduction);
             }
-            (Asked::Introduce(Some((id, _))), Err(error)) => {
-                self.refuse(&id, message::SERVER_ERROR, &error.to_string());
-            }
             (
                 Asked::Forward {
                     id,
@@ -26,8 +23,8 @@ impl Proxy {
                     is_first_page,
                 },
                 Ok(SessionResponse::Forwarded(outcome)),
-            ) => self.forwarded(&id, &method, is_first_page, outcome),
-            (Asked::Forward { id, .. }, Err(error)) => {
+            ) => self.forwarded(&id, &method, is_first_page, &outcome),
+            (Asked::Introduce(Some((id, _))) | Asked::Forward { id, .. }, Err(error)) => {
                 self.refuse(&id, message::SERVER_ERROR, &error.to_string());
             }
             (Asked::Start { id }, Ok(SessionResponse::Started(task))) => self.started(&id, task),
@@ -38,20 +35,20 @@ impl Proxy {
                     self.task_changed(&view);
                 }
             }
-            (Asked::Start { id } | Asked::Collect { id }, Err(error)) => {
-                // Nothing was sent.
-                if self.calls.remove(&id).is_some() {
-                    self.respond(&id, &failure(&error.to_string()));
-                }
+            // Nothing was sent.
+            (Asked::Start { id } | Asked::Collect { id }, Err(error))
+                if self.calls.remove(&id).is_some() =>
+            {
+                self.respond(&id, &failure(&error.to_string()));
             }
             _ => {}
         }
     }
 
-    fn forwarded(&mut self, id: &str, method: &str, is_first_page: bool, outcome: Forwarded) {
+    fn forwarded(&mut self, id: &str, method: &str, is_first_page: bool, outcome: &Forwarded) {
         let line = match outcome {
             Forwarded::Result(result) => {
-                let result = for_host(&result);
+                let result = for_host(result);
                 let list = (method == "tools/list")
                     .then(|| self.strict.page(&result, is_first_page))
                     .flatten();
@@ -65,7 +62,7 @@ impl Proxy {
     }
 
     /// The result of a task was read: every call that waits for it gets it.
-    pub(super) fn result_read(&mut self, task: &TaskId, result: Result<Option<String>, String>) {
+    pub(super) fn result_read(&mut self, task: &TaskId, result: &SavedResult) {
         let waiting = self
             .calls
             .iter()
@@ -76,27 +73,25 @@ impl Proxy {
         };
         for id in ids {
             self.calls.remove(&id);
-            let line = match &result {
-                Ok(result) => ending(&id, &view.task, result.as_deref()),
-                Err(why) => {
+            let line = match result {
+                SavedResult::Found(result) => message::response(&id, &for_host(result)),
+                SavedResult::None => ending(&id, &view.task),
+                SavedResult::Unreadable(why) => {
                     let why = text::clean_line(why);
                     let words = format!("the result of {task} can't be read: {why}");
                     message::response(&id, &failure(&words).to_string())
                 }
             };
             self.effects.push(super::Effect::ToHost(line));
-            if result.is_ok() {
+            if !matches!(result, SavedResult::Unreadable(_)) {
                 self.written.push(task.clone());
             }
         }
     }
 }
 
-/// The response to a call whose task has ended.
-fn ending(id: &str, task: &Task, result: Option<&str>) -> String {
-    if let Some(result) = result {
-        return message::response(id, &for_host(result));
-    }
+/// The response to a call whose task has ended without a result.
+fn ending(id: &str, task: &Task) -> String {
     let why = task.why().unwrap_or_default();
     let words = match (&task.status, &task.error) {
         (_, Some(error)) => {

@@ -35,7 +35,7 @@ impl Call {
 }
 
 impl Proxy {
-    pub(super) fn call(&mut self, id: String, params: Map<String, Value>) {
+    pub(super) fn call(&mut self, id: String, params: &Map<String, Value>) {
         if self.calls.contains_key(&id) {
             let words = "a request with this id is still open";
             return self.refuse(&id, message::INVALID_REQUEST, words);
@@ -91,30 +91,41 @@ impl Proxy {
                 self.ask(Asked::Collect { id }, SessionRequest::Collect(task));
             }
             _ => {
-                let call_id = CALL_IDS.iter().find_map(|key| meta?.get(*key)?.as_str());
-                let mut new = NewCall::new(
-                    TaskId::from_bits(self.rng.u64(..)),
-                    self.options.server.clone(),
-                    name,
-                    Value::Object(arguments).to_string(),
-                );
-                // The server checks them, and says what is wrong in its own words.
-                new.is_unchecked = true;
-                new.caller = Some(Box::new(Caller {
-                    host: self.host.name.clone(),
-                    version: self.host.version.clone(),
-                    directory: self.options.directory.clone(),
-                    request_id: id.clone(),
-                    call_id: call_id.map(str::to_owned),
-                    meta: meta.map(|meta| Value::Object(meta.clone()).to_string()),
-                    gave_up: None,
-                    repeats: 0,
-                    delivered_at: None,
-                }));
+                let new = self.new_call(&id, name, arguments, meta);
                 self.calls.insert(id.clone(), call);
                 self.ask(Asked::Start { id }, SessionRequest::Start(Box::new(new)));
             }
         }
+    }
+
+    fn new_call(
+        &mut self,
+        request_id: &str,
+        tool: String,
+        arguments: Map<String, Value>,
+        meta: Option<&Map<String, Value>>,
+    ) -> NewCall {
+        let call_id = CALL_IDS.iter().find_map(|key| meta?.get(*key)?.as_str());
+        let mut call = NewCall::new(
+            TaskId::from_bits(self.rng.u64(..)),
+            self.options.server.clone(),
+            tool,
+            Value::Object(arguments).to_string(),
+        );
+        // The server checks them, and says what is wrong in its own words.
+        call.is_unchecked = true;
+        call.caller = Some(Box::new(Caller {
+            host: self.host.name.clone(),
+            version: self.host.version.clone(),
+            directory: self.options.directory.clone(),
+            request_id: request_id.to_owned(),
+            call_id: call_id.map(str::to_owned),
+            meta: meta.map(|meta| Value::Object(meta.clone()).to_string()),
+            gave_up: None,
+            repeats: 0,
+            delivered_at: None,
+        }));
+        call
     }
 
     /// The task of a call is saved.

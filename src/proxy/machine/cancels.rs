@@ -1,54 +1,20 @@
 //! What the host cancels: after a timeout the call continues, for the host will ask again.
 
 use core::time::Duration;
-use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
 use super::{Asked, OnCancel, Proxy};
-use crate::domain::{GaveUpReason, Mono, SessionRequest, TaskId, text};
+use crate::{
+    domain::{GaveUpReason, SessionRequest, TaskId, text},
+    proxy::cancel::{Meaning, meaning},
+};
 
 /// How long a call continues after a cancel that may mean a timeout. A host that gave up for that asks again.
 const REPEATED_WITHIN: Duration = Duration::from_secs(30);
 
 /// The most bytes of a reason that are kept.
 const REASON_BYTES: usize = 400;
-
-/// The calls that are cancelled unless the host makes them again.
-#[derive(Debug, Default)]
-pub(super) struct PendingCancels {
-    due: BTreeMap<TaskId, Mono>,
-    /// Requests that were cancelled before their task was started, and why.
-    early: BTreeMap<String, String>,
-}
-
-impl PendingCancels {
-    pub(super) fn next(&self) -> Option<Mono> {
-        self.due.values().min().copied()
-    }
-}
-
-/// What a cancel of the host means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Meaning {
-    Timeout,
-    Person,
-    /// Either.
-    Unclear,
-}
-
-/// Reads the reason of a cancel. Hosts write it as they like, and some write the same for both.
-fn meaning(reason: &str) -> Meaning {
-    let reason = reason.to_lowercase();
-    let has = |words: &[&str]| words.iter().any(|word| reason.contains(word));
-    if has(&["timed out", "timeout", "time out", "deadline"]) {
-        Meaning::Timeout
-    } else if has(&["user", "interrupt", "esc"]) {
-        Meaning::Person
-    } else {
-        Meaning::Unclear
-    }
-}
 
 impl Proxy {
     pub(super) fn request_cancelled(&mut self, params: &Map<String, Value>) {
@@ -112,26 +78,5 @@ impl Proxy {
             self.cancels.due.remove(&task);
             self.ask(Asked::Note, SessionRequest::Cancel(task));
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn reasons_of_real_hosts() {
-        let of = meaning;
-        assert_eq!(
-            of("McpError: MCP error -32001: Request timed out"),
-            Meaning::Timeout
-        );
-        assert_eq!(of("MCP request cancelled by caller"), Meaning::Unclear);
-        assert_eq!(
-            of("AbortError: The operation was aborted."),
-            Meaning::Unclear
-        );
-        assert_eq!(of(""), Meaning::Unclear);
-        assert_eq!(of("User pressed Esc"), Meaning::Person);
     }
 }

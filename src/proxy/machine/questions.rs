@@ -1,29 +1,12 @@
 //! Questions of the server: shown by the host, if it can, and on longhaul's screen. The first answer counts.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use serde_json::{Value, json};
 
 use super::{Asked, Effect, Proxy};
 use crate::{
     domain::{Answer, Question, SessionRequest, TaskId, TaskView},
-    proxy::message,
+    proxy::{message, questions::Relayed},
 };
-
-/// The questions that the host was asked, by the ids of our requests.
-#[derive(Debug, Default)]
-pub(super) struct RelayedQuestions {
-    open: BTreeMap<String, Relayed>,
-    /// What the host was asked already, whatever it answered.
-    known: BTreeSet<(TaskId, String)>,
-    asked: u64,
-}
-
-#[derive(Debug)]
-struct Relayed {
-    task: TaskId,
-    key: String,
-}
 
 impl Proxy {
     /// Asks the host what is new, and takes back what was answered elsewhere.

@@ -29,7 +29,7 @@ pub(crate) struct AgentHost {
 
 impl AgentHost {
     /// Starts the proxy with these arguments and shakes hands, with these capabilities.
-    pub(crate) fn start(kept: &Kept, arguments: &[&str], capabilities: Value) -> Self {
+    pub(crate) fn start(kept: &Kept, arguments: &[&str], capabilities: &Value) -> Self {
         let arguments = [&["proxy"], arguments].concat();
         let mut command = kept.command(&arguments);
         command.stdin(Stdio::piped()).current_dir(kept.path());
@@ -44,8 +44,8 @@ impl AgentHost {
         };
         let info = json!({"name": "test-host", "version": "1"});
         let handshake = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": info});
-        host.handshake = host.request("initialize", handshake)["result"].take();
-        host.notify("notifications/initialized", json!({}));
+        host.handshake = host.request("initialize", &handshake)["result"].take();
+        host.notify("notifications/initialized", &json!({}));
         host
     }
 
@@ -53,21 +53,21 @@ impl AgentHost {
         writeln!(self.input.as_mut().unwrap(), "{message}").unwrap();
     }
 
-    pub(crate) fn notify(&mut self, method: &str, params: Value) {
+    pub(crate) fn notify(&mut self, method: &str, params: &Value) {
         self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
     }
 
     /// Sends a request and returns its id.
-    pub(crate) fn ask(&mut self, method: &str, params: Value) -> u64 {
+    pub(crate) fn ask(&mut self, method: &str, params: &Value) -> u64 {
         self.next_id += 1;
         let id = self.next_id;
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
         id
     }
 
-    pub(crate) fn start_call(&mut self, tool: &str, arguments: Value) -> u64 {
+    pub(crate) fn start_call(&mut self, tool: &str, arguments: &Value) -> u64 {
         let params = json!({"name": tool, "arguments": arguments, "_meta": {"progressToken": "p"}});
-        self.ask("tools/call", params)
+        self.ask("tools/call", &params)
     }
 
     /// Waits for a message.
@@ -89,12 +89,12 @@ impl AgentHost {
         self.wait(|message| message["id"] == id && message.get("method").is_none())
     }
 
-    pub(crate) fn request(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) fn request(&mut self, method: &str, params: &Value) -> Value {
         let id = self.ask(method, params);
         self.response(id)
     }
 
-    pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Value {
+    pub(crate) fn call(&mut self, tool: &str, arguments: &Value) -> Value {
         let id = self.start_call(tool, arguments);
         self.response(id)["result"].take()
     }

@@ -1,0 +1,62 @@
+//! What a cancel of the host means, and the calls that wait to be cancelled.
+
+use std::collections::BTreeMap;
+
+use crate::domain::{Mono, TaskId};
+
+/// The calls that are cancelled unless the host makes them again.
+#[derive(Debug, Default)]
+pub(super) struct PendingCancels {
+    pub(super) due: BTreeMap<TaskId, Mono>,
+    /// Requests that were cancelled before their task was started, and why.
+    pub(super) early: BTreeMap<String, String>,
+}
+
+impl PendingCancels {
+    pub(super) fn next(&self) -> Option<Mono> {
+        self.due.values().min().copied()
+    }
+}
+
+/// What a cancel of the host means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Meaning {
+    Timeout,
+    Person,
+    /// Either.
+    Unclear,
+}
+
+/// Reads the reason of a cancel. Hosts write it as they like, and some write the same for both.
+pub(super) fn meaning(reason: &str) -> Meaning {
+    let reason = reason.to_lowercase();
+    let has = |words: &[&str]| words.iter().any(|word| reason.contains(word));
+    if has(&["timed out", "timeout", "time out", "deadline"]) {
+        Meaning::Timeout
+    } else if has(&["user", "interrupt", "esc"]) {
+        Meaning::Person
+    } else {
+        Meaning::Unclear
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_of_real_hosts() {
+        let of = meaning;
+        assert_eq!(
+            of("McpError: MCP error -32001: Request timed out"),
+            Meaning::Timeout
+        );
+        assert_eq!(of("MCP request cancelled by caller"), Meaning::Unclear);
+        assert_eq!(
+            of("AbortError: The operation was aborted."),
+            Meaning::Unclear
+        );
+        assert_eq!(of(""), Meaning::Unclear);
+        assert_eq!(of("User pressed Esc"), Meaning::Person);
+    }
+}

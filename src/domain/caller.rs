@@ -24,6 +24,9 @@ pub struct Caller {
     /// When and why it last stopped waiting without a result.
     #[serde(default)]
     pub gave_up: Option<GaveUp>,
+    /// After how many milliseconds it gave up because of its own limit, at the earliest.
+    #[serde(default)]
+    pub timeout_ms: Option<u64>,
     /// How many more times it made the same call and was attached to this one.
     #[serde(default)]
     pub repeats: u32,
@@ -49,7 +52,7 @@ pub struct GaveUp {
 pub enum GaveUpReason {
     /// It got a ticket instead of the result.
     Ticket,
-    /// It cancelled its request, with this reason. The task continues.
+    /// It cancelled its request, with this reason.
     Cancelled(String),
     /// It ended.
     Ended,
@@ -60,6 +63,10 @@ impl Caller {
     pub fn note(&mut self, how: &Collected, now: Wall) {
         match how {
             Collected::Delivered => self.delivered_at = Some(now),
+            Collected::TimedOut { after_ms } => {
+                let earliest = self.timeout_ms.unwrap_or(u64::MAX);
+                self.timeout_ms = Some(earliest.min(*after_ms));
+            }
             Collected::GaveUp { after_ms, why } => {
                 self.gave_up = Some(GaveUp {
                     at: now,
@@ -87,6 +94,11 @@ impl Caller {
 pub enum Collected {
     /// It has the result.
     Delivered,
+    /// It gave up because of its own limit.
+    TimedOut {
+        /// After how many milliseconds of waiting.
+        after_ms: u64,
+    },
     /// It made the same call again, and waits for this one.
     Repeated {
         /// The JSON-RPC id of its new request, as JSON text.

@@ -1,5 +1,6 @@
 //! What a cancel of the host means, and the calls that wait to be cancelled.
 
+use core::time::Duration;
 use std::collections::BTreeMap;
 
 use crate::domain::{Mono, TaskId};
@@ -7,14 +8,22 @@ use crate::domain::{Mono, TaskId};
 /// The calls that are cancelled unless the host makes them again.
 #[derive(Debug, Default)]
 pub(super) struct PendingCancels {
-    pub(super) due: BTreeMap<TaskId, Mono>,
+    pub(super) due: BTreeMap<TaskId, DueCancel>,
     /// Requests that were cancelled before their task was started, and why.
     pub(super) early: BTreeMap<String, String>,
 }
 
+/// A call that is cancelled soon.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DueCancel {
+    pub(super) at: Mono,
+    /// How long its caller had waited.
+    pub(super) waited: Duration,
+}
+
 impl PendingCancels {
     pub(super) fn next(&self) -> Option<Mono> {
-        self.due.values().min().copied()
+        self.due.values().map(|cancel| cancel.at).min()
     }
 }
 

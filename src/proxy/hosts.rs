@@ -72,6 +72,12 @@ const KNOWN: [KnownHost; 10] = [
 /// The patience with a host that nothing is known of: its SDK most likely gives up after 60 s.
 const UNKNOWN: Duration = Duration::from_secs(50);
 
+/// A ticket comes after this part of the time that the host waits.
+const PART_OF_LIMIT: f64 = 0.8;
+
+/// The least patience that experience leads to.
+const LEAST: Duration = Duration::from_millis(500);
+
 /// How long the user wants hosts to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatienceChoice {
@@ -97,14 +103,23 @@ pub(super) fn limit_of(name: &str, setting: Option<&str>) -> Option<Limit> {
     known.map(|host| host.limit)
 }
 
-/// How long a call of this host is held before it gets a ticket; `None`: until its end.
-pub(super) fn patience(choice: PatienceChoice, limit: Option<Limit>) -> Option<Duration> {
-    match (choice, limit) {
-        (PatienceChoice::Fixed(patience), _) => Some(patience),
-        (PatienceChoice::Unlimited, _) | (PatienceChoice::ByHost, Some(Limit::None)) => None,
-        (PatienceChoice::ByHost, Some(Limit::After(limit))) => Some(limit.mul_f64(0.8)),
+/// How long a call of this host is held before it gets a ticket; `None`: until its end. `seen`: the earliest time at which
+/// it has given up before.
+pub(super) fn patience(
+    choice: PatienceChoice,
+    limit: Option<Limit>,
+    seen: Option<Duration>,
+) -> Option<Duration> {
+    let before = |limit: Duration| limit.mul_f64(PART_OF_LIMIT);
+    let by_table = match (choice, limit) {
+        (PatienceChoice::Fixed(patience), _) => return Some(patience),
+        (PatienceChoice::Unlimited, _) => return None,
+        (PatienceChoice::ByHost, Some(Limit::None)) => None,
+        (PatienceChoice::ByHost, Some(Limit::After(limit))) => Some(before(limit)),
         (PatienceChoice::ByHost, None) => Some(UNKNOWN),
-    }
+    };
+    let by_experience = seen.map(|seen| before(seen).max(LEAST));
+    by_table.into_iter().chain(by_experience).min()
 }
 
 #[cfg(test)]
@@ -113,12 +128,19 @@ mod tests {
 
     #[test]
     fn patience_ends_before_the_host_gives_up() {
-        let by_host = |name, setting| patience(PatienceChoice::ByHost, limit_of(name, setting));
+        let by_host =
+            |name, setting| patience(PatienceChoice::ByHost, limit_of(name, setting), None);
         assert_eq!(by_host("claude-ai", None), Some(Duration::from_secs(48)));
         assert_eq!(by_host("somebody", None), Some(UNKNOWN));
         assert_eq!(by_host("claude-code", None), None);
         let set = by_host("claude-code", Some("5000"));
         assert_eq!(set, Some(Duration::from_secs(4)));
         assert_eq!(by_host("claude-code", Some("soon")), None);
+        let seen = Some(Duration::from_secs(5));
+        let limit = limit_of("claude-code", None);
+        let taught = patience(PatienceChoice::ByHost, limit, seen);
+        assert_eq!(taught, Some(Duration::from_secs(4)));
+        let fixed = PatienceChoice::Fixed(UNKNOWN);
+        assert_eq!(patience(fixed, limit, seen), Some(UNKNOWN));
     }
 }

@@ -10,10 +10,10 @@ use serde_json::{Map, Value, json};
 
 use super::{
     cancel::PendingCancels,
-    hosts::{self, PatienceChoice},
+    hosts::{self, Limit, PatienceChoice},
     message::{self, HostMessage},
     questions::RelayedQuestions,
-    tool_list::StrictTools,
+    tool_list::OutputSchemas,
 };
 use crate::domain::{
     Collected, GaveUpReason, Introduction, Mono, ProtocolVersion, ServerName, SessionEvent,
@@ -106,7 +106,7 @@ pub struct ProxyOptions {
 struct Host {
     name: String,
     version: String,
-    patience: Option<Duration>,
+    limit: Option<Limit>,
     /// Whether it can show forms, and pages in a browser.
     shows_forms: bool,
     shows_pages: bool,
@@ -161,13 +161,15 @@ pub struct Proxy {
     next_request: SessionRequestId,
     /// The host's open calls by the ids of its requests.
     calls: BTreeMap<String, Call>,
-    /// The newest views of the tasks that calls came from a proxy.
+    /// The earliest time after which each host, by name and version, has given up.
+    seen_limits: BTreeMap<(String, String), Duration>,
+    /// The newest views of all calls through proxies of this server.
     views: BTreeMap<TaskId, Arc<TaskView>>,
     /// The tasks whose results the host has. Their views may not say so yet.
     delivered: BTreeSet<TaskId>,
     /// The results that were written; the host's next message proves that it has read them.
     written: Vec<TaskId>,
-    strict: StrictTools,
+    schemas: OutputSchemas,
     cancels: PendingCancels,
     questions: RelayedQuestions,
     effects: Vec<Effect>,
@@ -176,7 +178,6 @@ pub struct Proxy {
 impl Proxy {
     /// A proxy whose host has said nothing yet.
     pub fn new(options: ProxyOptions, now: Stamp) -> Self {
-        let patience = hosts::patience(options.patience, None);
         Self {
             rng: fastrand::Rng::with_seed(options.seed),
             options,
@@ -184,7 +185,7 @@ impl Proxy {
             host: Host {
                 name: "unknown".to_owned(),
                 version: String::new(),
-                patience,
+                limit: None,
                 shows_forms: false,
                 shows_pages: false,
             },
@@ -192,10 +193,11 @@ impl Proxy {
             asked: BTreeMap::new(),
             next_request: 1,
             calls: BTreeMap::new(),
+            seen_limits: BTreeMap::new(),
             views: BTreeMap::new(),
             delivered: BTreeSet::new(),
             written: Vec::new(),
-            strict: StrictTools::default(),
+            schemas: OutputSchemas::default(),
             cancels: PendingCancels::default(),
             questions: RelayedQuestions::default(),
             effects: Vec::new(),
@@ -325,7 +327,12 @@ impl Proxy {
 
     fn session_reported(&mut self, event: SessionEvent) {
         match event {
-            SessionEvent::Task(view) if self.is_ours(&view) => {
+            SessionEvent::Task(view) => {
+                self.learn_limit(&view);
+                // Whose it is shows only after the handshake.
+                if view.task.caller.is_none() || view.task.server != self.options.server {
+                    return;
+                }
                 self.views.insert(view.task.id.clone(), Arc::clone(&view));
                 self.task_changed(&view);
             }
@@ -343,12 +350,30 @@ impl Proxy {
                 }
             }
             SessionEvent::Driver(_) => self.driver_changed(),
-            SessionEvent::Task(_)
-            | SessionEvent::Server(_)
+            SessionEvent::Server(_)
             | SessionEvent::Notice(_)
             | SessionEvent::Notification { .. }
             | SessionEvent::Undriven
             | SessionEvent::Failed { .. } => {}
+        }
+    }
+
+    /// How long a call is held before it gets a ticket.
+    fn patience(&self) -> Option<Duration> {
+        let host = (self.host.name.clone(), self.host.version.clone());
+        let seen = self.seen_limits.get(&host).copied();
+        hosts::patience(self.options.patience, self.host.limit, seen)
+    }
+
+    /// Every call of a proxy tells when its host gave up.
+    fn learn_limit(&mut self, view: &TaskView) {
+        let Some(caller) = &view.task.caller else {
+            return;
+        };
+        if let Some(after) = caller.timeout_ms.map(Duration::from_millis) {
+            let host = (caller.host.clone(), caller.version.clone());
+            let seen = self.seen_limits.entry(host).or_insert(after);
+            *seen = after.min(*seen);
         }
     }
 
@@ -357,7 +382,7 @@ impl Proxy {
         let is_host = |caller: &crate::domain::Caller| {
             caller.host == self.host.name && caller.directory == self.options.directory
         };
-        view.task.server == self.options.server && view.task.caller.as_deref().is_some_and(is_host)
+        view.task.caller.as_deref().is_some_and(is_host)
     }
 
     /// A new driver knows nothing of what its predecessor's clients wait for.

@@ -49,18 +49,22 @@ pub(super) fn schema() -> Value {
 }
 
 /// The result that says that a call still runs.
-pub(super) fn ticket(view: &TaskView, now: Wall) -> Value {
+///
+/// `is_structured`: the tool has an output schema, so its results need structured content. Hosts show a model either that
+/// or the text, so both say everything.
+pub(super) fn ticket(view: &TaskView, is_structured: bool, now: Wall) -> Value {
     let id = &view.task.id;
     let words = format!(
         "Still running as {id}: {}. This is not the result. Call {COLLECT} with {{\"id\": \"{id}\"}} to wait for the \
          result, or make the same call again: it is not run twice. A person can watch it with: longhaul attach {id}",
         state(view, now)
     );
-    json!({
-        "content": [{"type": "text", "text": words}],
-        "structuredContent": {"longhaul_ticket": summary(view, now)},
-        "isError": false,
-    })
+    let mut ticket = json!({"content": [{"type": "text", "text": words}], "isError": false});
+    if is_structured && let Some(members) = ticket.as_object_mut() {
+        let content = json!({"longhaul_ticket": {"message": words, "task": summary(view, now)}});
+        members.insert("structuredContent".to_owned(), content);
+    }
+    ticket
 }
 
 /// The result of [`TASKS`].
@@ -78,12 +82,7 @@ pub(super) fn list<'v>(views: impl Iterator<Item = &'v TaskView>, now: Wall) -> 
     } else {
         lines.join("\n")
     };
-    let tasks: Vec<Value> = views.iter().map(|view| summary(view, now)).collect();
-    json!({
-        "content": [{"type": "text", "text": words}],
-        "structuredContent": {"tasks": tasks},
-        "isError": false,
-    })
+    json!({"content": [{"type": "text", "text": words}], "isError": false})
 }
 
 /// What the host is told while the server is silent.
@@ -93,12 +92,12 @@ pub(super) fn heartbeat(view: &TaskView, now: Wall) -> String {
 
 fn age(view: &TaskView, now: Wall) -> Duration {
     let until = view.task.settled_at.unwrap_or(now);
-    Duration::from_secs(until.since(view.task.created_at).as_secs())
+    until.since(view.task.created_at)
 }
 
 /// A state in a few words.
 fn state(view: &TaskView, now: Wall) -> String {
-    let age = text::duration(age(view, now));
+    let age = text::span(age(view, now));
     let task = &view.task;
     let ended = match task.status {
         Status::Running => None,

@@ -1,19 +1,28 @@
 //! A server's list of tools as the host gets it: with our own tools, and with output schemas that allow a ticket.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
 use super::ticket::{self, COLLECT, TASKS};
 
-/// The tools of which the host has seen an output schema that allows no ticket.
+/// What the host has seen of the tools' output schemas.
 #[derive(Debug, Default)]
-pub(super) struct StrictTools(BTreeSet<String>);
+pub(super) struct OutputSchemas(BTreeMap<String, Strictness>);
 
-impl StrictTools {
-    /// Whether the host rejects a ticket of this tool that is not an error.
-    pub(super) fn has(&self, tool: &str) -> bool {
-        self.0.contains(tool)
+/// Whether the output schema of a tool allows a ticket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Strictness {
+    /// As structured content.
+    AllowsTicket,
+    /// Only as an error.
+    Strict,
+}
+
+impl OutputSchemas {
+    /// What a tool's output schema allows, if it has one.
+    pub(super) fn of(&self, tool: &str) -> Option<Strictness> {
+        self.0.get(tool).copied()
     }
 
     /// One page of a server's list, for the host. `is_first`: the page that our own tools are added to.
@@ -34,17 +43,14 @@ impl StrictTools {
             let (Some(name), Some(schema)) = (name, schema) else {
                 continue;
             };
-            self.0.remove(&name);
-            match widened(schema) {
-                Some(wider) => {
-                    if let Some(tool) = tool.as_object_mut() {
-                        tool.insert("outputSchema".to_owned(), wider);
-                    }
+            let schemasness = match (widened(schema), tool.as_object_mut()) {
+                (Some(wider), Some(tool)) => {
+                    tool.insert("outputSchema".to_owned(), wider);
+                    Strictness::AllowsTicket
                 }
-                None => {
-                    self.0.insert(name);
-                }
-            }
+                _ => Strictness::Strict,
+            };
+            self.0.insert(name, schemasness);
         }
         if is_first {
             tools.extend(ticket::tools());
@@ -99,10 +105,10 @@ fn has_movable_references(value: &Value) -> bool {
 mod tests {
     use super::*;
 
-    fn page(list: &Value, is_first: bool) -> (StrictTools, Value) {
-        let mut strict = StrictTools::default();
-        let page = strict.page(&list.to_string(), is_first).unwrap();
-        (strict, serde_json::from_str(&page).unwrap())
+    fn page(list: &Value, is_first: bool) -> (OutputSchemas, Value) {
+        let mut schemas = OutputSchemas::default();
+        let page = schemas.page(&list.to_string(), is_first).unwrap();
+        (schemas, serde_json::from_str(&page).unwrap())
     }
 
     #[test]
@@ -129,11 +135,11 @@ mod tests {
     fn output_schemas_allow_a_ticket() {
         let output = json!({"type": "object", "required": ["n"], "properties": {"n": {"$ref": "#/$defs/n"}},
             "$defs": {"n": {"type": "number"}}});
-        let (strict, first) = page(
+        let (schemas, first) = page(
             &json!({"tools": [{"name": "a", "outputSchema": output}]}),
             false,
         );
-        assert!(!strict.has("a"));
+        assert_eq!(schemas.of("a"), Some(Strictness::AllowsTicket));
         let schema = &first["tools"][0]["outputSchema"];
         assert_eq!(schema["type"], "object");
         let matches = |value: Value| jsonschema::is_valid(schema, &value);
@@ -144,11 +150,11 @@ mod tests {
     #[test]
     fn references_into_the_schema_itself_stay() {
         let output = json!({"type": "object", "properties": {"n": {"$ref": "#/properties/m"}}});
-        let (strict, first) = page(
+        let (schemas, first) = page(
             &json!({"tools": [{"name": "a", "outputSchema": output}]}),
             false,
         );
-        assert!(strict.has("a"));
+        assert_eq!(schemas.of("a"), Some(Strictness::Strict));
         assert_eq!(first["tools"][0]["outputSchema"], output);
     }
 }

@@ -96,10 +96,7 @@ fn a_call_that_takes_longer_than_the_host_waits_gets_a_ticket() {
     // A result that the host has is never given to another call.
     assert!(text(&host.call("longhaul_tasks", &json!({}))).contains("No call is open"));
     let again = host.call("work", &json!({}));
-    assert!(
-        again["structuredContent"]["longhaul_ticket"].is_null(),
-        "{again}"
-    );
+    assert!(text(&again).ends_with(" steps"), "{again}");
     assert_eq!(runs(&kept), 2);
     let wrong = host.call("longhaul_collect", &json!({"id": "nothing"}));
     assert_eq!(wrong["isError"], true);
@@ -128,6 +125,47 @@ fn a_host_that_is_killed_finds_its_call_again() {
     let shown = kept.ok(&["show", &id, "--json"]).document();
     assert_eq!(shown["status"], "completed", "{shown}");
     second.close();
+}
+
+#[test]
+fn a_result_that_nobody_collected_is_kept() {
+    let kept = Kept::new();
+    let server = steps(&kept);
+    let mut first = AgentHost::start(&kept, &[&server], &json!({}));
+    first.start_call("work", &json!({}));
+    first.wait(|message| message["method"] == "notifications/progress");
+    let id = tasks(&kept)[0]["id"].as_str().unwrap().to_owned();
+    first.kill();
+    finish_steps(&kept);
+    kept.ok(&["wait", &id]);
+    let mut second = AgentHost::start(&kept, &[&server], &json!({}));
+    let open = second.call("longhaul_tasks", &json!({}));
+    assert!(text(&open).contains(&id), "{open}");
+    let result = second.call("work", &json!({}));
+    assert!(text(&result).ends_with(" steps"), "{result}");
+    assert_eq!(runs(&kept), 1);
+    second.close();
+}
+
+#[test]
+fn a_host_that_gave_up_once_gets_its_tickets_earlier() {
+    let kept = Kept::new();
+    let server = steps(&kept);
+    let mut host = AgentHost::start(&kept, &[&server], &json!({}));
+    let call = host.start_call("work", &json!({}));
+    host.wait(|message| message["method"] == "notifications/progress");
+    // The same reason for a timeout and for a person, as one host writes it.
+    let reason = "MCP request cancelled by caller";
+    let params = json!({"requestId": call, "reason": reason});
+    host.notify("notifications/cancelled", &params);
+    // Made again at once, so it was a timeout: the patience is at most what the host has shown.
+    let id = ticket(&host.call("work", &json!({})));
+    host.close();
+    let mut host = AgentHost::start(&kept, &[&server], &json!({}));
+    assert_eq!(ticket(&host.call("work", &json!({}))), id);
+    assert_eq!(runs(&kept), 1);
+    finish_steps(&kept);
+    host.close();
 }
 
 #[test]
@@ -169,6 +207,7 @@ fn a_cancel_ends_the_call_only_if_a_person_stopped_it() {
     let first = &tasks(&kept)[1];
     assert!(!is_cancelled(first), "{first}");
     finish_steps(&kept);
+    kept.ok(&["wait", first["id"].as_str().unwrap()]);
     let result = host.call("work", &json!({"number": 1}));
     assert!(text(&result).ends_with(" steps"), "{result}");
     assert_eq!(runs(&kept), 2);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value};
 
 use crate::{
-    domain::{Caller, NewCall, ServerName, Status, Task, TaskId},
+    domain::{Caller, Collected, NewCall, ServerName, Status, Task, TaskId},
     engine::snapshots::{ReaderId, Snapshots},
 };
 
@@ -34,11 +34,17 @@ impl Proxies {
         self.collectors.insert(id.clone(), reader);
     }
 
-    /// A proxy no longer waits for the result of a call.
-    pub(super) fn collected(&mut self, id: &TaskId, is_delivered: bool) {
-        self.collectors.remove(id);
-        if is_delivered {
-            self.undelivered.remove(id);
+    /// A proxy reports what became of a call.
+    pub(super) fn collected(&mut self, id: &TaskId, how: &Collected) {
+        match how {
+            Collected::Delivered => {
+                self.collectors.remove(id);
+                self.undelivered.remove(id);
+            }
+            Collected::GaveUp { .. } => {
+                self.collectors.remove(id);
+            }
+            Collected::TimedOut { .. } | Collected::Repeated { .. } => {}
         }
     }
 

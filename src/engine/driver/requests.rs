@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     domain::{
-        Collected, Connectivity, NewCall, RequestError, Row, ServerName, ServerRef, SessionRequest,
+        Connectivity, NewCall, RequestError, Row, ServerName, ServerRef, SessionRequest,
         SessionRequestId, SessionResponse, Stamp, Task, TaskId, TaskView,
     },
     engine::{
@@ -175,7 +175,7 @@ impl Driver<'_> {
             | SessionRequest::Collected { id, .. }
             | SessionRequest::Edit { id, .. } => {
                 if let SessionRequest::Collected { id, how } = asked {
-                    self.proxies.collected(id, *how == Collected::Delivered);
+                    self.proxies.collected(id, how);
                 }
                 match self.links.iter().position(|linked| linked.link.holds(id)) {
                     Some(index) => Ok(index),

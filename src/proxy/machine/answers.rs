@@ -50,7 +50,7 @@ impl Proxy {
             Forwarded::Result(result) => {
                 let result = for_host(result);
                 let list = (method == "tools/list")
-                    .then(|| self.strict.page(&result, is_first_page))
+                    .then(|| self.schemas.page(&result, is_first_page))
                     .flatten();
                 message::response(id, list.as_deref().unwrap_or(&result))
             }

@@ -11,6 +11,7 @@ use crate::{
     proxy::{
         message,
         ticket::{self, COLLECT, TASKS},
+        tool_list::Strictness,
     },
 };
 
@@ -63,7 +64,9 @@ impl Proxy {
             tool: name.clone(),
             progress_token: meta.and_then(|meta| meta.get("progressToken").cloned()),
             began: self.now.mono,
-            until: (self.host.patience).map(|patience| self.now.mono.after(patience)),
+            until: self
+                .patience()
+                .map(|patience| self.now.mono.after(patience)),
             told: None,
             told_at: self.now.mono,
             is_reading: false,
@@ -81,7 +84,9 @@ impl Proxy {
             COLLECT => {
                 let task = arguments.get("id").and_then(Value::as_str);
                 let task = task.and_then(|it| TaskId::parse(it.trim()));
-                let known = task.filter(|task| self.views.contains_key(task));
+                let is_ours =
+                    |task: &TaskId| self.views.get(task).is_some_and(|view| self.is_ours(view));
+                let known = task.filter(is_ours);
                 let Some(task) = known else {
                     let words = "no call of this host has that id; longhaul_tasks lists them";
                     return self.respond(&id, &failure(words));
@@ -122,6 +127,7 @@ impl Proxy {
             call_id: call_id.map(str::to_owned),
             meta: meta.map(|meta| Value::Object(meta.clone()).to_string()),
             gave_up: None,
+            timeout_ms: None,
             repeats: 0,
             delivered_at: None,
         }));
@@ -220,13 +226,14 @@ impl Proxy {
         let Some(call) = self.calls.remove(id) else {
             return;
         };
-        let mut ticket = ticket::ticket(view, self.now.wall);
-        if self.strict.has(&call.tool)
+        let schema = self.schemas.of(&call.tool);
+        let is_structured = schema == Some(Strictness::AllowsTicket);
+        let mut ticket = ticket::ticket(view, is_structured, self.now.wall);
+        if schema == Some(Strictness::Strict)
             && let Some(members) = ticket.as_object_mut()
         {
             // The host would reject any other result that does not match the tool's schema.
             members.insert("isError".to_owned(), true.into());
-            members.remove("structuredContent");
         }
         self.respond(id, &ticket);
         self.gave_up(&call, GaveUpReason::Ticket);

@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 
 use super::{Asked, OnCancel, Proxy};
 use crate::{
-    domain::{GaveUpReason, SessionRequest, TaskId, text},
-    proxy::cancel::{Meaning, meaning},
+    domain::{Collected, GaveUpReason, SessionRequest, TaskId, text},
+    proxy::cancel::{DueCancel, Meaning, meaning},
 };
 
 /// How long a call continues after a cancel that may mean a timeout. A host that gave up for that asks again.
@@ -31,7 +31,8 @@ impl Proxy {
         match call.task.clone() {
             Some(task) => {
                 self.gave_up(&call, GaveUpReason::Cancelled(reason.clone()));
-                self.call_cancelled(task, &reason);
+                let waited = self.now.mono.since(call.began);
+                self.call_cancelled(task, &reason, waited);
             }
             None => {
                 self.cancels.early.insert(id, reason);
@@ -42,37 +43,64 @@ impl Proxy {
     /// The task of a call that was cancelled before it was saved.
     pub(super) fn started_in_vain(&mut self, id: &str, task: TaskId) {
         if let Some(reason) = self.cancels.early.remove(id) {
-            self.call_cancelled(task, &reason);
+            self.call_cancelled(task, &reason, Duration::ZERO);
         }
     }
 
-    fn call_cancelled(&mut self, task: TaskId, reason: &str) {
+    fn call_cancelled(&mut self, task: TaskId, reason: &str, waited: Duration) {
+        let meaning = meaning(reason);
+        if meaning == Meaning::Timeout {
+            self.timed_out(task.clone(), waited);
+        }
         // Another call of the host may wait for the same task.
         let mut calls = self.calls.values();
         if calls.any(|call| call.task.as_ref() == Some(&task)) {
             return;
         }
-        match (self.options.on_cancel, meaning(reason)) {
+        match (self.options.on_cancel, meaning) {
             (OnCancel::Continue, _) | (OnCancel::TimeoutContinues, Meaning::Timeout) => {}
             (OnCancel::Stop, _) | (OnCancel::TimeoutContinues, Meaning::Person) => {
                 self.ask(Asked::Note, SessionRequest::Cancel(task));
             }
             (OnCancel::TimeoutContinues, Meaning::Unclear) => {
-                let due = self.now.mono.after(REPEATED_WITHIN);
-                self.cancels.due.insert(task, due);
+                let at = self.now.mono.after(REPEATED_WITHIN);
+                self.cancels.due.insert(task, DueCancel { at, waited });
             }
         }
+    }
+
+    /// The host gave up because of its own limit: the next calls get their tickets before that.
+    fn timed_out(&mut self, task: TaskId, waited: Duration) {
+        let after_ms = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
+        self.note(task, Collected::TimedOut { after_ms });
+        let host = (self.host.name.clone(), self.host.version.clone());
+        let seen = self.seen_limits.entry(host).or_insert(waited);
+        *seen = waited.min(*seen);
     }
 
     /// Cancels what the host has not asked for again.
     pub(super) fn tend_cancels(&mut self) {
         let now = self.now.mono;
         let calls = &self.calls;
-        // What is waited for again is not cancelled.
-        self.cancels
-            .due
-            .retain(|task, _| !calls.values().any(|call| call.task.as_ref() == Some(task)));
-        let due = self.cancels.due.iter().filter(|(_, due)| now >= **due);
+        let is_waited_for =
+            |task: &TaskId| calls.values().any(|call| call.task.as_ref() == Some(task));
+        let repeated = self.cancels.due.iter();
+        let repeated = repeated.filter(|(task, _)| is_waited_for(task));
+        let repeated: Vec<(TaskId, Duration)> = repeated
+            .map(|(task, cancel)| (task.clone(), cancel.waited))
+            .collect();
+        for (task, waited) in repeated {
+            // Made again at once, so it was not a person who stopped it.
+            self.cancels.due.remove(&task);
+            self.timed_out(task.clone(), waited);
+            let patience = self.patience();
+            let calls = self.calls.values_mut();
+            for call in calls.filter(|call| call.task.as_ref() == Some(&task)) {
+                call.until = patience.map(|patience| call.began.after(patience));
+            }
+        }
+        let due = self.cancels.due.iter();
+        let due = due.filter(|(_, cancel)| now >= cancel.at);
         let due: Vec<TaskId> = due.map(|(task, _)| task.clone()).collect();
         for task in due {
             self.cancels.due.remove(&task);

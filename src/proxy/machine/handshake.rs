@@ -42,7 +42,7 @@ impl Proxy {
         self.host = Host {
             name,
             version: info("version"),
-            patience: hosts::patience(self.options.patience, limit),
+            limit,
             // Before there were modes, there were only forms (2025-06-18).
             shows_forms: mode("form") || elicitation.is_some() && !mode("url"),
             shows_pages: mode("url"),

@@ -73,11 +73,11 @@ class Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))) or b"{}")
         path = self.path.split("?")[0]
         if path.endswith("/messages"):
-            self.messages(body)
+            self.as_anthropic(body)
         elif path.endswith("/responses"):
-            self.responses(body)
+            self.as_responses(body)
         elif path.endswith("/chat/completions"):
-            self.completions(body)
+            self.as_chat(body)
         else:
             self.send_json({"input_tokens": 1})
 
@@ -102,7 +102,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
-    def messages(self, body: dict[str, Any]) -> None:
+    def as_anthropic(self, body: dict[str, Any]) -> None:
         """The dialect of Claude Code."""
         tools = [tool.get("name", "") for tool in body.get("tools", [])]
         blocks = [
@@ -141,7 +141,7 @@ class Handler(BaseHTTPRequestHandler):
             ]
         )
 
-    def responses(self, body: dict[str, Any]) -> None:
+    def as_responses(self, body: dict[str, Any]) -> None:
         """The dialect of Codex."""
         tools: list[str] = []
         spaces: dict[str, str] = {}
@@ -179,7 +179,7 @@ class Handler(BaseHTTPRequestHandler):
             ]
         )
 
-    def completions(self, body: dict[str, Any]) -> None:
+    def as_chat(self, body: dict[str, Any]) -> None:
         """The dialect of opencode."""
         tools = [tool["function"]["name"] for tool in body.get("tools", [])]
         outputs = [text_of(message.get("content")) for message in body.get("messages", []) if message.get("role") == "tool"]

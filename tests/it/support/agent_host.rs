@@ -114,9 +114,9 @@ impl AgentHost {
 
 /// The id in a ticket.
 pub(crate) fn ticket(result: &Value) -> String {
-    let id = &result["structuredContent"]["longhaul_ticket"]["id"];
-    id.as_str()
-        .unwrap_or_else(|| panic!("no ticket: {result}"))
+    let id = text(result).strip_prefix("Still running as ");
+    let id = id.and_then(|rest| rest.split(':').next());
+    id.unwrap_or_else(|| panic!("no ticket: {result}"))
         .to_owned()
 }
 

@@ -7,7 +7,7 @@ use crate::domain::{Connectivity, Status, Task};
 use super::task_row::{TaskRow, short_arguments};
 
 /// The keys of filter terms such as `status:failed`.
-const FILTER_KEYS: [&str; 5] = ["status", "server", "tag", "tool", "id"];
+const FILTER_KEYS: [&str; 7] = ["status", "server", "tag", "tool", "id", "by", "dir"];
 /// The values of `status:`: a status, a pending request, or the connectivity.
 const STATUS_VALUES: [&str; 20] = [
     "running",
@@ -32,7 +32,7 @@ const STATUS_VALUES: [&str; 20] = [
     "idle",
 ];
 
-/// A filter: words, `!x`, `status:failed`, `server:lab`, `tag:x`. A task must match all terms.
+/// A filter: words, `!x`, `status:failed`, `server:lab`, `tag:x`, `by:claude-code`. A task must match all terms.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     text: String,
@@ -53,6 +53,8 @@ enum TermField {
     Tag,
     Tool,
     Id,
+    By,
+    Directory,
 }
 
 impl Filter {
@@ -72,6 +74,8 @@ impl Filter {
                         "tag" => TermField::Tag,
                         "tool" => TermField::Tool,
                         "id" => TermField::Id,
+                        "by" => TermField::By,
+                        "dir" => TermField::Directory,
                         _ => return None,
                     };
                     Some((field, rest))
@@ -179,6 +183,11 @@ impl Term {
             Some(TermField::Server) => has(task.server.as_str()),
             Some(TermField::Tag) => task.tag.as_deref().is_some_and(has),
             Some(TermField::Tool) => has(&task.tool),
+            Some(TermField::By) => task.caller.as_ref().is_some_and(|it| has(&it.host)),
+            Some(TermField::Directory) => {
+                let caller = task.caller.as_ref();
+                caller.is_some_and(|it| has(&it.directory))
+            }
             Some(TermField::Id) => task.id.as_str().starts_with(&self.text),
             None => {
                 task.id.as_str().starts_with(&self.text)
@@ -188,6 +197,7 @@ impl Term {
                     || has(task.status.label())
                     || task.tag.as_deref().is_some_and(has)
                     || task.note.as_deref().is_some_and(has)
+                    || task.caller.as_ref().is_some_and(|it| has(&it.label()))
                     || arguments()
                         .iter()
                         .any(|(key, value)| has(&format!("{key}={value}")))

@@ -16,11 +16,13 @@ pub enum Grouping {
     Server,
     /// By status.
     Status,
+    /// By the agent's host and directory that made the call.
+    Caller,
 }
 
 impl Grouping {
     /// All groupings, in the order in which the key cycles through them.
-    pub const ALL: [Self; 3] = [Self::Need, Self::Server, Self::Status];
+    pub const ALL: [Self; 4] = [Self::Need, Self::Server, Self::Status, Self::Caller];
 
     /// Its name in messages and in the configuration.
     pub fn label(self) -> &'static str {
@@ -28,6 +30,7 @@ impl Grouping {
             Self::Need => "need",
             Self::Server => "server",
             Self::Status => "status",
+            Self::Caller => "from",
         }
     }
 
@@ -48,6 +51,7 @@ impl Grouping {
             Self::Server => a.server.cmp(&b.server),
             Self::Status => (urgency(&a.status).cmp(&urgency(&b.status)))
                 .then_with(|| a.status.label().cmp(b.status.label())),
+            Self::Caller => caller(one).cmp(&caller(two)),
         }
     }
 
@@ -57,8 +61,15 @@ impl Grouping {
             Self::Need => GroupTitle::Need(task_row.listed_group),
             Self::Server => GroupTitle::Server(task_row.view.task.server.clone()),
             Self::Status => GroupTitle::Status(task_row.view.task.status.row_label()),
+            Self::Caller => GroupTitle::Caller(caller(task_row)),
         }
     }
+}
+
+/// The agent's host and directory that made a call.
+fn caller(task_row: &TaskRow) -> Option<String> {
+    let caller = task_row.view.task.caller.as_ref();
+    caller.map(|caller| caller.label())
 }
 
 /// The title of a group in the list.
@@ -70,6 +81,8 @@ pub enum GroupTitle {
     Server(ServerName),
     /// Grouped by status, with the status as the rows show it.
     Status(&'static str),
+    /// Grouped by host and directory; `None` for calls of people.
+    Caller(Option<String>),
 }
 
 impl GroupTitle {
@@ -79,6 +92,7 @@ impl GroupTitle {
             Self::Need(group) => task_row.listed_group == *group,
             Self::Server(server) => task_row.view.task.server == *server,
             Self::Status(word) => task_row.view.task.status.row_label() == *word,
+            Self::Caller(label) => caller(task_row) == *label,
         }
     }
 }

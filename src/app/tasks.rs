@@ -92,6 +92,9 @@ pub(super) fn apply_task(state: &mut State, view: Arc<TaskView>, now: Stamp) {
 
 fn add_task(state: &mut State, view: Arc<TaskView>, now: Stamp) {
     let id = view.task.id.clone();
+    if let Some(caller) = &view.task.caller {
+        state.list.callers.insert(caller.label());
+    }
     state.tasks.insert(id.clone(), TaskRow::new(view, now));
     index_arguments(state, &id);
     state.list.refresh.is_order_stale = true;

@@ -411,7 +411,7 @@ pub(super) struct StartArgs {
 /// `ls`.
 #[derive(Debug, Args)]
 pub(super) struct LsArgs {
-    /// Filter, as with `/` on the screen: words, !word, status:, server:, tag:, tool: and id:.
+    /// Filter, as with `/` on the screen: words, !word, status:, server:, tag:, tool:, id:, by: and dir:.
     #[arg(value_name = "FILTER")]
     pub(super) filter: Vec<String>,
     /// Include removed tasks.
@@ -435,6 +435,9 @@ pub(super) struct LsArgs {
     /// Only calls of this tool.
     #[arg(long)]
     pub(super) tool: Option<String>,
+    /// Only calls that this agent's host made through `longhaul proxy`, such as claude-code.
+    #[arg(long, value_name = "HOST")]
+    pub(super) from: Option<String>,
     /// Only tasks started since a time (2026-11-20T06:00:00Z) or within a duration (10m).
     #[arg(long, value_name = "T", value_parser = since)]
     pub(super) since: Option<Since>,

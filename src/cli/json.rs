@@ -1,8 +1,8 @@
 //! The objects of `--json`: tasks, events, tools. Scripts rely on keys and values: add to them, never change them.
 
 use crate::domain::{
-    Connectivity, HistoryEntry, HistoryEvent, IfCut, ProtocolVersion, Task, TaskError, TaskView,
-    Tool, Wall, text,
+    Caller, Connectivity, GaveUpReason, HistoryEntry, HistoryEvent, IfCut, ProtocolVersion, Task,
+    TaskError, TaskView, Tool, Wall, text,
 };
 use crate::engine::KeeperStatus;
 use serde_json::{Map, Value, json, value::RawValue};
@@ -105,6 +105,7 @@ pub(in crate::cli) fn task(task: &Task, extras: &TaskExtras<'_>) -> Value {
         "tool": task.tool,
         "arguments": parsed(&task.arguments),
         "origin": task.origin,
+        "caller": task.caller.as_deref().map(caller),
         "status": task.status.label(),
         "reason": task.why(),
         "remark": task.notice,
@@ -134,6 +135,27 @@ pub(in crate::cli) fn task(task: &Task, extras: &TaskExtras<'_>) -> Value {
         "seq": task.seq,
         "result": extras.result.map(parsed),
         "error": task.error.as_ref().map(error_of),
+    })
+}
+
+fn caller(caller: &Caller) -> Value {
+    let gave_up = caller.gave_up.as_ref().map(|gave_up| {
+        let (why, reason) = match &gave_up.why {
+            GaveUpReason::Ticket => ("ticket", None),
+            GaveUpReason::Ended => ("ended", None),
+            GaveUpReason::Cancelled(reason) => ("cancelled", Some(reason)),
+        };
+        json!({"at": time(gave_up.at), "after_ms": gave_up.after_ms, "why": why, "reason": reason})
+    });
+    json!({
+        "host": caller.host,
+        "version": caller.version,
+        "directory": caller.directory,
+        "request_id": caller.request_id,
+        "call_id": caller.call_id,
+        "repeats": caller.repeats,
+        "gave_up": gave_up,
+        "delivered_at": caller.delivered_at.map(time),
     })
 }
 

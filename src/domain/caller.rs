@@ -1,8 +1,10 @@
 //! Who made a call through `longhaul proxy`, and whether it has the result.
 
+use core::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
-use super::Wall;
+use super::{Wall, text};
 
 /// The program behind `longhaul proxy` that made a call: an agent's host, such as an editor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,6 +84,62 @@ impl Caller {
         }
     }
 
+    /// Host and directory for a narrow column: `claude-code app`. Not sanitized.
+    pub fn label(&self) -> String {
+        format!("{} {}", self.host, self.directory_name())
+    }
+
+    /// Who it is: `claude-code 2.1.197 in /home/ada/app, request 4`. Not sanitized.
+    pub fn who(&self) -> String {
+        let space = if self.version.is_empty() { "" } else { " " };
+        format!(
+            "{}{space}{} in {}, request {}",
+            self.host, self.version, self.directory, self.request_id
+        )
+    }
+
+    /// What has become of the call for it: `got a ticket after 48s, not collected yet`. Not sanitized.
+    pub fn progress(&self, is_settled: bool, clock: impl Fn(Wall) -> String) -> String {
+        let waited = |gave_up: &GaveUp| text::span(Duration::from_millis(gave_up.after_ms));
+        let mut parts = Vec::new();
+        if self.repeats > 0 {
+            let times = text::plural(u64::from(self.repeats), "time");
+            parts.push(format!("made again {times}, run once"));
+        }
+        if let Some(gave_up) = &self.gave_up {
+            let after = waited(gave_up);
+            parts.push(match &gave_up.why {
+                GaveUpReason::Ticket => format!("got a ticket after {after}"),
+                GaveUpReason::Ended => format!("ended after {after}"),
+                GaveUpReason::Cancelled(reason) if reason.is_empty() => {
+                    format!("gave up after {after}")
+                }
+                GaveUpReason::Cancelled(reason) => format!("gave up after {after} ({reason})"),
+            });
+        }
+        match self.delivered_at {
+            Some(at) => parts.push(format!("has had the result since {}", clock(at))),
+            None if is_settled => parts.push("has not collected the result".to_owned()),
+            None if self.gave_up.is_none() => parts.push("waits".to_owned()),
+            None => {}
+        }
+        parts.join(", ")
+    }
+
+    /// The last part of its working directory.
+    fn directory_name(&self) -> &str {
+        let parts = self.directory.rsplit('/');
+        parts
+            .into_iter()
+            .find(|part| !part.is_empty())
+            .unwrap_or("/")
+    }
+
+    /// Whether the result of a settled call waits for it.
+    pub fn is_owed(&self, is_settled: bool) -> bool {
+        is_settled && self.delivered_at.is_none()
+    }
+
     /// Whether both are the same program in the same directory.
     pub fn is_same_host(&self, other: &Self) -> bool {
         self.host == other.host && self.directory == other.directory
@@ -130,4 +188,46 @@ pub enum Forwarded {
     Result(String),
     /// Its JSON-RPC error object.
     Error(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tells_what_has_become_of_a_call() {
+        let mut caller = Caller {
+            host: "codex".to_owned(),
+            version: String::new(),
+            directory: "/home/ada/app/".to_owned(),
+            request_id: "7".to_owned(),
+            call_id: None,
+            meta: None,
+            gave_up: None,
+            timeout_ms: None,
+            repeats: 0,
+            delivered_at: None,
+        };
+        let told = |caller: &Caller, is_settled| caller.progress(is_settled, |_| "noon".to_owned());
+        assert_eq!(
+            (caller.label().as_str(), &*told(&caller, false)),
+            ("codex app", "waits")
+        );
+        let gave_up = |after_ms, why| Collected::GaveUp { after_ms, why };
+        caller.note(&gave_up(48_000, GaveUpReason::Ticket), Wall(1));
+        assert_eq!(told(&caller, false), "got a ticket after 48 s");
+        let request_id = "8".to_owned();
+        caller.note(&Collected::Repeated { request_id }, Wall(2));
+        caller.note(
+            &gave_up(5_000, GaveUpReason::Cancelled("late".to_owned())),
+            Wall(3),
+        );
+        let expected =
+            "made again 1 time, run once, gave up after 5 s (late), has not collected the result";
+        assert_eq!(told(&caller, true), expected);
+        assert!(caller.is_owed(true) && !caller.is_owed(false));
+        caller.note(&Collected::Delivered, Wall(4));
+        assert!(told(&caller, true).ends_with("has had the result since noon"));
+        assert!(!caller.is_owed(true));
+    }
 }

@@ -35,6 +35,10 @@ impl OutputSchemas {
             !matches!(name, Some(COLLECT | TASKS))
         });
         for tool in tools.iter_mut() {
+            // Whether longhaul makes a task of a call is its own affair, and the host gets no tasks.
+            if let Some(tool) = tool.as_object_mut() {
+                tool.remove("execution");
+            }
             let name = tool.get("name").and_then(Value::as_str).map(str::to_owned);
             let schema = tool
                 .get("outputSchema")

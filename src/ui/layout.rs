@@ -61,6 +61,8 @@ pub(crate) struct Columns {
     pub(crate) id: Column,
     pub(crate) task: Column,
     pub(crate) server: Column,
+    /// Who made an agent's call.
+    pub(crate) from: Column,
     pub(crate) progress: Column,
     pub(crate) end: Column,
     pub(crate) age: Column,
@@ -74,14 +76,19 @@ const LEAD: u16 = 4;
 const STATE: u16 = 12;
 const ID: u16 = 7;
 const SERVER: u16 = 10;
+/// The most columns of FROM.
+const FROM: u16 = 24;
+/// The least width with a FROM column.
+const FROM_WIDTH: u16 = 120;
 const END: u16 = 9;
 const AGE: u16 = 7;
 const IF_CUT: u16 = 9;
 
 impl Columns {
-    /// Distributes the screen's columns; the widest server name takes `server_name`. As the screen narrows, columns are
+    /// Distributes the screen's columns; the widest server name takes `server_name`. FROM, whose widest
+    /// text takes `caller`, is shown on a wide screen once agents have made calls. As the screen narrows, columns are
     /// hidden in this order: ID, AGE, SERVER, END and STATE (its glyph stays). TASK, PROGRESS and IF CUT always stay.
-    pub(crate) fn of(columns: u16, server_name: u16) -> Self {
+    pub(crate) fn of(columns: u16, server_name: u16, caller: u16) -> Self {
         let fixed = [ID, AGE, SERVER];
         let (task_least, progress_least) = (20, 28);
         let mut shown = fixed.len();
@@ -101,7 +108,12 @@ impl Columns {
         let most = flexible.saturating_sub(task_least + progress_least);
         let most = most.min(columns / 6).max(SERVER);
         let server = width(0, server_name.saturating_add(1).clamp(SERVER, most));
-        let flexible = flexible.saturating_sub(server);
+        let from = if caller > 0 && columns >= FROM_WIDTH {
+            caller.saturating_add(1).min(FROM).min(columns / 7)
+        } else {
+            0
+        };
+        let flexible = flexible.saturating_sub(server + from);
         let task = if columns < 80 {
             flexible * 52 / 100
         } else {
@@ -118,6 +130,7 @@ impl Columns {
             id: next_column(id),
             task: next_column(task),
             server: next_column(server),
+            from: next_column(from),
             progress: next_column(flexible.saturating_sub(task)),
             end: next_column(end),
             age: next_column(age),
@@ -134,14 +147,15 @@ mod tests {
 
     #[test]
     fn columns_hide_in_order_and_never_overlap() {
-        let mut before = 9;
+        let mut before = 10;
         for columns in (0..=300).rev() {
-            let shared = Columns::of(columns, 40);
+            let shared = Columns::of(columns, 40, 30);
             let all = [
                 shared.state,
                 shared.id,
                 shared.task,
                 shared.server,
+                shared.from,
                 shared.progress,
                 shared.end,
                 shared.age,
@@ -158,9 +172,9 @@ mod tests {
             );
             before = shown;
         }
-        let narrow = Columns::of(80, 9);
+        let narrow = Columns::of(80, 9, 30);
         assert!(narrow.id.columns == 0 && narrow.if_cut.columns > 0 && narrow.end.columns > 0);
-        assert!(Columns::of(120, 9).id.columns > 0);
+        assert!(Columns::of(120, 9, 30).id.columns > 0);
     }
 
     #[test]
@@ -174,7 +188,7 @@ mod tests {
             (200, 90, 33),
             (80, 30, 0),
         ] {
-            let shared = Columns::of(columns, name);
+            let shared = Columns::of(columns, name, 0);
             assert_eq!(shared.server.columns, wide, "{columns} {name}");
             assert!(shared.task.columns >= 19 && shared.progress.columns >= 20);
         }
@@ -183,7 +197,7 @@ mod tests {
     #[test]
     fn shows_progress_rather_than_state_words_at_40_columns() {
         for columns in 40..58 {
-            let shared = Columns::of(columns, 9);
+            let shared = Columns::of(columns, 9, 30);
             assert_eq!(shared.state.columns, 0);
             assert!(shared.progress.columns >= 12 && shared.task.columns >= 14);
         }

@@ -20,6 +20,9 @@ use crate::{
 /// The maximum width of a cell with free text.
 const MAX_CELL_COLS: usize = 48;
 
+/// Where FROM goes, after SERVER.
+const FROM_COLUMN: usize = 4;
+
 /// `ls`.
 pub(in crate::cli) fn ls(context: &mut Context<'_>, ls: &LsArgs) -> Result<u8, CliError> {
     let mut reader = context.reader()?;
@@ -56,6 +59,7 @@ pub(in crate::cli) fn ls(context: &mut Context<'_>, ls: &LsArgs) -> Result<u8, C
                 || driver.needs_login.contains(&task.id))
             && (!ls.new || task.status.is_settled() && !task.is_seen)
             && (ls.tag.is_none() || task.tag == ls.tag)
+            && (ls.from.as_ref().is_none_or(|host| is_from(task, host)))
             && (ls.tool.as_ref().is_none_or(|tool| *tool == task.tool))
             && (since.is_none_or(|since| task.created_at >= since))
             && (servers.is_empty() || servers.contains(&&task.server))
@@ -92,6 +96,7 @@ pub(in crate::cli) fn ls(context: &mut Context<'_>, ls: &LsArgs) -> Result<u8, C
         return Ok(code::OK);
     }
     let now = context.clock.now().wall;
+    let has_callers = tasks.iter().any(|task| task.caller.is_some());
     let head = ["STATE", "ID", "TASK", "SERVER", "PROGRESS", "AGE", "IF CUT"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     let ending = context.terminal.ending();
@@ -104,10 +109,29 @@ pub(in crate::cli) fn ls(context: &mut Context<'_>, ls: &LsArgs) -> Result<u8, C
         let contact = contact(&mut reader, task, &driver)?;
         rows.push(row(task, &contact, now, (cell, ending)));
     }
+    if has_callers {
+        let from = tasks.iter().map(from);
+        let from = std::iter::once("FROM".to_owned()).chain(from);
+        for (row, from) in rows.iter_mut().zip(from) {
+            row.insert(FROM_COLUMN, from);
+        }
+    }
     for line in format::table(&rows, context.terminal.out_columns(), 2, ending) {
         context.terminal.print(&line)?;
     }
     Ok(code::OK)
+}
+
+/// Who made an agent's call, and whether the result waits for it.
+fn from(task: &Task) -> String {
+    task.caller.as_ref().map_or_else(String::new, |caller| {
+        let owed = if caller.is_owed(task.status.is_settled()) {
+            " (not collected)"
+        } else {
+            ""
+        };
+        format!("{}{owed}", text::clean_line(&caller.label()))
+    })
 }
 
 /// Names another session that has tasks, for an empty one.
@@ -124,6 +148,12 @@ fn other_session_hint(context: &Context<'_>, listed: ListFilter) -> Option<Strin
         "no tasks in session {}; session {name} has {count}: longhaul{flags} ls",
         context.paths.session()
     ))
+}
+
+/// Whether an agent's host of this name made the call.
+fn is_from(task: &Task, host: &str) -> bool {
+    let caller = task.caller.as_ref();
+    caller.is_some_and(|caller| caller.host == host)
 }
 
 pub(in crate::cli) fn row(

@@ -216,6 +216,8 @@ impl Link {
         self.record.is_process()
             && self.legacy_sse.is_some()
             && !self.exit.keeps_session
+            // What a host has done with it may be in its memory.
+            && !self.is_listened_to()
             && !self.wants_session()
             && !self.has_unsettled()
             && self.in_flight.values().all(is_of_legacy_sse)

@@ -224,6 +224,16 @@ fn facts(state: &State, task_row: &TaskRow, now: Stamp) -> Vec<(&'static str, St
             Role::Plain,
         ));
     }
+    if let Some(caller) = &task.caller {
+        let progress = caller.progress(is_settled, |at| state.clock_minutes(at));
+        let line = format!("{}: {progress}", caller.who());
+        let role = if caller.is_owed(is_settled) {
+            Role::Needs
+        } else {
+            Role::Plain
+        };
+        facts.push(("from", text::clean_line(&line).into_owned(), role));
+    }
     let (connection, role) = connection(state, task_row, now);
     facts.push(("connection", connection, role));
     let pending = task.control.map_or("none".to_owned(), |asked| {

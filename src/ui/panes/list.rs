@@ -25,6 +25,7 @@ pub(in crate::ui) fn titles(canvas: &mut Canvas<'_>, state: &State, rows: u16) {
         (columns.id, "ID", false),
         (columns.task, "TASK", sorted(SortKey::Task)),
         (columns.server, "SERVER", sorted(SortKey::Server)),
+        (columns.from, "FROM", false),
         (columns.progress, "PROGRESS", sorted(SortKey::Progress)),
         (columns.end, end, false),
         (
@@ -117,6 +118,8 @@ fn heading(canvas: &mut Canvas<'_>, y: u16, state: &State, title: &GroupTitle, h
         GroupTitle::Need(Group::Done) => ("DONE".into(), Role::Heading),
         GroupTitle::Server(server) => (text::clean_line(server.as_str()), Role::Heading),
         GroupTitle::Status(word) => (word.to_uppercase().into(), Role::Heading),
+        GroupTitle::Caller(Some(label)) => (text::clean_line(label), Role::Heading),
+        GroupTitle::Caller(None) => ("started here".into(), Role::Heading),
     };
     let GroupCounts {
         count,
@@ -126,7 +129,7 @@ fn heading(canvas: &mut Canvas<'_>, y: u16, state: &State, title: &GroupTitle, h
         new,
     } = heads;
     let is_of_done = *title == GroupTitle::Need(Group::Done);
-    let is_of_server = matches!(title, GroupTitle::Server(_));
+    let is_of_server = matches!(title, GroupTitle::Server(_) | GroupTitle::Caller(_));
     let count = if is_of_server { count + paused } else { count };
     let mut heading = format!(" {name} {}", text::grouped(count));
     if needs > 0 && is_of_server {
@@ -171,10 +174,10 @@ fn heading(canvas: &mut Canvas<'_>, y: u16, state: &State, title: &GroupTitle, h
 fn columns_of(canvas: &Canvas<'_>, state: &State) -> Columns {
     let names = state.servers.iter().map(|server| server.name.as_str());
     let widest = names.map(|name| text::width(&text::clean_line(name))).max();
-    Columns::of(
-        canvas.columns(),
-        u16::try_from(widest.unwrap_or(0)).unwrap_or(u16::MAX),
-    )
+    let callers = state.list.callers.iter();
+    let callers = callers.map(|label| text::width(&text::clean_line(label)));
+    let narrow = |width: Option<usize>| u16::try_from(width.unwrap_or(0)).unwrap_or(u16::MAX);
+    Columns::of(canvas.columns(), narrow(widest), narrow(callers.max()))
 }
 
 /// The server names, cut to their column so that no two look the same; empty if all names fit.
@@ -241,6 +244,13 @@ fn row(
     );
     put(canvas, y, at, &name, name_role);
     put(canvas, y, columns.server, server, Role::Plain);
+    if let Some(caller) = &task.caller {
+        // A result that no agent has collected stands out.
+        let is_owed = caller.is_owed(task.status.is_settled());
+        let role = if is_owed { Role::Needs } else { Role::Dim };
+        let label = caller.label();
+        put(canvas, y, columns.from, &text::clean_line(&label), role);
+    }
     let mut at = columns.progress;
     // Without a STATE column, states other than running are shown before the progress if both fit.
     let is_open = matches!(task.status, Status::Running | Status::Paused);

@@ -9,10 +9,10 @@ use longhaul::{
         TimelineMark, UserInput, View, next_wake, update,
     },
     domain::{
-        Chord, Connectivity, ControlKind, CutReason, HistoryEvent, IfCut, LogLevel, Mono, NewCall,
-        Notice, NoticeLevel, NotifyConfig, NotifyLevel, OverallProgress, Progress, ServerConfigs,
-        ServerName, SessionDriver, SessionEvent, SessionRequest, SessionResponse, Status, TaskId,
-        TaskView, Wall,
+        Caller, Chord, Connectivity, ControlKind, CutReason, GaveUp, GaveUpReason, HistoryEvent,
+        IfCut, LogLevel, Mono, NewCall, Notice, NoticeLevel, NotifyConfig, NotifyLevel,
+        OverallProgress, Progress, ServerConfigs, ServerName, SessionDriver, SessionEvent,
+        SessionRequest, SessionResponse, Status, TaskId, TaskView, Wall,
     },
 };
 
@@ -220,6 +220,8 @@ fn the_list_is_grouped_by_need_by_server_or_by_status() {
                         GroupTitle::Need(group) => task_row.listed_group == *group,
                         GroupTitle::Server(server) => task.server == *server,
                         GroupTitle::Status(word) => task.status.row_label() == *word,
+                        GroupTitle::Caller(label) =>
+                            task.caller.as_ref().map(|it| it.label()) == *label,
                     });
                     left -= 1;
                 }
@@ -229,7 +231,7 @@ fn the_list_is_grouped_by_need_by_server_or_by_status() {
     };
     let all = tasks(&screen);
     is_right(&screen);
-    for grouping in ["server", "status", "need"] {
+    for grouping in ["server", "status", "from", "need"] {
         screen.keys("B");
         assert_eq!(answer(&screen), format!("grouped by {grouping}"));
         is_right(&screen);
@@ -2767,4 +2769,46 @@ fn the_timeline_reads_the_lanes_that_it_shows_and_opens_one() {
     screen.keys("g enter");
     assert_eq!(screen.state.pane, Pane::Tasks);
     assert_eq!(screen.state.list.cursor, Some(id("k3v9ra")));
+}
+
+/// An agent's call, whose host gave up on it.
+fn of_agent(name: &str) -> TaskView {
+    let mut view = task(name, "lab", "render", "{}", 5 * MINUTE);
+    view.task.caller = Some(Box::new(Caller {
+        host: "claude-code".to_owned(),
+        version: "2.1".to_owned(),
+        directory: "/home/ada/src/app".to_owned(),
+        request_id: "7".to_owned(),
+        call_id: None,
+        meta: None,
+        gave_up: Some(GaveUp {
+            at: ago(4 * MINUTE),
+            after_ms: 48_000,
+            why: GaveUpReason::Ticket,
+        }),
+        timeout_ms: None,
+        repeats: 1,
+        delivered_at: None,
+    }));
+    view
+}
+
+#[test]
+fn a_row_says_which_agent_made_the_call() {
+    let mut screen = Screen::morning((140, 40), colour());
+    assert!(!screen.draw_text().contains("FROM"));
+    screen.news(of_agent("agnt22"));
+    screen.go_to("agnt22");
+    let drawn = screen.draw_text();
+    assert!(
+        drawn.contains("FROM") && drawn.contains("claude-code app"),
+        "{drawn}"
+    );
+    assert!(drawn.contains("got a ticket after 48 s"), "{drawn}");
+    for filter in ["by:claude", "dir:src/app", "by:claude-code dir:/home"] {
+        screen.keys("esc esc /").type_in(filter).keys("enter");
+        let rows = screen.state.list.rows.iter();
+        let tasks = rows.filter(|line| matches!(line, longhaul::app::ListRow::Task(_)));
+        assert_eq!(tasks.count(), 1, "{filter}");
+    }
 }

@@ -8,7 +8,9 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Arg, Args, Command, Parser, Subcommand};
 
-pub(in crate::cli) use self::{global::GlobalArgs, keeper::KeeperArgs, proxy::ProxyArgs};
+pub(in crate::cli) use self::{
+    global::GlobalArgs, keeper::KeeperArgs, proxy::ProxyArgs, proxy::WrapArgs,
+};
 use crate::{
     cli::{
         arg_values::{EXIT_CODES, Limit, Since, help, limit, on_input, since, status_label},
@@ -194,6 +196,15 @@ pub(super) enum CliCommand {
     /// give up on it, it gets a ticket instead, and collects the result later.
     #[command(after_help = help("  longhaul proxy lab\n  longhaul proxy https://lab.example/mcp --patience 45s"))]
     Proxy(ProxyArgs),
+    /// Put `longhaul proxy` in place of servers in the configuration of an agent's host.
+    ///
+    /// Shows the changes and asks. The entries that it replaces are kept beside the file, so that `unwrap` restores every
+    /// byte. Secrets stay in the file.
+    #[command(after_help = help("  longhaul wrap --list\n  longhaul wrap claude-code\n  longhaul wrap codex lab"))]
+    Wrap(WrapArgs),
+    /// Undo `wrap`.
+    #[command(after_help = help("  longhaul unwrap claude-code\n  longhaul unwrap codex lab --yes"))]
+    Unwrap(WrapArgs),
     /// Show where the files of this session are.
     #[command(after_help = help("  longhaul paths\n  longhaul --session nightly paths --json"))]
     Paths,

@@ -247,6 +247,8 @@ fn dispatch(
         Some(CliCommand::Logout(args)) => commands::login::logout(context, &args),
         Some(CliCommand::Keeper { command }) => commands::keeper::keeper(context, &command),
         Some(CliCommand::Proxy(args)) => commands::proxy::proxy(context, &args),
+        Some(CliCommand::Wrap(args)) => commands::wrap::wrap(context, &args),
+        Some(CliCommand::Unwrap(args)) => commands::wrap::unwrap(context, &args),
         Some(CliCommand::Paths) => commands::paths::paths(context),
     }?;
     Ok(ExitCode::from(code))

@@ -18,6 +18,7 @@ mod secret;
 mod server;
 mod settings;
 mod views;
+pub(crate) mod wrap;
 
 pub(crate) use self::digest::digest;
 pub(crate) use self::digest::digest_of_program;

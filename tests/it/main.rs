@@ -51,3 +51,4 @@ mod term;
 mod trace;
 mod transport;
 mod upgrade;
+mod wrap;

@@ -26,6 +26,22 @@ pub(in crate::cli) struct ProxyArgs {
     pub(in crate::cli) on_cancel: OnCancelArg,
 }
 
+/// `wrap` and `unwrap`.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct WrapArgs {
+    /// The host: claude-code, claude-desktop, codex, cursor, vscode, gemini, goose, zed or opencode.
+    #[arg(value_name = "HOST")]
+    pub(in crate::cli) agent_host: Option<String>,
+    /// Its servers, by the names that they have there [default: all]
+    pub(in crate::cli) servers: Vec<String>,
+    /// List the servers of the host, or of all hosts, and change nothing.
+    #[arg(long)]
+    pub(in crate::cli) list: bool,
+    /// Change the files without asking.
+    #[arg(long, short)]
+    pub(in crate::cli) yes: bool,
+}
+
 /// `--on-cancel`.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(in crate::cli) enum OnCancelArg {

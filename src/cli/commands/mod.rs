@@ -25,3 +25,4 @@ pub(super) mod tools;
 pub(super) mod trace;
 pub(super) mod wait;
 pub(super) mod watch;
+pub(super) mod wrap;

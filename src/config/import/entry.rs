@@ -78,6 +78,7 @@ pub(crate) struct ImportableServer {
 
 /// Reads one entry.
 pub(crate) fn read(name: &str, value: &Value, dialect: Dialect, editor: &Editor) -> ImportEntry {
+    let value = with_plain_command(value);
     let outcome = match value.as_object() {
         _ if !is_name(name) => Err(SkipReason::Name),
         Some(fields) => EntryReader {
@@ -94,6 +95,35 @@ pub(crate) fn read(name: &str, value: &Value, dialect: Dialect, editor: &Editor)
         name: name.to_owned(),
         outcome,
     }
+}
+
+/// An entry whose command is one string: opencode writes it as a list with its arguments, older versions of Zed as a table.
+fn with_plain_command(entry: &Value) -> Value {
+    let mut entry = entry.clone();
+    let Some(fields) = entry.as_object_mut() else {
+        return entry;
+    };
+    let is_open_code = fields.get("type").and_then(Value::as_str) == Some("local");
+    match fields.get("command").cloned() {
+        Some(Value::Array(words)) if is_open_code => {
+            let mut words = words.into_iter();
+            fields.insert("command".to_owned(), words.next().unwrap_or_default());
+            fields.insert("args".to_owned(), words.collect());
+        }
+        Some(Value::Object(command)) => {
+            fields.remove("command");
+            let members = command.into_iter();
+            fields.extend(members.map(|(key, value)| match key.as_str() {
+                "path" => ("command".to_owned(), value),
+                _ => (key, value),
+            }));
+        }
+        _ => {}
+    }
+    if let Some(environment) = fields.remove("environment") {
+        fields.entry("env").or_insert(environment);
+    }
+    entry
 }
 
 struct EntryReader<'e> {

@@ -50,6 +50,9 @@ pub(crate) fn entries(
         &["mcp", "servers"],
         &["mcp_servers"],
         &["extensions"],
+        // Zed; opencode.
+        &["context_servers"],
+        &["mcp"],
     ] {
         groups.extend(table_at(keys));
     }
@@ -65,7 +68,16 @@ pub(crate) fn entries(
         .collect())
 }
 
+/// Reads one entry of the file at `path`.
+pub(crate) fn entry(path: &Path, name: &str, fields: &Value, editor: &Editor) -> ImportEntry {
+    read(name, fields, dialect_of(path), editor)
+}
+
 fn dialect_of(path: &Path) -> Dialect {
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    if matches!(extension, Some("yaml" | "yml")) {
+        return Dialect::Goose;
+    }
     let is_gemini = path.components().any(|part| part.as_os_str() == ".gemini");
     if is_gemini {
         Dialect::Gemini

@@ -30,6 +30,8 @@ pub(crate) fn existing() -> Vec<PathBuf> {
         home.join(".gemini/settings.json"),
         home.join(".codex/config.toml"),
         home.join(".config/goose/config.yaml"),
+        settings.join("zed/settings.json"),
+        settings.join("opencode/opencode.json"),
     ];
     let project_files = [
         ".mcp.json",
@@ -37,6 +39,7 @@ pub(crate) fn existing() -> Vec<PathBuf> {
         ".vscode/mcp.json",
         ".gemini/settings.json",
         ".codex/config.toml",
+        "opencode.json",
     ];
     let here = std::env::current_dir().unwrap_or_default();
     let project_files = project_files.into_iter().map(|file| here.join(file));

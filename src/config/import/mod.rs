@@ -10,6 +10,8 @@ mod reason;
 
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 use self::{
     entry::{Editor, ImportEntry, ImportableServer},
     reason::FileError,
@@ -185,6 +187,58 @@ pub(crate) fn plan<E: From<ConfigError>>(
         }
     }
     Ok((edit, reports))
+}
+
+/// An entry that was imported for itself.
+pub(crate) struct ImportedEntry {
+    pub(crate) report: EntryReport,
+    /// The literal secrets of the entry, under the variables that stand for them.
+    pub(crate) secrets: Vec<(String, String)>,
+}
+
+/// As [`plan`], for one entry of a file.
+pub(crate) fn import_entry<E: From<ConfigError>>(
+    edit: &mut ConfigEdit,
+    servers: &mut ExistingServers,
+    ask_consent: &mut AskConsent<'_, E>,
+    file: &Path,
+    name: &str,
+    fields: &Value,
+) -> Result<ImportedEntry, E> {
+    let entry = formats::entry(file, name, fields, &locations::editor_for(file));
+    Ok(match entry.outcome {
+        Err(why) => ImportedEntry {
+            report: EntryReport::skipped(file, entry.name, &why),
+            secrets: Vec::new(),
+        },
+        Ok(server) => ImportedEntry {
+            secrets: literal_secrets(fields, &server.endpoint),
+            report: add(edit, servers, ask_consent, file, (entry.name, server))?,
+        },
+    })
+}
+
+/// The secrets that stand in an entry itself, where the import has put variables.
+fn literal_secrets(fields: &Value, endpoint: &Endpoint) -> Vec<(String, String)> {
+    let (tables, templates) = match endpoint {
+        Endpoint::Http { headers, .. } => (&["headers", "http_headers"][..], headers),
+        Endpoint::Stdio(program) => (&["env", "envs", "environment"][..], &program.env),
+    };
+    let literal = |name: &String| {
+        let mut tables = tables.iter();
+        let written = tables.find_map(|table| fields.get(*table)?.get(name)?.as_str());
+        let bearer = || fields.get("bearer_token").and_then(Value::as_str);
+        written.or_else(bearer).filter(|text| !text.contains('$'))
+    };
+    let secret = |(name, template): &(String, Template)| {
+        let template: String = template.clone().into();
+        let (before, variable) = template.split_once("${")?;
+        let variable = variable.strip_suffix('}')?;
+        let literal = literal(name)?;
+        let literal = literal.strip_prefix(before).unwrap_or(literal);
+        Some((variable.to_owned(), literal.to_owned()))
+    };
+    templates.iter().filter_map(secret).collect()
 }
 
 /// Adds one server to the configuration, unless it is there.

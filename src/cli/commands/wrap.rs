@@ -1,0 +1,293 @@
+//! `wrap` and `unwrap`: put `longhaul proxy` in place of servers in the configuration of agents' hosts, and take it out.
+
+use serde_json::{Value, json};
+
+use crate::{
+    cli::{
+        args::WrapArgs,
+        context::{Context, confirm},
+        error::{CliError, code},
+        json as documents,
+        live_session::notify_drivers,
+    },
+    config::{
+        self, ConfigEdit,
+        import::{EntryReport, ExistingServers, ImportedEntry, import_entry},
+        wrap::{
+            Backup, HostFile, ProxyCommand, Replaced, WrapError, WrapFile, WrappableEntry,
+            files_of, host_names,
+        },
+    },
+    domain::{Template, text},
+};
+
+/// `wrap`.
+pub(in crate::cli) fn wrap(context: &mut Context<'_>, args: &WrapArgs) -> Result<u8, CliError> {
+    if args.list || args.agent_host.is_none() {
+        return list(context, args.agent_host.as_deref());
+    }
+    context.may_act()?;
+    let mut found = Vec::new();
+    for file in files(args)? {
+        let mut file = WrapFile::read(file.clone()).map_err(|error| failed(&file, &error))?;
+        let (edit, wrapped) = wrap_file(context, &mut file, &args.servers)?;
+        found.extend(wrapped.iter().map(|it| it.server.clone()));
+        if !wrapped.is_empty() {
+            save(context, &file, edit, wrapped, args.yes)?;
+        }
+    }
+    must_have_found(args, &found)
+}
+
+/// `unwrap`.
+pub(in crate::cli) fn unwrap(context: &mut Context<'_>, args: &WrapArgs) -> Result<u8, CliError> {
+    context.may_act()?;
+    let mut found = Vec::new();
+    for file in files(args)? {
+        let mut file = WrapFile::read(file.clone()).map_err(|error| failed(&file, &error))?;
+        let fail = |error: &WrapError| failed(&file.file, error);
+        let mut backup = Backup::of(&file.target).map_err(|error| fail(&error))?;
+        let mut kept = Vec::new();
+        let mut restored = Vec::new();
+        for replaced in std::mem::take(&mut backup.replaced) {
+            let is_meant = args.servers.is_empty() || args.servers.contains(&replaced.server);
+            match Backup::restored(&file.text, &replaced).filter(|_| is_meant) {
+                Some(text) => {
+                    file.text = text;
+                    restored.push(replaced.server);
+                }
+                None if is_meant => {
+                    let message = format!(
+                        "{}: the entry of {} was changed after it was wrapped; what it was before is in {}",
+                        file.file.path.display(),
+                        text::clean_line(&replaced.server),
+                        Backup::path(&file.target).display()
+                    );
+                    context.terminal.report(&format!("longhaul: {message}"));
+                    kept.push(replaced);
+                }
+                None => kept.push(replaced),
+            }
+        }
+        let change = vec![format!("  restores {}", restored.join(", "))];
+        if restored.is_empty() || !agrees(context, &file.file, &change, args.yes)? {
+            continue;
+        }
+        file.save().map_err(|error| failed(&file.file, &error))?;
+        backup.replaced = kept;
+        backup
+            .save(&file.target)
+            .map_err(|error| failed(&file.file, &error))?;
+        let names = restored.join(", ");
+        let line = format!("{}: unwrapped {names}", file.file.path.display());
+        context.terminal.print(&text::clean_line(&line))?;
+        found.extend(restored);
+    }
+    must_have_found(args, &found)
+}
+
+fn files(args: &WrapArgs) -> Result<Vec<HostFile>, CliError> {
+    let host = args.agent_host.as_deref().unwrap_or_default();
+    let files = files_of(Some(host));
+    if files.is_empty() {
+        let known: Vec<&str> = host_names().collect();
+        let message = if known.contains(&host) {
+            format!("{host} has no configuration here; start it once, or see docs/agents.md")
+        } else {
+            format!(
+                "{host:?} is no host that longhaul knows; choose one of: {}",
+                known.join(", ")
+            )
+        };
+        return Err(CliError::usage(message));
+    }
+    Ok(files)
+}
+
+fn failed(file: &HostFile, error: &WrapError) -> CliError {
+    let message = format!("could not edit {}: {error}", file.path.display());
+    CliError::usage(text::clean_line(&message).into_owned())
+}
+
+fn must_have_found(args: &WrapArgs, found: &[String]) -> Result<u8, CliError> {
+    let missing = args.servers.iter().find(|name| !found.contains(*name));
+    match missing {
+        Some(name) => Err(CliError::usage(format!(
+            "nothing was changed for {}; `longhaul wrap --list` shows what is there",
+            text::clean_line(name)
+        ))),
+        None => Ok(code::OK),
+    }
+}
+
+/// Replaces the entries in the text of the file, and adds their servers to the configuration. Saves neither.
+fn wrap_file(
+    context: &mut Context<'_>,
+    file: &mut WrapFile,
+    servers: &[String],
+) -> Result<(ConfigEdit, Vec<Replaced>), CliError> {
+    let path = file.file.path.clone();
+    let entries = file.entries().map_err(|error| failed(&file.file, &error))?;
+    let is_meant = |entry: &&WrappableEntry| {
+        !entry.is_wrapped() && (servers.is_empty() || servers.contains(&entry.name))
+    };
+    let meant: Vec<WrappableEntry> = entries.iter().filter(is_meant).cloned().collect();
+    let mut edit = ConfigEdit::open(config::path())?;
+    let mut known = ExistingServers::of(context.config()?, &context.paths);
+    let mut replaced = Vec::new();
+    // From the end, so that the places of the others stay.
+    for entry in meant.iter().rev() {
+        let fields = Value::Object(entry.fields.clone());
+        let mut no_consent = |_: &str, _: &str, _: &[(String, Template)]| Ok::<_, CliError>(false);
+        let imported = import_entry(
+            &mut edit,
+            &mut known,
+            &mut no_consent,
+            &path,
+            &entry.name,
+            &fields,
+        )?;
+        let ImportedEntry { report, secrets } = imported;
+        let Some(name) = report.known_as.clone() else {
+            report_skipped(context, &report);
+            continue;
+        };
+        let command = ProxyCommand {
+            program: program()?,
+            args: proxy_args(context, name),
+            env: secrets,
+            forwarded: report.variables.clone(),
+        };
+        let (original, wrapped) = file
+            .wrap(entry, &command)
+            .map_err(|error| failed(&file.file, &error))?;
+        if let Some(need) = &report.needs {
+            context
+                .terminal
+                .report(&format!("longhaul: {}: {need}", entry.name));
+        }
+        replaced.push(Replaced {
+            server: entry.name.clone(),
+            original,
+            wrapped,
+        });
+    }
+    Ok((edit, replaced))
+}
+
+fn report_skipped(context: &mut Context<'_>, report: &EntryReport) {
+    let line = format!(
+        "{} is left as it is: {}",
+        report.name,
+        report.notes.join("; ")
+    );
+    context
+        .terminal
+        .report(&format!("longhaul: {}", text::clean_line(&line)));
+}
+
+/// The path of this program: a host that was started from a menu may not find it by its name.
+fn program() -> Result<String, CliError> {
+    let path = std::env::current_exe().map_err(|error| {
+        CliError::new(
+            code::BUG,
+            format!("could not find the path of this program: {error}"),
+        )
+    })?;
+    Ok(path.display().to_string())
+}
+
+fn proxy_args(context: &Context<'_>, server: String) -> Vec<String> {
+    let session = context.global.session.iter();
+    let session = session.flat_map(|name| ["--session".to_owned(), name.clone()]);
+    session.chain(["proxy".to_owned(), server]).collect()
+}
+
+/// Shows the changes and asks.
+fn agrees(
+    context: &mut Context<'_>,
+    file: &HostFile,
+    changes: &[String],
+    yes: bool,
+) -> Result<bool, CliError> {
+    if yes {
+        return Ok(true);
+    }
+    let path = file.path.display().to_string();
+    context
+        .terminal
+        .report(&format!("{}:", text::clean_line(&path)));
+    for line in changes {
+        context.terminal.report(&text::clean_line(line));
+    }
+    if !context.terminal.is_for_people() {
+        let message = "not changed; --yes changes it without asking";
+        return Err(CliError::new(code::REFUSED, message));
+    }
+    confirm(context, "change it? y/N")
+}
+
+fn save(
+    context: &mut Context<'_>,
+    file: &WrapFile,
+    edit: ConfigEdit,
+    wrapped: Vec<Replaced>,
+    yes: bool,
+) -> Result<(), CliError> {
+    if !agrees(context, &file.file, &file.changes(), yes)? {
+        return Ok(());
+    }
+    edit.save()?;
+    notify_drivers(context);
+    let fail = |error: WrapError| failed(&file.file, &error);
+    let names: Vec<String> = wrapped.iter().map(|it| it.server.clone()).collect();
+    let mut backup = Backup::of(&file.target).map_err(fail)?;
+    backup.replaced.retain(|it| !names.contains(&it.server));
+    backup.replaced.extend(wrapped);
+    // First, so that no original is lost whatever happens in between.
+    backup.save(&file.target).map_err(fail)?;
+    file.save().map_err(fail)?;
+    let line = format!(
+        "{}: wrapped {}; restart {}, and its calls are on longhaul's screen",
+        file.file.path.display(),
+        names.join(", "),
+        file.file.host
+    );
+    context.terminal.print(&text::clean_line(&line))
+}
+
+fn list(context: &mut Context<'_>, host: Option<&str>) -> Result<u8, CliError> {
+    let mut documents = Vec::new();
+    for file in files_of(host) {
+        let entries = WrapFile::read(file.clone()).and_then(|file| file.entries());
+        let path = text::clean_line(&file.path.display().to_string()).into_owned();
+        let (entries, error) = match entries {
+            Ok(entries) => (entries, None),
+            Err(error) => (Vec::new(), Some(error.to_string())),
+        };
+        if context.global.json {
+            for entry in &entries {
+                documents.push(json!({"host": file.host, "file": path, "server": entry.name, "is_wrapped": entry.is_wrapped()}));
+            }
+            continue;
+        }
+        context.terminal.print(&format!("{} ({path})", file.host))?;
+        if let Some(error) = error {
+            context.terminal.print(&format!("  {error}"))?;
+        }
+        for entry in &entries {
+            let state = if entry.is_wrapped() {
+                "wrapped"
+            } else {
+                "direct"
+            };
+            let line = format!("  {state:<8} {}", entry.name);
+            context.terminal.print(&text::clean_line(&line))?;
+        }
+    }
+    if context.global.json {
+        let document = documents::pretty(&Value::Array(documents));
+        context.terminal.print_json(&document)?;
+    }
+    Ok(code::OK)
+}

@@ -1,0 +1,57 @@
+//! A server in a host's file, and what takes its place.
+
+use std::ops::Range;
+
+use serde_json::{Map, Value};
+
+/// Why a file can't be wrapped.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum WrapError {
+    /// It can't be read or written.
+    #[error("{0}")]
+    Io(String),
+    /// It has an error, or a form that can't be edited in place.
+    #[error("{0}")]
+    Form(&'static str),
+    /// It was changed by another program just now.
+    #[error("it was changed by another program just now; run the command again")]
+    Changed,
+}
+
+/// A program and its arguments in place of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ProxyCommand {
+    pub(crate) program: String,
+    pub(crate) args: Vec<String>,
+    /// Secrets of the entry, which stay in the file, under the names by which longhaul knows them.
+    pub(crate) env: Vec<(String, String)>,
+    /// Variables of the host's environment that the server needs; only Codex has to be told to pass them on.
+    pub(crate) forwarded: Vec<String>,
+}
+
+/// A server in a host's file.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct WrappableEntry {
+    pub(crate) name: String,
+    /// Its members.
+    pub(crate) fields: Map<String, Value>,
+    /// The text that is replaced.
+    pub(super) range: Range<usize>,
+}
+
+impl WrappableEntry {
+    /// Whether longhaul stands there already.
+    pub(crate) fn is_wrapped(&self) -> bool {
+        let words = ["command", "cmd", "args"].iter();
+        let words = words.filter_map(|key| self.fields.get(*key));
+        let words = words.flat_map(|value| match value {
+            Value::Array(words) => words.clone(),
+            word => vec![word.clone()],
+        });
+        let words: Vec<String> = words
+            .filter_map(|word| word.as_str().map(str::to_owned))
+            .collect();
+        let is_longhaul = |word: &String| word.rsplit('/').next() == Some("longhaul");
+        words.iter().any(is_longhaul) && words.iter().any(|word| word == "proxy")
+    }
+}

@@ -1,0 +1,106 @@
+//! A host's file: its servers, and the text that takes the place of one.
+
+use std::{fs, path::PathBuf};
+
+use super::{
+    entry::{ProxyCommand, WrapError, WrappableEntry},
+    hosts::{Format, HostFile},
+    json, toml, yaml,
+};
+use crate::store::write_atomically;
+
+/// A host's file as it was read.
+#[derive(Debug)]
+pub(crate) struct WrapFile {
+    pub(crate) file: HostFile,
+    /// The file itself, where the host's one is a link.
+    pub(crate) target: PathBuf,
+    pub(crate) text: String,
+    read: String,
+    /// What [`Self::changes`] masks.
+    secrets: Vec<String>,
+}
+
+impl WrapFile {
+    /// Reads a file.
+    pub(crate) fn read(file: HostFile) -> Result<Self, WrapError> {
+        let io = |error: std::io::Error| WrapError::Io(error.to_string());
+        let target = fs::canonicalize(&file.path).map_err(io)?;
+        let text = fs::read_to_string(&target).map_err(io)?;
+        Ok(Self {
+            file,
+            target,
+            read: text.clone(),
+            secrets: Vec::new(),
+            text,
+        })
+    }
+
+    /// Its servers.
+    pub(crate) fn entries(&self) -> Result<Vec<WrappableEntry>, WrapError> {
+        match self.file.format {
+            Format::Json { servers, .. } => json::entries(&self.text, servers),
+            Format::Toml => toml::entries(&self.text),
+            Format::Yaml => yaml::entries(&self.text),
+        }
+    }
+
+    /// Puts the proxy in place of a server. Returns what was replaced, and by what.
+    pub(crate) fn wrap(
+        &mut self,
+        entry: &WrappableEntry,
+        command: &ProxyCommand,
+    ) -> Result<(String, String), WrapError> {
+        let original = self.text.get(entry.range.clone());
+        let original = original.ok_or(WrapError::Changed)?.to_owned();
+        let wrapped = match self.file.format {
+            Format::Json { shape, .. } => json::wrapped(&original, shape, command)?,
+            Format::Toml => toml::wrapped(&original, &entry.name, command)?,
+            Format::Yaml => yaml::wrapped(&original, &entry.name, command),
+        };
+        self.text.replace_range(entry.range.clone(), &wrapped);
+        let secrets = command.env.iter();
+        self.secrets
+            .extend(secrets.map(|(_, secret)| secret.clone()));
+        Ok((original, wrapped))
+    }
+
+    /// Writes it back, unless another program has changed it since it was read. Mode and links stay.
+    pub(crate) fn save(&self) -> Result<(), WrapError> {
+        let io = |error: std::io::Error| WrapError::Io(error.to_string());
+        if fs::read_to_string(&self.target).map_err(io)? != self.read {
+            return Err(WrapError::Changed);
+        }
+        let mode = fs::metadata(&self.target).map_err(io)?.permissions();
+        write_atomically(&self.target, self.text.as_bytes())
+            .map_err(|error| WrapError::Io(error.to_string()))?;
+        fs::set_permissions(&self.target, mode).map_err(io)
+    }
+
+    /// The lines that changed, as a person reads them: `-` before, `+` after. Secrets are masked.
+    pub(crate) fn changes(&self) -> Vec<String> {
+        let before: Vec<&str> = self.read.lines().collect();
+        let after: Vec<&str> = self.text.lines().collect();
+        let pairs = before.iter().zip(&after);
+        let same_start = pairs.take_while(|(one, other)| one == other).count();
+        let rest = before.len().min(after.len()) - same_start;
+        let pairs = before.iter().rev().zip(after.iter().rev());
+        let same_end = pairs
+            .take(rest)
+            .take_while(|(one, other)| one == other)
+            .count();
+        let middle = |lines: &[&str], sign: char| -> Vec<String> {
+            let count = lines.len() - same_start - same_end;
+            let lines = lines.iter().skip(same_start).take(count);
+            lines
+                .map(|line| format!("{sign} {}", self.masked(line)))
+                .collect()
+        };
+        [middle(&before, '-'), middle(&after, '+')].concat()
+    }
+
+    fn masked(&self, line: &str) -> String {
+        let secrets = self.secrets.iter().filter(|secret| !secret.is_empty());
+        secrets.fold(line.to_owned(), |line, secret| line.replace(secret, "***"))
+    }
+}

@@ -1,0 +1,201 @@
+//! Entries in Codex's TOML: `[mcp_servers.NAME]` and the tables below it.
+
+use std::ops::Range;
+
+use serde_json::{Map, Value};
+use toml_edit::{Array, DocumentMut, InlineTable, Item, value};
+
+use super::entry::{ProxyCommand, WrapError, WrappableEntry};
+
+const SERVERS: &str = "mcp_servers";
+
+/// The keys that say how a server is reached; all others stay.
+const REPLACED: [&str; 9] = [
+    "command",
+    "args",
+    "env",
+    "cwd",
+    "url",
+    "bearer_token",
+    "bearer_token_env_var",
+    "http_headers",
+    "env_http_headers",
+];
+
+const NOT_TOML: WrapError = WrapError::Form("it is not valid TOML");
+
+pub(super) fn entries(text: &str) -> Result<Vec<WrappableEntry>, WrapError> {
+    let document = toml_edit::Document::parse(text).map_err(|_| NOT_TOML)?;
+    let Some(servers) = document.get(SERVERS).and_then(Item::as_table) else {
+        return Ok(Vec::new());
+    };
+    let mut entries = Vec::new();
+    for (name, item) in servers {
+        let Some(table) = item.as_table() else {
+            continue;
+        };
+        let range = region(text, name).ok_or(WrapError::Form(
+            "the tables of one server are not in one place",
+        ))?;
+        entries.push(WrappableEntry {
+            name: name.to_owned(),
+            fields: fields(table),
+            range,
+        });
+    }
+    Ok(entries)
+}
+
+fn fields(table: &toml_edit::Table) -> Map<String, Value> {
+    let members = table.iter();
+    members
+        .map(|(key, item)| (key.to_owned(), json(item)))
+        .collect()
+}
+
+fn json(item: &Item) -> Value {
+    match item {
+        Item::Table(table) => Value::Object(fields(table)),
+        Item::Value(value) => json_value(value),
+        _ => Value::Null,
+    }
+}
+
+fn json_value(value: &toml_edit::Value) -> Value {
+    match value {
+        toml_edit::Value::String(text) => Value::from(text.value().as_str()),
+        toml_edit::Value::Boolean(boolean) => Value::from(*boolean.value()),
+        toml_edit::Value::Array(items) => items.iter().map(json_value).collect(),
+        toml_edit::Value::InlineTable(table) => {
+            let members = table.iter();
+            let members = members.map(|(key, value)| (key.to_owned(), json_value(value)));
+            Value::Object(members.collect())
+        }
+        other => Value::from(other.to_string().trim()),
+    }
+}
+
+/// The name of the table that a line opens, as its keys.
+fn header(line: &str) -> Option<Vec<String>> {
+    let line = line.trim();
+    if !line.starts_with('[') {
+        return None;
+    }
+    let document: DocumentMut = line.parse().ok()?;
+    let mut keys = Vec::new();
+    let mut here = document.as_table();
+    while let Some((key, item)) = here.iter().next() {
+        keys.push(key.to_owned());
+        here = match item {
+            Item::Table(table) => table,
+            Item::ArrayOfTables(tables) => tables.get(0)?,
+            _ => break,
+        };
+    }
+    Some(keys)
+}
+
+/// The text of a server's tables, from the first header to the next one of another table; `None` if they are in several
+/// places.
+fn region(text: &str, name: &str) -> Option<Range<usize>> {
+    let mut found: Option<Range<usize>> = None;
+    let (mut at, mut is_inside) = (0, false);
+    for line in text.split_inclusive('\n') {
+        if let Some(keys) = header(line) {
+            let is_ours = matches!(keys.as_slice(), [servers, server, ..] if servers == SERVERS && server == name);
+            if is_ours && !is_inside && found.is_some() {
+                return None;
+            }
+            if is_ours && found.is_none() {
+                found = Some(at..at);
+            }
+            is_inside = is_ours;
+        }
+        at += line.len();
+        if let Some(found) = found.as_mut().filter(|_| is_inside) {
+            // Blank lines and comments before the next table belong to that.
+            let is_content = !line.trim().is_empty() && !line.trim_start().starts_with('#');
+            if is_content {
+                found.end = at;
+            }
+        }
+    }
+    found
+}
+
+pub(super) fn wrapped(
+    original: &str,
+    name: &str,
+    command: &ProxyCommand,
+) -> Result<String, WrapError> {
+    let mut document: DocumentMut = original.parse().map_err(|_| NOT_TOML)?;
+    let table = document
+        .get_mut(SERVERS)
+        .and_then(|servers| servers.get_mut(name)?.as_table_mut())
+        .ok_or(NOT_TOML)?;
+    for key in REPLACED {
+        table.remove(key);
+    }
+    table.insert("command", value(command.program.as_str()));
+    table.insert("args", value(command.args.iter().collect::<Array>()));
+    if !command.env.is_empty() {
+        let env: InlineTable = command
+            .env
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect();
+        table.insert("env", value(env));
+    }
+    let is_new = |name: &&String| !command.env.iter().any(|(own, _)| own == *name);
+    let mut forwarded: Vec<String> = command.forwarded.iter().filter(is_new).cloned().collect();
+    if let Some(listed) = table.get("env_vars").and_then(Item::as_array) {
+        let listed = listed.iter().filter_map(|name| name.as_str());
+        forwarded.extend(listed.map(str::to_owned));
+    }
+    forwarded.sort();
+    forwarded.dedup();
+    if !forwarded.is_empty() {
+        table.insert("env_vars", value(forwarded.iter().collect::<Array>()));
+    }
+    let text = document.to_string();
+    Ok(if original.contains("\r\n") {
+        text.replace("\r\n", "\n").replace('\n', "\r\n")
+    } else {
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "# mine\nmodel = \"m\"\n\n[mcp_servers.lab]\nurl = \"https://lab.example/mcp\" # theirs\n\
+        tool_timeout_sec = 5\n\n[mcp_servers.lab.http_headers]\nX-Key = \"v\"\n\n# next\n[mcp_servers.\"other one\"]\n\
+        command = \"x\"\n";
+
+    #[test]
+    fn replaces_the_tables_of_one_server() {
+        let entries = entries(TEXT).unwrap();
+        let names: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
+        assert_eq!(names, ["lab", "other one"]);
+        let lab = entries.first().unwrap();
+        assert_eq!(lab.fields["http_headers"]["X-Key"], "v");
+        let original = TEXT.get(lab.range.clone()).unwrap();
+        assert!(original.starts_with("[mcp_servers.lab]") && original.ends_with("\"v\"\n"));
+        let command = ProxyCommand {
+            program: "longhaul".to_owned(),
+            args: vec!["proxy".to_owned(), "lab".to_owned()],
+            env: vec![("LAB_X_KEY".to_owned(), "v".to_owned())],
+            forwarded: Vec::new(),
+        };
+        let expected = "[mcp_servers.lab]\ntool_timeout_sec = 5\ncommand = \"longhaul\"\nargs = [\"proxy\", \"lab\"]\n\
+            env = { LAB_X_KEY = \"v\" }\n";
+        assert_eq!(wrapped(original, "lab", &command).unwrap(), expected);
+    }
+
+    #[test]
+    fn scattered_tables_are_refused() {
+        let text = "[mcp_servers.a]\ncommand = \"x\"\n[other]\n[mcp_servers.a.env]\nX = \"y\"\n";
+        assert!(entries(text).is_err());
+    }
+}

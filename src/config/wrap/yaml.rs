@@ -1,0 +1,151 @@
+//! Entries in Goose's YAML: the members of `extensions`, each on lines of its own.
+
+use serde_json::{Map, Value, json};
+
+use super::entry::{ProxyCommand, WrapError, WrappableEntry};
+
+const SERVERS: &str = "extensions";
+
+/// The keys that say how a server is reached; all others stay.
+const REPLACED: [&str; 8] = [
+    "type", "cmd", "args", "envs", "env_keys", "uri", "headers", "cwd",
+];
+
+const NOT_BLOCKS: WrapError =
+    WrapError::Form("its extensions are not written as one key per line, so edit it by hand");
+
+fn indent(line: &str) -> usize {
+    line.len() - line.trim_start_matches(' ').len()
+}
+
+fn is_content(line: &str) -> bool {
+    let line = line.trim();
+    !line.is_empty() && !line.starts_with('#')
+}
+
+/// The key of a line `key: ...`.
+fn key(line: &str) -> Option<&str> {
+    let (key, _) = line.trim().split_once(':')?;
+    Some(key.trim_matches(['"', '\'']))
+}
+
+pub(super) fn entries(text: &str) -> Result<Vec<WrappableEntry>, WrapError> {
+    let parsed: Value =
+        serde_saphyr::from_str(text).map_err(|_| WrapError::Form("it is not valid YAML"))?;
+    let Some(servers) = parsed.get(SERVERS).and_then(Value::as_object) else {
+        return Ok(Vec::new());
+    };
+    let mut entries: Vec<WrappableEntry> = Vec::new();
+    let (mut at, mut is_inside, mut level) = (0, false, None);
+    for line in text.split_inclusive('\n') {
+        let begin = at;
+        at += line.len();
+        if !is_content(line) {
+            continue;
+        }
+        if indent(line) == 0 {
+            is_inside = key(line) == Some(SERVERS);
+            continue;
+        }
+        if !is_inside {
+            continue;
+        }
+        if indent(line) == *level.get_or_insert(indent(line)) {
+            let name = key(line).ok_or(NOT_BLOCKS)?;
+            let fields = servers.get(name).and_then(Value::as_object);
+            entries.push(WrappableEntry {
+                name: name.to_owned(),
+                fields: fields.ok_or(NOT_BLOCKS)?.clone(),
+                range: begin..at,
+            });
+        } else if let Some(entry) = entries.last_mut() {
+            entry.range.end = at;
+        }
+    }
+    if entries.len() == servers.len() {
+        Ok(entries)
+    } else {
+        Err(NOT_BLOCKS)
+    }
+}
+
+pub(super) fn wrapped(original: &str, name: &str, command: &ProxyCommand) -> String {
+    let end = if original.contains("\r\n") {
+        "\r\n"
+    } else {
+        "\n"
+    };
+    let mut lines = original.split_inclusive('\n');
+    let head = lines.next().unwrap_or_default();
+    let outer = indent(head);
+    let mut level = None;
+    let mut kept = String::new();
+    let mut is_kept = true;
+    for line in lines {
+        let is_member = is_content(line) && indent(line) == *level.get_or_insert(indent(line));
+        if is_member {
+            is_kept = key(line).is_some_and(|key| !REPLACED.contains(&key));
+        }
+        if is_kept {
+            kept.push_str(line);
+        }
+    }
+    let inner = " ".repeat(level.unwrap_or(outer + 2));
+    let mut members: Map<String, Value> = Map::new();
+    members.insert("type".to_owned(), json!("stdio"));
+    members.insert("cmd".to_owned(), json!(command.program));
+    members.insert("args".to_owned(), json!(command.args));
+    if !command.env.is_empty() {
+        let env = command.env.iter();
+        let env = env.map(|(name, value)| (name.clone(), Value::from(value.as_str())));
+        members.insert("envs".to_owned(), Value::Object(env.collect()));
+    }
+    // JSON is YAML too.
+    let lines = members.iter();
+    let lines: Vec<String> = lines
+        .map(|(key, value)| format!("{inner}{key}: {value}{end}"))
+        .collect();
+    let members = lines.concat();
+    let key = if head.trim().ends_with(':') {
+        head.to_owned()
+    } else {
+        format!("{}{name}:{end}", " ".repeat(outer))
+    };
+    let kept = if kept.is_empty() || kept.ends_with('\n') {
+        kept
+    } else {
+        format!("{kept}{end}")
+    };
+    format!("{key}{members}{kept}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "GOOSE_MODEL: m\nextensions:\n  # mine\n  lab:\n    enabled: true\n    type: streamable_http\n\
+        \x20   uri: https://lab.example/mcp\n    headers:\n      X: y\n    timeout: 300\n  other:\n    type: builtin\nlast: 1\n";
+
+    #[test]
+    fn replaces_the_lines_of_one_server() {
+        let entries = entries(TEXT).unwrap();
+        let names: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
+        assert_eq!(names, ["lab", "other"]);
+        let lab = entries.first().unwrap();
+        let original = TEXT.get(lab.range.clone()).unwrap();
+        assert!(original.starts_with("  lab:\n") && original.ends_with("timeout: 300\n"));
+        let command = ProxyCommand {
+            program: "longhaul".to_owned(),
+            args: vec!["proxy".to_owned(), "lab".to_owned()],
+            env: Vec::new(),
+            forwarded: Vec::new(),
+        };
+        let expected = "  lab:\n    type: \"stdio\"\n    cmd: \"longhaul\"\n    args: [\"proxy\",\"lab\"]\n    enabled: true\n    timeout: 300\n";
+        assert_eq!(wrapped(original, "lab", &command), expected);
+    }
+
+    #[test]
+    fn flow_style_is_refused() {
+        assert!(entries("extensions: {lab: {type: stdio}}\n").is_err());
+    }
+}

@@ -1,0 +1,212 @@
+//! `wrap` and `unwrap`: the configuration of each host, byte for byte as before.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, its helpers too"
+)]
+
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt as _, symlink},
+    path::{Path, PathBuf},
+};
+
+use longhaul::store::write_atomically;
+
+use crate::support::program::{Ran, finish, program};
+
+/// Each host, the file below the home directory, and what is in it: comments, unknown keys, a secret.
+const HOSTS: [(&str, &str, &str); 9] = [
+    (
+        "claude-code",
+        ".claude.json",
+        "{\r\n  // mine\r\n  \"mcpServers\": {\r\n    \"lab\": { \"type\": \"http\", \"url\": \"https://lab.example/mcp\",\r\n      \"headers\": {\"Authorization\": \"Bearer sk-0123456789abcdefghij\"}, \"timeout\": 5 }\r\n  },\r\n  \"x\": 1\r\n}\r\n",
+    ),
+    (
+        "claude-desktop",
+        ".config/Claude/claude_desktop_config.json",
+        "{\"mcpServers\": {\"lab\": {\"command\": \"npx\", \"args\": [\"-y\", \"@lab/server\"], \"env\": {\"API_KEY\": \"sk-0123456789abcdefghij\"}}}}",
+    ),
+    (
+        "codex",
+        ".codex/config.toml",
+        "# mine\nmodel = \"m\"\n\n[mcp_servers.lab] # here\nurl = \"https://lab.example/mcp\"\nhttp_headers = { X-Api-Key = \"sk-0123456789abcdefghij\" }\ntool_timeout_sec = 5\n\n[x]\ny = 1\n",
+    ),
+    (
+        "cursor",
+        ".cursor/mcp.json",
+        "{\n\t\"mcpServers\": {\n\t\t\"lab\": {\"url\": \"https://lab.example/mcp\"}, // mine\n\t},\n}\n",
+    ),
+    (
+        "vscode",
+        ".config/Code/User/mcp.json",
+        "{\"servers\": {\"lab\": {\"type\": \"http\", \"url\": \"https://lab.example/mcp\", \"dev\": {}}}, \"inputs\": []}",
+    ),
+    (
+        "gemini",
+        ".gemini/settings.json",
+        "{\"theme\": \"x\", \"mcpServers\": {\"lab\": {\"httpUrl\": \"https://lab.example/mcp\", \"trust\": true}}}",
+    ),
+    (
+        "goose",
+        ".config/goose/config.yaml",
+        "GOOSE_MODEL: m\nextensions:\n  # mine\n  lab:\n    enabled: true\n    type: streamable_http\n    uri: https://lab.example/mcp\n    timeout: 300\nlast: 1\n",
+    ),
+    (
+        "zed",
+        ".config/zed/settings.json",
+        "// mine\n{\"context_servers\": {\"lab\": {\"source\": \"custom\", \"command\": {\"path\": \"npx\", \"args\": [\"-y\", \"@lab/server\"]}}}}",
+    ),
+    (
+        "opencode",
+        ".config/opencode/opencode.json",
+        "{\"mcp\": {\"lab\": {\"type\": \"local\", \"command\": [\"npx\", \"@lab/server\"], \"enabled\": true}}}",
+    ),
+];
+
+struct Home(tempfile::TempDir);
+
+impl Home {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn write(&self, file: &str, text: &str) -> PathBuf {
+        let path = self.path().join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        write_atomically(&path, text.as_bytes()).unwrap();
+        path
+    }
+
+    fn run(&self, arguments: &[&str]) -> Ran {
+        let mut command = program(&self.path().join("state"), arguments);
+        let home = self.path().join("project");
+        fs::create_dir_all(&home).unwrap();
+        command
+            .current_dir(home)
+            .env("HOME", self.path())
+            .env("XDG_CONFIG_HOME", self.path().join(".config"))
+            .env_remove("LONGHAUL_CONFIG");
+        finish(&mut command)
+    }
+
+    fn ok(&self, arguments: &[&str]) -> Ran {
+        let ran = self.run(arguments);
+        assert_eq!(ran.code, Some(0), "{arguments:?}: {ran:#?}");
+        ran
+    }
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap()
+}
+
+#[test]
+fn each_host_is_wrapped_and_restored() {
+    for (host, file, text) in HOSTS {
+        let home = Home::new();
+        let path = home.write(file, text);
+        let mode = fs::Permissions::from_mode(0o640);
+        fs::set_permissions(&path, mode).unwrap();
+        home.ok(&["wrap", host, "--yes"]);
+        let wrapped = read(&path);
+        assert!(
+            wrapped.contains("longhaul") && wrapped.contains("proxy"),
+            "{host}: {wrapped}"
+        );
+        assert!(
+            !wrapped.contains("lab.example") && !wrapped.contains("npx"),
+            "{host}: {wrapped}"
+        );
+        // Secrets stay where they are.
+        let secret = "sk-0123456789abcdefghij";
+        assert_eq!(
+            wrapped.contains(secret),
+            text.contains(secret),
+            "{host}: {wrapped}"
+        );
+        let config = read(&home.path().join(".config/longhaul/config.toml"));
+        assert!(
+            config.contains("[servers.lab]") && !config.contains(secret),
+            "{config}"
+        );
+        let listed = home.ok(&["wrap", "--list", host]).out;
+        assert!(listed.contains("wrapped  lab"), "{listed}");
+        // Wrapping twice changes nothing.
+        home.ok(&["wrap", host, "--yes"]);
+        assert_eq!(read(&path), wrapped, "{host}");
+        home.ok(&["unwrap", host, "--yes"]);
+        assert_eq!(read(&path), text, "{host}");
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o640, "{host}");
+        let siblings = fs::read_dir(path.parent().unwrap()).unwrap();
+        let names = siblings.map(|it| it.unwrap().file_name().into_string().unwrap());
+        assert!(
+            !names
+                .into_iter()
+                .any(|name| name.contains("longhaul-backup")),
+            "{host}"
+        );
+    }
+}
+
+#[test]
+fn other_changes_to_the_file_stay() {
+    let home = Home::new();
+    let (_, file, text) = HOSTS[0];
+    let target = home.write("dotfiles/claude.json", text);
+    let path = home.path().join(file);
+    symlink(&target, &path).unwrap();
+    home.ok(&["wrap", "claude-code", "--yes"]);
+    assert!(fs::symlink_metadata(&path).unwrap().is_symlink());
+    let changed = read(&path).replace("\"x\": 1", "\"x\": 2");
+    write_atomically(&target, changed.as_bytes()).unwrap();
+    home.ok(&["unwrap", "claude-code", "--yes"]);
+    assert_eq!(read(&target), text.replace("\"x\": 1", "\"x\": 2"));
+    // An entry that somebody else has changed is left alone, and its original is kept.
+    home.ok(&["wrap", "claude-code", "--yes"]);
+    let changed = read(&target).replace("\"proxy\"", "\"proxy\", \"--patience=9s\"");
+    write_atomically(&target, changed.as_bytes()).unwrap();
+    let ran = home.run(&["unwrap", "claude-code", "--yes"]);
+    assert!(
+        ran.err.contains("was changed after it was wrapped"),
+        "{ran:#?}"
+    );
+    assert_eq!(read(&target), changed);
+    assert!(
+        read(&home.path().join("dotfiles/claude.json.longhaul-backup")).contains("lab.example")
+    );
+}
+
+#[test]
+fn nothing_changes_without_consent() {
+    let home = Home::new();
+    let (host, file, text) = HOSTS[2];
+    let path = home.write(file, text);
+    let ran = home.run(&["wrap", host]);
+    assert_eq!(ran.code, Some(2), "{ran:#?}");
+    assert!(!ran.err.contains("sk-0123"), "{ran:#?}");
+    assert!(
+        ran.err.contains("- url = ") && ran.err.contains("+ command = "),
+        "{ran:#?}"
+    );
+    assert_eq!(read(&path), text);
+    assert!(!home.path().join(".config/longhaul/config.toml").exists());
+    for bad in [
+        &["wrap", "emacs"][..],
+        &["wrap", "zed"],
+        &["wrap", host, "other", "--yes"],
+    ] {
+        assert_eq!(home.run(bad).code, Some(2), "{bad:?}");
+    }
+    write_atomically(&path, b"[mcp_servers.lab\n").unwrap();
+    assert!(
+        home.run(&["wrap", host, "--yes"])
+            .err
+            .contains("not valid TOML")
+    );
+}

@@ -209,7 +209,7 @@ impl Proxy {
         self.now = now;
         match input {
             ProxyInput::FromHost(line) => {
-                self.confirm_written();
+                let read = std::mem::take(&mut self.written);
                 match message::parse(&line) {
                     Ok(message) => self.host_said(message),
                     Err(malformed) => {
@@ -217,6 +217,8 @@ impl Proxy {
                         self.refuse(id, malformed.code, malformed.why);
                     }
                 }
+                // After what the host waits for now.
+                self.confirm(read);
             }
             ProxyInput::TooLong => {
                 let words = "the message is too long";
@@ -296,9 +298,9 @@ impl Proxy {
             .push(Effect::ToHost(message::error(id, code, words, None)));
     }
 
-    /// The host has sent something after our last answers, so it has read them.
-    fn confirm_written(&mut self) {
-        for task in std::mem::take(&mut self.written) {
+    /// The host has sent something after these results, so it has read them.
+    fn confirm(&mut self, read: Vec<TaskId>) {
+        for task in read {
             self.delivered.insert(task.clone());
             self.note(task, Collected::Delivered);
         }

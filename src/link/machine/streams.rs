@@ -53,7 +53,7 @@ impl Link {
                 {
                     active.set_control(now, None);
                 }
-                self.saver.urge(now.mono);
+                self.saver.urge_soon(now.mono);
             }
             StreamState::Calling(_) if *body == Body::Empty => {
                 let words = "the server took the call without answering it (HTTP 202)".to_owned();

@@ -209,7 +209,9 @@ impl Proxy {
         self.now = now;
         match input {
             ProxyInput::FromHost(line) => {
+                // The host has sent something after these results, so it has read them.
                 let read = std::mem::take(&mut self.written);
+                self.delivered.extend(read.iter().cloned());
                 match message::parse(&line) {
                     Ok(message) => self.host_said(message),
                     Err(malformed) => {
@@ -218,7 +220,9 @@ impl Proxy {
                     }
                 }
                 // After what the host waits for now.
-                self.confirm(read);
+                for task in read {
+                    self.note(task, Collected::Delivered);
+                }
             }
             ProxyInput::TooLong => {
                 let words = "the message is too long";
@@ -259,6 +263,11 @@ impl Proxy {
             "tools/call" => self.call(id, params),
             // The modern era has levels per request.
             "logging/setLevel" if self.is_server_modern() => self.respond(&id, &json!({})),
+            // A host that speaks both eras goes on with the handshake.
+            "server/discover" => {
+                let words = "longhaul proxy needs a handshake: initialize";
+                self.refuse(&id, message::METHOD_NOT_FOUND, words);
+            }
             _ if method.starts_with("tasks/") => {
                 let words = "longhaul proxy offers no tasks; long calls return a ticket";
                 self.refuse(&id, message::METHOD_NOT_FOUND, words);
@@ -296,14 +305,6 @@ impl Proxy {
     fn refuse(&mut self, id: &str, code: i64, words: &str) {
         self.effects
             .push(Effect::ToHost(message::error(id, code, words, None)));
-    }
-
-    /// The host has sent something after these results, so it has read them.
-    fn confirm(&mut self, read: Vec<TaskId>) {
-        for task in read {
-            self.delivered.insert(task.clone());
-            self.note(task, Collected::Delivered);
-        }
     }
 
     fn note(&mut self, id: TaskId, how: Collected) {

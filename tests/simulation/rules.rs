@@ -1134,6 +1134,7 @@ fn a_call_starts_once_it_is_known_to_be_sent() {
     assert_eq!((bench.count("tools/call"), starts(&bench)), (4, 0));
     let (call, _) = bench.last_post("tools/call");
     bench.bring(call, opened());
+    bench.secs(1);
     assert_eq!(starts(&bench), 1);
 
     let mut silent = Bench::known();

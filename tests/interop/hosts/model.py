@@ -22,6 +22,7 @@ class Model:
 
     def __init__(self) -> None:
         self.calls: list[str] = []
+        self.has_result = False
         self.lock = threading.Lock()
 
     def step(self, tools: list[str], outputs: list[str]) -> tuple[str, dict[str, str]] | str | None:
@@ -31,6 +32,7 @@ class Model:
             return None
         last = outputs[-1] if outputs else ""
         if RESULT in last:
+            self.has_result = True
             return f"GOT {RESULT}"
         if len(outputs) >= TRIES:
             return "GAVE UP"

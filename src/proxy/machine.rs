@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     cancel::PendingCancels,
+    era,
     hosts::{self, Limit, PatienceChoice},
     message::{self, HostMessage},
     questions::RelayedQuestions,
@@ -24,6 +25,7 @@ mod answers;
 mod calls;
 mod cancels;
 mod handshake;
+mod modern;
 mod questions;
 
 /// The most calls of one host at a time.
@@ -103,6 +105,10 @@ pub struct ProxyOptions {
 
 /// What the host has said of itself.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "what a host can do is independent"
+)]
 struct Host {
     name: String,
     version: String,
@@ -110,13 +116,25 @@ struct Host {
     /// Whether it can show forms, and pages in a browser.
     shows_forms: bool,
     shows_pages: bool,
+    /// Whether its last request was of the modern era, and asked for log messages.
+    is_modern: bool,
+    wants_logs: bool,
+}
+
+/// How a host asks who the server is.
+#[derive(Clone, Copy, Debug)]
+enum Greeting {
+    /// `initialize`, answered in this revision.
+    Initialize(ProtocolVersion),
+    /// `server/discover`.
+    Discover,
 }
 
 /// A request to the session that waits for its response.
 #[derive(Clone, Debug)]
 enum Asked {
-    /// The handshake; with the id and the revision of the host's request.
-    Introduce(Option<(String, ProtocolVersion)>),
+    /// The introduction; with the id of the host's request and how it asked.
+    Introduce(Option<(String, Greeting)>),
     Forward {
         id: String,
         method: String,
@@ -172,6 +190,8 @@ pub struct Proxy {
     schemas: OutputSchemas,
     cancels: PendingCancels,
     questions: RelayedQuestions,
+    /// The subscriptions of a modern host, and the notifications that they want.
+    subscriptions: BTreeMap<String, Map<String, Value>>,
     effects: Vec<Effect>,
 }
 
@@ -188,6 +208,8 @@ impl Proxy {
                 limit: None,
                 shows_forms: false,
                 shows_pages: false,
+                is_modern: false,
+                wants_logs: false,
             },
             introduction: None,
             asked: BTreeMap::new(),
@@ -200,6 +222,7 @@ impl Proxy {
             schemas: OutputSchemas::default(),
             cancels: PendingCancels::default(),
             questions: RelayedQuestions::default(),
+            subscriptions: BTreeMap::new(),
             effects: Vec::new(),
         }
     }
@@ -257,17 +280,17 @@ impl Proxy {
     }
 
     fn requested(&mut self, id: String, method: &str, params: &Map<String, Value>) {
+        if !self.meets(&id, params) {
+            return;
+        }
         match method {
             "initialize" => self.initialize(id, params),
             "ping" => self.respond(&id, &json!({})),
             "tools/call" => self.call(id, params),
             // The modern era has levels per request.
             "logging/setLevel" if self.is_server_modern() => self.respond(&id, &json!({})),
-            // A host that speaks both eras goes on with the handshake.
-            "server/discover" => {
-                let words = "longhaul proxy needs a handshake: initialize";
-                self.refuse(&id, message::METHOD_NOT_FOUND, words);
-            }
+            "server/discover" => self.discover(id),
+            "subscriptions/listen" => self.subscribe(id, params),
             _ if method.starts_with("tasks/") => {
                 let words = "longhaul proxy offers no tasks; long calls return a ticket";
                 self.refuse(&id, message::METHOD_NOT_FOUND, words);
@@ -297,9 +320,16 @@ impl Proxy {
         self.effects.push(Effect::Ask(number, request));
     }
 
+    /// Responds with a result of the proxy's own.
     fn respond(&mut self, id: &str, result: &Value) {
+        self.respond_to(id, "", &result.to_string());
+    }
+
+    /// Responds with a server's result of this method.
+    fn respond_to(&mut self, id: &str, method: &str, result: &str) {
+        let result = era::result_for(self.host.is_modern, method, result);
         self.effects
-            .push(Effect::ToHost(message::response(id, &result.to_string())));
+            .push(Effect::ToHost(message::response(id, &result)));
     }
 
     fn refuse(&mut self, id: &str, code: i64, words: &str) {
@@ -349,7 +379,7 @@ impl Proxy {
             }
             SessionEvent::Notification { server, message } if server == self.options.server => {
                 if self.introduction.is_some() {
-                    self.effects.push(Effect::ToHost(message));
+                    self.notified(message);
                 }
             }
             SessionEvent::Driver(_) => self.driver_changed(),

@@ -5,6 +5,7 @@
 //! or terminals. Invariant: each request of the host gets exactly one response, before the host gives up on it.
 
 mod cancel;
+mod era;
 mod hosts;
 mod machine;
 mod message;

@@ -3,6 +3,7 @@
 #![cfg(feature = "demo")]
 #![expect(
     clippy::unwrap_used,
+    clippy::indexing_slicing,
     reason = "a test fails by panicking, its helpers too"
 )]
 
@@ -249,5 +250,68 @@ fn a_question_goes_to_the_host_and_to_the_screen() {
     let withdrawn = host.wait(|message| message["method"] == "notifications/cancelled");
     assert_eq!(withdrawn["params"]["requestId"], question["id"]);
     host.response(by_person);
+    host.close();
+}
+
+/// Parameters of the modern era, from a host that shows forms.
+fn modern(mut params: Value) -> Value {
+    let key = |name: &str| format!("io.modelcontextprotocol/{name}");
+    params["_meta"] = json!({
+        key("protocolVersion"): "2026-07-28",
+        key("clientInfo"): {"name": "modern-host", "version": "2"},
+        key("clientCapabilities"): {"elicitation": {"form": {}}},
+    });
+    params
+}
+
+#[test]
+fn a_host_without_a_handshake_is_served_too() {
+    let kept = Kept::new();
+    let server = server::demo(kept.path().join("server"));
+    let mut host = AgentHost::connect(&kept, &[&server.url()]);
+    let mut ask = |method: &str, params: Value| host.request(method, &modern(params));
+    let found = ask("server/discover", json!({}))["result"].take();
+    assert_eq!(found["supportedVersions"], json!(["2026-07-28"]));
+    assert_eq!(
+        (&found["resultType"], &found["ttlMs"]),
+        (&json!("complete"), &json!(0))
+    );
+    let name = found.pointer("/_meta/io.modelcontextprotocol~1serverInfo/name");
+    assert_eq!(name, Some(&json!("longhaul-demo")), "{found}");
+    let list = ask("tools/list", json!({}))["result"].take();
+    assert_eq!(list["cacheScope"], "private");
+    assert!(list["tools"].as_array().unwrap().len() > 2);
+    let call = json!({"name": "crunch", "arguments": {"steps": 1, "step_ms": 1}});
+    let result = ask("tools/call", call)["result"].take();
+    assert_eq!(result["resultType"], "complete", "{result}");
+    // A question comes as a result; the call is made again with the answer.
+    let call = json!({"name": "book_room", "arguments": {"city": "Rome"}});
+    let mut again = call.clone();
+    let asked = ask("tools/call", call)["result"].take();
+    assert_eq!(asked["resultType"], "input_required", "{asked}");
+    let requests = asked["inputRequests"].as_object().unwrap();
+    let answer = json!({"action": "accept", "content": {"name": "Ada", "nights": 3}});
+    let answers = requests.keys().map(|key| (key.clone(), answer.clone()));
+    again["inputResponses"] = Value::Object(answers.collect());
+    again["requestState"] = asked["requestState"].clone();
+    let result = ask("tools/call", again)["result"].take();
+    assert!(text(&result).contains("Ada"), "{result}");
+    assert_eq!(tasks(&kept).len(), 2);
+    let id = host.ask(
+        "subscriptions/listen",
+        &modern(json!({"notifications": {"toolsListChanged": true, "other": 1}})),
+    );
+    let accepted =
+        host.wait(|message| message["method"] == "notifications/subscriptions/acknowledged");
+    assert_eq!(
+        accepted["params"]["notifications"],
+        json!({"toolsListChanged": true})
+    );
+    let subscription = accepted.pointer("/params/_meta/io.modelcontextprotocol~1subscriptionId");
+    assert_eq!(subscription, Some(&json!(id)));
+    let mut old = modern(json!({}));
+    old["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2099-01-01");
+    let refused = host.request("tools/list", &old);
+    assert_eq!(refused["error"]["code"], -32022);
     host.close();
 }

@@ -1,6 +1,6 @@
 //! Responses of the session, and what the host gets for a task that has ended.
 
-use super::{Asked, Proxy, SavedResult, calls::failure, handshake::for_host};
+use super::{Asked, Proxy, SavedResult, calls::failure};
 use crate::{
     domain::{Forwarded, RequestError, SessionResponse, Status, Task, TaskErrorKind, TaskId, text},
     proxy::message,
@@ -46,19 +46,18 @@ impl Proxy {
     }
 
     fn forwarded(&mut self, id: &str, method: &str, is_first_page: bool, outcome: &Forwarded) {
-        let line = match outcome {
+        match outcome {
             Forwarded::Result(result) => {
-                let result = for_host(result);
                 let list = (method == "tools/list")
-                    .then(|| self.schemas.page(&result, is_first_page))
+                    .then(|| self.schemas.page(result, is_first_page))
                     .flatten();
-                message::response(id, list.as_deref().unwrap_or(&result))
+                self.respond_to(id, method, list.as_deref().unwrap_or(result));
             }
             Forwarded::Error(error) => {
-                format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#)
+                let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#);
+                self.effects.push(super::Effect::ToHost(line));
             }
-        };
-        self.effects.push(super::Effect::ToHost(line));
+        }
     }
 
     /// The result of a task was read: every call that waits for it gets it.
@@ -73,43 +72,43 @@ impl Proxy {
         };
         for id in ids {
             self.calls.remove(&id);
-            let line = match result {
-                SavedResult::Found(result) => message::response(&id, &for_host(result)),
-                SavedResult::None => ending(&id, &view.task),
+            match result {
+                SavedResult::Found(result) => self.respond_to(&id, "tools/call", result),
+                SavedResult::None => self.respond_without_result(&id, &view.task),
                 SavedResult::Unreadable(why) => {
                     let why = text::clean_line(why);
                     let words = format!("the result of {task} can't be read: {why}");
-                    message::response(&id, &failure(&words).to_string())
+                    self.respond(&id, &failure(&words));
                 }
-            };
-            self.effects.push(super::Effect::ToHost(line));
+            }
             if !matches!(result, SavedResult::Unreadable(_)) {
                 self.written.push(task.clone());
             }
         }
     }
-}
 
-/// The response to a call whose task has ended without a result.
-fn ending(id: &str, task: &Task) -> String {
-    let why = task.why().unwrap_or_default();
-    let words = match (&task.status, &task.error) {
-        (_, Some(error)) => {
-            // Other codes are HTTP statuses.
-            let code = error.code.filter(|code| *code < 0);
-            let is_rpc = matches!(error.kind, TaskErrorKind::Protocol | TaskErrorKind::Refused);
-            if let (Some(code), true) = (code, is_rpc) {
-                return message::error(id, code, &error.message, error.data.as_deref());
+    /// Responds to a call whose task has ended without a result.
+    fn respond_without_result(&mut self, id: &str, task: &Task) {
+        let why = task.why().unwrap_or_default();
+        let words = match (&task.status, &task.error) {
+            (_, Some(error)) => {
+                // Other codes are HTTP statuses.
+                let code = error.code.filter(|code| *code < 0);
+                let is_rpc = matches!(error.kind, TaskErrorKind::Protocol | TaskErrorKind::Refused);
+                if let (Some(code), true) = (code, is_rpc) {
+                    let line = message::error(id, code, &error.message, error.data.as_deref());
+                    return self.effects.push(super::Effect::ToHost(line));
+                }
+                error.message()
             }
-            error.message()
-        }
-        (Status::Lost(_) | Status::Unknown(_), None) => format!(
-            "The result of {} is {}: {why}. It may have run to its end. The same call, made again, runs it again.",
-            task.id,
-            task.status.label()
-        ),
-        (Status::Cancelled, None) => format!("{} was cancelled", task.id),
-        (status, None) => format!("{} is {}, and has no result", task.id, status.label()),
-    };
-    message::response(id, &failure(&words).to_string())
+            (Status::Lost(_) | Status::Unknown(_), None) => format!(
+                "The result of {} is {}: {why}. It may have run to its end. The same call, made again, runs it again.",
+                task.id,
+                task.status.label()
+            ),
+            (Status::Cancelled, None) => format!("{} was cancelled", task.id),
+            (status, None) => format!("{} is {}, and has no result", task.id, status.label()),
+        };
+        self.respond(id, &failure(&words));
+    }
 }

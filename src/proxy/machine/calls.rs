@@ -95,6 +95,7 @@ impl Proxy {
                 self.calls.insert(id.clone(), call);
                 self.ask(Asked::Collect { id }, SessionRequest::Collect(task));
             }
+            _ if self.continues_round(&id, &call, params) => {}
             _ => {
                 let new = self.new_call(&id, name, arguments, meta);
                 self.calls.insert(id.clone(), call);

@@ -24,6 +24,7 @@ impl Proxy {
         let reason = params.get("reason").and_then(Value::as_str);
         let reason = text::bounded(reason.unwrap_or_default().into(), REASON_BYTES).into_owned();
         let Some(call) = self.calls.remove(&id) else {
+            self.subscriptions.remove(&id);
             let is_it = |asked: &Asked| matches!(asked, Asked::Forward { id: of, .. } if *of == id);
             self.asked.retain(|_, asked| !is_it(asked));
             return;

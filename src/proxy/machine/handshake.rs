@@ -2,10 +2,13 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Asked, Host, Proxy};
+use super::{Asked, Greeting, Host, Proxy};
 use crate::{
     domain::{Era, Introduction, ProtocolVersion, SessionRequest},
-    proxy::hosts,
+    proxy::{
+        era::{MODERN, SERVER_INFO},
+        hosts,
+    },
 };
 
 /// The capabilities that pass through. Tasks do not: their ids belong to longhaul's own connection.
@@ -18,16 +21,25 @@ const CAPABILITIES: [&str; 6] = [
     "tools",
 ];
 
-/// Where a server of the modern era names itself.
-const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
-
-/// What results of the modern era have and others don't.
-const MODERN_MEMBERS: [&str; 3] = ["resultType", "ttlMs", "cacheScope"];
-
 impl Proxy {
     pub(super) fn initialize(&mut self, id: String, params: &Map<String, Value>) {
+        self.meet(params.get("clientInfo"), params.get("capabilities"));
+        let asked = params.get("protocolVersion").and_then(Value::as_str);
+        let version = asked
+            .and_then(ProtocolVersion::parse)
+            .filter(|version| version.era() == Era::Stateful)
+            .unwrap_or(ProtocolVersion::V20251125);
+        let server = self.options.server.clone();
+        self.ask(
+            Asked::Introduce(Some((id, Greeting::Initialize(version)))),
+            SessionRequest::Introduce(server),
+        );
+    }
+
+    /// Notes who the host is and what it can do.
+    pub(super) fn meet(&mut self, info: Option<&Value>, capabilities: Option<&Value>) {
         let info = |key: &str| {
-            let value = params.get("clientInfo").and_then(|info| info.get(key));
+            let value = info.and_then(|info| info.get(key));
             value.and_then(Value::as_str).unwrap_or_default().to_owned()
         };
         let name = match info("name") {
@@ -35,9 +47,7 @@ impl Proxy {
             name => name,
         };
         let limit = hosts::limit_of(&name, self.options.tool_timeout.as_deref());
-        let elicitation = params
-            .get("capabilities")
-            .and_then(|capabilities| capabilities.get("elicitation"));
+        let elicitation = capabilities.and_then(|capabilities| capabilities.get("elicitation"));
         let mode = |key: &str| elicitation.is_some_and(|it| it.get(key).is_some());
         self.host = Host {
             name,
@@ -46,27 +56,27 @@ impl Proxy {
             // Before there were modes, there were only forms (2025-06-18).
             shows_forms: mode("form") || elicitation.is_some() && !mode("url"),
             shows_pages: mode("url"),
+            is_modern: false,
+            wants_logs: false,
         };
-        let asked = params.get("protocolVersion").and_then(Value::as_str);
-        let version = asked
-            .and_then(ProtocolVersion::parse)
-            .filter(|version| version.era() == Era::Stateful)
-            .unwrap_or(ProtocolVersion::V20251125);
-        let server = self.options.server.clone();
-        self.ask(
-            Asked::Introduce(Some((id, version))),
-            SessionRequest::Introduce(server),
-        );
     }
 
     pub(super) fn introduced(
         &mut self,
-        host: Option<(String, ProtocolVersion)>,
+        host: Option<(String, Greeting)>,
         introduction: Introduction,
     ) {
-        if let Some((id, version)) = host {
-            let result = handshake(&introduction, version, self.options.server.as_str());
-            self.respond(&id, &result);
+        let server = self.options.server.as_str();
+        match host {
+            Some((id, Greeting::Initialize(version))) => {
+                let result = handshake(&introduction, version, server);
+                self.respond(&id, &result);
+            }
+            Some((id, Greeting::Discover)) => {
+                let result = discovery(&introduction, server);
+                self.respond_to(&id, "server/discover", &result.to_string());
+            }
+            None => {}
         }
         self.introduction = Some(introduction);
     }
@@ -77,8 +87,8 @@ impl Proxy {
     }
 }
 
-/// The result of `initialize` for the host.
-fn handshake(introduction: &Introduction, version: ProtocolVersion, server: &str) -> Value {
+/// What a server says of itself: its capabilities, its name, and its instructions.
+fn told(introduction: &Introduction, server: &str) -> (Map<String, Value>, Value, Option<Value>) {
     let told: Map<String, Value> = serde_json::from_str(&introduction.result).unwrap_or_default();
     let mut capabilities = Map::new();
     if let Some(offered) = told.get("capabilities").and_then(Value::as_object) {
@@ -92,6 +102,15 @@ fn handshake(introduction: &Introduction, version: ProtocolVersion, server: &str
     capabilities
         .entry("tools")
         .or_insert_with(|| json!({"listChanged": true}));
+    let in_meta = told.get("_meta").and_then(|meta| meta.get(SERVER_INFO));
+    let info = told.get("serverInfo").or(in_meta).cloned();
+    let info = info.unwrap_or_else(|| json!({"name": server, "version": ""}));
+    (capabilities, info, told.get("instructions").cloned())
+}
+
+/// The result of `initialize` for the host.
+fn handshake(introduction: &Introduction, version: ProtocolVersion, server: &str) -> Value {
+    let (mut capabilities, info, instructions) = told(introduction, server);
     if introduction.version.era() == Era::Modern
         && let Some(resources) = capabilities.get_mut("resources")
         && let Some(resources) = resources.as_object_mut()
@@ -99,30 +118,30 @@ fn handshake(introduction: &Introduction, version: ProtocolVersion, server: &str
         // There is no such request in the modern era.
         resources.remove("subscribe");
     }
-    let in_meta = told.get("_meta").and_then(|meta| meta.get(SERVER_INFO));
-    let info = told.get("serverInfo").or(in_meta).cloned();
-    let mut result = json!({
+    let result = json!({
         "protocolVersion": version.label(),
         "capabilities": capabilities,
-        "serverInfo": info.unwrap_or_else(|| json!({"name": server, "version": ""})),
+        "serverInfo": info,
     });
-    if let (Some(result), Some(instructions)) = (result.as_object_mut(), told.get("instructions")) {
-        result.insert("instructions".to_owned(), instructions.clone());
-    }
-    result
+    with_instructions(result, instructions)
 }
 
-/// A server's result as a host of the stateful era knows it.
-pub(super) fn for_host(result: &str) -> String {
-    // Most results need no change, and so keep every byte.
-    if !result.contains("\"resultType\"") {
-        return result.to_owned();
+/// The result of `server/discover` for the host.
+fn discovery(introduction: &Introduction, server: &str) -> Value {
+    let (capabilities, info, instructions) = told(introduction, server);
+    let result = json!({
+        "supportedVersions": [MODERN.label()],
+        "capabilities": capabilities,
+        "_meta": {SERVER_INFO: info},
+    });
+    with_instructions(result, instructions)
+}
+
+fn with_instructions(mut result: Value, instructions: Option<Value>) -> Value {
+    if let (Some(result), Some(instructions)) = (result.as_object_mut(), instructions) {
+        result.insert("instructions".to_owned(), instructions);
     }
-    let Ok(mut members) = serde_json::from_str::<Map<String, Value>>(result) else {
-        return result.to_owned();
-    };
-    members.retain(|key, _| !MODERN_MEMBERS.contains(&key.as_str()));
-    Value::Object(members).to_string()
+    result
 }
 
 #[cfg(test)]
@@ -146,13 +165,5 @@ mod tests {
         assert_eq!(modern["capabilities"], expected);
         let stateful = to_old(ProtocolVersion::V20251125);
         assert_eq!(stateful["capabilities"]["resources"]["subscribe"], true);
-    }
-
-    #[test]
-    fn results_keep_their_bytes() {
-        let result = r#"{"content" : [], "x":1.0 }"#;
-        assert_eq!(for_host(result), result);
-        let modern = r#"{"content":[],"resultType":"complete","ttlMs":0}"#;
-        assert_eq!(for_host(modern), r#"{"content":[]}"#);
     }
 }

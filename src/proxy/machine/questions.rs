@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{Asked, Effect, Proxy};
+use super::{Asked, Effect, Proxy, modern::answer_of};
 use crate::{
-    domain::{Answer, Question, SessionRequest, TaskId, TaskView},
+    domain::{Question, SessionRequest, TaskId, TaskView},
     proxy::{message, questions::Relayed},
 };
 
@@ -29,16 +29,16 @@ impl Proxy {
         if !calls.any(|call| call.task.as_ref() == Some(task)) {
             return;
         }
+        if self.host.is_modern {
+            return self.ask_in_round(view);
+        }
         for question in view.task.open_questions() {
             self.relay(task, question);
         }
     }
 
-    fn relay(&mut self, task: &TaskId, question: &Question) {
-        let mut known = self.questions.known.iter();
-        if known.any(|(of, key)| of == task && question.has_key(key)) {
-            return;
-        }
+    /// What the host is asked, if it can show such a question.
+    pub(super) fn shown(&self, question: &Question) -> Option<Value> {
         let mut params: Value = serde_json::from_str(&question.request).unwrap_or_default();
         let is_page = params.get("mode").and_then(Value::as_str) == Some("url");
         let can_show = if is_page {
@@ -46,11 +46,20 @@ impl Proxy {
         } else {
             self.host.shows_forms
         };
-        let Some(members) = params.as_object_mut().filter(|_| can_show) else {
-            return;
-        };
+        let members = params.as_object_mut().filter(|_| can_show)?;
         // What it says belongs to longhaul's own connection.
         members.remove("_meta");
+        Some(params)
+    }
+
+    fn relay(&mut self, task: &TaskId, question: &Question) {
+        let mut known = self.questions.known.iter();
+        if known.any(|(of, key)| of == task && question.has_key(key)) {
+            return;
+        }
+        let Some(params) = self.shown(question) else {
+            return;
+        };
         let known = (task.clone(), question.key.clone());
         self.questions.known.insert(known);
         self.questions.asked += 1;
@@ -74,13 +83,8 @@ impl Proxy {
         let Ok(result) = outcome else {
             return;
         };
-        let answer = match result.get("action").and_then(Value::as_str) {
-            Some("accept") => Answer::Accept {
-                content: result.get("content").map(Value::to_string),
-            },
-            Some("decline") => Answer::Decline,
-            Some("cancel") => Answer::Dismiss,
-            _ => return,
+        let Some(answer) = answer_of(&result) else {
+            return;
         };
         let request = SessionRequest::Answer {
             id: relayed.task,

@@ -30,23 +30,28 @@ pub(crate) struct AgentHost {
 impl AgentHost {
     /// Starts the proxy with these arguments and shakes hands, with these capabilities.
     pub(crate) fn start(kept: &Kept, arguments: &[&str], capabilities: &Value) -> Self {
-        let arguments = [&["proxy"], arguments].concat();
-        let mut command = kept.command(&arguments);
-        command.stdin(Stdio::piped()).current_dir(kept.path());
-        let mut proxy = Running::start(&mut command);
-        let input = proxy.take_input();
-        let mut host = Self {
-            proxy,
-            input,
-            next_id: 0,
-            unread: Vec::new(),
-            handshake: Value::Null,
-        };
+        let mut host = Self::connect(kept, arguments);
         let info = json!({"name": "test-host", "version": "1"});
         let handshake = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": info});
         host.handshake = host.request("initialize", &handshake)["result"].take();
         host.notify("notifications/initialized", &json!({}));
         host
+    }
+
+    /// Starts the proxy with these arguments.
+    pub(crate) fn connect(kept: &Kept, arguments: &[&str]) -> Self {
+        let arguments = [&["proxy"], arguments].concat();
+        let mut command = kept.command(&arguments);
+        command.stdin(Stdio::piped()).current_dir(kept.path());
+        let mut proxy = Running::start(&mut command);
+        let input = proxy.take_input();
+        Self {
+            proxy,
+            input,
+            next_id: 0,
+            unread: Vec::new(),
+            handshake: Value::Null,
+        }
     }
 
     pub(crate) fn send(&mut self, message: &Value) {

@@ -532,8 +532,11 @@ impl Pump {
                     }
                     None => (false, bytes),
                 };
-                let noted = |count: usize| {
-                    self.shared.note(|log| log.response_bytes += count as u64);
+                let noted = |count: isize| {
+                    let count = count as i64;
+                    let add = |bytes: u64| bytes.saturating_add_signed(count);
+                    self.shared
+                        .note(|log| log.response_bytes = add(log.response_bytes));
                 };
                 if self.pass(now, &to, noted).await.is_err() {
                     return End::Torn;
@@ -572,7 +575,7 @@ impl Pump {
         &self,
         mut bytes: &[u8],
         to: &WriteHalf<'_>,
-        passed: impl Fn(usize),
+        passed: impl Fn(isize),
     ) -> io::Result<()> {
         while !bytes.is_empty() {
             to.writable().await?;
@@ -583,9 +586,14 @@ impl Pump {
                 .chunk
                 .unwrap_or(bytes.len())
                 .min(bytes.len());
-            match to.try_write(&bytes[..piece]) {
+            // Counted first, because the reader may have read it all before this goes on.
+            let length = isize::try_from(piece).unwrap_or(isize::MAX);
+            passed(length);
+            let written = to.try_write(&bytes[..piece]);
+            let count = *written.as_ref().unwrap_or(&0);
+            passed(isize::try_from(count).unwrap_or(isize::MAX) - length);
+            match written {
                 Ok(count) => {
-                    passed(count);
                     bytes = &bytes[count..];
                     // Lets the reader see this piece on its own.
                     tokio::task::yield_now().await;

@@ -1,0 +1,100 @@
+//! The two eras of MCP as a host speaks them: with a handshake, or with all of it in each request (2026-07-28).
+
+use serde_json::{Map, Value, json};
+
+use crate::domain::ProtocolVersion;
+
+/// The keys of `_meta` in which a request of the modern era says who makes it.
+const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
+const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+/// Where a server names itself, and a notification its subscription.
+pub(super) const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+pub(super) const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+
+/// What results of the modern era have and others don't.
+const MODERN_MEMBERS: [&str; 3] = ["resultType", "ttlMs", "cacheScope"];
+
+/// Methods whose results say how long they may be kept.
+const CACHEABLE: [&str; 6] = [
+    "server/discover",
+    "tools/list",
+    "prompts/list",
+    "resources/list",
+    "resources/templates/list",
+    "resources/read",
+];
+
+/// The revision of the modern era.
+pub(super) const MODERN: ProtocolVersion = ProtocolVersion::V20260728;
+
+/// What a request of the modern era says of the host.
+#[derive(Clone, Debug)]
+pub(super) struct RequestMeta<'m> {
+    /// The revision that it asks for.
+    pub(super) version: &'m str,
+    pub(super) client_info: Option<&'m Value>,
+    pub(super) capabilities: Option<&'m Value>,
+    /// Whether it wants log messages.
+    pub(super) wants_logs: bool,
+}
+
+impl<'m> RequestMeta<'m> {
+    /// `None` for a request of the era with a handshake.
+    pub(super) fn of(params: &'m Map<String, Value>) -> Option<Self> {
+        let meta = params.get("_meta")?;
+        Some(Self {
+            version: meta.get(VERSION)?.as_str()?,
+            client_info: meta.get(CLIENT_INFO),
+            capabilities: meta.get(CLIENT_CAPABILITIES),
+            wants_logs: meta.get(LOG_LEVEL).is_some(),
+        })
+    }
+}
+
+/// A server's result as a host of this era knows it. Most results need no change, and so keep every byte.
+pub(super) fn result_for(is_modern: bool, method: &str, result: &str) -> String {
+    let has_type = result.contains("\"resultType\"");
+    if has_type == is_modern && !(is_modern && CACHEABLE.contains(&method)) {
+        return result.to_owned();
+    }
+    let Ok(mut members) = serde_json::from_str::<Map<String, Value>>(result) else {
+        return result.to_owned();
+    };
+    if is_modern {
+        add_modern_members(&mut members, method);
+    } else {
+        members.retain(|key, _| !MODERN_MEMBERS.contains(&key.as_str()));
+    }
+    Value::Object(members).to_string()
+}
+
+/// What a result of the modern era needs, where it is missing: a server of the other era says nothing of caching.
+pub(super) fn add_modern_members(members: &mut Map<String, Value>, method: &str) {
+    let missing = [
+        ("resultType", json!("complete")),
+        ("ttlMs", json!(0)),
+        ("cacheScope", json!("private")),
+    ];
+    let count = if CACHEABLE.contains(&method) { 3 } else { 1 };
+    for (key, value) in missing.into_iter().take(count) {
+        members.entry(key).or_insert(value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_keep_their_bytes() {
+        let result = r#"{"content" : [], "x":1.0 }"#;
+        assert_eq!(result_for(false, "tools/call", result), result);
+        let modern = r#"{"content":[],"resultType":"complete","ttlMs":0}"#;
+        assert_eq!(result_for(false, "tools/call", modern), r#"{"content":[]}"#);
+        assert_eq!(result_for(true, "tools/call", modern), modern);
+        let expected = r#"{"tools":[],"resultType":"complete","ttlMs":0,"cacheScope":"private"}"#;
+        assert_eq!(result_for(true, "tools/list", r#"{"tools":[]}"#), expected);
+    }
+}

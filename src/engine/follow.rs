@@ -2,15 +2,15 @@
 //! publishes.
 
 use std::{
+    cell::{Cell, RefCell},
     collections::BTreeSet,
     io::{BufRead as _, Write as _},
     sync::Arc,
     time::Duration,
 };
 
-use futures_util::{SinkExt as _, StreamExt as _};
+use futures_util::{Sink, SinkExt as _, Stream, StreamExt as _};
 use tokio::{
-    io::{AsyncRead, AsyncWrite},
     net::UnixStream,
     sync::{mpsc, oneshot},
 };
@@ -134,9 +134,11 @@ fn other_hello(hello: &str, ours: u32) -> String {
     }
 }
 
-/// Exchanges requests, responses and events with a keeper that has said hello.
+/// Exchanges requests, responses and events with a driver that has said hello.
+///
+/// Reading never waits for writing. Otherwise both ends could wait for the other to read.
 async fn attend(
-    mut lines: Lines,
+    lines: Lines,
     options: &mut Options,
     snapshots: &Arc<Snapshots>,
     asks: &mut mpsc::Receiver<Envelope>,
@@ -144,73 +146,121 @@ async fn attend(
     open: &mut PendingRequests,
 ) -> Ending {
     open.keep_own();
+    let first: Vec<_> = opening_requests(options)
+        .into_iter()
+        .chain(open.all())
+        .collect();
+    let (mut to_driver, mut from_driver) = lines.split();
+    let pending = RefCell::new(&mut *open);
+    let unanswered_pings = Cell::new(0);
+    let reading = read_events(
+        &mut from_driver,
+        options,
+        snapshots,
+        &pending,
+        &unanswered_pings,
+    );
+    let writing = async {
+        for (ask, what) in first {
+            if let Err(ending) = say(&mut to_driver, ask, what).await {
+                return ending;
+            }
+        }
+        write_requests(&mut to_driver, asks, &pending, &unanswered_pings).await
+    };
+    let ending = tokio::select! {
+        ending = reading => ending,
+        ending = writing => Some(ending),
+        _ = &mut *leaving => Some(Ending::Left),
+    };
+    match (ending, to_driver.reunite(from_driver)) {
+        (Some(ending), _) => ending,
+        (None, Ok(mut lines)) => {
+            sit_out(&mut lines, OTHER_VERSION, snapshots, asks, leaving, open).await
+        }
+        (None, Err(_)) => Ending::DriverGone,
+    }
+}
+
+/// Publishes what the driver reports; `None` once it says something that this version does not understand.
+async fn read_events(
+    from_driver: &mut (impl Stream<Item = Result<String, LinesCodecError>> + Unpin),
+    options: &Options,
+    snapshots: &Snapshots,
+    pending: &RefCell<&mut PendingRequests>,
+    unanswered_pings: &Cell<u32>,
+) -> Option<Ending> {
     let is_remote = matches!(options.role, ProcessRole::Remote(_));
-    for (ask, what) in opening_requests(options).into_iter().chain(open.all()) {
-        if let Err(ending) = say(&mut lines, ask, what).await {
-            return ending;
+    // The tasks of the first snapshots, until they are complete.
+    let mut first = Some(BTreeSet::new());
+    while let Some(Ok(line)) = from_driver.next().await {
+        unanswered_pings.set(0);
+        if line == PONG {
+            continue;
+        }
+        let news = serde_json::from_str::<SessionEvent>(&line).ok()?;
+        match (&news, &mut first) {
+            (SessionEvent::Task(view), Some(first)) => {
+                first.insert(view.task.id.clone());
+            }
+            (SessionEvent::Server(_), _) | (_, None) => {}
+            _ => {
+                let there = first.take().unwrap_or_default();
+                if is_remote {
+                    forget_others(snapshots, &there);
+                }
+            }
+        }
+        match news {
+            SessionEvent::Response {
+                request: OWN_SERVER,
+                outcome: Err(refused),
+            } => snapshots.publish(SessionEvent::Notice(Notice {
+                at: options.clock.now().wall,
+                level: NoticeLevel::Error,
+                text: refused.to_string(),
+            })),
+            SessionEvent::Response { request, outcome } => {
+                pending.borrow_mut().answer(snapshots, request, outcome);
+            }
+            // Only a keeper says that: it was stopped.
+            SessionEvent::Undriven => return Some(Ending::Stopped),
+            other => snapshots.publish(other),
         }
     }
+    Some(Ending::DriverGone)
+}
+
+/// Sends requests as they come, and pings in between.
+async fn write_requests(
+    to_driver: &mut (impl Sink<String, Error = LinesCodecError> + Unpin),
+    asks: &mut mpsc::Receiver<Envelope>,
+    pending: &RefCell<&mut PendingRequests>,
+    unanswered_pings: &Cell<u32>,
+) -> Ending {
     let mut ticks = tokio::time::interval(PING_EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     ticks.reset();
-    let mut unheard = 0;
-    // The tasks of the first snapshots, until they are complete.
-    let mut first = Some(BTreeSet::new());
     loop {
         tokio::select! {
-            line = lines.next() => {
-                let Some(Ok(line)) = line else { return Ending::DriverGone };
-                unheard = 0;
-                if line == PONG {
-                    continue;
-                }
-                let Ok(news) = serde_json::from_str::<SessionEvent>(&line) else {
-                    return sit_out(&mut lines, OTHER_VERSION, snapshots, asks, leaving, open).await;
-                };
-                match (&news, &mut first) {
-                    (SessionEvent::Task(view), Some(first)) => {
-                        first.insert(view.task.id.clone());
-                    }
-                    (SessionEvent::Server(_), _) | (_, None) => {}
-                    _ => {
-                        let there = first.take().unwrap_or_default();
-                        if is_remote {
-                            forget_others(snapshots, &there);
-                        }
-                    }
-                }
-                match news {
-                    SessionEvent::Response { request: OWN_SERVER, outcome: Err(refused) } => {
-                        snapshots.publish(SessionEvent::Notice(Notice {
-                            at: options.clock.now().wall,
-                            level: NoticeLevel::Error,
-                            text: refused.to_string(),
-                        }));
-                    }
-                    SessionEvent::Response { request: ask, outcome } => open.answer(snapshots, ask, outcome),
-                    // Only a keeper says that: it was stopped.
-                    SessionEvent::Undriven => return Ending::Stopped,
-                    other => snapshots.publish(other),
-                }
-            }
             asked = asks.recv() => {
                 let Some(asked) = asked else { return Ending::Left };
                 let what = asked.what.clone();
-                let ask = open.add(asked);
-                if let Err(ending) = say(&mut lines, ask, what).await {
+                let ask = pending.borrow_mut().add(asked);
+                if let Err(ending) = say(to_driver, ask, what).await {
                     return ending;
                 }
             }
             _ = ticks.tick() => {
-                if unheard >= PINGS_UNHEARD {
+                if unanswered_pings.get() >= PINGS_UNHEARD {
                     return Ending::DriverSilent;
                 }
-                unheard += 1;
-                if tokio::time::timeout(DRIVER_WITHIN, lines.send(PING)).await.is_err() {
+                unanswered_pings.set(unanswered_pings.get() + 1);
+                let sending = to_driver.send(PING.to_owned());
+                if tokio::time::timeout(DRIVER_WITHIN, sending).await.is_err() {
                     return Ending::DriverSilent;
                 }
             }
-            _ = &mut *leaving => return Ending::Left,
         }
     }
 }
@@ -363,8 +413,8 @@ fn is_understood(hello: &str, contract: u32) -> bool {
 }
 
 /// Sends a request to the driver, which may have exited or be stopped.
-async fn say<S: AsyncRead + AsyncWrite + Unpin>(
-    lines: &mut Framed<S, LinesCodec>,
+async fn say(
+    lines: &mut (impl Sink<String, Error = LinesCodecError> + Unpin),
     ask: SessionRequestId,
     what: SessionRequest,
 ) -> Result<(), Ending> {

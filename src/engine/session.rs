@@ -387,7 +387,7 @@ async fn serve_host(
             }
         }
         tokio::select! {
-            () = tokio::time::sleep(wait) => {}
+            () = tokio::time::sleep(wait) => {} // sleep: the backoff of a broken tunnel
             _ = &mut *leaving => return,
         }
         wait = wait.saturating_mul(2).min(LAST_RETRY);

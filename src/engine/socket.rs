@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use futures_util::{SinkExt, StreamExt as _};
+use futures_util::{Sink, SinkExt as _, StreamExt as _};
 use serde::{Deserialize, Serialize};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -29,7 +29,7 @@ use tokio_util::codec::{Framed, LinesCodec, LinesCodecError};
 use super::{
     frames::{FirstFrame, Hello, KeeperStatus, UpgradeRequest, Verb, VerbAnswer},
     pace::Pace,
-    snapshots::Snapshots,
+    snapshots::{Snapshots, Subscription},
     tunnel::LINE_BYTES,
     upgrade::{Replacement, TrialRun, UpgradeError},
 };
@@ -318,42 +318,66 @@ async fn serve(stream: UnixStream, host: SocketService, contract: u32) {
         ..
     } = host;
     let subscription = snapshots.subscribe();
-    loop {
-        tokio::select! {
-            line = lines.next() => {
-                let Some(Ok(line)) = line else { return };
-                if line == PING {
-                    if lines.send(PONG).await.is_err() {
-                        return;
-                    }
-                    continue;
-                }
-                let Ok(ToDriver { ask, what }) = serde_json::from_str(&line) else { return };
-                pace.attend();
-                let asked = Envelope { reader: subscription.id, asker: Requester::Client, ask, what };
-                if asks.send(asked).await.is_err() {
-                    return;
-                }
+    let (mut to_client, mut from_client) = lines.split();
+    let pinged = Notify::new();
+    // Reading never waits for writing. Otherwise both ends could wait for the other to read.
+    let reading = async {
+        while let Some(Ok(line)) = from_client.next().await {
+            if line == PING {
+                pinged.notify_one();
+                continue;
             }
-            () = subscription.changed() => {
-                for news in subscription.take() {
-                    let news = match news {
-                        SessionEvent::Driver(driver) => {
-                            SessionEvent::Driver(SessionDriver { is_us: false, ..driver })
-                        }
-                        other => other,
-                    };
-                    let Ok(line) = serde_json::to_string(&news) else { continue };
-                    if lines.feed(line).await.is_err() {
-                        return;
-                    }
-                }
-                if SinkExt::<String>::flush(&mut lines).await.is_err() {
-                    return;
-                }
+            let Ok(ToDriver { ask, what }) = serde_json::from_str(&line) else {
+                return;
+            };
+            pace.attend();
+            let asked = Envelope {
+                reader: subscription.id,
+                asker: Requester::Client,
+                ask,
+                what,
+            };
+            if asks.send(asked).await.is_err() {
+                return;
             }
         }
+    };
+    let writing = async {
+        loop {
+            let written = tokio::select! {
+                () = pinged.notified() => to_client.send(PONG.to_owned()).await,
+                () = subscription.changed() => write_events(&mut to_client, &subscription).await,
+            };
+            if written.is_err() {
+                return;
+            }
+        }
+    };
+    tokio::select! {
+        () = reading => {}
+        () = writing => {}
     }
+}
+
+/// Writes everything that this client has not seen.
+async fn write_events(
+    to_client: &mut (impl Sink<String, Error = LinesCodecError> + Unpin),
+    subscription: &Subscription,
+) -> Result<(), LinesCodecError> {
+    for news in subscription.take() {
+        let news = match news {
+            SessionEvent::Driver(driver) => SessionEvent::Driver(SessionDriver {
+                is_us: false,
+                ..driver
+            }),
+            other => other,
+        };
+        let Ok(line) = serde_json::to_string(&news) else {
+            continue;
+        };
+        to_client.feed(line).await?;
+    }
+    to_client.flush().await
 }
 
 /// Whether the process at the other end runs as the same user. The socket's directory and mode should see to that

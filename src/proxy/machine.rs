@@ -29,7 +29,7 @@ mod modern;
 mod questions;
 
 /// The most calls of one host at a time.
-const CALLS: usize = 100;
+const CALLS: usize = 1000;
 
 /// Something for the proxy.
 #[derive(Clone, Debug)]

@@ -184,6 +184,26 @@ fn two_equal_calls_at_the_same_time_are_two_calls() {
 }
 
 #[test]
+fn many_large_calls_at_once_do_not_block_each_other() {
+    const CALLS: u64 = 200;
+    let kept = Kept::new();
+    let server = server::demo(kept.path().join("server"));
+    let mut host = AgentHost::start(&kept, &[&server.url()], &json!({}));
+    // More in each direction than the sockets in between hold.
+    let padding = "x".repeat(20_000);
+    let arguments =
+        |number| json!({"steps": 1, "step_ms": 0, "number": number, "padding": padding});
+    let ids: Vec<u64> = (0..CALLS)
+        .map(|number| host.start_call("crunch", &arguments(number)))
+        .collect();
+    for id in ids {
+        let response = host.response(id);
+        assert!(text(&response["result"]).contains("1 step"), "{response}");
+    }
+    host.close();
+}
+
+#[test]
 fn a_cancel_ends_the_call_only_if_a_person_stopped_it() {
     let kept = Kept::new();
     let server = steps(&kept);

@@ -83,6 +83,7 @@ fn open(url: &str, state: &Path) -> Session {
         config: longhaul::domain::ServerConfigs::default(),
         read_config: || None,
         role: ProcessRole::Drive,
+        only_followed: false,
         logins,
         traces: false,
         protocol: None,

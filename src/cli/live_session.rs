@@ -76,7 +76,16 @@ impl LiveSession {
         servers: Vec<ServerRef>,
     ) -> Result<Self, CliError> {
         let role = context.role()?;
-        Self::open_as(context, servers, role, Inherited::default())
+        Self::open_as(context, servers, role, Inherited::default(), false)
+    }
+
+    /// As [`Self::open`], with the events of only those tasks that this process starts or asks for.
+    pub(in crate::cli) fn open_for_own_calls(
+        context: &mut Context<'_>,
+        servers: Vec<ServerRef>,
+    ) -> Result<Self, CliError> {
+        let role = context.role()?;
+        Self::open_as(context, servers, role, Inherited::default(), true)
     }
 
     /// As [`Self::open`], in a role other than the one that the options say, and with what a replaced program left.
@@ -85,6 +94,7 @@ impl LiveSession {
         servers: Vec<ServerRef>,
         role: ProcessRole,
         inherited: Inherited,
+        only_followed: bool,
     ) -> Result<Self, CliError> {
         let signal_error =
             |error| CliError::new(code::BUG, format!("could not listen for signals: {error}"));
@@ -114,6 +124,7 @@ impl LiveSession {
             config,
             read_config: config::read_server_configs,
             role,
+            only_followed,
             logins: context.logins.clone(),
             traces: context.global.trace,
             protocol: context.global.protocol.0,
@@ -174,7 +185,8 @@ impl LiveSession {
                     }
                     SessionEvent::Undriven
                     | SessionEvent::Response { .. }
-                    | SessionEvent::Notification { .. } => {}
+                    | SessionEvent::Notification { .. }
+                    | SessionEvent::RootsWanted { .. } => {}
                 }
                 return Ok(LiveEvent::Session(event));
             }

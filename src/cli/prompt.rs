@@ -315,6 +315,7 @@ mod tests {
         Prompt::new(&Question {
             key: "k".to_owned(),
             earlier: Vec::new(),
+            kind: crate::domain::QuestionKind::Elicitation,
             source: QuestionSource::Round,
             request: params.to_string(),
             asked_at: Wall(0),

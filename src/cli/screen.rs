@@ -242,6 +242,7 @@ pub(in crate::cli) fn show(
             config: server_configs,
             read_config,
             role,
+            only_followed: false,
             logins: context.logins.clone(),
             traces: context.global.trace,
             protocol: context.global.protocol.0,

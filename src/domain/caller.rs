@@ -3,8 +3,9 @@
 use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
-use super::{Wall, text};
+use super::{QuestionKind, Wall, text};
 
 /// The program behind `longhaul proxy` that made a call: an agent's host, such as an editor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,6 +16,9 @@ pub struct Caller {
     pub version: String,
     /// Its working directory.
     pub directory: String,
+    /// What it can do for a server while the call runs.
+    #[serde(default)]
+    pub capabilities: HostCapabilities,
     /// The JSON-RPC id of its request, as JSON text.
     pub request_id: String,
     /// Its own name for the call, if it sends one in `_meta`. A repeated call has a new one.
@@ -35,6 +39,45 @@ pub struct Caller {
     /// When it got the result.
     #[serde(default)]
     pub delivered_at: Option<Wall>,
+}
+
+/// A host as servers see it: `clientInfo` and capabilities. Not sanitized.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostProfile {
+    /// `clientInfo.name`.
+    pub name: String,
+    /// `clientInfo.version`.
+    pub version: String,
+    /// What it can do for a server.
+    pub capabilities: HostCapabilities,
+}
+
+/// What a host can do for a server: its declared client capabilities, without tasks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct HostCapabilities(pub Map<String, Value>);
+
+impl HostCapabilities {
+    /// Whether it can answer a request of this kind.
+    pub fn can_answer(&self, kind: QuestionKind) -> bool {
+        self.0.contains_key(match kind {
+            QuestionKind::Elicitation => "elicitation",
+            QuestionKind::Sampling => "sampling",
+            QuestionKind::Roots => "roots",
+        })
+    }
+
+    /// Adds what another host can do that this one can't.
+    pub fn extend(&mut self, other: &Self) {
+        for (key, value) in &other.0 {
+            self.0.entry(key).or_insert_with(|| value.clone());
+        }
+    }
+
+    /// Whether it can do all that another host can.
+    pub fn includes(&self, other: &Self) -> bool {
+        other.0.keys().all(|key| self.0.contains_key(key))
+    }
 }
 
 /// A caller that stopped waiting.
@@ -61,6 +104,15 @@ pub enum GaveUpReason {
 }
 
 impl Caller {
+    /// The host as servers see it.
+    pub fn profile(&self) -> HostProfile {
+        HostProfile {
+            name: self.host.clone(),
+            version: self.version.clone(),
+            capabilities: self.capabilities.clone(),
+        }
+    }
+
     /// Notes what became of the call.
     pub fn note(&mut self, how: &Collected, now: Wall) {
         match how {
@@ -140,9 +192,14 @@ impl Caller {
         is_settled && self.delivered_at.is_none()
     }
 
+    /// Whether it is this program in this directory.
+    pub fn is_host(&self, name: &str, directory: &str) -> bool {
+        self.host == name && self.directory == directory
+    }
+
     /// Whether both are the same program in the same directory.
     pub fn is_same_host(&self, other: &Self) -> bool {
-        self.host == other.host && self.directory == other.directory
+        self.is_host(&other.host, &other.directory)
     }
 }
 
@@ -178,6 +235,9 @@ pub struct Introduction {
     pub version: super::ProtocolVersion,
     /// The result of `initialize` or `server/discover`, verbatim JSON.
     pub result: String,
+    /// After how many milliseconds this host, in this version, has given up at the earliest.
+    #[serde(default)]
+    pub timeout_ms: Option<u64>,
 }
 
 /// The outcome of a request that was passed on to a server.
@@ -190,6 +250,24 @@ pub enum Forwarded {
     Error(String),
 }
 
+/// The text of arguments in a form in which equal ones have equal text.
+pub fn canonical_arguments(arguments: &str) -> Option<String> {
+    fn sorted(value: Value) -> Value {
+        match value {
+            Value::Object(members) => {
+                let members: std::collections::BTreeMap<String, Value> =
+                    members.into_iter().collect();
+                let members = members.into_iter().map(|(key, value)| (key, sorted(value)));
+                Value::Object(members.collect::<Map<_, _>>())
+            }
+            Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),
+            other => other,
+        }
+    }
+    let value = serde_json::from_str(arguments).ok()?;
+    Some(sorted(value).to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -200,6 +278,7 @@ mod tests {
             host: "codex".to_owned(),
             version: String::new(),
             directory: "/home/ada/app/".to_owned(),
+            capabilities: HostCapabilities::default(),
             request_id: "7".to_owned(),
             call_id: None,
             meta: None,
@@ -229,5 +308,21 @@ mod tests {
         caller.note(&Collected::Delivered, Wall(4));
         assert!(told(&caller, true).ends_with("has had the result since noon"));
         assert!(!caller.is_owed(true));
+    }
+
+    #[test]
+    fn equal_arguments_have_one_form() {
+        assert_eq!(
+            canonical_arguments(r#"{"b":[{"y":1,"x":2}],"a":"1"}"#),
+            canonical_arguments(r#"{ "a": "1", "b": [{"x":2, "y":1}] }"#)
+        );
+        assert_ne!(
+            canonical_arguments(r#"{"a":[1,2]}"#),
+            canonical_arguments(r#"{"a":[2,1]}"#)
+        );
+        assert_ne!(
+            canonical_arguments(r#"{"a":1}"#),
+            canonical_arguments(r#"{"a":"1"}"#)
+        );
     }
 }

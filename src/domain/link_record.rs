@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, fmt};
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{
-    CheckpointConvention, Era, EraReason, EventId, ModernSupport, ProtocolVersion, ServerName,
-    TaskCapability, TaskKind, TaskSupport, Tool, Wall, server_url,
+    CheckpointConvention, Era, EraReason, EventId, HostCapabilities, ModernSupport,
+    ProtocolVersion, ServerName, TaskCapability, TaskKind, TaskSupport, Tool, Wall, server_url,
 };
 
 /// The standalone stream (a GET without `Last-Event-ID`) of one MCP session.
@@ -68,6 +68,9 @@ pub struct LinkRecord {
     /// Why this revision was chosen, for the user.
     #[serde(default)]
     pub era_why: Option<String>,
+    /// What its session was told that hosts can do.
+    #[serde(default)]
+    pub declared: HostCapabilities,
     /// Its support of server tasks.
     #[serde(default)]
     pub tasks: Option<TaskCapability>,
@@ -146,6 +149,7 @@ impl LinkRecord {
             modern: ModernSupport::Unknown,
             refuses_session: false,
             asked_version: None,
+            declared: HostCapabilities::default(),
             pinned_version: None,
             era_why: None,
             tasks: None,

@@ -46,7 +46,10 @@ pub use self::call::Checkpoint;
 pub use self::call::Limits;
 pub use self::call::NewCall;
 pub use self::call::ServerRef;
-pub use self::caller::{Caller, Collected, Forwarded, GaveUp, GaveUpReason, Introduction};
+pub use self::caller::{
+    Caller, Collected, Forwarded, GaveUp, GaveUpReason, HostCapabilities, HostProfile,
+    Introduction, canonical_arguments,
+};
 pub use self::config::ServerObstacle;
 pub use self::link_record::Cursors;
 pub use self::link_record::LinkRecord;
@@ -72,7 +75,7 @@ pub use input::{MouseAction, UserInput};
 pub use notify::{DesktopProtocol, NotifyConfig, NotifyLevel, NotifyReason, OverallProgress};
 pub use pace::Pace;
 pub use progress::{Progress, fraction_in, whole_percent};
-pub use question::{Answer, OnInput, Question, QuestionSource};
+pub use question::{Answer, OnInput, Question, QuestionKind, QuestionSource};
 pub use record::Attempt;
 pub use record::Phase;
 pub use record::Row;

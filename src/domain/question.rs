@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{TaskId, Wall};
 
-/// A server's question about one task. Its texts are not sanitized.
+/// A server's request about one task, which a person or a host answers. Its texts are not sanitized.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Question {
     /// Unique within the task: the server's input key or the id of its request.
@@ -18,10 +18,14 @@ pub struct Question {
     /// task's result.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier: Vec<String>,
+    /// Who can answer it.
+    #[serde(default, skip_serializing_if = "QuestionKind::is_elicitation")]
+    pub kind: QuestionKind,
     /// How the question arrived, which decides how the answer is sent.
     #[serde(rename = "way")]
     pub source: QuestionSource,
-    /// The parameters of `elicitation/create`, verbatim JSON, for [`Elicitation::parse`](super::Elicitation::parse).
+    /// The parameters of the request, verbatim JSON; those of an elicitation are for
+    /// [`Elicitation::parse`](super::Elicitation::parse).
     pub request: String,
     /// When it arrived.
     pub asked_at: Wall,
@@ -39,6 +43,11 @@ impl Question {
     /// Whether it still needs an answer.
     pub fn is_open(&self) -> bool {
         self.answer.is_none()
+    }
+
+    /// Whether it still needs the answer of a person; a host answers all others.
+    pub fn is_open_for_person(&self) -> bool {
+        self.is_open() && self.kind.is_elicitation()
     }
 
     /// Which tasks the question may belong to, if that is unclear.
@@ -79,6 +88,41 @@ impl Question {
     }
 }
 
+/// What a server asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum QuestionKind {
+    /// Input of a person, who answers on the screen or in the host (MCP: client/elicitation).
+    #[default]
+    Elicitation,
+    /// A message of the host's model (MCP: client/sampling).
+    Sampling,
+    /// The directories that the host works in (MCP: client/roots).
+    Roots,
+}
+
+impl QuestionKind {
+    /// The kind with this JSON-RPC method.
+    pub fn of_method(method: &str) -> Option<Self> {
+        let all = [Self::Elicitation, Self::Sampling, Self::Roots];
+        all.into_iter().find(|kind| kind.method() == method)
+    }
+
+    /// Its JSON-RPC method.
+    pub fn method(self) -> &'static str {
+        match self {
+            Self::Elicitation => "elicitation/create",
+            Self::Sampling => "sampling/createMessage",
+            Self::Roots => "roots/list",
+        }
+    }
+
+    /// Whether a person can answer it.
+    pub fn is_elicitation(&self) -> bool {
+        *self == Self::Elicitation
+    }
+}
+
 /// How a question arrived.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -109,6 +153,16 @@ pub enum Answer {
     Decline,
     /// Dismissed without a choice, MCP's `cancel`.
     Dismiss,
+    /// What a host responded to sampling or roots.
+    Result {
+        /// Its result, verbatim JSON.
+        json: String,
+    },
+    /// The error with which a host refused sampling or roots.
+    Error {
+        /// The JSON-RPC error object.
+        json: String,
+    },
 }
 
 impl Answer {
@@ -118,6 +172,8 @@ impl Answer {
             Self::Accept { .. } => "accept",
             Self::Decline => "decline",
             Self::Dismiss => "cancel",
+            Self::Result { .. } => "result",
+            Self::Error { .. } => "error",
         }
     }
 
@@ -127,6 +183,8 @@ impl Answer {
             Self::Accept { .. } => "accepted",
             Self::Decline => "declined",
             Self::Dismiss => "dismissed",
+            Self::Result { .. } => "answered",
+            Self::Error { .. } => "refused",
         }
     }
 }

@@ -180,7 +180,9 @@ impl Task {
 
     /// The questions without an answer, oldest first.
     pub fn open_questions(&self) -> impl Iterator<Item = &Question> {
-        self.questions.iter().filter(|question| question.is_open())
+        self.questions
+            .iter()
+            .filter(|question| question.is_open_for_person())
     }
 
     /// The oldest question without an answer.

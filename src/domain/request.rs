@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Answer, Collected, Forwarded, Introduction, ProtocolVersion, ServerConfigs, ServerName,
-    ServerView, TaskId, TaskView, Tool, Wall,
+    Answer, Collected, Forwarded, HostProfile, Introduction, ProtocolVersion, ServerConfigs,
+    ServerName, ServerView, TaskId, TaskView, Tool, Wall,
     saved::{Saved, SavedRead},
 };
 use crate::domain::call::{Checkpoint, Limits, NewCall, ServerRef};
@@ -77,7 +77,12 @@ pub enum SessionRequest {
     },
     /// Ask how a server introduces itself. From then on this client gets its notifications, as
     /// [`SessionEvent::Notification`].
-    Introduce(ServerName),
+    Introduce {
+        /// The server.
+        server: ServerName,
+        /// The host behind this client.
+        host: HostProfile,
+    },
     /// Pass a request on to a server, for a client of `longhaul proxy`.
     Forward {
         /// The server.
@@ -86,9 +91,33 @@ pub enum SessionRequest {
         method: String,
         /// Its parameters, the text of a JSON object.
         params: String,
+        /// The host behind this client. Its capabilities are those that it can use for this request.
+        host: HostProfile,
     },
+    /// The directories that the host behind this client works in, for [`SessionEvent::RootsWanted`].
+    Roots {
+        /// The server.
+        server: ServerName,
+        /// The number in the event.
+        number: u64,
+        /// The text of a JSON array of roots.
+        roots: String,
+    },
+    /// Note that the host behind this client works in other directories now.
+    RootsChanged(ServerName),
     /// Note that this client waits for the result of a call, to pass it on to its caller.
     Collect(TaskId),
+    /// Give this client the snapshots of a task, even if it gets only those of its own tasks.
+    Follow(TaskId),
+    /// List the calls that a host made on a server.
+    Calls {
+        /// The server.
+        server: ServerName,
+        /// The name of the host.
+        host: String,
+        /// Its working directory.
+        directory: String,
+    },
     /// Note what became of a call for its caller.
     Collected {
         /// The task.
@@ -152,6 +181,8 @@ pub enum SessionResponse {
     Read(Saved),
     /// How a server introduces itself.
     Introduced(Introduction),
+    /// The calls of a host, oldest first.
+    Calls(Vec<TaskView>),
     /// The outcome of a request that was passed on.
     Forwarded(Forwarded),
     /// The checkpoints that the server lists.
@@ -250,6 +281,13 @@ pub enum SessionEvent {
         server: ServerName,
         /// The message.
         message: String,
+    },
+    /// A server wants to know the directories that the host behind this client works in.
+    RootsWanted {
+        /// The server.
+        server: ServerName,
+        /// For the response, [`SessionRequest::Roots`].
+        number: u64,
     },
     /// The session has a new driver.
     Driver(SessionDriver),

@@ -70,7 +70,12 @@ pub(super) async fn follow(
         _ = &mut *leaving => return Some(Ending::Left),
     };
     let contract = options.paths.contract();
-    if !is_understood(&hello, contract) || send(&mut lines, &Hello::ours(contract)).await.is_err() {
+    let ours = if options.only_followed {
+        Hello::of_follower(contract)
+    } else {
+        Hello::ours(contract)
+    };
+    if !is_understood(&hello, contract) || send(&mut lines, &ours).await.is_err() {
         let words = other_here(&hello, &options.paths);
         return Some(sit_out(&mut lines, &words, snapshots, asks, leaving, open).await);
     }

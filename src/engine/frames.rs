@@ -22,6 +22,9 @@ pub(super) struct Hello {
     pub(super) capabilities: Vec<String>,
 }
 
+/// A client with this capability gets only the snapshots of the tasks that it follows.
+const ONLY_FOLLOWED: &str = "only-followed";
+
 impl Hello {
     /// The hello of this program on a socket of this contract.
     pub(super) fn ours(contract: u32) -> Self {
@@ -30,6 +33,19 @@ impl Hello {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             capabilities: Vec::new(),
         }
+    }
+
+    /// As [`Self::ours`], from a client that wants only the snapshots of the tasks that it follows.
+    pub(super) fn of_follower(contract: u32) -> Self {
+        Self {
+            capabilities: vec![ONLY_FOLLOWED.to_owned()],
+            ..Self::ours(contract)
+        }
+    }
+
+    /// Whether it wants only the snapshots of the tasks that it follows.
+    pub(super) fn wants_only_followed(&self) -> bool {
+        self.capabilities.iter().any(|it| it == ONLY_FOLLOWED)
     }
 }
 

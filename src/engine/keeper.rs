@@ -372,8 +372,9 @@ fn ask(
 ) -> Result<Option<(VerbAnswer, std::io::BufReader<StdUnixStream>)>, KeeperError> {
     let silent = || DriverLock::holder(paths).map(KeeperError::Silent);
     let sockets = std::iter::once(paths.socket()).chain(paths.other_sockets());
-    let mut streams = sockets.filter_map(|socket| StdUnixStream::connect(socket).ok());
-    let Some(stream) = streams.next() else {
+    let mut streams =
+        sockets.filter_map(|socket| Some((StdUnixStream::connect(&socket).ok()?, socket)));
+    let Some((stream, stream_path)) = streams.next() else {
         return silent().map_or(Ok(None), Err);
     };
     let exchange = || -> std::io::Result<(Vec<String>, std::io::BufReader<StdUnixStream>)> {
@@ -396,6 +397,8 @@ fn ask(
         Err(error) => {
             let why = match error.kind() {
                 ErrorKind::WouldBlock | ErrorKind::TimedOut => "it does not answer".to_owned(),
+                // It was exiting just now.
+                _ if !stream_path.exists() => return silent().map_or(Ok(None), Err),
                 _ => error.to_string(),
             };
             return Err(silent().unwrap_or_else(|| strange(paths, why)));

@@ -24,6 +24,8 @@ pub struct Options {
     pub read_config: fn() -> Option<ServerConfigs>,
     /// Who drives the session.
     pub role: ProcessRole,
+    /// Whether this process needs only the snapshots of the tasks that it starts or asks for.
+    pub only_followed: bool,
     /// The stored sign-ins.
     pub logins: Logins,
     /// Whether the traffic of every server is recorded.

@@ -253,7 +253,11 @@ async fn ask(http: &Http, request: Request) -> Result<Answer, Obstacle> {
 }
 
 async fn stateful(http: &Http) -> Result<Stateful, Obstacle> {
-    let answer = ask(http, request(initialize("doctor-1", VERSION), None, None)).await?;
+    let answer = ask(
+        http,
+        request(initialize("doctor-1", VERSION, None), None, None),
+    )
+    .await?;
     let handshake = parse_initialize_result(&answer.result)
         .ok_or_else(|| Obstacle::Strange("it does not answer as an MCP server".to_owned()))?;
     let version = ProtocolVersion::parse(&handshake.version);

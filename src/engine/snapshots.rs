@@ -38,8 +38,25 @@ struct Reader {
     servers: BTreeSet<ServerName>,
     events: VecDeque<SessionEvent>,
     wake: Arc<Notify>,
-    /// Whether it gets no snapshots and is not woken by them.
-    ignores_views: bool,
+    wanted: Wanted,
+}
+
+/// The snapshots that a reader gets; it is not woken by others.
+#[derive(Debug, Default)]
+enum Wanted {
+    #[default]
+    All,
+    /// Those of these tasks.
+    Tasks(BTreeSet<TaskId>),
+}
+
+impl Wanted {
+    fn has(&self, task: &TaskId) -> bool {
+        match self {
+            Self::All => true,
+            Self::Tasks(tasks) => tasks.contains(task),
+        }
+    }
 }
 
 impl Snapshots {
@@ -60,7 +77,7 @@ impl Snapshots {
             servers: inner.servers.keys().cloned().collect(),
             events,
             wake: Arc::new(Notify::new()),
-            ignores_views: false,
+            wanted: Wanted::All,
         };
         let wake = Arc::clone(&reader.wake);
         wake.notify_one();
@@ -86,7 +103,8 @@ impl Snapshots {
         } = &mut *inner;
         for reader in readers.values_mut() {
             match &news {
-                SessionEvent::Task(_) | SessionEvent::Server(_) if reader.ignores_views => continue,
+                SessionEvent::Task(view) if !reader.wanted.has(&view.task.id) => continue,
+                SessionEvent::Server(_) if !matches!(reader.wanted, Wanted::All) => continue,
                 SessionEvent::Task(view) => {
                     reader.tasks.insert(view.task.id.clone());
                 }
@@ -118,7 +136,8 @@ impl Snapshots {
             }
             SessionEvent::Response { .. }
             | SessionEvent::Notice(_)
-            | SessionEvent::Notification { .. } => {}
+            | SessionEvent::Notification { .. }
+            | SessionEvent::RootsWanted { .. } => {}
         }
     }
 
@@ -128,6 +147,47 @@ impl Snapshots {
             reader.push(news);
             reader.wake.notify_one();
         }
+    }
+
+    /// From now on a reader gets only the snapshots of the tasks that it follows.
+    pub(super) fn only_followed(&self, reader: ReaderId) {
+        if let Some(reader) = self.lock().readers.get_mut(&reader)
+            && matches!(reader.wanted, Wanted::All)
+        {
+            reader.wanted = Wanted::Tasks(BTreeSet::new());
+            reader.tasks.clear();
+            reader.servers.clear();
+        }
+    }
+
+    /// Gives a reader the newest snapshot of a task, and all later ones.
+    pub(super) fn follow(&self, reader: ReaderId, id: &TaskId) {
+        let mut inner = self.lock();
+        let Inner { tasks, readers, .. } = &mut *inner;
+        let Some(reader) = readers.get_mut(&reader) else {
+            return;
+        };
+        if let Wanted::Tasks(wanted) = &mut reader.wanted {
+            wanted.insert(id.clone());
+        }
+        if tasks.contains_key(id) {
+            reader.tasks.insert(id.clone());
+            reader.wake.notify_one();
+        }
+    }
+
+    /// A reader has what it followed a task for.
+    pub(super) fn unfollow(&self, reader: ReaderId, id: &TaskId) {
+        if let Some(reader) = self.lock().readers.get_mut(&reader)
+            && let Wanted::Tasks(wanted) = &mut reader.wanted
+        {
+            wanted.remove(id);
+        }
+    }
+
+    /// The readers that are still subscribed.
+    pub(super) fn readers(&self) -> BTreeSet<ReaderId> {
+        self.lock().readers.keys().copied().collect()
     }
 
     /// Whether a reader is still subscribed.
@@ -171,11 +231,7 @@ impl Subscription {
 
     /// From now on there are no snapshots for this reader, only the other events.
     pub fn ignore_views(&self) {
-        if let Some(reader) = self.snapshots.lock().readers.get_mut(&self.id) {
-            reader.ignores_views = true;
-            reader.tasks.clear();
-            reader.servers.clear();
-        }
+        self.snapshots.only_followed(self.id);
     }
 
     /// Everything unseen: the newest snapshot of each changed server and task, then the events, in order.
@@ -190,7 +246,11 @@ impl Subscription {
         let Some(reader) = readers.get_mut(&self.id) else {
             return Vec::new();
         };
-        let mut news: Vec<SessionEvent> = Vec::new();
+        // What a server has notified of before a call ended comes before the end.
+        let is_notification =
+            |event: &SessionEvent| matches!(event, SessionEvent::Notification { .. });
+        let (mut news, events): (Vec<_>, Vec<_>) =
+            reader.events.drain(..).partition(is_notification);
         news.extend(
             std::mem::take(&mut reader.servers)
                 .iter()
@@ -204,7 +264,7 @@ impl Subscription {
                 .map(SessionEvent::Task),
         );
         // Responses last: a requester that is told that its task has started finds its snapshot.
-        news.extend(reader.events.drain(..));
+        news.extend(events);
         news
     }
 }

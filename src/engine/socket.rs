@@ -305,11 +305,11 @@ async fn serve(stream: UnixStream, host: SocketService, contract: u32) {
     let Ok(Some(Ok(first))) = tokio::time::timeout(HELLO_WITHIN, lines.next()).await else {
         return;
     };
-    match serde_json::from_str(&first) {
-        Ok(FirstFrame::Hello(hello)) if hello.contract == contract => {}
+    let hello = match serde_json::from_str(&first) {
+        Ok(FirstFrame::Hello(hello)) if hello.contract == contract => hello,
         Ok(FirstFrame::Verb { verb }) => return host.carry_out(verb, lines).await,
         _ => return,
-    }
+    };
     let _counted = Counted::new(host.clients.clone());
     let SocketService {
         snapshots,
@@ -318,6 +318,9 @@ async fn serve(stream: UnixStream, host: SocketService, contract: u32) {
         ..
     } = host;
     let subscription = snapshots.subscribe();
+    if hello.wants_only_followed() {
+        subscription.ignore_views();
+    }
     let (mut to_client, mut from_client) = lines.split();
     let pinged = Notify::new();
     // Reading never waits for writing. Otherwise both ends could wait for the other to read.

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::refusals::{Proof, Refusals};
-use crate::domain::Mono;
+use crate::domain::{HostCapabilities, Mono};
 
 /// A session that was refused like this is gone.
 pub(super) const SESSION_GONE: Proof = Proof {
@@ -46,6 +46,8 @@ pub(super) struct McpSession {
     pub(super) unproven: Option<u64>,
     /// The session was refused, and nothing was served in it since.
     pub(super) check: Option<SessionCheck>,
+    /// What the `initialize` in flight declares that hosts can do.
+    pub(super) declares: HostCapabilities,
     /// Whether this process has listed the tools in this session.
     pub(super) has_fresh_tools: bool,
 }

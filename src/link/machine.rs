@@ -33,6 +33,7 @@ mod configure;
 mod connection;
 mod controls;
 mod forward;
+mod hosts;
 mod inherit;
 mod keep_alive;
 mod legacy_sse;
@@ -60,7 +61,8 @@ mod tool_list;
 mod versions;
 mod views;
 
-pub use self::forward::PassedNotification;
+use self::hosts::Hosts;
+pub use self::hosts::{PassedNotification, RootsRequest};
 
 /// The wall clock running ahead of the monotonic one by this much means that the machine slept.
 const SLEPT: Duration = Duration::from_secs(10);
@@ -84,6 +86,8 @@ struct Schedule {
     advanced_at: Mono,
     /// How many tasks that was, over all times.
     steps: u64,
+    /// Tasks that were started since then.
+    started: Vec<TaskId>,
     /// Since when the server's program has had nothing to do.
     program_idle_since: Option<Mono>,
 }
@@ -153,8 +157,7 @@ pub struct Link {
     reading: Reading,
     needs_advance: bool,
     credentials: Credentials,
-    /// What passes on to callers, while a client listens.
-    notifications: Option<Vec<PassedNotification>>,
+    hosts: Hosts,
     out: Vec<Output>,
 }
 
@@ -205,7 +208,7 @@ impl Link {
             reading: Reading::default(),
             needs_advance: false,
             credentials: Credentials::default(),
-            notifications: None,
+            hosts: Hosts::default(),
             out: Vec::new(),
         }
     }
@@ -253,8 +256,26 @@ impl Link {
         }
         // The hot path ends here: a step of progress changes nothing that has to be looked at before the next flush.
         let is_due = self.needs_advance || self.due_at().is_some_and(|at| now.mono >= at);
-        if is_due && (self.exit.is_leaving || now.mono >= self.may_advance_at()) {
+        if !is_due {
+            return;
+        }
+        if self.exit.is_leaving || now.mono >= self.may_advance_at() {
             self.advance();
+        } else {
+            self.do_urgent();
+        }
+    }
+
+    /// With many tasks, a new call and what a promise depends on do not wait until all of them are looked through.
+    fn do_urgent(&mut self) {
+        if !self.can_read() {
+            return;
+        }
+        for id in std::mem::take(&mut self.schedule.started) {
+            self.step(&id);
+        }
+        if self.saver.is_due(self.now.mono) {
+            self.flush();
         }
     }
 
@@ -358,6 +379,7 @@ impl Link {
     /// Everything that time or a change of state makes due.
     fn advance(&mut self) {
         self.schedule.advanced_at = self.now.mono;
+        self.schedule.started.clear();
         // A step can make another one due (a handshake done, a list read); it never takes many.
         for _ in 0..8 {
             self.needs_advance = false;

@@ -42,6 +42,6 @@ mod time;
 pub use configure_error::ConfigureError;
 pub use credentials::Sent;
 pub use io::{ExchangeId, Input, Output, SaveToken};
-pub use machine::{Link, PassedNotification};
+pub use machine::{Link, PassedNotification, RootsRequest};
 pub use negotiation::Choice;
 pub use pending::Unsaved;

@@ -1,6 +1,6 @@
 //! Client requests that wait until the server can be asked: for its tools, its tasks, its checkpoints.
 
-use crate::domain::{ProtocolVersion, SessionRequestId};
+use crate::domain::{HostProfile, ProtocolVersion, SessionRequestId};
 
 /// What a queued request asks the server for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +16,7 @@ pub(super) enum Wanted {
     Forward {
         method: String,
         params: String,
+        host: HostProfile,
     },
     /// The checkpoints of this client.
     Checkpoints {

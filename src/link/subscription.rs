@@ -20,6 +20,8 @@ pub(super) struct TaskSubscription {
     on: Option<ExchangeId>,
     /// The server tasks that it is about.
     wanted: BTreeSet<String>,
+    /// Whether it is about the lists that hosts want to know of, too.
+    has_lists: bool,
     /// When the current one was requested.
     since: Mono,
     /// When it is requested again; set whenever the tasks change.
@@ -49,8 +51,8 @@ impl TaskSubscription {
     }
 
     /// Whether it reports on all of these already.
-    pub(super) fn covers(&self, wanted: &BTreeSet<String>) -> bool {
-        self.on.is_some() && wanted.is_subset(&self.wanted)
+    pub(super) fn covers(&self, wanted: &BTreeSet<String>, wants_lists: bool) -> bool {
+        self.on.is_some() && wanted.is_subset(&self.wanted) && (self.has_lists || !wants_lists)
     }
 
     pub(super) fn set_next(&mut self, next: Option<Mono>) {
@@ -67,8 +69,15 @@ impl TaskSubscription {
         self.wanted.clear();
     }
 
-    pub(super) fn requested(&mut self, on: ExchangeId, wanted: BTreeSet<String>, now: Mono) {
+    pub(super) fn requested(
+        &mut self,
+        on: ExchangeId,
+        wanted: BTreeSet<String>,
+        has_lists: bool,
+        now: Mono,
+    ) {
         (self.on, self.wanted, self.since) = (Some(on), wanted, now);
+        self.has_lists = has_lists;
     }
 
     /// It ended. Returns whether it is requested again.

@@ -3,15 +3,29 @@
 use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{Method, header};
-use crate::domain::{Answer, Era, ProtocolVersion};
+use crate::domain::{Answer, Era, HostProfile, ProtocolVersion};
 
 /// The name of the tasks extension of 2026-07-28.
 pub const TASKS: &str = "io.modelcontextprotocol/tasks";
 /// `_meta` key that ties a message to a core task (2025-11-25).
 const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 
-fn client_info() -> Value {
-    json!({"name": "longhaul", "version": env!("CARGO_PKG_VERSION")})
+/// The `clientInfo` of longhaul, or of a host for which it stands.
+fn client_info(host: Option<&HostProfile>) -> Value {
+    match host {
+        Some(host) => {
+            json!({"name": format!("{} via longhaul", host.name), "version": host.version})
+        }
+        None => json!({"name": "longhaul", "version": env!("CARGO_PKG_VERSION")}),
+    }
+}
+
+/// The client capabilities of a connection or a call: longhaul's own, and what a host can do beside them.
+fn capabilities(host: Option<&HostProfile>) -> Map<String, Value> {
+    let mut all = host.map_or_else(Map::new, |host| host.capabilities.0.clone());
+    // A person answers on the screen, whatever the host can do.
+    all.insert("elicitation".to_owned(), elicitation());
+    all
 }
 
 /// The elicitation modes that longhaul supports.
@@ -19,12 +33,12 @@ fn elicitation() -> Value {
     json!({"form": {}, "url": {}})
 }
 
-/// `initialize` with `version` and the capabilities of longhaul.
-pub fn initialize(id: &str, version: ProtocolVersion) -> Method {
+/// `initialize` with `version`, for a host if there is one.
+pub fn initialize(id: &str, version: ProtocolVersion, host: Option<&HostProfile>) -> Method {
     let params = json!({
         "protocolVersion": version.label(),
-        "capabilities": {"elicitation": elicitation()},
-        "clientInfo": client_info(),
+        "capabilities": capabilities(host),
+        "clientInfo": client_info(host),
     });
     Method::post(request_text(id, "initialize", &params))
 }
@@ -37,6 +51,12 @@ pub fn initialized_notification() -> Method {
 /// `server/discover` of the modern era.
 pub fn discover(id: &str, version: ProtocolVersion) -> Method {
     request(version, id, "server/discover", Map::new(), None)
+}
+
+/// `notifications/roots/list_changed` of the stateful era.
+pub fn roots_changed_notification() -> Method {
+    let message = json!({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"});
+    Method::post(message.to_string())
 }
 
 /// `ping` of the stateful era.
@@ -81,6 +101,8 @@ pub struct CallParams<'a> {
     pub input: Option<&'a str>,
     /// `Mcp-Param-*` headers from the tool's schema: name and unencoded value.
     pub params: &'a [(String, String)],
+    /// The host that made the call.
+    pub host: Option<&'a HostProfile>,
 }
 
 /// `tools/call` with a progress token.
@@ -99,6 +121,9 @@ pub fn call_tool(version: ProtocolVersion, call: &CallParams<'_>) -> Method {
         .and_then(|input| serde_json::from_str(input).ok())
         .unwrap_or_default();
     params.extend(input);
+    if let (Era::Modern, Some(host)) = (version.era(), call.host) {
+        present(&mut params, host, capabilities(call.host));
+    }
     let mut method = request(version, call.id, "tools/call", params, Some(call.tool));
     if let (Method::Post { routing, .. }, Era::Modern) = (&mut method, version.era()) {
         let param_header = |(name, value): &(String, String)| {
@@ -123,12 +148,37 @@ fn passed_meta(meta: Option<&str>) -> Map<String, Value> {
     meta
 }
 
-/// A caller's request, as `version` requires it. Its `_meta` loses what belongs to the caller's connection.
+/// Says in a request of the modern era which host it comes from, instead of longhaul.
+fn present(params: &mut Map<String, Value>, host: &HostProfile, mut all: Map<String, Value>) {
+    let meta = params.entry("_meta").or_insert_with(|| json!({}));
+    if let Some(meta) = meta.as_object_mut() {
+        add_tasks(&mut all);
+        meta.insert(protocol_meta("clientInfo"), client_info(Some(host)));
+        meta.insert(protocol_meta("clientCapabilities"), Value::Object(all));
+    }
+}
+
+/// Declares the tasks extension of 2026-07-28.
+fn add_tasks(capabilities: &mut Map<String, Value>) {
+    let extensions = capabilities
+        .entry("extensions")
+        .or_insert_with(|| json!({}));
+    if let Some(extensions) = extensions.as_object_mut() {
+        extensions.insert(TASKS.to_owned(), json!({}));
+    }
+}
+
+fn protocol_meta(key: &str) -> String {
+    format!("{PROTOCOL_META}{key}")
+}
+
+/// A host's request, as `version` requires it. Its `_meta` loses what belongs to the host's connection.
 pub fn forwarded(
     version: ProtocolVersion,
     id: &str,
     method: &str,
     mut params: Map<String, Value>,
+    host: &HostProfile,
 ) -> Method {
     if let Some(meta) = params.remove("_meta") {
         let meta = passed_meta(Some(&meta.to_string()));
@@ -142,6 +192,9 @@ pub fn forwarded(
         _ => None,
     };
     let name = name.and_then(Value::as_str).map(str::to_owned);
+    if version.era() == Era::Modern {
+        present(&mut params, host, host.capabilities.0.clone());
+    }
     request(version, id, method, params, name.as_deref())
 }
 
@@ -179,11 +232,24 @@ fn task_params(task: &str) -> Map<String, Value> {
     params
 }
 
-/// `subscriptions/listen` for changes of these tasks and of the tool list.
-pub fn listen(version: ProtocolVersion, id: &str, tasks: &[&str]) -> Method {
+/// `subscriptions/listen` for changes of these tasks and of the tool list, and of all lists if hosts want to know them.
+pub fn listen(
+    version: ProtocolVersion,
+    id: &str,
+    tasks: Option<&[&str]>,
+    has_hosts: bool,
+) -> Method {
     let mut params = Map::new();
-    let filter = json!({"toolsListChanged": true, "taskIds": tasks});
-    params.insert("notifications".to_owned(), filter);
+    let mut filter = Map::new();
+    filter.insert("toolsListChanged".to_owned(), true.into());
+    if let Some(tasks) = tasks {
+        filter.insert("taskIds".to_owned(), json!(tasks));
+    }
+    if has_hosts {
+        filter.insert("promptsListChanged".to_owned(), true.into());
+        filter.insert("resourcesListChanged".to_owned(), true.into());
+    }
+    params.insert("notifications".to_owned(), Value::Object(filter));
     request(version, id, "subscriptions/listen", params, None)
 }
 
@@ -205,12 +271,15 @@ pub fn retry_input(answers: &[(&str, &Answer)], state: Option<&str>) -> String {
 fn responses(answers: &[(&str, &Answer)]) -> Value {
     let all = answers
         .iter()
-        .map(|(key, answer)| ((*key).to_owned(), elicit_result(answer)));
+        .map(|(key, answer)| ((*key).to_owned(), response(answer)));
     Value::Object(all.collect())
 }
 
-/// An ElicitResult.
-fn elicit_result(answer: &Answer) -> Value {
+/// An ElicitResult, or what a host has answered.
+fn response(answer: &Answer) -> Value {
+    if let Answer::Result { json } | Answer::Error { json } = answer {
+        return serde_json::from_str(json).unwrap_or_else(|_| json!({}));
+    }
     let mut result = json!({"action": answer.action()});
     if let (
         Answer::Accept {
@@ -225,11 +294,17 @@ fn elicit_result(answer: &Answer) -> Value {
     result
 }
 
-/// The response to `elicitation/create` in the stateful era. `id` is the raw JSON of the request's id.
-pub fn elicitation_response(id: &str, answer: &Answer, related_task: Option<&str>) -> Method {
-    let mut result = elicit_result(answer);
+/// The response to a question in the stateful era. `id` is the raw JSON of the request's id.
+pub fn question_response(id: &str, answer: &Answer, related_task: Option<&str>) -> Method {
+    let mut result = response(answer);
+    if let Answer::Error { .. } = answer {
+        return Method::post(format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{result}}}"#));
+    }
     if let (Some(task), Some(fields)) = (related_task, result.as_object_mut()) {
-        fields.insert("_meta".to_owned(), json!({RELATED_TASK: {"taskId": task}}));
+        let meta = fields.entry("_meta").or_insert_with(|| json!({}));
+        if let Some(meta) = meta.as_object_mut() {
+            meta.insert(RELATED_TASK.to_owned(), json!({"taskId": task}));
+        }
     }
     Method::post(format!(
         r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#
@@ -252,18 +327,26 @@ pub fn empty_response(id: &RawValue) -> Method {
 }
 
 /// The error response to an unsupported request of the server.
-pub fn unsupported_response(id: &RawValue, method: &str) -> Method {
+pub fn unsupported_response(id: &str, method: &str) -> Method {
     let error = json!({"code": -32601, "message": format!("not supported: {method}")});
+    Method::post(format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#))
+}
+
+/// The response to `roots/list`; `roots` are those of all hosts.
+pub fn roots_response(id: &str, roots: &[Value]) -> Method {
+    let result = json!({"roots": roots});
     Method::post(format!(
-        r#"{{"jsonrpc":"2.0","id":{},"error":{error}}}"#,
-        id.get()
+        r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#
     ))
 }
+
+/// What tells a message of [`log_notification`] from the server's own.
+pub const OUTPUT_MARK: &str = r#","longhaul":"output"}"#;
 
 /// Wraps other output of a server, such as a line on stderr, as `notifications/message`.
 pub fn log_notification(level: &str, logger: &str, text: &str) -> String {
     let params = json!({"level": level, "logger": logger, "data": text});
-    json!({"jsonrpc": "2.0", "method": "notifications/message", "params": params}).to_string()
+    format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{params}{OUTPUT_MARK}"#)
 }
 
 /// A request in the form that `version` requires: the modern era needs client info in each request and headers that
@@ -280,14 +363,17 @@ fn request(
     }
     let meta = params.entry("_meta").or_insert_with(|| json!({}));
     if let Some(meta) = meta.as_object_mut() {
-        let meta_key = |key: &str| format!("io.modelcontextprotocol/{key}");
-        meta.insert(meta_key("protocolVersion"), version.label().into());
-        meta.insert(meta_key("clientInfo"), client_info());
-        let extensions = json!({TASKS: {}});
-        let capabilities = json!({"elicitation": elicitation(), "extensions": extensions});
-        meta.insert(meta_key("clientCapabilities"), capabilities);
+        meta.insert(protocol_meta("protocolVersion"), version.label().into());
+        meta.entry(protocol_meta("clientInfo"))
+            .or_insert_with(|| client_info(None));
+        meta.entry(protocol_meta("clientCapabilities"))
+            .or_insert_with(|| {
+                let mut all = capabilities(None);
+                add_tasks(&mut all);
+                Value::Object(all)
+            });
         if method == "tools/call" {
-            meta.insert(meta_key("logLevel"), "debug".into());
+            meta.insert(protocol_meta("logLevel"), "debug".into());
         }
     }
     let mut routing = vec![("Mcp-Method".to_owned(), method.to_owned())];
@@ -323,7 +409,7 @@ mod tests {
                 panic!("a POST")
             };
             assert!(body.contains(&format!("\"id\":{id},")));
-            let answer = elicitation_response(id, &Answer::Decline, Some("t-1"));
+            let answer = question_response(id, &Answer::Decline, Some("t-1"));
             let Method::Post { body, .. } = answer else {
                 panic!("a POST")
             };
@@ -343,6 +429,7 @@ mod tests {
                 meta: None,
                 input: Some(r#"{"requestState":"a\u0000b"}"#),
                 params: &[("Region".to_owned(), " eu".to_owned())],
+                host: None,
             },
         ))
     }

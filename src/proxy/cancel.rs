@@ -3,6 +3,7 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 
+use super::hosts::Cancels;
 use crate::domain::{Mono, TaskId};
 
 /// The calls that are cancelled unless the host makes them again.
@@ -37,12 +38,12 @@ pub(super) enum Meaning {
 }
 
 /// Reads the reason of a cancel. Hosts write it as they like, and some write the same for both.
-pub(super) fn meaning(reason: &str) -> Meaning {
+pub(super) fn meaning(reason: &str, host: Cancels) -> Meaning {
     let reason = reason.to_lowercase();
     let has = |words: &[&str]| words.iter().any(|word| reason.contains(word));
     if has(&["timed out", "timeout", "time out", "deadline"]) {
         Meaning::Timeout
-    } else if has(&["user", "interrupt", "esc"]) {
+    } else if has(&["user", "interrupt", "esc"]) || host.are_by_person() {
         Meaning::Person
     } else {
         Meaning::Unclear
@@ -55,7 +56,7 @@ mod tests {
 
     #[test]
     fn reasons_of_real_hosts() {
-        let of = meaning;
+        let of = |reason| meaning(reason, Cancels::Unclear);
         assert_eq!(
             of("McpError: MCP error -32001: Request timed out"),
             Meaning::Timeout
@@ -67,5 +68,6 @@ mod tests {
         );
         assert_eq!(of(""), Meaning::Unclear);
         assert_eq!(of("User pressed Esc"), Meaning::Person);
+        assert_eq!(meaning("", Cancels::NamesTimeouts), Meaning::Person);
     }
 }

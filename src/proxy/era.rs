@@ -8,7 +8,7 @@ use crate::domain::ProtocolVersion;
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
 const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+pub(super) const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 /// Where a server names itself, and a notification its subscription.
 pub(super) const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 pub(super) const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
@@ -26,6 +26,29 @@ const CACHEABLE: [&str; 6] = [
     "resources/read",
 ];
 
+/// The levels of log messages (RFC 5424), from the least to the most severe.
+const LEVELS: [&str; 8] = [
+    "debug",
+    "info",
+    "notice",
+    "warning",
+    "error",
+    "critical",
+    "alert",
+    "emergency",
+];
+
+/// The level of a log message, by its severity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct LogLevel(usize);
+
+impl LogLevel {
+    pub(super) fn parse(level: &Value) -> Option<Self> {
+        let level = level.as_str()?;
+        LEVELS.iter().position(|it| *it == level).map(Self)
+    }
+}
+
 /// The revision of the modern era.
 pub(super) const MODERN: ProtocolVersion = ProtocolVersion::V20260728;
 
@@ -36,8 +59,8 @@ pub(super) struct RequestMeta<'m> {
     pub(super) version: &'m str,
     pub(super) client_info: Option<&'m Value>,
     pub(super) capabilities: Option<&'m Value>,
-    /// Whether it wants log messages.
-    pub(super) wants_logs: bool,
+    /// The least level of the log messages that it wants; none if absent.
+    pub(super) log_level: Option<LogLevel>,
 }
 
 impl<'m> RequestMeta<'m> {
@@ -48,7 +71,7 @@ impl<'m> RequestMeta<'m> {
             version: meta.get(VERSION)?.as_str()?,
             client_info: meta.get(CLIENT_INFO),
             capabilities: meta.get(CLIENT_CAPABILITIES),
-            wants_logs: meta.get(LOG_LEVEL).is_some(),
+            log_level: meta.get(LOG_LEVEL).and_then(LogLevel::parse),
         })
     }
 }
@@ -77,7 +100,11 @@ pub(super) fn add_modern_members(members: &mut Map<String, Value>, method: &str)
         ("ttlMs", json!(0)),
         ("cacheScope", json!("private")),
     ];
-    let count = if CACHEABLE.contains(&method) { 3 } else { 1 };
+    let is_complete = members
+        .get("resultType")
+        .is_none_or(|kind| kind == "complete");
+    let is_cacheable = is_complete && CACHEABLE.contains(&method);
+    let count = if is_cacheable { 3 } else { 1 };
     for (key, value) in missing.into_iter().take(count) {
         members.entry(key).or_insert(value);
     }

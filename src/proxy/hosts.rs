@@ -11,61 +11,98 @@ pub(super) enum Limit {
     None,
 }
 
+/// How a host tells that it does not wait any more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Cancels {
+    /// A cancel may mean a timeout or a person, unless its reason says which.
+    #[default]
+    Unclear,
+    /// The reason of a cancel names a timeout; otherwise a person has stopped the call.
+    NamesTimeouts,
+    /// It says nothing after a timeout, and cancels only if a person stops the call.
+    SilentTimeouts,
+    /// It says nothing if a person stops the call, and names timeouts.
+    SilentPerson,
+}
+
+impl Cancels {
+    /// Whether a cancel that gives no reason means that a person has stopped the call.
+    pub(super) fn are_by_person(self) -> bool {
+        matches!(self, Self::NamesTimeouts | Self::SilentTimeouts)
+    }
+
+    /// Whether the host may give up without a word.
+    pub(super) fn may_be_silent(self) -> bool {
+        matches!(self, Self::SilentTimeouts | Self::SilentPerson)
+    }
+}
+
 /// A host that is known by the name in its handshake.
 struct KnownHost {
     /// `clientInfo.name`.
     name: &'static str,
     limit: Limit,
+    cancels: Cancels,
 }
 
 const fn after(seconds: u64) -> Limit {
     Limit::After(Duration::from_secs(seconds))
 }
 
-/// The limits that hosts have unless they are configured otherwise.
+/// The limits that hosts have unless they are configured otherwise, and how they end a call.
 const KNOWN: [KnownHost; 10] = [
-    // 30 minutes without progress, and a setting in its environment, see `setting_of`.
+    // 30 minutes without progress, and a setting in its environment, see `limit_of`.
     KnownHost {
         name: "claude-code",
         limit: Limit::None,
+        cancels: Cancels::NamesTimeouts,
     },
     // Claude Desktop.
     KnownHost {
         name: "claude-ai",
         limit: after(60),
+        cancels: Cancels::Unclear,
     },
     KnownHost {
         name: "codex-mcp-client",
         limit: after(300),
+        cancels: Cancels::Unclear,
     },
     KnownHost {
         name: "Visual Studio Code",
         limit: Limit::None,
+        cancels: Cancels::NamesTimeouts,
     },
     KnownHost {
         name: "gemini-cli-mcp-client",
         limit: after(600),
+        cancels: Cancels::SilentPerson,
     },
     KnownHost {
         name: "goose",
         limit: after(300),
+        cancels: Cancels::NamesTimeouts,
     },
     KnownHost {
         name: "Zed",
         limit: after(60),
+        cancels: Cancels::SilentTimeouts,
     },
     KnownHost {
         name: "opencode",
         limit: after(60),
+        cancels: Cancels::Unclear,
     },
     KnownHost {
         name: "cursor-vscode",
         limit: after(60),
+        cancels: Cancels::Unclear,
     },
     // The default of the official SDKs, on which most hosts stand.
     KnownHost {
         name: "mcp",
         limit: after(60),
+        cancels: Cancels::Unclear,
     },
 ];
 
@@ -103,6 +140,12 @@ pub(super) fn limit_of(name: &str, setting: Option<&str>) -> Option<Limit> {
     known.map(|host| host.limit)
 }
 
+/// How a host ends a call.
+pub(super) fn cancels_of(name: &str) -> Cancels {
+    let known = KNOWN.iter().find(|host| host.name == name);
+    known.map(|host| host.cancels).unwrap_or_default()
+}
+
 /// How long a call of this host is held before it gets a ticket; `None`: until its end. `seen`: the earliest time at which
 /// it has given up before.
 pub(super) fn patience(
@@ -112,7 +155,7 @@ pub(super) fn patience(
 ) -> Option<Duration> {
     let before = |limit: Duration| limit.mul_f64(PART_OF_LIMIT);
     let by_table = match (choice, limit) {
-        (PatienceChoice::Fixed(patience), _) => return Some(patience),
+        (PatienceChoice::Fixed(patience), _) => Some(patience),
         (PatienceChoice::Unlimited, _) => return None,
         (PatienceChoice::ByHost, Some(Limit::None)) => None,
         (PatienceChoice::ByHost, Some(Limit::After(limit))) => Some(before(limit)),
@@ -141,6 +184,7 @@ mod tests {
         let taught = patience(PatienceChoice::ByHost, limit, seen);
         assert_eq!(taught, Some(Duration::from_secs(4)));
         let fixed = PatienceChoice::Fixed(UNKNOWN);
-        assert_eq!(patience(fixed, limit, seen), Some(UNKNOWN));
+        assert_eq!(patience(fixed, limit, None), Some(UNKNOWN));
+        assert_eq!(patience(fixed, limit, seen), Some(Duration::from_secs(4)));
     }
 }

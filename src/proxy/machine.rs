@@ -10,23 +10,27 @@ use serde_json::{Map, Value, json};
 
 use super::{
     cancel::PendingCancels,
-    era,
-    hosts::{self, Limit, PatienceChoice},
+    era::{self, LogLevel},
+    hosts::{self, Cancels, Limit, PatienceChoice},
     message::{self, HostMessage},
     questions::RelayedQuestions,
     tool_list::OutputSchemas,
 };
 use crate::domain::{
-    Collected, GaveUpReason, Introduction, Mono, ProtocolVersion, ServerName, SessionEvent,
-    SessionRequest, SessionRequestId, Stamp, TaskId, TaskView,
+    Collected, GaveUpReason, HostCapabilities, HostProfile, Introduction, Mono, ProtocolVersion,
+    ServerName, SessionEvent, SessionRequest, SessionRequestId, Stamp, TaskId, TaskView,
 };
 
 mod answers;
 mod calls;
 mod cancels;
 mod handshake;
+mod host_tasks;
 mod modern;
 mod questions;
+mod rounds;
+
+use self::rounds::Round;
 
 /// The most calls of one host at a time.
 const CALLS: usize = 1000;
@@ -104,21 +108,19 @@ pub struct ProxyOptions {
 }
 
 /// What the host has said of itself.
-#[derive(Clone, Debug)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "what a host can do is independent"
-)]
+#[derive(Clone, Debug, Default)]
 struct Host {
-    name: String,
-    version: String,
+    profile: HostProfile,
     limit: Option<Limit>,
-    /// Whether it can show forms, and pages in a browser.
-    shows_forms: bool,
-    shows_pages: bool,
-    /// Whether its last request was of the modern era, and asked for log messages.
+    cancels: Cancels,
+    /// Whether its last request was of the modern era.
     is_modern: bool,
-    wants_logs: bool,
+    /// The least level of the log messages that it wants, if the server can't be told.
+    log_level: Option<LogLevel>,
+    /// Whether it can follow calls as tasks.
+    has_tasks: bool,
+    /// Whether it has sent `notifications/initialized`, so that it may be asked something.
+    is_initialized: bool,
 }
 
 /// How a host asks who the server is.
@@ -139,6 +141,10 @@ enum Asked {
         id: String,
         method: String,
         is_first_page: bool,
+        /// The parameters, if the server may ask something before it answers.
+        params: Option<Map<String, Value>>,
+        /// How often it has asked already.
+        rounds: u32,
     },
     Start {
         id: String,
@@ -146,16 +152,55 @@ enum Asked {
     Collect {
         id: String,
     },
+    /// The snapshot of a task, for a request about it.
+    Task {
+        id: String,
+        task: TaskId,
+        method: String,
+        params: Map<String, Value>,
+    },
+    /// The host's calls, for a list of them.
+    Calls {
+        id: String,
+        list: CallList,
+    },
     /// Nothing depends on it.
     Note,
 }
 
-/// A `tools/call` of the host that has no response yet.
+/// A list of the host's calls.
+#[derive(Clone, Debug)]
+enum CallList {
+    /// What `longhaul_tasks` returns.
+    Tool,
+    /// `tasks/list`, after this task.
+    Tasks(Option<TaskId>),
+}
+
+/// What the host expects of a request about a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CallRole {
+    /// `tools/call`: the result, or a ticket.
+    Call,
+    /// `tools/call` with which the host wants a task.
+    WantsTask,
+    /// `tools/call` that was answered with a task: only progress.
+    Task,
+    /// `tasks/result`: the result, however late.
+    TaskResult,
+    /// `tasks/get` of a task that has ended: the task with its result.
+    TaskGet,
+}
+
+/// A request of the host that waits for a task.
 #[derive(Clone, Debug)]
 struct Call {
+    role: CallRole,
     /// The task, once it is started.
     task: Option<TaskId>,
     tool: String,
+    /// In a form in which equal ones have equal text; only of a host that may give up without a word.
+    arguments: Option<String>,
     progress_token: Option<Value>,
     began: Mono,
     /// When it gets a ticket.
@@ -163,6 +208,8 @@ struct Call {
     /// The last progress that the host was told, and when.
     told: Option<f64>,
     told_at: Mono,
+    /// The last status that the host was notified of.
+    told_status: Option<&'static str>,
     /// Whether its result is being read.
     is_reading: bool,
 }
@@ -179,17 +226,28 @@ pub struct Proxy {
     next_request: SessionRequestId,
     /// The host's open calls by the ids of its requests.
     calls: BTreeMap<String, Call>,
-    /// The earliest time after which each host, by name and version, has given up.
-    seen_limits: BTreeMap<(String, String), Duration>,
-    /// The newest views of all calls through proxies of this server.
+    /// The earliest time after which this host, in this version, has given up.
+    seen_limit: Option<Duration>,
+    /// The newest views of the calls that the host follows or asked for.
     views: BTreeMap<TaskId, Arc<TaskView>>,
     /// The tasks whose results the host has. Their views may not say so yet.
     delivered: BTreeSet<TaskId>,
+    /// The tasks that the host has cancelled.
+    cancelled: BTreeSet<TaskId>,
+    /// The tasks that the host got a ticket for: their questions are still for it.
+    ticketed: BTreeSet<TaskId>,
+    /// Whether the driver is gone, so that the next one knows nothing of this host.
+    is_undriven: bool,
     /// The results that were written; the host's next message proves that it has read them.
     written: Vec<TaskId>,
     schemas: OutputSchemas,
     cancels: PendingCancels,
     questions: RelayedQuestions,
+    /// Requests that wait for answers of the host.
+    rounds: BTreeMap<u64, Round>,
+    next_round: u64,
+    /// The level of log messages that a server of the other era was told.
+    told_level: Option<LogLevel>,
     /// The subscriptions of a modern host, and the notifications that they want.
     subscriptions: BTreeMap<String, Map<String, Value>>,
     effects: Vec<Effect>,
@@ -203,25 +261,29 @@ impl Proxy {
             options,
             now,
             host: Host {
-                name: "unknown".to_owned(),
-                version: String::new(),
-                limit: None,
-                shows_forms: false,
-                shows_pages: false,
-                is_modern: false,
-                wants_logs: false,
+                profile: HostProfile {
+                    name: "unknown".to_owned(),
+                    ..HostProfile::default()
+                },
+                ..Host::default()
             },
             introduction: None,
             asked: BTreeMap::new(),
             next_request: 1,
             calls: BTreeMap::new(),
-            seen_limits: BTreeMap::new(),
+            seen_limit: None,
             views: BTreeMap::new(),
             delivered: BTreeSet::new(),
+            cancelled: BTreeSet::new(),
+            ticketed: BTreeSet::new(),
+            is_undriven: false,
             written: Vec::new(),
             schemas: OutputSchemas::default(),
             cancels: PendingCancels::default(),
             questions: RelayedQuestions::default(),
+            rounds: BTreeMap::new(),
+            next_round: 0,
+            told_level: None,
             subscriptions: BTreeMap::new(),
             effects: Vec::new(),
         }
@@ -271,11 +333,24 @@ impl Proxy {
         match message {
             HostMessage::Request { id, method, params } => self.requested(id, &method, &params),
             HostMessage::Notification { method, params } => {
-                if method == "notifications/cancelled" {
-                    self.request_cancelled(&params);
-                }
+                self.host_notified(&method, &params);
             }
             HostMessage::Response { id, outcome } => self.question_answered(&id, outcome),
+        }
+    }
+
+    fn host_notified(&mut self, method: &str, params: &Map<String, Value>) {
+        match method {
+            "notifications/cancelled" => self.request_cancelled(params),
+            "notifications/initialized" => {
+                self.host.is_initialized = true;
+                self.ask_for_roots();
+            }
+            "notifications/roots/list_changed" => {
+                let server = self.options.server.clone();
+                self.ask(Asked::Note, SessionRequest::RootsChanged(server));
+            }
+            _ => {}
         }
     }
 
@@ -285,35 +360,69 @@ impl Proxy {
         }
         match method {
             "initialize" => self.initialize(id, params),
+            "ping" | "logging/setLevel" if self.host.is_modern => {
+                self.refuse(&id, message::METHOD_NOT_FOUND, "Method not found");
+            }
             "ping" => self.respond(&id, &json!({})),
             "tools/call" => self.call(id, params),
-            // The modern era has levels per request.
-            "logging/setLevel" if self.is_server_modern() => self.respond(&id, &json!({})),
+            // Servers of the modern era have a level for each request.
+            "logging/setLevel" if self.is_server_modern() => {
+                self.host.log_level = params.get("level").and_then(LogLevel::parse);
+                self.respond(&id, &json!({}));
+            }
             "server/discover" => self.discover(id),
             "subscriptions/listen" => self.subscribe(id, params),
             _ if method.starts_with("tasks/") => {
-                let words = "longhaul proxy offers no tasks; long calls return a ticket";
-                self.refuse(&id, message::METHOD_NOT_FOUND, words);
+                if !self.task_requested(&id, method, params) {
+                    let words = "no such method; long calls return a ticket";
+                    self.refuse(&id, message::METHOD_NOT_FOUND, words);
+                }
             }
             _ => self.forward(id, method, params),
         }
     }
 
     fn forward(&mut self, id: String, method: &str, params: &Map<String, Value>) {
+        self.forward_in_round(0, id, method, params);
+    }
+
+    fn forward_in_round(
+        &mut self,
+        rounds: u32,
+        id: String,
+        method: &str,
+        params: &Map<String, Value>,
+    ) {
         let request = SessionRequest::Forward {
             server: self.options.server.clone(),
             method: method.to_owned(),
             params: Value::Object(params.clone()).to_string(),
+            host: self.forwarding_host(method),
         };
         let asked = Asked::Forward {
             id,
             method: method.to_owned(),
             is_first_page: !params.contains_key("cursor"),
+            params: self.takes_rounds(method).then(|| params.clone()),
+            rounds,
         };
         self.ask(asked, request);
     }
 
+    /// The host as the server sees it in a request that is not a call.
+    fn forwarding_host(&self, method: &str) -> HostProfile {
+        let mut host = self.host.profile.clone();
+        if !self.host.is_modern && !self.takes_rounds(method) {
+            host.capabilities = HostCapabilities::default();
+        }
+        host
+    }
+
     fn ask(&mut self, asked: Asked, request: SessionRequest) {
+        if std::mem::take(&mut self.is_undriven) && self.introduction.is_some() {
+            // The next driver has to know the host before it calls the server for it.
+            self.ask(Asked::Introduce(None), self.introduce());
+        }
         let number = self.next_request;
         self.next_request += 1;
         self.asked.insert(number, asked);
@@ -338,6 +447,9 @@ impl Proxy {
     }
 
     fn note(&mut self, id: TaskId, how: Collected) {
+        if how == Collected::Delivered {
+            self.views.remove(&id);
+        }
         self.ask(Asked::Note, SessionRequest::Collected { id, how });
     }
 
@@ -361,8 +473,6 @@ impl Proxy {
     fn session_reported(&mut self, event: SessionEvent) {
         match event {
             SessionEvent::Task(view) => {
-                self.learn_limit(&view);
-                // Whose it is shows only after the handshake.
                 if view.task.caller.is_none() || view.task.server != self.options.server {
                     return;
                 }
@@ -383,49 +493,55 @@ impl Proxy {
                 }
             }
             SessionEvent::Driver(_) => self.driver_changed(),
+            SessionEvent::Undriven => self.is_undriven = true,
+            SessionEvent::RootsWanted { server, number } if server == self.options.server => {
+                self.questions.roots_wanted.push(number);
+                self.ask_for_roots();
+            }
             SessionEvent::Server(_)
             | SessionEvent::Notice(_)
             | SessionEvent::Notification { .. }
-            | SessionEvent::Undriven
+            | SessionEvent::RootsWanted { .. }
             | SessionEvent::Failed { .. } => {}
         }
     }
 
     /// How long a call is held before it gets a ticket.
     fn patience(&self) -> Option<Duration> {
-        let host = (self.host.name.clone(), self.host.version.clone());
-        let seen = self.seen_limits.get(&host).copied();
-        hosts::patience(self.options.patience, self.host.limit, seen)
+        hosts::patience(self.options.patience, self.host.limit, self.seen_limit)
     }
 
-    /// Every call of a proxy tells when its host gave up.
-    fn learn_limit(&mut self, view: &TaskView) {
-        let Some(caller) = &view.task.caller else {
-            return;
-        };
-        if let Some(after) = caller.timeout_ms.map(Duration::from_millis) {
-            let host = (caller.host.clone(), caller.version.clone());
-            let seen = self.seen_limits.entry(host).or_insert(after);
-            *seen = after.min(*seen);
+    fn introduce(&self) -> SessionRequest {
+        SessionRequest::Introduce {
+            server: self.options.server.clone(),
+            host: self.host.profile.clone(),
         }
+    }
+
+    /// The host gave up after this time because of its own limit.
+    fn learn_limit(&mut self, after: Duration) {
+        self.seen_limit = Some(self.seen_limit.map_or(after, |seen| seen.min(after)));
     }
 
     /// Whether a task was started by this host in this directory.
     fn is_ours(&self, view: &TaskView) -> bool {
-        let is_host = |caller: &crate::domain::Caller| {
-            caller.host == self.host.name && caller.directory == self.options.directory
-        };
-        view.task.caller.as_deref().is_some_and(is_host)
+        let (host, directory) = (&self.host.profile.name, &self.options.directory);
+        let caller = view.task.caller.as_deref();
+        caller.is_some_and(|caller| caller.is_host(host, directory))
     }
 
     /// A new driver knows nothing of what its predecessor's clients wait for.
     fn driver_changed(&mut self) {
+        self.is_undriven = false;
         if self.introduction.is_some() {
-            let server = self.options.server.clone();
-            self.ask(Asked::Introduce(None), SessionRequest::Introduce(server));
+            self.ask(Asked::Introduce(None), self.introduce());
         }
         let calls = self.calls.values();
-        let tasks: Vec<TaskId> = calls.filter_map(|call| call.task.clone()).collect();
+        let answered = self.written.iter().cloned();
+        let tasks: BTreeSet<TaskId> = calls
+            .filter_map(|call| call.task.clone())
+            .chain(answered)
+            .collect();
         for task in tasks {
             self.ask(Asked::Note, SessionRequest::Collect(task));
         }

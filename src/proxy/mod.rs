@@ -6,6 +6,7 @@
 
 mod cancel;
 mod era;
+mod host_task;
 mod hosts;
 mod machine;
 mod message;

@@ -96,7 +96,7 @@ fn age(view: &TaskView, now: Wall) -> Duration {
 }
 
 /// A state in a few words.
-fn state(view: &TaskView, now: Wall) -> String {
+pub(super) fn state(view: &TaskView, now: Wall) -> String {
     let age = text::span(age(view, now));
     let task = &view.task;
     let ended = match task.status {

@@ -25,8 +25,14 @@ impl OutputSchemas {
         self.0.get(tool).copied()
     }
 
-    /// One page of a server's list, for the host. `is_first`: the page that our own tools are added to.
-    pub(super) fn page(&mut self, result: &str, is_first: bool) -> Option<String> {
+    /// One page of a server's list, for the host. `is_first`: the page that our own tools are added to. `offers_tasks`:
+    /// the host may ask for tasks (2025-11-25).
+    pub(super) fn page(
+        &mut self,
+        result: &str,
+        is_first: bool,
+        offers_tasks: bool,
+    ) -> Option<String> {
         let mut result: Map<String, Value> = serde_json::from_str(result).ok()?;
         let tools = result.get_mut("tools")?.as_array_mut()?;
         // Names that are ours. A server that uses them could forge tickets.
@@ -35,9 +41,13 @@ impl OutputSchemas {
             !matches!(name, Some(COLLECT | TASKS))
         });
         for tool in tools.iter_mut() {
-            // Whether longhaul makes a task of a call is its own affair, and the host gets no tasks.
+            // The server's own tasks are longhaul's; every call through the proxy can be a task of longhaul's.
             if let Some(tool) = tool.as_object_mut() {
                 tool.remove("execution");
+                if offers_tasks {
+                    let execution = json!({"taskSupport": "optional"});
+                    tool.insert("execution".to_owned(), execution);
+                }
             }
             let name = tool.get("name").and_then(Value::as_str).map(str::to_owned);
             let schema = tool
@@ -111,7 +121,7 @@ mod tests {
 
     fn page(list: &Value, is_first: bool) -> (OutputSchemas, Value) {
         let mut schemas = OutputSchemas::default();
-        let page = schemas.page(&list.to_string(), is_first).unwrap();
+        let page = schemas.page(&list.to_string(), is_first, false).unwrap();
         (schemas, serde_json::from_str(&page).unwrap())
     }
 

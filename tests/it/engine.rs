@@ -69,6 +69,7 @@ impl Bench {
             config: longhaul::domain::ServerConfigs::default(),
             read_config: || None,
             role: ProcessRole::Drive,
+            only_followed: false,
             logins: Logins::new(&self.paths.logins(), Keychain::none("a test")),
             traces: false,
             protocol: None,

@@ -114,6 +114,7 @@ impl Bench {
             config: longhaul::domain::ServerConfigs::default(),
             read_config: || None,
             role: ProcessRole::Drive,
+            only_followed: false,
             logins: Logins::new(&paths(&self.state()).logins(), Keychain::none("a test")),
             traces: false,
             protocol: None,

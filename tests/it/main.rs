@@ -32,6 +32,8 @@ mod many;
 mod notify;
 mod picture;
 mod proxy;
+mod proxy_requests;
+mod proxy_tasks;
 mod pty;
 mod questions;
 mod readme;

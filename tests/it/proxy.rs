@@ -323,10 +323,8 @@ fn a_host_without_a_handshake_is_served_too() {
     );
     let accepted =
         host.wait(|message| message["method"] == "notifications/subscriptions/acknowledged");
-    assert_eq!(
-        accepted["params"]["notifications"],
-        json!({"toolsListChanged": true})
-    );
+    // The demo's tools never change.
+    assert_eq!(accepted["params"]["notifications"], json!({}));
     let subscription = accepted.pointer("/params/_meta/io.modelcontextprotocol~1subscriptionId");
     assert_eq!(subscription, Some(&json!(id)));
     let mut old = modern(json!({}));

@@ -321,6 +321,7 @@ fn a_question_counts_keys_only_once_its_frame_was_drawn() {
     let mut asking = task(1, Status::InputRequired);
     asking.questions = vec![Question {
         earlier: Vec::new(),
+        kind: longhaul::domain::QuestionKind::Elicitation,
         key: "q".to_owned(),
         source: QuestionSource::Round,
         request: r#"{"message":"Go on?"}"#.to_owned(),

@@ -1036,6 +1036,7 @@ fn each_end_and_each_question_is_one_hook_event() {
     let question = |key: &str, at: i64, answer: Option<Answer>| Question {
         key: key.to_owned(),
         earlier: Vec::new(),
+        kind: longhaul::domain::QuestionKind::Elicitation,
         source: QuestionSource::TaskInput,
         request: "{}".to_owned(),
         asked_at: Wall(at),
@@ -1047,6 +1048,7 @@ fn each_end_and_each_question_is_one_hook_event() {
     let first = || question("a", 5, None);
     let renamed = || Question {
         earlier: vec!["a".to_owned()],
+        kind: longhaul::domain::QuestionKind::Elicitation,
         ..question("b", 5, None)
     };
     let steps = [

@@ -221,7 +221,8 @@ async fn drive(
     inherited: Inherited,
 ) -> Result<u8, CliError> {
     let is_upgrade = inherited.is_something();
-    let mut live = LiveSession::open_as(context, Vec::new(), ProcessRole::Keeper, inherited)?;
+    let mut live =
+        LiveSession::open_as(context, Vec::new(), ProcessRole::Keeper, inherited, false)?;
     // The engine does the work; this thread sleeps until something ends the keeper.
     live.ignore_views();
     loop {

@@ -50,7 +50,7 @@ pub(in crate::cli) fn proxy(context: &mut Context<'_>, args: &ProxyArgs) -> Resu
         .map_err(|error| CliError::new(code::BUG, format!("could not start a thread: {error}")))?;
     block_on(async {
         let mut proxy = Proxy::new(options, context.clock.now());
-        let mut live = LiveSession::open(context, vec![server])?;
+        let mut live = LiveSession::open_for_own_calls(context, vec![server])?;
         let outcome = serve(context, &mut proxy, &mut live, &mut lines, &mut reader).await;
         let ended = proxy.handle(context.clock.now(), ProxyInput::HostClosed);
         let notes = end(context, &mut live, ended);

@@ -1,10 +1,12 @@
 //! What the driver does for the callers behind `longhaul proxy`.
 
+use std::sync::Arc;
+
 use super::Driver;
 use crate::{
     domain::{
-        Collected, NewCall, RequestError, SessionEvent, SessionRequest, SessionResponse, Stamp,
-        TaskId,
+        Collected, NewCall, RequestError, ServerName, SessionEvent, SessionRequest,
+        SessionRequestId, SessionResponse, Stamp, TaskId, TaskView,
     },
     engine::snapshots::ReaderId,
     link::Input,
@@ -20,18 +22,22 @@ impl Driver<'_> {
         self.proxies.repeated(call, self.snapshots)
     }
 
-    /// Each server keeps its notifications while a proxy listens.
-    pub(super) fn update_listening(&mut self) {
+    /// Each server hears which hosts listen to it.
+    pub(super) fn update_listening(&mut self, now: Stamp) {
         self.proxies.forget_gone(self.snapshots);
-        for linked in &mut self.links {
-            let name = &linked.link.record().name;
-            let is_on = self.proxies.has_listener(name);
-            linked.link.listen(is_on);
+        for index in 0..self.links.len() {
+            if let Some(linked) = self.links.get_mut(index) {
+                let hosts = self.proxies.hosts_of(&linked.link.record().name);
+                if linked.link.set_hosts(hosts) {
+                    self.feed(index, Input::Timer, now);
+                }
+            }
         }
+        self.answer_roots(now);
     }
 
-    /// Passes on what a server has notified of.
-    pub(super) fn pass_notifications(&mut self, index: usize) {
+    /// Passes on what a server has notified of, and its requests for roots.
+    pub(super) fn pass_to_hosts(&mut self, index: usize) {
         let Some(linked) = self.links.get_mut(index) else {
             return;
         };
@@ -39,6 +45,7 @@ impl Driver<'_> {
             return;
         }
         let notifications = linked.link.take_notifications();
+        let requests = linked.link.take_roots_requests();
         let server = &linked.link.record().name;
         for notification in notifications {
             for reader in self.proxies.readers(server, notification.task.as_ref()) {
@@ -49,13 +56,34 @@ impl Driver<'_> {
                 self.snapshots.tell(reader, event);
             }
         }
+        for request in requests {
+            let (number, readers) = self.proxies.ask_roots(server, request);
+            for reader in readers {
+                let server = server.clone();
+                let event = SessionEvent::RootsWanted { server, number };
+                self.snapshots.tell(reader, event);
+            }
+        }
     }
 
-    /// A proxy waits for the result of a call.
-    pub(super) fn collect(
+    /// Answers the requests for roots that all hosts have answered.
+    pub(super) fn answer_roots(&mut self, now: Stamp) {
+        for (server, request, roots) in self.proxies.take_answered_roots() {
+            if let Some(index) = self.index_of(&server)
+                && let Some(linked) = self.links.get_mut(index)
+            {
+                linked.link.answer_roots(&request, &roots);
+                self.feed(index, Input::Timer, now);
+            }
+        }
+    }
+
+    /// A proxy follows a call, and perhaps `waits` for its result.
+    pub(super) fn follow(
         &mut self,
         id: &TaskId,
         from: Option<ReaderId>,
+        waits: bool,
         now: Stamp,
     ) -> Result<SessionResponse, RequestError> {
         self.publish_changes(now);
@@ -64,9 +92,54 @@ impl Driver<'_> {
             return Err(RequestError::Usage(words));
         }
         if let Some(reader) = from {
-            self.proxies.collects(id, reader);
+            self.snapshots.follow(reader, id);
+            if waits {
+                self.proxies.collects(id, reader);
+            }
         }
         Ok(SessionResponse::Accepted)
+    }
+
+    /// The calls that a host made on a server.
+    pub(super) fn calls_of(
+        &mut self,
+        server: &ServerName,
+        host: &str,
+        directory: &str,
+        now: Stamp,
+    ) -> SessionResponse {
+        self.publish_changes(now);
+        let is_its = |view: &TaskView| {
+            let caller = view.task.caller.as_deref();
+            let is_host = caller.is_some_and(|caller| caller.is_host(host, directory));
+            is_host && view.task.server == *server && view.task.forgotten_at.is_none()
+        };
+        let views = self.snapshots.tasks().into_iter();
+        let mut views: Vec<TaskView> = views
+            .filter(|view| is_its(view))
+            .map(Arc::unwrap_or_clone)
+            .collect();
+        views.sort_by_key(|view| view.task.created_at);
+        SessionResponse::Calls(views)
+    }
+
+    /// Adds to an introduction when its host has given up at the earliest, as its calls tell.
+    pub(super) fn with_timeout(
+        &self,
+        number: SessionRequestId,
+        response: SessionResponse,
+    ) -> SessionResponse {
+        let SessionResponse::Introduced(mut introduction) = response else {
+            return response;
+        };
+        let reader = self.open.reader(number);
+        if let Some(host) = reader.and_then(|reader| self.proxies.host(reader)) {
+            let views = self.snapshots.tasks();
+            let callers = views.iter().filter_map(|view| view.task.caller.as_deref());
+            let own = callers.filter(|it| it.host == host.name && it.version == host.version);
+            introduction.timeout_ms = own.filter_map(|caller| caller.timeout_ms).min();
+        }
+        SessionResponse::Introduced(introduction)
     }
 
     /// The task that a request to start would repeat, for itself or for the caller behind a proxy, which waits for it.
@@ -83,7 +156,9 @@ impl Driver<'_> {
         };
         if let (Some(reader), Some(_)) = (from, &call.caller) {
             let id = started.as_ref().or(repeated.as_ref());
-            self.proxies.collects(id.unwrap_or(&call.id), reader);
+            let id = id.unwrap_or(&call.id);
+            self.snapshots.follow(reader, id);
+            self.proxies.collects(id, reader);
         }
         if let (Some(id), Some(caller)) = (&repeated, &call.caller) {
             let request_id = caller.request_id.clone();

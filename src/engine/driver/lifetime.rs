@@ -50,9 +50,15 @@ impl Lifetime {
         idle.map_or(reachable, |idle| idle.min(reachable))
     }
 
-    /// Whether the keeper has to exit now.
-    pub(super) fn is_over(&mut self, has_work: bool, listener: &Listener, now: Mono) -> bool {
-        let is_idle = !has_work && *self.clients.borrow() == 0;
+    /// Whether the keeper has to exit now. Some of its clients are `idle_proxies`, which can start another one.
+    pub(super) fn is_over(
+        &mut self,
+        has_work: bool,
+        idle_proxies: usize,
+        listener: &Listener,
+        now: Mono,
+    ) -> bool {
+        let is_idle = !has_work && *self.clients.borrow() <= idle_proxies;
         self.idle_since = is_idle.then(|| self.idle_since.unwrap_or(now));
         if now.since(self.reachable_at) >= REACHABLE_EVERY {
             self.reachable_at = now;

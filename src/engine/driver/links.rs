@@ -358,7 +358,7 @@ impl Driver<'_> {
         for output in linked.link.take_outputs() {
             self.carry_out(index, output, now);
         }
-        self.pass_notifications(index);
+        self.pass_to_hosts(index);
     }
 
     pub(super) fn carry_out(&mut self, index: usize, output: Output, now: Stamp) {
@@ -392,7 +392,10 @@ impl Driver<'_> {
             Output::Answer {
                 outcome: Err(_), ..
             } if self.is_leaving => {}
-            Output::Answer { ask, outcome, .. } => self.open.answer(self.snapshots, ask, outcome),
+            Output::Answer { ask, outcome, .. } => {
+                let outcome = outcome.map(|response| self.with_timeout(ask, response));
+                self.open.answer(self.snapshots, ask, outcome);
+            }
             Output::Close { exchange } => {
                 linked.exchanges.remove(&exchange);
                 let is_other = |held: &(SaveToken, Output)| !matches!(&held.1, Output::Send { exchange: held, .. } if *held == exchange);

@@ -20,7 +20,8 @@ pub use self::configuring::USUAL_ENVIRONMENT;
 use self::state::{OwnSaves, Publishing, SignIns, TestHooks};
 use crate::{
     domain::{
-        Mono, Notice, NoticeLevel, SessionDriver, SessionEvent, SharedByteCount, Stamp, Wall,
+        Mono, Notice, NoticeLevel, ServerName, SessionDriver, SessionEvent, SharedByteCount, Stamp,
+        Wall,
     },
     engine::{
         driver::{
@@ -57,6 +58,9 @@ const TASKS_AT_A_GLANCE: u32 = 4;
 
 /// How often a keeper without clients would have to publish: it reads in larger portions and wakes up less.
 const UNWATCHED_EVERY: Duration = Duration::from_millis(400);
+
+/// How often progress is published if only agents' hosts hear of it.
+const PROXIES_EVERY: Duration = Duration::from_millis(100);
 
 /// How often a server that requires a sign-in is checked: the user may have signed in at another terminal.
 pub(super) const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -246,6 +250,8 @@ impl Driver<'_> {
         let mut clients = lifetime.map(|lifetime| lifetime.clients.clone());
         loop {
             if self.is_over(listener) {
+                // Idle proxies start no other one until they have a request.
+                self.snapshots.publish(SessionEvent::Undriven);
                 return Ok(());
             }
             let stopped = async {
@@ -309,7 +315,7 @@ impl Driver<'_> {
                 }
                 () = clients_changed => {
                     now = self.clock.now();
-                    self.update_listening();
+                    self.update_listening(now);
                 }
                 Some(job) = of_upgrades.recv() => {
                     if let Some(listener) = listener {
@@ -368,7 +374,13 @@ impl Driver<'_> {
         let has_work = !self.own_saves.waiting.is_empty()
             || self.trouble.is_some()
             || self.links.iter().any(|linked| linked.link.has_unsettled());
-        lifetime.is_over(has_work, listener, self.clock.now().mono)
+        // A program keeps in its memory what a host has done with it.
+        let is_held = |server: &ServerName| {
+            let mut links = self.links.iter().map(|linked| &linked.link);
+            links.any(|link| link.record().name == *server && link.record().is_process())
+        };
+        let idle = self.proxies.servers().filter(|server| !is_held(server));
+        lifetime.is_over(has_work, idle.count(), listener, self.clock.now().mono)
     }
 
     /// Ends every turn: publishes changes at a rate that a person can see.
@@ -413,8 +425,12 @@ impl Driver<'_> {
         }
         let pace = PUBLISH_EVERY.saturating_mul(1 + moved / TASKS_AT_A_GLANCE);
         self.publishing.every = pace.min(PUBLISH_AT_LATEST);
-        let is_unwatched = |lifetime: &Lifetime| *lifetime.clients.borrow() == 0;
-        let is_unwatched = self.lifetime.as_ref().is_some_and(is_unwatched);
+        let clients = |lifetime: &Lifetime| *lifetime.clients.borrow();
+        let clients = self.lifetime.as_ref().map(clients);
+        if clients.is_some_and(|clients| clients <= self.proxies.servers().count()) {
+            self.publishing.every = self.publishing.every.max(PROXIES_EVERY);
+        }
+        let is_unwatched = clients == Some(0);
         self.pace.shown_every(if is_unwatched {
             UNWATCHED_EVERY
         } else {

@@ -2,22 +2,42 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::{
-    domain::{Caller, Collected, NewCall, ServerName, Status, Task, TaskId},
+    domain::{
+        Caller, Collected, ControlKind, ControlRequest, HostProfile, NewCall, QuestionKind,
+        ServerName, Status, Task, TaskId, canonical_arguments,
+    },
     engine::snapshots::{ReaderId, Snapshots},
+    link::RootsRequest,
 };
+
+/// The most roots of one host.
+const ROOTS: usize = 1000;
 
 /// What proxies listen to and wait for.
 #[derive(Debug, Default)]
 pub(super) struct Proxies {
-    /// Whose notifications each of them passes on.
-    listeners: BTreeMap<ReaderId, ServerName>,
+    /// The server of each proxy, and the host behind it.
+    listeners: BTreeMap<ReaderId, (ServerName, HostProfile)>,
+    /// The servers' requests for roots that hosts have not answered.
+    roots: BTreeMap<u64, RootsAsked>,
+    next_roots: u64,
     /// The proxy that waits for the result of each call.
     collectors: BTreeMap<TaskId, ReaderId>,
     /// The calls of proxies whose results nobody has got.
     undelivered: BTreeSet<TaskId>,
+}
+
+/// A request for roots that hosts answer.
+#[derive(Debug)]
+struct RootsAsked {
+    server: ServerName,
+    request: RootsRequest,
+    /// The proxies whose hosts have not answered.
+    waiting: BTreeSet<ReaderId>,
+    roots: BTreeMap<ReaderId, Vec<Value>>,
 }
 
 impl Proxies {
@@ -53,42 +73,112 @@ impl Proxies {
         !self.collectors.is_empty()
     }
 
-    /// A proxy passes the notifications of a server on.
-    pub(super) fn listens(&mut self, server: &ServerName, reader: ReaderId) {
-        self.listeners.insert(reader, server.clone());
+    /// A proxy passes the notifications of a server on to its host.
+    pub(super) fn listens(&mut self, server: &ServerName, host: &HostProfile, reader: ReaderId) {
+        let listener = (server.clone(), host.clone());
+        self.listeners.insert(reader, listener);
     }
 
-    /// Whether a proxy passes the notifications of a server on.
-    pub(super) fn has_listener(&self, server: &ServerName) -> bool {
-        self.listeners.values().any(|name| name == server)
+    /// The hosts that listen to a server.
+    pub(super) fn hosts_of(&self, server: &ServerName) -> Vec<HostProfile> {
+        let of_server = self.listeners.values().filter(|(name, _)| name == server);
+        of_server.map(|(_, host)| host.clone()).collect()
+    }
+
+    /// The host behind a proxy.
+    pub(super) fn host(&self, reader: ReaderId) -> Option<&HostProfile> {
+        self.listeners.get(&reader).map(|(_, host)| host)
+    }
+
+    /// The servers of all proxies.
+    pub(super) fn servers(&self) -> impl Iterator<Item = &ServerName> {
+        self.listeners.values().map(|(server, _)| server)
+    }
+
+    /// A server asks for roots. Returns a number for the answers, and the proxies that are to give them.
+    pub(super) fn ask_roots(
+        &mut self,
+        server: &ServerName,
+        request: RootsRequest,
+    ) -> (u64, Vec<ReaderId>) {
+        let has_roots = |(name, host): &(ServerName, HostProfile)| {
+            name == server && host.capabilities.can_answer(QuestionKind::Roots)
+        };
+        let listeners = self.listeners.iter().filter(|(_, it)| has_roots(it));
+        let readers: Vec<ReaderId> = listeners.map(|(reader, _)| *reader).collect();
+        self.next_roots += 1;
+        let asked = RootsAsked {
+            server: server.clone(),
+            request,
+            waiting: readers.iter().copied().collect(),
+            roots: BTreeMap::new(),
+        };
+        self.roots.insert(self.next_roots, asked);
+        (self.next_roots, readers)
+    }
+
+    /// A host has answered a request for roots: the text of a JSON array.
+    pub(super) fn got_roots(&mut self, number: u64, reader: ReaderId, roots: &str) {
+        let Some(asked) = self.roots.get_mut(&number) else {
+            return;
+        };
+        if asked.waiting.remove(&reader) {
+            let mut roots: Vec<Value> = serde_json::from_str(roots).unwrap_or_default();
+            roots.truncate(ROOTS);
+            asked.roots.insert(reader, roots);
+        }
+    }
+
+    /// The requests for roots that all hosts have answered, with the roots.
+    pub(super) fn take_answered_roots(&mut self) -> Vec<(ServerName, RootsRequest, Vec<Value>)> {
+        let (answered, open) = std::mem::take(&mut self.roots)
+            .into_iter()
+            .partition(|(_, asked)| asked.waiting.is_empty());
+        self.roots = open;
+        let answered: BTreeMap<u64, RootsAsked> = answered;
+        let parts = |asked: RootsAsked| {
+            let mut roots: Vec<Value> = Vec::new();
+            for root in asked.roots.into_values().flatten() {
+                if !roots.contains(&root) {
+                    roots.push(root);
+                }
+            }
+            (asked.server, asked.request, roots)
+        };
+        answered.into_values().map(parts).collect()
     }
 
     /// Forgets the proxies that have gone.
     pub(super) fn forget_gone(&mut self, snapshots: &Snapshots) {
-        self.listeners.retain(|reader, _| snapshots.has(*reader));
-        self.collectors.retain(|_, reader| snapshots.has(*reader));
+        let readers = snapshots.readers();
+        self.listeners.retain(|reader, _| readers.contains(reader));
+        self.collectors.retain(|_, reader| readers.contains(reader));
+        for asked in self.roots.values_mut() {
+            asked.waiting.retain(|reader| readers.contains(reader));
+        }
     }
 
     /// The readers of a notification: the proxy that waits for the call, or all that listen to the server.
     pub(super) fn readers(&self, server: &ServerName, task: Option<&TaskId>) -> Vec<ReaderId> {
-        if let Some(task) = task {
-            return self.collectors.get(task).copied().into_iter().collect();
+        if let Some(reader) = task.and_then(|task| self.collectors.get(task)) {
+            return vec![*reader];
         }
-        let listeners = self.listeners.iter().filter(|(_, name)| *name == server);
+        let listeners = self.listeners.iter();
+        let listeners = listeners.filter(|(_, (name, _))| name == server);
         listeners.map(|(reader, _)| *reader).collect()
     }
 
     /// The call that this one repeats: the same host asked the same before, gave up, and never got the result.
     pub(super) fn repeated(&self, call: &NewCall, snapshots: &Snapshots) -> Option<TaskId> {
         let caller = call.caller.as_deref()?;
-        let arguments = canonical(&call.arguments);
+        let arguments = canonical_arguments(&call.arguments);
         let is_same = |task: &Task| {
             let is_host = |other: &Caller| caller.is_same_host(other);
             task.server == call.server
                 && task.tool == call.tool
                 && task.caller.as_deref().is_some_and(is_host)
                 && task.forgotten_at.is_none()
-                && canonical(&task.arguments) == arguments
+                && canonical_arguments(&task.arguments) == arguments
         };
         let free = self
             .undelivered
@@ -96,40 +186,16 @@ impl Proxies {
             .filter(|id| !self.collectors.contains_key(*id));
         let views = free.filter_map(|id| snapshots.task(id));
         let newest = views
-            .filter(|view| is_same(&view.task) && view.task.status != Status::Cancelled)
+            .filter(|view| is_same(&view.task) && !is_cancelled(&view.task))
             .max_by_key(|view| view.task.created_at);
         newest.map(|view| view.task.id.clone())
     }
 }
 
-/// Arguments in a form in which equal ones have equal text.
-fn canonical(arguments: &str) -> Option<String> {
-    fn sorted(value: Value) -> Value {
-        match value {
-            Value::Object(members) => {
-                let members: BTreeMap<String, Value> = members.into_iter().collect();
-                let members = members.into_iter().map(|(key, value)| (key, sorted(value)));
-                Value::Object(members.collect::<Map<_, _>>())
-            }
-            Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),
-            other => other,
-        }
-    }
-    let value = serde_json::from_str(arguments).ok()?;
-    Some(sorted(value).to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn equal_arguments_have_one_form() {
-        assert_eq!(
-            canonical(r#"{"b":[{"y":1,"x":2}],"a":"1"}"#),
-            canonical(r#"{ "a": "1", "b": [{"x":2, "y":1}] }"#)
-        );
-        assert_ne!(canonical(r#"{"a":[1,2]}"#), canonical(r#"{"a":[2,1]}"#));
-        assert_ne!(canonical(r#"{"a":1}"#), canonical(r#"{"a":"1"}"#));
-    }
+/// Whether a call was cancelled, even if its server has not said so.
+fn is_cancelled(task: &Task) -> bool {
+    let is_asked = |control: &ControlRequest| control.what == ControlKind::Cancelling;
+    task.status == Status::Cancelled
+        || task.control.as_ref().is_some_and(is_asked)
+        || task.attempts.last().is_some_and(|it| it.was_cancelled)
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     domain::{
-        Connectivity, NewCall, RequestError, Row, ServerName, ServerRef, SessionRequest,
+        Collected, Connectivity, NewCall, RequestError, Row, ServerName, ServerRef, SessionRequest,
         SessionRequestId, SessionResponse, Stamp, Task, TaskId, TaskView,
     },
     engine::{
@@ -122,18 +122,40 @@ impl Driver<'_> {
                 let response = Ok(SessionResponse::Announce(ours));
                 return self.open.answer(self.snapshots, number, response);
             }
-            SessionRequest::Introduce(name) => {
+            SessionRequest::Introduce { server, host } => {
                 if let Some(reader) = from {
-                    self.proxies.listens(name, reader);
-                    self.update_listening();
+                    self.proxies.listens(server, host, reader);
+                    self.snapshots.only_followed(reader);
+                    self.update_listening(now);
                 }
-                self.to_ask(from, name)
+                self.to_ask(from, server)
             }
-            SessionRequest::Collect(id) => {
-                let outcome = self.collect(id, from, now);
+            SessionRequest::Roots {
+                number: of, roots, ..
+            } => {
+                if let Some(reader) = from {
+                    self.proxies.got_roots(*of, reader, roots);
+                    self.answer_roots(now);
+                }
+                return self
+                    .open
+                    .answer(self.snapshots, number, Ok(SessionResponse::Accepted));
+            }
+            SessionRequest::Collect(id) | SessionRequest::Follow(id) => {
+                let waits = matches!(asked, SessionRequest::Collect(_));
+                let outcome = self.follow(id, from, waits, now);
                 return self.open.answer(self.snapshots, number, outcome);
             }
+            SessionRequest::Calls {
+                server,
+                host,
+                directory,
+            } => {
+                let calls = self.calls_of(server, host, directory, now);
+                return self.open.answer(self.snapshots, number, Ok(calls));
+            }
             SessionRequest::Tools(name)
+            | SessionRequest::RootsChanged(name)
             | SessionRequest::Forward { server: name, .. }
             | SessionRequest::Adopt { server: name, .. }
             | SessionRequest::Checkpoints { server: name, .. } => self.to_ask(from, name),
@@ -176,6 +198,9 @@ impl Driver<'_> {
             | SessionRequest::Edit { id, .. } => {
                 if let SessionRequest::Collected { id, how } = asked {
                     self.proxies.collected(id, how);
+                    if let (Some(reader), Collected::Delivered) = (from, how) {
+                        self.snapshots.unfollow(reader, id);
+                    }
                 }
                 match self.links.iter().position(|linked| linked.link.holds(id)) {
                     Some(index) => Ok(index),
@@ -186,7 +211,7 @@ impl Driver<'_> {
         let needs_an_answer = matches!(
             asked,
             SessionRequest::Tools(_)
-                | SessionRequest::Introduce(_)
+                | SessionRequest::Introduce { .. }
                 | SessionRequest::Forward { .. }
                 | SessionRequest::Adopt { .. }
                 | SessionRequest::Checkpoints { .. }

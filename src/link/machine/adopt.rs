@@ -40,7 +40,11 @@ impl Link {
             match wanted {
                 Wanted::Tools => {}
                 Wanted::Introduction => self.introduce(ask),
-                Wanted::Forward { method, params } => self.forward(ask, &method, &params),
+                Wanted::Forward {
+                    method,
+                    params,
+                    host,
+                } => self.forward(ask, &method, &params, &host),
                 Wanted::ServerTasks => self.adopt(ask, None, version),
                 Wanted::ServerTask(id) => self.adopt(ask, Some(id), version),
                 Wanted::Checkpoints { client_id } => {

@@ -5,8 +5,8 @@ use serde_json::Value;
 use super::Link;
 use crate::{
     domain::{
-        Attempt, ControlKind, HistoryEvent, Phase, Progress, Status, TaskError, TaskErrorKind,
-        TaskId, TaskKind, text,
+        Attempt, ControlKind, HistoryEvent, Phase, Progress, QuestionKind, Status, TaskError,
+        TaskErrorKind, TaskId, TaskKind, text,
     },
     link::{
         active_task::ActiveTask,
@@ -21,8 +21,6 @@ use crate::{
 const LINE_BYTES: usize = 400;
 /// The most bytes that are kept of the additional data of an error.
 const ERROR_DATA_BYTES: usize = 64 * 1024;
-/// The request by which a server asks a person.
-const ELICIT: &str = "elicitation/create";
 /// The code of 2025-11-25 for "visit these URLs first".
 const VISIT_FIRST: i64 = -32042;
 
@@ -122,16 +120,11 @@ impl Link {
             },
             // The modern era has no requests of the server, and nothing to answer them with.
             Incoming::Request { .. } if is_modern => {}
-            Incoming::Request { id, method, params } if method == ELICIT => {
-                self.stream_asks(task, id.get(), params);
-            }
-            Incoming::Request { id, method, .. } => {
-                let answer = match method.as_ref() {
-                    "ping" => encode::empty_response(id),
-                    _ => encode::unsupported_response(id, &method),
-                };
-                self.reply(answer);
-            }
+            Incoming::Request { id, method, params } => match QuestionKind::of_method(&method) {
+                Some(kind) => self.stream_asks(task, kind, id.get(), params),
+                None if method == "ping" => self.reply(encode::empty_response(id)),
+                None => self.reply(encode::unsupported_response(id.get(), &method)),
+            },
             Incoming::ToolsChanged => self.session.has_fresh_tools = false,
             Incoming::TaskStatus(json) => self.told_of_task(json),
             Incoming::Acknowledged(json) => self.listening_to(json),

@@ -88,6 +88,7 @@ impl Link {
         });
         active.saving.held = Some(token);
         self.tasks.insert(id.clone(), active);
+        self.schedule.started.push(id.clone());
         self.saver.urge(self.now.mono);
         self.out.push(Output::Answer {
             ask,
@@ -212,6 +213,7 @@ impl Link {
         attempt.session_number = self.record.session_number;
         attempt.version = Some(plan.version);
         let (number, request_id) = (attempt.number, attempt.request_id.clone());
+        let host = active.task.caller.as_ref().map(|caller| caller.profile());
         let method = encode::call_tool(
             plan.version,
             &encode::CallParams {
@@ -227,6 +229,7 @@ impl Link {
                     .as_ref()
                     .and_then(|it| it.meta.as_deref()),
                 params: &params,
+                host: host.as_ref(),
             },
         );
         let mut expected = active.task.resumability;

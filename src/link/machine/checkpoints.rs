@@ -110,6 +110,7 @@ impl Link {
             meta: None,
             input: None,
             params: &[],
+            host: None,
         };
         let method = encode::call_tool(self.session_version(), &call);
         self.send(kind, method, Some(request_id), None);

@@ -88,7 +88,9 @@ impl Link {
         }
         let version = self.negotiation.stateful_version();
         let id = self.in_flight.new_request_id();
-        let method = encode::initialize(&id, version);
+        let host = self.presented_host();
+        let method = encode::initialize(&id, version, host.as_ref());
+        self.session.declares = host.map(|host| host.capabilities).unwrap_or_default();
         self.send(
             RequestKind::Handshake { session: None },
             method,
@@ -130,6 +132,7 @@ impl Link {
             .filter(|asked| Some(*asked) != self.config.choice.version);
         self.record.session = session;
         self.record.session_number += 1;
+        self.record.declared = std::mem::take(&mut self.session.declares);
         self.session.check = None;
         self.record.is_initialized = true;
         self.record.has_logging = shake.has_logging;

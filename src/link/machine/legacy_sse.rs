@@ -44,16 +44,19 @@ impl Link {
         self.reading.is_modern = !self.record.is_stateful();
         let now = self.now;
         self.mark_reachable();
-        for active in self.tasks.values_mut() {
-            if matches!(active.stream, StreamState::Open { .. }) {
+        // Steps and answers name their call; what else comes can be said to be of one only where there is one.
+        let of = self.only_one();
+        // What a process says shows nothing of its other calls, and with many of them it would cost a lot to note it.
+        let is_process = self.record.is_process();
+        let is_heard_of = |id| !is_process || of.as_ref() == Some(id);
+        for (id, active) in &mut self.tasks {
+            if matches!(active.stream, StreamState::Open { .. }) && is_heard_of(id) {
                 active.heard(now);
                 active.activity.last_news = now.mono;
             }
         }
         if let ExchangeEvent::Event { data, .. } = arrival {
             self.in_flight.last_traffic = now.mono;
-            // Steps and answers name their call; what else comes can be said to be of one only where there is one.
-            let of = self.only_one();
             self.read(of.as_ref(), None, &data);
         }
     }

@@ -2,11 +2,11 @@
 
 use core::time::Duration;
 
-use super::Link;
+use super::{Link, questions::refusal};
 use crate::{
     domain::{
         Answer, HistoryEvent, Question, QuestionSource, RequestError, SessionResponse, Status,
-        TaskId,
+        TaskErrorKind, TaskId,
     },
     link::{
         active_task::{ActiveTask, new_attempt},
@@ -18,8 +18,11 @@ use crate::{
     protocol::{RpcError, encode},
 };
 
+/// Bytes of what a host's model may answer.
+const RESULT_BYTES: usize = 4 * 1024 * 1024;
+
 impl Link {
-    /// A person answers.
+    /// A person or a host answers.
     pub(super) fn answer_question(
         &mut self,
         id: &TaskId,
@@ -32,14 +35,22 @@ impl Link {
                 "{id} is settled or not in this session; it has no question"
             ))
         })?;
-        let is_it = |question: &&mut Question| {
-            question.is_open() && key.is_none_or(|key| question.has_key(key))
+        let is_it = |question: &&mut Question| match key {
+            Some(key) => question.is_open() && question.has_key(key),
+            None => question.is_open_for_person(),
         };
         let Some(question) = active.task.questions.iter_mut().find(is_it) else {
             return Err(RequestError::Usage(match key {
                 Some(_) => format!("{id} does not ask that, or no longer does"),
                 None => format!("{id} asks nothing"),
             }));
+        };
+        let answer = match answer {
+            Answer::Decline | Answer::Dismiss => &refusal(question.kind, "declined", answer),
+            Answer::Result { json } if json.len() > RESULT_BYTES => {
+                &refusal(question.kind, "the answer is too large", &Answer::Decline)
+            }
+            answer => answer,
         };
         let reason = format!("answered: {}", answer.action());
         let (key, shared_with) = (question.key.clone(), question.shared_with.clone());
@@ -144,10 +155,16 @@ impl Link {
                 },
                 _,
             ) => {
-                let method = encode::elicitation_response(raw, answer, related_task.as_deref());
+                let method = encode::question_response(raw, answer, related_task.as_deref());
                 let kind = RequestKind::Reply(Some((id.clone(), key.clone())));
                 self.note_answered(key);
                 self.send(kind, method, None, Some(token));
+            }
+            (QuestionSource::TaskInput, _) if matches!(answer, Answer::Error { .. }) => {
+                // An update of a task has no errors either, and the task can't continue.
+                self.question_delivered(id, key);
+                let _ = self.ask_cancel(id);
+                return;
             }
             (QuestionSource::TaskInput, Some(server_task)) => {
                 // One at a time: a refusal then says which.
@@ -192,6 +209,12 @@ impl Link {
             .filter_map(|question| Some((question.key.as_str(), question.answer.as_ref()?)))
             .collect();
         let is_refused = |(_, answer): &(&str, &Answer)| !matches!(answer, Answer::Accept { .. });
+        let is_error = |(_, answer): &(&str, &Answer)| matches!(answer, Answer::Error { .. });
+        if answers.iter().any(is_error) {
+            // A round has no errors: the server is not waiting (MCP 2026-07-28, client/sampling, error handling).
+            let words = "the host refused what the server asked it for";
+            return self.fail(id, TaskErrorKind::Refused, None, words.to_owned());
+        }
         if !is_modern && answers.iter().any(is_refused) {
             active.remark(
                 now,
@@ -241,6 +264,15 @@ impl Link {
                     .find(|question| question.has_key(key))
             {
                 question.is_delivered = true;
+                if let (false, Some(answer)) =
+                    (question.kind.is_elicitation(), &mut question.answer)
+                {
+                    // They can be large, and nobody reads them again.
+                    *answer = Answer::Result {
+                        json: "{}".to_owned(),
+                    };
+                    "{}".clone_into(&mut question.request);
+                }
                 active.touch(now);
                 self.saver.touch(now.mono);
             }

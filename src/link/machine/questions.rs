@@ -3,15 +3,13 @@
 use super::Link;
 use crate::{
     domain::{
-        Answer, Elicitation, HistoryEvent, OnInput, Phase, Question, QuestionSource, Stamp,
-        TaskErrorKind, TaskId,
+        Answer, Elicitation, HistoryEvent, OnInput, Phase, Question, QuestionKind, QuestionSource,
+        Stamp, TaskErrorKind, TaskId,
     },
     link::{active_task::ActiveTask, replies::key_in, stream_state::StreamState},
     protocol::{InputRequest, RpcError, encode},
 };
 
-/// The one method by which a person can be asked.
-const ELICIT: &str = "elicitation/create";
 /// Questions of one task that wait for a person, or with their answer for the server; more are declined, and each is on
 /// the screen and in the task's record.
 const OPEN: usize = 32;
@@ -19,6 +17,8 @@ const OPEN: usize = 32;
 const REMEMBERED: usize = 256;
 /// Bytes of one question; a form of hundreds of choices is a third of it.
 const QUESTION_BYTES: usize = 64 * 1024;
+/// Bytes of one request for a message of a model, with what it is to read.
+const SAMPLING_BYTES: usize = 1024 * 1024;
 /// What stands for a question that was larger.
 const TOO_LARGE: &str = r#"{"message":"(a question too many or of more than 64 kB, left out)"}"#;
 /// Rounds in a row in which a server may ask nothing and be called again.
@@ -31,8 +31,14 @@ const STATE_BYTES: usize = 256 * 1024;
 const NAMES: usize = 8;
 
 impl Link {
-    /// A request on a stream of the stateful era asks something (MCP 2025-11-25, client/elicitation).
-    pub(super) fn stream_asks(&mut self, task: Option<&TaskId>, raw_id: &str, params: &str) {
+    /// A request on a stream of the stateful era asks something (MCP 2025-11-25, client).
+    pub(super) fn stream_asks(
+        &mut self,
+        task: Option<&TaskId>,
+        kind: QuestionKind,
+        raw_id: &str,
+        params: &str,
+    ) {
         let value: serde_json::Value = serde_json::from_str(params).unwrap_or_default();
         let related = value
             .pointer("/_meta/io.modelcontextprotocol~1related-task/taskId")
@@ -53,21 +59,30 @@ impl Link {
         if had.is_empty() && self.was_answered(&key) {
             return;
         }
-        let whose = match of_related.or(task) {
+        let mut whose = match of_related.or(task) {
             // Some servers also replay the requests of other streams; the first task to get a request keeps it.
             Some(id) if !had.is_empty() && !had.contains(id) => return,
             Some(id) => vec![id.clone()],
             None if !had.is_empty() => had,
             // Whichever call of a process of ours it is about, its person is the same one.
-            None if self.record.is_process() => {
+            None if self.record.is_process() && kind != QuestionKind::Roots => {
                 let only = self.only_one().or_else(|| self.newest_call());
                 only.into_iter().collect()
             }
+            // What the hosts work in concerns all of them, unless a call asks.
+            None if kind == QuestionKind::Roots => Vec::new(),
             None => self.at_work(),
         };
+        whose.retain(|id| self.can_ask(id, kind));
+        if whose.is_empty() && !kind.is_elicitation() {
+            if kind != QuestionKind::Roots || !self.pass_roots_request(raw_id) {
+                self.reply(encode::unsupported_response(raw_id, kind.method()));
+            }
+            return;
+        }
         let is_too_much = |id: &TaskId| {
             let active = self.tasks.get(id);
-            active.is_some_and(|active| is_too_much(active, &key, params))
+            active.is_some_and(|active| is_too_much(active, &key, kind, params))
         };
         if whose.is_empty() || whose.iter().any(is_too_much) {
             for id in &whose {
@@ -76,16 +91,14 @@ impl Link {
                 }
             }
             // It belongs to no task that could show it, or is too large to show.
-            return self.reply(encode::elicitation_response(
-                raw_id,
-                &Answer::Decline,
-                related,
-            ));
+            let refusal = refusal(kind, "the request is too large", &Answer::Decline);
+            return self.reply(encode::question_response(raw_id, &refusal, related));
         }
         for id in &whose {
             let others = whose.iter().filter(|other| *other != id);
             let shared_with = others.cloned().collect();
-            self.ask_person(id, key.clone(), way.clone(), params.to_owned(), shared_with);
+            let asked = (key.clone(), kind, params.to_owned());
+            self.put_question(id, asked, way.clone(), shared_with);
         }
     }
 
@@ -108,18 +121,27 @@ impl Link {
         Some(newest.0.clone())
     }
 
+    /// Whether somebody can answer a question of this kind about a task.
+    fn can_ask(&self, id: &TaskId, kind: QuestionKind) -> bool {
+        let caller = self
+            .tasks
+            .get(id)
+            .and_then(|active| active.task.caller.as_ref());
+        kind.is_elicitation() || caller.is_some_and(|it| it.capabilities.can_answer(kind))
+    }
+
+    /// The kind of a request, if somebody can answer it.
+    fn answerable(&self, id: &TaskId, method: &str) -> Option<QuestionKind> {
+        QuestionKind::of_method(method).filter(|kind| self.can_ask(id, *kind))
+    }
+
     /// A server task of the extension asks.
     pub(super) fn task_asks(&mut self, id: &TaskId, ask: InputRequest) {
-        if ask.method == ELICIT {
-            self.ask_person(
-                id,
-                ask.key,
-                QuestionSource::TaskInput,
-                ask.params,
-                Vec::new(),
-            );
+        if let Some(kind) = self.answerable(id, &ask.method) {
+            let asked = (ask.key, kind, ask.params);
+            self.put_question(id, asked, QuestionSource::TaskInput, Vec::new());
         } else if let Some(active) = self.tasks.get_mut(id) {
-            let words = format!("it asks for {}, which longhaul does not offer", ask.method);
+            let words = format!("it asks for {}, which nobody here can answer", ask.method);
             if active.task.notice.as_ref() != Some(&words) {
                 active.remark(self.now, words);
             }
@@ -133,11 +155,9 @@ impl Link {
         asks: Vec<InputRequest>,
         state: Option<String>,
     ) {
-        if let Some(foreign) = asks.iter().find(|ask| ask.method != ELICIT) {
-            let words = format!(
-                "the server asks for {}, which longhaul does not offer",
-                foreign.method
-            );
+        let mut methods = asks.iter().map(|ask| &ask.method);
+        if let Some(foreign) = methods.find(|method| self.answerable(id, method).is_none()) {
+            let words = format!("the server asks for {foreign}, which nobody here can answer");
             return self.fail(id, TaskErrorKind::Protocol, None, words);
         }
         if state
@@ -167,13 +187,17 @@ impl Link {
             return self.next_round(id);
         }
         for ask in asks {
+            let Some(kind) = self.answerable(id, &ask.method) else {
+                continue;
+            };
             if let Some(active) = self.tasks.get_mut(id) {
                 // A new round: what it asks again was not answered to its liking.
                 active.task.questions.retain(|question| {
                     question.key != ask.key || question.source != QuestionSource::Round
                 });
             }
-            self.ask_person(id, ask.key, QuestionSource::Round, ask.params, Vec::new());
+            let asked = (ask.key, kind, ask.params);
+            self.put_question(id, asked, QuestionSource::Round, Vec::new());
         }
     }
 
@@ -193,13 +217,8 @@ impl Link {
             if let Some(active) = self.tasks.get_mut(id) {
                 active.task.questions.retain(|question| question.key != key);
             }
-            self.ask_person(
-                id,
-                key,
-                QuestionSource::Round,
-                params.to_string(),
-                Vec::new(),
-            );
+            let asked = (key, QuestionKind::Elicitation, params.to_string());
+            self.put_question(id, asked, QuestionSource::Round, Vec::new());
         }
         true
     }
@@ -223,12 +242,12 @@ impl Link {
         self.needs_advance = true;
     }
 
-    fn ask_person(
+    /// Puts a question to who can answer it: its key, its kind and the parameters of the request.
+    fn put_question(
         &mut self,
         id: &TaskId,
-        key: String,
+        (key, kind, mut request): (String, QuestionKind, String),
         way: QuestionSource,
-        mut request: String,
         shared_with: Vec<TaskId>,
     ) {
         let (now, token) = (self.now, self.saver.next_token());
@@ -254,25 +273,19 @@ impl Link {
         if is_known {
             return;
         }
-        let is_too_much = is_too_much(active, &key, &request);
+        let is_too_much = is_too_much(active, &key, kind, &request);
         if is_too_much {
             TOO_LARGE.clone_into(&mut request);
             active.left_out(now, |left_out| &mut left_out.questions);
         }
         let answer = match policy {
-            _ if is_too_much => Some(Answer::Decline),
+            _ if is_too_much => Some(refusal(kind, "the request is too large", &Answer::Decline)),
+            _ if !kind.is_elicitation() => None,
             OnInput::Ask => None,
             OnInput::Defaults => defaults(&request),
             OnInput::Decline => Some(Answer::Decline),
         };
-        active.note(
-            now,
-            None,
-            HistoryEvent::InputRequired {
-                key: key.clone(),
-                request: request.clone(),
-            },
-        );
+        active.note(now, None, asked_entry(active, &key, kind, &request));
         if answer.is_some() {
             active.answers_wait();
         }
@@ -285,6 +298,7 @@ impl Link {
         questions.push(Question {
             key,
             earlier: Vec::new(),
+            kind,
             source: way,
             request,
             asked_at: now.wall,
@@ -339,10 +353,41 @@ impl Link {
     }
 }
 
-/// Whether a question is too large, or too many are open, to ask a person.
-fn is_too_much(active: &ActiveTask, key: &str, request: &str) -> bool {
+/// The entry of the history for a question.
+fn asked_entry(active: &ActiveTask, key: &str, kind: QuestionKind, request: &str) -> HistoryEvent {
+    if kind.is_elicitation() {
+        return HistoryEvent::InputRequired {
+            key: key.to_owned(),
+            request: request.to_owned(),
+        };
+    }
+    let host = active.task.caller.as_ref().map_or("", |it| &it.host);
+    HistoryEvent::Status {
+        status: active.task.status.label().to_owned(),
+        reason: Some(format!("the server asks {host} for {}", kind.method())),
+    }
+}
+
+/// The answer to a question that is refused. A person's own answer stays as it is.
+pub(super) fn refusal(kind: QuestionKind, why: &str, by_person: &Answer) -> Answer {
+    if kind.is_elicitation() {
+        return by_person.clone();
+    }
+    // The code for a refusal of sampling (MCP 2025-11-25, client/sampling, error handling).
+    let error = serde_json::json!({"code": -1, "message": why});
+    Answer::Error {
+        json: error.to_string(),
+    }
+}
+
+/// Whether a question is too large, or too many are open, to be asked.
+fn is_too_much(active: &ActiveTask, key: &str, kind: QuestionKind, request: &str) -> bool {
     let is_new = |question: &Question| question.key != key;
-    request.len() > QUESTION_BYTES
+    let limit = match kind {
+        QuestionKind::Elicitation | QuestionKind::Roots => QUESTION_BYTES,
+        QuestionKind::Sampling => SAMPLING_BYTES,
+    };
+    request.len() > limit
         || active.task.questions.iter().all(is_new)
             && active
                 .task

@@ -30,7 +30,7 @@ impl Link {
         let outcome = match what {
             SessionRequest::Start(call) => return self.start(ask, *call),
             SessionRequest::Tools(_)
-            | SessionRequest::Introduce(_)
+            | SessionRequest::Introduce { .. }
             | SessionRequest::Forward { .. }
             | SessionRequest::Adopt { .. }
             | SessionRequest::Checkpoints { .. }
@@ -74,17 +74,26 @@ impl Link {
                 let wanted = server_task.map_or(Wanted::ServerTasks, Wanted::ServerTask);
                 return self.queued_requests.push(ask, wanted, version);
             }
-            SessionRequest::Introduce(_) => {
+            SessionRequest::Introduce { .. } => {
                 self.retry_auth();
                 self.reachability.hurry(self.now);
                 return self
                     .queued_requests
                     .push(ask, Wanted::Introduction, version);
             }
-            SessionRequest::Forward { method, params, .. } => {
+            SessionRequest::Forward {
+                method,
+                params,
+                host,
+                ..
+            } => {
                 self.retry_auth();
                 self.reachability.hurry(self.now);
-                let wanted = Wanted::Forward { method, params };
+                let wanted = Wanted::Forward {
+                    method,
+                    params,
+                    host,
+                };
                 return self.queued_requests.push(ask, wanted, version);
             }
             SessionRequest::Collected { id, how } => {
@@ -102,10 +111,17 @@ impl Link {
                 let wanted = Wanted::Checkpoints { client_id };
                 return self.queued_requests.push(ask, wanted, version);
             }
+            SessionRequest::RootsChanged(_) => {
+                self.roots_changed();
+                Ok(SessionResponse::Accepted)
+            }
             // The driver carries these out.
             SessionRequest::Seen(_)
             | SessionRequest::Announce(_)
             | SessionRequest::Collect(_)
+            | SessionRequest::Follow(_)
+            | SessionRequest::Calls { .. }
+            | SessionRequest::Roots { .. }
             | SessionRequest::Read(_)
             | SessionRequest::Unforget(_)
             | SessionRequest::Trace { .. }

@@ -255,7 +255,7 @@ impl Link {
             && self.connection == ConnectionState::Ready
             && !self.exit.is_leaving
             && self.may_have_standalone()
-            && self.tasks.values().any(|active| self.runs_here(active));
+            && (self.is_listened_to() || self.tasks.values().any(|it| self.runs_here(it)));
         if !is_wanted {
             return due;
         }

@@ -22,7 +22,13 @@ impl Link {
 
     /// Whether there is a subscription: the stateful era has its standalone stream instead.
     pub(super) fn may_listen(&self) -> bool {
-        self.record.has_extension() && !self.subscription.is_refused()
+        let is_of_use = self.record.has_extension() || self.wants_lists();
+        is_of_use && !self.subscription.is_refused()
+    }
+
+    /// Whether hosts want to know when a list changes. In the stateful era the standalone stream tells.
+    fn wants_lists(&self) -> bool {
+        self.is_listened_to() && !self.record.is_stateful()
     }
 
     /// The tasks of the server that are followed.
@@ -49,7 +55,8 @@ impl Link {
             .served_of(TaskKind::Extension)
             .map(|task| task.id.clone())
             .collect();
-        if self.subscription.covers(&wanted) {
+        let wants_lists = self.wants_lists();
+        if self.subscription.covers(&wanted, wants_lists) {
             self.subscription.set_next(None);
             return;
         }
@@ -65,15 +72,18 @@ impl Link {
         self.subscription.set_next(None);
         self.end_subscription();
         self.mark_unsubscribed();
-        if wanted.is_empty() {
+        if wanted.is_empty() && !wants_lists {
             self.subscription.clear();
             return;
         }
         let request_id = self.in_flight.new_request_id();
         let ids: Vec<&str> = wanted.iter().map(String::as_str).collect();
-        let method = encode::listen(MODERN, &request_id, &ids);
+        let ids = self.record.has_extension().then_some(ids.as_slice());
+        let method = encode::listen(MODERN, &request_id, ids, wants_lists);
         let exchange = self.send(RequestKind::Listen, method, Some(request_id), None);
-        self.subscription.requested(exchange, wanted, self.now.mono);
+        let since = self.now.mono;
+        self.subscription
+            .requested(exchange, wanted, wants_lists, since);
     }
 
     /// Leaves a subscription. On pipes there is no stream to close: there the server is notified (2026-07-28,

@@ -116,7 +116,7 @@ impl Link {
     }
 
     /// Whether something was sent in the present session whose way back is that session.
-    fn has_work_in_session(&self) -> bool {
+    pub(super) fn has_work_in_session(&self) -> bool {
         self.tasks.values().any(|active| {
             !active.is_settled()
                 && active.attempt().is_some_and(|it| it.version.is_some())

@@ -1,9 +1,17 @@
 //! Responses of the session, and what the host gets for a task that has ended.
 
-use super::{Asked, Proxy, SavedResult, calls::failure};
+use serde_json::{Map, Value, json};
+
+use super::{
+    Asked, CallList, CallRole, Proxy, SavedResult,
+    calls::{NOT_A_CALL, failure},
+};
 use crate::{
-    domain::{Forwarded, RequestError, SessionResponse, Status, Task, TaskErrorKind, TaskId, text},
-    proxy::message,
+    domain::{
+        Forwarded, RequestError, SessionResponse, Status, Task, TaskErrorKind, TaskId, TaskView,
+        text,
+    },
+    proxy::{host_task, message},
 };
 
 impl Proxy {
@@ -21,19 +29,49 @@ impl Proxy {
                     id,
                     method,
                     is_first_page,
+                    params,
+                    rounds,
                 },
                 Ok(SessionResponse::Forwarded(outcome)),
-            ) => self.forwarded(&id, &method, is_first_page, &outcome),
-            (Asked::Introduce(Some((id, _))) | Asked::Forward { id, .. }, Err(error)) => {
+            ) => {
+                if let (Forwarded::Result(result), Some(params)) = (&outcome, params)
+                    && self.begins_round((&id, &method, &params), rounds, result)
+                {
+                    return;
+                }
+                self.forwarded(&id, &method, is_first_page, &outcome);
+            }
+            (
+                Asked::Introduce(Some((id, _)))
+                | Asked::Forward { id, .. }
+                | Asked::Calls { id, .. },
+                Err(error),
+            ) => {
                 self.refuse(&id, message::SERVER_ERROR, &error.to_string());
             }
             (Asked::Start { id }, Ok(SessionResponse::Started(task))) => self.started(&id, task),
-            (Asked::Collect { id }, Ok(_)) => {
-                let call = self.calls.get(&id);
-                let view = call.and_then(|call| self.views.get(call.task.as_ref()?));
-                if let Some(view) = view.cloned() {
-                    self.task_changed(&view);
-                }
+            (Asked::Collect { id }, Ok(_)) => self.collects(&id),
+            (
+                Asked::Task {
+                    id,
+                    task,
+                    method,
+                    params,
+                },
+                outcome,
+            ) => {
+                let view = self.views.get(&task).cloned();
+                let view = view.filter(|view| outcome.is_ok() && self.is_ours(view));
+                self.task_asked_for(&id, view.as_deref(), &method, &params);
+            }
+            (Asked::Calls { id, list }, Ok(SessionResponse::Calls(calls))) => match list {
+                CallList::Tool => self.list_uncollected(&id, &calls),
+                CallList::Tasks(after) => self.list_tasks(&id, &calls, after.as_ref()),
+            },
+            (Asked::Collect { id }, Err(RequestError::Usage(_)))
+                if self.calls.remove(&id).is_some() =>
+            {
+                self.respond(&id, &failure(NOT_A_CALL));
             }
             // Nothing was sent.
             (Asked::Start { id } | Asked::Collect { id }, Err(error))
@@ -45,11 +83,28 @@ impl Proxy {
         }
     }
 
+    /// The snapshot of the task that a request waits for is there.
+    fn collects(&mut self, id: &str) {
+        let call = self.calls.get(id);
+        let view = call.and_then(|call| self.views.get(call.task.as_ref()?));
+        let Some(view) = view.cloned() else {
+            return;
+        };
+        if self.is_ours(&view) {
+            self.task_changed(&view);
+        } else if self.calls.remove(id).is_some() {
+            self.respond(id, &failure(NOT_A_CALL));
+        }
+    }
+
     fn forwarded(&mut self, id: &str, method: &str, is_first_page: bool, outcome: &Forwarded) {
         match outcome {
             Forwarded::Result(result) => {
                 let list = (method == "tools/list")
-                    .then(|| self.schemas.page(result, is_first_page))
+                    .then(|| {
+                        let offers_tasks = self.host.has_tasks && !self.host.is_modern;
+                        self.schemas.page(result, is_first_page, offers_tasks)
+                    })
                     .flatten();
                 self.respond_to(id, method, list.as_deref().unwrap_or(result));
             }
@@ -70,34 +125,107 @@ impl Proxy {
         let Some(view) = self.views.get(task).cloned() else {
             return;
         };
+        self.ticketed.remove(task);
         for id in ids {
-            self.calls.remove(&id);
-            match result {
-                SavedResult::Found(result) => self.respond_to(&id, "tools/call", result),
-                SavedResult::None => self.respond_without_result(&id, &view.task),
-                SavedResult::Unreadable(why) => {
-                    let why = text::clean_line(why);
-                    let words = format!("the result of {task} can't be read: {why}");
-                    self.respond(&id, &failure(&words));
-                }
-            }
-            if !matches!(result, SavedResult::Unreadable(_)) {
+            let Some(call) = self.calls.remove(&id) else {
+                continue;
+            };
+            self.respond_with(&id, call.role, &view, result);
+            let is_answered = call.role != CallRole::Task;
+            if is_answered && !matches!(result, SavedResult::Unreadable(_)) {
                 self.written.push(task.clone());
             }
         }
     }
 
-    /// Responds to a call whose task has ended without a result.
-    fn respond_without_result(&mut self, id: &str, task: &Task) {
+    fn respond_with(&mut self, id: &str, role: CallRole, view: &TaskView, result: &SavedResult) {
+        let task = &view.task;
+        match (role, result) {
+            (CallRole::Task, _) => {}
+            (CallRole::TaskGet, result) => {
+                let outcome = match result {
+                    SavedResult::Found(result) => {
+                        let result = host_task::without_related(result);
+                        Ok(serde_json::from_str(&result).unwrap_or_default())
+                    }
+                    SavedResult::None => Err(Ended::of(task).error()),
+                    SavedResult::Unreadable(why) => Err(json!({
+                        "code": message::INTERNAL_ERROR,
+                        "message": unreadable(&task.id, why),
+                    })),
+                };
+                let ended = self.ended_task(view, outcome);
+                self.respond(id, &ended);
+            }
+            (CallRole::TaskResult, SavedResult::Found(result)) => {
+                let mut result: Map<String, Value> =
+                    serde_json::from_str(result).unwrap_or_default();
+                let meta = result.entry("_meta").or_insert_with(|| json!({}));
+                let related = host_task::related(&task.id);
+                if let (Some(meta), Value::Object(related)) = (meta.as_object_mut(), related) {
+                    meta.extend(related);
+                }
+                self.respond(id, &Value::Object(result));
+            }
+            (_, SavedResult::Found(result)) => {
+                let result = host_task::without_related(result);
+                self.respond_to(id, "tools/call", &result);
+            }
+            (_, SavedResult::None) => match Ended::of(task) {
+                Ended::Error {
+                    code,
+                    message,
+                    data,
+                } => {
+                    let line = message::error(id, code, &message, data.as_deref());
+                    self.effects.push(super::Effect::ToHost(line));
+                }
+                Ended::Words(words) => self.respond(id, &failure(&words)),
+            },
+            (_, SavedResult::Unreadable(why)) => {
+                self.respond(id, &failure(&unreadable(&task.id, why)));
+            }
+        }
+    }
+}
+
+fn unreadable(task: &TaskId, why: &str) -> String {
+    format!(
+        "the result of {task} can't be read: {}",
+        text::clean_line(why)
+    )
+}
+
+/// How a task has ended that has no result.
+enum Ended {
+    /// The server responded with an error.
+    Error {
+        code: i64,
+        message: String,
+        /// JSON text.
+        data: Option<String>,
+    },
+    /// In another way.
+    Words(String),
+}
+
+impl Ended {
+    fn of(task: &Task) -> Self {
         let why = task.why().unwrap_or_default();
         let words = match (&task.status, &task.error) {
             (_, Some(error)) => {
-                // Other codes are HTTP statuses.
-                let code = error.code.filter(|code| *code < 0);
-                let is_rpc = matches!(error.kind, TaskErrorKind::Protocol | TaskErrorKind::Refused);
-                if let (Some(code), true) = (code, is_rpc) {
-                    let line = message::error(id, code, &error.message, error.data.as_deref());
-                    return self.effects.push(super::Effect::ToHost(line));
+                let is_rpc = match error.kind {
+                    TaskErrorKind::Protocol => true,
+                    // Other codes are HTTP statuses.
+                    TaskErrorKind::Refused => error.code < Some(0),
+                    _ => false,
+                };
+                if let (Some(code), true) = (error.code, is_rpc) {
+                    return Self::Error {
+                        code,
+                        message: error.message.clone(),
+                        data: error.data.clone(),
+                    };
                 }
                 error.message()
             }
@@ -109,6 +237,24 @@ impl Proxy {
             (Status::Cancelled, None) => format!("{} was cancelled", task.id),
             (status, None) => format!("{} is {}, and has no result", task.id, status.label()),
         };
-        self.respond(id, &failure(&words));
+        Self::Words(words)
+    }
+
+    /// As a JSON-RPC error object.
+    fn error(self) -> Value {
+        let (code, message, data) = match self {
+            Self::Error {
+                code,
+                message,
+                data,
+            } => (code, message, data),
+            Self::Words(words) => (message::INTERNAL_ERROR, words, None),
+        };
+        let mut error = json!({"code": code, "message": message});
+        let data = data.and_then(|data| serde_json::from_str(&data).ok());
+        if let (Some(data), Some(members)) = (data, error.as_object_mut()) {
+            members.insert("data".to_owned(), data);
+        }
+        error
     }
 }

@@ -5,10 +5,17 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::{Asked, CALLS, Call, Effect, Proxy};
+use super::{
+    Asked, CALLS, Call, CallList, CallRole, Effect, Proxy, host_tasks::is_over,
+    modern::REQUEST_STATE,
+};
 use crate::{
-    domain::{Caller, GaveUpReason, Mono, NewCall, SessionRequest, Status, TaskId, TaskView, text},
+    domain::{
+        Caller, Collected, GaveUpReason, Mono, NewCall, SessionRequest, Status, TaskId, TaskView,
+        canonical_arguments, text,
+    },
     proxy::{
+        hosts::Cancels,
         message,
         ticket::{self, COLLECT, TASKS},
         tool_list::Strictness,
@@ -17,6 +24,16 @@ use crate::{
 
 /// How long a host hears nothing of a call at most, if it wants progress.
 const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// After how long a call becomes a task for a host of the modern era that can follow it.
+const TASK_AFTER: Duration = Duration::from_secs(2);
+
+/// Equal calls that come within this time are meant to run side by side.
+const SIDE_BY_SIDE: Duration = Duration::from_secs(1);
+
+/// The answer to an id that [`COLLECT`] can't use.
+pub(super) const NOT_A_CALL: &str =
+    "no call of this host has that id; call longhaul_tasks for a list";
 
 /// Members of `_meta` in which hosts name their calls.
 const CALL_IDS: [&str; 2] = ["claudecode/toolUseId", "callId"];
@@ -46,62 +63,101 @@ impl Proxy {
             return self.refuse(&id, message::SERVER_ERROR, words);
         }
         let name = params.get("name").and_then(Value::as_str);
-        let Some(name) = name.filter(|name| name.len() <= NAME_BYTES) else {
-            return self.refuse(&id, message::INVALID_PARAMS, "the call names no tool");
+        let arguments = params.get("arguments");
+        let is_call = name.is_some_and(|name| name.len() <= NAME_BYTES)
+            && arguments.is_none_or(Value::is_object);
+        let (Some(name), true) = (name.map(str::to_owned), is_call) else {
+            // The server says what is wrong with it.
+            return self.forward(id, "tools/call", params);
         };
-        let name = name.to_owned();
-        let arguments = match params.get("arguments") {
-            None | Some(Value::Null) => Map::new(),
-            Some(Value::Object(arguments)) => arguments.clone(),
-            Some(_) => {
-                let words = "the arguments are not an object";
-                return self.refuse(&id, message::INVALID_PARAMS, words);
-            }
-        };
-        let meta = params.get("_meta").and_then(Value::as_object);
-        let mut call = Call {
-            task: None,
-            tool: name.clone(),
-            progress_token: meta.and_then(|meta| meta.get("progressToken").cloned()),
-            began: self.now.mono,
-            until: self
-                .patience()
-                .map(|patience| self.now.mono.after(patience)),
-            told: None,
-            told_at: self.now.mono,
-            is_reading: false,
-        };
+        let arguments = arguments.and_then(Value::as_object).cloned();
+        let arguments = arguments.unwrap_or_default();
         match name.as_str() {
             TASKS => {
-                let now = self.now.wall;
-                let open = self
-                    .views
-                    .values()
-                    .filter(|view| is_uncollected(view) && !self.delivered.contains(&view.task.id));
-                let list = ticket::list(open.map(Arc::as_ref), now);
-                self.respond(&id, &list);
+                let list = CallList::Tool;
+                self.ask(Asked::Calls { id, list }, self.own_calls());
             }
             COLLECT => {
                 let task = arguments.get("id").and_then(Value::as_str);
-                let task = task.and_then(|it| TaskId::parse(it.trim()));
-                let is_ours =
-                    |task: &TaskId| self.views.get(task).is_some_and(|view| self.is_ours(view));
-                let known = task.filter(is_ours);
-                let Some(task) = known else {
-                    let words = "no call of this host has that id; longhaul_tasks lists them";
-                    return self.respond(&id, &failure(words));
+                let Some(task) = task.and_then(|it| TaskId::parse(it.trim())) else {
+                    return self.respond(&id, &failure(NOT_A_CALL));
                 };
-                call.task = Some(task.clone());
+                let mut call = self.new_wait(&name, params);
+                (call.role, call.task) = (CallRole::Call, Some(task.clone()));
                 self.calls.insert(id.clone(), call);
                 self.ask(Asked::Collect { id }, SessionRequest::Collect(task));
             }
-            _ if self.continues_round(&id, &call, params) => {}
             _ => {
-                let new = self.new_call(&id, name, arguments, meta);
+                let state = params.get(REQUEST_STATE).and_then(Value::as_str);
+                if let Some(task) = state.and_then(TaskId::parse) {
+                    return self.ask_for_task(id, task, "tools/call", params);
+                }
+                let call = self.new_wait(&name, params);
+                if let Some(task) = self.given_up_silently(&call) {
+                    return self.waits_again(id, call, task);
+                }
+                let new = self.new_call(&id, name, arguments, params.get("_meta"));
                 self.calls.insert(id.clone(), call);
                 self.ask(Asked::Start { id }, SessionRequest::Start(Box::new(new)));
             }
         }
+    }
+
+    /// A request that waits for a task, as long as the host does.
+    pub(super) fn new_wait(&self, tool: &str, params: &Map<String, Value>) -> Call {
+        let wants_task = self.host.has_tasks && !self.host.is_modern;
+        let wants_task = wants_task && params.get("task").is_some_and(Value::is_object);
+        let meta = params.get("_meta");
+        Call {
+            role: if wants_task {
+                CallRole::WantsTask
+            } else {
+                CallRole::Call
+            },
+            task: None,
+            tool: tool.to_owned(),
+            arguments: self.host.cancels.may_be_silent().then(|| {
+                let arguments = params.get("arguments").map(Value::to_string);
+                canonical_arguments(&arguments.unwrap_or_default()).unwrap_or_default()
+            }),
+            progress_token: meta.and_then(|meta| meta.get("progressToken").cloned()),
+            began: self.now.mono,
+            until: self.call_patience().map(|wait| self.now.mono.after(wait)),
+            told: None,
+            told_at: self.now.mono,
+            told_status: None,
+            is_reading: false,
+        }
+    }
+
+    /// The open call that a host has most likely given up without a word, for it makes the same call again. Calls that it
+    /// means to run side by side come at about the same time.
+    fn given_up_silently(&self, call: &Call) -> Option<TaskId> {
+        let arguments = call.arguments.as_ref()?;
+        let is_it = |open: &&Call| {
+            open.role == CallRole::Call
+                && open.tool == call.tool
+                && open.arguments.as_ref() == Some(arguments)
+                && call.began.since(open.began) >= SIDE_BY_SIDE
+        };
+        self.calls.values().find(is_it)?.task.clone()
+    }
+
+    /// Waits for the task of an earlier call. Both requests get its result.
+    fn waits_again(&mut self, id: String, mut call: Call, task: TaskId) {
+        let is_it = |open: &&Call| open.task.as_ref() == Some(&task);
+        let earlier = self.calls.values().filter(is_it).map(|open| open.began);
+        if let Some(began) = earlier.max()
+            && self.host.cancels == Cancels::SilentTimeouts
+        {
+            self.timed_out(task.clone(), call.began.since(began));
+            call.until = self.call_patience().map(|wait| call.began.after(wait));
+        }
+        let request_id = id.clone();
+        self.note(task.clone(), Collected::Repeated { request_id });
+        call.task = Some(task.clone());
+        self.calls.insert(id.clone(), call);
+        self.ask(Asked::Collect { id }, SessionRequest::Collect(task));
     }
 
     fn new_call(
@@ -109,8 +165,9 @@ impl Proxy {
         request_id: &str,
         tool: String,
         arguments: Map<String, Value>,
-        meta: Option<&Map<String, Value>>,
+        meta: Option<&Value>,
     ) -> NewCall {
+        let meta = meta.and_then(Value::as_object);
         let call_id = CALL_IDS.iter().find_map(|key| meta?.get(*key)?.as_str());
         let mut call = NewCall::new(
             TaskId::from_bits(self.rng.u64(..)),
@@ -121,9 +178,10 @@ impl Proxy {
         // The server checks them, and says what is wrong in its own words.
         call.is_unchecked = true;
         call.caller = Some(Box::new(Caller {
-            host: self.host.name.clone(),
-            version: self.host.version.clone(),
+            host: self.host.profile.name.clone(),
+            version: self.host.profile.version.clone(),
             directory: self.options.directory.clone(),
+            capabilities: self.host.profile.capabilities.clone(),
             request_id: request_id.to_owned(),
             call_id: call_id.map(str::to_owned),
             meta: meta.map(|meta| Value::Object(meta.clone()).to_string()),
@@ -158,11 +216,22 @@ impl Proxy {
             .collect();
         for id in ids {
             self.tell_progress(&id, view);
-            let is_over =
-                view.task.status.is_settled() || matches!(view.task.status, Status::Unknown(_));
-            let Some(call) = self.calls.get_mut(&id).filter(|_| is_over) else {
+            self.tell_status(&id, view);
+            let Some(call) = self.calls.get_mut(&id) else {
                 continue;
             };
+            if call.role == CallRole::WantsTask {
+                self.hand_task(&id, view);
+                continue;
+            }
+            if !is_over(view) {
+                continue;
+            }
+            if call.role == CallRole::Task {
+                // The host asks for the result.
+                self.calls.remove(&id);
+                continue;
+            }
             if !std::mem::replace(&mut call.is_reading, true) {
                 self.effects.push(Effect::ReadResult(task.clone()));
             }
@@ -223,7 +292,17 @@ impl Proxy {
         }
     }
 
+    /// How long a call is held. A host that can follow a task gets one soon.
+    fn call_patience(&self) -> Option<Duration> {
+        let is_followed = self.host.is_modern && self.host.has_tasks;
+        let task = is_followed.then_some(TASK_AFTER);
+        self.patience().into_iter().chain(task).min()
+    }
+
     fn hand_ticket(&mut self, id: &str, view: &TaskView) {
+        if self.host.is_modern && self.host.has_tasks {
+            return self.hand_task(id, view);
+        }
         let Some(call) = self.calls.remove(id) else {
             return;
         };
@@ -237,6 +316,7 @@ impl Proxy {
             members.insert("isError".to_owned(), true.into());
         }
         self.respond(id, &ticket);
+        self.ticketed.insert(view.task.id.clone());
         self.gave_up(&call, GaveUpReason::Ticket);
     }
 
@@ -270,10 +350,30 @@ impl Proxy {
     }
 }
 
+impl Proxy {
+    pub(super) fn own_calls(&self) -> SessionRequest {
+        SessionRequest::Calls {
+            server: self.options.server.clone(),
+            host: self.host.profile.name.clone(),
+            directory: self.options.directory.clone(),
+        }
+    }
+
+    /// The result of [`TASKS`].
+    pub(super) fn list_uncollected(&mut self, id: &str, calls: &[TaskView]) {
+        let open = calls
+            .iter()
+            .filter(|view| is_uncollected(view) && !self.delivered.contains(&view.task.id));
+        let list = ticket::list(open, self.now.wall);
+        self.respond(id, &list);
+    }
+}
+
 /// Whether the host can still collect the result of a task.
 fn is_uncollected(view: &TaskView) -> bool {
     let caller = view.task.caller.as_ref();
-    caller.is_some_and(|caller| caller.delivered_at.is_none())
+    let is_owed = caller.is_some_and(|caller| caller.delivered_at.is_none());
+    is_owed && view.task.status != Status::Cancelled
 }
 
 /// A result that says that something failed.

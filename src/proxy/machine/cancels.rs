@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::{Asked, OnCancel, Proxy};
+use super::{Asked, Call, CallRole, OnCancel, Proxy};
 use crate::{
     domain::{Collected, GaveUpReason, SessionRequest, TaskId, text},
     proxy::cancel::{DueCancel, Meaning, meaning},
@@ -23,7 +23,10 @@ impl Proxy {
         };
         let reason = params.get("reason").and_then(Value::as_str);
         let reason = text::bounded(reason.unwrap_or_default().into(), REASON_BYTES).into_owned();
-        let Some(call) = self.calls.remove(&id) else {
+        // Cancelling `tasks/result` only ends the wait.
+        let is_call = |call: &Call| call.role == CallRole::Call || call.role == CallRole::WantsTask;
+        let call = self.calls.remove(&id).filter(is_call);
+        let Some(call) = call else {
             self.subscriptions.remove(&id);
             let is_it = |asked: &Asked| matches!(asked, Asked::Forward { id: of, .. } if *of == id);
             self.asked.retain(|_, asked| !is_it(asked));
@@ -49,7 +52,7 @@ impl Proxy {
     }
 
     fn call_cancelled(&mut self, task: TaskId, reason: &str, waited: Duration) {
-        let meaning = meaning(reason);
+        let meaning = meaning(reason, self.host.cancels);
         if meaning == Meaning::Timeout {
             self.timed_out(task.clone(), waited);
         }
@@ -71,12 +74,10 @@ impl Proxy {
     }
 
     /// The host gave up because of its own limit: the next calls get their tickets before that.
-    fn timed_out(&mut self, task: TaskId, waited: Duration) {
+    pub(super) fn timed_out(&mut self, task: TaskId, waited: Duration) {
         let after_ms = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
         self.note(task, Collected::TimedOut { after_ms });
-        let host = (self.host.name.clone(), self.host.version.clone());
-        let seen = self.seen_limits.entry(host).or_insert(waited);
-        *seen = waited.min(*seen);
+        self.learn_limit(waited);
     }
 
     /// Cancels what the host has not asked for again.

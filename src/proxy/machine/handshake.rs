@@ -1,20 +1,24 @@
 //! The handshake with the host: the server's own introduction, as far as the proxy can keep what it promises.
 
+use core::time::Duration;
+
 use serde_json::{Map, Value, json};
 
 use super::{Asked, Greeting, Host, Proxy};
 use crate::{
-    domain::{Era, Introduction, ProtocolVersion, SessionRequest},
+    domain::{Era, HostCapabilities, HostProfile, Introduction, ProtocolVersion},
     proxy::{
         era::{MODERN, SERVER_INFO},
+        host_task::{self, EXTENSION},
         hosts,
     },
 };
 
-/// The capabilities that pass through. Tasks do not: their ids belong to longhaul's own connection.
-const CAPABILITIES: [&str; 6] = [
+/// The capabilities that pass through. The server's tasks do not: longhaul offers its own.
+const CAPABILITIES: [&str; 7] = [
     "completions",
     "experimental",
+    "extensions",
     "logging",
     "prompts",
     "resources",
@@ -29,11 +33,9 @@ impl Proxy {
             .and_then(ProtocolVersion::parse)
             .filter(|version| version.era() == Era::Stateful)
             .unwrap_or(ProtocolVersion::V20251125);
-        let server = self.options.server.clone();
-        self.ask(
-            Asked::Introduce(Some((id, Greeting::Initialize(version)))),
-            SessionRequest::Introduce(server),
-        );
+        self.host.has_tasks = version == ProtocolVersion::V20251125;
+        let asked = Asked::Introduce(Some((id, Greeting::Initialize(version))));
+        self.ask(asked, self.introduce());
     }
 
     /// Notes who the host is and what it can do.
@@ -47,17 +49,27 @@ impl Proxy {
             name => name,
         };
         let limit = hosts::limit_of(&name, self.options.tool_timeout.as_deref());
-        let elicitation = capabilities.and_then(|capabilities| capabilities.get("elicitation"));
-        let mode = |key: &str| elicitation.is_some_and(|it| it.get(key).is_some());
+        let cancels = hosts::cancels_of(&name);
+        let mut capabilities = capabilities
+            .and_then(Value::as_object)
+            .cloned()
+            .unwrap_or_default();
+        // Its own tasks are of its connection to the proxy.
+        capabilities.remove("tasks");
+        let extensions = capabilities.get_mut("extensions");
+        let tasks = extensions.and_then(|it| it.as_object_mut()?.remove(EXTENSION));
         self.host = Host {
-            name,
-            version: info("version"),
+            profile: HostProfile {
+                name,
+                version: info("version"),
+                capabilities: HostCapabilities(capabilities),
+            },
             limit,
-            // Before there were modes, there were only forms (2025-06-18).
-            shows_forms: mode("form") || elicitation.is_some() && !mode("url"),
-            shows_pages: mode("url"),
+            cancels,
             is_modern: false,
-            wants_logs: false,
+            log_level: None,
+            has_tasks: tasks.is_some(),
+            is_initialized: self.host.is_initialized,
         };
     }
 
@@ -77,6 +89,9 @@ impl Proxy {
                 self.respond_to(&id, "server/discover", &result.to_string());
             }
             None => {}
+        }
+        if let Some(timeout) = introduction.timeout_ms {
+            self.learn_limit(Duration::from_millis(timeout));
         }
         self.introduction = Some(introduction);
     }
@@ -98,6 +113,10 @@ fn told(introduction: &Introduction, server: &str) -> (Map<String, Value>, Value
             }
         }
     }
+    let extensions = capabilities.get_mut("extensions");
+    if let Some(extensions) = extensions.and_then(Value::as_object_mut) {
+        extensions.remove(EXTENSION);
+    }
     // Without it the host would not ask for longhaul's own tools.
     capabilities
         .entry("tools")
@@ -118,6 +137,9 @@ fn handshake(introduction: &Introduction, version: ProtocolVersion, server: &str
         // There is no such request in the modern era.
         resources.remove("subscribe");
     }
+    if version == ProtocolVersion::V20251125 {
+        capabilities.insert("tasks".to_owned(), host_task::capability());
+    }
     let result = json!({
         "protocolVersion": version.label(),
         "capabilities": capabilities,
@@ -128,7 +150,12 @@ fn handshake(introduction: &Introduction, version: ProtocolVersion, server: &str
 
 /// The result of `server/discover` for the host.
 fn discovery(introduction: &Introduction, server: &str) -> Value {
-    let (capabilities, info, instructions) = told(introduction, server);
+    let (mut capabilities, info, instructions) = told(introduction, server);
+    let extensions = capabilities.entry("extensions");
+    let extensions = extensions.or_insert_with(|| json!({}));
+    if let Some(extensions) = extensions.as_object_mut() {
+        extensions.insert(EXTENSION.to_owned(), json!({}));
+    }
     let result = json!({
         "supportedVersions": [MODERN.label()],
         "capabilities": capabilities,
@@ -155,6 +182,7 @@ mod tests {
         let introduction = |version| Introduction {
             version,
             result: told.to_string(),
+            timeout_ms: None,
         };
         let to_old = |version| handshake(&introduction(version), ProtocolVersion::V20250326, "x");
         let modern = to_old(ProtocolVersion::V20260728);

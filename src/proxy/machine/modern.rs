@@ -2,17 +2,47 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Asked, Call, Effect, Greeting, Proxy};
+use super::{Asked, Call, CallRole, Effect, Greeting, Proxy};
 use crate::{
-    domain::{Answer, GaveUpReason, Question, SessionRequest, TaskId, TaskView},
+    domain::{GaveUpReason, SessionRequest, TaskView},
     proxy::{
-        era::{MODERN, RequestMeta, SUBSCRIPTION_ID},
+        era::{LOG_LEVEL, LogLevel, MODERN, RequestMeta, SUBSCRIPTION_ID},
         message,
     },
 };
 
 /// The code of 2026-07-28 for a revision that the server does not speak.
 const UNSUPPORTED_VERSION: i64 = -32022;
+
+/// A list whose changes a host can subscribe to.
+struct List {
+    /// What a subscription asks for.
+    asked: &'static str,
+    /// Where the server says that it notifies of changes.
+    offered: &'static str,
+    notification: &'static str,
+}
+
+const LISTS: [List; 3] = [
+    List {
+        asked: "toolsListChanged",
+        offered: "/capabilities/tools/listChanged",
+        notification: "notifications/tools/list_changed",
+    },
+    List {
+        asked: "promptsListChanged",
+        offered: "/capabilities/prompts/listChanged",
+        notification: "notifications/prompts/list_changed",
+    },
+    List {
+        asked: "resourcesListChanged",
+        offered: "/capabilities/resources/listChanged",
+        notification: "notifications/resources/list_changed",
+    },
+];
+
+/// The member of a call in which a host returns what came with the questions: the id of the task.
+pub(super) const REQUEST_STATE: &str = "requestState";
 
 impl Proxy {
     /// Notes what a request of the modern era says of its host. Returns whether it can be served.
@@ -28,25 +58,52 @@ impl Proxy {
             self.effects.push(Effect::ToHost(line));
             return false;
         }
-        let wants_logs = meta.wants_logs;
+        let log_level = meta.log_level;
         self.meet(meta.client_info, meta.capabilities);
-        (self.host.is_modern, self.host.wants_logs) = (true, wants_logs);
+        (self.host.is_modern, self.host.log_level) = (true, log_level);
+        self.tell_level(params);
+        self.ask_for_roots();
         true
     }
 
-    pub(super) fn discover(&mut self, id: String) {
-        let server = self.options.server.clone();
-        self.ask(
-            Asked::Introduce(Some((id, Greeting::Discover))),
-            SessionRequest::Introduce(server),
-        );
+    /// Tells a server of the other era which log messages the host wants; of less severe ones the host hears nothing.
+    fn tell_level(&mut self, params: &Map<String, Value>) {
+        let level = self
+            .host
+            .log_level
+            .filter(|level| self.told_level != Some(*level));
+        let offered = self.introduction.as_ref();
+        let offers = offered.is_some_and(|it| it.result.contains("\"logging\""));
+        let (Some(level), true, false) = (level, offers, self.is_server_modern()) else {
+            return;
+        };
+        self.told_level = Some(level);
+        let word = params.get("_meta").and_then(|meta| meta.get(LOG_LEVEL));
+        let request = SessionRequest::Forward {
+            server: self.options.server.clone(),
+            method: "logging/setLevel".to_owned(),
+            params: json!({"level": word}).to_string(),
+            host: self.host.profile.clone(),
+        };
+        self.ask(Asked::Note, request);
     }
 
-    /// Opens a subscription: what it asks for is accepted, as far as the proxy hears of it.
+    pub(super) fn discover(&mut self, id: String) {
+        let asked = Asked::Introduce(Some((id, Greeting::Discover)));
+        self.ask(asked, self.introduce());
+    }
+
+    /// Opens a subscription: what it asks for is accepted, as far as the server notifies of it.
     pub(super) fn subscribe(&mut self, id: String, params: &Map<String, Value>) {
         let asked = params.get("notifications").and_then(Value::as_object);
         let mut accepted = asked.cloned().unwrap_or_default();
-        accepted.retain(|key, value| key.ends_with("ListChanged") && *value == true);
+        let offered = self.introduction.as_ref().map(|it| it.result.as_str());
+        let offered: Value = serde_json::from_str(offered.unwrap_or_default()).unwrap_or_default();
+        accepted.retain(|key, value| {
+            let list = LISTS.iter().find(|list| list.asked == key);
+            let offers = list.and_then(|list| offered.pointer(list.offered));
+            *value == true && offers == Some(&json!(true))
+        });
         let id_value: Value = serde_json::from_str(&id).unwrap_or_default();
         let params = json!({"notifications": accepted, "_meta": {SUBSCRIPTION_ID: id_value}});
         let line = message::notification("notifications/subscriptions/acknowledged", &params);
@@ -56,27 +113,39 @@ impl Proxy {
 
     /// Passes a notification of the server on, as the host's era allows.
     pub(super) fn notified(&mut self, notification: String) {
-        if !self.host.is_modern {
-            return self.effects.push(Effect::ToHost(notification));
-        }
         let Ok(mut value) = serde_json::from_str::<Value>(&notification) else {
             return;
         };
         let method = value.get("method").and_then(Value::as_str);
-        let wanted = match method.unwrap_or_default() {
-            "notifications/message" => {
-                if self.host.wants_logs {
-                    self.effects.push(Effect::ToHost(notification));
-                }
-                return;
+        let method = method.unwrap_or_default().to_owned();
+        if method == "notifications/message" {
+            let level = value.pointer("/params/level").and_then(LogLevel::parse);
+            let is_wanted = match self.host.log_level {
+                Some(least) => level.is_none_or(|level| level >= least),
+                None => !self.host.is_modern,
+            };
+            if is_wanted {
+                self.effects.push(Effect::ToHost(notification));
             }
-            "notifications/tools/list_changed" => "toolsListChanged",
-            "notifications/prompts/list_changed" => "promptsListChanged",
-            "notifications/resources/list_changed" => "resourcesListChanged",
-            _ => return,
+            return;
+        }
+        if !self.host.is_modern {
+            // A host that has not answered the handshake is told nothing else.
+            if self.host.is_initialized {
+                let line = if without_subscription(&mut value) {
+                    value.to_string()
+                } else {
+                    notification
+                };
+                self.effects.push(Effect::ToHost(line));
+            }
+            return;
+        }
+        let Some(list) = LISTS.iter().find(|list| list.notification == method) else {
+            return;
         };
         let subscriptions = self.subscriptions.iter();
-        let wanting = subscriptions.filter(|(_, accepted)| accepted.contains_key(wanted));
+        let wanting = subscriptions.filter(|(_, accepted)| accepted.contains_key(list.asked));
         for (id, _) in wanting {
             let id: Value = serde_json::from_str(id).unwrap_or_default();
             if let Some(message) = value.as_object_mut() {
@@ -90,22 +159,15 @@ impl Proxy {
     /// Ends the calls of a task that asks something: the host makes them again with the answers.
     pub(super) fn ask_in_round(&mut self, view: &TaskView) {
         let task = &view.task.id;
-        let is_new = |question: &&Question| {
-            let mut known = self.questions.known.iter();
-            !known.any(|(of, key)| of == task && question.has_key(key))
-        };
-        let open = view.task.open_questions().filter(is_new);
-        let requests = open.filter_map(|question| {
-            let params = self.shown(question)?;
-            let request = json!({"method": "elicitation/create", "params": params});
-            Some((question.key.clone(), request))
-        });
-        let requests: Map<String, Value> = requests.collect();
+        let mut requests = self.input_requests(view);
+        let known = &self.questions.known;
+        requests.retain(|key, _| !known.contains(&(task.clone(), key.clone())));
         if requests.is_empty() {
             return;
         }
-        let waiting = self.calls.iter();
-        let waiting = waiting.filter(|(_, call)| call.task.as_ref() == Some(task));
+        let is_waiting =
+            |call: &Call| call.task.as_ref() == Some(task) && call.role == CallRole::Call;
+        let waiting = self.calls.iter().filter(|(_, call)| is_waiting(call));
         let ids: Vec<String> = waiting.map(|(id, _)| id.clone()).collect();
         let result = json!({
             "resultType": "input_required",
@@ -120,49 +182,44 @@ impl Proxy {
         }
     }
 
-    /// A call that the host makes again with answers. Returns false if it is a call like any other.
-    pub(super) fn continues_round(
+    /// A call that the host makes again, with answers to the questions of a task. Without such a task it is a call like
+    /// any other.
+    pub(super) fn round_continues(
         &mut self,
         id: &str,
-        call: &Call,
+        view: Option<&TaskView>,
         params: &Map<String, Value>,
-    ) -> bool {
-        let state = params.get("requestState").and_then(Value::as_str);
-        let task = state.and_then(TaskId::parse);
-        let is_ours = |task: &TaskId| self.views.get(task).is_some_and(|view| self.is_ours(view));
-        let Some(task) = task.filter(is_ours) else {
-            return false;
+    ) {
+        let Some(view) = view else {
+            let mut params = params.clone();
+            params.remove(REQUEST_STATE);
+            return self.call(id.to_owned(), &params);
         };
-        let answers = params.get("inputResponses").and_then(Value::as_object);
-        for (key, response) in answers.into_iter().flatten() {
-            let Some(answer) = answer_of(response) else {
-                continue;
-            };
-            self.questions.known.insert((task.clone(), key.clone()));
-            let request = SessionRequest::Answer {
-                id: task.clone(),
-                key: Some(key.clone()),
-                answer,
-            };
-            self.ask(Asked::Note, request);
-        }
-        let mut call = call.clone();
+        let responses = params.get("inputResponses").and_then(Value::as_object);
+        self.answer_from_host(view, responses);
+        let task = view.task.id.clone();
+        let mut call = self.new_wait(&view.task.tool, params);
         call.task = Some(task.clone());
         self.calls.insert(id.to_owned(), call);
         let id = id.to_owned();
         self.ask(Asked::Collect { id }, SessionRequest::Collect(task));
-        true
     }
 }
 
-/// An ElicitResult; `None` if it is none.
-pub(super) fn answer_of(result: &Value) -> Option<Answer> {
-    match result.get("action").and_then(Value::as_str)? {
-        "accept" => Some(Answer::Accept {
-            content: result.get("content").map(Value::to_string),
-        }),
-        "decline" => Some(Answer::Decline),
-        "cancel" => Some(Answer::Dismiss),
-        _ => None,
+/// Removes the name of longhaul's own subscription from a notification. Returns whether there was one.
+fn without_subscription(notification: &mut Value) -> bool {
+    let Some(params) = notification
+        .get_mut("params")
+        .and_then(Value::as_object_mut)
+    else {
+        return false;
+    };
+    let Some(meta) = params.get_mut("_meta").and_then(Value::as_object_mut) else {
+        return false;
+    };
+    let had = meta.remove(SUBSCRIPTION_ID).is_some();
+    if had && meta.is_empty() {
+        params.remove("_meta");
     }
+    had
 }

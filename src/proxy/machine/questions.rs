@@ -1,23 +1,45 @@
-//! Questions of the server: shown by the host, if it can, and on longhaul's screen. The first answer counts.
+//! Questions of the server: elicitations, which the host and longhaul's screen show, so that the first answer counts;
+//! sampling and roots, which only the host can answer.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::{Asked, Effect, Proxy, modern::answer_of};
+use super::{Asked, CallRole, Effect, Proxy};
 use crate::{
-    domain::{Question, SessionRequest, TaskId, TaskView},
-    proxy::{message, questions::Relayed},
+    domain::{Answer, Question, QuestionKind, SessionRequest, TaskId, TaskView},
+    proxy::{host_task, message, questions::Relayed},
 };
 
 impl Proxy {
     /// Asks the host what is new, and takes back what was answered elsewhere.
     pub(super) fn relay_questions(&mut self, view: &TaskView) {
-        let task = &view.task.id;
-        let is_open = |relayed: &Relayed| {
-            let mut open = view.task.open_questions();
-            open.any(|question| question.has_key(&relayed.key))
+        self.withdraw_answered(view);
+        if view.task.questions.is_empty() || !self.follows(&view.task.id) {
+            return;
+        }
+        if self.host.is_modern {
+            return self.ask_in_round(view);
+        }
+        for question in view.task.questions.iter().filter(|it| it.is_open()) {
+            self.relay(view, question);
+        }
+    }
+
+    /// Whether the host waits for a task, or was given a ticket for it.
+    fn follows(&self, task: &TaskId) -> bool {
+        let mut calls = self.calls.values();
+        calls.any(|call| call.task.as_ref() == Some(task)) || self.ticketed.contains(task)
+    }
+
+    fn withdraw_answered(&mut self, view: &TaskView) {
+        let is_answered = |relayed: &Relayed| {
+            let Relayed::Question { task, key, .. } = relayed else {
+                return false;
+            };
+            let mut open = view.task.questions.iter().filter(|it| it.is_open());
+            *task == view.task.id && !open.any(|question| question.has_key(key))
         };
         let answered = self.questions.open.iter();
-        let answered = answered.filter(|(_, it)| it.task == *task && !is_open(it));
+        let answered = answered.filter(|(_, relayed)| is_answered(relayed));
         let answered: Vec<String> = answered.map(|(id, _)| id.clone()).collect();
         for id in answered {
             self.questions.open.remove(&id);
@@ -25,72 +47,157 @@ impl Proxy {
             let line = message::notification("notifications/cancelled", &params);
             self.effects.push(Effect::ToHost(line));
         }
-        let mut calls = self.calls.values();
-        if !calls.any(|call| call.task.as_ref() == Some(task)) {
-            return;
-        }
-        if self.host.is_modern {
-            return self.ask_in_round(view);
-        }
-        for question in view.task.open_questions() {
-            self.relay(task, question);
-        }
     }
 
-    /// What the host is asked, if it can show such a question.
-    pub(super) fn shown(&self, question: &Question) -> Option<Value> {
-        let mut params: Value = serde_json::from_str(&question.request).unwrap_or_default();
-        let is_page = params.get("mode").and_then(Value::as_str) == Some("url");
-        let can_show = if is_page {
-            self.host.shows_pages
-        } else {
-            self.host.shows_forms
-        };
-        let members = params.as_object_mut().filter(|_| can_show)?;
+    /// The parameters of a question for the host, if it can answer such questions.
+    pub(super) fn shown(&self, kind: QuestionKind, request: &str) -> Option<Value> {
+        if !self.host.profile.capabilities.can_answer(kind) {
+            return None;
+        }
+        let mut params: Value = serde_json::from_str(request).unwrap_or_default();
+        if kind.is_elicitation() {
+            let is_page = params.get("mode").and_then(Value::as_str) == Some("url");
+            let modes = self.host.profile.capabilities.0.get("elicitation");
+            let has = |mode| modes.is_some_and(|modes| modes.get(mode).is_some());
+            // Before there were modes, there were only forms (2025-06-18).
+            let can_show = has(if is_page { "url" } else { "form" }) || !is_page && !has("url");
+            if !can_show {
+                return None;
+            }
+        }
+        if params.is_null() {
+            params = json!({});
+        }
         // What it says belongs to longhaul's own connection.
-        members.remove("_meta");
+        params.as_object_mut()?.remove("_meta");
         Some(params)
     }
 
-    fn relay(&mut self, task: &TaskId, question: &Question) {
+    fn relay(&mut self, view: &TaskView, question: &Question) {
+        let task = &view.task.id;
         let mut known = self.questions.known.iter();
         if known.any(|(of, key)| of == task && question.has_key(key)) {
             return;
         }
-        let Some(params) = self.shown(question) else {
+        let Some(mut params) = self.shown(question.kind, &question.request) else {
             return;
         };
+        let is_task = |role| matches!(role, CallRole::Task | CallRole::TaskResult);
+        let mut calls = self.calls.values();
+        if calls.any(|call| call.task.as_ref() == Some(task) && is_task(call.role))
+            && let Some(members) = params.as_object_mut()
+        {
+            members.insert("_meta".to_owned(), host_task::related(task));
+        }
         let known = (task.clone(), question.key.clone());
         self.questions.known.insert(known);
-        self.questions.asked += 1;
-        let id = format!("longhaul-{}", self.questions.asked);
-        let line = message::request(&id, "elicitation/create", &params);
-        self.effects.push(Effect::ToHost(line));
-        let relayed = Relayed {
+        let id = self.questions.add(Relayed::Question {
             task: task.clone(),
             key: question.key.clone(),
+            kind: question.kind,
+        });
+        let line = message::request(&id, question.kind.method(), &params);
+        self.effects.push(Effect::ToHost(line));
+    }
+
+    /// Asks the host for the directories that it works in, if a server wants to know them.
+    pub(super) fn ask_for_roots(&mut self) {
+        if self.host.is_modern {
+            // Servers can't ask a host of the modern era outside its calls.
+            for number in std::mem::take(&mut self.questions.roots_wanted) {
+                self.give_roots(number, &Value::Null);
+            }
+        }
+        if !self.host.is_initialized {
+            return;
+        }
+        for number in std::mem::take(&mut self.questions.roots_wanted) {
+            let id = self.questions.add(Relayed::Roots(number));
+            let line = message::request(&id, QuestionKind::Roots.method(), &json!({}));
+            self.effects.push(Effect::ToHost(line));
+        }
+    }
+
+    fn give_roots(&mut self, number: u64, result: &Value) {
+        let roots = result.get("roots").filter(|roots| roots.is_array());
+        let request = SessionRequest::Roots {
+            server: self.options.server.clone(),
+            number,
+            roots: roots.map_or_else(|| "[]".to_owned(), Value::to_string),
         };
-        self.questions.open.insert(id, relayed);
+        self.ask(Asked::Note, request);
     }
 
     /// The host has answered; `id` is JSON text.
     pub(super) fn question_answered(&mut self, id: &str, outcome: Result<Value, Value>) {
         let id: String = serde_json::from_str(id).unwrap_or_default();
-        let Some(relayed) = self.questions.open.remove(&id) else {
-            return;
-        };
-        // A host that can't ask after all leaves it to the person at the screen.
-        let Ok(result) = outcome else {
-            return;
-        };
-        let Some(answer) = answer_of(&result) else {
-            return;
-        };
-        let request = SessionRequest::Answer {
-            id: relayed.task,
-            key: Some(relayed.key),
-            answer,
-        };
-        self.ask(Asked::Note, request);
+        match self.questions.open.remove(&id) {
+            Some(Relayed::Question { task, key, kind }) => {
+                if let Some(answer) = answer_of(kind, outcome) {
+                    self.answer(task, key, answer);
+                }
+            }
+            Some(Relayed::Round { number, key }) => self.round_answered(number, key, outcome),
+            Some(Relayed::Roots(number)) => self.give_roots(number, &outcome.unwrap_or_default()),
+            None => {}
+        }
+    }
+
+    fn answer(&mut self, id: TaskId, key: String, answer: Answer) {
+        let key = Some(key);
+        self.ask(Asked::Note, SessionRequest::Answer { id, key, answer });
+    }
+
+    /// The questions of a task as a modern host gets them: in a round, or with the task.
+    pub(super) fn input_requests(&self, view: &TaskView) -> Map<String, Value> {
+        let open = view.task.questions.iter().filter(|it| it.is_open());
+        let requests = open.filter_map(|question| {
+            let params = self.shown(question.kind, &question.request)?;
+            let request = json!({"method": question.kind.method(), "params": params});
+            Some((question.key.clone(), request))
+        });
+        requests.collect()
+    }
+
+    /// Answers questions with what a modern host sent for them, by their keys.
+    pub(super) fn answer_from_host(
+        &mut self,
+        view: &TaskView,
+        responses: Option<&Map<String, Value>>,
+    ) {
+        for (key, response) in responses.into_iter().flatten() {
+            let mut open = view.task.questions.iter().filter(|it| it.is_open());
+            let Some(question) = open.find(|question| question.has_key(key)) else {
+                continue;
+            };
+            if let Some(answer) = answer_of(question.kind, Ok(response.clone())) {
+                let known = (view.task.id.clone(), key.clone());
+                self.questions.known.insert(known);
+                self.answer(view.task.id.clone(), key.clone(), answer);
+            }
+        }
+    }
+}
+
+/// The answer of a host. `None` leaves an elicitation to the person at the screen.
+fn answer_of(kind: QuestionKind, outcome: Result<Value, Value>) -> Option<Answer> {
+    match (kind, outcome) {
+        (QuestionKind::Elicitation, Ok(result)) => {
+            match result.get("action").and_then(Value::as_str)? {
+                "accept" => Some(Answer::Accept {
+                    content: result.get("content").map(Value::to_string),
+                }),
+                "decline" => Some(Answer::Decline),
+                "cancel" => Some(Answer::Dismiss),
+                _ => None,
+            }
+        }
+        (QuestionKind::Elicitation, Err(_)) => None,
+        (QuestionKind::Sampling | QuestionKind::Roots, Ok(result)) => Some(Answer::Result {
+            json: result.to_string(),
+        }),
+        (QuestionKind::Sampling | QuestionKind::Roots, Err(error)) => Some(Answer::Error {
+            json: error.to_string(),
+        }),
     }
 }

@@ -2778,6 +2778,7 @@ fn of_agent(name: &str) -> TaskView {
         host: "claude-code".to_owned(),
         version: "2.1".to_owned(),
         directory: "/home/ada/src/app".to_owned(),
+        capabilities: longhaul::domain::HostCapabilities::default(),
         request_id: "7".to_owned(),
         call_id: None,
         meta: None,

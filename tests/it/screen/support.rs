@@ -154,6 +154,7 @@ pub(crate) fn recorded(server: &str, task: &str) -> Vec<TrafficEntry> {
 pub(crate) fn question(key: &str, request: &str, age: i64) -> Question {
     Question {
         earlier: Vec::new(),
+        kind: longhaul::domain::QuestionKind::Elicitation,
         key: key.to_owned(),
         source: QuestionSource::TaskInput,
         request: request.to_owned(),

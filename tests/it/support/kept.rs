@@ -112,12 +112,24 @@ pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
+/// Configures a server that runs a script of the fixtures, and approves it.
+pub(crate) fn approve_script(kept: &Kept, name: &str, script: &str) {
+    approve_scripts(kept, &[name.to_owned()], script);
+}
+
 /// Configures this many servers that run `stdio_steps.sh`, and approves them.
 pub(crate) fn programs(kept: &Kept, count: usize) -> Vec<String> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/stdio_steps.sh");
     let names: Vec<String> = (1..=count).map(|number| format!("files{number}")).collect();
+    approve_scripts(kept, &names, "stdio_steps.sh");
+    names
+}
+
+fn approve_scripts(kept: &Kept, names: &[String], script: &str) {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/fixtures")
+        .join(script);
     let mut config = String::new();
-    for name in &names {
+    for name in names {
         let args = [
             script.display().to_string(),
             kept.path().display().to_string(),
@@ -129,10 +141,9 @@ pub(crate) fn programs(kept: &Kept, count: usize) -> Vec<String> {
         .unwrap();
     }
     write_atomically(&kept.path().join("config.toml"), config.as_bytes()).unwrap();
-    for name in &names {
+    for name in names {
         kept.ok(&["servers", "approve", name, "--yes"]);
     }
-    names
 }
 
 /// Ends the calls of `stdio_steps.sh`.

@@ -1,0 +1,166 @@
+//! The hosts behind `longhaul proxy` that listen to this server: what it is told of them, and what they hear from it.
+
+use serde_json::Value;
+
+use super::Link;
+use crate::{
+    domain::{HostProfile, QuestionKind, TaskId},
+    link::{connection::ConnectionState, in_flight::RequestKind, negotiation::NegotiationStep},
+    protocol::{Method, encode},
+};
+
+/// The notifications and requests that a driver has not taken yet; more are dropped.
+const WAITING: usize = 1024;
+
+/// A notification for the hosts that listen to a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PassedNotification {
+    /// The call on whose stream it came; only its caller gets it.
+    pub task: Option<TaskId>,
+    /// The message, verbatim JSON.
+    pub message: String,
+}
+
+/// A server's request for the directories that the hosts work in, of no single call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RootsRequest {
+    /// The session that it came in.
+    session_number: u64,
+    /// Its JSON-RPC id, raw JSON.
+    id: String,
+}
+
+/// The hosts that listen, and what waits for them.
+#[derive(Debug, Default)]
+pub(super) struct Hosts {
+    profiles: Vec<HostProfile>,
+    notifications: Vec<PassedNotification>,
+    roots_requests: Vec<RootsRequest>,
+}
+
+impl Hosts {
+    /// How many can list their directories.
+    fn with_roots(&self) -> usize {
+        let has_roots = |host: &&HostProfile| host.capabilities.can_answer(QuestionKind::Roots);
+        self.profiles.iter().filter(has_roots).count()
+    }
+}
+
+impl Link {
+    /// Whether a host listens to this server.
+    pub fn is_listened_to(&self) -> bool {
+        !self.hosts.profiles.is_empty()
+    }
+
+    /// Sets the hosts that listen to this server. Returns whether that is news.
+    pub fn set_hosts(&mut self, profiles: Vec<HostProfile>) -> bool {
+        if self.hosts.profiles == profiles {
+            return false;
+        }
+        let with_roots = self.hosts.with_roots();
+        self.hosts.profiles = profiles;
+        if !self.is_listened_to() {
+            self.hosts.notifications.clear();
+        }
+        self.redeclare();
+        if self.hosts.with_roots() != with_roots {
+            self.roots_changed();
+        }
+        self.gather();
+        self.needs_advance = true;
+        true
+    }
+
+    /// The notifications since they were last taken.
+    pub fn take_notifications(&mut self) -> Vec<PassedNotification> {
+        std::mem::take(&mut self.hosts.notifications)
+    }
+
+    /// The requests for roots since they were last taken.
+    pub fn take_roots_requests(&mut self) -> Vec<RootsRequest> {
+        std::mem::take(&mut self.hosts.roots_requests)
+    }
+
+    /// Answers a request for roots with those of all hosts.
+    pub fn answer_roots(&mut self, request: &RootsRequest, roots: &[Value]) {
+        if request.session_number == self.record.session_number && self.is_ready_for_hosts() {
+            let response = encode::roots_response(&request.id, roots);
+            self.send(RequestKind::Reply(None), response, None, None);
+            self.needs_advance = true;
+        }
+    }
+
+    /// The host that a connection is opened for: with all that any listening host can do.
+    pub(super) fn presented_host(&self) -> Option<HostProfile> {
+        let mut host = self.hosts.profiles.first()?.clone();
+        for other in &self.hosts.profiles {
+            host.capabilities.extend(&other.capabilities);
+        }
+        // A person answers on the screen too.
+        host.capabilities.0.remove("elicitation");
+        Some(host)
+    }
+
+    pub(super) fn pass_notification(&mut self, task: Option<&TaskId>, message: &str) {
+        let is_wanted = self.is_listened_to() && !message.contains(encode::OUTPUT_MARK);
+        if is_wanted && self.hosts.notifications.len() < WAITING {
+            self.hosts.notifications.push(PassedNotification {
+                task: task.cloned(),
+                message: message.to_owned(),
+            });
+        }
+    }
+
+    /// Passes a request for roots on. Returns whether a host can answer it.
+    pub(super) fn pass_roots_request(&mut self, raw_id: &str) -> bool {
+        let can_pass = self.hosts.with_roots() > 0 && self.hosts.roots_requests.len() < WAITING;
+        if can_pass {
+            self.hosts.roots_requests.push(RootsRequest {
+                session_number: self.reading.session_number,
+                id: raw_id.to_owned(),
+            });
+        }
+        can_pass
+    }
+
+    /// The hosts work in other directories now.
+    pub(super) fn roots_changed(&mut self) {
+        if self.is_ready_for_hosts() && self.record.declared.can_answer(QuestionKind::Roots) {
+            let notification = encode::roots_changed_notification();
+            self.send(RequestKind::Reply(None), notification, None, None);
+        }
+    }
+
+    fn is_ready_for_hosts(&self) -> bool {
+        self.connection == ConnectionState::Ready && self.record.is_stateful()
+    }
+
+    /// Opens another session if the current one was not told what the hosts can do. That costs nothing while the server
+    /// has no work of it; a program keeps what another host may have done with it.
+    fn redeclare(&mut self) {
+        let Some(host) = self.presented_host() else {
+            return;
+        };
+        let is_shared = self.record.is_process() && self.hosts.profiles.len() > 1;
+        let is_forward = |kind: &RequestKind| matches!(kind, RequestKind::Forward { .. });
+        let is_busy =
+            self.has_work_in_session() || self.in_flight.values().any(|it| is_forward(&it.kind));
+        if !self.is_ready_for_hosts()
+            || self.record.declared.includes(&host.capabilities)
+            || is_shared
+            || is_busy
+        {
+            return;
+        }
+        if self.record.is_process() {
+            self.close_legacy_sse();
+        } else if self.record.session.is_some() {
+            self.send(RequestKind::TerminateSession, Method::Delete, None, None);
+        }
+        (self.record.session, self.record.is_initialized) = (None, false);
+        (self.record.tools_at, self.session.has_fresh_tools) = (None, false);
+        self.connection = ConnectionState::Disconnected;
+        self.negotiation.aim_at(NegotiationStep::Initialize);
+        self.record_changed();
+    }
+}

@@ -1,0 +1,89 @@
+//! Tasks for hosts that support them: the experimental ones of 2025-11-25, and the extension of 2026-07-28.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value, json};
+
+use super::ticket;
+use crate::domain::{Status, TaskId, TaskView, Wall};
+
+/// The name of the extension of 2026-07-28.
+pub(super) const EXTENSION: &str = "io.modelcontextprotocol/tasks";
+
+/// The key of `_meta` that ties a message to a task (2025-11-25).
+const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
+
+/// How often a host may ask for the state of a task, in milliseconds.
+const POLL_MS: u32 = 1000;
+
+/// The most tasks on one page of `tasks/list`.
+pub(super) const PAGE: usize = 100;
+
+/// The capability that offers tasks to a host of 2025-11-25.
+pub(super) fn capability() -> Value {
+    json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}})
+}
+
+/// The `_meta` of messages that belong to a task (2025-11-25).
+pub(super) fn related(task: &TaskId) -> Value {
+    json!({RELATED_TASK: {"taskId": task.as_str()}})
+}
+
+/// A result without the task of the server that it came from: only longhaul knows that one.
+pub(super) fn without_related(result: &str) -> Cow<'_, str> {
+    if !result.contains(RELATED_TASK) {
+        return result.into();
+    }
+    let Ok(mut members) = serde_json::from_str::<Map<String, Value>>(result) else {
+        return result.into();
+    };
+    if let Some(meta) = members.get_mut("_meta").and_then(Value::as_object_mut) {
+        meta.remove(RELATED_TASK);
+        if meta.is_empty() {
+            members.remove("_meta");
+        }
+    }
+    Value::Object(members).to_string().into()
+}
+
+/// The status of a task in the words of both revisions. `is_cancelled`: the host has cancelled it, and its server may
+/// still be working.
+pub(super) fn status(view: &TaskView, is_cancelled: bool) -> &'static str {
+    match &view.task.status {
+        Status::Completed => "completed",
+        Status::Failed | Status::Lost(_) | Status::Unknown(_) => "failed",
+        Status::Cancelled => "cancelled",
+        _ if is_cancelled => "cancelled",
+        Status::InputRequired => "input_required",
+        Status::Running | Status::Paused => "working",
+    }
+}
+
+/// A task as a host sees it.
+pub(super) fn object(
+    view: &TaskView,
+    status: &str,
+    is_modern: bool,
+    now: Wall,
+) -> Map<String, Value> {
+    let task = &view.task;
+    let (ttl, poll) = if is_modern {
+        ("ttlMs", "pollIntervalMs")
+    } else {
+        ("ttl", "pollInterval")
+    };
+    let fields = [
+        ("taskId", json!(task.id.as_str())),
+        ("status", json!(status)),
+        ("statusMessage", json!(ticket::state(view, now))),
+        ("createdAt", json!(task.created_at.rfc3339())),
+        (
+            "lastUpdatedAt",
+            json!(task.settled_at.unwrap_or(now).rfc3339()),
+        ),
+        (ttl, Value::Null),
+        (poll, json!(POLL_MS)),
+    ];
+    let fields = fields.into_iter();
+    fields.map(|(key, value)| (key.to_owned(), value)).collect()
+}

@@ -1,0 +1,246 @@
+//! Calls that a host follows as tasks, instead of waiting for a result or a ticket.
+//!
+//! Sources: MCP 2025-11-25, basic/utilities/tasks; the tasks extension of 2026-07-28.
+
+use serde_json::{Map, Value, json};
+
+use super::{Asked, Call, CallList, CallRole, Effect, Proxy};
+use crate::{
+    domain::{SessionRequest, TaskId, TaskView},
+    proxy::{
+        host_task::{self, EXTENSION, PAGE},
+        message,
+    },
+};
+
+/// The code of 2026-07-28 for a request that needs a capability which the host has not declared.
+const MISSING_CAPABILITY: i64 = -32021;
+
+const UNKNOWN_TASK: &str = "unknown task";
+
+impl Proxy {
+    /// A request for tasks. Returns false if the host is offered none.
+    pub(super) fn task_requested(
+        &mut self,
+        id: &str,
+        method: &str,
+        params: &Map<String, Value>,
+    ) -> bool {
+        if self.host.is_modern && !self.host.has_tasks {
+            let extensions = json!({"extensions": {EXTENSION: {}}});
+            let data = json!({"requiredCapabilities": extensions}).to_string();
+            let words = "the request does not declare the tasks extension";
+            let line = message::error(id, MISSING_CAPABILITY, words, Some(&data));
+            self.effects.push(Effect::ToHost(line));
+            return true;
+        }
+        if !self.host.has_tasks {
+            return false;
+        }
+        let id = id.to_owned();
+        match (method, self.host.is_modern) {
+            ("tasks/list", false) => {
+                let after = params.get("cursor").and_then(Value::as_str);
+                let list = CallList::Tasks(after.and_then(TaskId::parse));
+                self.ask(Asked::Calls { id, list }, self.own_calls());
+            }
+            ("tasks/get" | "tasks/cancel", _)
+            | ("tasks/result", false)
+            | ("tasks/update", true) => {
+                let task = params.get("taskId").and_then(Value::as_str);
+                let Some(task) = task.and_then(TaskId::parse) else {
+                    self.refuse(&id, message::INVALID_PARAMS, UNKNOWN_TASK);
+                    return true;
+                };
+                self.ask_for_task(id, task, method, params);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Asks for the snapshot of the task that a request is about.
+    pub(super) fn ask_for_task(
+        &mut self,
+        id: String,
+        task: TaskId,
+        method: &str,
+        params: &Map<String, Value>,
+    ) {
+        let asked = Asked::Task {
+            id,
+            task: task.clone(),
+            method: method.to_owned(),
+            params: params.clone(),
+        };
+        self.ask(asked, SessionRequest::Follow(task));
+    }
+
+    /// The task of a request is known, if it is one of this host.
+    pub(super) fn task_asked_for(
+        &mut self,
+        id: &str,
+        view: Option<&TaskView>,
+        method: &str,
+        params: &Map<String, Value>,
+    ) {
+        if method == "tools/call" {
+            return self.round_continues(id, view, params);
+        }
+        let Some(view) = view else {
+            return self.refuse(id, message::INVALID_PARAMS, UNKNOWN_TASK);
+        };
+        match method {
+            "tasks/get" => self.get_task(id, view),
+            "tasks/cancel" => self.cancel_task(id, view),
+            "tasks/result" => self.wait_for_task(id, view, CallRole::TaskResult),
+            _ => self.update_task(id, view, params),
+        }
+    }
+
+    pub(super) fn list_tasks(&mut self, id: &str, calls: &[TaskView], after: Option<&TaskId>) {
+        let mut calls: Vec<&TaskView> = calls.iter().collect();
+        calls.sort_by_key(|view| &view.task.id);
+        let is_next = |view: &&TaskView| after.is_none_or(|after| view.task.id > *after);
+        let mut calls = calls.into_iter().filter(is_next);
+        let page: Vec<&TaskView> = calls.by_ref().take(PAGE).collect();
+        let last = page.last().map(|view| view.task.id.as_str());
+        let next = last.filter(|_| calls.next().is_some());
+        let tasks: Vec<_> = page.iter().map(|view| self.host_task(view)).collect();
+        let mut result = json!({"tasks": tasks});
+        if let (Some(next), Some(members)) = (next, result.as_object_mut()) {
+            members.insert("nextCursor".to_owned(), next.into());
+        }
+        self.respond(id, &result);
+    }
+
+    fn get_task(&mut self, id: &str, view: &TaskView) {
+        let is_cancelled = self.cancelled.contains(&view.task.id);
+        if self.host.is_modern && is_over(view) && !is_cancelled {
+            return self.wait_for_task(id, view, CallRole::TaskGet);
+        }
+        let mut task = self.host_task(view);
+        if self.host.is_modern {
+            let requests = self.input_requests(view);
+            if requests.is_empty() && !is_cancelled {
+                // Only a person at the screen can answer what it asks.
+                task.insert("status".to_owned(), "working".into());
+            } else if !is_cancelled {
+                task.insert("status".to_owned(), "input_required".into());
+                task.insert("inputRequests".to_owned(), Value::Object(requests));
+            }
+        }
+        self.respond(id, &Value::Object(task));
+    }
+
+    /// Reads the result of a task once there is one, for a request that waits for it.
+    fn wait_for_task(&mut self, id: &str, view: &TaskView, role: CallRole) {
+        let task = view.task.id.clone();
+        let call = Call {
+            role,
+            task: Some(task.clone()),
+            tool: view.task.tool.clone(),
+            arguments: None,
+            progress_token: None,
+            began: self.now.mono,
+            until: None,
+            told: None,
+            told_at: self.now.mono,
+            told_status: None,
+            is_reading: false,
+        };
+        self.calls.insert(id.to_owned(), call);
+        let id = id.to_owned();
+        self.ask(Asked::Collect { id }, SessionRequest::Collect(task));
+    }
+
+    fn cancel_task(&mut self, id: &str, view: &TaskView) {
+        let task = &view.task.id;
+        if is_over(view) {
+            if self.host.is_modern {
+                return self.respond(id, &json!({}));
+            }
+            let words = "the task has ended already";
+            return self.refuse(id, message::INVALID_PARAMS, words);
+        }
+        // Its server may need a while, but the host must not see it work any more.
+        self.cancelled.insert(task.clone());
+        self.ask(Asked::Note, SessionRequest::Cancel(task.clone()));
+        let result = if self.host.is_modern {
+            json!({})
+        } else {
+            Value::Object(self.host_task(view))
+        };
+        self.respond(id, &result);
+    }
+
+    fn update_task(&mut self, id: &str, view: &TaskView, params: &Map<String, Value>) {
+        let responses = params.get("inputResponses").and_then(Value::as_object);
+        self.answer_from_host(view, responses);
+        self.respond(id, &json!({}));
+    }
+
+    /// Answers a call with a task, which the host follows from then on.
+    pub(super) fn hand_task(&mut self, id: &str, view: &TaskView) {
+        let Some(mut call) = self.calls.remove(id) else {
+            return;
+        };
+        let mut task = self.host_task(view);
+        let result = if self.host.is_modern {
+            task.insert("resultType".to_owned(), "task".into());
+            // The extension has no progress.
+            call.progress_token = None;
+            Value::Object(task)
+        } else {
+            json!({"task": task})
+        };
+        self.respond(id, &result);
+        (call.role, call.until) = (CallRole::Task, None);
+        call.told_status = Some(host_task::status(view, false));
+        if !is_over(view) {
+            // The host may use the id of its request again.
+            self.calls.insert(format!("task {}", view.task.id), call);
+        }
+    }
+
+    /// Notifies a host of 2025-11-25 of the status of a task that it follows.
+    pub(super) fn tell_status(&mut self, id: &str, view: &TaskView) {
+        let status = host_task::status(view, self.cancelled.contains(&view.task.id));
+        let Some(call) = self.calls.get_mut(id) else {
+            return;
+        };
+        let is_news = call.role == CallRole::Task && call.told_status != Some(status);
+        if is_news && !self.host.is_modern {
+            call.told_status = Some(status);
+            let params = Value::Object(self.host_task(view));
+            let line = message::notification("notifications/tasks/status", &params);
+            self.effects.push(Effect::ToHost(line));
+        }
+    }
+
+    fn host_task(&self, view: &TaskView) -> Map<String, Value> {
+        let status = host_task::status(view, self.cancelled.contains(&view.task.id));
+        host_task::object(view, status, self.host.is_modern, self.now.wall)
+    }
+
+    /// The response to `tasks/get` of the modern era for a task that has ended, with its result or its error.
+    pub(super) fn ended_task(&self, view: &TaskView, outcome: Result<Value, Value>) -> Value {
+        let (status, key, value) = match outcome {
+            // That its tool failed is in the result.
+            Ok(result) => ("completed", "result", result),
+            Err(_) if host_task::status(view, false) == "cancelled" => {
+                return Value::Object(self.host_task(view));
+            }
+            Err(error) => ("failed", "error", error),
+        };
+        let mut task = host_task::object(view, status, true, self.now.wall);
+        task.insert(key.to_owned(), value);
+        Value::Object(task)
+    }
+}
+
+/// Whether a task will not change any more, as far as the host is concerned.
+pub(super) fn is_over(view: &TaskView) -> bool {
+    use crate::domain::Status;
+    view.task.status.is_settled() || matches!(view.task.status, Status::Unknown(_))
+}

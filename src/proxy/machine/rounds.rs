@@ -1,0 +1,144 @@
+//! What a server of the modern era asks before it answers `prompts/get` or `resources/read`, for a host that is asked by
+//! requests (MCP 2026-07-28, basic/patterns/mrtr). A modern host answers in rounds itself.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use super::{Effect, Proxy, modern::REQUEST_STATE};
+use crate::{
+    domain::QuestionKind,
+    proxy::{message, questions::Relayed},
+};
+
+/// The methods that a server may answer with questions, beside `tools/call`.
+const METHODS: [&str; 2] = ["prompts/get", "resources/read"];
+
+/// How often a server may ask before it answers one request.
+const ROUNDS: u32 = 20;
+
+/// A request of the host that goes to the server again once the host has answered the server's questions.
+#[derive(Clone, Debug)]
+pub(super) struct Round {
+    /// The id of the host's request.
+    id: String,
+    method: String,
+    params: Map<String, Value>,
+    rounds: u32,
+    /// The keys of the questions without an answer.
+    waiting: BTreeSet<String>,
+    responses: Map<String, Value>,
+}
+
+impl Proxy {
+    /// Whether the host can be asked something during a request with this method.
+    pub(super) fn takes_rounds(&self, method: &str) -> bool {
+        !self.host.is_modern && self.is_server_modern() && METHODS.contains(&method)
+    }
+
+    /// Asks the host what the server asks in the result of a request: its id, method and parameters. Returns whether it
+    /// asks something.
+    pub(super) fn begins_round(
+        &mut self,
+        (id, method, params): (&str, &str, &Map<String, Value>),
+        rounds: u32,
+        result: &str,
+    ) -> bool {
+        if !result.contains("\"input_required\"") {
+            return false;
+        }
+        let result: Map<String, Value> = serde_json::from_str(result).unwrap_or_default();
+        if result.get("resultType").and_then(Value::as_str) != Some("input_required") {
+            return false;
+        }
+        if rounds >= ROUNDS {
+            let words = format!("the server asked {ROUNDS} times and gave no answer");
+            self.refuse(id, message::SERVER_ERROR, &words);
+            return true;
+        }
+        let mut params = params.clone();
+        params.remove("inputResponses");
+        match result.get(REQUEST_STATE) {
+            Some(state) => params.insert(REQUEST_STATE.to_owned(), state.clone()),
+            None => params.remove(REQUEST_STATE),
+        };
+        let requests = result.get("inputRequests").and_then(Value::as_object);
+        let mut shown = Vec::new();
+        for (key, request) in requests.into_iter().flatten() {
+            let asked = request.get("method").and_then(Value::as_str);
+            let asked = asked.unwrap_or_default();
+            let params = request.get("params").map(Value::to_string);
+            let kind = QuestionKind::of_method(asked);
+            let params =
+                kind.and_then(|kind| Some((kind, self.shown(kind, &params.unwrap_or_default())?)));
+            let Some((kind, params)) = params else {
+                let words = format!("the server asks for {asked}, which this host can't answer");
+                self.refuse(id, message::SERVER_ERROR, &words);
+                return true;
+            };
+            shown.push((key.clone(), kind, params));
+        }
+        self.next_round += 1;
+        let number = self.next_round;
+        self.rounds.insert(
+            number,
+            Round {
+                id: id.to_owned(),
+                method: method.to_owned(),
+                params,
+                rounds: rounds + 1,
+                waiting: shown.iter().map(|(key, ..)| key.clone()).collect(),
+                responses: Map::new(),
+            },
+        );
+        for (key, kind, params) in shown {
+            let relayed = Relayed::Round { number, key };
+            let line = message::request(&self.questions.add(relayed), kind.method(), &params);
+            self.effects.push(Effect::ToHost(line));
+        }
+        self.end_round(number);
+        true
+    }
+
+    /// The host has answered a question of a round.
+    pub(super) fn round_answered(
+        &mut self,
+        number: u64,
+        key: String,
+        outcome: Result<Value, Value>,
+    ) {
+        let Some(round) = self.rounds.get_mut(&number) else {
+            return;
+        };
+        match outcome {
+            Ok(response) => {
+                round.waiting.remove(&key);
+                round.responses.insert(key, response);
+                self.end_round(number);
+            }
+            // A round has no errors, and the server does not wait.
+            Err(error) => {
+                let id = round.id.clone();
+                self.rounds.remove(&number);
+                let why = error.get("message").and_then(Value::as_str);
+                let words = format!("the host refused: {}", why.unwrap_or("no reason"));
+                self.refuse(&id, message::SERVER_ERROR, &words);
+            }
+        }
+    }
+
+    /// Sends the request again once nothing is waited for.
+    fn end_round(&mut self, number: u64) {
+        let round = self.rounds.get(&number);
+        if round.is_some_and(|round| !round.waiting.is_empty()) {
+            return;
+        }
+        if let Some(mut round) = self.rounds.remove(&number) {
+            if !round.responses.is_empty() {
+                let responses = Value::Object(round.responses);
+                round.params.insert("inputResponses".to_owned(), responses);
+            }
+            self.forward_in_round(round.rounds, round.id, &round.method, &round.params);
+        }
+    }
+}

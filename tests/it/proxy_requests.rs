@@ -1,0 +1,108 @@
+//! `longhaul proxy`: what a server asks its host for.
+
+#![cfg(feature = "demo")]
+
+use serde_json::{Value, json};
+
+use crate::support::{
+    agent_host::{AgentHost, text},
+    kept::{Kept, approve_script, until},
+    server,
+};
+
+/// What `stdio_host.sh` has heard.
+fn heard(kept: &Kept) -> String {
+    std::fs::read_to_string(kept.path().join("heard")).unwrap_or_default()
+}
+
+fn respond(host: &mut AgentHost, request: &Value, result: &Value) {
+    host.send(&json!({"jsonrpc": "2.0", "id": request["id"], "result": result}));
+}
+
+fn asks_for(method: &'static str) -> impl Fn(&Value) -> bool {
+    move |message| message["method"] == method
+}
+
+#[test]
+fn sampling_goes_to_the_host_that_made_the_call() {
+    let kept = Kept::new();
+    approve_script(&kept, "asking", "stdio_host.sh");
+    let mut host = AgentHost::start(&kept, &["asking"], &json!({"sampling": {}}));
+    let call = host.start_call("sample", &json!({}));
+    let request = host.wait(asks_for("sampling/createMessage"));
+    assert_eq!(request["params"], json!({"messages": [], "maxTokens": 7}));
+    let message =
+        json!({"role": "assistant", "content": {"type": "text", "text": "hi"}, "model": "m"});
+    respond(&mut host, &request, &message);
+    let result = host.response(call);
+    assert_eq!(text(&result["result"]), "the model said hi");
+    // A refusal gets through too.
+    let call = host.start_call("sample", &json!({}));
+    let request = host.wait(asks_for("sampling/createMessage"));
+    let error = json!({"code": -1, "message": "no"});
+    host.send(&json!({"jsonrpc": "2.0", "id": request["id"], "error": error}));
+    let result = host.response(call);
+    assert_eq!(text(&result["result"]), "refused with -1");
+    let heard = heard(&kept);
+    assert!(heard.contains("test-host via longhaul"), "{heard}");
+    assert!(heard.contains(r#""sampling":{}"#), "{heard}");
+    host.close();
+}
+
+#[test]
+fn a_host_without_a_model_is_not_asked() {
+    let kept = Kept::new();
+    approve_script(&kept, "asking", "stdio_host.sh");
+    let mut host = AgentHost::start(&kept, &["asking"], &json!({}));
+    let result = host.call("sample", &json!({}));
+    assert_eq!(text(&result), "refused with -32601");
+    assert!(!heard(&kept).contains("sampling"));
+    host.close();
+}
+
+#[test]
+fn a_server_hears_the_roots_of_all_hosts() {
+    let kept = Kept::new();
+    approve_script(&kept, "asking", "stdio_host.sh");
+    let roots = json!({"roots": {"listChanged": true}});
+    let mut first = AgentHost::start(&kept, &["asking"], &roots);
+    let root = |name: &str| json!({"roots": [{"uri": format!("file:///{name}")}]});
+    let request = first.wait(asks_for("roots/list"));
+    respond(&mut first, &request, &root("first"));
+    until("the server hears of the first", || {
+        heard(&kept).contains(r#""result":{"roots":[{"uri":"file:///first"}]}"#)
+    });
+    let mut second = AgentHost::start(&kept, &["asking"], &roots);
+    let request = first.wait(asks_for("roots/list"));
+    respond(&mut first, &request, &root("first"));
+    let request = second.wait(asks_for("roots/list"));
+    respond(&mut second, &request, &root("second"));
+    let both = r#"[{"uri":"file:///first"},{"uri":"file:///second"}]"#;
+    until("the server hears of both", || heard(&kept).contains(both));
+    first.notify("notifications/roots/list_changed", &json!({}));
+    let request = first.wait(asks_for("roots/list"));
+    respond(&mut first, &request, &root("moved"));
+    let request = second.wait(asks_for("roots/list"));
+    respond(&mut second, &request, &root("second"));
+    until("the server hears of the move", || {
+        heard(&kept).contains("file:///moved")
+    });
+    first.close();
+    second.close();
+}
+
+#[test]
+fn an_idle_host_does_not_keep_the_keeper() {
+    let kept = Kept::new();
+    let server = server::demo(kept.path().join("server"));
+    let mut host = AgentHost::start(&kept, &[&server.url()], &json!({}));
+    let arguments = json!({"steps": 1, "step_ms": 1});
+    host.call("crunch", &arguments);
+    host.request("ping", &json!({}));
+    until("the keeper exits", || kept.keeper().is_none());
+    // The next call starts another one.
+    let result = host.call("crunch", &arguments);
+    assert!(text(&result).contains("1 step"), "{result}");
+    assert!(kept.keeper().is_some());
+    host.close();
+}

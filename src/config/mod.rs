@@ -14,6 +14,7 @@ pub(crate) mod import;
 mod keys;
 mod mark;
 mod notify;
+mod proxy;
 mod secret;
 mod server;
 mod settings;

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// The keys of a server.
-const KEYS: &str = "url, headers, protocol, idle_timeout, max_time, checkpoint, progress_from_text, trace; for a stdio \
+const KEYS: &str = "url, headers, protocol, idle_timeout, max_time, checkpoint, progress_from_text, trace, proxy; for a stdio \
                     server: command, args, env, cwd, stop_when_idle";
 
 /// Completes a URL without a scheme, e.g. `localhost:8931/mcp`; `None` if the text is something else. Only a loopback host
@@ -141,6 +141,11 @@ impl Parser<'_> {
                 "protocol" => server.protocol = self.text(key_text, value, str::parse),
                 "idle_timeout" => self.limit(key_text, value, &mut server.limits.idle),
                 "max_time" => self.limit(key_text, value, &mut server.limits.hard),
+                "proxy" => {
+                    let settings = self.proxy(&format!("servers.{name}.proxy"), value);
+                    let proxies = &mut self.config.server_proxies;
+                    proxies.insert(server.name.clone(), settings);
+                }
                 "checkpoint" => self.checkpoint(value, &mut server.checkpoint),
                 "progress_from_text" => {
                     server.progress_from_text = self.boolean(key_text, value).unwrap_or_default();

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a wrong line loses only its own setting; only a file that is not valid TOML is refused as a whole.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use clap::ValueEnum;
 use toml::{
@@ -15,14 +15,14 @@ use crate::{
     app::{Keymap, View},
     domain::{
         CheckpointConvention, DefaultLimits, Limits, NotifyConfig, NotifyLevel, ProtocolChoice,
-        ServerConfig, ServerName, TaskView, ThemeName, text,
+        ProxySettings, ServerConfig, ServerName, TaskView, ThemeName, text,
     },
     engine::Hook,
 };
 
 /// The tables of the file, for notices.
 pub(crate) const TABLES: &str =
-    "[servers.NAME], [defaults], [keys], [notify], [theme], [views.NAME]";
+    "[servers.NAME], [defaults], [keys], [notify], [theme], [views.NAME], [proxy]";
 
 /// The settings in the file.
 #[derive(Debug, Default, PartialEq)]
@@ -36,6 +36,10 @@ pub struct Config {
     pub(crate) views: Vec<View>,
     pub(crate) keys: Keymap,
     pub(crate) notify: NotifyConfig,
+    /// For agents' calls of all servers.
+    pub(super) proxy: ProxySettings,
+    /// For those of one server.
+    pub(super) server_proxies: BTreeMap<ServerName, ProxySettings>,
     /// The shell command to run on the events in `hook_on`.
     pub(crate) hook: Option<String>,
     pub(crate) hook_on: NotifyLevel,
@@ -65,6 +69,7 @@ impl Config {
                 "views" => parser.views(at, value),
                 "keys" => parser.keys(at, value),
                 "notify" => parser.notify(at, value),
+                "proxy" => parser.config.proxy = parser.proxy("proxy", value),
                 other => parser.notice(
                     at,
                     &format!("unknown table or key {other:?}; expected one of: {TABLES}"),
@@ -89,6 +94,12 @@ impl Config {
     pub(crate) fn convention(&self, server: &ServerName) -> CheckpointConvention {
         let own = self.servers.iter().find(|it| it.name == *server);
         own.map(|it| it.checkpoint.clone()).unwrap_or_default()
+    }
+
+    /// The settings for agents' calls of a server.
+    pub(crate) fn proxy_settings(&self, server: &ServerName) -> ProxySettings {
+        let own = self.server_proxies.get(server).cloned();
+        own.unwrap_or_default().or(&self.proxy)
     }
 
     /// The view named `name`.

@@ -34,6 +34,9 @@ pub struct NewCall {
     /// Send it even if its arguments don't match the tool's schema.
     #[serde(default)]
     pub is_unchecked: bool,
+    /// Never attach to an earlier call of the same host.
+    #[serde(default)]
+    pub never_attaches: bool,
     /// Time limits.
     pub limits: Limits,
     /// How to handle the server's questions.
@@ -62,6 +65,7 @@ impl NewCall {
             checkpoint: None,
             must_survive: false,
             is_unchecked: false,
+            never_attaches: false,
             limits: Limits::default(),
             on_input: OnInput::Ask,
             protocol: None,

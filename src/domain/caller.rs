@@ -39,6 +39,9 @@ pub struct Caller {
     /// When it got the result.
     #[serde(default)]
     pub delivered_at: Option<Wall>,
+    /// For how many milliseconds after its end the result can be collected.
+    #[serde(default = "Caller::default_keep_ms")]
+    pub keep_ms: u64,
 }
 
 /// A host as servers see it: `clientInfo` and capabilities. Not sanitized.
@@ -151,7 +154,12 @@ impl Caller {
     }
 
     /// What has become of the call for it: `got a ticket after 48s, not collected yet`. Not sanitized.
-    pub fn progress(&self, is_settled: bool, clock: impl Fn(Wall) -> String) -> String {
+    pub fn progress(
+        &self,
+        settled_at: Option<Wall>,
+        now: Wall,
+        clock: impl Fn(Wall) -> String,
+    ) -> String {
         let waited = |gave_up: &GaveUp| text::span(Duration::from_millis(gave_up.after_ms));
         let mut parts = Vec::new();
         if self.repeats > 0 {
@@ -171,7 +179,11 @@ impl Caller {
         }
         match self.delivered_at {
             Some(at) => parts.push(format!("has had the result since {}", clock(at))),
-            None if is_settled => parts.push("has not collected the result".to_owned()),
+            None if self.is_expired(settled_at, now) => {
+                let keep = text::span(Duration::from_millis(self.keep_ms));
+                parts.push(format!("did not collect the result within {keep}"));
+            }
+            None if settled_at.is_some() => parts.push("has not collected the result".to_owned()),
             None if self.gave_up.is_none() => parts.push("waits".to_owned()),
             None => {}
         }
@@ -187,9 +199,23 @@ impl Caller {
             .unwrap_or("/")
     }
 
-    /// Whether the result of a settled call waits for it.
-    pub fn is_owed(&self, is_settled: bool) -> bool {
-        is_settled && self.delivered_at.is_none()
+    /// How long a result can be collected, unless the configuration says otherwise.
+    pub const KEEP: Duration = Duration::from_secs(7 * 24 * 3600);
+
+    fn default_keep_ms() -> u64 {
+        u64::try_from(Self::KEEP.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Whether a result of a call that has settled then still waits for it.
+    pub fn is_owed(&self, settled_at: Option<Wall>, now: Wall) -> bool {
+        settled_at.is_some() && self.delivered_at.is_none() && !self.is_expired(settled_at, now)
+    }
+
+    /// Whether a result was not collected in time.
+    pub fn is_expired(&self, settled_at: Option<Wall>, now: Wall) -> bool {
+        let keep = Duration::from_millis(self.keep_ms);
+        let is_late = |settled_at: Wall| now.since(settled_at) > keep;
+        self.delivered_at.is_none() && settled_at.is_some_and(is_late)
     }
 
     /// Whether it is this program in this directory.
@@ -286,15 +312,18 @@ mod tests {
             timeout_ms: None,
             repeats: 0,
             delivered_at: None,
+            keep_ms: 60_000,
         };
-        let told = |caller: &Caller, is_settled| caller.progress(is_settled, |_| "noon".to_owned());
+        let now = Wall(59_999);
+        let told =
+            |caller: &Caller, settled_at| caller.progress(settled_at, now, |_| "noon".to_owned());
         assert_eq!(
-            (caller.label().as_str(), &*told(&caller, false)),
+            (caller.label().as_str(), &*told(&caller, None)),
             ("codex app", "waits")
         );
         let gave_up = |after_ms, why| Collected::GaveUp { after_ms, why };
         caller.note(&gave_up(48_000, GaveUpReason::Ticket), Wall(1));
-        assert_eq!(told(&caller, false), "got a ticket after 48 s");
+        assert_eq!(told(&caller, None), "got a ticket after 48 s");
         let request_id = "8".to_owned();
         caller.note(&Collected::Repeated { request_id }, Wall(2));
         caller.note(
@@ -303,11 +332,13 @@ mod tests {
         );
         let expected =
             "made again 1 time, run once, gave up after 5 s (late), has not collected the result";
-        assert_eq!(told(&caller, true), expected);
-        assert!(caller.is_owed(true) && !caller.is_owed(false));
+        assert_eq!(told(&caller, Some(Wall(0))), expected);
+        assert!(caller.is_owed(Some(Wall(0)), now) && !caller.is_owed(None, now));
+        assert!(told(&caller, Some(Wall(-2))).ends_with("did not collect the result within 60 s"));
+        assert!(!caller.is_owed(Some(Wall(-2)), now));
         caller.note(&Collected::Delivered, Wall(4));
-        assert!(told(&caller, true).ends_with("has had the result since noon"));
-        assert!(!caller.is_owed(true));
+        assert!(told(&caller, Some(Wall(0))).ends_with("has had the result since noon"));
+        assert!(!caller.is_owed(Some(Wall(0)), now));
     }
 
     #[test]

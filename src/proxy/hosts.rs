@@ -2,6 +2,8 @@
 
 use core::time::Duration;
 
+use crate::domain::PatienceChoice;
+
 /// How long a host waits for a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Limit {
@@ -114,17 +116,6 @@ const PART_OF_LIMIT: f64 = 0.8;
 
 /// The least patience that experience leads to.
 const LEAST: Duration = Duration::from_millis(500);
-
-/// How long the user wants hosts to wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PatienceChoice {
-    /// As the table of hosts says.
-    ByHost,
-    /// This long.
-    Fixed(Duration),
-    /// Until the result is there.
-    Unlimited,
-}
 
 /// The variable in which Claude Code keeps its limit in milliseconds. It is in the environment of the servers it starts.
 pub const CLAUDE_CODE_LIMIT: &str = "MCP_TOOL_TIMEOUT";

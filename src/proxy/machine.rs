@@ -11,14 +11,16 @@ use serde_json::{Map, Value, json};
 use super::{
     cancel::PendingCancels,
     era::{self, LogLevel},
-    hosts::{self, Cancels, Limit, PatienceChoice},
+    hosts::{self, Cancels, Limit},
     message::{self, HostMessage},
     questions::RelayedQuestions,
+    ticket::ResultPart,
     tool_list::OutputSchemas,
 };
 use crate::domain::{
     Collected, GaveUpReason, HostCapabilities, HostProfile, Introduction, Mono, ProtocolVersion,
-    ServerName, SessionEvent, SessionRequest, SessionRequestId, Stamp, TaskId, TaskView,
+    ProxySettings, ServerName, SessionEvent, SessionRequest, SessionRequestId, Stamp, TaskId,
+    TaskView,
 };
 
 mod answers;
@@ -79,17 +81,6 @@ pub enum Effect {
     ReadResult(TaskId),
 }
 
-/// What a cancelled request of the host means for its call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnCancel {
-    /// The call continues after a timeout, and is cancelled if a person stopped it.
-    TimeoutContinues,
-    /// The call always continues.
-    Continue,
-    /// The call is always cancelled.
-    Stop,
-}
-
 /// How a proxy works.
 #[derive(Clone, Debug)]
 pub struct ProxyOptions {
@@ -97,10 +88,8 @@ pub struct ProxyOptions {
     pub server: ServerName,
     /// The host's working directory.
     pub directory: String,
-    /// How long calls are held.
-    pub patience: PatienceChoice,
-    /// What a cancel means.
-    pub on_cancel: OnCancel,
+    /// What the user has set.
+    pub settings: ProxySettings,
     /// What the host keeps in `MCP_TOOL_TIMEOUT`.
     pub tool_timeout: Option<String>,
     /// Seeds the ids of tasks.
@@ -199,6 +188,8 @@ struct Call {
     /// The task, once it is started.
     task: Option<TaskId>,
     tool: String,
+    /// The part of the result that the host asked for.
+    part: Option<ResultPart>,
     /// In a form in which equal ones have equal text; only of a host that may give up without a word.
     arguments: Option<String>,
     progress_token: Option<Value>,
@@ -508,7 +499,11 @@ impl Proxy {
 
     /// How long a call is held before it gets a ticket.
     fn patience(&self) -> Option<Duration> {
-        hosts::patience(self.options.patience, self.host.limit, self.seen_limit)
+        hosts::patience(
+            self.options.settings.patience.unwrap_or_default(),
+            self.host.limit,
+            self.seen_limit,
+        )
     }
 
     fn introduce(&self) -> SessionRequest {

@@ -14,5 +14,5 @@ mod questions;
 mod ticket;
 mod tool_list;
 
-pub use hosts::{CLAUDE_CODE_LIMIT, PatienceChoice};
-pub use machine::{Effect, OnCancel, Proxy, ProxyInput, ProxyOptions, SavedResult};
+pub use hosts::CLAUDE_CODE_LIMIT;
+pub use machine::{Effect, Proxy, ProxyInput, ProxyOptions, SavedResult};

@@ -2,9 +2,9 @@
 
 use core::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use crate::domain::{Progress, Status, TaskView, Wall, text};
+use crate::domain::{Progress, Status, TaskId, TaskView, Wall, text};
 
 /// The tool that waits for a call and returns its result.
 pub(super) const COLLECT: &str = "longhaul_collect";
@@ -23,7 +23,13 @@ pub(super) fn tools() -> [Value; 2] {
                 runs anything a second time.",
             "inputSchema": {
                 "type": "object",
-                "properties": {"id": {"type": "string", "description": "The id of the call, such as q7m2xk."}},
+                "properties": {
+                    "id": {"type": "string", "description": "The id of the call, such as q7m2xk."},
+                    "from": {"type": "integer", "minimum": 0, "description": "Only if the whole result is too large for \
+                        you: the first character of its text to return."},
+                    "length": {"type": "integer", "minimum": 1, "description": "How many characters of its text to \
+                        return, 20000 if only `from` is given."},
+                },
                 "required": ["id"],
             },
             "annotations": {"readOnlyHint": true, "idempotentHint": true, "openWorldHint": false},
@@ -37,6 +43,59 @@ pub(super) fn tools() -> [Value; 2] {
             "annotations": {"readOnlyHint": true, "idempotentHint": true, "openWorldHint": false},
         }),
     ]
+}
+
+/// The part of a result's text that a host asks for, in characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ResultPart {
+    from: usize,
+    length: usize,
+}
+
+/// The length of a part if the host names none.
+const PART: usize = 20_000;
+
+impl ResultPart {
+    /// From the arguments of [`COLLECT`]; `None` for the whole result.
+    pub(super) fn of(arguments: &Map<String, Value>) -> Option<Self> {
+        let number = |key: &str| {
+            let number = arguments.get(key)?.as_u64()?;
+            usize::try_from(number).ok()
+        };
+        let (from, length) = (number("from"), number("length"));
+        (from.is_some() || length.is_some()).then(|| Self {
+            from: from.unwrap_or_default(),
+            length: length.unwrap_or(PART).max(1),
+        })
+    }
+
+    /// This part of a result, which is JSON text, and whether it reaches to the end.
+    pub(super) fn cut(self, task: &TaskId, result: &str) -> (Value, bool) {
+        let value: Value = serde_json::from_str(result).unwrap_or_default();
+        let blocks = value.get("content").and_then(Value::as_array);
+        let texts: Option<Vec<&str>> = blocks.and_then(|blocks| {
+            let texts = blocks.iter().map(|block| block.get("text")?.as_str());
+            texts.collect()
+        });
+        // What is not only text is cut as JSON.
+        let whole = texts.map_or_else(|| result.to_owned(), |texts| texts.join("\n"));
+        let total = whole.chars().count();
+        let part: String = whole.chars().skip(self.from).take(self.length).collect();
+        let end = self.from.min(total) + part.chars().count();
+        let is_last = end >= total;
+        let more = if is_last {
+            "the end".to_owned()
+        } else {
+            format!("continue with {COLLECT} {{\"id\": \"{task}\", \"from\": {end}}}")
+        };
+        let words = format!("(characters {} to {end} of {total}; {more})", self.from);
+        let is_error = value.get("isError").cloned().unwrap_or(json!(false));
+        let content = [
+            json!({"type": "text", "text": part}),
+            json!({"type": "text", "text": words}),
+        ];
+        (json!({"content": content, "isError": is_error}), is_last)
+    }
 }
 
 /// The schema of [`ticket`]'s structured content.
@@ -134,4 +193,38 @@ fn summary(view: &TaskView, now: Wall) -> Value {
         "age_seconds": age(view, now).as_secs(),
         "progress": task.progress.as_ref().and_then(Progress::ratio),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_result_can_be_read_in_parts() {
+        let task = TaskId::from_bits(7);
+        let part = |arguments: Value| ResultPart::of(arguments.as_object().unwrap());
+        assert_eq!(part(json!({"id": "x"})), None);
+        let result = r#"{"content":[{"type":"text","text":"abc"},{"type":"text","text":"däf"}]}"#;
+        let cut = |from, length| {
+            let part = part(json!({"from": from, "length": length})).unwrap();
+            let (value, is_last) = part.cut(&task, result);
+            let text = |index: usize| value["content"][index]["text"].as_str().unwrap().to_owned();
+            (text(0), text(1), is_last)
+        };
+        let (text, more, is_last) = cut(2, 4);
+        assert_eq!((text.as_str(), is_last), ("c\ndä", false));
+        assert!(
+            more.contains("2 to 6 of 7") && more.contains("\"from\": 6"),
+            "{more}"
+        );
+        assert_eq!(cut(6, 9).0, "f");
+        let (text, more, is_last) = cut(99, 1);
+        assert!(
+            text.is_empty() && is_last && more.contains("to 7 of 7"),
+            "{more}"
+        );
+        let image = r#"{"content":[{"type":"image","data":"AA=="}]}"#;
+        let (value, is_last) = part(json!({"from": 0})).unwrap().cut(&task, image);
+        assert!(is_last && value["content"][0]["text"] == image, "{value}");
+    }
 }

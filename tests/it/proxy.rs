@@ -7,6 +7,7 @@
     reason = "a test fails by panicking, its helpers too"
 )]
 
+use longhaul::store::write_atomically;
 use serde_json::{Value, json};
 
 use crate::support::{
@@ -331,5 +332,93 @@ fn a_host_without_a_handshake_is_served_too() {
     old["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2099-01-01");
     let refused = host.request("tools/list", &old);
     assert_eq!(refused["error"]["code"], -32022);
+    host.close();
+}
+
+#[test]
+fn a_result_that_nobody_collects_expires() {
+    let kept = Kept::new();
+    let server = steps(&kept);
+    let config = kept.path().join("config.toml");
+    let servers = std::fs::read_to_string(&config).unwrap();
+    write_atomically(
+        &config,
+        format!("[proxy]\nkeep = \"1ms\"\n{servers}").as_bytes(),
+    )
+    .unwrap();
+    finish_steps(&kept);
+    let mut host = AgentHost::start(&kept, &[&server], &json!({}));
+    host.start_call("work", &json!({}));
+    host.wait(|message| message["method"] == "notifications/progress");
+    host.kill();
+    let id = tasks(&kept)[0]["id"].as_str().unwrap().to_owned();
+    kept.ok(&["wait", &id]);
+    let mut host = AgentHost::start(&kept, &[&server], &json!({}));
+    let collected = host.call("longhaul_collect", &json!({"id": id}));
+    let why = text(&collected);
+    assert!(why.contains("nobody collected the result"), "{why}");
+    assert!(text(&host.call("longhaul_tasks", &json!({}))).starts_with("No call is open"));
+    let again = host.call("work", &json!({}));
+    assert!(text(&again).ends_with(" steps"), "{again}");
+    assert_eq!(runs(&kept), 2);
+    host.close();
+}
+
+#[test]
+fn a_tool_that_never_attaches_runs_again() {
+    let kept = Kept::new();
+    let server = steps(&kept);
+    let config = kept.path().join("config.toml");
+    let servers = std::fs::read_to_string(&config).unwrap();
+    let setting = format!("[servers.{server}.proxy.attach]\nwork = \"never\"\n");
+    write_atomically(&config, format!("{servers}\n{setting}").as_bytes()).unwrap();
+    let mut host = AgentHost::start(&kept, &[&server], &json!({}));
+    host.start_call("work", &json!({}));
+    host.wait(|message| message["method"] == "notifications/progress");
+    host.kill();
+    let mut host = AgentHost::start(&kept, &[&server], &json!({}));
+    let second = host.start_call("work", &json!({}));
+    host.wait(|message| message["method"] == "notifications/progress");
+    finish_steps(&kept);
+    host.response(second);
+    assert_eq!(runs(&kept), 2);
+    host.close();
+}
+
+#[test]
+fn a_call_that_a_person_stopped_is_not_attached_to() {
+    let kept = Kept::new();
+    let mut host = AgentHost::start(&kept, &[&steps(&kept)], &json!({}));
+    let first = host.start_call("work", &json!({}));
+    host.wait(|message| message["method"] == "notifications/progress");
+    // The server does not answer a call that was cancelled.
+    let cancel = json!({"requestId": first, "reason": "the user pressed Esc"});
+    host.notify("notifications/cancelled", &cancel);
+    finish_steps(&kept);
+    let again = host.call("work", &json!({}));
+    assert!(text(&again).ends_with(" steps"), "{again}");
+    assert_eq!(runs(&kept), 2);
+    host.close();
+}
+
+#[test]
+fn a_silent_host_that_calls_again_is_attached() {
+    let kept = Kept::new();
+    let mut host = AgentHost::connect(&kept, &[&steps(&kept)]);
+    let info = json!({"name": "gemini-cli-mcp-client", "version": "1"});
+    let handshake =
+        json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": info});
+    host.request("initialize", &handshake);
+    host.notify("notifications/initialized", &json!({}));
+    let first = host.start_call("work", &json!({}));
+    let progress = |message: &Value| message["method"] == "notifications/progress";
+    // A step comes every second.
+    host.wait(progress);
+    host.wait(progress);
+    let second = host.start_call("work", &json!({}));
+    finish_steps(&kept);
+    let (first, second) = (host.response(first), host.response(second));
+    assert_eq!(first["result"], second["result"]);
+    assert_eq!(runs(&kept), 1);
     host.close();
 }

@@ -2,10 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-use crate::{
-    domain::text::{self, DurationError},
-    proxy::{OnCancel, PatienceChoice},
-};
+use crate::domain::{OnCancel, PatienceChoice};
 
 /// `proxy`.
 #[derive(Debug, Args)]
@@ -14,16 +11,11 @@ pub(in crate::cli) struct ProxyArgs {
     pub(in crate::cli) server: String,
     /// How long a call is held before it gets a ticket, such as 45s; `off` holds it until it ends [default: 80% of what
     /// the host is known to wait].
-    #[arg(long, value_name = "TIME", value_parser = patience, default_value = "auto", hide_default_value = true)]
-    pub(in crate::cli) patience: PatienceChoice,
-    /// What happens to a call that the host cancels.
-    #[arg(
-        long,
-        value_name = "WHAT",
-        value_enum,
-        default_value = "timeout-continues"
-    )]
-    pub(in crate::cli) on_cancel: OnCancelArg,
+    #[arg(long, value_name = "TIME", value_parser = PatienceChoice::parse)]
+    pub(in crate::cli) patience: Option<PatienceChoice>,
+    /// What happens to a call that the host cancels [default: timeout-continues]
+    #[arg(long, value_name = "WHAT", value_enum)]
+    pub(in crate::cli) on_cancel: Option<OnCancelArg>,
 }
 
 /// `wrap` and `unwrap`.
@@ -60,13 +52,5 @@ impl From<OnCancelArg> for OnCancel {
             OnCancelArg::Continue => Self::Continue,
             OnCancelArg::Stop => Self::Stop,
         }
-    }
-}
-
-fn patience(value: &str) -> Result<PatienceChoice, DurationError> {
-    match value {
-        "auto" => Ok(PatienceChoice::ByHost),
-        "off" => Ok(PatienceChoice::Unlimited),
-        _ => text::parse_duration(value).map(PatienceChoice::Fixed),
     }
 }

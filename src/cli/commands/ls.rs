@@ -110,7 +110,8 @@ pub(in crate::cli) fn ls(context: &mut Context<'_>, ls: &LsArgs) -> Result<u8, C
         rows.push(row(task, &contact, now, (cell, ending)));
     }
     if has_callers {
-        let from = tasks.iter().map(from);
+        let now = context.clock.now().wall;
+        let from = tasks.iter().map(|task| from(task, now));
         let from = std::iter::once("FROM".to_owned()).chain(from);
         for (row, from) in rows.iter_mut().zip(from) {
             row.insert(FROM_COLUMN, from);
@@ -123,9 +124,9 @@ pub(in crate::cli) fn ls(context: &mut Context<'_>, ls: &LsArgs) -> Result<u8, C
 }
 
 /// Who made an agent's call, and whether the result waits for it.
-fn from(task: &Task) -> String {
+fn from(task: &Task, now: Wall) -> String {
     task.caller.as_ref().map_or_else(String::new, |caller| {
-        let owed = if caller.is_owed(task.status.is_settled()) {
+        let owed = if caller.is_owed(task.settled_at, now) {
             " (not collected)"
         } else {
             ""

@@ -16,6 +16,7 @@ use crate::{
         live_session::{LiveEvent, LiveSession},
         target::Targets,
     },
+    domain::ProxySettings,
     proxy::{Effect, Proxy, ProxyInput, ProxyOptions, SavedResult},
     store::Reader,
 };
@@ -35,11 +36,15 @@ pub(in crate::cli) fn proxy(context: &mut Context<'_>, args: &ProxyArgs) -> Resu
     let mut reader = context.reader_to_act()?;
     let server = Targets::of(context, &mut reader)?.named(&args.server)?;
     let directory = std::env::current_dir().unwrap_or_default();
+    let given = ProxySettings {
+        patience: args.patience,
+        on_cancel: args.on_cancel.map(Into::into),
+        ..ProxySettings::default()
+    };
     let options = ProxyOptions {
+        settings: given.or(&context.config()?.proxy_settings(&server.name)),
         server: server.name.clone(),
         directory: directory.to_string_lossy().into_owned(),
-        patience: args.patience,
-        on_cancel: args.on_cancel.into(),
         tool_timeout: tool_timeout(),
         seed: random_bits(),
     };

@@ -36,13 +36,12 @@ pub(in crate::cli) fn show(context: &mut Context<'_>, id: &str) -> Result<u8, Cl
     put("tool", Some(task.tool.clone()));
     put("server", Some(task.server.to_string()));
     put("arguments", Some(task.arguments.clone()));
-    let is_settled = task.status.is_settled();
     put("from", task.caller.as_ref().map(|caller| caller.who()));
     put(
         "its caller",
         task.caller
             .as_ref()
-            .map(|caller| caller.progress(is_settled, when)),
+            .map(|caller| caller.progress(task.settled_at, now, when)),
     );
     put("repeats", task.origin.as_ref().map(ToString::to_string));
     let reason = task

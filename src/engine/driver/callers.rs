@@ -15,11 +15,11 @@ use crate::{
 impl Driver<'_> {
     /// The call of a proxy that this one repeats.
     fn repeated_call(&mut self, call: &NewCall, now: Stamp) -> Option<TaskId> {
-        call.caller.as_ref()?;
+        call.caller.as_ref().filter(|_| !call.never_attaches)?;
         self.proxies.forget_gone(self.snapshots);
         // A call that was started a moment ago is not published yet.
         self.publish_changes(now);
-        self.proxies.repeated(call, self.snapshots)
+        self.proxies.repeated(call, self.snapshots, now.wall)
     }
 
     /// Each server hears which hosts listen to it.

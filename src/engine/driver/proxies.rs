@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::{
     domain::{
         Caller, Collected, ControlKind, ControlRequest, HostProfile, NewCall, QuestionKind,
-        ServerName, Status, Task, TaskId, canonical_arguments,
+        ServerName, Status, Task, TaskId, Wall, canonical_arguments,
     },
     engine::snapshots::{ReaderId, Snapshots},
     link::RootsRequest,
@@ -169,11 +169,18 @@ impl Proxies {
     }
 
     /// The call that this one repeats: the same host asked the same before, gave up, and never got the result.
-    pub(super) fn repeated(&self, call: &NewCall, snapshots: &Snapshots) -> Option<TaskId> {
+    pub(super) fn repeated(
+        &self,
+        call: &NewCall,
+        snapshots: &Snapshots,
+        now: Wall,
+    ) -> Option<TaskId> {
         let caller = call.caller.as_deref()?;
         let arguments = canonical_arguments(&call.arguments);
         let is_same = |task: &Task| {
-            let is_host = |other: &Caller| caller.is_same_host(other);
+            let is_host = |other: &Caller| {
+                caller.is_same_host(other) && !other.is_expired(task.settled_at, now)
+            };
             task.server == call.server
                 && task.tool == call.tool
                 && task.caller.as_deref().is_some_and(is_host)

@@ -2,10 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{
-    Asked, CallList, CallRole, Proxy, SavedResult,
-    calls::{NOT_A_CALL, failure},
-};
+use super::{Asked, CallList, CallRole, Proxy, SavedResult, calls::failure};
 use crate::{
     domain::{
         Forwarded, RequestError, SessionResponse, Status, Task, TaskErrorKind, TaskId, TaskView,
@@ -68,11 +65,6 @@ impl Proxy {
                 CallList::Tool => self.list_uncollected(&id, &calls),
                 CallList::Tasks(after) => self.list_tasks(&id, &calls, after.as_ref()),
             },
-            (Asked::Collect { id }, Err(RequestError::Usage(_)))
-                if self.calls.remove(&id).is_some() =>
-            {
-                self.respond(&id, &failure(NOT_A_CALL));
-            }
             // Nothing was sent.
             (Asked::Start { id } | Asked::Collect { id }, Err(error))
                 if self.calls.remove(&id).is_some() =>
@@ -87,13 +79,8 @@ impl Proxy {
     fn collects(&mut self, id: &str) {
         let call = self.calls.get(id);
         let view = call.and_then(|call| self.views.get(call.task.as_ref()?));
-        let Some(view) = view.cloned() else {
-            return;
-        };
-        if self.is_ours(&view) {
+        if let Some(view) = view.cloned() {
             self.task_changed(&view);
-        } else if self.calls.remove(id).is_some() {
-            self.respond(id, &failure(NOT_A_CALL));
         }
     }
 
@@ -130,8 +117,15 @@ impl Proxy {
             let Some(call) = self.calls.remove(&id) else {
                 continue;
             };
-            self.respond_with(&id, call.role, &view, result);
-            let is_answered = call.role != CallRole::Task;
+            let mut is_answered = call.role != CallRole::Task;
+            match (call.part, result) {
+                (Some(part), SavedResult::Found(result)) => {
+                    let (part, is_last) = part.cut(task, result);
+                    self.respond(&id, &part);
+                    is_answered = is_last;
+                }
+                _ => self.respond_with(&id, call.role, &view, result),
+            }
             if is_answered && !matches!(result, SavedResult::Unreadable(_)) {
                 self.written.push(task.clone());
             }

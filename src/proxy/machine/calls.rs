@@ -12,12 +12,12 @@ use super::{
 use crate::{
     domain::{
         Caller, Collected, GaveUpReason, Mono, NewCall, SessionRequest, Status, TaskId, TaskView,
-        canonical_arguments, text,
+        Wall, canonical_arguments, text,
     },
     proxy::{
         hosts::Cancels,
         message,
-        ticket::{self, COLLECT, TASKS},
+        ticket::{self, COLLECT, ResultPart, TASKS},
         tool_list::Strictness,
     },
 };
@@ -32,8 +32,7 @@ const TASK_AFTER: Duration = Duration::from_secs(2);
 const SIDE_BY_SIDE: Duration = Duration::from_secs(1);
 
 /// The answer to an id that [`COLLECT`] can't use.
-pub(super) const NOT_A_CALL: &str =
-    "no call of this host has that id; call longhaul_tasks for a list";
+const NOT_A_CALL: &str = "no call of this host has that id; call longhaul_tasks for a list";
 
 /// Members of `_meta` in which hosts name their calls.
 const CALL_IDS: [&str; 2] = ["claudecode/toolUseId", "callId"];
@@ -82,10 +81,7 @@ impl Proxy {
                 let Some(task) = task.and_then(|it| TaskId::parse(it.trim())) else {
                     return self.respond(&id, &failure(NOT_A_CALL));
                 };
-                let mut call = self.new_wait(&name, params);
-                (call.role, call.task) = (CallRole::Call, Some(task.clone()));
-                self.calls.insert(id.clone(), call);
-                self.ask(Asked::Collect { id }, SessionRequest::Collect(task));
+                self.ask_for_task(id, task, COLLECT, params);
             }
             _ => {
                 let state = params.get(REQUEST_STATE).and_then(Value::as_str);
@@ -116,6 +112,7 @@ impl Proxy {
             },
             task: None,
             tool: tool.to_owned(),
+            part: None,
             arguments: self.host.cancels.may_be_silent().then(|| {
                 let arguments = params.get("arguments").map(Value::to_string);
                 canonical_arguments(&arguments.unwrap_or_default()).unwrap_or_default()
@@ -177,6 +174,9 @@ impl Proxy {
         );
         // The server checks them, and says what is wrong in its own words.
         call.is_unchecked = true;
+        let settings = &self.options.settings;
+        call.never_attaches = settings.never_attach.contains(&call.tool);
+        let keep = settings.keep.unwrap_or(Caller::KEEP).as_millis();
         call.caller = Some(Box::new(Caller {
             host: self.host.profile.name.clone(),
             version: self.host.profile.version.clone(),
@@ -189,6 +189,7 @@ impl Proxy {
             timeout_ms: None,
             repeats: 0,
             delivered_at: None,
+            keep_ms: u64::try_from(keep).unwrap_or(u64::MAX),
         }));
         call
     }
@@ -359,21 +360,52 @@ impl Proxy {
         }
     }
 
+    /// [`COLLECT`]: waits for a task, if it is one of this host.
+    pub(super) fn collect(
+        &mut self,
+        id: &str,
+        view: Option<&TaskView>,
+        params: &Map<String, Value>,
+    ) {
+        let Some(view) = view else {
+            return self.respond(id, &failure(NOT_A_CALL));
+        };
+        let task = view.task.id.clone();
+        let is_delivered = self.delivered.contains(&task);
+        let caller = view.task.caller.as_deref().filter(|_| !is_delivered);
+        let is_expired = |caller: &&Caller| caller.is_expired(view.task.settled_at, self.now.wall);
+        if let Some(caller) = caller.filter(is_expired) {
+            let keep = text::span(Duration::from_millis(caller.keep_ms));
+            let words = format!(
+                "nobody collected the result of {task} within {keep}; a person can see it with: longhaul show {task}"
+            );
+            return self.respond(id, &failure(&words));
+        }
+        let mut call = self.new_wait(COLLECT, params);
+        (call.role, call.task) = (CallRole::Call, Some(task.clone()));
+        let arguments = params.get("arguments").and_then(Value::as_object);
+        call.part = arguments.and_then(ResultPart::of);
+        self.calls.insert(id.to_owned(), call);
+        let id = id.to_owned();
+        self.ask(Asked::Collect { id }, SessionRequest::Collect(task));
+    }
+
     /// The result of [`TASKS`].
     pub(super) fn list_uncollected(&mut self, id: &str, calls: &[TaskView]) {
-        let open = calls
-            .iter()
-            .filter(|view| is_uncollected(view) && !self.delivered.contains(&view.task.id));
+        let open = calls.iter().filter(|view| {
+            is_uncollected(view, self.now.wall) && !self.delivered.contains(&view.task.id)
+        });
         let list = ticket::list(open, self.now.wall);
         self.respond(id, &list);
     }
 }
 
 /// Whether the host can still collect the result of a task.
-fn is_uncollected(view: &TaskView) -> bool {
-    let caller = view.task.caller.as_ref();
-    let is_owed = caller.is_some_and(|caller| caller.delivered_at.is_none());
-    is_owed && view.task.status != Status::Cancelled
+fn is_uncollected(view: &TaskView, now: Wall) -> bool {
+    let (caller, settled_at) = (view.task.caller.as_ref(), view.task.settled_at);
+    let is_open =
+        |caller: &Caller| caller.delivered_at.is_none() && !caller.is_expired(settled_at, now);
+    caller.is_some_and(|caller| is_open(caller)) && view.task.status != Status::Cancelled
 }
 
 /// A result that says that something failed.

@@ -4,9 +4,9 @@ use core::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::{Asked, Call, CallRole, OnCancel, Proxy};
+use super::{Asked, Call, CallRole, Proxy};
 use crate::{
-    domain::{Collected, GaveUpReason, SessionRequest, TaskId, text},
+    domain::{Collected, GaveUpReason, OnCancel, SessionRequest, TaskId, text},
     proxy::cancel::{DueCancel, Meaning, meaning},
 };
 
@@ -28,7 +28,12 @@ impl Proxy {
         let call = self.calls.remove(&id).filter(is_call);
         let Some(call) = call else {
             self.subscriptions.remove(&id);
-            let is_it = |asked: &Asked| matches!(asked, Asked::Forward { id: of, .. } if *of == id);
+            let is_it = |asked: &Asked| match asked {
+                Asked::Forward { id: of, .. }
+                | Asked::Task { id: of, .. }
+                | Asked::Calls { id: of, .. } => *of == id,
+                _ => false,
+            };
             self.asked.retain(|_, asked| !is_it(asked));
             return;
         };
@@ -61,7 +66,7 @@ impl Proxy {
         if calls.any(|call| call.task.as_ref() == Some(&task)) {
             return;
         }
-        match (self.options.on_cancel, meaning) {
+        match (self.options.settings.on_cancel.unwrap_or_default(), meaning) {
             (OnCancel::Continue, _) | (OnCancel::TimeoutContinues, Meaning::Timeout) => {}
             (OnCancel::Stop, _) | (OnCancel::TimeoutContinues, Meaning::Person) => {
                 self.ask(Asked::Note, SessionRequest::Cancel(task));

@@ -10,6 +10,7 @@ use crate::{
     proxy::{
         host_task::{self, EXTENSION, PAGE},
         message,
+        ticket::COLLECT,
     },
 };
 
@@ -84,8 +85,10 @@ impl Proxy {
         method: &str,
         params: &Map<String, Value>,
     ) {
-        if method == "tools/call" {
-            return self.round_continues(id, view, params);
+        match method {
+            "tools/call" => return self.round_continues(id, view, params),
+            COLLECT => return self.collect(id, view, params),
+            _ => {}
         }
         let Some(view) = view else {
             return self.refuse(id, message::INVALID_PARAMS, UNKNOWN_TASK);
@@ -140,6 +143,7 @@ impl Proxy {
             role,
             task: Some(task.clone()),
             tool: view.task.tool.clone(),
+            part: None,
             arguments: None,
             progress_token: None,
             began: self.now.mono,

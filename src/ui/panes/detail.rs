@@ -225,9 +225,10 @@ fn facts(state: &State, task_row: &TaskRow, now: Stamp) -> Vec<(&'static str, St
         ));
     }
     if let Some(caller) = &task.caller {
-        let progress = caller.progress(is_settled, |at| state.clock_minutes(at));
+        let (settled_at, wall) = (task.settled_at, now.wall);
+        let progress = caller.progress(settled_at, wall, |at| state.clock_minutes(at));
         let line = format!("{}: {progress}", caller.who());
-        let role = if caller.is_owed(is_settled) {
+        let role = if caller.is_owed(settled_at, wall) {
             Role::Needs
         } else {
             Role::Plain

@@ -246,7 +246,7 @@ fn row(
     put(canvas, y, columns.server, server, Role::Plain);
     if let Some(caller) = &task.caller {
         // A result that no agent has collected stands out.
-        let is_owed = caller.is_owed(task.status.is_settled());
+        let is_owed = caller.is_owed(task.settled_at, now.wall);
         let role = if is_owed { Role::Needs } else { Role::Dim };
         let label = caller.label();
         put(canvas, y, columns.from, &text::clean_line(&label), role);

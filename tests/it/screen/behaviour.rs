@@ -2790,6 +2790,7 @@ fn of_agent(name: &str) -> TaskView {
         timeout_ms: None,
         repeats: 1,
         delivered_at: None,
+        keep_ms: 60_000_000,
     }));
     view
 }

@@ -85,6 +85,7 @@ pub(crate) async fn run(record: LinkRecord, tool: &str, arguments: &str, speed: 
         origin: None,
         must_survive: false,
         is_unchecked: false,
+        never_attaches: false,
         limits: Limits::default(),
         on_input: OnInput::Ask,
         protocol: None,

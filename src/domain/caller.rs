@@ -53,6 +53,9 @@ pub struct HostProfile {
     pub version: String,
     /// What it can do for a server.
     pub capabilities: HostCapabilities,
+    /// Whether it is of the modern era, in which a host is asked something only during its own requests.
+    #[serde(default)]
+    pub is_modern: bool,
 }
 
 /// What a host can do for a server: its declared client capabilities, without tasks.
@@ -113,6 +116,7 @@ impl Caller {
             name: self.host.clone(),
             version: self.version.clone(),
             capabilities: self.capabilities.clone(),
+            is_modern: false,
         }
     }
 

@@ -100,8 +100,8 @@ pub enum SessionRequest {
         server: ServerName,
         /// The number in the event.
         number: u64,
-        /// The text of a JSON array of roots.
-        roots: String,
+        /// The text of a JSON array of roots, or the host's error.
+        roots: Forwarded,
     },
     /// Note that the host behind this client works in other directories now.
     RootsChanged(ServerName),

@@ -187,7 +187,7 @@ pub fn forwarded(
         }
     }
     let name = match method {
-        "prompts/get" => params.get("name"),
+        "tools/call" | "prompts/get" => params.get("name"),
         "resources/read" => params.get("uri"),
         _ => None,
     };
@@ -332,12 +332,13 @@ pub fn unsupported_response(id: &str, method: &str) -> Method {
     Method::post(format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#))
 }
 
-/// The response to `roots/list`; `roots` are those of all hosts.
-pub fn roots_response(id: &str, roots: &[Value]) -> Method {
-    let result = json!({"roots": roots});
-    Method::post(format!(
-        r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#
-    ))
+/// The response to `roots/list`: the roots of all hosts, or an error object.
+pub fn roots_response(id: &str, roots: Result<&[Value], &str>) -> Method {
+    let outcome = match roots {
+        Ok(roots) => format!(r#""result":{}"#, json!({"roots": roots})),
+        Err(error) => format!(r#""error":{error}"#),
+    };
+    Method::post(format!(r#"{{"jsonrpc":"2.0","id":{id},{outcome}}}"#))
 }
 
 /// What tells a message of [`log_notification`] from the server's own.

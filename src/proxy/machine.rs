@@ -509,7 +509,10 @@ impl Proxy {
     fn introduce(&self) -> SessionRequest {
         SessionRequest::Introduce {
             server: self.options.server.clone(),
-            host: self.host.profile.clone(),
+            host: HostProfile {
+                is_modern: self.host.is_modern,
+                ..self.host.profile.clone()
+            },
         }
     }
 

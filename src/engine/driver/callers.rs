@@ -72,7 +72,8 @@ impl Driver<'_> {
             if let Some(index) = self.index_of(&server)
                 && let Some(linked) = self.links.get_mut(index)
             {
-                linked.link.answer_roots(&request, &roots);
+                let roots = roots.as_deref().map_err(String::as_str);
+                linked.link.answer_roots(&request, roots);
                 self.feed(index, Input::Timer, now);
             }
         }

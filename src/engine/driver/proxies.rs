@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use crate::{
     domain::{
-        Caller, Collected, ControlKind, ControlRequest, HostProfile, NewCall, QuestionKind,
-        ServerName, Status, Task, TaskId, Wall, canonical_arguments,
+        Caller, Collected, ControlKind, ControlRequest, Forwarded, HostProfile, NewCall,
+        QuestionKind, ServerName, Status, Task, TaskId, Wall, canonical_arguments,
     },
     engine::snapshots::{ReaderId, Snapshots},
     link::RootsRequest,
@@ -38,6 +38,8 @@ struct RootsAsked {
     /// The proxies whose hosts have not answered.
     waiting: BTreeSet<ReaderId>,
     roots: BTreeMap<ReaderId, Vec<Value>>,
+    /// The error of a host, as the text of a JSON object.
+    error: Option<String>,
 }
 
 impl Proxies {
@@ -102,7 +104,7 @@ impl Proxies {
         request: RootsRequest,
     ) -> (u64, Vec<ReaderId>) {
         let has_roots = |(name, host): &(ServerName, HostProfile)| {
-            name == server && host.capabilities.can_answer(QuestionKind::Roots)
+            name == server && !host.is_modern && host.capabilities.can_answer(QuestionKind::Roots)
         };
         let listeners = self.listeners.iter().filter(|(_, it)| has_roots(it));
         let readers: Vec<ReaderId> = listeners.map(|(reader, _)| *reader).collect();
@@ -112,38 +114,49 @@ impl Proxies {
             request,
             waiting: readers.iter().copied().collect(),
             roots: BTreeMap::new(),
+            error: None,
         };
         self.roots.insert(self.next_roots, asked);
         (self.next_roots, readers)
     }
 
-    /// A host has answered a request for roots: the text of a JSON array.
-    pub(super) fn got_roots(&mut self, number: u64, reader: ReaderId, roots: &str) {
+    /// A host has answered a request for roots.
+    pub(super) fn got_roots(&mut self, number: u64, reader: ReaderId, roots: &Forwarded) {
         let Some(asked) = self.roots.get_mut(&number) else {
             return;
         };
         if asked.waiting.remove(&reader) {
-            let mut roots: Vec<Value> = serde_json::from_str(roots).unwrap_or_default();
-            roots.truncate(ROOTS);
-            asked.roots.insert(reader, roots);
+            match roots {
+                Forwarded::Result(roots) => {
+                    let mut roots: Vec<Value> = serde_json::from_str(roots).unwrap_or_default();
+                    roots.truncate(ROOTS);
+                    asked.roots.insert(reader, roots);
+                }
+                Forwarded::Error(error) => asked.error = Some(error.clone()),
+            }
         }
     }
 
-    /// The requests for roots that all hosts have answered, with the roots.
-    pub(super) fn take_answered_roots(&mut self) -> Vec<(ServerName, RootsRequest, Vec<Value>)> {
+    /// The requests for roots that all hosts have answered, with the roots, or an error if there are none.
+    pub(super) fn take_answered_roots(
+        &mut self,
+    ) -> Vec<(ServerName, RootsRequest, Result<Vec<Value>, String>)> {
         let (answered, open) = std::mem::take(&mut self.roots)
             .into_iter()
             .partition(|(_, asked)| asked.waiting.is_empty());
         self.roots = open;
         let answered: BTreeMap<u64, RootsAsked> = answered;
         let parts = |asked: RootsAsked| {
+            if let (Some(error), true) = (asked.error, asked.roots.is_empty()) {
+                return (asked.server, asked.request, Err(error));
+            }
             let mut roots: Vec<Value> = Vec::new();
             for root in asked.roots.into_values().flatten() {
                 if !roots.contains(&root) {
                     roots.push(root);
                 }
             }
-            (asked.server, asked.request, roots)
+            (asked.server, asked.request, Ok(roots))
         };
         answered.into_values().map(parts).collect()
     }

@@ -39,9 +39,11 @@ pub(super) struct Hosts {
 }
 
 impl Hosts {
-    /// How many can list their directories.
+    /// How many can be asked for their directories at any time.
     fn with_roots(&self) -> usize {
-        let has_roots = |host: &&HostProfile| host.capabilities.can_answer(QuestionKind::Roots);
+        let has_roots = |host: &&HostProfile| {
+            !host.is_modern && host.capabilities.can_answer(QuestionKind::Roots)
+        };
         self.profiles.iter().filter(has_roots).count()
     }
 }
@@ -81,8 +83,8 @@ impl Link {
         std::mem::take(&mut self.hosts.roots_requests)
     }
 
-    /// Answers a request for roots with those of all hosts.
-    pub fn answer_roots(&mut self, request: &RootsRequest, roots: &[Value]) {
+    /// Answers a request for roots with those of all hosts, or with the error of a host.
+    pub fn answer_roots(&mut self, request: &RootsRequest, roots: Result<&[Value], &str>) {
         if request.session_number == self.record.session_number && self.is_ready_for_hosts() {
             let response = encode::roots_response(&request.id, roots);
             self.send(RequestKind::Reply(None), response, None, None);

@@ -74,11 +74,16 @@ impl Link {
             None => self.at_work(),
         };
         whose.retain(|id| self.can_ask(id, kind));
-        if whose.is_empty() && !kind.is_elicitation() {
-            if kind != QuestionKind::Roots || !self.pass_roots_request(raw_id) {
-                self.reply(encode::unsupported_response(raw_id, kind.method()));
+        if whose.is_empty() && kind == QuestionKind::Roots {
+            if self.pass_roots_request(raw_id) {
+                return;
             }
-            return;
+            // A host of the modern era can be asked only during its own call.
+            let at_work = self.only_one().or_else(|| self.newest_call());
+            whose.extend(at_work.filter(|id| self.can_ask(id, kind)));
+        }
+        if whose.is_empty() && !kind.is_elicitation() {
+            return self.reply(encode::unsupported_response(raw_id, kind.method()));
         }
         let is_too_much = |id: &TaskId| {
             let active = self.tasks.get(id);

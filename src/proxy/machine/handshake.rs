@@ -63,6 +63,7 @@ impl Proxy {
                 name,
                 version: info("version"),
                 capabilities: HostCapabilities(capabilities),
+                is_modern: false,
             },
             limit,
             cancels,

@@ -62,7 +62,6 @@ impl Proxy {
         self.meet(meta.client_info, meta.capabilities);
         (self.host.is_modern, self.host.log_level) = (true, log_level);
         self.tell_level(params);
-        self.ask_for_roots();
         true
     }
 

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Asked, CallRole, Effect, Proxy};
 use crate::{
-    domain::{Answer, Question, QuestionKind, SessionRequest, TaskId, TaskView},
+    domain::{Answer, Forwarded, Question, QuestionKind, SessionRequest, TaskId, TaskView},
     proxy::{host_task, message, questions::Relayed},
 };
 
@@ -102,12 +102,6 @@ impl Proxy {
 
     /// Asks the host for the directories that it works in, if a server wants to know them.
     pub(super) fn ask_for_roots(&mut self) {
-        if self.host.is_modern {
-            // Servers can't ask a host of the modern era outside its calls.
-            for number in std::mem::take(&mut self.questions.roots_wanted) {
-                self.give_roots(number, &Value::Null);
-            }
-        }
         if !self.host.is_initialized {
             return;
         }
@@ -118,12 +112,18 @@ impl Proxy {
         }
     }
 
-    fn give_roots(&mut self, number: u64, result: &Value) {
-        let roots = result.get("roots").filter(|roots| roots.is_array());
+    fn give_roots(&mut self, number: u64, outcome: Result<Value, Value>) {
+        let roots = match outcome {
+            Ok(result) => {
+                let roots = result.get("roots").filter(|roots| roots.is_array());
+                Forwarded::Result(roots.map_or_else(|| "[]".to_owned(), Value::to_string))
+            }
+            Err(error) => Forwarded::Error(error.to_string()),
+        };
         let request = SessionRequest::Roots {
             server: self.options.server.clone(),
             number,
-            roots: roots.map_or_else(|| "[]".to_owned(), Value::to_string),
+            roots,
         };
         self.ask(Asked::Note, request);
     }
@@ -138,7 +138,7 @@ impl Proxy {
                 }
             }
             Some(Relayed::Round { number, key }) => self.round_answered(number, key, outcome),
-            Some(Relayed::Roots(number)) => self.give_roots(number, &outcome.unwrap_or_default()),
+            Some(Relayed::Roots(number)) => self.give_roots(number, outcome),
             None => {}
         }
     }

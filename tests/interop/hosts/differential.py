@@ -751,7 +751,7 @@ def hide_ticket_schema(it: Compared) -> None:
                 tool["outputSchema"] = choices[0] | {key: wider[key] for key in ("$defs", "definitions") if key in wider}
 
 
-@difference("tasks", "Tasks are not offered: `execution` is missing in tools, and `tasks` in the capabilities.")
+@difference("tasks", "The tasks are longhaul's, for every tool: `execution` and the capabilities say so.")
 def hide_tasks(it: Compared) -> None:
     for result in it.both():
         for tool in result.get("tools", []) if it.case.method == "tools/list" else []:
@@ -795,10 +795,12 @@ def hide_request_state(it: Compared) -> None:
             item.body.pop("requestState", None)
 
 
-@difference("streams", "Notifications of changes come on a stream of their own over HTTP, in no order with responses.")
+@difference("streams", "What belongs to no call comes on a stream of its own over HTTP, in no order with responses.")
 def hide_streams(it: Compared) -> None:
     def is_change(item: Item) -> bool:
-        return item.body.get("method", "").endswith(("list_changed", "resources/updated"))
+        method = item.body.get("method", "")
+        is_call = it.case.method == "tools/call"
+        return method.endswith(("list_changed", "resources/updated")) or (item.kind == "question" and not is_call)
 
     for items in (it.direct, it.proxied):
         items.sort(key=is_change)
@@ -814,7 +816,58 @@ def hide_cancelled_response(it: Compared) -> None:
             items[:] = [item for item in items if item.kind == "question"]
 
 
-@difference("the client", "The server sees longhaul as its client: its name, its capabilities and its HTTP headers.")
+@difference("no arguments", "A call without arguments has empty ones.")
+def hide_missing_arguments(it: Compared) -> None:
+    if it.case.method == "tools/call" and "arguments" not in it.case.params:
+        for result in it.both():
+            seen = result.get("structuredContent")
+            if isinstance(seen, dict) and isinstance(seen.get("params"), dict):
+                seen["params"].setdefault("arguments", {})
+
+
+@difference("progress and log messages", "A log message can come before a progress notification that was sent earlier.")
+def hide_order_of_progress(it: Compared) -> None:
+    def is_progress(item: Item) -> bool:
+        return item.body.get("method") == "notifications/progress"
+
+    for items in (it.direct, it.proxied):
+        ends = [place for place, item in enumerate(items) if item.kind == "response"]
+        end = ends[0] if ends else len(items)
+        items[:end] = sorted(items[:end], key=is_progress)
+
+
+@difference("resources", "A modern host can't subscribe to resources, and gets no `resources/updated`.")
+def hide_resource_subscriptions(it: Compared) -> None:
+    if it.pair.host_era == MODERN:
+        for items in (it.direct, it.proxied):
+            items[:] = [item for item in items if item.body.get("method") != "notifications/resources/updated"]
+            for item in items:
+                if item.body.get("method") == "notifications/subscriptions/acknowledged":
+                    item.body["params"]["notifications"].pop("resourceSubscriptions", None)
+
+
+@difference("longhaul's own errors", "The error for a method that is gone has no data.")
+def hide_own_errors(it: Compared) -> None:
+    if it.case.name.endswith("which is gone"):
+        for item in it.direct + it.proxied:
+            (item.body.get("error") or {}).pop("data", None)
+
+
+@difference("name in rounds", "A round does not name the server.")
+def hide_name_in_rounds(it: Compared) -> None:
+    for item in it.direct + it.proxied:
+        if item.kind == "round":
+            drop_meta(item.body, lambda key: key == SERVER_INFO)
+
+
+@difference("roots outside calls", "A modern host is not asked for roots outside its calls.")
+def hide_roots(it: Compared) -> None:
+    if it.pair.host_era == MODERN and it.case.method == "introduce":
+        for items in (it.direct, it.proxied):
+            items[:] = [item for item in items if item.kind == "response"]
+
+
+@difference("the client", "The server sees the host's name with \"via longhaul\", longhaul's capabilities and its headers.")
 def hide_client(it: Compared) -> None:
     for result in it.both():
         seen = result.get("structuredContent") if it.case.method == "tools/call" else None

@@ -204,6 +204,12 @@ impl LiveSession {
         }
     }
 
+    /// Forgets a task that this process needs no more.
+    pub(in crate::cli) fn forget(&mut self, id: &TaskId) {
+        self.tasks.remove(id);
+        self.subscription.forget(id);
+    }
+
     /// From now on there are no events of tasks and servers.
     pub(in crate::cli) fn ignore_views(&self) {
         self.subscription.ignore_views();

@@ -58,6 +58,13 @@ pub struct HostProfile {
     pub is_modern: bool,
 }
 
+impl HostProfile {
+    /// Whether it can be asked at any time for the directories that it works in.
+    pub fn lists_roots(&self) -> bool {
+        !self.is_modern && self.capabilities.can_answer(QuestionKind::Roots)
+    }
+}
+
 /// What a host can do for a server: its declared client capabilities, without tasks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]

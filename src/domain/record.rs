@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 
 use super::{
     Caller, ControlRequest, Entries, EraReason, Limits, NewCall, OnInput, Progress,
-    ProtocolVersion, Question, Resumability, ServerName, ServerTask, Status, TaskId, Wall,
-    fraction_in, text,
+    ProtocolVersion, Question, QuestionSource, Resumability, ServerName, ServerTask, Status,
+    TaskId, Wall, fraction_in, text,
 };
 use crate::domain::link_record::{Cursors, LinkRecord};
 
@@ -183,6 +183,12 @@ impl Task {
         self.questions
             .iter()
             .filter(|question| question.is_open_for_person())
+    }
+
+    /// Whether the call has come back with questions, and goes out again with the answers: nothing runs until then.
+    pub fn waits_in_round(&self) -> bool {
+        let mut questions = self.questions.iter();
+        questions.any(|question| question.is_open() && question.source == QuestionSource::Round)
     }
 
     /// The oldest question without an answer.

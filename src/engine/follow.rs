@@ -151,8 +151,10 @@ async fn attend(
     open: &mut PendingRequests,
 ) -> Ending {
     open.keep_own();
+    let introduction = open.introduction().map(|what| (OWN_SERVER, what));
     let first: Vec<_> = opening_requests(options)
         .into_iter()
+        .chain(introduction)
         .chain(open.all())
         .collect();
     let (mut to_driver, mut from_driver) = lines.split();

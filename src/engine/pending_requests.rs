@@ -30,12 +30,17 @@ pub(super) struct Envelope {
 pub(super) struct PendingRequests {
     next: SessionRequestId,
     open: BTreeMap<SessionRequestId, Envelope>,
+    /// The last introduction of a host: the next driver has to know the host before its calls.
+    introduction: Option<SessionRequest>,
 }
 
 impl PendingRequests {
     /// Adds a request and returns its engine number.
     pub(super) fn add(&mut self, asked: Envelope) -> SessionRequestId {
         self.next += 1;
+        if asked.asker == Requester::Us && matches!(asked.what, SessionRequest::Introduce { .. }) {
+            self.introduction = Some(asked.what.clone());
+        }
         self.open.insert(self.next, asked);
         self.next
     }
@@ -56,6 +61,11 @@ impl PendingRequests {
                 },
             );
         }
+    }
+
+    /// The last introduction of a host by this process.
+    pub(super) fn introduction(&self) -> Option<SessionRequest> {
+        self.introduction.clone()
     }
 
     /// The requester.

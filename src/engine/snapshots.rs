@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 use crate::domain::{ServerName, ServerView, SessionEvent, TaskId, TaskView};
 
-/// Responses and notices kept for a reader that does not read; older ones are dropped, slots are not.
+/// Events kept for a reader that does not read; the oldest ones are dropped, but no responses and no slots.
 const EVENTS_KEPT: usize = 4096;
 
 /// The id of a reader.
@@ -185,6 +185,15 @@ impl Snapshots {
         }
     }
 
+    /// The readers that follow this task and not all of them.
+    pub(super) fn followers(&self, id: &TaskId) -> Vec<ReaderId> {
+        let inner = self.lock();
+        let follows =
+            |reader: &Reader| matches!(&reader.wanted, Wanted::Tasks(tasks) if tasks.contains(id));
+        let followers = inner.readers.iter().filter(|(_, reader)| follows(reader));
+        followers.map(|(number, _)| *number).collect()
+    }
+
     /// The readers that are still subscribed.
     pub(super) fn readers(&self) -> BTreeSet<ReaderId> {
         self.lock().readers.keys().copied().collect()
@@ -208,8 +217,12 @@ impl Snapshots {
 
 impl Reader {
     fn push(&mut self, news: SessionEvent) {
-        if self.events.len() >= EVENTS_KEPT {
-            self.events.pop_front();
+        // A requester waits for each response.
+        let may_go = |event: &SessionEvent| !matches!(event, SessionEvent::Response { .. });
+        if self.events.len() >= EVENTS_KEPT
+            && let Some(oldest) = self.events.iter().position(may_go)
+        {
+            self.events.remove(oldest);
         }
         self.events.push_back(news);
     }
@@ -232,6 +245,11 @@ impl Subscription {
     /// From now on there are no snapshots for this reader, only the other events.
     pub fn ignore_views(&self) {
         self.snapshots.only_followed(self.id);
+    }
+
+    /// Forgets a snapshot that nobody in this process needs any more.
+    pub fn forget(&self, id: &TaskId) {
+        self.snapshots.lock().tasks.remove(id);
     }
 
     /// Everything unseen: the newest snapshot of each changed server and task, then the events, in order.

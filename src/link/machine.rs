@@ -400,6 +400,7 @@ impl Link {
             self.step_listening();
             self.step_session_check();
             self.step_standalone();
+            self.expire_host_questions();
             self.keep_alive();
             self.end_idle_program();
             self.terminate_session();

@@ -78,13 +78,17 @@ impl<'m> RequestMeta<'m> {
 
 /// A server's result as a host of this era knows it. Most results need no change, and so keep every byte.
 pub(super) fn result_for(is_modern: bool, method: &str, result: &str) -> String {
-    let has_type = result.contains("\"resultType\"");
-    if has_type == is_modern && !(is_modern && CACHEABLE.contains(&method)) {
+    let may_have_type = result.contains("\"resultType\"");
+    if !is_modern && !may_have_type {
         return result.to_owned();
     }
     let Ok(mut members) = serde_json::from_str::<Map<String, Value>>(result) else {
         return result.to_owned();
     };
+    let has_type = members.contains_key("resultType");
+    if has_type == is_modern && !(is_modern && CACHEABLE.contains(&method)) {
+        return result.to_owned();
+    }
     if is_modern {
         add_modern_members(&mut members, method);
     } else {

@@ -50,10 +50,11 @@ pub(super) fn without_related(result: &str) -> Cow<'_, str> {
 /// still be working.
 pub(super) fn status(view: &TaskView, is_cancelled: bool) -> &'static str {
     match &view.task.status {
+        // A status that has ended never changes.
+        _ if is_cancelled => "cancelled",
         Status::Completed => "completed",
         Status::Failed | Status::Lost(_) | Status::Unknown(_) => "failed",
         Status::Cancelled => "cancelled",
-        _ if is_cancelled => "cancelled",
         Status::InputRequired => "input_required",
         Status::Running | Status::Paused => "working",
     }

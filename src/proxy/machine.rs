@@ -188,6 +188,8 @@ struct Call {
     /// The task, once it is started.
     task: Option<TaskId>,
     tool: String,
+    /// Whether the host can follow it as a task of the modern era.
+    can_follow: bool,
     /// The part of the result that the host asked for.
     part: Option<ResultPart>,
     /// In a form in which equal ones have equal text; only of a host that may give up without a word.
@@ -196,11 +198,11 @@ struct Call {
     began: Mono,
     /// When it gets a ticket.
     until: Option<Mono>,
-    /// The last progress that the host was told, and when.
-    told: Option<f64>,
-    told_at: Mono,
-    /// The last status that the host was notified of.
-    told_status: Option<&'static str>,
+    /// The last progress that was sent to the host, and when.
+    sent: Option<f64>,
+    sent_at: Mono,
+    /// The last status that was sent to it.
+    sent_status: Option<&'static str>,
     /// Whether its result is being read.
     is_reading: bool,
 }
@@ -225,8 +227,8 @@ pub struct Proxy {
     delivered: BTreeSet<TaskId>,
     /// The tasks that the host has cancelled.
     cancelled: BTreeSet<TaskId>,
-    /// The tasks that the host got a ticket for: their questions are still for it.
-    ticketed: BTreeSet<TaskId>,
+    /// The calls that the host made and whose results it has not got: their questions are for it.
+    open_tasks: BTreeSet<TaskId>,
     /// Whether the driver is gone, so that the next one knows nothing of this host.
     is_undriven: bool,
     /// The results that were written; the host's next message proves that it has read them.
@@ -237,8 +239,8 @@ pub struct Proxy {
     /// Requests that wait for answers of the host.
     rounds: BTreeMap<u64, Round>,
     next_round: u64,
-    /// The level of log messages that a server of the other era was told.
-    told_level: Option<LogLevel>,
+    /// The level of log messages that was sent to a server of the other era.
+    sent_level: Option<LogLevel>,
     /// The subscriptions of a modern host, and the notifications that they want.
     subscriptions: BTreeMap<String, Map<String, Value>>,
     effects: Vec<Effect>,
@@ -266,7 +268,7 @@ impl Proxy {
             views: BTreeMap::new(),
             delivered: BTreeSet::new(),
             cancelled: BTreeSet::new(),
-            ticketed: BTreeSet::new(),
+            open_tasks: BTreeSet::new(),
             is_undriven: false,
             written: Vec::new(),
             schemas: OutputSchemas::default(),
@@ -274,7 +276,7 @@ impl Proxy {
             questions: RelayedQuestions::default(),
             rounds: BTreeMap::new(),
             next_round: 0,
-            told_level: None,
+            sent_level: None,
             subscriptions: BTreeMap::new(),
             effects: Vec::new(),
         }
@@ -440,6 +442,8 @@ impl Proxy {
     fn note(&mut self, id: TaskId, how: Collected) {
         if how == Collected::Delivered {
             self.views.remove(&id);
+            self.open_tasks.remove(&id);
+            self.questions.forget(&id);
         }
         self.ask(Asked::Note, SessionRequest::Collected { id, how });
     }
@@ -467,12 +471,13 @@ impl Proxy {
                 if view.task.caller.is_none() || view.task.server != self.options.server {
                     return;
                 }
+                if view.task.forgotten_at.is_some() {
+                    return self.task_erased(&view.task.id);
+                }
                 self.views.insert(view.task.id.clone(), Arc::clone(&view));
                 self.task_changed(&view);
             }
-            SessionEvent::Erased(id) => {
-                self.views.remove(&id);
-            }
+            SessionEvent::Erased(id) => self.task_erased(&id),
             SessionEvent::Response { request, outcome } => {
                 if let Some(asked) = self.asked.remove(&request) {
                     self.answered(asked, outcome);
@@ -540,8 +545,34 @@ impl Proxy {
             .filter_map(|call| call.task.clone())
             .chain(answered)
             .collect();
-        for task in tasks {
-            self.ask(Asked::Note, SessionRequest::Collect(task));
+        for task in &tasks {
+            self.ask(Asked::Note, SessionRequest::Collect(task.clone()));
         }
+        for task in self
+            .open_tasks
+            .difference(&tasks)
+            .cloned()
+            .collect::<Vec<_>>()
+        {
+            self.ask(Asked::Note, SessionRequest::Follow(task));
+        }
+    }
+
+    /// A person removed a task: nothing more comes of it.
+    fn task_erased(&mut self, task: &TaskId) {
+        let of_task = |call: &Call| call.task.as_ref() == Some(task);
+        let waiting = self.calls.iter().filter(|(_, call)| of_task(call));
+        let waiting: Vec<(String, CallRole)> =
+            waiting.map(|(id, call)| (id.clone(), call.role)).collect();
+        for (id, role) in waiting {
+            self.calls.remove(&id);
+            if role != CallRole::Task {
+                let words = format!("{task} was removed in longhaul");
+                self.respond(&id, &calls::failure(&words));
+            }
+        }
+        self.views.remove(task);
+        self.open_tasks.remove(task);
+        self.questions.forget(task);
     }
 }

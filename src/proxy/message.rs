@@ -61,7 +61,8 @@ pub(super) fn parse(line: &str) -> Result<HostMessage, Malformed> {
         (None, Some(id)) => {
             let outcome = match (message.remove("result"), message.remove("error")) {
                 (Some(result), None) => Ok(result),
-                (_, error) => Err(error.unwrap_or_default()),
+                (_, Some(error)) if error.is_object() => Err(error),
+                _ => Err(json!({"code": INTERNAL_ERROR, "message": "the host gave no result"})),
             };
             Ok(HostMessage::Response { id, outcome })
         }

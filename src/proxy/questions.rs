@@ -1,15 +1,16 @@
 //! The questions of the server that the host was asked.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use crate::domain::{QuestionKind, TaskId};
+use crate::domain::{Question, QuestionKind, TaskId, Wall};
 
 /// The questions that the host was asked, by the ids of our requests.
 #[derive(Debug, Default)]
 pub(super) struct RelayedQuestions {
     pub(super) open: BTreeMap<String, Relayed>,
-    /// What the host was asked already, whatever it answered.
-    pub(super) known: BTreeSet<(TaskId, String)>,
+    /// When the questions came that the host was asked already, whatever it answered. A server may ask again under the
+    /// same key.
+    known: BTreeMap<(TaskId, String), Wall>,
     /// The servers' requests for roots that the host has not been asked yet.
     pub(super) roots_wanted: Vec<u64>,
     asked: u64,
@@ -23,6 +24,7 @@ pub(super) enum Relayed {
         task: TaskId,
         key: String,
         kind: QuestionKind,
+        asked_at: Wall,
     },
     /// A question of a round, by the number of the round.
     Round { number: u64, key: String },
@@ -31,6 +33,24 @@ pub(super) enum Relayed {
 }
 
 impl RelayedQuestions {
+    /// Whether the host was asked this question.
+    pub(super) fn is_known(&self, task: &TaskId, question: &Question) -> bool {
+        let keys = question.earlier.iter().chain([&question.key]);
+        let mut asked = keys.filter_map(|key| self.known.get(&(task.clone(), key.clone())));
+        asked.any(|at| *at == question.asked_at)
+    }
+
+    /// Notes that the host was asked this question.
+    pub(super) fn know(&mut self, task: &TaskId, question: &Question) {
+        let key = (task.clone(), question.key.clone());
+        self.known.insert(key, question.asked_at);
+    }
+
+    /// Forgets the questions of a task that has ended.
+    pub(super) fn forget(&mut self, task: &TaskId) {
+        self.known.retain(|(of, _), _| of != task);
+    }
+
     /// Notes a request to the host and returns its id.
     pub(super) fn add(&mut self, what: Relayed) -> String {
         self.asked += 1;

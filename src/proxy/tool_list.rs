@@ -57,14 +57,14 @@ impl OutputSchemas {
             let (Some(name), Some(schema)) = (name, schema) else {
                 continue;
             };
-            let schemasness = match (widened(schema), tool.as_object_mut()) {
+            let strictness = match (widened(schema), tool.as_object_mut()) {
                 (Some(wider), Some(tool)) => {
                     tool.insert("outputSchema".to_owned(), wider);
                     Strictness::AllowsTicket
                 }
                 _ => Strictness::Strict,
             };
-            self.0.insert(name, schemasness);
+            self.0.insert(name, strictness);
         }
         if is_first {
             tools.extend(ticket::tools());

@@ -422,3 +422,17 @@ fn a_silent_host_that_calls_again_is_attached() {
     assert_eq!(runs(&kept), 1);
     host.close();
 }
+
+#[test]
+fn a_call_that_is_removed_is_answered() {
+    let kept = Kept::new();
+    let mut host = AgentHost::start(&kept, &[&steps(&kept)], &json!({}));
+    let call = host.start_call("work", &json!({}));
+    host.wait(|message| message["method"] == "notifications/progress");
+    let id = tasks(&kept)[0]["id"].as_str().unwrap().to_owned();
+    kept.ok(&["rm", &id]);
+    let result = host.response(call);
+    let why = text(&result["result"]);
+    assert!(why.contains("was removed"), "{why}");
+    host.close();
+}

@@ -106,3 +106,56 @@ fn an_idle_host_does_not_keep_the_keeper() {
     assert!(kept.keeper().is_some());
     host.close();
 }
+
+#[test]
+fn a_request_that_only_a_lost_host_can_answer_is_refused() {
+    let kept = Kept::new();
+    approve_script(&kept, "asking", "stdio_host.sh");
+    let mut host = AgentHost::start(&kept, &["asking"], &json!({"sampling": {}}));
+    host.start_call("sample", &json!({}));
+    host.wait(asks_for("sampling/createMessage"));
+    host.kill();
+    // After half a minute, in which the host could have come back.
+    let tasks = kept.ok(&["ls", "--json"]).document();
+    let id = tasks[0]["id"]
+        .as_str()
+        .map(str::to_owned)
+        .unwrap_or_default();
+    kept.ok(&["wait", &id]);
+    let result = kept.ok(&["result", &id]);
+    assert!(result.out.contains("refused with -1"), "{}", result.out);
+}
+
+#[test]
+fn a_host_does_not_see_what_belongs_to_another_one() {
+    let kept = Kept::new();
+    approve_script(&kept, "asking", "stdio_host.sh");
+    let mut host = AgentHost::start(&kept, &["asking"], &json!({"sampling": {}}));
+    let call = host.start_call("sample", &json!({}));
+    let request = host.wait(asks_for("sampling/createMessage"));
+    let tasks = kept.ok(&["ls", "--json"]).document();
+    let id = json!({"id": tasks[0]["id"]});
+    let mut other = AgentHost::connect(&kept, &["asking"]);
+    let info = json!({"name": "other-host", "version": "1"});
+    let handshake = json!({"protocolVersion": "2025-11-25", "capabilities": {"sampling": {}}, "clientInfo": info});
+    other.request("initialize", &handshake);
+    other.notify("notifications/initialized", &json!({}));
+    let collected = other.call("longhaul_collect", &id);
+    assert!(
+        text(&collected).starts_with("no call of this host"),
+        "{collected}"
+    );
+    let list = other.call("longhaul_tasks", &json!({}));
+    assert!(text(&list).starts_with("No call is open"), "{list}");
+    let task = json!({"taskId": id["id"]});
+    for method in ["tasks/get", "tasks/result", "tasks/cancel"] {
+        let refused = other.request(method, &task);
+        assert_eq!(refused["error"]["code"], -32602, "{method}: {refused}");
+    }
+    other.close();
+    let message =
+        json!({"role": "assistant", "content": {"type": "text", "text": "hi"}, "model": "m"});
+    respond(&mut host, &request, &message);
+    assert_eq!(text(&host.response(call)["result"]), "the model said hi");
+    host.close();
+}

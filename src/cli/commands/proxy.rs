@@ -16,7 +16,7 @@ use crate::{
         live_session::{LiveEvent, LiveSession},
         target::Targets,
     },
-    domain::ProxySettings,
+    domain::{Collected, ProxySettings, SessionRequest},
     proxy::{Effect, Proxy, ProxyInput, ProxyOptions, SavedResult},
     store::Reader,
 };
@@ -165,7 +165,16 @@ async fn serve(
                             return Ok(code::OK);
                         }
                     }
-                    Effect::Ask(number, request) => live.send_as(number, request),
+                    Effect::Ask(number, request) => {
+                        if let SessionRequest::Collected {
+                            id,
+                            how: Collected::Delivered,
+                        } = &request
+                        {
+                            live.forget(id);
+                        }
+                        live.send_as(number, request);
+                    }
                     Effect::ReadResult(task) => {
                         let result = match reader.result(&task) {
                             Ok(Some(result)) => SavedResult::Found(result),

@@ -22,7 +22,7 @@ impl Driver<'_> {
         self.proxies.repeated(call, self.snapshots, now.wall)
     }
 
-    /// Each server hears which hosts listen to it.
+    /// Updates the hosts of each link.
     pub(super) fn update_listening(&mut self, now: Stamp) {
         self.proxies.forget_gone(self.snapshots);
         for index in 0..self.links.len() {
@@ -48,7 +48,10 @@ impl Driver<'_> {
         let requests = linked.link.take_roots_requests();
         let server = &linked.link.record().name;
         for notification in notifications {
-            for reader in self.proxies.readers(server, notification.task.as_ref()) {
+            for reader in self
+                .proxies
+                .readers(server, notification.task.as_ref(), self.snapshots)
+            {
                 let event = SessionEvent::Notification {
                     server: server.clone(),
                     message: notification.message.clone(),
@@ -68,12 +71,15 @@ impl Driver<'_> {
 
     /// Answers the requests for roots that all hosts have answered.
     pub(super) fn answer_roots(&mut self, now: Stamp) {
-        for (server, request, roots) in self.proxies.take_answered_roots() {
-            if let Some(index) = self.index_of(&server)
-                && let Some(linked) = self.links.get_mut(index)
-            {
-                let roots = roots.as_deref().map_err(String::as_str);
-                linked.link.answer_roots(&request, roots);
+        for answered in self.proxies.take_answered_roots() {
+            let Some(index) = self.index_of(&answered.server) else {
+                continue;
+            };
+            if let Some(linked) = self.links.get_mut(index) {
+                let roots = answered.roots.as_deref().map_err(String::as_str);
+                for request in &answered.requests {
+                    linked.link.answer_roots(request, roots);
+                }
                 self.feed(index, Input::Timer, now);
             }
         }
@@ -120,6 +126,11 @@ impl Driver<'_> {
             .filter(|view| is_its(view))
             .map(Arc::unwrap_or_clone)
             .collect();
+        for view in &mut views {
+            // A list needs neither, and they can be large.
+            view.task.arguments.clear();
+            view.task.questions.clear();
+        }
         views.sort_by_key(|view| view.task.created_at);
         SessionResponse::Calls(views)
     }

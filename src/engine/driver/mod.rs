@@ -124,7 +124,8 @@ pub(super) async fn drive(
             Hooks::start(hook, &options.paths, &mut writer, snapshots, options.clock)
         }),
         begun_at: now.wall,
-        lifetime: is_keeper.then(|| Lifetime::new(Arc::clone(&stop), connected, since, now.mono)),
+        lifetime: is_keeper
+            .then(|| Lifetime::new(Arc::clone(&stop), connected.clone(), since, now.mono)),
         pace,
         open,
         links: Vec::new(),
@@ -223,7 +224,7 @@ pub(super) async fn drive(
             &mut of_sign_ins,
             &mut of_upgrades,
             leaving,
-            (listener.as_ref().ok(), &lock),
+            (listener.as_ref().ok(), &lock, connected),
         )
         .await?;
     driver.leave().await;
@@ -243,11 +244,10 @@ impl Driver<'_> {
         of_sign_ins: &mut mpsc::Receiver<SignInNews>,
         of_upgrades: &mut mpsc::Receiver<UpgradeJob>,
         leaving: &mut oneshot::Receiver<()>,
-        (listener, lock): (Option<&Listener>, &DriverLock),
+        (listener, lock, mut clients): (Option<&Listener>, &DriverLock, watch::Receiver<usize>),
     ) -> Result<(), String> {
         let lifetime = self.lifetime.as_ref();
         let stop = lifetime.map(|lifetime| Arc::clone(&lifetime.stop));
-        let mut clients = lifetime.map(|lifetime| lifetime.clients.clone());
         loop {
             if self.is_over(listener) {
                 // Idle proxies start no other one until they have a request.
@@ -261,11 +261,7 @@ impl Driver<'_> {
                 }
             };
             let clients_changed = async {
-                let has_changed = match &mut clients {
-                    Some(clients) => clients.changed().await.is_ok(),
-                    None => false,
-                };
-                if !has_changed {
+                if clients.changed().await.is_err() {
                     std::future::pending::<()>().await;
                 }
             };

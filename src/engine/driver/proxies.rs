@@ -7,11 +7,14 @@ use serde_json::Value;
 use crate::{
     domain::{
         Caller, Collected, ControlKind, ControlRequest, Forwarded, HostProfile, NewCall,
-        QuestionKind, ServerName, Status, Task, TaskId, Wall, canonical_arguments,
+        ServerName, Status, Task, TaskId, Wall, canonical_arguments,
     },
     engine::snapshots::{ReaderId, Snapshots},
     link::RootsRequest,
 };
+
+/// The most requests of one server for roots that wait for the hosts; more get no answer.
+const ROOTS_REQUESTS: usize = 32;
 
 /// The most roots of one host.
 const ROOTS: usize = 1000;
@@ -34,12 +37,22 @@ pub(super) struct Proxies {
 #[derive(Debug)]
 struct RootsAsked {
     server: ServerName,
-    request: RootsRequest,
+    /// A server that asks again before it has an answer gets the same one.
+    requests: Vec<RootsRequest>,
     /// The proxies whose hosts have not answered.
     waiting: BTreeSet<ReaderId>,
     roots: BTreeMap<ReaderId, Vec<Value>>,
     /// The error of a host, as the text of a JSON object.
     error: Option<String>,
+}
+
+/// The answer to requests for roots.
+#[derive(Debug)]
+pub(super) struct AnsweredRoots {
+    pub(super) server: ServerName,
+    pub(super) requests: Vec<RootsRequest>,
+    /// The roots, or the error of a host as the text of a JSON object.
+    pub(super) roots: Result<Vec<Value>, String>,
 }
 
 impl Proxies {
@@ -103,15 +116,21 @@ impl Proxies {
         server: &ServerName,
         request: RootsRequest,
     ) -> (u64, Vec<ReaderId>) {
-        let has_roots = |(name, host): &(ServerName, HostProfile)| {
-            name == server && !host.is_modern && host.capabilities.can_answer(QuestionKind::Roots)
-        };
+        let mut open = self.roots.iter_mut();
+        if let Some((number, asked)) = open.find(|(_, asked)| asked.server == *server) {
+            if asked.requests.len() < ROOTS_REQUESTS {
+                asked.requests.push(request);
+            }
+            return (*number, Vec::new());
+        }
+        let has_roots =
+            |(name, host): &(ServerName, HostProfile)| name == server && host.lists_roots();
         let listeners = self.listeners.iter().filter(|(_, it)| has_roots(it));
         let readers: Vec<ReaderId> = listeners.map(|(reader, _)| *reader).collect();
         self.next_roots += 1;
         let asked = RootsAsked {
             server: server.clone(),
-            request,
+            requests: vec![request],
             waiting: readers.iter().copied().collect(),
             roots: BTreeMap::new(),
             error: None,
@@ -138,25 +157,27 @@ impl Proxies {
     }
 
     /// The requests for roots that all hosts have answered, with the roots, or an error if there are none.
-    pub(super) fn take_answered_roots(
-        &mut self,
-    ) -> Vec<(ServerName, RootsRequest, Result<Vec<Value>, String>)> {
+    pub(super) fn take_answered_roots(&mut self) -> Vec<AnsweredRoots> {
         let (answered, open) = std::mem::take(&mut self.roots)
             .into_iter()
             .partition(|(_, asked)| asked.waiting.is_empty());
         self.roots = open;
         let answered: BTreeMap<u64, RootsAsked> = answered;
         let parts = |asked: RootsAsked| {
-            if let (Some(error), true) = (asked.error, asked.roots.is_empty()) {
-                return (asked.server, asked.request, Err(error));
-            }
             let mut roots: Vec<Value> = Vec::new();
-            for root in asked.roots.into_values().flatten() {
-                if !roots.contains(&root) {
-                    roots.push(root);
+            for root in asked.roots.values().flatten() {
+                if !roots.contains(root) {
+                    roots.push(root.clone());
                 }
             }
-            (asked.server, asked.request, Ok(roots))
+            AnsweredRoots {
+                server: asked.server,
+                requests: asked.requests,
+                roots: match asked.error {
+                    Some(error) if asked.roots.is_empty() => Err(error),
+                    _ => Ok(roots),
+                },
+            }
         };
         answered.into_values().map(parts).collect()
     }
@@ -171,10 +192,16 @@ impl Proxies {
         }
     }
 
-    /// The readers of a notification: the proxy that waits for the call, or all that listen to the server.
-    pub(super) fn readers(&self, server: &ServerName, task: Option<&TaskId>) -> Vec<ReaderId> {
-        if let Some(reader) = task.and_then(|task| self.collectors.get(task)) {
-            return vec![*reader];
+    /// The readers of a notification: the proxy that waits for the call or follows it, or all that listen to the server.
+    pub(super) fn readers(
+        &self,
+        server: &ServerName,
+        task: Option<&TaskId>,
+        snapshots: &Snapshots,
+    ) -> Vec<ReaderId> {
+        if let Some(task) = task {
+            let collector = self.collectors.get(task).copied();
+            return collector.map_or_else(|| snapshots.followers(task), |reader| vec![reader]);
         }
         let listeners = self.listeners.iter();
         let listeners = listeners.filter(|(_, (name, _))| name == server);

@@ -5,8 +5,8 @@ use core::time::Duration;
 use super::Link;
 use crate::{
     domain::{
-        ActionRefusal, ControlKind, Phase, QuestionSource, RequestError, ServerSupport,
-        SessionResponse, Status, TaskId, text,
+        ActionRefusal, ControlKind, Phase, RequestError, ServerSupport, SessionResponse, Status,
+        TaskId, text,
     },
     link::{
         active_task::PendingControl, checkpoint::Follow, connection::ConnectionState,
@@ -138,13 +138,9 @@ impl Link {
         if self.record.is_process() && is_at_work && was_cancelled && active.control.is_none() {
             return self.end_process(id);
         }
-        let is_round = active.task.status == Status::InputRequired
-            && active
-                .task
-                .open_question()
-                .is_some_and(|q| q.source == QuestionSource::Round);
+        let is_round = active.task.waits_in_round();
         let idle = match (&active.task.status, active.phase()) {
-            (Status::InputRequired, _) if is_round => {
+            (Status::InputRequired | Status::Running, _) if is_round => {
                 Some("nothing ran; the server's question stays unanswered")
             }
             (Status::Running, Phase::Queued) => Some(NEVER_RUN),

@@ -1,16 +1,24 @@
-//! The hosts behind `longhaul proxy` that listen to this server: what it is told of them, and what they hear from it.
+//! The hosts behind `longhaul proxy`: what longhaul declares for them, and what is passed to them.
+
+use core::time::Duration;
 
 use serde_json::Value;
 
 use super::Link;
 use crate::{
-    domain::{HostProfile, QuestionKind, TaskId},
-    link::{connection::ConnectionState, in_flight::RequestKind, negotiation::NegotiationStep},
+    domain::{Answer, HostProfile, Mono, Question, QuestionKind, TaskId},
+    link::{
+        active_task::ActiveTask, connection::ConnectionState, in_flight::RequestKind,
+        negotiation::NegotiationStep,
+    },
     protocol::{Method, encode},
 };
 
 /// The notifications and requests that a driver has not taken yet; more are dropped.
 const WAITING: usize = 1024;
+
+/// How long a request that only a host can answer waits for a host that has gone.
+const HOST_RETURNS_WITHIN: Duration = Duration::from_secs(30);
 
 /// A notification for the hosts that listen to a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,17 +42,17 @@ pub struct RootsRequest {
 #[derive(Debug, Default)]
 pub(super) struct Hosts {
     profiles: Vec<HostProfile>,
+    /// When they last changed.
+    since: Mono,
     notifications: Vec<PassedNotification>,
     roots_requests: Vec<RootsRequest>,
 }
 
 impl Hosts {
     /// How many can be asked for their directories at any time.
-    fn with_roots(&self) -> usize {
-        let has_roots = |host: &&HostProfile| {
-            !host.is_modern && host.capabilities.can_answer(QuestionKind::Roots)
-        };
-        self.profiles.iter().filter(has_roots).count()
+    fn count_with_roots(&self) -> usize {
+        let hosts = self.profiles.iter();
+        hosts.filter(|host| host.lists_roots()).count()
     }
 }
 
@@ -59,13 +67,13 @@ impl Link {
         if self.hosts.profiles == profiles {
             return false;
         }
-        let with_roots = self.hosts.with_roots();
-        self.hosts.profiles = profiles;
+        let count = self.hosts.count_with_roots();
+        (self.hosts.profiles, self.hosts.since) = (profiles, self.now.mono);
         if !self.is_listened_to() {
             self.hosts.notifications.clear();
         }
         self.redeclare();
-        if self.hosts.with_roots() != with_roots {
+        if self.hosts.count_with_roots() != count {
             self.roots_changed();
         }
         self.gather();
@@ -115,7 +123,8 @@ impl Link {
 
     /// Passes a request for roots on. Returns whether a host can answer it.
     pub(super) fn pass_roots_request(&mut self, raw_id: &str) -> bool {
-        let can_pass = self.hosts.with_roots() > 0 && self.hosts.roots_requests.len() < WAITING;
+        let can_pass =
+            self.hosts.count_with_roots() > 0 && self.hosts.roots_requests.len() < WAITING;
         if can_pass {
             self.hosts.roots_requests.push(RootsRequest {
                 session_number: self.reading.session_number,
@@ -130,6 +139,40 @@ impl Link {
         if self.is_ready_for_hosts() && self.record.declared.can_answer(QuestionKind::Roots) {
             let notification = encode::roots_changed_notification();
             self.send(RequestKind::Reply(None), notification, None, None);
+        }
+    }
+
+    /// When what only a host can answer is refused, because the host of the call does not come back.
+    pub(super) fn host_question_expires(&self, active: &ActiveTask) -> Option<Mono> {
+        let is_for_host =
+            |question: &Question| question.is_open() && !question.kind.is_elicitation();
+        if !active.task.questions.iter().any(is_for_host) {
+            return None;
+        }
+        let host = active.task.caller.as_ref().map(|caller| &caller.host);
+        let mut hosts = self.hosts.profiles.iter();
+        let is_there = hosts.any(|profile| Some(&profile.name) == host);
+        (!is_there).then(|| self.hosts.since.after(HOST_RETURNS_WITHIN))
+    }
+
+    /// Refuses what only hosts can answer that have gone.
+    pub(super) fn expire_host_questions(&mut self) {
+        let now = self.now.mono;
+        let is_due = |at: Mono| now >= at;
+        let due = self.tasks.iter();
+        let due = due.filter(|(_, active)| self.host_question_expires(active).is_some_and(is_due));
+        let due: Vec<(TaskId, Vec<String>)> = due
+            .map(|(id, active)| {
+                let open = active.task.questions.iter();
+                let open = open.filter(|it| it.is_open() && !it.kind.is_elicitation());
+                (id.clone(), open.map(|it| it.key.clone()).collect())
+            })
+            .collect();
+        for (id, keys) in due {
+            for key in keys {
+                // It is open, so nothing refuses the answer.
+                let _ = self.answer_question(&id, Some(&key), &Answer::Decline);
+            }
         }
     }
 

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Bytes of what a host's model may answer.
-const RESULT_BYTES: usize = 4 * 1024 * 1024;
+const RESULT_BYTES: usize = 1024 * 1024;
 
 impl Link {
     /// A person or a host answers.

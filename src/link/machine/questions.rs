@@ -3,8 +3,8 @@
 use super::Link;
 use crate::{
     domain::{
-        Answer, Elicitation, HistoryEvent, OnInput, Phase, Question, QuestionKind, QuestionSource,
-        Stamp, TaskErrorKind, TaskId,
+        Answer, Caller, Elicitation, HistoryEvent, OnInput, Phase, Question, QuestionKind,
+        QuestionSource, Stamp, TaskErrorKind, TaskId,
     },
     link::{active_task::ActiveTask, replies::key_in, stream_state::StreamState},
     protocol::{InputRequest, RpcError, encode},
@@ -18,7 +18,9 @@ const REMEMBERED: usize = 256;
 /// Bytes of one question; a form of hundreds of choices is a third of it.
 const QUESTION_BYTES: usize = 64 * 1024;
 /// Bytes of one request for a message of a model, with what it is to read.
-const SAMPLING_BYTES: usize = 1024 * 1024;
+const SAMPLING_BYTES: usize = 512 * 1024;
+/// Requests for a host of one task that wait for their answers; more are refused.
+const OPEN_FOR_HOST: usize = 4;
 /// What stands for a question that was larger.
 const TOO_LARGE: &str = r#"{"message":"(a question too many or of more than 64 kB, left out)"}"#;
 /// Rounds in a row in which a server may ask nothing and be called again.
@@ -59,18 +61,22 @@ impl Link {
         if had.is_empty() && self.was_answered(&key) {
             return;
         }
+        // Which call of a process asks for roots cannot be told, and all hosts share the process.
+        let is_of_all = kind == QuestionKind::Roots && self.record.is_process();
+        let task = task.filter(|_| !is_of_all);
         let mut whose = match of_related.or(task) {
             // Some servers also replay the requests of other streams; the first task to get a request keeps it.
             Some(id) if !had.is_empty() && !had.contains(id) => return,
             Some(id) => vec![id.clone()],
             None if !had.is_empty() => had,
             // Whichever call of a process of ours it is about, its person is the same one.
-            None if self.record.is_process() && kind != QuestionKind::Roots => {
+            None if self.record.is_process() && kind.is_elicitation() => {
                 let only = self.only_one().or_else(|| self.newest_call());
                 only.into_iter().collect()
             }
             // What the hosts work in concerns all of them, unless a call asks.
             None if kind == QuestionKind::Roots => Vec::new(),
+            None if kind == QuestionKind::Sampling => self.one_host_at_work(kind),
             None => self.at_work(),
         };
         whose.retain(|id| self.can_ask(id, kind));
@@ -79,8 +85,7 @@ impl Link {
                 return;
             }
             // A host of the modern era can be asked only during its own call.
-            let at_work = self.only_one().or_else(|| self.newest_call());
-            whose.extend(at_work.filter(|id| self.can_ask(id, kind)));
+            whose = self.one_host_at_work(kind);
         }
         if whose.is_empty() && !kind.is_elicitation() {
             return self.reply(encode::unsupported_response(raw_id, kind.method()));
@@ -124,6 +129,29 @@ impl Link {
         let out = self.tasks.iter().filter(|(_, active)| is_out(active));
         let newest = out.max_by_key(|(_, active)| started(active))?;
         Some(newest.0.clone())
+    }
+
+    /// The newest call that is out of a host that can answer, if there is one such host: another host must not see what a
+    /// server asks about a call of this one.
+    fn one_host_at_work(&self, kind: QuestionKind) -> Vec<TaskId> {
+        let is_out = |(id, active): &(&TaskId, &ActiveTask)| {
+            !active.is_settled() && active.attempt().is_some() && self.can_ask(id, kind)
+        };
+        let mut newest: Option<(&TaskId, &ActiveTask)> = None;
+        for (id, active) in self.tasks.iter().filter(is_out) {
+            if let Some((_, other)) = newest {
+                let caller = active.task.caller.as_deref();
+                let is_same = |it: &Caller| caller.is_some_and(|caller| caller.is_same_host(it));
+                if !other.task.caller.as_deref().is_some_and(is_same) {
+                    return Vec::new();
+                }
+            }
+            let created = |it: (&TaskId, &ActiveTask)| it.1.task.created_at;
+            if newest.is_none_or(|other| created(other) <= active.task.created_at) {
+                newest = Some((id, active));
+            }
+        }
+        newest.into_iter().map(|(id, _)| id.clone()).collect()
     }
 
     /// Whether somebody can answer a question of this kind about a task.
@@ -392,7 +420,16 @@ fn is_too_much(active: &ActiveTask, key: &str, kind: QuestionKind, request: &str
         QuestionKind::Elicitation | QuestionKind::Roots => QUESTION_BYTES,
         QuestionKind::Sampling => SAMPLING_BYTES,
     };
+    let is_for_host =
+        |question: &&Question| !question.is_delivered && !question.kind.is_elicitation();
+    let for_host = active.task.questions.iter().filter(is_for_host).count();
+    let known = active
+        .task
+        .questions
+        .iter()
+        .any(|question| question.key == key);
     request.len() > limit
+        || !kind.is_elicitation() && !known && for_host >= OPEN_FOR_HOST
         || active.task.questions.iter().all(is_new)
             && active
                 .task

@@ -46,10 +46,7 @@ impl Link {
                 .add_request(attempt.request_id.clone(), id.clone());
         }
         let is_unsettled = matches!(active.task.status, Status::Running | Status::InputRequired);
-        let is_round = active
-            .task
-            .open_question()
-            .is_some_and(|q| q.source == QuestionSource::Round);
+        let is_round = active.task.waits_in_round();
         let is_queued = active.phase() == Phase::Queued;
         // An answer that may not have got through: on a stream it goes out again, to a task once it is seen to ask.
         active.has_answers = active.task.questions.iter().any(|question| {

@@ -83,6 +83,7 @@ impl Link {
                     next = earliest(next, when_allowed_by_way(active.answers_at));
                 }
             }
+            next = earliest(next, self.host_question_expires(active));
             next = earliest(next, Self::silence_ends(active));
             if active.follow.is_none() && can_ask {
                 next = earliest(next, active.doubted_at());

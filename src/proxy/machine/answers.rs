@@ -112,7 +112,6 @@ impl Proxy {
         let Some(view) = self.views.get(task).cloned() else {
             return;
         };
-        self.ticketed.remove(task);
         for id in ids {
             let Some(call) = self.calls.remove(&id) else {
                 continue;
@@ -174,7 +173,13 @@ impl Proxy {
                     let line = message::error(id, code, &message, data.as_deref());
                     self.effects.push(super::Effect::ToHost(line));
                 }
-                Ended::Words(words) => self.respond(id, &failure(&words)),
+                Ended::Words(words) => {
+                    let mut result = failure(&words);
+                    if let (CallRole::TaskResult, Some(members)) = (role, result.as_object_mut()) {
+                        members.insert("_meta".to_owned(), host_task::related(&task.id));
+                    }
+                    self.respond(id, &result);
+                }
             },
             (_, SavedResult::Unreadable(why)) => {
                 self.respond(id, &failure(&unreadable(&task.id, why)));

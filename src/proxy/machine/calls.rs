@@ -15,6 +15,7 @@ use crate::{
         Wall, canonical_arguments, text,
     },
     proxy::{
+        host_task,
         hosts::Cancels,
         message,
         ticket::{self, COLLECT, ResultPart, TASKS},
@@ -31,6 +32,9 @@ const TASK_AFTER: Duration = Duration::from_secs(2);
 /// Equal calls that come within this time are meant to run side by side.
 const SIDE_BY_SIDE: Duration = Duration::from_secs(1);
 
+/// How long the first snapshot of a task may take.
+const PUBLISHED_WITHIN: Duration = Duration::from_millis(100);
+
 /// The answer to an id that [`COLLECT`] can't use.
 const NOT_A_CALL: &str = "no call of this host has that id; call longhaul_tasks for a list";
 
@@ -41,10 +45,10 @@ const CALL_IDS: [&str; 2] = ["claudecode/toolUseId", "callId"];
 const NAME_BYTES: usize = text::NAME_BYTES;
 
 impl Call {
-    /// When something has to be told to the host.
+    /// When the next progress or ticket is due.
     pub(super) fn due(&self) -> Option<Mono> {
         let heartbeat = self.progress_token.is_some() && self.task.is_some();
-        let heartbeat = heartbeat.then(|| self.told_at.after(HEARTBEAT));
+        let heartbeat = heartbeat.then(|| self.sent_at.after(HEARTBEAT));
         // Without a task there is nothing to hold a ticket for.
         let ticket = self.until.filter(|_| self.task.is_some());
         ticket.into_iter().chain(heartbeat).min()
@@ -71,6 +75,10 @@ impl Proxy {
         };
         let arguments = arguments.and_then(Value::as_object).cloned();
         let arguments = arguments.unwrap_or_default();
+        let state = params.get(REQUEST_STATE).and_then(Value::as_str);
+        if let Some(task) = state.and_then(TaskId::parse) {
+            return self.ask_for_task(id, task, "tools/call", params);
+        }
         match name.as_str() {
             TASKS => {
                 let list = CallList::Tool;
@@ -84,13 +92,9 @@ impl Proxy {
                 self.ask_for_task(id, task, COLLECT, params);
             }
             _ => {
-                let state = params.get(REQUEST_STATE).and_then(Value::as_str);
-                if let Some(task) = state.and_then(TaskId::parse) {
-                    return self.ask_for_task(id, task, "tools/call", params);
-                }
                 let call = self.new_wait(&name, params);
                 if let Some(task) = self.given_up_silently(&call) {
-                    return self.waits_again(id, call, task);
+                    return self.attach_to_open_call(id, call, task);
                 }
                 let new = self.new_call(&id, name, arguments, params.get("_meta"));
                 self.calls.insert(id.clone(), call);
@@ -111,6 +115,7 @@ impl Proxy {
                 CallRole::Call
             },
             task: None,
+            can_follow: self.host.is_modern && self.host.has_tasks,
             tool: tool.to_owned(),
             part: None,
             arguments: self.host.cancels.may_be_silent().then(|| {
@@ -120,9 +125,9 @@ impl Proxy {
             progress_token: meta.and_then(|meta| meta.get("progressToken").cloned()),
             began: self.now.mono,
             until: self.call_patience().map(|wait| self.now.mono.after(wait)),
-            told: None,
-            told_at: self.now.mono,
-            told_status: None,
+            sent: None,
+            sent_at: self.now.mono,
+            sent_status: None,
             is_reading: false,
         }
     }
@@ -130,7 +135,9 @@ impl Proxy {
     /// The open call that a host has most likely given up without a word, for it makes the same call again. Calls that it
     /// means to run side by side come at about the same time.
     fn given_up_silently(&self, call: &Call) -> Option<TaskId> {
-        let arguments = call.arguments.as_ref()?;
+        let never = &self.options.settings.never_attach;
+        let arguments = call.arguments.as_ref();
+        let arguments = arguments.filter(|_| !never.contains(&call.tool))?;
         let is_it = |open: &&Call| {
             open.role == CallRole::Call
                 && open.tool == call.tool
@@ -141,13 +148,14 @@ impl Proxy {
     }
 
     /// Waits for the task of an earlier call. Both requests get its result.
-    fn waits_again(&mut self, id: String, mut call: Call, task: TaskId) {
+    fn attach_to_open_call(&mut self, id: String, mut call: Call, task: TaskId) {
         let is_it = |open: &&Call| open.task.as_ref() == Some(&task);
         let earlier = self.calls.values().filter(is_it).map(|open| open.began);
         if let Some(began) = earlier.max()
             && self.host.cancels == Cancels::SilentTimeouts
         {
-            self.timed_out(task.clone(), call.began.since(began));
+            // Only for as long as this host runs: it may have meant two calls.
+            self.learn_limit(call.began.since(began));
             call.until = self.call_patience().map(|wait| call.began.after(wait));
         }
         let request_id = id.clone();
@@ -201,6 +209,7 @@ impl Proxy {
             return self.started_in_vain(id, task);
         };
         call.task = Some(task.clone());
+        self.open_tasks.insert(task.clone());
         if let Some(view) = self.views.get(&task).cloned() {
             self.task_changed(&view);
         }
@@ -208,6 +217,9 @@ impl Proxy {
 
     pub(super) fn task_changed(&mut self, view: &Arc<TaskView>) {
         let task = &view.task.id;
+        if view.task.status == Status::Cancelled {
+            self.open_tasks.remove(task);
+        }
         self.relay_questions(view);
         let ids: Vec<String> = self
             .calls
@@ -216,8 +228,8 @@ impl Proxy {
             .map(|(id, _)| id.clone())
             .collect();
         for id in ids {
-            self.tell_progress(&id, view);
-            self.tell_status(&id, view);
+            self.send_progress(&id, view);
+            self.send_status(&id, view);
             let Some(call) = self.calls.get_mut(&id) else {
                 continue;
             };
@@ -240,7 +252,7 @@ impl Proxy {
     }
 
     /// Passes progress on under the host's own token.
-    fn tell_progress(&mut self, id: &str, view: &TaskView) {
+    fn send_progress(&mut self, id: &str, view: &TaskView) {
         let Some(progress) = &view.task.progress else {
             return;
         };
@@ -250,7 +262,7 @@ impl Proxy {
         let Some(token) = &call.progress_token else {
             return;
         };
-        if call.told.is_some_and(|told| progress.value <= told) {
+        if call.sent.is_some_and(|sent| progress.value <= sent) {
             return;
         }
         let mut params = json!({"progressToken": token, "progress": number(progress.value)});
@@ -262,7 +274,12 @@ impl Proxy {
                 params.insert("message".to_owned(), message.as_str().into());
             }
         }
-        (call.told, call.told_at) = (Some(progress.value), self.now.mono);
+        if call.role == CallRole::Task
+            && let Some(params) = params.as_object_mut()
+        {
+            params.insert("_meta".to_owned(), host_task::related(&view.task.id));
+        }
+        (call.sent, call.sent_at) = (Some(progress.value), self.now.mono);
         self.effects.push(Effect::ToHost(message::notification(
             "notifications/progress",
             &params,
@@ -281,8 +298,11 @@ impl Proxy {
             };
             let view = call.task.as_ref().and_then(|task| self.views.get(task));
             let Some(view) = view.cloned() else {
-                // Not published yet; it is a matter of milliseconds.
-                call.told_at = now;
+                // Not published yet.
+                call.sent_at = now;
+                call.until = call
+                    .until
+                    .map(|until| until.max(now.after(PUBLISHED_WITHIN)));
                 continue;
             };
             if call.until.is_some_and(|until| now >= until) && !call.is_reading {
@@ -295,13 +315,14 @@ impl Proxy {
 
     /// How long a call is held. A host that can follow a task gets one soon.
     fn call_patience(&self) -> Option<Duration> {
-        let is_followed = self.host.is_modern && self.host.has_tasks;
-        let task = is_followed.then_some(TASK_AFTER);
+        let can_follow = self.host.is_modern && self.host.has_tasks;
+        let task = can_follow.then_some(TASK_AFTER);
         self.patience().into_iter().chain(task).min()
     }
 
     fn hand_ticket(&mut self, id: &str, view: &TaskView) {
-        if self.host.is_modern && self.host.has_tasks {
+        let call = self.calls.get(id);
+        if call.is_some_and(|call| call.can_follow) {
             return self.hand_task(id, view);
         }
         let Some(call) = self.calls.remove(id) else {
@@ -317,29 +338,33 @@ impl Proxy {
             members.insert("isError".to_owned(), true.into());
         }
         self.respond(id, &ticket);
-        self.ticketed.insert(view.task.id.clone());
         self.gave_up(&call, GaveUpReason::Ticket);
     }
 
-    /// Progress must rise, so a heartbeat adds a little to what was told.
+    /// Progress must rise, so a heartbeat adds a little to the last value.
     fn heartbeat(&mut self, id: &str, view: &TaskView) {
         let now = self.now;
         let Some(call) = self.calls.get_mut(id) else {
             return;
         };
-        call.told_at = now.mono;
+        call.sent_at = now.mono;
         let Some(token) = &call.progress_token else {
             return;
         };
-        let told = call
-            .told
-            .map_or(0.0, |told| told + told.abs().max(1.0) * 1e-6);
-        call.told = Some(told);
+        let value = call
+            .sent
+            .map_or(0.0, |sent| sent + sent.abs().max(1.0) * 1e-6);
+        call.sent = Some(value);
         let mut params = json!({
             "progressToken": token,
-            "progress": number(told),
+            "progress": number(value),
             "message": ticket::heartbeat(view, now.wall),
         });
+        if call.role == CallRole::Task
+            && let Some(params) = params.as_object_mut()
+        {
+            params.insert("_meta".to_owned(), host_task::related(&view.task.id));
+        }
         let total = view.task.progress.as_ref().and_then(|it| it.total);
         if let (Some(total), Some(params)) = (total, params.as_object_mut()) {
             params.insert("total".to_owned(), number(total));

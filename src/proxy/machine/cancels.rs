@@ -28,6 +28,7 @@ impl Proxy {
         let call = self.calls.remove(&id).filter(is_call);
         let Some(call) = call else {
             self.subscriptions.remove(&id);
+            self.cancel_rounds(&id);
             let is_it = |asked: &Asked| match asked {
                 Asked::Forward { id: of, .. }
                 | Asked::Task { id: of, .. }
@@ -102,7 +103,9 @@ impl Proxy {
             self.timed_out(task.clone(), waited);
             let patience = self.patience();
             let calls = self.calls.values_mut();
-            for call in calls.filter(|call| call.task.as_ref() == Some(&task)) {
+            let is_it =
+                |call: &&mut Call| call.role == CallRole::Call && call.task.as_ref() == Some(&task);
+            for call in calls.filter(is_it) {
                 call.until = patience.map(|patience| call.began.after(patience));
             }
         }

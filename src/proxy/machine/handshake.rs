@@ -104,10 +104,13 @@ impl Proxy {
 }
 
 /// What a server says of itself: its capabilities, its name, and its instructions.
-fn told(introduction: &Introduction, server: &str) -> (Map<String, Value>, Value, Option<Value>) {
-    let told: Map<String, Value> = serde_json::from_str(&introduction.result).unwrap_or_default();
+fn server_info(
+    introduction: &Introduction,
+    server: &str,
+) -> (Map<String, Value>, Value, Option<Value>) {
+    let result: Map<String, Value> = serde_json::from_str(&introduction.result).unwrap_or_default();
     let mut capabilities = Map::new();
-    if let Some(offered) = told.get("capabilities").and_then(Value::as_object) {
+    if let Some(offered) = result.get("capabilities").and_then(Value::as_object) {
         for (key, value) in offered {
             if CAPABILITIES.contains(&key.as_str()) {
                 capabilities.insert(key.clone(), value.clone());
@@ -122,15 +125,15 @@ fn told(introduction: &Introduction, server: &str) -> (Map<String, Value>, Value
     capabilities
         .entry("tools")
         .or_insert_with(|| json!({"listChanged": true}));
-    let in_meta = told.get("_meta").and_then(|meta| meta.get(SERVER_INFO));
-    let info = told.get("serverInfo").or(in_meta).cloned();
+    let in_meta = result.get("_meta").and_then(|meta| meta.get(SERVER_INFO));
+    let info = result.get("serverInfo").or(in_meta).cloned();
     let info = info.unwrap_or_else(|| json!({"name": server, "version": ""}));
-    (capabilities, info, told.get("instructions").cloned())
+    (capabilities, info, result.get("instructions").cloned())
 }
 
 /// The result of `initialize` for the host.
 fn handshake(introduction: &Introduction, version: ProtocolVersion, server: &str) -> Value {
-    let (mut capabilities, info, instructions) = told(introduction, server);
+    let (mut capabilities, info, instructions) = server_info(introduction, server);
     if introduction.version.era() == Era::Modern
         && let Some(resources) = capabilities.get_mut("resources")
         && let Some(resources) = resources.as_object_mut()
@@ -151,7 +154,7 @@ fn handshake(introduction: &Introduction, version: ProtocolVersion, server: &str
 
 /// The result of `server/discover` for the host.
 fn discovery(introduction: &Introduction, server: &str) -> Value {
-    let (mut capabilities, info, instructions) = told(introduction, server);
+    let (mut capabilities, info, instructions) = server_info(introduction, server);
     let extensions = capabilities.entry("extensions");
     let extensions = extensions.or_insert_with(|| json!({}));
     if let Some(extensions) = extensions.as_object_mut() {

@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Asked, Call, CallList, CallRole, Effect, Proxy};
+use super::{Asked, Call, CallList, CallRole, Effect, Proxy, calls::failure};
 use crate::{
     domain::{SessionRequest, TaskId, TaskView},
     proxy::{
@@ -41,8 +41,13 @@ impl Proxy {
         let id = id.to_owned();
         match (method, self.host.is_modern) {
             ("tasks/list", false) => {
-                let after = params.get("cursor").and_then(Value::as_str);
-                let list = CallList::Tasks(after.and_then(TaskId::parse));
+                let cursor = params.get("cursor");
+                let after = cursor.and_then(Value::as_str).and_then(TaskId::parse);
+                if cursor.is_some() && after.is_none() {
+                    self.refuse(&id, message::INVALID_PARAMS, "unknown cursor");
+                    return true;
+                }
+                let list = CallList::Tasks(after);
                 self.ask(Asked::Calls { id, list }, self.own_calls());
             }
             ("tasks/get" | "tasks/cancel", _)
@@ -139,6 +144,9 @@ impl Proxy {
     /// Reads the result of a task once there is one, for a request that waits for it.
     fn wait_for_task(&mut self, id: &str, view: &TaskView, role: CallRole) {
         let task = view.task.id.clone();
+        if role == CallRole::TaskResult && self.cancelled.contains(&task) {
+            return self.respond_cancelled(id, &task);
+        }
         let call = Call {
             role,
             task: Some(task.clone()),
@@ -148,9 +156,10 @@ impl Proxy {
             progress_token: None,
             began: self.now.mono,
             until: None,
-            told: None,
-            told_at: self.now.mono,
-            told_status: None,
+            can_follow: false,
+            sent: None,
+            sent_at: self.now.mono,
+            sent_status: None,
             is_reading: false,
         };
         self.calls.insert(id.to_owned(), call);
@@ -170,11 +179,28 @@ impl Proxy {
         // Its server may need a while, but the host must not see it work any more.
         self.cancelled.insert(task.clone());
         self.ask(Asked::Note, SessionRequest::Cancel(task.clone()));
+        let waits =
+            |call: &Call| call.role == CallRole::TaskResult && call.task.as_ref() == Some(task);
+        let waiting = self.calls.iter().filter(|(_, call)| waits(call));
+        let waiting: Vec<String> = waiting.map(|(id, _)| id.clone()).collect();
+        for id in waiting {
+            self.calls.remove(&id);
+            self.respond_cancelled(&id, task);
+        }
         let result = if self.host.is_modern {
             json!({})
         } else {
             Value::Object(self.host_task(view))
         };
+        self.respond(id, &result);
+    }
+
+    /// The response to `tasks/result` for a task that the host has cancelled.
+    fn respond_cancelled(&mut self, id: &str, task: &TaskId) {
+        let mut result = failure(&format!("{task} was cancelled"));
+        if let Some(members) = result.as_object_mut() {
+            members.insert("_meta".to_owned(), host_task::related(task));
+        }
         self.respond(id, &result);
     }
 
@@ -190,7 +216,9 @@ impl Proxy {
             return;
         };
         let mut task = self.host_task(view);
-        let result = if self.host.is_modern {
+        // Every task begins like this.
+        task.insert("status".to_owned(), "working".into());
+        let result = if call.can_follow {
             task.insert("resultType".to_owned(), "task".into());
             // The extension has no progress.
             call.progress_token = None;
@@ -200,7 +228,7 @@ impl Proxy {
         };
         self.respond(id, &result);
         (call.role, call.until) = (CallRole::Task, None);
-        call.told_status = Some(host_task::status(view, false));
+        call.sent_status = Some("working");
         if !is_over(view) {
             // The host may use the id of its request again.
             self.calls.insert(format!("task {}", view.task.id), call);
@@ -208,14 +236,14 @@ impl Proxy {
     }
 
     /// Notifies a host of 2025-11-25 of the status of a task that it follows.
-    pub(super) fn tell_status(&mut self, id: &str, view: &TaskView) {
+    pub(super) fn send_status(&mut self, id: &str, view: &TaskView) {
         let status = host_task::status(view, self.cancelled.contains(&view.task.id));
         let Some(call) = self.calls.get_mut(id) else {
             return;
         };
-        let is_news = call.role == CallRole::Task && call.told_status != Some(status);
+        let is_news = call.role == CallRole::Task && call.sent_status != Some(status);
         if is_news && !self.host.is_modern {
-            call.told_status = Some(status);
+            call.sent_status = Some(status);
             let params = Value::Object(self.host_task(view));
             let line = message::notification("notifications/tasks/status", &params);
             self.effects.push(Effect::ToHost(line));
@@ -238,6 +266,8 @@ impl Proxy {
             Err(error) => ("failed", "error", error),
         };
         let mut task = host_task::object(view, status, true, self.now.wall);
+        // The result may have a type of its own.
+        task.insert("resultType".to_owned(), "complete".into());
         task.insert(key.to_owned(), value);
         Value::Object(task)
     }

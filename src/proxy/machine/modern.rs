@@ -61,22 +61,22 @@ impl Proxy {
         let log_level = meta.log_level;
         self.meet(meta.client_info, meta.capabilities);
         (self.host.is_modern, self.host.log_level) = (true, log_level);
-        self.tell_level(params);
+        self.send_level(params);
         true
     }
 
-    /// Tells a server of the other era which log messages the host wants; of less severe ones the host hears nothing.
-    fn tell_level(&mut self, params: &Map<String, Value>) {
+    /// Tells a server of the other era which log messages the host wants; less severe ones are dropped.
+    fn send_level(&mut self, params: &Map<String, Value>) {
         let level = self
             .host
             .log_level
-            .filter(|level| self.told_level != Some(*level));
+            .filter(|level| self.sent_level != Some(*level));
         let offered = self.introduction.as_ref();
         let offers = offered.is_some_and(|it| it.result.contains("\"logging\""));
         let (Some(level), true, false) = (level, offers, self.is_server_modern()) else {
             return;
         };
-        self.told_level = Some(level);
+        self.sent_level = Some(level);
         let word = params.get("_meta").and_then(|meta| meta.get(LOG_LEVEL));
         let request = SessionRequest::Forward {
             server: self.options.server.clone(),
@@ -159,8 +159,11 @@ impl Proxy {
     pub(super) fn ask_in_round(&mut self, view: &TaskView) {
         let task = &view.task.id;
         let mut requests = self.input_requests(view);
-        let known = &self.questions.known;
-        requests.retain(|key, _| !known.contains(&(task.clone(), key.clone())));
+        for question in &view.task.questions {
+            if self.questions.is_known(task, question) {
+                requests.remove(&question.key);
+            }
+        }
         if requests.is_empty() {
             return;
         }
@@ -181,8 +184,7 @@ impl Proxy {
         }
     }
 
-    /// A call that the host makes again, with answers to the questions of a task. Without such a task it is a call like
-    /// any other.
+    /// A call that the host makes again, with answers to the questions of a task.
     pub(super) fn round_continues(
         &mut self,
         id: &str,
@@ -190,9 +192,9 @@ impl Proxy {
         params: &Map<String, Value>,
     ) {
         let Some(view) = view else {
-            let mut params = params.clone();
-            params.remove(REQUEST_STATE);
-            return self.call(id.to_owned(), &params);
+            // Nothing may run a second time.
+            let words = "unknown requestState: that call is not open";
+            return self.refuse(id, message::INVALID_PARAMS, words);
         };
         let responses = params.get("inputResponses").and_then(Value::as_object);
         self.answer_from_host(view, responses);

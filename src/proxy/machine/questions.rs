@@ -24,19 +24,26 @@ impl Proxy {
         }
     }
 
-    /// Whether the host waits for a task, or was given a ticket for it.
+    /// Whether the host waits for a task, or has not got the result of a call that it made.
     fn follows(&self, task: &TaskId) -> bool {
         let mut calls = self.calls.values();
-        calls.any(|call| call.task.as_ref() == Some(task)) || self.ticketed.contains(task)
+        calls.any(|call| call.task.as_ref() == Some(task)) || self.open_tasks.contains(task)
     }
 
     fn withdraw_answered(&mut self, view: &TaskView) {
         let is_answered = |relayed: &Relayed| {
-            let Relayed::Question { task, key, .. } = relayed else {
+            let Relayed::Question {
+                task,
+                key,
+                asked_at,
+                ..
+            } = relayed
+            else {
                 return false;
             };
             let mut open = view.task.questions.iter().filter(|it| it.is_open());
-            *task == view.task.id && !open.any(|question| question.has_key(key))
+            *task == view.task.id
+                && !open.any(|question| question.has_key(key) && question.asked_at == *asked_at)
         };
         let answered = self.questions.open.iter();
         let answered = answered.filter(|(_, relayed)| is_answered(relayed));
@@ -75,8 +82,7 @@ impl Proxy {
 
     fn relay(&mut self, view: &TaskView, question: &Question) {
         let task = &view.task.id;
-        let mut known = self.questions.known.iter();
-        if known.any(|(of, key)| of == task && question.has_key(key)) {
+        if self.questions.is_known(task, question) {
             return;
         }
         let Some(mut params) = self.shown(question.kind, &question.request) else {
@@ -89,12 +95,12 @@ impl Proxy {
         {
             members.insert("_meta".to_owned(), host_task::related(task));
         }
-        let known = (task.clone(), question.key.clone());
-        self.questions.known.insert(known);
+        self.questions.know(task, question);
         let id = self.questions.add(Relayed::Question {
             task: task.clone(),
             key: question.key.clone(),
             kind: question.kind,
+            asked_at: question.asked_at,
         });
         let line = message::request(&id, question.kind.method(), &params);
         self.effects.push(Effect::ToHost(line));
@@ -132,7 +138,9 @@ impl Proxy {
     pub(super) fn question_answered(&mut self, id: &str, outcome: Result<Value, Value>) {
         let id: String = serde_json::from_str(id).unwrap_or_default();
         match self.questions.open.remove(&id) {
-            Some(Relayed::Question { task, key, kind }) => {
+            Some(Relayed::Question {
+                task, key, kind, ..
+            }) => {
                 if let Some(answer) = answer_of(kind, outcome) {
                     self.answer(task, key, answer);
                 }
@@ -171,8 +179,7 @@ impl Proxy {
                 continue;
             };
             if let Some(answer) = answer_of(question.kind, Ok(response.clone())) {
-                let known = (view.task.id.clone(), key.clone());
-                self.questions.known.insert(known);
+                self.questions.know(&view.task.id, question);
                 self.answer(view.task.id.clone(), key.clone(), answer);
             }
         }
@@ -193,9 +200,17 @@ fn answer_of(kind: QuestionKind, outcome: Result<Value, Value>) -> Option<Answer
             }
         }
         (QuestionKind::Elicitation, Err(_)) => None,
-        (QuestionKind::Sampling | QuestionKind::Roots, Ok(result)) => Some(Answer::Result {
-            json: result.to_string(),
-        }),
+        (QuestionKind::Sampling | QuestionKind::Roots, Ok(result)) if result.is_object() => {
+            Some(Answer::Result {
+                json: result.to_string(),
+            })
+        }
+        (QuestionKind::Sampling | QuestionKind::Roots, Ok(_)) => {
+            let error = json!({"code": message::INTERNAL_ERROR, "message": "not an object"});
+            Some(Answer::Error {
+                json: error.to_string(),
+            })
+        }
         (QuestionKind::Sampling | QuestionKind::Roots, Err(error)) => Some(Answer::Error {
             json: error.to_string(),
         }),

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::{Effect, Proxy, modern::REQUEST_STATE};
 use crate::{
@@ -119,11 +119,35 @@ impl Proxy {
             // A round has no errors, and the server does not wait.
             Err(error) => {
                 let id = round.id.clone();
-                self.rounds.remove(&number);
+                self.remove_round(number);
                 let why = error.get("message").and_then(Value::as_str);
                 let words = format!("the host refused: {}", why.unwrap_or("no reason"));
                 self.refuse(&id, message::SERVER_ERROR, &words);
             }
+        }
+    }
+
+    /// The host does not wait for a request any more.
+    pub(super) fn cancel_rounds(&mut self, id: &str) {
+        let of_request = self.rounds.iter().filter(|(_, round)| round.id == id);
+        let numbers: Vec<u64> = of_request.map(|(number, _)| *number).collect();
+        for number in numbers {
+            self.remove_round(number);
+        }
+    }
+
+    /// Removes a round, and takes back what the host was asked for it.
+    fn remove_round(&mut self, removed: u64) {
+        self.rounds.remove(&removed);
+        let is_of_round = |relayed: &Relayed| matches!(relayed, Relayed::Round { number, .. } if *number == removed);
+        let open = self.questions.open.iter();
+        let open = open.filter(|(_, relayed)| is_of_round(relayed));
+        let open: Vec<String> = open.map(|(id, _)| id.clone()).collect();
+        for id in open {
+            self.questions.open.remove(&id);
+            let params = json!({"requestId": id, "reason": "no longer needed"});
+            let line = message::notification("notifications/cancelled", &params);
+            self.effects.push(Effect::ToHost(line));
         }
     }
 

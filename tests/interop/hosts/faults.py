@@ -88,6 +88,8 @@ STEP_SECONDS = 0.2
 LIMIT_SECONDS = 2.0
 PATIENCE = 0.8
 OUTAGE_SECONDS = 1.5
+# Equal calls that come within a second are meant to run side by side.
+SIDE_BY_SIDE_SECONDS = 1.1
 # In `esc-alone`, a step takes so long that the call outlives the 30 s of an unclear cancel.
 SLOW_STEP_SECONDS = 3.0
 UNCLEAR_SECONDS = (28.0, 45.0)
@@ -477,6 +479,10 @@ def stop(cell: Cell, call: int) -> None:
 
 def esc(cell: Cell, call: int) -> int:
     stop(cell, call)
+    if cell.profile.esc is Esc.SILENT:
+        # Longhaul tells a repeated call from one that is meant to run beside it by the time between them.
+        stopped = time.monotonic()
+        until("a person to ask again", SOON_SECONDS, lambda: time.monotonic() - stopped > SIDE_BY_SIDE_SECONDS)
     if cell.profile.esc is Esc.CLEAR and not cell.is_direct:
         cell.check_cancelled(0, SOON_SECONDS)
     return cell.call()

@@ -6,6 +6,7 @@ use super::{
     active_task::{ActiveTask, Tasks},
     connection::{ConnectionState, McpSession},
     credentials::Credentials,
+    hosts::Hosts,
     in_flight::{InFlightRequests, RequestKind},
     io::{ExchangeId, Input, Output},
     legacy_sse::LegacySse,
@@ -60,9 +61,6 @@ mod tasks;
 mod tool_list;
 mod versions;
 mod views;
-
-use self::hosts::Hosts;
-pub use self::hosts::{PassedNotification, RootsRequest};
 
 /// The wall clock running ahead of the monotonic one by this much means that the machine slept.
 const SLEPT: Duration = Duration::from_secs(10);

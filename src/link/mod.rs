@@ -16,6 +16,7 @@ mod configure_error;
 mod connection;
 mod credentials;
 mod handshake_error;
+mod hosts;
 mod in_flight;
 mod io;
 mod legacy_sse;
@@ -41,7 +42,8 @@ mod time;
 
 pub use configure_error::ConfigureError;
 pub use credentials::Sent;
+pub use hosts::{PassedNotification, RootsRequest};
 pub use io::{ExchangeId, Input, Output, SaveToken};
-pub use machine::{Link, PassedNotification, RootsRequest};
+pub use machine::Link;
 pub use negotiation::Choice;
 pub use pending::Unsaved;

@@ -13,6 +13,9 @@ pub(super) const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 pub(super) const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 pub(super) const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
+/// The member of a call in which a host returns what came with the questions: the id of the task.
+pub(super) const REQUEST_STATE: &str = "requestState";
+
 /// What results of the modern era have and others don't.
 const MODERN_MEMBERS: [&str; 3] = ["resultType", "ttlMs", "cacheScope"];
 

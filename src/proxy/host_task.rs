@@ -88,3 +88,8 @@ pub(super) fn object(
     let fields = fields.into_iter();
     fields.map(|(key, value)| (key.to_owned(), value)).collect()
 }
+
+/// Whether a task will not change any more, as far as the host is concerned.
+pub(super) fn is_over(view: &TaskView) -> bool {
+    view.task.status.is_settled() || matches!(view.task.status, Status::Unknown(_))
+}

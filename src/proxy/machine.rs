@@ -14,7 +14,8 @@ use super::{
     hosts::{self, Cancels, Limit},
     message::{self, HostMessage},
     questions::RelayedQuestions,
-    ticket::ResultPart,
+    rounds::Round,
+    ticket::{ResultPart, failure},
     tool_list::OutputSchemas,
 };
 use crate::domain::{
@@ -31,8 +32,6 @@ mod host_tasks;
 mod modern;
 mod questions;
 mod rounds;
-
-use self::rounds::Round;
 
 /// The most calls of one host at a time.
 const CALLS: usize = 1000;
@@ -568,7 +567,7 @@ impl Proxy {
             self.calls.remove(&id);
             if role != CallRole::Task {
                 let words = format!("{task} was removed in longhaul");
-                self.respond(&id, &calls::failure(&words));
+                self.respond(&id, &failure(&words));
             }
         }
         self.views.remove(task);

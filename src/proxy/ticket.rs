@@ -144,6 +144,11 @@ pub(super) fn list<'v>(views: impl Iterator<Item = &'v TaskView>, now: Wall) -> 
     json!({"content": [{"type": "text", "text": words}], "isError": false})
 }
 
+/// A result that says that something failed.
+pub(super) fn failure(words: &str) -> Value {
+    json!({"content": [{"type": "text", "text": words}], "isError": true})
+}
+
 /// What the host is told while the server is silent.
 pub(super) fn heartbeat(view: &TaskView, now: Wall) -> String {
     format!("{}, task {}", state(view, now), view.task.id)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Driver;
 use crate::{
     domain::{
-        Collected, NewCall, RequestError, ServerName, SessionEvent, SessionRequest,
+        Collected, HostProfile, NewCall, RequestError, ServerName, SessionEvent, SessionRequest,
         SessionRequestId, SessionResponse, Stamp, TaskId, TaskView,
     },
     engine::snapshots::ReaderId,
@@ -70,7 +70,7 @@ impl Driver<'_> {
     }
 
     /// Answers the requests for roots that all hosts have answered.
-    pub(super) fn answer_roots(&mut self, now: Stamp) {
+    fn answer_roots(&mut self, now: Stamp) {
         for answered in self.proxies.take_answered_roots() {
             let Some(index) = self.index_of(&answered.server) else {
                 continue;
@@ -85,8 +85,57 @@ impl Driver<'_> {
         }
     }
 
+    /// A proxy says which host is behind it.
+    pub(super) fn introduce_host(
+        &mut self,
+        server: &ServerName,
+        host: &HostProfile,
+        from: Option<ReaderId>,
+        now: Stamp,
+    ) {
+        if let Some(reader) = from {
+            self.proxies.listens(server, host, reader);
+            self.snapshots.only_followed(reader);
+            self.update_listening(now);
+        }
+    }
+
+    /// A proxy reports what became of a call.
+    pub(super) fn collected(&mut self, id: &TaskId, how: &Collected, from: Option<ReaderId>) {
+        self.proxies.collected(id, how);
+        if let (Some(reader), Collected::Delivered) = (from, how) {
+            self.snapshots.unfollow(reader, id);
+        }
+    }
+
+    /// What only proxies ask, and no link answers.
+    pub(super) fn ask_of_proxy(
+        &mut self,
+        asked: &SessionRequest,
+        from: Option<ReaderId>,
+        now: Stamp,
+    ) -> Result<SessionResponse, RequestError> {
+        match asked {
+            SessionRequest::Roots { number, roots, .. } => {
+                if let Some(reader) = from {
+                    self.proxies.got_roots(*number, reader, roots);
+                    self.answer_roots(now);
+                }
+                Ok(SessionResponse::Accepted)
+            }
+            SessionRequest::Collect(id) => self.follow(id, from, true, now),
+            SessionRequest::Follow(id) => self.follow(id, from, false, now),
+            SessionRequest::Calls {
+                server,
+                host,
+                directory,
+            } => Ok(self.calls_of(server, host, directory, now)),
+            _ => Err(RequestError::Usage("nothing to do".to_owned())),
+        }
+    }
+
     /// A proxy follows a call, and perhaps `waits` for its result.
-    pub(super) fn follow(
+    fn follow(
         &mut self,
         id: &TaskId,
         from: Option<ReaderId>,
@@ -94,7 +143,9 @@ impl Driver<'_> {
         now: Stamp,
     ) -> Result<SessionResponse, RequestError> {
         self.publish_changes(now);
-        if self.snapshots.task(id).is_none() {
+        // What is not saved yet is not published either.
+        let is_held = self.links.iter().any(|linked| linked.link.holds(id));
+        if !is_held && self.snapshots.task(id).is_none() {
             let words = format!("no task {id}; `longhaul ls --all` lists them");
             return Err(RequestError::Usage(words));
         }
@@ -108,7 +159,7 @@ impl Driver<'_> {
     }
 
     /// The calls that a host made on a server.
-    pub(super) fn calls_of(
+    fn calls_of(
         &mut self,
         server: &ServerName,
         host: &str,

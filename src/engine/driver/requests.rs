@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     domain::{
-        Collected, Connectivity, NewCall, RequestError, Row, ServerName, ServerRef, SessionRequest,
+        Connectivity, NewCall, RequestError, Row, ServerName, ServerRef, SessionRequest,
         SessionRequestId, SessionResponse, Stamp, Task, TaskId, TaskView,
     },
     engine::{
@@ -123,36 +123,15 @@ impl Driver<'_> {
                 return self.open.answer(self.snapshots, number, response);
             }
             SessionRequest::Introduce { server, host } => {
-                if let Some(reader) = from {
-                    self.proxies.listens(server, host, reader);
-                    self.snapshots.only_followed(reader);
-                    self.update_listening(now);
-                }
+                self.introduce_host(server, host, from, now);
                 self.to_ask(from, server)
             }
-            SessionRequest::Roots {
-                number: of, roots, ..
-            } => {
-                if let Some(reader) = from {
-                    self.proxies.got_roots(*of, reader, roots);
-                    self.answer_roots(now);
-                }
-                return self
-                    .open
-                    .answer(self.snapshots, number, Ok(SessionResponse::Accepted));
-            }
-            SessionRequest::Collect(id) | SessionRequest::Follow(id) => {
-                let waits = matches!(asked, SessionRequest::Collect(_));
-                let outcome = self.follow(id, from, waits, now);
+            SessionRequest::Roots { .. }
+            | SessionRequest::Collect(_)
+            | SessionRequest::Follow(_)
+            | SessionRequest::Calls { .. } => {
+                let outcome = self.ask_of_proxy(asked, from, now);
                 return self.open.answer(self.snapshots, number, outcome);
-            }
-            SessionRequest::Calls {
-                server,
-                host,
-                directory,
-            } => {
-                let calls = self.calls_of(server, host, directory, now);
-                return self.open.answer(self.snapshots, number, Ok(calls));
             }
             SessionRequest::Tools(name)
             | SessionRequest::RootsChanged(name)
@@ -197,10 +176,7 @@ impl Driver<'_> {
             | SessionRequest::Collected { id, .. }
             | SessionRequest::Edit { id, .. } => {
                 if let SessionRequest::Collected { id, how } = asked {
-                    self.proxies.collected(id, how);
-                    if let (Some(reader), Collected::Delivered) = (from, how) {
-                        self.snapshots.unfollow(reader, id);
-                    }
+                    self.collected(id, how, from);
                 }
                 match self.links.iter().position(|linked| linked.link.holds(id)) {
                     Some(index) => Ok(index),

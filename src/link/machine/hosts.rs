@@ -8,53 +8,17 @@ use super::Link;
 use crate::{
     domain::{Answer, HostProfile, Mono, Question, QuestionKind, TaskId},
     link::{
-        active_task::ActiveTask, connection::ConnectionState, in_flight::RequestKind,
+        active_task::ActiveTask,
+        connection::ConnectionState,
+        hosts::{PassedNotification, RootsRequest, WAITING},
+        in_flight::RequestKind,
         negotiation::NegotiationStep,
     },
     protocol::{Method, encode},
 };
 
-/// The notifications and requests that a driver has not taken yet; more are dropped.
-const WAITING: usize = 1024;
-
 /// How long a request that only a host can answer waits for a host that has gone.
 const HOST_RETURNS_WITHIN: Duration = Duration::from_secs(30);
-
-/// A notification for the hosts that listen to a server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PassedNotification {
-    /// The call on whose stream it came; only its caller gets it.
-    pub task: Option<TaskId>,
-    /// The message, verbatim JSON.
-    pub message: String,
-}
-
-/// A server's request for the directories that the hosts work in, of no single call.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RootsRequest {
-    /// The session that it came in.
-    session_number: u64,
-    /// Its JSON-RPC id, raw JSON.
-    id: String,
-}
-
-/// The hosts that listen, and what waits for them.
-#[derive(Debug, Default)]
-pub(super) struct Hosts {
-    profiles: Vec<HostProfile>,
-    /// When they last changed.
-    since: Mono,
-    notifications: Vec<PassedNotification>,
-    roots_requests: Vec<RootsRequest>,
-}
-
-impl Hosts {
-    /// How many can be asked for their directories at any time.
-    fn count_with_roots(&self) -> usize {
-        let hosts = self.profiles.iter();
-        hosts.filter(|host| host.lists_roots()).count()
-    }
-}
 
 impl Link {
     /// Whether a host listens to this server.

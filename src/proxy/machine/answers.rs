@@ -2,13 +2,13 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Asked, CallList, CallRole, Proxy, SavedResult, calls::failure};
+use super::{Asked, CallList, CallRole, Proxy, SavedResult};
 use crate::{
     domain::{
         Forwarded, RequestError, SessionResponse, Status, Task, TaskErrorKind, TaskId, TaskView,
         text,
     },
-    proxy::{host_task, message},
+    proxy::{host_task, message, ticket::failure},
 };
 
 impl Proxy {

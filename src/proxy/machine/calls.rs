@@ -5,20 +5,18 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::{
-    Asked, CALLS, Call, CallList, CallRole, Effect, Proxy, host_tasks::is_over,
-    modern::REQUEST_STATE,
-};
+use super::{Asked, CALLS, Call, CallList, CallRole, Effect, Proxy};
 use crate::{
     domain::{
         Caller, Collected, GaveUpReason, Mono, NewCall, SessionRequest, Status, TaskId, TaskView,
         Wall, canonical_arguments, text,
     },
     proxy::{
-        host_task,
+        era::REQUEST_STATE,
+        host_task::{self, is_over},
         hosts::Cancels,
         message,
-        ticket::{self, COLLECT, ResultPart, TASKS},
+        ticket::{self, COLLECT, ResultPart, TASKS, failure},
         tool_list::Strictness,
     },
 };
@@ -431,11 +429,6 @@ fn is_uncollected(view: &TaskView, now: Wall) -> bool {
     let is_open =
         |caller: &Caller| caller.delivered_at.is_none() && !caller.is_expired(settled_at, now);
     caller.is_some_and(|caller| is_open(caller)) && view.task.status != Status::Cancelled
-}
-
-/// A result that says that something failed.
-pub(super) fn failure(words: &str) -> Value {
-    json!({"content": [{"type": "text", "text": words}], "isError": true})
 }
 
 /// A number as servers write it: whole ones without a fraction.

@@ -4,13 +4,13 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Asked, Call, CallList, CallRole, Effect, Proxy, calls::failure};
+use super::{Asked, Call, CallList, CallRole, Effect, Proxy};
 use crate::{
     domain::{SessionRequest, TaskId, TaskView},
     proxy::{
-        host_task::{self, EXTENSION, PAGE},
+        host_task::{self, EXTENSION, PAGE, is_over},
         message,
-        ticket::COLLECT,
+        ticket::{COLLECT, failure},
     },
 };
 
@@ -271,10 +271,4 @@ impl Proxy {
         task.insert(key.to_owned(), value);
         Value::Object(task)
     }
-}
-
-/// Whether a task will not change any more, as far as the host is concerned.
-pub(super) fn is_over(view: &TaskView) -> bool {
-    use crate::domain::Status;
-    view.task.status.is_settled() || matches!(view.task.status, Status::Unknown(_))
 }

@@ -41,9 +41,6 @@ const LISTS: [List; 3] = [
     },
 ];
 
-/// The member of a call in which a host returns what came with the questions: the id of the task.
-pub(super) const REQUEST_STATE: &str = "requestState";
-
 impl Proxy {
     /// Notes what a request of the modern era says of its host. Returns whether it can be served.
     pub(super) fn meets(&mut self, id: &str, params: &Map<String, Value>) -> bool {

@@ -1,14 +1,12 @@
 //! What a server of the modern era asks before it answers `prompts/get` or `resources/read`, for a host that is asked by
 //! requests (MCP 2026-07-28, basic/patterns/mrtr). A modern host answers in rounds itself.
 
-use std::collections::BTreeSet;
-
 use serde_json::{Map, Value, json};
 
-use super::{Effect, Proxy, modern::REQUEST_STATE};
+use super::{Effect, Proxy};
 use crate::{
     domain::QuestionKind,
-    proxy::{message, questions::Relayed},
+    proxy::{era::REQUEST_STATE, message, questions::Relayed, rounds::Round},
 };
 
 /// The methods that a server may answer with questions, beside `tools/call`.
@@ -16,19 +14,6 @@ const METHODS: [&str; 2] = ["prompts/get", "resources/read"];
 
 /// How often a server may ask before it answers one request.
 const ROUNDS: u32 = 20;
-
-/// A request of the host that goes to the server again once the host has answered the server's questions.
-#[derive(Clone, Debug)]
-pub(super) struct Round {
-    /// The id of the host's request.
-    id: String,
-    method: String,
-    params: Map<String, Value>,
-    rounds: u32,
-    /// The keys of the questions without an answer.
-    waiting: BTreeSet<String>,
-    responses: Map<String, Value>,
-}
 
 impl Proxy {
     /// Whether the host can be asked something during a request with this method.

@@ -1,0 +1,42 @@
+//! The hosts behind `longhaul proxy` that listen to a server, and what waits for them.
+
+use crate::domain::{HostProfile, Mono, TaskId};
+
+/// The notifications and requests that a driver has not taken yet; more are dropped.
+pub(super) const WAITING: usize = 1024;
+
+/// A notification for the hosts that listen to a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PassedNotification {
+    /// The call on whose stream it came; only its caller gets it.
+    pub task: Option<TaskId>,
+    /// The message, verbatim JSON.
+    pub message: String,
+}
+
+/// A server's request for the directories that the hosts work in, of no single call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RootsRequest {
+    /// The session that it came in.
+    pub(super) session_number: u64,
+    /// Its JSON-RPC id, raw JSON.
+    pub(super) id: String,
+}
+
+/// The hosts that listen, and what waits for them.
+#[derive(Debug, Default)]
+pub(super) struct Hosts {
+    pub(super) profiles: Vec<HostProfile>,
+    /// When they last changed.
+    pub(super) since: Mono,
+    pub(super) notifications: Vec<PassedNotification>,
+    pub(super) roots_requests: Vec<RootsRequest>,
+}
+
+impl Hosts {
+    /// How many can be asked for their directories at any time.
+    pub(super) fn count_with_roots(&self) -> usize {
+        let hosts = self.profiles.iter();
+        hosts.filter(|host| host.lists_roots()).count()
+    }
+}

@@ -260,7 +260,7 @@ fn sizes_do_not_grow() {
     let over =
         |sizes: &[source::Sized], limit: usize| sizes.iter().filter(|it| it.size > limit).count();
     for (what, size, limit) in [
-        ("lines of code", figures.code_lines, 73_500),
+        ("lines of code", figures.code_lines, 75_700),
         ("lines in a file", largest(&figures.files), 673),
         ("files of more than 600 lines", over(&figures.files, 600), 1),
         ("lines in a function", largest(&figures.functions), 157),

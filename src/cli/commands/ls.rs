@@ -151,10 +151,10 @@ fn other_session_hint(context: &Context<'_>, listed: ListFilter) -> Option<Strin
     ))
 }
 
-/// Whether an agent's host of this name made the call.
+/// Whether an agent's host made the call whose name begins like this.
 fn is_from(task: &Task, host: &str) -> bool {
     let caller = task.caller.as_ref();
-    caller.is_some_and(|caller| caller.host == host)
+    caller.is_some_and(|caller| caller.host.starts_with(host))
 }
 
 pub(in crate::cli) fn row(

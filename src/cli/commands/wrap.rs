@@ -1,5 +1,7 @@
 //! `wrap` and `unwrap`: put `longhaul proxy` in place of servers in the configuration of agents' hosts, and take it out.
 
+use std::path::PathBuf;
+
 use serde_json::{Value, json};
 
 use crate::{
@@ -30,10 +32,16 @@ pub(in crate::cli) fn wrap(context: &mut Context<'_>, args: &WrapArgs) -> Result
     let mut found = Vec::new();
     for file in files(args)? {
         let mut file = WrapFile::read(file.clone()).map_err(|error| failed(&file, &error))?;
-        let (edit, wrapped) = wrap_file(context, &mut file, &args.servers)?;
-        found.extend(wrapped.iter().map(|it| it.server.clone()));
-        if !wrapped.is_empty() {
-            save(context, &file, edit, wrapped, args.yes)?;
+        let Wrapped {
+            edit,
+            replaced,
+            needs,
+        } = wrap_file(context, &mut file, &args.servers)?;
+        found.extend(replaced.iter().map(|it| it.server.clone()));
+        if !replaced.is_empty() && save(context, &file, edit, replaced, args.yes)? {
+            for need in needs {
+                context.terminal.report(&format!("longhaul: {need}"));
+            }
         }
     }
     must_have_found(args, &found)
@@ -83,6 +91,9 @@ pub(in crate::cli) fn unwrap(context: &mut Context<'_>, args: &WrapArgs) -> Resu
         context.terminal.print(&text::clean_line(&line))?;
         found.extend(restored);
     }
+    if found.is_empty() && args.servers.is_empty() {
+        context.terminal.report("longhaul: nothing was unwrapped");
+    }
     must_have_found(args, &found)
 }
 
@@ -120,21 +131,36 @@ fn must_have_found(args: &WrapArgs, found: &[String]) -> Result<u8, CliError> {
     }
 }
 
+/// What a file and the configuration will be.
+struct Wrapped {
+    edit: ConfigEdit,
+    replaced: Vec<Replaced>,
+    /// What the user has to do before the servers can be used.
+    needs: Vec<String>,
+}
+
 /// Replaces the entries in the text of the file, and adds their servers to the configuration. Saves neither.
 fn wrap_file(
     context: &mut Context<'_>,
     file: &mut WrapFile,
     servers: &[String],
-) -> Result<(ConfigEdit, Vec<Replaced>), CliError> {
+) -> Result<Wrapped, CliError> {
     let path = file.file.path.clone();
     let entries = file.entries().map_err(|error| failed(&file.file, &error))?;
+    let backup = Backup::of(&file.target).map_err(|error| failed(&file.file, &error))?;
+    let is_ours = |entry: &WrappableEntry| {
+        let mut replaced = backup.replaced.iter();
+        let stands =
+            |it: &Replaced| it.server == entry.name && Backup::restored(&file.text, it).is_some();
+        entry.is_wrapped() || replaced.any(stands)
+    };
     let is_meant = |entry: &&WrappableEntry| {
-        !entry.is_wrapped() && (servers.is_empty() || servers.contains(&entry.name))
+        !is_ours(entry) && (servers.is_empty() || servers.contains(&entry.name))
     };
     let meant: Vec<WrappableEntry> = entries.iter().filter(is_meant).cloned().collect();
     let mut edit = ConfigEdit::open(config::path())?;
     let mut known = ExistingServers::of(context.config()?, &context.paths);
-    let mut replaced = Vec::new();
+    let (mut replaced, mut needs) = (Vec::new(), Vec::new());
     // From the end, so that the places of the others stay.
     for entry in meant.iter().rev() {
         let fields = Value::Object(entry.fields.clone());
@@ -161,18 +187,23 @@ fn wrap_file(
         let (original, wrapped) = file
             .wrap(entry, &command)
             .map_err(|error| failed(&file.file, &error))?;
-        if let Some(need) = &report.needs {
-            context
-                .terminal
-                .report(&format!("longhaul: {}: {need}", entry.name));
-        }
+        needs.extend(
+            report
+                .needs
+                .iter()
+                .map(|need| format!("{}: {need}", entry.name)),
+        );
         replaced.push(Replaced {
             server: entry.name.clone(),
             original,
             wrapped,
         });
     }
-    Ok((edit, replaced))
+    Ok(Wrapped {
+        edit,
+        replaced,
+        needs,
+    })
 }
 
 fn report_skipped(context: &mut Context<'_>, report: &EntryReport) {
@@ -186,8 +217,21 @@ fn report_skipped(context: &mut Context<'_>, report: &EntryReport) {
         .report(&format!("longhaul: {}", text::clean_line(&line)));
 }
 
-/// The path of this program: a host that was started from a menu may not find it by its name.
+/// The path of this program: a host that was started from a menu may not find it by its name. A link stays a link, because
+/// an installer may let it lead to the next version.
 fn program() -> Result<String, CliError> {
+    let called = std::env::args_os().next().map(PathBuf::from);
+    let called = called.and_then(|called| {
+        if called.components().count() > 1 {
+            return std::path::absolute(called).ok();
+        }
+        let path = std::env::var_os("PATH")?;
+        let mut places = std::env::split_paths(&path).map(|place| place.join(&called));
+        places.find(|place| place.is_file())
+    });
+    if let Some(path) = called.filter(|path| path.is_file()) {
+        return Ok(path.display().to_string());
+    }
     let path = std::env::current_exe().map_err(|error| {
         CliError::new(
             code::BUG,
@@ -233,9 +277,9 @@ fn save(
     edit: ConfigEdit,
     wrapped: Vec<Replaced>,
     yes: bool,
-) -> Result<(), CliError> {
+) -> Result<bool, CliError> {
     if !agrees(context, &file.file, &file.changes(), yes)? {
-        return Ok(());
+        return Ok(false);
     }
     edit.save()?;
     notify_drivers(context);
@@ -253,7 +297,8 @@ fn save(
         names.join(", "),
         file.file.host
     );
-    context.terminal.print(&text::clean_line(&line))
+    context.terminal.print(&text::clean_line(&line))?;
+    Ok(true)
 }
 
 fn list(context: &mut Context<'_>, host: Option<&str>) -> Result<u8, CliError> {

@@ -51,7 +51,11 @@ impl WrappableEntry {
         let words: Vec<String> = words
             .filter_map(|word| word.as_str().map(str::to_owned))
             .collect();
-        let is_longhaul = |word: &String| word.rsplit('/').next() == Some("longhaul");
+        // The program may have another name, such as `longhaul-0.2`.
+        let is_longhaul = |word: &String| {
+            let name = word.rsplit('/').next();
+            name.is_some_and(|name| name.contains("longhaul"))
+        };
         words.iter().any(is_longhaul) && words.iter().any(|word| word == "proxy")
     }
 }

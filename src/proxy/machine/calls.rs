@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::{Asked, CALLS, Call, CallList, CallRole, Effect, Proxy};
 use crate::{
@@ -226,7 +226,7 @@ impl Proxy {
             .map(|(id, _)| id.clone())
             .collect();
         for id in ids {
-            self.send_progress(&id, view);
+            self.pass_progress(&id, view);
             self.send_status(&id, view);
             let Some(call) = self.calls.get_mut(&id) else {
                 continue;
@@ -249,39 +249,40 @@ impl Proxy {
         }
     }
 
-    /// Passes progress on under the host's own token.
-    fn send_progress(&mut self, id: &str, view: &TaskView) {
-        let Some(progress) = &view.task.progress else {
-            return;
-        };
+    /// Passes progress on. It must rise.
+    fn pass_progress(&mut self, id: &str, view: &TaskView) {
+        let sent = self.calls.get(id).and_then(|call| call.sent);
+        if let Some(progress) = &view.task.progress
+            && sent.is_none_or(|sent| progress.value > sent)
+        {
+            self.send_progress(id, view, progress.value, progress.message.as_deref());
+        }
+    }
+
+    /// Sends progress under the host's own token, if it gave one.
+    fn send_progress(&mut self, id: &str, view: &TaskView, value: f64, message: Option<&str>) {
         let Some(call) = self.calls.get_mut(id) else {
             return;
         };
+        call.sent_at = self.now.mono;
         let Some(token) = &call.progress_token else {
             return;
         };
-        if call.sent.is_some_and(|sent| progress.value <= sent) {
-            return;
-        }
-        let mut params = json!({"progressToken": token, "progress": number(progress.value)});
-        if let Some(params) = params.as_object_mut() {
-            if let Some(total) = progress.total {
-                params.insert("total".to_owned(), number(total));
-            }
-            if let Some(message) = &progress.message {
-                params.insert("message".to_owned(), message.as_str().into());
-            }
-        }
-        if call.role == CallRole::Task
-            && let Some(params) = params.as_object_mut()
-        {
-            params.insert("_meta".to_owned(), host_task::related(&view.task.id));
-        }
-        (call.sent, call.sent_at) = (Some(progress.value), self.now.mono);
-        self.effects.push(Effect::ToHost(message::notification(
-            "notifications/progress",
-            &params,
-        )));
+        call.sent = Some(value);
+        let total = view.task.progress.as_ref().and_then(|it| it.total);
+        let meta = (call.role == CallRole::Task).then(|| host_task::related(&view.task.id));
+        let members = [
+            ("progressToken", Some(token.clone())),
+            ("progress", Some(number(value))),
+            ("total", total.map(number)),
+            ("message", message.map(Value::from)),
+            ("_meta", meta),
+        ];
+        let members = members.into_iter();
+        let params = members.filter_map(|(key, value)| Some((key.to_owned(), value?)));
+        let params = Value::Object(params.collect());
+        let line = message::notification("notifications/progress", &params);
+        self.effects.push(Effect::ToHost(line));
     }
 
     /// Hands out tickets and heartbeats that are due.
@@ -341,36 +342,10 @@ impl Proxy {
 
     /// Progress must rise, so a heartbeat adds a little to the last value.
     fn heartbeat(&mut self, id: &str, view: &TaskView) {
-        let now = self.now;
-        let Some(call) = self.calls.get_mut(id) else {
-            return;
-        };
-        call.sent_at = now.mono;
-        let Some(token) = &call.progress_token else {
-            return;
-        };
-        let value = call
-            .sent
-            .map_or(0.0, |sent| sent + sent.abs().max(1.0) * 1e-6);
-        call.sent = Some(value);
-        let mut params = json!({
-            "progressToken": token,
-            "progress": number(value),
-            "message": ticket::heartbeat(view, now.wall),
-        });
-        if call.role == CallRole::Task
-            && let Some(params) = params.as_object_mut()
-        {
-            params.insert("_meta".to_owned(), host_task::related(&view.task.id));
-        }
-        let total = view.task.progress.as_ref().and_then(|it| it.total);
-        if let (Some(total), Some(params)) = (total, params.as_object_mut()) {
-            params.insert("total".to_owned(), number(total));
-        }
-        self.effects.push(Effect::ToHost(message::notification(
-            "notifications/progress",
-            &params,
-        )));
+        let sent = self.calls.get(id).and_then(|call| call.sent);
+        let value = sent.map_or(0.0, |sent| sent + sent.abs().max(1.0) * 1e-6);
+        let message = ticket::heartbeat(view, self.now.wall);
+        self.send_progress(id, view, value, Some(&message));
     }
 }
 

@@ -33,11 +33,14 @@ pub(super) enum Relayed {
 }
 
 impl RelayedQuestions {
-    /// Whether the host was asked this question.
+    /// Whether the host was asked this question, about this task or another one that it may belong to.
     pub(super) fn is_known(&self, task: &TaskId, question: &Question) -> bool {
-        let keys = question.earlier.iter().chain([&question.key]);
-        let mut asked = keys.filter_map(|key| self.known.get(&(task.clone(), key.clone())));
-        asked.any(|at| *at == question.asked_at)
+        let mut tasks = question.shared_with.iter().chain([task]);
+        tasks.any(|task| {
+            let keys = question.earlier.iter().chain([&question.key]);
+            let mut asked = keys.filter_map(|key| self.known.get(&(task.clone(), key.clone())));
+            asked.any(|at| *at == question.asked_at)
+        })
     }
 
     /// Notes that the host was asked this question.

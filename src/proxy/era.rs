@@ -1,14 +1,15 @@
 //! The two eras of MCP as a host speaks them: with a handshake, or with all of it in each request (2026-07-28).
 
+use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 
-use crate::domain::ProtocolVersion;
+use crate::domain::{LogLevel, ProtocolVersion};
 
 /// The keys of `_meta` in which a request of the modern era says who makes it.
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
 const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-pub(super) const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 /// Where a server names itself, and a notification its subscription.
 pub(super) const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 pub(super) const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
@@ -29,27 +30,9 @@ const CACHEABLE: [&str; 6] = [
     "resources/read",
 ];
 
-/// The levels of log messages (RFC 5424), from the least to the most severe.
-const LEVELS: [&str; 8] = [
-    "debug",
-    "info",
-    "notice",
-    "warning",
-    "error",
-    "critical",
-    "alert",
-    "emergency",
-];
-
-/// The level of a log message, by its severity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct LogLevel(usize);
-
-impl LogLevel {
-    pub(super) fn parse(level: &Value) -> Option<Self> {
-        let level = level.as_str()?;
-        LEVELS.iter().position(|it| *it == level).map(Self)
-    }
+/// The level of log messages that a host or a message names.
+pub(super) fn log_level(name: &Value) -> Option<LogLevel> {
+    LogLevel::deserialize(name).ok()
 }
 
 /// The revision of the modern era.
@@ -74,7 +57,7 @@ impl<'m> RequestMeta<'m> {
             version: meta.get(VERSION)?.as_str()?,
             client_info: meta.get(CLIENT_INFO),
             capabilities: meta.get(CLIENT_CAPABILITIES),
-            log_level: meta.get(LOG_LEVEL).and_then(LogLevel::parse),
+            log_level: meta.get(LOG_LEVEL).and_then(log_level),
         })
     }
 }

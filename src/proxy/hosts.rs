@@ -33,7 +33,7 @@ impl Cancels {
         matches!(self, Self::NamesTimeouts | Self::SilentTimeouts)
     }
 
-    /// Whether the host may give up without a word.
+    /// Whether the host may give up without sending a cancellation.
     pub(super) fn may_be_silent(self) -> bool {
         matches!(self, Self::SilentTimeouts | Self::SilentPerson)
     }

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     cancel::PendingCancels,
-    era::{self, LogLevel},
+    era,
     hosts::{self, Cancels, Limit},
     message::{self, HostMessage},
     questions::RelayedQuestions,
@@ -19,9 +19,9 @@ use super::{
     tool_list::OutputSchemas,
 };
 use crate::domain::{
-    Collected, GaveUpReason, HostCapabilities, HostProfile, Introduction, Mono, ProtocolVersion,
-    ProxySettings, ServerName, SessionEvent, SessionRequest, SessionRequestId, Stamp, TaskId,
-    TaskView,
+    Collected, GaveUpReason, HostCapabilities, HostProfile, Introduction, LogLevel, Mono,
+    ProtocolVersion, ProxySettings, ServerName, SessionEvent, SessionRequest, SessionRequestId,
+    Stamp, TaskId, TaskView,
 };
 
 mod answers;
@@ -113,7 +113,7 @@ struct Host {
 
 /// How a host asks who the server is.
 #[derive(Clone, Copy, Debug)]
-enum Greeting {
+enum IntroductionMethod {
     /// `initialize`, answered in this revision.
     Initialize(ProtocolVersion),
     /// `server/discover`.
@@ -124,7 +124,7 @@ enum Greeting {
 #[derive(Clone, Debug)]
 enum Asked {
     /// The introduction; with the id of the host's request and how it asked.
-    Introduce(Option<(String, Greeting)>),
+    Introduce(Option<(String, IntroductionMethod)>),
     Forward {
         id: String,
         method: String,
@@ -191,7 +191,7 @@ struct Call {
     can_follow: bool,
     /// The part of the result that the host asked for.
     part: Option<ResultPart>,
-    /// In a form in which equal ones have equal text; only of a host that may give up without a word.
+    /// In a form in which equal ones have equal text; only of a host that may give up without a cancellation.
     arguments: Option<String>,
     progress_token: Option<Value>,
     began: Mono,
@@ -359,7 +359,7 @@ impl Proxy {
             "tools/call" => self.call(id, params),
             // Servers of the modern era have a level for each request.
             "logging/setLevel" if self.is_server_modern() => {
-                self.host.log_level = params.get("level").and_then(LogLevel::parse);
+                self.host.log_level = params.get("level").and_then(era::log_level);
                 self.respond(&id, &json!({}));
             }
             "server/discover" => self.discover(id),

@@ -130,8 +130,8 @@ impl Proxy {
         }
     }
 
-    /// The open call that a host has most likely given up without a word, for it makes the same call again. Calls that it
-    /// means to run side by side come at about the same time.
+    /// The open call that a host has most likely given up without a cancellation, because it makes the same call again.
+    /// Calls that it means to run side by side come at about the same time.
     fn given_up_silently(&self, call: &Call) -> Option<TaskId> {
         let never = &self.options.settings.never_attach;
         let arguments = call.arguments.as_ref();
@@ -204,7 +204,7 @@ impl Proxy {
     pub(super) fn started(&mut self, id: &str, task: TaskId) {
         let Some(call) = self.calls.get_mut(id) else {
             // Cancelled in between.
-            return self.started_in_vain(id, task);
+            return self.started_after_cancel(id, task);
         };
         call.task = Some(task.clone());
         self.open_tasks.insert(task.clone());

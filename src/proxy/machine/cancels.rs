@@ -51,7 +51,7 @@ impl Proxy {
     }
 
     /// The task of a call that was cancelled before it was saved.
-    pub(super) fn started_in_vain(&mut self, id: &str, task: TaskId) {
+    pub(super) fn started_after_cancel(&mut self, id: &str, task: TaskId) {
         if let Some(reason) = self.cancels.early.remove(id) {
             self.call_cancelled(task, &reason, Duration::ZERO);
         }

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::{Asked, Greeting, Host, Proxy};
+use super::{Asked, Host, IntroductionMethod, Proxy};
 use crate::{
     domain::{Era, HostCapabilities, HostProfile, Introduction, ProtocolVersion},
     proxy::{
@@ -34,7 +34,7 @@ impl Proxy {
             .filter(|version| version.era() == Era::Stateful)
             .unwrap_or(ProtocolVersion::V20251125);
         self.host.has_tasks = version == ProtocolVersion::V20251125;
-        let asked = Asked::Introduce(Some((id, Greeting::Initialize(version))));
+        let asked = Asked::Introduce(Some((id, IntroductionMethod::Initialize(version))));
         self.ask(asked, self.introduce());
     }
 
@@ -76,16 +76,16 @@ impl Proxy {
 
     pub(super) fn introduced(
         &mut self,
-        host: Option<(String, Greeting)>,
+        host: Option<(String, IntroductionMethod)>,
         introduction: Introduction,
     ) {
         let server = self.options.server.as_str();
         match host {
-            Some((id, Greeting::Initialize(version))) => {
+            Some((id, IntroductionMethod::Initialize(version))) => {
                 let result = handshake(&introduction, version, server);
                 self.respond(&id, &result);
             }
-            Some((id, Greeting::Discover)) => {
+            Some((id, IntroductionMethod::Discover)) => {
                 let result = discovery(&introduction, server);
                 self.respond_to(&id, "server/discover", &result.to_string());
             }

@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Asked, Call, CallRole, Effect, Greeting, Proxy};
+use super::{Asked, Call, CallRole, Effect, IntroductionMethod, Proxy};
 use crate::{
     domain::{GaveUpReason, SessionRequest, TaskView},
     proxy::{
-        era::{LOG_LEVEL, LogLevel, MODERN, RequestMeta, SUBSCRIPTION_ID},
+        era::{MODERN, RequestMeta, SUBSCRIPTION_ID, log_level},
         message,
     },
 };
@@ -58,12 +58,12 @@ impl Proxy {
         let log_level = meta.log_level;
         self.meet(meta.client_info, meta.capabilities);
         (self.host.is_modern, self.host.log_level) = (true, log_level);
-        self.send_level(params);
+        self.send_level();
         true
     }
 
     /// Tells a server of the other era which log messages the host wants; less severe ones are dropped.
-    fn send_level(&mut self, params: &Map<String, Value>) {
+    fn send_level(&mut self) {
         let level = self
             .host
             .log_level
@@ -74,18 +74,17 @@ impl Proxy {
             return;
         };
         self.sent_level = Some(level);
-        let word = params.get("_meta").and_then(|meta| meta.get(LOG_LEVEL));
         let request = SessionRequest::Forward {
             server: self.options.server.clone(),
             method: "logging/setLevel".to_owned(),
-            params: json!({"level": word}).to_string(),
+            params: json!({"level": level.label()}).to_string(),
             host: self.host.profile.clone(),
         };
         self.ask(Asked::Note, request);
     }
 
     pub(super) fn discover(&mut self, id: String) {
-        let asked = Asked::Introduce(Some((id, Greeting::Discover)));
+        let asked = Asked::Introduce(Some((id, IntroductionMethod::Discover)));
         self.ask(asked, self.introduce());
     }
 
@@ -109,13 +108,20 @@ impl Proxy {
 
     /// Passes a notification of the server on, as the host's era allows.
     pub(super) fn notified(&mut self, notification: String) {
+        let is_plain = !self.host.is_modern
+            && self.host.is_initialized
+            && self.host.log_level.is_none()
+            && !notification.contains(SUBSCRIPTION_ID);
+        if is_plain {
+            return self.effects.push(Effect::ToHost(notification));
+        }
         let Ok(mut value) = serde_json::from_str::<Value>(&notification) else {
             return;
         };
         let method = value.get("method").and_then(Value::as_str);
         let method = method.unwrap_or_default().to_owned();
         if method == "notifications/message" {
-            let level = value.pointer("/params/level").and_then(LogLevel::parse);
+            let level = value.pointer("/params/level").and_then(log_level);
             let is_wanted = match self.host.log_level {
                 Some(least) => level.is_none_or(|level| level >= least),
                 None => !self.host.is_modern,
@@ -126,7 +132,7 @@ impl Proxy {
             return;
         }
         if !self.host.is_modern {
-            // A host that has not answered the handshake is told nothing else.
+            // Before `notifications/initialized`, a host gets log messages only.
             if self.host.is_initialized {
                 let line = if without_subscription(&mut value) {
                     value.to_string()

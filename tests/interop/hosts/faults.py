@@ -76,7 +76,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
 from driver import Failed, Journal, Proxy, Server, clean_environment, need  # noqa: E402
-from host_profiles import PROFILES, Esc, Library, Profile  # noqa: E402
+from host_profiles import PROFILES, Esc, Profile, Sdk  # noqa: E402
 from scripted_host import ScriptedHost, gone, is_running, kill, until  # noqa: E402
 from servers import LOCKS, SERVERS, NotInstalled, cache_at, tool  # noqa: E402
 
@@ -275,7 +275,7 @@ class Cell:
             "call_id_key": profile.call_id_key,
             "ends_by_kill": profile.ends_by_kill,
         }
-        host = ScriptedHost(self.options.clients[profile.library], what, self.place, len(self.hosts) + 1)
+        host = ScriptedHost(self.options.clients[profile.sdk], what, self.place, len(self.hosts) + 1)
         self.hosts.append(host)
         connected = host.connected()
         self.note(f"host {len(self.hosts)} is connected: {connected}")
@@ -590,9 +590,9 @@ def rust_client(cache: Path) -> list[str]:
 
 
 CLIENTS = {
-    Library.TYPESCRIPT: typescript_client,
-    Library.PYTHON: python_client,
-    Library.RUST: rust_client,
+    Sdk.TYPESCRIPT: typescript_client,
+    Sdk.PYTHON: python_client,
+    Sdk.RUST: rust_client,
 }
 
 
@@ -600,7 +600,7 @@ def install(options: argparse.Namespace, cells: list[Cell]) -> None:
     """What the cells need."""
     cache = cache_at(options.cache)
     options.runs = cache / "hosts/faults"
-    options.clients = {library: CLIENTS[library](cache) for library in {cell.profile.library for cell in cells}}
+    options.clients = {sdk: CLIENTS[sdk](cache) for sdk in {cell.profile.sdk for cell in cells}}
     kinds = {cell.kind for cell in cells} - {"stdio"}
     options.commands = {kind: SERVERS[kind](cache) for kind in sorted(kinds)}
 

@@ -15,7 +15,7 @@ SDK_TIMEOUT = "McpError: MCP error -32001: Request timed out"
 SDK_ABORT = "AbortError: This operation was aborted"
 
 
-class Library(Enum):
+class Sdk(Enum):
     """The official client that a host is scripted on."""
 
     TYPESCRIPT = "typescript"
@@ -43,7 +43,7 @@ class Profile:
     # What the table and --only call it, and what it calls itself.
     key: str
     client_name: str
-    library: Library
+    sdk: Sdk
     version: str
     esc: Esc
     # The notification at each; `None`: the host says nothing.
@@ -68,7 +68,7 @@ PROFILES = [
     Profile(
         "claude-code",
         "claude-code",
-        Library.TYPESCRIPT,
+        Sdk.TYPESCRIPT,
         "2.1.197",
         Esc.CLEAR,
         at_timeout=says(SDK_TIMEOUT),
@@ -83,7 +83,7 @@ PROFILES = [
     Profile(
         "claude-ai",
         "claude-ai",
-        Library.TYPESCRIPT,
+        Sdk.TYPESCRIPT,
         "0.1.0",
         Esc.UNCLEAR,
         at_timeout=says(SDK_TIMEOUT),
@@ -94,7 +94,7 @@ PROFILES = [
     Profile(
         "codex",
         "codex-mcp-client",
-        Library.RUST,
+        Sdk.RUST,
         "0.169.0",
         Esc.UNCLEAR,
         at_timeout=says("MCP request cancelled by caller"),
@@ -106,7 +106,7 @@ PROFILES = [
     Profile(
         "vscode",
         "Visual Studio Code",
-        Library.TYPESCRIPT,
+        Sdk.TYPESCRIPT,
         "1.107.0",
         # The cancel has no reason at all.
         Esc.CLEAR,
@@ -119,7 +119,7 @@ PROFILES = [
     Profile(
         "gemini",
         "gemini-cli-mcp-client",
-        Library.PYTHON,
+        Sdk.PYTHON,
         "0.20.0",
         # It stops waiting, and keeps the request.
         Esc.SILENT,
@@ -129,7 +129,7 @@ PROFILES = [
     Profile(
         "goose",
         "goose",
-        Library.RUST,
+        Sdk.RUST,
         "1.20.0",
         Esc.CLEAR,
         at_timeout=says("timed out"),
@@ -140,7 +140,7 @@ PROFILES = [
     Profile(
         "zed",
         "Zed",
-        Library.PYTHON,
+        Sdk.PYTHON,
         "0.220.0",
         Esc.CLEAR,
         at_timeout=None,
@@ -150,7 +150,7 @@ PROFILES = [
     Profile(
         "opencode",
         "opencode",
-        Library.TYPESCRIPT,
+        Sdk.TYPESCRIPT,
         "1.18.33",
         Esc.UNCLEAR,
         at_timeout=says("AbortError: The operation was aborted."),
@@ -160,7 +160,7 @@ PROFILES = [
     Profile(
         "cursor",
         "cursor-vscode",
-        Library.TYPESCRIPT,
+        Sdk.TYPESCRIPT,
         "1.0.0",
         Esc.UNCLEAR,
         at_timeout=says(SDK_TIMEOUT),

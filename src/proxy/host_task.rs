@@ -29,6 +29,17 @@ pub(super) fn related(task: &TaskId) -> Value {
     json!({RELATED_TASK: {"taskId": task.as_str()}})
 }
 
+/// Names a task in the `_meta` of a result or of the parameters of a request (2025-11-25).
+pub(super) fn relate(message: &mut Value, task: &TaskId) {
+    let Some(members) = message.as_object_mut() else {
+        return;
+    };
+    let meta = members.entry("_meta").or_insert_with(|| json!({}));
+    if let (Some(meta), Value::Object(related)) = (meta.as_object_mut(), related(task)) {
+        meta.extend(related);
+    }
+}
+
 /// A result without the task of the server that it came from: only longhaul knows that one.
 pub(super) fn without_related(result: &str) -> Cow<'_, str> {
     if !result.contains(RELATED_TASK) {

@@ -557,13 +557,16 @@ impl Proxy {
         }
     }
 
+    /// The host's requests that wait for a task.
+    fn requests_for(&self, task: &TaskId) -> Vec<(String, CallRole)> {
+        let waiting = self.calls.iter();
+        let waiting = waiting.filter(|(_, call)| call.task.as_ref() == Some(task));
+        waiting.map(|(id, call)| (id.clone(), call.role)).collect()
+    }
+
     /// A person removed a task: nothing more comes of it.
     fn task_erased(&mut self, task: &TaskId) {
-        let of_task = |call: &Call| call.task.as_ref() == Some(task);
-        let waiting = self.calls.iter().filter(|(_, call)| of_task(call));
-        let waiting: Vec<(String, CallRole)> =
-            waiting.map(|(id, call)| (id.clone(), call.role)).collect();
-        for (id, role) in waiting {
+        for (id, role) in self.requests_for(task) {
             self.calls.remove(&id);
             if role != CallRole::Task {
                 let words = format!("{task} was removed in longhaul");

@@ -104,15 +104,10 @@ impl Proxy {
 
     /// The result of a task was read: every call that waits for it gets it.
     pub(super) fn result_read(&mut self, task: &TaskId, result: &SavedResult) {
-        let waiting = self
-            .calls
-            .iter()
-            .filter(|(_, call)| call.task.as_ref() == Some(task));
-        let ids: Vec<String> = waiting.map(|(id, _)| id.clone()).collect();
         let Some(view) = self.views.get(task).cloned() else {
             return;
         };
-        for id in ids {
+        for (id, _) in self.requests_for(task) {
             let Some(call) = self.calls.remove(&id) else {
                 continue;
             };
@@ -151,14 +146,10 @@ impl Proxy {
                 self.respond(id, &ended);
             }
             (CallRole::TaskResult, SavedResult::Found(result)) => {
-                let mut result: Map<String, Value> =
-                    serde_json::from_str(result).unwrap_or_default();
-                let meta = result.entry("_meta").or_insert_with(|| json!({}));
-                let related = host_task::related(&task.id);
-                if let (Some(meta), Value::Object(related)) = (meta.as_object_mut(), related) {
-                    meta.extend(related);
-                }
-                self.respond(id, &Value::Object(result));
+                let members: Map<String, Value> = serde_json::from_str(result).unwrap_or_default();
+                let mut result = Value::Object(members);
+                host_task::relate(&mut result, &task.id);
+                self.respond(id, &result);
             }
             (_, SavedResult::Found(result)) => {
                 let result = host_task::without_related(result);
@@ -175,8 +166,8 @@ impl Proxy {
                 }
                 Ended::Words(words) => {
                     let mut result = failure(&words);
-                    if let (CallRole::TaskResult, Some(members)) = (role, result.as_object_mut()) {
-                        members.insert("_meta".to_owned(), host_task::related(&task.id));
+                    if role == CallRole::TaskResult {
+                        host_task::relate(&mut result, &task.id);
                     }
                     self.respond(id, &result);
                 }

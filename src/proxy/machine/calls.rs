@@ -43,6 +43,25 @@ const CALL_IDS: [&str; 2] = ["claudecode/toolUseId", "callId"];
 const NAME_BYTES: usize = text::NAME_BYTES;
 
 impl Call {
+    /// A request that waits for a task as long as it takes.
+    pub(super) fn new(role: CallRole, tool: &str, now: Mono) -> Self {
+        Self {
+            role,
+            task: None,
+            tool: tool.to_owned(),
+            can_follow: false,
+            part: None,
+            arguments: None,
+            progress_token: None,
+            began: now,
+            until: None,
+            sent: None,
+            sent_at: now,
+            sent_status: None,
+            is_reading: false,
+        }
+    }
+
     /// When the next progress or ticket is due.
     pub(super) fn due(&self) -> Option<Mono> {
         let heartbeat = self.progress_token.is_some() && self.task.is_some();
@@ -92,7 +111,7 @@ impl Proxy {
             _ => {
                 let call = self.new_wait(&name, params);
                 if let Some(task) = self.given_up_silently(&call) {
-                    return self.attach_to_open_call(id, call, task);
+                    return self.attach_to_open_call(&id, call, task);
                 }
                 let new = self.new_call(&id, name, arguments, params.get("_meta"));
                 self.calls.insert(id.clone(), call);
@@ -106,28 +125,29 @@ impl Proxy {
         let wants_task = self.host.has_tasks && !self.host.is_modern;
         let wants_task = wants_task && params.get("task").is_some_and(Value::is_object);
         let meta = params.get("_meta");
+        let role = if wants_task {
+            CallRole::WantsTask
+        } else {
+            CallRole::Call
+        };
         Call {
-            role: if wants_task {
-                CallRole::WantsTask
-            } else {
-                CallRole::Call
-            },
-            task: None,
             can_follow: self.host.is_modern && self.host.has_tasks,
-            tool: tool.to_owned(),
-            part: None,
             arguments: self.host.cancels.may_be_silent().then(|| {
                 let arguments = params.get("arguments").map(Value::to_string);
                 canonical_arguments(&arguments.unwrap_or_default()).unwrap_or_default()
             }),
             progress_token: meta.and_then(|meta| meta.get("progressToken").cloned()),
-            began: self.now.mono,
             until: self.call_patience().map(|wait| self.now.mono.after(wait)),
-            sent: None,
-            sent_at: self.now.mono,
-            sent_status: None,
-            is_reading: false,
+            ..Call::new(role, tool, self.now.mono)
         }
+    }
+
+    /// Lets a request wait for a task.
+    pub(super) fn wait_for(&mut self, id: &str, mut call: Call, task: TaskId) {
+        call.task = Some(task.clone());
+        self.calls.insert(id.to_owned(), call);
+        let id = id.to_owned();
+        self.ask(Asked::Collect { id }, SessionRequest::Collect(task));
     }
 
     /// The open call that a host has most likely given up without a cancellation, because it makes the same call again.
@@ -146,7 +166,7 @@ impl Proxy {
     }
 
     /// Waits for the task of an earlier call. Both requests get its result.
-    fn attach_to_open_call(&mut self, id: String, mut call: Call, task: TaskId) {
+    fn attach_to_open_call(&mut self, id: &str, mut call: Call, task: TaskId) {
         let is_it = |open: &&Call| open.task.as_ref() == Some(&task);
         let earlier = self.calls.values().filter(is_it).map(|open| open.began);
         if let Some(began) = earlier.max()
@@ -156,11 +176,9 @@ impl Proxy {
             self.learn_limit(call.began.since(began));
             call.until = self.call_patience().map(|wait| call.began.after(wait));
         }
-        let request_id = id.clone();
+        let request_id = id.to_owned();
         self.note(task.clone(), Collected::Repeated { request_id });
-        call.task = Some(task.clone());
-        self.calls.insert(id.clone(), call);
-        self.ask(Asked::Collect { id }, SessionRequest::Collect(task));
+        self.wait_for(id, call, task);
     }
 
     fn new_call(
@@ -219,13 +237,7 @@ impl Proxy {
             self.open_tasks.remove(task);
         }
         self.relay_questions(view);
-        let ids: Vec<String> = self
-            .calls
-            .iter()
-            .filter(|(_, call)| call.task.as_ref() == Some(task))
-            .map(|(id, _)| id.clone())
-            .collect();
-        for id in ids {
+        for (id, _) in self.requests_for(task) {
             self.pass_progress(&id, view);
             self.send_status(&id, view);
             let Some(call) = self.calls.get_mut(&id) else {
@@ -347,9 +359,7 @@ impl Proxy {
         let message = ticket::heartbeat(view, self.now.wall);
         self.send_progress(id, view, value, Some(&message));
     }
-}
 
-impl Proxy {
     pub(super) fn own_calls(&self) -> SessionRequest {
         SessionRequest::Calls {
             server: self.options.server.clone(),
@@ -380,12 +390,10 @@ impl Proxy {
             return self.respond(id, &failure(&words));
         }
         let mut call = self.new_wait(COLLECT, params);
-        (call.role, call.task) = (CallRole::Call, Some(task.clone()));
+        call.role = CallRole::Call;
         let arguments = params.get("arguments").and_then(Value::as_object);
         call.part = arguments.and_then(ResultPart::of);
-        self.calls.insert(id.to_owned(), call);
-        let id = id.to_owned();
-        self.ask(Asked::Collect { id }, SessionRequest::Collect(task));
+        self.wait_for(id, call, task);
     }
 
     /// The result of [`TASKS`].

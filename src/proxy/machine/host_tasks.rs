@@ -147,24 +147,8 @@ impl Proxy {
         if role == CallRole::TaskResult && self.cancelled.contains(&task) {
             return self.respond_cancelled(id, &task);
         }
-        let call = Call {
-            role,
-            task: Some(task.clone()),
-            tool: view.task.tool.clone(),
-            part: None,
-            arguments: None,
-            progress_token: None,
-            began: self.now.mono,
-            until: None,
-            can_follow: false,
-            sent: None,
-            sent_at: self.now.mono,
-            sent_status: None,
-            is_reading: false,
-        };
-        self.calls.insert(id.to_owned(), call);
-        let id = id.to_owned();
-        self.ask(Asked::Collect { id }, SessionRequest::Collect(task));
+        let call = Call::new(role, &view.task.tool, self.now.mono);
+        self.wait_for(id, call, task);
     }
 
     fn cancel_task(&mut self, id: &str, view: &TaskView) {
@@ -179,11 +163,8 @@ impl Proxy {
         // Its server may need a while, but the host must not see it work any more.
         self.cancelled.insert(task.clone());
         self.ask(Asked::Note, SessionRequest::Cancel(task.clone()));
-        let waits =
-            |call: &Call| call.role == CallRole::TaskResult && call.task.as_ref() == Some(task);
-        let waiting = self.calls.iter().filter(|(_, call)| waits(call));
-        let waiting: Vec<String> = waiting.map(|(id, _)| id.clone()).collect();
-        for id in waiting {
+        let waiting = self.requests_for(task).into_iter();
+        for (id, _) in waiting.filter(|(_, role)| *role == CallRole::TaskResult) {
             self.calls.remove(&id);
             self.respond_cancelled(&id, task);
         }
@@ -198,9 +179,7 @@ impl Proxy {
     /// The response to `tasks/result` for a task that the host has cancelled.
     fn respond_cancelled(&mut self, id: &str, task: &TaskId) {
         let mut result = failure(&format!("{task} was cancelled"));
-        if let Some(members) = result.as_object_mut() {
-            members.insert("_meta".to_owned(), host_task::related(task));
-        }
+        host_task::relate(&mut result, task);
         self.respond(id, &result);
     }
 

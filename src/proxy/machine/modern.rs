@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Asked, Call, CallRole, Effect, IntroductionMethod, Proxy};
+use super::{Asked, CallRole, Effect, IntroductionMethod, Proxy};
 use crate::{
     domain::{GaveUpReason, SessionRequest, TaskView},
     proxy::{
@@ -170,16 +170,13 @@ impl Proxy {
         if requests.is_empty() {
             return;
         }
-        let is_waiting =
-            |call: &Call| call.task.as_ref() == Some(task) && call.role == CallRole::Call;
-        let waiting = self.calls.iter().filter(|(_, call)| is_waiting(call));
-        let ids: Vec<String> = waiting.map(|(id, _)| id.clone()).collect();
         let result = json!({
             "resultType": "input_required",
             "inputRequests": requests,
             "requestState": task.as_str(),
         });
-        for id in ids {
+        let waiting = self.requests_for(task).into_iter();
+        for (id, _) in waiting.filter(|(_, role)| *role == CallRole::Call) {
             self.respond(&id, &result);
             if let Some(call) = self.calls.remove(&id) {
                 self.gave_up(&call, GaveUpReason::Ticket);
@@ -201,12 +198,8 @@ impl Proxy {
         };
         let responses = params.get("inputResponses").and_then(Value::as_object);
         self.answer_from_host(view, responses);
-        let task = view.task.id.clone();
-        let mut call = self.new_wait(&view.task.tool, params);
-        call.task = Some(task.clone());
-        self.calls.insert(id.to_owned(), call);
-        let id = id.to_owned();
-        self.ask(Asked::Collect { id }, SessionRequest::Collect(task));
+        let call = self.new_wait(&view.task.tool, params);
+        self.wait_for(id, call, view.task.id.clone());
     }
 }
 

@@ -45,12 +45,17 @@ impl Proxy {
             *task == view.task.id
                 && !open.any(|question| question.has_key(key) && question.asked_at == *asked_at)
         };
-        let answered = self.questions.open.iter();
-        let answered = answered.filter(|(_, relayed)| is_answered(relayed));
-        let answered: Vec<String> = answered.map(|(id, _)| id.clone()).collect();
-        for id in answered {
+        self.withdraw("answered on longhaul's screen", is_answered);
+    }
+
+    /// Tells the host that some questions need no answer any more.
+    pub(super) fn withdraw(&mut self, reason: &str, is_it: impl Fn(&Relayed) -> bool) {
+        let withdrawn = self.questions.open.iter();
+        let withdrawn = withdrawn.filter(|(_, relayed)| is_it(relayed));
+        let withdrawn: Vec<String> = withdrawn.map(|(id, _)| id.clone()).collect();
+        for id in withdrawn {
             self.questions.open.remove(&id);
-            let params = json!({"requestId": id, "reason": "answered on longhaul's screen"});
+            let params = json!({"requestId": id, "reason": reason});
             let line = message::notification("notifications/cancelled", &params);
             self.effects.push(Effect::ToHost(line));
         }
@@ -90,10 +95,8 @@ impl Proxy {
         };
         let is_task = |role| matches!(role, CallRole::Task | CallRole::TaskResult);
         let mut calls = self.calls.values();
-        if calls.any(|call| call.task.as_ref() == Some(task) && is_task(call.role))
-            && let Some(members) = params.as_object_mut()
-        {
-            members.insert("_meta".to_owned(), host_task::related(task));
+        if calls.any(|call| call.task.as_ref() == Some(task) && is_task(call.role)) {
+            host_task::relate(&mut params, task);
         }
         self.questions.know(task, question);
         let id = self.questions.add(Relayed::Question {

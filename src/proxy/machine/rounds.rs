@@ -1,7 +1,7 @@
 //! What a server of the modern era asks before it answers `prompts/get` or `resources/read`, for a host that is asked by
 //! requests (MCP 2026-07-28, basic/patterns/mrtr). A modern host answers in rounds itself.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::{Effect, Proxy};
 use crate::{
@@ -125,15 +125,7 @@ impl Proxy {
     fn remove_round(&mut self, removed: u64) {
         self.rounds.remove(&removed);
         let is_of_round = |relayed: &Relayed| matches!(relayed, Relayed::Round { number, .. } if *number == removed);
-        let open = self.questions.open.iter();
-        let open = open.filter(|(_, relayed)| is_of_round(relayed));
-        let open: Vec<String> = open.map(|(id, _)| id.clone()).collect();
-        for id in open {
-            self.questions.open.remove(&id);
-            let params = json!({"requestId": id, "reason": "no longer needed"});
-            let line = message::notification("notifications/cancelled", &params);
-            self.effects.push(Effect::ToHost(line));
-        }
+        self.withdraw("no longer needed", is_of_round);
     }
 
     /// Sends the request again once nothing is waited for.

@@ -222,7 +222,21 @@ def latency(home: Home) -> bool:
     direct, through = results["direct"].times, results["through"].times
     added = [share(through, part) - share(direct, part) for part in (0.5, 0.99)]
     print(f"  added    p50 {added[0]:.2f} ms (target 0.5), p99 {added[1]:.2f} ms (target 2)")
+    print(f"  of that, two waits for this disk: {shown(two_flushes(home.directory))}")
     return all([of_host.are_right(name) for name, of_host in results.items()])
+
+
+def two_flushes(directory: Path) -> list[float]:
+    """How long this disk takes to save a call before it is sent and then its result before it is returned."""
+    times = []
+    with open(directory / "flushed", "wb", buffering=0) as file:
+        for _ in range(BLOCKS * CALLS_A_BLOCK):
+            begin = time.perf_counter()
+            for _ in range(2):
+                file.write(bytes(4096))
+                os.fsync(file.fileno())
+            times.append((time.perf_counter() - begin) * 1000)
+    return times
 
 
 def cpu(pid: int) -> int:

@@ -117,6 +117,19 @@ pub struct ServerRef {
     pub protocol: Option<String>,
 }
 
+impl ServerRef {
+    /// A server without headers, in the revision that longhaul chooses.
+    pub fn new(name: ServerName, url: Option<String>) -> Self {
+        Self {
+            name,
+            url,
+            headers: Vec::new(),
+            config_headers: Vec::new(),
+            protocol: None,
+        }
+    }
+}
+
 // Written by hand: header values are secrets.
 impl std::fmt::Debug for ServerRef {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

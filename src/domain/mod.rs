@@ -97,7 +97,7 @@ pub use result::{
     ContentBlock, ContentError, Media, ResourceLink, content_element, is_markdown_type,
 };
 pub use saved::{Saved, SavedPart, SavedRead};
-pub use schema::{ArgumentCheck, PathSegment, ValidationError, path_label};
+pub use schema::{ArgumentCheck, PathSegment, UnusableSchema, ValidationError, path_label};
 pub use server_task::{ServerTask, TaskCapability, TaskKind, TaskState};
 pub use stamp::{Mono, Stamp, Wall};
 pub use status::{

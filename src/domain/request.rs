@@ -161,6 +161,23 @@ impl SessionRequest {
             (request, _) => request,
         }
     }
+
+    /// The existing task that it is about.
+    pub fn task(&self) -> Option<&TaskId> {
+        match self {
+            Self::Pause(id)
+            | Self::Resume(id)
+            | Self::Cancel(id)
+            | Self::GiveUp(id)
+            | Self::Forget(id)
+            | Self::Unforget(id)
+            | Self::Seen(id)
+            | Self::Answer { id, .. }
+            | Self::Collected { id, .. }
+            | Self::Edit { id, .. } => Some(id),
+            _ => None,
+        }
+    }
 }
 
 /// The result of a successful request.
@@ -302,6 +319,20 @@ pub enum SessionEvent {
         /// The [exit code](super::exit) for a headless command.
         exit: u8,
     },
+}
+
+impl SessionEvent {
+    /// A message for the user.
+    pub fn notice(at: Wall, level: NoticeLevel, text: impl Into<String>) -> Self {
+        let text = text.into();
+        Self::Notice(Notice { at, level, text })
+    }
+
+    /// Why the session cannot be used, and the exit code for that.
+    pub fn failed(message: impl Into<String>, exit: u8) -> Self {
+        let message = message.into();
+        Self::Failed { message, exit }
+    }
 }
 
 /// A line of the messages tab.

@@ -72,7 +72,45 @@ pub struct ArgumentCheck {
     /// The errors found.
     pub errors: Vec<ValidationError>,
     /// Why the schema couldn't be used; then only basic checks were made.
-    pub unusable: Option<String>,
+    pub unusable: Option<UnusableSchema>,
+}
+
+/// Why a schema can't be used to check arguments.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UnusableSchema {
+    /// Not parsed, or deeper than a parser follows.
+    #[error("it is not valid JSON or nested too deeply")]
+    NotJson,
+    /// JSON of another kind.
+    #[error("it is not an object")]
+    NotAnObject,
+    /// More values than the limit.
+    #[error("it is too large")]
+    TooLarge,
+    /// A `$ref` to another document; longhaul fetches none.
+    #[error("it refers to another document")]
+    OtherDocument,
+    /// A `$ref` with `%`, which decoders read differently.
+    #[error("it has a reference with an escaped name")]
+    EscapedName,
+    /// A keyword that changes how references are resolved.
+    #[error("it uses {0}")]
+    Uses(String),
+    /// Ids below the top level change how references are resolved.
+    #[error("it contains embedded schemas with their own id")]
+    EmbeddedIds,
+    /// More steps than the limit.
+    #[error("checking it would take too long")]
+    TooSlow,
+    /// Deeper than the limit.
+    #[error("it refers to itself without end")]
+    Endless,
+    /// A `$ref` to nothing.
+    #[error("it has a reference to a missing part")]
+    MissingPart,
+    /// What the validator says of it.
+    #[error("{0}")]
+    Invalid(String),
 }
 
 /// Steps of one check, each applying a part of the schema to a part of the arguments; real checks take dozens.
@@ -91,12 +129,14 @@ const MAX_ERRORS: usize = 20;
 const CHOICES_LISTED: usize = 12;
 
 /// Checks arguments against a schema. The error says why the schema is unusable.
-pub(super) fn check(schema: &str, arguments: &Value) -> Result<Vec<ValidationError>, String> {
+pub(super) fn check(
+    schema: &str,
+    arguments: &Value,
+) -> Result<Vec<ValidationError>, UnusableSchema> {
     // Parsing bounds the depth of what follows.
-    let mut schema: Value = serde_json::from_str(schema)
-        .map_err(|_| "it is not valid JSON or nested too deeply".to_owned())?;
+    let mut schema: Value = serde_json::from_str(schema).map_err(|_| UnusableSchema::NotJson)?;
     let Some(root) = schema.as_object_mut() else {
-        return Err("it is not an object".to_owned());
+        return Err(UnusableSchema::NotAnObject);
     };
     let draft = draft(root);
     // Without an id, all references are resolved within the document.
@@ -134,7 +174,7 @@ fn draft(root: &Map<String, Value>) -> Draft {
     }
 }
 
-fn build(schema: &Value, draft: Draft, has_patterns: bool) -> Result<Validator, String> {
+fn build(schema: &Value, draft: Draft, has_patterns: bool) -> Result<Validator, UnusableSchema> {
     let without;
     let schema = if has_patterns {
         schema
@@ -157,7 +197,7 @@ fn build(schema: &Value, draft: Draft, has_patterns: bool) -> Result<Validator, 
         .map_err(|error| {
             let message = error.to_string();
             let message = text::clean_line(&message);
-            text::truncate(&message, 120).into_owned()
+            UnusableSchema::Invalid(text::truncate(&message, 120).into_owned())
         })
 }
 
@@ -196,10 +236,10 @@ struct Parts {
 
 impl Parts {
     /// Refuses schemas that are too large, and features that [`Walk`] doesn't follow exactly like the crate.
-    fn count(&mut self, schema: &Value, is_root: bool) -> Result<(), String> {
+    fn count(&mut self, schema: &Value, is_root: bool) -> Result<(), UnusableSchema> {
         self.all += 1;
         if self.all > PARTS {
-            return Err("it is too large".to_owned());
+            return Err(UnusableSchema::TooLarge);
         }
         match schema {
             Value::Array(items) => items.iter().try_for_each(|item| self.count(item, false)),
@@ -209,19 +249,19 @@ impl Parts {
                         ("pattern", Value::String(_)) => self.patterns += 1,
                         ("patternProperties", Value::Object(all)) => self.patterns += all.len(),
                         ("$ref", Value::String(to)) if to != "#" && !to.starts_with("#/") => {
-                            return Err("it refers to another document".to_owned());
+                            return Err(UnusableSchema::OtherDocument);
                         }
                         // The crate might decode it in another way than `Walk`.
                         ("$ref", Value::String(to)) if to.contains('%') => {
-                            return Err("it has a reference with an escaped name".to_owned());
+                            return Err(UnusableSchema::EscapedName);
                         }
                         (
                             "$id" | "$anchor" | "$dynamicAnchor" | "$dynamicRef" | "$recursiveRef",
                             Value::String(_),
-                        ) => return Err(format!("it uses {key}")),
+                        ) => return Err(UnusableSchema::Uses(key.clone())),
                         // The old name of `$id`; harmless at the top level.
                         ("id", Value::String(_)) if !is_root => {
-                            return Err("it contains embedded schemas with their own id".to_owned());
+                            return Err(UnusableSchema::EmbeddedIds);
                         }
                         _ => {}
                     }
@@ -242,13 +282,10 @@ struct Walk<'s> {
 }
 
 impl Walk<'_> {
-    fn visit(&mut self, schema: &Value, value: &Value, depth: usize) -> Result<(), String> {
-        self.left = self
-            .left
-            .checked_sub(1)
-            .ok_or("checking it would take too long")?;
+    fn visit(&mut self, schema: &Value, value: &Value, depth: usize) -> Result<(), UnusableSchema> {
+        self.left = self.left.checked_sub(1).ok_or(UnusableSchema::TooSlow)?;
         if depth > DEPTH {
-            return Err("it refers to itself without end".to_owned());
+            return Err(UnusableSchema::Endless);
         }
         let depth = depth + 1;
         let Some(schema) = schema.as_object() else {
@@ -258,7 +295,7 @@ impl Walk<'_> {
             match (key.as_str(), inner) {
                 ("$ref", Value::String(to)) => {
                     let target = self.root.pointer(to.strip_prefix('#').unwrap_or(to));
-                    let target = target.ok_or("it has a reference to a missing part")?;
+                    let target = target.ok_or(UnusableSchema::MissingPart)?;
                     self.visit(target, value, depth)?;
                 }
                 ("allOf" | "anyOf" | "oneOf", Value::Array(all)) => {
@@ -308,7 +345,12 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn visit_members(&mut self, schema: &Value, value: &Value, depth: usize) -> Result<(), String> {
+    fn visit_members(
+        &mut self,
+        schema: &Value,
+        value: &Value,
+        depth: usize,
+    ) -> Result<(), UnusableSchema> {
         for child in value.as_object().into_iter().flat_map(Map::values) {
             self.visit(schema, child, depth)?;
         }
@@ -354,6 +396,14 @@ fn describe(error: &SchemaError<'_>, depth: usize, found: &mut Vec<ValidationErr
         Kind::AnyOf { context } | Kind::OneOfNotValid { context } => {
             return describe_alternatives(context, &path, depth, found);
         }
+        kind => violation(kind),
+    };
+    report(&path, message);
+}
+
+/// What the value must be.
+fn violation(kind: &Kind) -> String {
+    match kind {
         Kind::OneOfMultipleValid { .. } => {
             "must match only one alternative, but matches several".to_owned()
         }
@@ -403,8 +453,7 @@ fn describe(error: &SchemaError<'_>, depth: usize, found: &mut Vec<ValidationErr
         Kind::FalseSchema => "is not allowed here".to_owned(),
         Kind::Not { .. } => "must not have this value".to_owned(),
         other => format!("violates {} of the schema", other.keyword()),
-    };
-    report(&path, message);
+    }
 }
 
 /// No alternative matches. If one was probably meant, reports its errors; else reports the types that are accepted.
@@ -501,7 +550,7 @@ mod tests {
 
     use super::*;
 
-    fn lines(schema: &Value, arguments: &Value) -> Result<Vec<String>, String> {
+    fn lines(schema: &Value, arguments: &Value) -> Result<Vec<String>, UnusableSchema> {
         let found = check(&schema.to_string(), arguments)?;
         Ok(found.iter().map(ToString::to_string).collect())
     }
@@ -615,7 +664,7 @@ mod tests {
             (json!({"type": "strange"}), "strange"),
             (json!([]), "not an object"),
         ] {
-            let unusable = lines(&schema, &json!({"a": 1})).unwrap_err();
+            let unusable = lines(&schema, &json!({"a": 1})).unwrap_err().to_string();
             assert!(unusable.contains(why), "{why}: {unusable}");
         }
         // The same schemas are fine where no argument reaches them.

@@ -10,25 +10,22 @@ use std::{
 };
 
 use futures_util::{Sink, SinkExt as _, Stream, StreamExt as _};
-use tokio::{
-    net::UnixStream,
-    sync::{mpsc, oneshot},
-};
+use tokio::{net::UnixStream, sync::mpsc};
 use tokio_util::codec::{Framed, LinesCodec, LinesCodecError};
 
 use super::{
     file_watcher::FileWatcher,
     frames::Hello,
     options::{Options, ProcessRole},
-    pending_requests::{Envelope, PendingRequests},
+    pending_requests::{Envelope, OwnRequests, PendingRequests},
     snapshots::Snapshots,
     socket::{PING, PONG, ToDriver, is_of_this_user, send},
     tunnel::{Connection, Host, LINE_BYTES, Lines, TUNNEL_WITHIN, TunnelError},
 };
 use crate::{
     domain::{
-        Connectivity, Notice, NoticeLevel, RequestError, SessionEvent, SessionRequest,
-        SessionRequestId, TaskId, exit, text,
+        Connectivity, NoticeLevel, RequestError, SessionEvent, SessionRequest, SessionRequestId,
+        TaskId, exit, text,
     },
     store::{DriverLock, Paths, process_state},
 };
@@ -52,10 +49,8 @@ const OWN_SERVER: SessionRequestId = 0;
 pub(super) async fn follow(
     options: &mut Options,
     snapshots: &Arc<Snapshots>,
-    asks: &mut mpsc::Receiver<Envelope>,
-    leaving: &mut oneshot::Receiver<()>,
-    open: &mut PendingRequests,
-    glance: &mut FileWatcher,
+    own: &mut OwnRequests,
+    watcher: &mut FileWatcher,
 ) -> Option<Ending> {
     let stream = UnixStream::connect(options.paths.socket()).await.ok()?;
     if !is_of_this_user(&stream) {
@@ -67,7 +62,7 @@ pub(super) async fn follow(
             Some(line) => line?.ok()?,
             None => return Some(Ending::DriverSilent),
         },
-        _ = &mut *leaving => return Some(Ending::Left),
+        _ = &mut own.leaving => return Some(Ending::Left),
     };
     let contract = options.paths.contract();
     let ours = if options.only_followed {
@@ -77,11 +72,11 @@ pub(super) async fn follow(
     };
     if !is_understood(&hello, contract) || send(&mut lines, &ours).await.is_err() {
         let words = other_here(&hello, &options.paths);
-        return Some(sit_out(&mut lines, &words, snapshots, asks, leaving, open).await);
+        return Some(sit_out(&mut lines, &words, snapshots, own).await);
     }
     // Another process may have driven in between without reporting what was removed.
-    glance.look(snapshots, &options.paths, false);
-    Some(attend(lines, options, snapshots, asks, leaving, open).await)
+    watcher.look(snapshots, &options.paths, false);
+    Some(attend(lines, options, snapshots, own).await)
 }
 
 /// Follows the keeper of another machine until the tunnel breaks or this process exits.
@@ -89,14 +84,12 @@ pub(super) async fn follow_host(
     host: &Host,
     options: &mut Options,
     snapshots: &Arc<Snapshots>,
-    asks: &mut mpsc::Receiver<Envelope>,
-    leaving: &mut oneshot::Receiver<()>,
-    open: &mut PendingRequests,
+    own: &mut OwnRequests,
 ) -> Result<Ending, TunnelError> {
     let mut lines = Connection::open(host)?.into_lines();
     let hello = tokio::select! {
         hello = tokio::time::timeout(TUNNEL_WITHIN, lines.next()) => hello,
-        _ = &mut *leaving => return Ok(Ending::Left),
+        _ = &mut own.leaving => return Ok(Ending::Left),
     };
     let Ok(Some(Ok(hello))) = hello else {
         return Err(lines.into_inner().reason().await);
@@ -112,7 +105,7 @@ pub(super) async fn follow_host(
     if send(&mut lines, &Hello::ours(contract)).await.is_err() {
         return Err(lines.into_inner().reason().await);
     }
-    Ok(attend(lines, options, snapshots, asks, leaving, open).await)
+    Ok(attend(lines, options, snapshots, own).await)
 }
 
 /// What is wrong with the first frame on the socket of this machine.
@@ -146,19 +139,22 @@ async fn attend(
     lines: Lines,
     options: &mut Options,
     snapshots: &Arc<Snapshots>,
-    asks: &mut mpsc::Receiver<Envelope>,
-    leaving: &mut oneshot::Receiver<()>,
-    open: &mut PendingRequests,
+    own: &mut OwnRequests,
 ) -> Ending {
-    open.keep_own();
-    let introduction = open.introduction().map(|what| (OWN_SERVER, what));
+    let OwnRequests {
+        incoming,
+        leaving,
+        pending,
+    } = own;
+    pending.keep_own();
+    let introduction = pending.introduction().map(|what| (OWN_SERVER, what));
     let first: Vec<_> = opening_requests(options)
         .into_iter()
         .chain(introduction)
-        .chain(open.all())
+        .chain(pending.all())
         .collect();
     let (mut to_driver, mut from_driver) = lines.split();
-    let pending = RefCell::new(&mut *open);
+    let pending = RefCell::new(pending);
     let unanswered_pings = Cell::new(0);
     let reading = read_events(
         &mut from_driver,
@@ -173,18 +169,16 @@ async fn attend(
                 return ending;
             }
         }
-        write_requests(&mut to_driver, asks, &pending, &unanswered_pings).await
+        write_requests(&mut to_driver, incoming, &pending, &unanswered_pings).await
     };
     let ending = tokio::select! {
         ending = reading => ending,
         ending = writing => Some(ending),
-        _ = &mut *leaving => Some(Ending::Left),
+        _ = leaving => Some(Ending::Left),
     };
     match (ending, to_driver.reunite(from_driver)) {
         (Some(ending), _) => ending,
-        (None, Ok(mut lines)) => {
-            sit_out(&mut lines, OTHER_VERSION, snapshots, asks, leaving, open).await
-        }
+        (None, Ok(mut lines)) => sit_out(&mut lines, OTHER_VERSION, snapshots, own).await,
         (None, Err(_)) => Ending::DriverGone,
     }
 }
@@ -222,11 +216,11 @@ async fn read_events(
             SessionEvent::Response {
                 request: OWN_SERVER,
                 outcome: Err(refused),
-            } => snapshots.publish(SessionEvent::Notice(Notice {
-                at: options.clock.now().wall,
-                level: NoticeLevel::Error,
-                text: refused.to_string(),
-            })),
+            } => snapshots.publish(SessionEvent::notice(
+                options.clock.now().wall,
+                NoticeLevel::Error,
+                refused.to_string(),
+            )),
             SessionEvent::Response { request, outcome } => {
                 pending.borrow_mut().answer(snapshots, request, outcome);
             }
@@ -241,7 +235,7 @@ async fn read_events(
 /// Sends requests as they come, and pings in between.
 async fn write_requests(
     to_driver: &mut (impl Sink<String, Error = LinesCodecError> + Unpin),
-    asks: &mut mpsc::Receiver<Envelope>,
+    incoming: &mut mpsc::Receiver<Envelope>,
     pending: &RefCell<&mut PendingRequests>,
     unanswered_pings: &Cell<u32>,
 ) -> Ending {
@@ -250,7 +244,7 @@ async fn write_requests(
     ticks.reset();
     loop {
         tokio::select! {
-            asked = asks.recv() => {
+            asked = incoming.recv() => {
                 let Some(asked) = asked else { return Ending::Left };
                 let what = asked.what.clone();
                 let ask = pending.borrow_mut().add(asked);
@@ -389,27 +383,23 @@ async fn sit_out(
     lines: &mut Lines,
     words: &str,
     snapshots: &Arc<Snapshots>,
-    asks: &mut mpsc::Receiver<Envelope>,
-    leaving: &mut oneshot::Receiver<()>,
-    open: &mut PendingRequests,
+    own: &mut OwnRequests,
 ) -> Ending {
-    snapshots.publish(SessionEvent::Failed {
-        message: words.to_owned(),
-        exit: exit::DRIVER_SILENT,
-    });
+    snapshots.publish(SessionEvent::failed(words.to_owned(), exit::DRIVER_SILENT));
     loop {
-        open.refuse_all(snapshots, &RequestError::CannotSave(words.to_owned()));
+        own.pending
+            .refuse_all(snapshots, &RequestError::CannotSave(words.to_owned()));
         tokio::select! {
             line = lines.next() => {
                 if !matches!(line, Some(Ok(_))) {
                     return Ending::DriverGone;
                 }
             }
-            asked = asks.recv() => {
+            asked = own.incoming.recv() => {
                 let Some(asked) = asked else { return Ending::Left };
-                open.add(asked);
+                own.pending.add(asked);
             }
-            _ = &mut *leaving => return Ending::Left,
+            _ = &mut own.leaving => return Ending::Left,
         }
     }
 }

@@ -22,8 +22,8 @@ use std::{
 use super::{clock::Clock, snapshots::Snapshots};
 use crate::{
     domain::{
-        Connectivity, Mono, Notice, NoticeLevel, NotifyLevel, NotifyReason, SessionEvent, TaskId,
-        TaskView, text,
+        Connectivity, Mono, NoticeLevel, NotifyLevel, NotifyReason, SessionEvent, TaskId, TaskView,
+        text,
     },
     store::{HookEvent, HookEvents, Lookup, Paths, Reader, StoreError, Writer},
 };
@@ -348,11 +348,11 @@ impl Runner {
     }
 
     fn say(&self, text: String) {
-        self.snapshots.publish(SessionEvent::Notice(Notice {
-            at: self.clock.now().wall,
-            level: NoticeLevel::Warning,
+        self.snapshots.publish(SessionEvent::notice(
+            self.clock.now().wall,
+            NoticeLevel::Warning,
             text,
-        }));
+        ));
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use tokio::sync::{mpsc, oneshot};
+
 use crate::{
     domain::{RequestError, SessionEvent, SessionRequest, SessionRequestId, SessionResponse},
     engine::snapshots::{ReaderId, Snapshots},
@@ -23,6 +25,16 @@ pub(super) struct Envelope {
     pub(super) asker: Requester,
     pub(super) ask: SessionRequestId,
     pub(super) what: SessionRequest,
+}
+
+/// What this process asks of the engine, and when it exits.
+#[derive(Debug)]
+pub(super) struct OwnRequests {
+    pub(super) incoming: mpsc::Receiver<Envelope>,
+    /// Resolves when this process exits.
+    pub(super) leaving: oneshot::Receiver<()>,
+    /// Requests without a response: if the driver dies they are sent again, which is safe for every request.
+    pub(super) pending: PendingRequests,
 }
 
 /// Requests that wait for a response, by the engine's request number.

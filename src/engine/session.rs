@@ -24,15 +24,15 @@ use super::{
 };
 use crate::{
     domain::{
-        Notice, NoticeLevel, ProtocolVersion, RequestError, SessionEvent, SessionRequest,
+        Mono, Notice, NoticeLevel, ProtocolVersion, RequestError, SessionEvent, SessionRequest,
         SessionRequestId, exit,
     },
     engine::{
         follow::{DRIVER_WITHIN, Ending, is_stopped},
         options::{Options, ProcessRole},
-        pending_requests::{Envelope, PendingRequests, Requester},
+        pending_requests::{Envelope, OwnRequests, PendingRequests, Requester},
     },
-    store::{DriverLock, Paths},
+    store::{DriverLock, Paths, StoreError},
 };
 
 /// The maximum number of requests that wait for the engine.
@@ -70,17 +70,19 @@ impl Session {
         let snapshots = Arc::new(Snapshots::default());
         let (asks, incoming) = mpsc::channel(ASKS_WAITING);
         let (leave, leaving) = oneshot::channel();
+        let own = OwnRequests {
+            incoming,
+            leaving,
+            pending: PendingRequests::default(),
+        };
         let protocol = options.protocol;
         let on_thread = Arc::clone(&snapshots);
         let thread = std::thread::Builder::new()
             .name("network".to_owned())
-            .spawn(move || run(options, &on_thread, incoming, leaving));
+            .spawn(move || run(options, &on_thread, own));
         if let Err(error) = &thread {
             let words = format!("could not start a thread: {error}");
-            snapshots.publish(SessionEvent::Failed {
-                message: words,
-                exit: exit::BUG,
-            });
+            snapshots.publish(SessionEvent::failed(words, exit::BUG));
         }
         Self {
             protocol,
@@ -151,20 +153,12 @@ impl Drop for LastWords<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let words = "longhaul hit a bug and exits; saved data is safe".to_owned();
-            self.0.publish(SessionEvent::Failed {
-                message: words,
-                exit: exit::BUG,
-            });
+            self.0.publish(SessionEvent::failed(words, exit::BUG));
         }
     }
 }
 
-fn run(
-    options: Options,
-    snapshots: &Arc<Snapshots>,
-    asks: mpsc::Receiver<Envelope>,
-    leaving: oneshot::Receiver<()>,
-) {
+fn run(options: Options, snapshots: &Arc<Snapshots>, own: OwnRequests) {
     let _last_words = LastWords(snapshots);
     let runtime = match tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -173,15 +167,12 @@ fn run(
         Ok(runtime) => runtime,
         Err(error) => {
             let words = format!("could not start the network runtime: {error}");
-            return snapshots.publish(SessionEvent::Failed {
-                message: words,
-                exit: exit::BUG,
-            });
+            return snapshots.publish(SessionEvent::failed(words, exit::BUG));
         }
     };
     let local = tokio::task::LocalSet::new();
     let (pace, clock) = (Pace::default(), options.clock);
-    let mut serving = pin!(serve(options, snapshots, &pace, asks, leaving));
+    let mut serving = pin!(serve(options, snapshots, &pace, own));
     loop {
         match local.block_on(&runtime, select(&mut serving, pin!(pace.pause(clock)))) {
             Either::Left(_) => return,
@@ -196,133 +187,63 @@ async fn serve(
     mut options: Options,
     snapshots: &Arc<Snapshots>,
     pace: &Pace,
-    mut asks: mpsc::Receiver<Envelope>,
-    mut leaving: oneshot::Receiver<()>,
+    mut own: OwnRequests,
 ) {
-    // Requests without a response: if the driver dies they are sent again, which is safe for every request.
-    let mut open = PendingRequests::default();
-    let mut stuck_since = None;
-    let mut has_followed = false;
-    let mut is_undriven = false;
-    let mut glance = FileWatcher::default();
     if let ProcessRole::Remote(host) = options.role.clone() {
-        return serve_host(&host, &mut options, snapshots, &mut asks, &mut leaving).await;
+        return serve_host(&host, &mut options, snapshots, &mut own).await;
     }
+    if let Some((pid, pipe)) = options.inherited.guard.take() {
+        options.guard.inherit(pid, pipe);
+    }
+    let mut other = OtherDriver::default();
     loop {
-        let may_drive = matches!(options.role, ProcessRole::Drive | ProcessRole::Keeper);
-        if let Some((pid, pipe)) = options.inherited.guard.take() {
-            options.guard.inherit(pid, pipe);
-        }
-        let lock = if let Some(lock) = options.inherited.lock.take() {
-            Ok(Some(lock))
-        } else if may_drive {
-            DriverLock::try_take(&options.paths)
-        } else {
-            Ok(None)
-        };
-        match lock {
+        match take_lock(&mut options) {
             Err(error) => {
-                return end_in_trouble(snapshots, asks, leaving, format!("could not {error}"))
-                    .await;
+                return end_in_trouble(snapshots, own, format!("could not {error}")).await;
             }
             Ok(Some(lock)) => {
-                if has_followed {
-                    glance.look(snapshots, &options.paths, false);
-                }
-                if has_followed {
-                    let text = "the driver of this session is gone; this window drives now";
-                    snapshots.publish(SessionEvent::Notice(Notice {
-                        at: options.clock.now().wall,
-                        level: NoticeLevel::Info,
-                        text: text.to_owned(),
-                    }));
-                }
-                let driven = driver::drive(
-                    &mut options,
-                    snapshots,
-                    pace,
-                    &mut asks,
-                    &mut leaving,
-                    &mut open,
-                    lock,
-                );
-                return match driven.await {
+                other.take_over(&options, snapshots);
+                let driven = driver::drive(&mut options, snapshots, pace, &mut own, lock).await;
+                return match driven {
                     Ok(()) => snapshots.publish(SessionEvent::Undriven),
-                    Err(words) => end_in_trouble(snapshots, asks, leaving, words).await,
+                    Err(words) => end_in_trouble(snapshots, own, words).await,
                 };
             }
             Ok(None) => {}
         }
-        let followed = follow::follow(
-            &mut options,
-            snapshots,
-            &mut asks,
-            &mut leaving,
-            &mut open,
-            &mut glance,
-        );
-        let followed = followed.await;
+        let followed = follow::follow(&mut options, snapshots, &mut own, &mut other.watcher).await;
         if let (None, ProcessRole::Client(keeper)) = (&followed, &options.role) {
             let started = tokio::select! {
                 started = keeper.start(&options.paths) => started,
-                _ = &mut leaving => return,
+                _ = &mut own.leaving => return,
             };
             let Err(error) = started else { continue };
-            snapshots.publish(SessionEvent::Failed {
-                message: error.to_string(),
-                exit: error.exit(),
-            });
-            open.refuse_all(snapshots, &RequestError::CannotSave(error.to_string()));
+            snapshots.publish(SessionEvent::failed(error.to_string(), error.exit()));
+            let refused = RequestError::CannotSave(error.to_string());
+            own.pending.refuse_all(snapshots, &refused);
         }
         match followed {
             Some(Ending::Left) => return,
             Some(Ending::DriverGone) => {
-                snapshots.publish(SessionEvent::Undriven);
-                (stuck_since, has_followed, is_undriven) = (None, true, true);
+                other.is_gone(snapshots);
                 // It may have changed since, and the next driver would be told the old state.
                 if let Some(config) = (options.read_config)() {
                     options.config = config;
                 }
             }
-            Some(Ending::DriverSilent) => {
-                let now = options.clock.now().mono;
-                (stuck_since, has_followed, is_undriven) = (Some(now), true, false);
-                say_silent(&options.paths, snapshots);
-            }
+            Some(Ending::DriverSilent) => other.is_silent(&options, snapshots),
             Some(Ending::Stopped) => {
-                snapshots.publish(SessionEvent::Undriven);
-                (stuck_since, has_followed, is_undriven) = (None, true, true);
+                other.is_gone(snapshots);
                 // Starting another one at once would make `stop` mean nothing; the next request needs one.
                 tokio::select! {
-                    Some(asked) = asks.recv() => {
-                        open.add(asked);
+                    Some(asked) = own.incoming.recv() => {
+                        own.pending.add(asked);
                     }
-                    _ = &mut leaving => return,
+                    _ = &mut own.leaving => return,
                 }
                 continue;
             }
-            // A read-only window never drives; driving would send calls again to continue them.
-            None if matches!(options.role, ProcessRole::Watch)
-                && DriverLock::holder(&options.paths).is_none() =>
-            {
-                glance.look(snapshots, &options.paths, true);
-                if !std::mem::replace(&mut is_undriven, true) {
-                    snapshots.publish(SessionEvent::Undriven);
-                }
-                while let Ok(asked) = asks.try_recv() {
-                    open.add(asked);
-                }
-                open.refuse_all(snapshots, &RequestError::Usage(NOBODY_DRIVES.to_owned()));
-            }
-            None => {
-                // Without the time before this process drove, if it did.
-                let now = options.clock.now().mono;
-                let since = *stuck_since.get_or_insert(now);
-                if now.since(since) >= DRIVER_WITHIN {
-                    say_silent(&options.paths, snapshots);
-                    stuck_since = Some(now);
-                }
-            }
+            None => other.does_not_answer(&options, snapshots, &mut own),
         }
         let wait = match options.role {
             ProcessRole::Watch | ProcessRole::Client(_) | ProcessRole::Remote(_) => LOOK_EVERY,
@@ -330,7 +251,88 @@ async fn serve(
         };
         tokio::select! {
             () = tokio::time::sleep_until(tokio::time::Instant::now() + wait) => {}
-            _ = &mut leaving => return,
+            _ = &mut own.leaving => return,
+        }
+    }
+}
+
+/// The lock of the session, if this process may drive it and no other one does.
+fn take_lock(options: &mut Options) -> Result<Option<DriverLock>, StoreError> {
+    if let Some(lock) = options.inherited.lock.take() {
+        return Ok(Some(lock));
+    }
+    match options.role {
+        ProcessRole::Drive | ProcessRole::Keeper => DriverLock::try_take(&options.paths),
+        ProcessRole::Watch | ProcessRole::Client(_) | ProcessRole::Remote(_) => Ok(None),
+    }
+}
+
+/// What this process knows of the one that drives the session, or drove it.
+#[derive(Debug, Default)]
+struct OtherDriver {
+    /// Since when it holds the session and does not answer, or since that was last reported.
+    stuck_since: Option<Mono>,
+    has_followed: bool,
+    /// Whether the readers know that nobody drives.
+    is_undriven: bool,
+    watcher: FileWatcher,
+}
+
+impl OtherDriver {
+    /// It is gone, and this process drives instead.
+    fn take_over(&mut self, options: &Options, snapshots: &Arc<Snapshots>) {
+        if !self.has_followed {
+            return;
+        }
+        self.watcher.look(snapshots, &options.paths, false);
+        let text = "the driver of this session is gone; this window drives now";
+        snapshots.publish(SessionEvent::notice(
+            options.clock.now().wall,
+            NoticeLevel::Info,
+            text.to_owned(),
+        ));
+    }
+
+    /// It has exited.
+    fn is_gone(&mut self, snapshots: &Snapshots) {
+        snapshots.publish(SessionEvent::Undriven);
+        (self.stuck_since, self.has_followed, self.is_undriven) = (None, true, true);
+    }
+
+    /// It has stopped answering.
+    fn is_silent(&mut self, options: &Options, snapshots: &Snapshots) {
+        self.stuck_since = Some(options.clock.now().mono);
+        (self.has_followed, self.is_undriven) = (true, false);
+        say_silent(&options.paths, snapshots);
+    }
+
+    /// Nobody answers: it does not exist, or it is stuck.
+    fn does_not_answer(
+        &mut self,
+        options: &Options,
+        snapshots: &Arc<Snapshots>,
+        own: &mut OwnRequests,
+    ) {
+        // A read-only window never drives; driving would send calls again to continue them.
+        if matches!(options.role, ProcessRole::Watch)
+            && DriverLock::holder(&options.paths).is_none()
+        {
+            self.watcher.look(snapshots, &options.paths, true);
+            if !std::mem::replace(&mut self.is_undriven, true) {
+                snapshots.publish(SessionEvent::Undriven);
+            }
+            while let Ok(asked) = own.incoming.try_recv() {
+                own.pending.add(asked);
+            }
+            let refused = RequestError::Usage(NOBODY_DRIVES.to_owned());
+            return own.pending.refuse_all(snapshots, &refused);
+        }
+        // Without the time before this process drove, if it did.
+        let now = options.clock.now().mono;
+        let since = *self.stuck_since.get_or_insert(now);
+        if now.since(since) >= DRIVER_WITHIN {
+            say_silent(&options.paths, snapshots);
+            self.stuck_since = Some(now);
         }
     }
 }
@@ -340,13 +342,11 @@ async fn serve_host(
     host: &Host,
     options: &mut Options,
     snapshots: &Arc<Snapshots>,
-    asks: &mut mpsc::Receiver<Envelope>,
-    leaving: &mut oneshot::Receiver<()>,
+    own: &mut OwnRequests,
 ) {
-    let mut open = PendingRequests::default();
     let mut wait = FIRST_RETRY;
     loop {
-        let followed = follow::follow_host(host, options, snapshots, asks, leaving, &mut open);
+        let followed = follow::follow_host(host, options, snapshots, own);
         match followed.await {
             Ok(Ending::Left) => return,
             Ok(Ending::Stopped) => {
@@ -361,10 +361,10 @@ async fn serve_host(
                 }));
                 // Connecting again would start a keeper, and make `stop` mean nothing; the next request needs one.
                 tokio::select! {
-                    Some(asked) = asks.recv() => {
-                        open.add(asked);
+                    Some(asked) = own.incoming.recv() => {
+                        own.pending.add(asked);
                     }
-                    _ = &mut *leaving => return,
+                    _ = &mut own.leaving => return,
                 }
                 continue;
             }
@@ -374,11 +374,9 @@ async fn serve_host(
             }
             Err(error) if error.is_final() => {
                 let message = error.to_string();
-                snapshots.publish(SessionEvent::Failed {
-                    message: message.clone(),
-                    exit: exit::DRIVER_SILENT,
-                });
-                open.refuse_all(snapshots, &RequestError::CannotSave(message));
+                snapshots.publish(SessionEvent::failed(message.clone(), exit::DRIVER_SILENT));
+                own.pending
+                    .refuse_all(snapshots, &RequestError::CannotSave(message));
                 wait = LAST_RETRY;
             }
             Err(error) => {
@@ -388,7 +386,7 @@ async fn serve_host(
         }
         tokio::select! {
             () = tokio::time::sleep(wait) => {} // sleep: the backoff of a broken tunnel
-            _ = &mut *leaving => return,
+            _ = &mut own.leaving => return,
         }
         wait = wait.saturating_mul(2).min(LAST_RETRY);
     }
@@ -406,33 +404,22 @@ fn say_silent(paths: &Paths, snapshots: &Snapshots) {
             "the longhaul that drives this session{pid} does not answer; check it, or end it and start again"
         )
     };
-    snapshots.publish(SessionEvent::Failed {
-        message: words,
-        exit: exit::DRIVER_SILENT,
-    });
+    snapshots.publish(SessionEvent::failed(words, exit::DRIVER_SILENT));
 }
 
 /// This session cannot be used; every request gets the reason until the process exits.
-async fn end_in_trouble(
-    snapshots: &Arc<Snapshots>,
-    mut asks: mpsc::Receiver<Envelope>,
-    mut leaving: oneshot::Receiver<()>,
-    words: String,
-) {
-    snapshots.publish(SessionEvent::Failed {
-        message: words.clone(),
-        exit: exit::CANNOT_SAVE,
-    });
+async fn end_in_trouble(snapshots: &Arc<Snapshots>, mut own: OwnRequests, words: String) {
+    snapshots.publish(SessionEvent::failed(words.clone(), exit::CANNOT_SAVE));
     loop {
         tokio::select! {
-            asked = asks.recv() => match asked {
+            asked = own.incoming.recv() => match asked {
                 Some(Envelope { reader, ask, .. }) => {
                     let outcome = Err(RequestError::CannotSave(words.clone()));
                     snapshots.tell(reader, SessionEvent::Response { request: ask, outcome });
                 }
                 None => return,
             },
-            _ = &mut leaving => return,
+            _ = &mut own.leaving => return,
         }
     }
 }

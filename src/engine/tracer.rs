@@ -17,8 +17,8 @@ use std::{
 use super::{clock::Clock, snapshots::Snapshots};
 use crate::{
     domain::{
-        ByteShare, Direction, Notice, NoticeLevel, ServerName, SessionEvent, SharedByteCount,
-        TaskId, TrafficEntry, TrafficKind, text,
+        ByteShare, Direction, NoticeLevel, ServerName, SessionEvent, SharedByteCount, TaskId,
+        TrafficEntry, TrafficKind, text,
     },
     store::{Paths, StoreError, TraceWriter},
     transport::{RecordingSwitch, TrafficRecorder, TrafficWriter},
@@ -258,11 +258,11 @@ impl Writing {
         };
         let words =
             format!("traffic with {server} is no longer recorded: could not {why}; calls continue");
-        self.snapshots.publish(SessionEvent::Notice(Notice {
-            at: self.clock.now().wall,
-            level: NoticeLevel::Warning,
-            text: text::clean_line(&words).into_owned(),
-        }));
+        self.snapshots.publish(SessionEvent::notice(
+            self.clock.now().wall,
+            NoticeLevel::Warning,
+            text::clean_line(&words).into_owned(),
+        ));
     }
 }
 

@@ -4,9 +4,8 @@ use secrecy::SecretString;
 
 use crate::{
     domain::{
-        LinkRecord, MissingVariable, Notice, NoticeLevel, Program, ServerConfig, ServerConfigs,
-        ServerName, SessionEvent, SessionRequest, SharedByteCount, Stamp, Template, Variables,
-        server_url,
+        LinkRecord, MissingVariable, NoticeLevel, Program, ServerConfig, ServerConfigs, ServerName,
+        SessionEvent, SessionRequest, SharedByteCount, Stamp, Template, Variables, server_url,
     },
     engine::{driver::state::Driver, server_configs::Change, snapshots::ReaderId},
     link::{Input, Sent},
@@ -176,11 +175,7 @@ impl Driver<'_> {
             if let Some(reader) = from {
                 self.snapshots.tell(
                     reader,
-                    SessionEvent::Notice(Notice {
-                        at: now.wall,
-                        level: NoticeLevel::Warning,
-                        text,
-                    }),
+                    SessionEvent::notice(now.wall, NoticeLevel::Warning, text),
                 );
             }
         }
@@ -265,11 +260,11 @@ impl Driver<'_> {
         }
         linked.is_touched = true;
         if let Err(error) = applied {
-            self.snapshots.publish(SessionEvent::Notice(Notice {
-                at: now.wall,
-                level: NoticeLevel::Info,
-                text: error.to_string(),
-            }));
+            self.snapshots.publish(SessionEvent::notice(
+                now.wall,
+                NoticeLevel::Info,
+                error.to_string(),
+            ));
         }
     }
 }

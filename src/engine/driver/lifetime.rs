@@ -28,14 +28,9 @@ pub(super) struct Lifetime {
 }
 
 impl Lifetime {
-    pub(super) fn new(
-        stop: Arc<Notify>,
-        clients: watch::Receiver<usize>,
-        since: Wall,
-        now: Mono,
-    ) -> Self {
+    pub(super) fn new(clients: watch::Receiver<usize>, since: Wall, now: Mono) -> Self {
         Self {
-            stop,
+            stop: Arc::default(),
             clients,
             since,
             idle_since: None,

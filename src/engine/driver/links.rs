@@ -26,7 +26,7 @@ use crate::{
         upgrade::LinkState,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken},
-    protocol::{ExchangeEvent, Method},
+    protocol::{ExchangeEvent, Method, Request},
     store::RestoredTask,
     transport::{Http, HttpOptions, ProgramPipes, Secrets, SignIn, Stdio},
 };
@@ -264,7 +264,8 @@ impl Driver<'_> {
             .configs
             .of_name(&record.name)
             .is_some_and(|it| it.trace);
-        let link = Link::new(record, choice, self.rng.u64(..), now).sharing(self.unsaved.clone());
+        let link =
+            Link::new(record, choice, self.rng.u64(..), now).sharing(self.saves.unsaved.clone());
         self.links.push(Linked {
             link,
             http: None,
@@ -336,8 +337,8 @@ impl Driver<'_> {
     }
 
     pub(super) fn all_arrived(&mut self, now: Stamp) {
-        let mut batches = std::mem::take(&mut self.arrivals);
-        self.inbox.take(&mut batches);
+        let mut batches = std::mem::take(&mut self.received.arrivals);
+        self.received.inbox.take(&mut batches);
         self.pace.took(batches.count(), batches.used().count());
         for batch in batches.used() {
             for arrival in batch.arrivals.drain(..) {
@@ -345,7 +346,7 @@ impl Driver<'_> {
                 self.feed(batch.link, Input::Arrived { exchange, arrival }, now);
             }
         }
-        self.arrivals = batches;
+        self.received.arrivals = batches;
     }
 
     /// Feeds an input to a link and carries out the outputs.
@@ -394,7 +395,7 @@ impl Driver<'_> {
             } if self.is_leaving => {}
             Output::Answer { ask, outcome, .. } => {
                 let outcome = outcome.map(|response| self.with_timeout(ask, response));
-                self.open.answer(self.snapshots, ask, outcome);
+                self.respond(ask, outcome);
             }
             Output::Close { exchange } => {
                 linked.exchanges.remove(&exchange);
@@ -403,47 +404,50 @@ impl Driver<'_> {
             }
             Output::Send {
                 exchange, request, ..
-            } => {
-                let name = &linked.link.record().name;
-                let configured = Configured {
-                    server: self.configs.to_connect(name),
-                    variables: self.configs.variables(name),
-                    directory: self.configs.directory(name),
-                    insecure_http: self.sign_in.insecure_http,
-                    guard: self.guard,
-                };
-                let clock = self.clock;
-                let sign_in = SigningIn {
-                    logins: self.sign_in.logins,
-                    fetcher: &self.sign_in.fetcher,
-                    now: Arc::new(move || clock.now().wall),
-                    remark: remark(self.snapshots, clock),
-                };
-                if linked.link.record().is_process() {
-                    let is_start = matches!(request.method, Method::Get { .. });
-                    let stdio = match linked.process(&configured, &self.unread, is_start) {
-                        Ok(stdio) => stdio,
-                        Err(arrival) => {
-                            return self.feed(index, Input::Arrived { exchange, arrival }, now);
-                        }
-                    };
-                    let task = linked.link.task_of(exchange).cloned();
-                    let arrivals = stdio.exchange_for(task, request);
-                    let reading = self.inbox.read(index, exchange, Source::Process, arrivals);
-                    linked.reads(exchange, reading);
-                    return;
-                }
-                let http = match linked.connection(&configured, sign_in, &self.unread) {
-                    Ok(http) => http,
-                    Err(arrival) => {
-                        return self.feed(index, Input::Arrived { exchange, arrival }, now);
-                    }
-                };
-                let task = linked.link.task_of(exchange).cloned();
+            } => self.send(index, exchange, request, now),
+        }
+    }
+
+    /// Sends a request on a link's connection, which is opened if need be.
+    fn send(&mut self, index: usize, exchange: ExchangeId, request: Request, now: Stamp) {
+        let Some(linked) = self.links.get_mut(index) else {
+            return;
+        };
+        let name = &linked.link.record().name;
+        let configured = Configured {
+            server: self.configs.to_connect(name),
+            variables: self.configs.variables(name),
+            directory: self.configs.directory(name),
+            insecure_http: self.sign_in.insecure_http,
+            guard: self.guard,
+        };
+        let unread = &self.received.unread;
+        let task = linked.link.task_of(exchange).cloned();
+        let inbox = &self.received.inbox;
+        let reading = if linked.link.record().is_process() {
+            let is_start = matches!(request.method, Method::Get { .. });
+            let process = linked.process(&configured, unread, is_start);
+            process.map(|stdio| {
+                let arrivals = stdio.exchange_for(task, request);
+                inbox.read(index, exchange, Source::Process, arrivals)
+            })
+        } else {
+            let clock = self.clock;
+            let sign_in = SigningIn {
+                logins: self.sign_in.logins,
+                fetcher: &self.sign_in.fetcher,
+                now: Arc::new(move || clock.now().wall),
+                remark: remark(self.snapshots, clock),
+            };
+            let http = linked.connection(&configured, sign_in, unread);
+            http.map(|http| {
                 let arrivals = http.exchange_for(task, request);
-                let reading = self.inbox.read(index, exchange, Source::Network, arrivals);
-                linked.reads(exchange, reading);
-            }
+                inbox.read(index, exchange, Source::Network, arrivals)
+            })
+        };
+        match reading {
+            Ok(reading) => linked.reads(exchange, reading),
+            Err(arrival) => self.feed(index, Input::Arrived { exchange, arrival }, now),
         }
     }
 

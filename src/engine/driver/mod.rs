@@ -17,12 +17,9 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 pub use self::configuring::USUAL_ENVIRONMENT;
-use self::state::{OwnSaves, Publishing, SignIns, TestHooks};
+use self::state::{OwnSaves, Publishing, Received, Saves, SignIns, TestHooks};
 use crate::{
-    domain::{
-        Mono, Notice, NoticeLevel, ServerName, SessionDriver, SessionEvent, SharedByteCount, Stamp,
-        Wall,
-    },
+    domain::{Mono, NoticeLevel, ServerName, SessionDriver, SessionEvent, Stamp, Wall},
     engine::{
         driver::{
             announcements::Announcements,
@@ -33,16 +30,15 @@ use crate::{
         },
         frames::KeeperStatus,
         hook::Hooks,
-        inbox::Batches,
         journal::Journal,
         options::{Options, PanicIn, ProcessRole},
         pace::Pace,
-        pending_requests::{Envelope, PendingRequests},
+        pending_requests::{Envelope, OwnRequests, PendingRequests},
         server_configs::KnownConfigs,
         snapshots::Snapshots,
         socket::{self, Listener, SocketService, UpgradeJob},
         tracer::Tracer,
-        upgrade::Inherited,
+        upgrade::KeeperState,
     },
     link::{Input, Unsaved},
     store::{DriverLock, Opened, RestoredTask, Writer},
@@ -85,96 +81,46 @@ pub(super) async fn drive(
     options: &mut Options,
     snapshots: &Arc<Snapshots>,
     pace: &Pace,
-    asks: &mut mpsc::Receiver<Envelope>,
-    leaving: &mut oneshot::Receiver<()>,
-    open: &mut PendingRequests,
+    own: &mut OwnRequests,
     lock: DriverLock,
 ) -> Result<(), String> {
     let now = options.clock.now();
-    let Inherited {
-        state: inherited,
-        listener: inherited_socket,
-        client: upgrading_client,
-        programs,
-        ..
-    } = std::mem::take(&mut options.inherited);
+    let mut inherited = std::mem::take(&mut options.inherited);
     let options = &*options;
     let Opened {
-        mut writer,
+        writer,
         restored,
         remarks,
     } = Writer::open(&options.paths, now.wall).map_err(|error| format!("could not {error}"))?;
     // The screen has its first frame before the first HTTP client is built.
     ensure_provider();
-    let (sign_ins, mut of_sign_ins) = mpsc::channel(16);
+    let (sign_ins, of_sign_ins) = mpsc::channel(16);
     let (clients, connected) = watch::channel(0);
+    let (remote_asks, from_clients) = mpsc::channel(1024);
+    let (upgrades, of_upgrades) = mpsc::channel(1);
     let is_keeper = matches!(options.role, ProcessRole::Keeper);
-    let stop = Arc::new(Notify::new());
-    let since = inherited.since_ms.map_or(now.wall, Wall);
-    let mut driver = Driver {
-        paths: &options.paths,
-        traces: options.traces || inherited.traces,
-        guard: &options.guard,
-        tracer: Tracer::new(&options.paths, snapshots, options.clock),
-        // Applied before anything is sent; changes to a link wait until its unsettled tasks are restored.
-        configs: KnownConfigs::of(&options.config, inherited.configs),
-        clock: options.clock,
-        snapshots,
-        hooks: options.hook.clone().and_then(|hook| {
-            Hooks::start(hook, &options.paths, &mut writer, snapshots, options.clock)
-        }),
-        begun_at: now.wall,
-        lifetime: is_keeper
-            .then(|| Lifetime::new(Arc::clone(&stop), connected.clone(), since, now.mono)),
-        pace,
-        open,
-        links: Vec::new(),
-        inbox: Arc::default(),
-        arrivals: Batches::default(),
-        journal: Journal::start(writer, options.clock, options.fuse.clone()),
-        rng: fastrand::Rng::with_seed(options.seed),
-        unsaved: Unsaved::default(),
-        unread: SharedByteCount::default(),
-        is_leaving: false,
-        trouble: None,
-        sign_in: SignIns {
-            logins: &options.logins,
-            insecure_http: options.config.insecure_http || inherited.insecure_http,
-            fetcher: Arc::default(),
-            refreshed: Arc::default(),
-            looked_at: now.mono,
-            news: sign_ins,
-        },
-        publishing: Publishing {
-            last: now.mono,
-            every: PUBLISH_EVERY,
-        },
-        announcements: Announcements::default(),
-        proxies: Proxies::default(),
-        own_saves: OwnSaves {
-            waiting: Vec::new(),
-            next_number: 1,
-        },
-        test_hooks: TestHooks {
-            outputs_done: 0,
-            die_after: options.die_after,
-            fuse: &options.fuse,
-        },
-    };
-    let (remote_asks, mut from_clients) = mpsc::channel(1024);
-    let (upgrades, mut of_upgrades) = mpsc::channel(1);
+    let since = inherited.state.since_ms.map_or(now.wall, Wall);
+    let lifetime = is_keeper.then(|| Lifetime::new(connected.clone(), since, now.mono));
     let service = SocketService {
         snapshots: Arc::clone(snapshots),
         pace: pace.clone(),
         asks: remote_asks,
         clients,
-        stop: is_keeper.then(|| Arc::clone(&stop)),
+        stop: lifetime.as_ref().map(|it| Arc::clone(&it.stop)),
         since,
         contract: options.paths.contract(),
         args: options.args.clone(),
         upgrades,
     };
-    let inherited_socket = inherited_socket.map(|socket| (inherited.contract, socket));
+    let OwnRequests {
+        incoming,
+        leaving,
+        pending,
+    } = own;
+    let mut driver = Driver::new(options, snapshots, pace, pending, writer, sign_ins);
+    driver.lifetime = lifetime;
+    driver.inherit(options, &mut inherited.state);
+    let inherited_socket = Some(inherited.state.contract).zip(inherited.listener);
     let listener = socket::listen(&options.paths, &service, inherited_socket);
     for text in remarks.into_iter().chain(listener.as_ref().err().cloned()) {
         driver.notice(NoticeLevel::Warning, text, now);
@@ -182,51 +128,27 @@ pub(super) async fn drive(
     let is_unsettled =
         |it: &&RestoredTask| !it.task.status.is_settled() && it.task.forgotten_at.is_none();
     let unsettled = restored.tasks.iter().filter(is_unsettled).count();
-    driver.restore_links(
-        restored.links,
-        &options.servers,
-        (inherited.links, programs),
-        now,
-    );
+    let links = (inherited.state.links, inherited.programs);
+    driver.restore_links(restored.links, &options.servers, links, now);
     driver.restore_tasks(restored.tasks, now);
-    driver.configure(options.config.clone(), None, now);
-    for server in &options.servers {
-        if let Err(refused) = driver.know(server.clone(), now) {
-            driver.notice(NoticeLevel::Error, refused.to_string(), now);
-        }
-    }
-    snapshots.publish(SessionEvent::Driver(SessionDriver {
-        pid: std::process::id(),
-        is_us: true,
-        is_keeper,
-        since,
-    }));
-    for (number, what) in driver.open.all() {
-        driver.ask(number, what, now);
-    }
-    driver.turn(now);
-    if let Some(client) = upgrading_client {
-        let status = service.status();
-        driver.confirm_upgrade(
-            &client,
-            inherited.paused_at_ms,
-            KeeperStatus {
-                unsettled,
-                ..status
-            },
-        );
+    driver.begin(options, since, now);
+    if let Some(client) = inherited.client {
+        let status = KeeperStatus {
+            unsettled,
+            ..service.status()
+        };
+        driver.confirm_upgrade(&client, inherited.state.paused_at_ms, status);
     }
     options.fuse.burn(PanicIn::Network);
-    driver
-        .run(
-            asks,
-            &mut from_clients,
-            &mut of_sign_ins,
-            &mut of_upgrades,
-            leaving,
-            (listener.as_ref().ok(), &lock, connected),
-        )
-        .await?;
+    let inputs = Inputs {
+        own: incoming,
+        from_clients,
+        of_sign_ins,
+        of_upgrades,
+        connected,
+        leaving,
+    };
+    driver.run(inputs, listener.as_ref().ok(), &lock).await?;
     driver.leave().await;
     // In this order: the next driver's socket must not be removed, and a client that waits for the end of this driver
     // must find the lock free.
@@ -236,15 +158,114 @@ pub(super) async fn drive(
     Ok(())
 }
 
+/// What a driver waits for, apart from its links.
+struct Inputs<'i> {
+    /// The requests of this process.
+    own: &'i mut mpsc::Receiver<Envelope>,
+    from_clients: mpsc::Receiver<Envelope>,
+    of_sign_ins: mpsc::Receiver<SignInNews>,
+    of_upgrades: mpsc::Receiver<UpgradeJob>,
+    /// The number of clients.
+    connected: watch::Receiver<usize>,
+    leaving: &'i mut oneshot::Receiver<()>,
+}
+
+impl<'d> Driver<'d> {
+    fn new(
+        options: &'d Options,
+        snapshots: &'d Arc<Snapshots>,
+        pace: &'d Pace,
+        open: &'d mut PendingRequests,
+        mut writer: Writer,
+        sign_ins: mpsc::Sender<SignInNews>,
+    ) -> Self {
+        let now = options.clock.now();
+        let hooks = options.hook.clone().and_then(|hook| {
+            Hooks::start(hook, &options.paths, &mut writer, snapshots, options.clock)
+        });
+        Self {
+            paths: &options.paths,
+            traces: options.traces,
+            guard: &options.guard,
+            tracer: Tracer::new(&options.paths, snapshots, options.clock),
+            configs: KnownConfigs::default(),
+            clock: options.clock,
+            snapshots,
+            hooks,
+            begun_at: now.wall,
+            lifetime: None,
+            pace,
+            open,
+            links: Vec::new(),
+            received: Received::default(),
+            saves: Saves {
+                journal: Journal::start(writer, options.clock, options.fuse.clone()),
+                unsaved: Unsaved::default(),
+                trouble: None,
+                own: OwnSaves {
+                    waiting: Vec::new(),
+                    next_number: 1,
+                },
+            },
+            rng: fastrand::Rng::with_seed(options.seed),
+            is_leaving: false,
+            sign_in: SignIns {
+                logins: &options.logins,
+                insecure_http: options.config.insecure_http,
+                fetcher: Arc::default(),
+                refreshed: Arc::default(),
+                looked_at: now.mono,
+                news: sign_ins,
+            },
+            publishing: Publishing {
+                last: now.mono,
+                every: PUBLISH_EVERY,
+            },
+            announcements: Announcements::default(),
+            proxies: Proxies::default(),
+            test_hooks: TestHooks {
+                outputs_done: 0,
+                die_after: options.die_after,
+                fuse: &options.fuse,
+            },
+        }
+    }
+}
+
 impl Driver<'_> {
-    pub(super) async fn run(
+    /// Takes over what the keeper knew that this process has replaced.
+    fn inherit(&mut self, options: &Options, state: &mut KeeperState) {
+        // Applied before anything is sent; changes to a link wait until its unsettled tasks are restored.
+        self.configs = KnownConfigs::of(&options.config, std::mem::take(&mut state.configs));
+        self.traces |= state.traces;
+        self.sign_in.insecure_http |= state.insecure_http;
+    }
+
+    /// Applies the configuration to what was restored, and answers what has been asked until now.
+    fn begin(&mut self, options: &Options, since: Wall, now: Stamp) {
+        self.configure(options.config.clone(), None, now);
+        for server in &options.servers {
+            if let Err(refused) = self.know(server.clone(), now) {
+                self.notice(NoticeLevel::Error, refused.to_string(), now);
+            }
+        }
+        self.snapshots.publish(SessionEvent::Driver(SessionDriver {
+            pid: std::process::id(),
+            is_us: true,
+            is_keeper: matches!(options.role, ProcessRole::Keeper),
+            since,
+        }));
+        for (number, what) in self.open.all() {
+            self.ask(number, what, now);
+        }
+        self.turn(now);
+    }
+
+    async fn run(
         &mut self,
-        asks: &mut mpsc::Receiver<Envelope>,
-        from_clients: &mut mpsc::Receiver<Envelope>,
-        of_sign_ins: &mut mpsc::Receiver<SignInNews>,
-        of_upgrades: &mut mpsc::Receiver<UpgradeJob>,
-        leaving: &mut oneshot::Receiver<()>,
-        (listener, lock, mut clients): (Option<&Listener>, &DriverLock, watch::Receiver<usize>),
+        mut inputs: Inputs<'_>,
+        listener: Option<&Listener>,
+        lock: &DriverLock,
     ) -> Result<(), String> {
         let lifetime = self.lifetime.as_ref();
         let stop = lifetime.map(|lifetime| Arc::clone(&lifetime.stop));
@@ -254,50 +275,23 @@ impl Driver<'_> {
                 self.snapshots.publish(SessionEvent::Undriven);
                 return Ok(());
             }
-            let stopped = async {
-                match &stop {
-                    Some(stop) => stop.notified().await,
-                    None => std::future::pending().await,
-                }
-            };
-            let clients_changed = async {
-                if clients.changed().await.is_err() {
-                    std::future::pending::<()>().await;
-                }
-            };
-            let wake = self.next_wake();
-            let timer = async {
-                match wake {
-                    Some(at) => tokio::time::sleep_until(self.clock.instant(at)).await,
-                    None => std::future::pending().await,
-                }
-            };
+            let timer = sleep_until(self.next_wake().map(|at| self.clock.instant(at)));
             let now;
             tokio::select! {
-                () = self.inbox.filled(), if self.unsaved.has_room() => {
+                () = self.received.inbox.filled(), if self.saves.unsaved.has_room() => {
                     now = self.clock.now();
                     self.all_arrived(now);
                 }
-                Some(asked) = asks.recv() => {
-                    now = self.clock.now();
-                    let what = asked.what.clone();
-                    let number = self.open.add(asked);
-                    self.ask(number, what, now);
-                }
-                Some(asked) = from_clients.recv() => {
-                    now = self.clock.now();
-                    let what = asked.what.clone();
-                    let number = self.open.add(asked);
-                    self.ask(number, what, now);
-                }
-                outcomes = self.journal.outcomes() => {
+                Some(asked) = inputs.own.recv() => now = self.asked(asked),
+                Some(asked) = inputs.from_clients.recv() => now = self.asked(asked),
+                outcomes = self.saves.journal.outcomes() => {
                     now = self.clock.now();
                     let Some(outcomes) = outcomes else {
                         return Err("could not write the session: its writer thread ended; saved data is safe, start again".to_owned());
                     };
                     self.all_written(outcomes, now);
                 }
-                Some(news) = of_sign_ins.recv() => {
+                Some(news) = inputs.of_sign_ins.recv() => {
                     now = self.clock.now();
                     self.sign_in_news(news, now);
                 }
@@ -309,26 +303,35 @@ impl Driver<'_> {
                     }
                     self.tend_logins(now);
                 }
-                () = clients_changed => {
+                Ok(()) = inputs.connected.changed() => {
                     now = self.clock.now();
                     self.update_listening(now);
                 }
-                Some(job) = of_upgrades.recv() => {
+                Some(job) = inputs.of_upgrades.recv() => {
                     if let Some(listener) = listener {
                         self.upgrade(job, listener, lock).await;
                     }
                     now = self.clock.now();
                 }
-                () = stopped => {
+                () = notified(stop.as_deref()) => {
                     // The clients start no other one until they have a request.
                     self.snapshots.publish(SessionEvent::Undriven);
                     return Ok(());
                 }
-                _ = &mut *leaving => return Ok(()),
+                _ = &mut *inputs.leaving => return Ok(()),
             }
             self.turn(now);
             self.pace.turned();
         }
+    }
+
+    /// Carries out a request; returns when it came.
+    fn asked(&mut self, asked: Envelope) -> Stamp {
+        let now = self.clock.now();
+        let what = asked.what.clone();
+        let number = self.open.add(asked);
+        self.ask(number, what, now);
+        now
     }
 
     /// The next deadline: a link's timer, or the publication of changes.
@@ -367,8 +370,8 @@ impl Driver<'_> {
         let (Some(lifetime), Some(listener)) = (&mut self.lifetime, listener) else {
             return false;
         };
-        let has_work = !self.own_saves.waiting.is_empty()
-            || self.trouble.is_some()
+        let has_work = !self.saves.own.waiting.is_empty()
+            || self.saves.trouble.is_some()
             || self.links.iter().any(|linked| linked.link.has_unsettled());
         // A program keeps in its memory what a host has done with it.
         let is_held = |server: &ServerName| {
@@ -381,7 +384,7 @@ impl Driver<'_> {
 
     /// Ends every turn: publishes changes at a rate that a person can see.
     pub(super) fn turn(&mut self, now: Stamp) {
-        self.inbox.read_on(self.unsaved.has_room());
+        self.received.inbox.read_on(self.saves.unsaved.has_room());
         let is_due = now.mono.since(self.publishing.last) >= self.publishing.every;
         if !is_due || !self.links.iter().any(|linked| linked.is_touched) {
             return;
@@ -463,7 +466,7 @@ impl Driver<'_> {
             futures_util::future::join_all(processes.iter().map(Stdio::end)).await;
         });
         self.tend_until(links_until, |it| {
-            it.links.iter().all(is_at_rest) && it.own_saves.waiting.is_empty()
+            it.links.iter().all(is_at_rest) && it.saves.own.waiting.is_empty()
         })
         .await;
         let settled = futures_util::future::join_all(tokens.iter().map(|it| it.wait_for_refresh()));
@@ -485,7 +488,7 @@ impl Driver<'_> {
         if settled.is_err() {
             tracing::warn!("left while a token was being refreshed");
         }
-        self.journal.close();
+        self.saves.journal.close();
         self.tracer.close();
         if let Some(hooks) = self.hooks {
             let least = self.clock.now().mono.after(HOOKS_START_WITHIN);
@@ -509,11 +512,11 @@ impl Driver<'_> {
             .next_wake()
             .map_or(until, |at| self.clock.instant(at).min(until));
         tokio::select! {
-            () = self.inbox.filled(), if self.unsaved.has_room() => {
+            () = self.received.inbox.filled(), if self.saves.unsaved.has_room() => {
                 let now = self.clock.now();
                 self.all_arrived(now);
             }
-            Some(outcomes) = self.journal.outcomes() => {
+            Some(outcomes) = self.saves.journal.outcomes() => {
                 let now = self.clock.now();
                 self.all_written(outcomes, now);
             }
@@ -541,10 +544,22 @@ impl Driver<'_> {
     }
 
     pub(super) fn notice(&self, level: NoticeLevel, text: String, now: Stamp) {
-        self.snapshots.publish(SessionEvent::Notice(Notice {
-            at: now.wall,
-            level,
-            text,
-        }));
+        self.snapshots
+            .publish(SessionEvent::notice(now.wall, level, text));
+    }
+}
+
+/// Waits until a time, or for ever.
+async fn sleep_until(at: Option<tokio::time::Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn notified(notify: Option<&Notify>) {
+    match notify {
+        Some(notify) => notify.notified().await,
+        None => std::future::pending().await,
     }
 }

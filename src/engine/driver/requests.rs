@@ -15,7 +15,33 @@ use crate::{
     store::{Lookup, Reader, StoreError},
 };
 
-/// The error for a task without a connection.
+/// Who answers a request.
+enum Route {
+    /// A link, by its index.
+    Link(usize),
+    /// The driver, because no link holds the task.
+    SavedTask,
+    Answer(Result<SessionResponse, RequestError>),
+    /// The end of a job that is under way.
+    Later,
+}
+
+impl Route {
+    fn refused(words: &str) -> Self {
+        Self::Answer(Err(RequestError::Usage(words.to_owned())))
+    }
+}
+
+impl From<Result<usize, RequestError>> for Route {
+    fn from(found: Result<usize, RequestError>) -> Self {
+        match found {
+            Ok(index) => Self::Link(index),
+            Err(refused) => Self::Answer(Err(refused)),
+        }
+    }
+}
+
+/// The snapshot of a task that no link holds.
 pub(super) fn at_rest(task: Task) -> TaskView {
     TaskView {
         contact: Connectivity::Idle,
@@ -52,6 +78,14 @@ impl Driver<'_> {
         }
     }
 
+    pub(super) fn respond(
+        &mut self,
+        number: SessionRequestId,
+        outcome: Result<SessionResponse, RequestError>,
+    ) {
+        self.open.answer(self.snapshots, number, outcome);
+    }
+
     pub(super) fn unknown_server(&self, name: &ServerName) -> RequestError {
         let known: Vec<&str> = self
             .links
@@ -72,118 +106,105 @@ impl Driver<'_> {
         self.publishing.every = PUBLISH_EVERY;
         self.pace.attend();
         self.pace.shown_every(self.publishing.every);
-        let from = self.open.reader(number);
         let asked = match &what {
             SessionRequest::In(_, what) => what.as_ref(),
             what => what,
         };
-        let index = match asked {
-            // Requests to it report the error.
-            SessionRequest::Server(ServerRef {
-                name, url: None, ..
-            }) if self.configs.why_not(from, name).is_some() => {
-                return self
-                    .open
-                    .answer(self.snapshots, number, Ok(SessionResponse::Accepted));
-            }
-            SessionRequest::Server(server) => {
-                self.configs.named_again(&server.name);
-                self.show_gone_from(&server.name, None, now);
-                self.know(server.clone(), now)
-            }
+        let index = match self.route(number, asked, now) {
+            Route::Link(index) => index,
+            Route::SavedTask => return self.ask_session(number, &what, now),
+            Route::Answer(outcome) => return self.respond(number, outcome),
+            Route::Later => return,
+        };
+        match self.prepare(index, asked) {
+            Ok(()) => self.feed(index, Input::Ask { ask: number, what }, now),
+            Err(refused) => self.respond(number, Err(refused)),
+        }
+    }
+
+    /// Finds out who answers a request, and carries out what no link has to do with.
+    fn route(&mut self, number: SessionRequestId, asked: &SessionRequest, now: Stamp) -> Route {
+        let from = self.open.reader(number);
+        match asked {
+            SessionRequest::Server(server) => self.route_server(server, from, now),
             SessionRequest::Configure(config) => {
                 let snapshots = self.snapshots;
                 self.configs.forget_readers(|reader| snapshots.has(reader));
                 self.configure(config.clone(), from, now);
-                return self
-                    .open
-                    .answer(self.snapshots, number, Ok(SessionResponse::Accepted));
+                Route::Answer(Ok(SessionResponse::Accepted))
             }
-            SessionRequest::SignIn(name) => return self.sign_in(number, name),
             // Requests to a server use only its own revision.
             SessionRequest::In(..) => {
-                let words = "two protocol revisions were requested at once".to_owned();
-                return self
-                    .open
-                    .answer(self.snapshots, number, Err(RequestError::Usage(words)));
-            }
-            SessionRequest::Trace { server, is_on } => {
-                let outcome = self.trace(server.as_ref(), *is_on);
-                return self.open.answer(self.snapshots, number, outcome);
+                Route::refused("two protocol revisions were requested at once")
             }
             SessionRequest::Read(_) => {
-                let words = "only the far end of a tunnel reads the session file".to_owned();
-                return self
-                    .open
-                    .answer(self.snapshots, number, Err(RequestError::Usage(words)));
+                Route::refused("only the far end of a tunnel reads the session file")
+            }
+            SessionRequest::SignIn(name) => {
+                self.sign_in(number, name);
+                Route::Later
+            }
+            SessionRequest::Trace { server, is_on } => {
+                Route::Answer(self.trace(server.as_ref(), *is_on))
             }
             SessionRequest::Announce(tasks) => {
                 let ours = self.announcements.claim(tasks, self.snapshots);
-                let response = Ok(SessionResponse::Announce(ours));
-                return self.open.answer(self.snapshots, number, response);
+                Route::Answer(Ok(SessionResponse::Announce(ours)))
             }
             SessionRequest::Introduce { server, host } => {
                 self.introduce_host(server, host, from, now);
-                self.to_ask(from, server)
+                self.to_ask(from, server).into()
             }
             SessionRequest::Roots { .. }
             | SessionRequest::Collect(_)
             | SessionRequest::Follow(_)
-            | SessionRequest::Calls { .. } => {
-                let outcome = self.ask_of_proxy(asked, from, now);
-                return self.open.answer(self.snapshots, number, outcome);
-            }
+            | SessionRequest::Calls { .. } => Route::Answer(self.ask_of_proxy(asked, from, now)),
             SessionRequest::Tools(name)
             | SessionRequest::RootsChanged(name)
             | SessionRequest::Forward { server: name, .. }
             | SessionRequest::Adopt { server: name, .. }
-            | SessionRequest::Checkpoints { server: name, .. } => self.to_ask(from, name),
+            | SessionRequest::Checkpoints { server: name, .. } => self.to_ask(from, name).into(),
             SessionRequest::Start(call) => match self.started_or_repeated(call, from, now) {
-                Ok(Some(id)) => {
-                    return self.open.answer(
-                        self.snapshots,
-                        number,
-                        Ok(SessionResponse::Started(id)),
-                    );
-                }
-                Ok(None) => self.to_ask(from, &call.server),
-                Err(refused) => Err(refused),
+                Ok(Some(id)) => Route::Answer(Ok(SessionResponse::Started(id))),
+                Ok(None) => self.to_ask(from, &call.server).into(),
+                Err(refused) => Route::Answer(Err(refused)),
             },
             SessionRequest::RetryNow => {
                 for index in 0..self.links.len() {
                     // Answered once for all below; no request has the number 0.
-                    self.feed(
-                        index,
-                        Input::Ask {
-                            ask: 0,
-                            what: SessionRequest::RetryNow,
-                        },
-                        now,
-                    );
+                    let what = SessionRequest::RetryNow;
+                    self.feed(index, Input::Ask { ask: 0, what }, now);
                 }
-                return self
-                    .open
-                    .answer(self.snapshots, number, Ok(SessionResponse::Accepted));
+                Route::Answer(Ok(SessionResponse::Accepted))
             }
-            SessionRequest::Pause(id)
-            | SessionRequest::Resume(id)
-            | SessionRequest::Cancel(id)
-            | SessionRequest::GiveUp(id)
-            | SessionRequest::Forget(id)
-            | SessionRequest::Unforget(id)
-            | SessionRequest::Seen(id)
-            | SessionRequest::Answer { id, .. }
-            | SessionRequest::Collected { id, .. }
-            | SessionRequest::Edit { id, .. } => {
-                if let SessionRequest::Collected { id, how } = asked {
-                    self.collected(id, how, from);
-                }
-                match self.links.iter().position(|linked| linked.link.holds(id)) {
-                    Some(index) => Ok(index),
-                    None => return self.ask_session(number, &what, now),
-                }
+            SessionRequest::Collected { id, how } => {
+                self.collected(id, how, from);
+                self.route_task(id)
             }
-        };
+            about_task => match about_task.task() {
+                Some(id) => self.route_task(id),
+                None => Route::refused("nothing to do"),
+            },
+        }
+    }
+
+    fn route_server(&mut self, server: &ServerRef, from: Option<ReaderId>, now: Stamp) -> Route {
+        if server.url.is_none() && self.configs.why_not(from, &server.name).is_some() {
+            // Requests to it report the error.
+            return Route::Answer(Ok(SessionResponse::Accepted));
+        }
+        self.configs.named_again(&server.name);
+        self.show_gone_from(&server.name, None, now);
+        self.know(server.clone(), now).into()
+    }
+
+    fn route_task(&self, id: &TaskId) -> Route {
+        let index = self.links.iter().position(|linked| linked.link.holds(id));
+        index.map_or(Route::SavedTask, Route::Link)
+    }
+
+    /// Checks that a link can answer a request, and tells it what only the session file knows.
+    fn prepare(&mut self, index: usize, asked: &SessionRequest) -> Result<(), RequestError> {
         let needs_an_answer = matches!(
             asked,
             SessionRequest::Tools(_)
@@ -193,30 +214,22 @@ impl Driver<'_> {
                 | SessionRequest::Checkpoints { .. }
                 | SessionRequest::Start(_)
         );
-        if let Some(trouble) = self.trouble.as_ref().filter(|_| !self.unsaved.has_room())
+        let trouble = self.saves.trouble.as_ref();
+        if let Some(trouble) = trouble.filter(|_| !self.saves.unsaved.has_room())
             && needs_an_answer
-            && index.is_ok()
         {
-            let words = format!(
+            return Err(RequestError::CannotSave(format!(
                 "not asked: {}; no server is read until the disk works again",
                 trouble.why
-            );
-            return self
-                .open
-                .answer(self.snapshots, number, Err(RequestError::CannotSave(words)));
+            )));
         }
-        if let (Ok(index), SessionRequest::Adopt { server, .. }) = (&index, asked)
-            && let Err(error) = self.tell_known(*index, server)
+        if let SessionRequest::Adopt { server, .. } = asked
+            && let Err(error) = self.tell_known(index, server)
         {
             let words = format!("could not {error}, so the saved result cannot be found");
-            return self
-                .open
-                .answer(self.snapshots, number, Err(RequestError::CannotSave(words)));
+            return Err(RequestError::CannotSave(words));
         }
-        match index {
-            Ok(index) => self.feed(index, Input::Ask { ask: number, what }, now),
-            Err(refused) => self.open.answer(self.snapshots, number, Err(refused)),
-        }
+        Ok(())
     }
 
     /// A link knows only unsettled tasks; a task to adopt could have settled long ago.
@@ -266,26 +279,16 @@ impl Driver<'_> {
         what: &SessionRequest,
         now: Stamp,
     ) {
-        let (SessionRequest::Pause(id)
-        | SessionRequest::Resume(id)
-        | SessionRequest::Cancel(id)
-        | SessionRequest::GiveUp(id)
-        | SessionRequest::Forget(id)
-        | SessionRequest::Unforget(id)
-        | SessionRequest::Seen(id)
-        | SessionRequest::Collected { id, .. }
-        | SessionRequest::Edit { id, .. }) = what
-        else {
+        let answers = matches!(what, SessionRequest::Answer { .. });
+        let Some(id) = what.task().filter(|_| !answers) else {
             let refused = RequestError::Usage("nothing to do".to_owned());
-            return self.open.answer(self.snapshots, number, Err(refused));
+            return self.respond(number, Err(refused));
         };
         // A link lets go of a task once its end is saved, while the last snapshot may still show it running.
         self.publish_changes(now);
         let Some(mut task) = self.recall(id) else {
             let words = format!("no task {id}; `longhaul ls --all` lists them");
-            return self
-                .open
-                .answer(self.snapshots, number, Err(RequestError::Usage(words)));
+            return self.respond(number, Err(RequestError::Usage(words)));
         };
         let word = task.status.label();
         let refusal = match what {
@@ -304,7 +307,7 @@ impl Driver<'_> {
             } else {
                 RequestError::Usage(words)
             };
-            return self.open.answer(self.snapshots, number, Err(refused));
+            return self.respond(number, Err(refused));
         }
         change(&mut task, what, now);
         if !task.status.is_settled()
@@ -325,10 +328,10 @@ impl Driver<'_> {
             };
             return self.feed(index, Input::Ask { ask: number, what }, now);
         }
-        let house = self.own_saves.next_number;
-        self.own_saves.next_number += 1;
+        let house = self.saves.own.next_number;
+        self.saves.own.next_number += 1;
         let rows = Arc::new(vec![Row::Task(Box::new(task.clone()))]);
-        self.own_saves.waiting.push(OwnSave {
+        self.saves.own.waiting.push(OwnSave {
             number: house,
             ask: Some(number),
             view: at_rest(task),
@@ -341,7 +344,8 @@ impl Driver<'_> {
     fn recall(&self, id: &TaskId) -> Option<Task> {
         // The newest state is the one that still waits to be saved.
         let unsaved = self
-            .own_saves
+            .saves
+            .own
             .waiting
             .iter()
             .filter(|save| save.view.task.id == *id);

@@ -4,7 +4,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use crate::{
     auth::NoticeSink,
-    domain::{Notice, NoticeLevel, RequestError, Row, SessionEvent, SessionResponse, Stamp, text},
+    domain::{NoticeLevel, RequestError, Row, SessionEvent, SessionResponse, Stamp, text},
     engine::{
         clock::Clock,
         driver::state::{Driver, Saver, Trouble},
@@ -18,11 +18,11 @@ use crate::{
 pub(super) fn remark(snapshots: &Arc<Snapshots>, clock: Clock) -> NoticeSink {
     let snapshots = Arc::clone(snapshots);
     Arc::new(move |text| {
-        snapshots.publish(SessionEvent::Notice(Notice {
-            at: clock.now().wall,
-            level: NoticeLevel::Warning,
+        snapshots.publish(SessionEvent::notice(
+            clock.now().wall,
+            NoticeLevel::Warning,
             text,
-        }));
+        ));
     })
 }
 
@@ -42,13 +42,13 @@ impl Driver<'_> {
                 ..
             } = output
             {
-                self.open.answer(self.snapshots, ask, outcome);
+                self.respond(ask, outcome);
             }
         }
     }
 
     pub(super) fn write(&mut self, who: Saver, rows: Arc<Vec<Row>>, is_vital: bool, now: Stamp) {
-        if let Err(who) = self.journal.save(Job {
+        if let Err(who) = self.saves.journal.save(Job {
             who,
             rows,
             is_vital,
@@ -79,14 +79,15 @@ impl Driver<'_> {
         match *who {
             Saver::Own(number) => {
                 let Some(place) = self
-                    .own_saves
+                    .saves
+                    .own
                     .waiting
                     .iter()
                     .position(|save| save.number == number)
                 else {
                     return;
                 };
-                let save = self.own_saves.waiting.swap_remove(place);
+                let save = self.saves.own.waiting.swap_remove(place);
                 let answer = match outcome {
                     Ok(()) => {
                         let is_forgotten = save.view.task.forgotten_at.is_some();
@@ -101,12 +102,12 @@ impl Driver<'_> {
                     Err(why) => Err(RequestError::CannotSave(why)),
                 };
                 if let Some(ask) = save.ask {
-                    self.open.answer(self.snapshots, ask, answer);
+                    self.respond(ask, answer);
                 }
             }
             Saver::Link(index, token) => match outcome {
                 Ok(()) => {
-                    if let Some(Trouble { tries, .. }) = self.trouble.take() {
+                    if let Some(Trouble { tries, .. }) = self.saves.trouble.take() {
                         let tries = text::plural(tries, "failed attempt");
                         let words = format!("saving works again after {tries}");
                         self.notice(NoticeLevel::Info, words, now);
@@ -114,10 +115,10 @@ impl Driver<'_> {
                     if let Some(linked) = self.links.get_mut(index) {
                         linked.durable = linked.durable.max(token);
                     }
-                    let had_room = self.unsaved.has_room();
+                    let had_room = self.saves.unsaved.has_room();
                     self.feed(index, Input::Saved(token), now);
                     self.release(index, now);
-                    if !had_room && self.unsaved.has_room() {
+                    if !had_room && self.saves.unsaved.has_room() {
                         for index in 0..self.links.len() {
                             self.feed(index, Input::Timer, now);
                         }
@@ -126,7 +127,7 @@ impl Driver<'_> {
                 Err(why) => {
                     self.drop_held(index, token);
                     // Retried once a second, reported once.
-                    match &mut self.trouble {
+                    match &mut self.saves.trouble {
                         Some(trouble) if trouble.why == why => trouble.tries += 1,
                         trouble => {
                             let tries = trouble.as_ref().map_or(0, |before| before.tries) + 1;
@@ -139,13 +140,13 @@ impl Driver<'_> {
                             self.notice(NoticeLevel::Error, why.clone(), now);
                         }
                     }
-                    if let Some(trouble) = &mut self.trouble
-                        && !self.unsaved.has_room()
+                    if let Some(trouble) = &mut self.saves.trouble
+                        && !self.saves.unsaved.has_room()
                         && !std::mem::replace(&mut trouble.is_deaf, true)
                     {
                         let words = format!(
                             "results of {} wait for the disk: no server is read until they are saved",
-                            text::bytes(self.unsaved.result_bytes() as u64)
+                            text::bytes(self.saves.unsaved.result_bytes() as u64)
                         );
                         self.notice(NoticeLevel::Error, words, now);
                     }

@@ -23,7 +23,7 @@ impl Driver<'_> {
             .and_then(|index| self.links.get_mut(index));
         let Some(linked) = linked else {
             let refused = self.unknown_server(name);
-            return self.open.answer(self.snapshots, number, Err(refused));
+            return self.respond(number, Err(refused));
         };
         let url = url::Url::parse(&linked.link.record().url).ok();
         let is_private =
@@ -32,9 +32,7 @@ impl Driver<'_> {
             let words = format!(
                 "a token for {name} would travel over plain http, unencrypted; use an https:// URL"
             );
-            return self
-                .open
-                .answer(self.snapshots, number, Err(RequestError::Usage(words)));
+            return self.respond(number, Err(RequestError::Usage(words)));
         };
         let (logins, fetcher) = (
             self.sign_in.logins.clone(),
@@ -73,15 +71,14 @@ impl Driver<'_> {
         if let Some(older) = older {
             let refused = RequestError::Usage(format!("another sign-in at {of} has started since"));
             // Already answered if its page was shown.
-            self.open.answer(self.snapshots, older.number, Err(refused));
+            self.respond(older.number, Err(refused));
         }
     }
 
     pub(super) fn sign_in_news(&mut self, news: SignInNews, now: Stamp) {
         match news {
             SignInNews::Begun(number, page) => {
-                self.open
-                    .answer(self.snapshots, number, page.map(SessionResponse::SignIn));
+                self.respond(number, page.map(SessionResponse::SignIn));
             }
             SignInNews::Over(name, Ok(())) => {
                 let words = format!("signed in to {name}; its tasks resume");

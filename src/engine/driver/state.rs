@@ -119,6 +119,25 @@ pub(super) struct Publishing {
     pub(super) every: Duration,
 }
 
+/// What has come from the servers and no link has handled.
+#[derive(Default)]
+pub(super) struct Received {
+    pub(super) inbox: Arc<Inbox>,
+    /// The arrivals taken from the inbox; empty between two turns.
+    pub(super) arrivals: Batches,
+    /// How much all exchanges hold of incomplete events.
+    pub(super) unread: SharedByteCount,
+}
+
+/// What is on its way to the session file.
+pub(super) struct Saves {
+    pub(super) journal: Journal<Saver>,
+    /// How much unsaved history and results all links hold.
+    pub(super) unsaved: Unsaved,
+    pub(super) trouble: Option<Trouble>,
+    pub(super) own: OwnSaves,
+}
+
 /// Saves of the driver itself, not of a link.
 pub(super) struct OwnSaves {
     pub(super) waiting: Vec<OwnSave>,
@@ -149,26 +168,18 @@ pub(super) struct Driver<'d> {
     pub(super) pace: &'d Pace,
     pub(super) open: &'d mut PendingRequests,
     pub(super) links: Vec<Linked>,
-    pub(super) inbox: Arc<Inbox>,
-    /// The arrivals taken from the inbox; empty between two turns.
-    pub(super) arrivals: Batches,
-    pub(super) journal: Journal<Saver>,
+    pub(super) received: Received,
+    pub(super) saves: Saves,
     pub(super) rng: fastrand::Rng,
-    /// How much unsaved history and results all links hold.
-    pub(super) unsaved: Unsaved,
-    /// How much all exchanges hold of incomplete events.
-    pub(super) unread: SharedByteCount,
     pub(super) is_leaving: bool,
-    pub(super) trouble: Option<Trouble>,
     pub(super) sign_in: SignIns<'d>,
     pub(super) publishing: Publishing,
     pub(super) announcements: Announcements,
     pub(super) proxies: Proxies,
-    pub(super) own_saves: OwnSaves,
     pub(super) test_hooks: TestHooks<'d>,
 }
 
-/// Why saves fail at present, and how many attempts have failed.
+/// Why saves fail, and how many attempts have failed.
 #[derive(Debug)]
 pub(super) struct Trouble {
     pub(super) why: String,

@@ -107,7 +107,7 @@ impl Driver<'_> {
 
     /// Stops reading and writing, and saves everything.
     async fn pause(&mut self, now: Stamp) -> Result<(), UpgradeError> {
-        self.inbox.read_network(false);
+        self.received.inbox.read_network(false);
         let until = self.clock.instant(now.mono.after(UPGRADE_PAUSE_AT_MOST));
         let programs: Vec<Stdio> = self
             .links
@@ -161,7 +161,7 @@ impl Driver<'_> {
                 && linked.signing_in.is_none()
                 && !linked.refreshing.as_ref().is_some_and(is_refreshing)
         };
-        self.own_saves.waiting.is_empty() && self.links.iter().all(is_quiet)
+        self.saves.own.waiting.is_empty() && self.links.iter().all(is_quiet)
     }
 
     /// Reads and writes again.
@@ -169,7 +169,7 @@ impl Driver<'_> {
         for stdio in self.links.iter().filter_map(|it| it.stdio.as_ref()) {
             stdio.resume();
         }
-        self.inbox.read_network(true);
+        self.received.inbox.read_network(true);
     }
 
     /// The calls that would be lost.
@@ -280,7 +280,7 @@ impl Driver<'_> {
             if let Some((program, pipes)) = program {
                 let mut options = StdioOptions::new(linked.link.record().name.as_str());
                 options.secrets = linked.secrets.clone();
-                options.buffered = self.unread.clone();
+                options.buffered = self.received.unread.clone();
                 options.guard = self.guard.clone();
                 options.traffic = Some(linked.tap.clone());
                 match Stdio::inheriting(options, &program, pipes) {

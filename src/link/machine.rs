@@ -88,6 +88,8 @@ struct Schedule {
     started: Vec<TaskId>,
     /// Since when the server's program has had nothing to do.
     program_idle_since: Option<Mono>,
+    /// Whether something has happened that other parts have to look at.
+    needs_advance: bool,
 }
 
 /// How this process stops driving.
@@ -145,7 +147,7 @@ pub struct Link {
     subscription: TaskSubscription,
     queued_requests: QueuedRequests,
     /// Second readings that brought nothing that was missing; `None` once one did.
-    vain_rereads: Option<u32>,
+    useless_rereads: Option<u32>,
     reachability: Reachability,
     tasks: Tasks,
     index: TaskIndex,
@@ -153,7 +155,6 @@ pub struct Link {
     saver: Saver,
     /// The exchange that is being read.
     reading: Reading,
-    needs_advance: bool,
     credentials: Credentials,
     hosts: Hosts,
     out: Vec<Output>,
@@ -197,14 +198,13 @@ impl Link {
             replies: Replies::default(),
             subscription: TaskSubscription::default(),
             queued_requests: QueuedRequests::default(),
-            vain_rereads: Some(0),
+            useless_rereads: Some(0),
             reachability: Reachability::new(now),
             tasks: Tasks::new(),
             index: TaskIndex::default(),
             in_flight: InFlightRequests::new(prefix, now.mono),
             saver: Saver::new(is_new),
             reading: Reading::default(),
-            needs_advance: false,
             credentials: Credentials::default(),
             hosts: Hosts::default(),
             out: Vec::new(),
@@ -237,23 +237,23 @@ impl Link {
                 .for_each(|(task, ids)| self.restore(task, ids)),
             Input::Ask { ask, what } => self.asked(ask, what),
             Input::Arrived { exchange, arrival } => self.arrived(exchange, arrival),
-            Input::Timer => self.needs_advance = true,
+            Input::Timer => self.schedule.needs_advance = true,
             Input::Saved(token) => self.saved(token),
             Input::SaveFailed { token, why } => self.save_failed(token, why),
             Input::ProgramEnded => self.program_ended(),
             Input::SaveAll => {
                 self.save_all(now);
-                self.needs_advance = true;
+                self.schedule.needs_advance = true;
             }
             Input::Leave => {
                 self.save_all(now);
                 self.saver.hurry(now.mono);
-                (self.exit.is_leaving, self.needs_advance) = (true, true);
+                (self.exit.is_leaving, self.schedule.needs_advance) = (true, true);
                 self.refuse_queued(&RequestError::Unreachable("longhaul is exiting".to_owned()));
             }
         }
         // The hot path ends here: a step of progress changes nothing that has to be looked at before the next flush.
-        let is_due = self.needs_advance || self.due_at().is_some_and(|at| now.mono >= at);
+        let is_due = self.schedule.needs_advance || self.due_at().is_some_and(|at| now.mono >= at);
         if !is_due {
             return;
         }
@@ -380,7 +380,7 @@ impl Link {
         self.schedule.started.clear();
         // A step can make another one due (a handshake done, a list read); it never takes many.
         for _ in 0..8 {
-            self.needs_advance = false;
+            self.schedule.needs_advance = false;
             if !self.can_read() {
                 break;
             }
@@ -402,7 +402,7 @@ impl Link {
             self.keep_alive();
             self.end_idle_program();
             self.terminate_session();
-            if !self.needs_advance {
+            if !self.schedule.needs_advance {
                 break;
             }
         }

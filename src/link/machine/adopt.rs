@@ -250,7 +250,7 @@ impl Link {
             after,
         });
         self.gather();
-        self.needs_advance = true;
+        self.schedule.needs_advance = true;
     }
 
     /// Creates a task for a server task.

@@ -161,7 +161,7 @@ impl Link {
         let is_awaited = self.reading.session_number == self.record.session_number;
         if is_awaited && self.replies_out() < AT_ONCE && self.reachability.spend_spare(self.now) {
             self.send(RequestKind::Reply(None), answer, None, None);
-            self.needs_advance = true;
+            self.schedule.needs_advance = true;
         }
     }
 
@@ -194,7 +194,7 @@ impl Link {
 
     /// The answer to one of our requests, on whatever stream it came.
     fn responded(&mut self, request_id: &str, outcome: Result<&str, RpcError>) {
-        let needed_advance = std::mem::replace(&mut self.needs_advance, true);
+        let needed_advance = std::mem::replace(&mut self.schedule.needs_advance, true);
         if let Some(id) = self.index.of_request(request_id).cloned() {
             self.note_served();
             return self.call_answered(&id, request_id, outcome);
@@ -214,7 +214,7 @@ impl Link {
         self.close(exchange);
         self.in_flight_answered(in_flight, outcome);
         if let Some(before) = before {
-            self.looked_in_vain(before);
+            self.found_nothing_new(before);
         }
     }
 
@@ -224,7 +224,7 @@ impl Link {
         in_flight: InFlight,
         outcome: Result<&str, RpcError>,
     ) {
-        self.needs_advance = true;
+        self.schedule.needs_advance = true;
         if !matches!(
             in_flight.kind,
             RequestKind::Handshake { .. } | RequestKind::Discover
@@ -444,7 +444,7 @@ impl Link {
             self.close(exchange);
         }
         self.saver.urge(now.mono);
-        self.needs_advance = true;
+        self.schedule.needs_advance = true;
     }
 
     /// Ends a task with a failure.
@@ -531,7 +531,7 @@ impl Link {
             self.close(exchange);
         }
         self.saver.urge(now.mono);
-        self.needs_advance = true;
+        self.schedule.needs_advance = true;
     }
 }
 

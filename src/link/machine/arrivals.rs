@@ -122,7 +122,7 @@ impl Link {
 
     /// Nothing more arrives on an exchange.
     fn exchange_over(&mut self, exchange: ExchangeId, end: ExchangeEvent) {
-        self.needs_advance = true;
+        self.schedule.needs_advance = true;
         let Some(in_flight) = self.in_flight.remove(exchange) else {
             return;
         };

@@ -398,7 +398,7 @@ impl Link {
             self.close(exchange);
         }
         self.saver.urge(now.mono);
-        self.needs_advance = true;
+        self.schedule.needs_advance = true;
     }
 }
 

@@ -49,7 +49,7 @@ impl Link {
             format!("its stream stayed silent while its checkpoint advanced; {BY_CHECKPOINT}");
         active.remark(now, words);
         self.saver.urge(now.mono);
-        self.needs_advance = true;
+        self.schedule.needs_advance = true;
         for exchange in connections.into_iter().flatten() {
             self.close(exchange);
         }

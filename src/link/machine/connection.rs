@@ -339,7 +339,7 @@ impl Link {
             }
             self.out_of_stream(&id, Status::Lost(reason), after_restart);
         }
-        self.needs_advance = true;
+        self.schedule.needs_advance = true;
     }
 
     /// Something was served in this session, so the next one does not follow on a failure.

@@ -52,7 +52,7 @@ impl Link {
             );
         }
         self.saver.touch(now.mono);
-        self.needs_advance = true;
+        self.schedule.needs_advance = true;
     }
 
     /// Why the user can't pause, resume or cancel a task.

@@ -41,7 +41,7 @@ impl Link {
             self.roots_changed();
         }
         self.gather();
-        self.needs_advance = true;
+        self.schedule.needs_advance = true;
         true
     }
 
@@ -60,7 +60,7 @@ impl Link {
         if request.session_number == self.record.session_number && self.is_ready_for_hosts() {
             let response = encode::roots_response(&request.id, roots);
             self.send(RequestKind::Reply(None), response, None, None);
-            self.needs_advance = true;
+            self.schedule.needs_advance = true;
         }
     }
 

@@ -74,7 +74,7 @@ impl Link {
                 } else {
                     ConnectionState::Disconnected
                 };
-                self.needs_advance = true;
+                self.schedule.needs_advance = true;
             }
             ExchangeEvent::Endpoint { target: Err(why) } => {
                 self.close(exchange);

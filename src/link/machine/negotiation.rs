@@ -271,7 +271,7 @@ impl Link {
     pub(super) fn negotiate_with(&mut self, step: NegotiationStep) {
         self.negotiation.go_to(step);
         self.connection = ConnectionState::Disconnected;
-        self.needs_advance = true;
+        self.schedule.needs_advance = true;
     }
 
     /// `initialize` was refused: perhaps the server speaks only the other era. Returns whether
@@ -483,6 +483,6 @@ impl Link {
             );
         }
         self.note_session_over();
-        self.needs_advance = true;
+        self.schedule.needs_advance = true;
     }
 }

@@ -69,7 +69,7 @@ impl Link {
             active.note(now, None, HistoryEvent::Status { status, reason });
         }
         self.saver.urge(now.mono);
-        self.needs_advance = true;
+        self.schedule.needs_advance = true;
         Ok(SessionResponse::Accepted)
     }
 
@@ -242,7 +242,7 @@ impl Link {
         active.refresh_status();
         active.touch(now);
         self.saver.urge(now.mono);
-        self.needs_advance = true;
+        self.schedule.needs_advance = true;
     }
 
     /// The server has the answer to a question.

@@ -272,7 +272,7 @@ impl Link {
             self.close(exchange);
         }
         self.saver.urge(now.mono);
-        self.needs_advance = true;
+        self.schedule.needs_advance = true;
     }
 
     /// Puts a question to who can answer it: its key, its kind and the parameters of the request.
@@ -342,7 +342,7 @@ impl Link {
         active.refresh_status();
         active.saving.held = Some(token);
         self.saver.urge(now.mono);
-        self.needs_advance = true;
+        self.schedule.needs_advance = true;
     }
 
     /// The server continues without the answers that it asked for: another client gave them, or it no longer needs them.

@@ -176,7 +176,7 @@ impl Link {
         }
         self.unsend(id);
         self.saver.urge(self.now.mono);
-        self.needs_advance = true;
+        self.schedule.needs_advance = true;
     }
 
     fn refused_call(&mut self, id: &TaskId, status: u16, said: Option<&str>) {

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// After this many readings without a single find, this is a server that loses nothing, whatever it looks like.
-const IN_VAIN: u32 = 8;
+const USELESS_REREADS: u32 = 8;
 
 impl Link {
     /// What the replay gap makes of a new event of a task's stream: it is given back if it is to be taken now.
@@ -97,7 +97,9 @@ impl Link {
         });
         let may_read = event.id.is_some()
             && cursor.is_some()
-            && self.vain_rereads.is_none_or(|times| times < IN_VAIN)
+            && self
+                .useless_rereads
+                .is_none_or(|times| times < USELESS_REREADS)
             && self.connection == ConnectionState::Ready
             && self.reachability.down().is_none()
             && self.reachability.spend_spare(self.now);
@@ -198,8 +200,8 @@ impl Link {
             return;
         };
         self.close(reread.on);
-        self.vain_rereads = self
-            .vain_rereads
+        self.useless_rereads = self
+            .useless_rereads
             .filter(|_| !reread.has_found)
             .map(|times| times.saturating_add(1));
         for event in reread.held {

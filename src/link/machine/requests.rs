@@ -15,7 +15,7 @@ use crate::{
 
 impl Link {
     pub(super) fn asked(&mut self, ask: SessionRequestId, what: SessionRequest) {
-        self.needs_advance = true;
+        self.schedule.needs_advance = true;
         let (what, version) = match what {
             SessionRequest::In(version, what) => (*what, Some(version)),
             SessionRequest::Start(call) => {
@@ -27,7 +27,7 @@ impl Link {
         if let Err(refused) = self.admit(&what, version) {
             return self.answer(ask, Err(refused));
         }
-        let outcome = match what {
+        let what = match what {
             SessionRequest::Start(call) => return self.start(ask, *call),
             SessionRequest::Tools(_)
             | SessionRequest::Introduce { .. }
@@ -36,9 +36,57 @@ impl Link {
             | SessionRequest::Checkpoints { .. }
                 if self.exit.is_leaving =>
             {
-                Err(RequestError::Unreachable("longhaul is exiting".to_owned()))
+                let refused = RequestError::Unreachable("longhaul is exiting".to_owned());
+                return self.answer(ask, Err(refused));
             }
             SessionRequest::Tools(_) => return self.request_tools(ask, version),
+            SessionRequest::Adopt { server_task, .. } => {
+                self.retry_auth();
+                let wanted = server_task.map_or(Wanted::ServerTasks, Wanted::ServerTask);
+                return self.queued_requests.push(ask, wanted, version);
+            }
+            SessionRequest::Introduce { .. } => {
+                return self.queue_now(ask, Wanted::Introduction, version);
+            }
+            SessionRequest::Forward {
+                method,
+                params,
+                host,
+                ..
+            } => {
+                let wanted = Wanted::Forward {
+                    method,
+                    params,
+                    host,
+                };
+                return self.queue_now(ask, wanted, version);
+            }
+            SessionRequest::Checkpoints { client_id, .. } => {
+                return self.queue_now(ask, Wanted::Checkpoints { client_id }, version);
+            }
+            what => what,
+        };
+        let outcome = self.carry_out(what);
+        self.saver.touch(self.now.mono);
+        self.answer(ask, outcome);
+    }
+
+    /// Queues a request to the server, which in an outage is tried at once.
+    fn queue_now(
+        &mut self,
+        ask: SessionRequestId,
+        wanted: Wanted,
+        version: Option<ProtocolVersion>,
+    ) {
+        self.retry_auth();
+        self.reachability.hurry(self.now);
+        self.queued_requests.push(ask, wanted, version);
+    }
+
+    /// Carries out a request that is answered at once.
+    fn carry_out(&mut self, what: SessionRequest) -> Result<SessionResponse, RequestError> {
+        let now = self.now;
+        match what {
             SessionRequest::Pause(id) => self.ask_pause(&id),
             SessionRequest::Resume(id) => self.ask_resume(&id),
             SessionRequest::Cancel(id) => self.ask_cancel(&id),
@@ -49,12 +97,18 @@ impl Link {
                 name,
                 note,
                 limits,
-            } => {
-                let now = self.now;
-                self.with(&id, |active| {
-                    (active.task.name, active.task.note, active.task.limits) = (name, note, limits);
-                    active.touch(now);
-                })
+            } => self.with(&id, |active| {
+                (active.task.name, active.task.note, active.task.limits) = (name, note, limits);
+                active.touch(now);
+            }),
+            SessionRequest::Collected { id, how } => self.with(&id, |active| {
+                if let Some(caller) = &mut active.task.caller {
+                    caller.note(&how, now.wall);
+                }
+                active.touch(now);
+            }),
+            SessionRequest::Answer { id, key, answer } => {
+                self.answer_question(&id, key.as_deref(), &answer)
             }
             SessionRequest::RetryNow => {
                 self.retry_now();
@@ -66,69 +120,13 @@ impl Link {
                 self.retry_auth();
                 Ok(SessionResponse::Accepted)
             }
-            SessionRequest::Answer { id, key, answer } => {
-                self.answer_question(&id, key.as_deref(), &answer)
-            }
-            SessionRequest::Adopt { server_task, .. } => {
-                self.retry_auth();
-                let wanted = server_task.map_or(Wanted::ServerTasks, Wanted::ServerTask);
-                return self.queued_requests.push(ask, wanted, version);
-            }
-            SessionRequest::Introduce { .. } => {
-                self.retry_auth();
-                self.reachability.hurry(self.now);
-                return self
-                    .queued_requests
-                    .push(ask, Wanted::Introduction, version);
-            }
-            SessionRequest::Forward {
-                method,
-                params,
-                host,
-                ..
-            } => {
-                self.retry_auth();
-                self.reachability.hurry(self.now);
-                let wanted = Wanted::Forward {
-                    method,
-                    params,
-                    host,
-                };
-                return self.queued_requests.push(ask, wanted, version);
-            }
-            SessionRequest::Collected { id, how } => {
-                let now = self.now;
-                self.with(&id, |active| {
-                    if let Some(caller) = &mut active.task.caller {
-                        caller.note(&how, now.wall);
-                    }
-                    active.touch(now);
-                })
-            }
-            SessionRequest::Checkpoints { client_id, .. } => {
-                self.retry_auth();
-                self.reachability.hurry(self.now);
-                let wanted = Wanted::Checkpoints { client_id };
-                return self.queued_requests.push(ask, wanted, version);
-            }
             SessionRequest::RootsChanged(_) => {
                 self.roots_changed();
                 Ok(SessionResponse::Accepted)
             }
-            // The driver carries these out.
-            SessionRequest::Seen(_)
-            | SessionRequest::Announce(_)
-            | SessionRequest::Collect(_)
-            | SessionRequest::Follow(_)
-            | SessionRequest::Calls { .. }
-            | SessionRequest::Roots { .. }
-            | SessionRequest::Read(_)
-            | SessionRequest::Unforget(_)
-            | SessionRequest::Trace { .. }
-            | SessionRequest::In(..) => Ok(SessionResponse::Accepted),
-        };
-        self.saver.touch(self.now.mono);
-        self.answer(ask, outcome);
+            // The driver carries out the others; those to the server are queued.
+            _ => Ok(SessionResponse::Accepted),
+        }
     }
 
     fn request_tools(&mut self, ask: SessionRequestId, version: Option<ProtocolVersion>) {

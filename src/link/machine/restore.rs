@@ -55,7 +55,7 @@ impl Link {
                 && question.source != QuestionSource::TaskInput
         });
         self.tasks.insert(id.clone(), active);
-        self.needs_advance = true;
+        self.schedule.needs_advance = true;
         if was_cancelling && is_unsettled {
             self.request_control(&id, ControlKind::Cancelling);
         }

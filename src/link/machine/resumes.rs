@@ -50,7 +50,7 @@ impl Link {
             until: until.max(active.recovery.not_before.unwrap_or(until)),
         };
         active.saving.is_shown_stale = true;
-        self.needs_advance = true;
+        self.schedule.needs_advance = true;
     }
 
     /// Asks for a task's stream again, or probes whether the server still replays it.
@@ -230,7 +230,7 @@ impl Link {
                 active.task.gap_at = Some(now.wall);
             }
             self.saver.urge(now.mono);
-            self.needs_advance = true;
+            self.schedule.needs_advance = true;
         } else {
             self.conclude(id, end, None);
         }

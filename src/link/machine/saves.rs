@@ -127,7 +127,7 @@ impl Link {
             }
             stays
         });
-        self.needs_advance = true;
+        self.schedule.needs_advance = true;
     }
 
     pub(super) fn save_failed(&mut self, token: SaveToken, why: String) {
@@ -188,7 +188,7 @@ impl Link {
         self.tasks
             .values_mut()
             .for_each(|active| active.saving.held = None);
-        self.needs_advance = true;
+        self.schedule.needs_advance = true;
     }
 
     /// Answers that waited for a save that failed were forgotten with it; they are sent again with the next.

@@ -21,7 +21,8 @@ impl Link {
     /// When [`Input::Timer`](crate::link::Input::Timer) is due.
     pub fn next_wake(&self) -> Option<Mono> {
         let may = self.may_advance_at();
-        let is_put_off = self.needs_advance && may > self.now.mono && !self.exit.is_leaving;
+        let is_put_off =
+            self.schedule.needs_advance && may > self.now.mono && !self.exit.is_leaving;
         let due = earliest(self.due_at(), is_put_off.then_some(may));
         due.map(|at| {
             if self.exit.is_leaving {

@@ -114,7 +114,7 @@ impl Link {
     /// Something came back from the server: the way is open.
     pub(super) fn mark_reachable(&mut self) {
         if self.reachability.worked() {
-            self.needs_advance = true;
+            self.schedule.needs_advance = true;
             self.published.is_server_stale = true;
             // Streams follow the prober staggered, so that a server that just came back is not run over.
             let mut place = 0;

@@ -34,13 +34,13 @@ impl Link {
             let said = check.take_server_text();
             return self.session_gone(said.as_deref());
         }
-        self.needs_advance = true;
+        self.schedule.needs_advance = true;
     }
 
     /// Something was served in the present session.
     pub(super) fn session_lives(&mut self, session_number: u64) {
         if session_number == self.record.session_number && self.session.check.take().is_some() {
-            self.needs_advance = true;
+            self.schedule.needs_advance = true;
         }
     }
 

@@ -36,7 +36,7 @@ impl Link {
                 self.auth_refused(&refusal);
                 self.in_flight_lost(in_flight, &refusal);
             }
-            _ if self.lists_again(in_flight, &refusal) => self.needs_advance = true,
+            _ if self.lists_again(in_flight, &refusal) => self.schedule.needs_advance = true,
             // A handshake that fails has an end of its own.
             _ if !matches!(in_flight.kind, RequestKind::Handshake { .. })
                 && Self::disproves_era(in_flight.is_modern, &refusal) =>
@@ -93,7 +93,7 @@ impl Link {
             }
             _ => {}
         }
-        self.needs_advance = true;
+        self.schedule.needs_advance = true;
     }
 
     /// A short request got no answer.
@@ -174,7 +174,7 @@ impl Link {
             | RequestKind::Stream(_)
             | RequestKind::Reread(_) => {}
         }
-        self.needs_advance = true;
+        self.schedule.needs_advance = true;
     }
 
     /// Whether a refusal means the request itself: the session was made to replace one that ended in the same way, and

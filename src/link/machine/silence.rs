@@ -141,7 +141,7 @@ impl Link {
             return;
         }
         active.saving.is_shown_stale = true;
-        self.needs_advance = true;
+        self.schedule.needs_advance = true;
         self.recheck_standalone_at_times();
         let Some(active) = self.tasks.get_mut(id) else {
             return;
@@ -196,7 +196,7 @@ impl Link {
         {
             self.close(needless);
         }
-        self.needs_advance = true;
+        self.schedule.needs_advance = true;
     }
 
     /// Whether an exchange is the connection that was kept of a stream.
@@ -224,7 +224,7 @@ impl Link {
         {
             active.note_cut(now, why);
         }
-        self.needs_advance = true;
+        self.schedule.needs_advance = true;
     }
 
     /// Lets go of the kept connection once the new one brings what the old one should have brought.

@@ -138,7 +138,7 @@ impl Link {
     }
 
     pub(super) fn standalone_opened(&mut self, body: &Body) {
-        self.needs_advance = true;
+        self.schedule.needs_advance = true;
         let is_stream = *body == Body::Stream;
         if let Some(needless) = self.standalone.opened(is_stream, self.now.mono) {
             self.close(needless);
@@ -194,7 +194,7 @@ impl Link {
     /// The stream ended or was refused.
     pub(super) fn standalone_ended(&mut self, refusal: Option<&HttpError>) {
         let now = self.now.mono;
-        self.needs_advance = true;
+        self.schedule.needs_advance = true;
         let is_over = |exchange: ExchangeId| self.in_flight.get(exchange).is_none();
         if self.standalone.drop_kept(is_over) {
             return;
@@ -227,7 +227,7 @@ impl Link {
 
     /// Its connection may be dead without a word: it is asked for on a new one, and the old one is kept until that is open.
     pub(super) fn recheck_standalone(&mut self) {
-        self.needs_advance = true;
+        self.schedule.needs_advance = true;
         if let Some(needless) = self.standalone.set_aside(self.now.mono) {
             self.close(needless);
         }

@@ -22,7 +22,7 @@ use crate::{
 impl Link {
     pub(super) fn stream_opened(&mut self, id: &TaskId, exchange: ExchangeId, body: &Body) {
         let now = self.now;
-        self.needs_advance = true;
+        self.schedule.needs_advance = true;
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };

@@ -140,7 +140,7 @@ impl Link {
                 served.look_soon(now);
             }
         }
-        self.needs_advance = true;
+        self.schedule.needs_advance = true;
     }
 
     /// The request for the subscription got a status other than 2xx.

@@ -62,7 +62,7 @@ impl Link {
             self.close(exchange);
         }
         self.saver.urge(now.mono);
-        self.needs_advance = true;
+        self.schedule.needs_advance = true;
         self.showed(id, shape);
     }
 
@@ -164,7 +164,7 @@ impl Link {
             return;
         };
         if let Some(id) = self.index.of_server_task(&shape.id).cloned() {
-            self.needs_advance = true;
+            self.schedule.needs_advance = true;
             self.heard_of(&id);
             self.showed(&id, shape);
         }
@@ -321,7 +321,7 @@ impl Link {
     }
 
     /// Most looks show nothing new; then nothing is due but the next one, and no other task needs to be looked through.
-    pub(super) fn looked_in_vain(&mut self, (id, seq): (TaskId, u64)) {
+    pub(super) fn found_nothing_new(&mut self, (id, seq): (TaskId, u64)) {
         let Some(active) = self.tasks.get(&id) else {
             return;
         };
@@ -330,7 +330,7 @@ impl Link {
             && !active.saving.is_dirty
             && !self.saver.is_record_dirty;
         if is_same && let Some(next) = Self::next_look(active) {
-            self.needs_advance = false;
+            self.schedule.needs_advance = false;
             self.schedule.wake = earliest(self.schedule.wake, Some(next));
         }
     }
@@ -494,7 +494,7 @@ impl Link {
         {
             served.look_soon(now);
         }
-        self.needs_advance = true;
+        self.schedule.needs_advance = true;
     }
 
     /// `tasks/cancel` was answered.

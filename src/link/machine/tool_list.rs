@@ -106,7 +106,7 @@ impl Link {
             }
         }
         self.note_served();
-        self.needs_advance = true;
+        self.schedule.needs_advance = true;
         let is_first = self.record.tools_at.is_none();
         // The modern list has less: only the session's list says which tools can run as tasks.
         if version == self.session_version() {

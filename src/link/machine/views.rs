@@ -165,7 +165,7 @@ impl Link {
 
     /// Every row shows the link's state, so all of them change with it.
     pub(super) fn show_all(&mut self) {
-        (self.needs_advance, self.published.is_server_stale) = (true, true);
+        (self.schedule.needs_advance, self.published.is_server_stale) = (true, true);
         self.tasks
             .values_mut()
             .for_each(|active| active.saving.is_shown_stale = true);

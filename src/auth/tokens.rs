@@ -111,15 +111,7 @@ pub(super) async fn request_tokens(
     )?;
     if !(200..300).contains(&response.status) {
         let (error, message) = oauth_error_in(&response, &sent_secrets);
-        // Only the issuer's own error ends a login, not the page of a proxy.
-        return Err(match (response.status, error.as_deref()) {
-            (400 | 401, Some("invalid_grant" | "invalid_client" | "unauthorized_client")) => {
-                TokenError::Revoked(message)
-            }
-            (408 | 425 | 429, _) => TokenError::Transient(message),
-            (400..=499, Some(_)) => TokenError::Denied(message),
-            _ => TokenError::Transient(message),
-        });
+        return Err(token_error(response.status, error.as_deref(), message));
     }
     let tokens: TokenResponse = serde_json::from_slice(&response.body.0)
         .map_err(|_| TokenError::Transient("the response contains no token".to_owned()))?;
@@ -154,6 +146,19 @@ pub(super) async fn request_tokens(
         expires_at: lifetime.map(|lifetime| now.after(lifetime)),
         scope: scopes_from(&tokens.scope),
     })
+}
+
+/// What an error response of the token endpoint means.
+fn token_error(status: u16, error: Option<&str>, message: String) -> TokenError {
+    // Only the issuer's own error ends a login, not the page of a proxy.
+    match (status, error) {
+        (400 | 401, Some("invalid_grant" | "invalid_client" | "unauthorized_client")) => {
+            TokenError::Revoked(message)
+        }
+        (408 | 425 | 429, _) => TokenError::Transient(message),
+        (400..=499, Some(_)) => TokenError::Denied(message),
+        _ => TokenError::Transient(message),
+    }
 }
 
 /// Revokes the tokens of a login (RFC 7009). Does nothing and returns false if the issuer has no revocation endpoint.

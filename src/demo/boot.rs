@@ -94,32 +94,14 @@ impl Boot {
             run_task(&shared, &task);
         }
 
-        let service = StreamableHttpService::new(
-            move || Ok(Handler::new(Arc::clone(&shared))),
-            Arc::clone(&sessions),
-            StreamableHttpServerConfig::default()
-                .with_sse_retry(Some(RETRY))
-                .with_sse_keep_alive(Some(KEEP_ALIVE))
-                // Modern era only: plain JSON if the response is the first message, else an SSE stream.
-                .with_json_response(true)
-                .with_allowed_origins(http::allowed_origins(port))
-                .enforce_origin_validation(),
-        );
-        let http_state = HttpState {
+        let state = HttpState {
             origins: http::allowed_origins(port).into(),
             events,
             sessions: Arc::clone(&sessions),
             faults: Arc::clone(&faults),
         };
-        let app = Router::new()
-            .route_service("/mcp", service)
-            .route(
-                elicitation_tokens::ROUTE,
-                get(elicitation_tokens::open).with_state(tokens),
-            )
-            .layer(middleware::from_fn_with_state(http_state, http::handle))
+        let app = router(shared, tokens, state, port)
             .into_make_service_with_connect_info::<RequestConnection>();
-
         let listener =
             FaultyListener::new(http, Arc::clone(&faults), Arc::clone(&activity)).map_err(what())?;
         tokio::spawn(async move { axum::serve(listener, app).await });
@@ -142,4 +124,29 @@ impl Boot {
             () = activity.idle(self.idle_exit) => ShutdownReason::Idle,
         })
     }
+}
+
+/// The routes of the server: MCP, and the pages on which a question is answered.
+fn router(
+    shared: Arc<SharedState>,
+    tokens: Arc<ElicitationTokens>,
+    state: HttpState,
+    port: u16,
+) -> Router {
+    let service = StreamableHttpService::new(
+        move || Ok(Handler::new(Arc::clone(&shared))),
+        Arc::clone(&state.sessions),
+        StreamableHttpServerConfig::default()
+            .with_sse_retry(Some(RETRY))
+            .with_sse_keep_alive(Some(KEEP_ALIVE))
+            // Modern era only: plain JSON if the response is the first message, else an SSE stream.
+            .with_json_response(true)
+            .with_allowed_origins(http::allowed_origins(port))
+            .enforce_origin_validation(),
+    );
+    let page = get(elicitation_tokens::open).with_state(tokens);
+    Router::new()
+        .route_service("/mcp", service)
+        .route(elicitation_tokens::ROUTE, page)
+        .layer(middleware::from_fn_with_state(state, http::handle))
 }

@@ -38,12 +38,31 @@ pub(super) fn task_support(name: &str) -> ToolTaskSupport {
         .map_or(ToolTaskSupport::Never, |entry| entry.task_support)
 }
 
-/// The tool definitions, in the order of `tools/list`.
-pub(super) fn catalog() -> Vec<CatalogEntry> {
-    let text = || json!({"type": "string"});
-    let count = |default: u64, description: &str| json!({"type": "integer", "minimum": 1, "default": default, "description": description});
-    let ms = |default: u64, unit: &str| json!({"type": "integer", "minimum": 0, "default": default, "description": format!("milliseconds per {unit}")});
-    let tools: [(&'static str, &'static str, ToolTaskSupport, Value, &[&str]); 13] = [
+/// Name, description, task support, properties, and the required ones.
+type Definition = (
+    &'static str,
+    &'static str,
+    ToolTaskSupport,
+    Value,
+    &'static [&'static str],
+);
+
+fn text() -> Value {
+    json!({"type": "string"})
+}
+
+fn count(default: u64, description: &str) -> Value {
+    json!({"type": "integer", "minimum": 1, "default": default, "description": description})
+}
+
+fn ms(default: u64, unit: &str) -> Value {
+    let description = format!("milliseconds per {unit}");
+    json!({"type": "integer", "minimum": 0, "default": default, "description": description})
+}
+
+/// The tool that keeps checkpoints, and the tools that manage them.
+fn checkpoint_tools() -> [Definition; 6] {
+    [
         (
             PROCESSING,
             "Process the records of a dataset in batches; interrupted work resumes from its checkpoint",
@@ -93,6 +112,12 @@ pub(super) fn catalog() -> Vec<CatalogEntry> {
             json!({"max_age_days": {"type": "integer", "minimum": 0, "default": 7}}),
             &[],
         ),
+    ]
+}
+
+/// The tools that keep no checkpoints.
+fn other_tools() -> [Definition; 7] {
+    [
         (
             "get_forecast",
             "Forecast the weather for a city; takes six seconds and keeps no checkpoint",
@@ -159,9 +184,14 @@ pub(super) fn catalog() -> Vec<CatalogEntry> {
             json!({"name": text()}),
             &["name"],
         ),
-    ];
-    tools
+    ]
+}
+
+/// The tool definitions, in the order of `tools/list`.
+pub(super) fn catalog() -> Vec<CatalogEntry> {
+    checkpoint_tools()
         .into_iter()
+        .chain(other_tools())
         .map(|(name, description, task_support, properties, required)| {
             let mut schema = JsonObject::new();
             schema.insert("type".to_owned(), "object".into());

@@ -16,7 +16,7 @@ use super::{
     context::{LOGGER, LogSeverity, ToolContext, cancelled, internal, invalid},
     database::{random_id, rfc3339},
     elicitation::{self, ElicitationReply},
-    runs::{RunSpec, RunUpdate, StopReason},
+    runs::{RunSpec, RunSubscription, RunUpdate, StopReason},
 };
 
 /// The name of the checkpoint tool, part of the key of its checkpoints.
@@ -271,55 +271,8 @@ async fn process(context: &ToolContext, args: ProcessArgs) -> Result<CallToolRes
         .map_err(internal)?;
     let task_id = run.checkpoint.task_id.clone();
     let start = run.checkpoint.progress;
-    if start >= total {
-        context.log(
-            LogSeverity::Info,
-            format!("{} was already processed", args.dataset_name),
-        );
-        context
-            .progress(
-                start,
-                total,
-                format!("Already processed {start}/{total} records"),
-            )
-            .await;
-    } else if start > 0 || run.was_running {
-        let message = format!("Resuming processing from record {start}");
-        context.log(LogSeverity::Info, message.clone());
-        context.progress(start, total, message).await;
-    } else {
-        context.log(
-            LogSeverity::Info,
-            format!("Starting to process {}", args.dataset_name),
-        );
-    }
-    if run.was_running {
-        context.log(LogSeverity::Debug, "Joined the run in progress");
-    }
-    let mut is_stopping = false;
-    let (status, processed) = loop {
-        let update = tokio::select! {
-            biased;
-            update = run.updates.recv() => update,
-            () = context.cancelled(), if !is_stopping => {
-                is_stopping = true;
-                context.shared.runs.stop(&task_id, context.stop_reason());
-                continue;
-            }
-        };
-        match update {
-            Some(RunUpdate::Progress(done)) => {
-                context.log(
-                    LogSeverity::Debug,
-                    format!("Committed the batch up to record {done}"),
-                );
-                let message = format!("Processed {done}/{total} records");
-                context.progress(done, total, message).await;
-            }
-            Some(RunUpdate::Ended(status, done)) => break (status, done),
-            None => return Err(internal("the run ended without a status")),
-        }
-    };
+    report_start(context, &run, &args.dataset_name, total).await;
+    let (status, processed) = follow_run(context, &mut run, total).await?;
     if context.is_cancelled()
         && matches!(
             status,
@@ -353,6 +306,61 @@ async fn process(context: &ToolContext, args: ProcessArgs) -> Result<CallToolRes
         return Ok(error_result(response.to_string()));
     }
     Ok(json_result(&response))
+}
+
+async fn report_start(context: &ToolContext, run: &RunSubscription, dataset: &str, total: u64) {
+    let start = run.checkpoint.progress;
+    if start >= total {
+        context.log(
+            LogSeverity::Info,
+            format!("{dataset} was already processed"),
+        );
+        let message = format!("Already processed {start}/{total} records");
+        context.progress(start, total, message).await;
+    } else if start > 0 || run.was_running {
+        let message = format!("Resuming processing from record {start}");
+        context.log(LogSeverity::Info, message.clone());
+        context.progress(start, total, message).await;
+    } else {
+        let message = format!("Starting to process {dataset}");
+        context.log(LogSeverity::Info, message);
+    }
+    if run.was_running {
+        context.log(LogSeverity::Debug, "Joined the run in progress");
+    }
+}
+
+/// Reports the progress of a run until it ends; returns how, and how many records it has processed.
+async fn follow_run(
+    context: &ToolContext,
+    run: &mut RunSubscription,
+    total: u64,
+) -> Result<(CheckpointStatus, u64), ErrorData> {
+    let mut is_stopping = false;
+    loop {
+        let update = tokio::select! {
+            biased;
+            update = run.updates.recv() => update,
+            () = context.cancelled(), if !is_stopping => {
+                is_stopping = true;
+                let runs = &context.shared.runs;
+                runs.stop(&run.checkpoint.task_id, context.stop_reason());
+                continue;
+            }
+        };
+        match update {
+            Some(RunUpdate::Progress(done)) => {
+                context.log(
+                    LogSeverity::Debug,
+                    format!("Committed the batch up to record {done}"),
+                );
+                let message = format!("Processed {done}/{total} records");
+                context.progress(done, total, message).await;
+            }
+            Some(RunUpdate::Ended(status, done)) => return Ok((status, done)),
+            None => return Err(internal("the run ended without a status")),
+        }
+    }
 }
 
 fn pause(context: &ToolContext, args: &TaskIdArgs) -> Result<CallToolResult, ErrorData> {

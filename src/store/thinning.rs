@@ -45,13 +45,9 @@ pub(super) fn thin(transaction: &Transaction<'_>, task: &str, total: u64) -> rus
         .prepare_cached("SELECT left_out, mark_seq FROM history_size WHERE task = ?1")?
         .query_row([task], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let mut mark: Option<HistoryEntry> = match mark_seq {
-        Some(seq) => transaction
-            .prepare_cached("SELECT body FROM history WHERE task = ?1 AND first_seq = ?2")?
-            .query_row(params![task, seq], |row| {
-                Ok(parse::<Vec<HistoryEntry>>(row.get_ref(0)?.as_bytes()?))
-            })
-            .optional()?
-            .and_then(|entries| entries.ok()?.into_iter().next()),
+        Some(seq) => chunk(transaction, task, seq)?
+            .and_then(Result::ok)
+            .and_then(|entries| entries.into_iter().next()),
         None => None,
     };
     let chunks: Vec<(i64, i64)> = transaction
@@ -66,13 +62,8 @@ pub(super) fn thin(transaction: &Transaction<'_>, task: &str, total: u64) -> rus
         if steps == 0 || place <= middle.start || start >= middle.end {
             continue;
         }
-        let entries = transaction
-            .prepare_cached("SELECT body FROM history WHERE task = ?1 AND first_seq = ?2")?
-            .query_row(params![task, first_seq], |row| {
-                Ok(parse::<Vec<HistoryEntry>>(row.get_ref(0)?.as_bytes()?))
-            })?;
         // A corrupt chunk is left as it is and does not prevent other saves.
-        let Ok(entries) = entries else {
+        let Some(Ok(entries)) = chunk(transaction, task, first_seq)? else {
             continue;
         };
         transaction
@@ -98,30 +89,13 @@ pub(super) fn thin(transaction: &Transaction<'_>, task: &str, total: u64) -> rus
             let [before, behind] = &mut kept;
             if is_behind { behind } else { before }.push(entry);
         }
-        for part in kept.iter().filter(|part| !part.is_empty()) {
-            if let (Some(first), Some(last)) = (part.first(), part.last()) {
-                let steps = part.iter().filter(|entry| is_step(entry)).count() as u64;
-                insert_chunk(
-                    transaction,
-                    task,
-                    (first.seq, last.seq),
-                    steps,
-                    &json(part)?,
-                )?;
-            }
+        for part in &kept {
+            insert_part(transaction, task, part)?;
         }
     }
     let left_out = unsigned(already) + dropped;
-    if let Some(mut mark) = mark {
-        mark.event_id = None;
-        mark.what = HistoryEvent::Status {
-            status: "running".to_owned(),
-            reason: Some(format!(
-                "{} between here and the newest were left out to keep the history small",
-                text::plural(left_out, "line")
-            )),
-        };
-        insert_chunk(transaction, task, (mark.seq, mark.seq), 0, &json(&[&mark])?)?;
+    if let Some(mark) = mark {
+        insert_mark(transaction, task, mark, left_out)?;
     }
     transaction
         .prepare_cached(
@@ -134,4 +108,50 @@ pub(super) fn thin(transaction: &Transaction<'_>, task: &str, total: u64) -> rus
             mark_seq
         ])?;
     Ok(())
+}
+
+/// The entries of a chunk; `None` if it is not there, `Err` inside if it is corrupt.
+fn chunk(
+    transaction: &Transaction<'_>,
+    task: &str,
+    first_seq: i64,
+) -> rusqlite::Result<Option<Result<Vec<HistoryEntry>, rusqlite::Error>>> {
+    transaction
+        .prepare_cached("SELECT body FROM history WHERE task = ?1 AND first_seq = ?2")?
+        .query_row(params![task, first_seq], |row| {
+            Ok(parse(row.get_ref(0)?.as_bytes()?))
+        })
+        .optional()
+}
+
+/// Writes what is left of a chunk; nothing if that is empty.
+fn insert_part(
+    transaction: &Transaction<'_>,
+    task: &str,
+    part: &[HistoryEntry],
+) -> rusqlite::Result<()> {
+    let (Some(first), Some(last)) = (part.first(), part.last()) else {
+        return Ok(());
+    };
+    let steps = part.iter().filter(|entry| is_step(entry)).count() as u64;
+    let span = (first.seq, last.seq);
+    insert_chunk(transaction, task, span, steps, &json(&part)?)
+}
+
+/// Writes the mark in the place of the first entry that was left out.
+fn insert_mark(
+    transaction: &Transaction<'_>,
+    task: &str,
+    mut mark: HistoryEntry,
+    left_out: u64,
+) -> rusqlite::Result<()> {
+    mark.event_id = None;
+    mark.what = HistoryEvent::Status {
+        status: "running".to_owned(),
+        reason: Some(format!(
+            "{} between here and the newest were left out to keep the history small",
+            text::plural(left_out, "line")
+        )),
+    };
+    insert_chunk(transaction, task, (mark.seq, mark.seq), 0, &json(&[&mark])?)
 }

@@ -156,7 +156,7 @@ async fn turns<S: TerminalSurface, B: Services, T: Time>(
     state: &mut State,
 ) -> Outcome {
     let mut pacer = Pacer::default();
-    // Why the session cannot be used, while that stands; whoever leaves then is told once more, on stderr.
+    // Why the session cannot be used; printed on stderr at the exit.
     let mut trouble = None;
     loop {
         let now = time.now();
@@ -215,36 +215,35 @@ async fn turns<S: TerminalSurface, B: Services, T: Time>(
                 return gone(&error);
             }
         }
-        for event in &news {
-            match event {
-                Event::Session(SessionEvent::Failed {
-                    message: words,
-                    exit,
-                }) => {
-                    trouble = Some((words.clone(), *exit));
-                }
-                Event::Session(SessionEvent::Driver(_)) => trouble = None,
-                _ => {}
-            }
-        }
+        note_trouble(&mut trouble, &news);
         let todo = app::update_all(state, news, now);
         if let Err(error) = follow_up(surface, backstage, state, todo, now).await {
             return gone(&error);
         }
         if let Some(note) = state.exit_note() {
-            return match trouble {
-                Some((line, exit)) => Outcome {
+            return trouble.unwrap_or_else(|| Outcome {
+                note: note.clone(),
+                exit: 0,
+            });
+        }
+    }
+}
+
+/// Keeps why the session cannot be used until a driver begins.
+fn note_trouble(trouble: &mut Option<Outcome>, news: &[Event]) {
+    for event in news {
+        match event {
+            Event::Session(SessionEvent::Failed { message, exit }) => {
+                *trouble = Some(Outcome {
                     note: ExitNote {
-                        line,
+                        line: message.clone(),
                         stops_keeper: false,
                     },
-                    exit,
-                },
-                None => Outcome {
-                    note: note.clone(),
-                    exit: 0,
-                },
-            };
+                    exit: *exit,
+                });
+            }
+            Event::Session(SessionEvent::Driver(_)) => *trouble = None,
+            _ => {}
         }
     }
 }

@@ -41,8 +41,8 @@ fn long(span: Duration) -> String {
     }
 }
 
-/// The banner's text; `None` without an absence.
-pub fn away_line(state: &State) -> Option<String> {
+/// The banner's text, from the longest form to the shortest; `None` without an absence.
+pub fn away_lines(state: &State) -> Option<[String; 3]> {
     let away = state.away.as_ref()?;
     let learned_by = away.until.after(CATCH_UP);
     let (mut asks, mut failed, mut lost, mut unknown, mut done, mut updates) =
@@ -80,22 +80,21 @@ pub fn away_line(state: &State) -> Option<String> {
             parts.push(format!("{} {word}", text::grouped(count)));
         }
     }
-    let mut line = format!("While you were away {}", long(away.until.since(away.from)));
+    let mut absence = long(away.until.since(away.from));
     if away.asleep {
-        line = format!(
-            "{line} (asleep {}-{})",
-            state.clock_minutes(away.from),
-            state.clock_minutes(away.until)
-        );
+        let (from, until) = (away.from, away.until);
+        let [from, until] = [from, until].map(|at| state.clock_minutes(at));
+        absence = format!("{absence} (asleep {from}-{until})");
     }
     let happened = if parts.is_empty() {
         "nothing ended".to_owned()
     } else {
         parts.join(", ")
     };
-    line = format!("{line}: {happened}");
-    if updates > 0 {
-        line = format!("{line}; {}", text::plural(updates, "update"));
-    }
-    Some(line)
+    let line = format!("While you were away {absence}: {happened}");
+    let whole = match updates {
+        0 => line.clone(),
+        updates => format!("{line}; {}", text::plural(updates, "update")),
+    };
+    Some([whole, line, format!("Away {absence}: {happened}")])
 }

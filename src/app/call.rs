@@ -9,7 +9,7 @@ mod tools;
 
 use serde_json::{Map, Value};
 
-use crate::domain::{PathSegment, ServerName, TaskId, Tool, ValidationError, text};
+use crate::domain::{PathSegment, ServerName, TaskId, Tool, UnusableSchema, ValidationError, text};
 
 use super::{
     Field, FormField, FormRow, TypedArgument,
@@ -239,7 +239,7 @@ impl CallForm {
     }
 
     /// The arguments to send, and why the schema could not check them if it is unusable; or the errors.
-    pub fn arguments(&self) -> Result<(Map<String, Value>, Option<String>), FormErrors> {
+    pub fn arguments(&self) -> Result<(Map<String, Value>, Option<UnusableSchema>), FormErrors> {
         let arguments = self.read().map_err(|lines| FormErrors {
             lines,
             ..FormErrors::default()

@@ -58,7 +58,7 @@ pub use crate::domain::ColorDepth;
 pub use crate::domain::UserInput;
 pub use alerts::Alert;
 pub use availability::why_not;
-pub use away::away_line;
+pub use away::away_lines;
 pub use call::{CallForm, FormErrors, Stage};
 pub use detail::{tab_document, tab_lines, task_offer};
 pub use detail_pane::{DetailPane, Focus, Tab, TextOptions};

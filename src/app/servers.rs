@@ -93,13 +93,7 @@ pub(super) fn add_url(
             .iter()
             .any(|known| known.name.as_str() == name)
     });
-    let server = ServerRef {
-        name: name.clone(),
-        url: Some(url.to_owned()),
-        headers: Vec::new(),
-        config_headers: Vec::new(),
-        protocol: None,
-    };
+    let server = ServerRef::new(name.clone(), Some(url.to_owned()));
     request(
         state,
         SessionRequest::Server(server),

@@ -136,20 +136,30 @@ async fn show(opening: Opening) -> io::Result<Outcome> {
         let _ = session_paths.note_watched(clock.now().wall);
     }
     // The terminal first: the user should not wait for the network.
-    let mut signals = terminal.give_back();
+    let signals = terminal.give_back();
+    close(engine.session, &session_paths, signals, &mut outcome).await;
+    if guard::has_panicked() {
+        outcome.exit = BUG;
+    }
+    Ok(outcome)
+}
+
+/// Saves, and stops the keeper if the user wants that; shorter if the user is impatient.
+async fn close(session: Session, paths: &Paths, mut signals: Signals, outcome: &mut Outcome) {
     if outcome.exit == BUG {
         // The thread that panicked may still be reporting it.
         let _ = tokio::time::timeout(REPORT_WITHIN, guard::panicked()).await;
     }
-    let closing = tokio::task::spawn_blocking(move || engine.session.close());
+    let closing = tokio::task::spawn_blocking(move || session.close());
     tokio::select! {
         // A panic in there was reported.
         _ = closing => {}
-        // The user is impatient. What is not saved by now is as after a kill.
+        // What is not saved by now is as after a kill.
         () = ending(&mut signals) => {}
     }
     if outcome.note.stops_keeper {
-        let stopping = tokio::task::spawn_blocking(move || stop_keeper(&session_paths));
+        let paths = paths.clone();
+        let stopping = tokio::task::spawn_blocking(move || stop_keeper(&paths));
         tokio::select! {
             stopped = stopping => if let Ok(Err(error)) = stopped {
                 outcome.note.line = format!("could not stop the keeper: {error}");
@@ -158,10 +168,6 @@ async fn show(opening: Opening) -> io::Result<Outcome> {
             () = ending(&mut signals) => {}
         }
     }
-    if guard::has_panicked() {
-        outcome.exit = BUG;
-    }
-    Ok(outcome)
 }
 
 /// Notes from time to time that a screen shows the session.

@@ -198,48 +198,8 @@ fn arguments(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
     }
     // Button, cost of a cut and errors stay at the bottom; the fields scroll above them.
     let fields_rows = rows.saturating_sub(head + bottom + gap).max(1);
-    let mut hidden = (0, 0);
-    {
-        let mut region = window.region(0, head, columns, fields_rows);
-        if let Some(raw) = &form.raw {
-            raw_field(&mut region, raw, form.at == 0);
-        } else if form.fields.is_empty() {
-            region.put(0, 0, "This tool takes no arguments.", Role::Dim);
-        } else {
-            let all = form.rows();
-            let names: Vec<String> = all.iter().map(|row| path_label(&row.path)).collect();
-            let label = label_columns(names.iter().map(String::as_str));
-            let lines = |index: usize, row: &FormRow<'_>| row_count(row.field, index == form.at);
-            let available = usize::from(fields_rows);
-            // Scroll so that the focused field is visible, with as many of its lines as fit.
-            let at = form.at.min(all.len().saturating_sub(1));
-            let mut first = at;
-            let mut used = all.get(at).map_or(1, |row| lines(at, row));
-            while let Some(before) = first.checked_sub(1)
-                && used < available
-            {
-                (first, used) = (before, used + 1);
-            }
-            let mut y = 0;
-            let mut last = first;
-            for (index, (row, name)) in all.iter().zip(&names).enumerate().skip(first) {
-                if usize::from(y) >= available {
-                    break;
-                }
-                let shown = FieldView {
-                    field: row.field,
-                    name,
-                    has_cursor: index == form.at,
-                    is_rerun: form.origin.is_some(),
-                    is_wrong: form.is_wrong(row),
-                };
-                form_field(&mut region, y, &shown, label);
-                y += u16::try_from(lines(index, row)).unwrap_or(1);
-                last = index + 1;
-            }
-            hidden = (first, all.len().saturating_sub(last));
-        }
-    }
+    let mut region = window.region(0, head, columns, fields_rows);
+    let hidden = fields(&mut region, form);
     let [up, down] = window.glyphs().arrows;
     let signs: Vec<String> = [(hidden.0, up), (hidden.1, down)]
         .into_iter()
@@ -257,26 +217,84 @@ fn arguments(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
         form.is_at_name(),
     );
     y += 1;
-    for (index, line) in impact.iter().enumerate() {
+    y = put_impact(window, y, state, form, &impact);
+    y += gap;
+    for (line, y) in status_lines.iter().zip(y..) {
+        window.put(0, y, line, status_role);
+    }
+    y += status_rows;
+    start_button(window, y, form);
+}
+
+/// Draws the fields, scrolled so that the focused one is visible; returns how many are hidden above and below.
+fn fields(region: &mut Canvas<'_>, form: &CallForm) -> (usize, usize) {
+    if let Some(raw) = &form.raw {
+        raw_field(region, raw, form.at == 0);
+        return (0, 0);
+    }
+    if form.fields.is_empty() {
+        region.put(0, 0, "This tool takes no arguments.", Role::Dim);
+        return (0, 0);
+    }
+    let all = form.rows();
+    let names: Vec<String> = all.iter().map(|row| path_label(&row.path)).collect();
+    let label = label_columns(names.iter().map(String::as_str));
+    let lines = |index: usize, row: &FormRow<'_>| row_count(row.field, index == form.at);
+    let available = usize::from(region.rows());
+    // As many lines before the focused field as fit.
+    let at = form.at.min(all.len().saturating_sub(1));
+    let mut first = at;
+    let mut used = all.get(at).map_or(1, |row| lines(at, row));
+    while let Some(before) = first.checked_sub(1)
+        && used < available
+    {
+        (first, used) = (before, used + 1);
+    }
+    let mut y = 0;
+    let mut last = first;
+    for (index, (row, name)) in all.iter().zip(&names).enumerate().skip(first) {
+        if usize::from(y) >= available {
+            break;
+        }
+        let shown = FieldView {
+            field: row.field,
+            name,
+            has_cursor: index == form.at,
+            is_rerun: form.origin.is_some(),
+            is_wrong: form.is_wrong(row),
+        };
+        form_field(region, y, &shown, label);
+        y += u16::try_from(lines(index, row)).unwrap_or(1);
+        last = index + 1;
+    }
+    (first, all.len().saturating_sub(last))
+}
+
+/// Draws what a cut would do; returns the row below.
+fn put_impact(
+    window: &mut Canvas<'_>,
+    mut y: u16,
+    state: &State,
+    form: &CallForm,
+    lines: &[String],
+) -> u16 {
+    for (index, line) in lines.iter().enumerate() {
         let mut x = 0;
         let mut rest = line.as_str();
         // The label has the same color as in the list.
         if let (0, Some(impact)) = (index, if_cut(state, form)) {
             x = window.put(0, y, IF_CUT, Role::Dim);
             x = window.put(x, y, impact.label(), if_cut_role(&impact));
-            rest = rest
-                .strip_prefix(IF_CUT)
-                .and_then(|rest| rest.strip_prefix(impact.label()))
-                .unwrap_or_default();
+            let drawn = IF_CUT.len() + impact.label().len();
+            rest = rest.get(drawn..).unwrap_or_default();
         }
         window.put(x, y, rest, Role::Plain);
         y += 1;
     }
-    y += gap;
-    for (line, y) in status_lines.iter().zip(y..) {
-        window.put(0, y, line, status_role);
-    }
-    y += status_rows;
+    y
+}
+
+fn start_button(window: &mut Canvas<'_>, y: u16, form: &CallForm) {
     let button = if form.sent.is_some() {
         "[ saving the call ... ]"
     } else {
@@ -288,7 +306,7 @@ fn arguments(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
         Role::Key
     };
     let x = window.put(0, y, button, role);
-    if available < NARROW {
+    if usize::from(window.columns()) < NARROW {
         window.put(x + 2, y, "Ctrl-S start  Ctrl-R JSON  Esc back", Role::Dim);
     }
 }

@@ -103,42 +103,19 @@ pub(super) fn form_field(region: &mut Canvas<'_>, y: u16, shown: &FieldView<'_>,
         field,
         name,
         has_cursor,
-        is_rerun,
         is_wrong,
+        ..
     } = *shown;
-    let glyphs = region.glyphs();
+    let more = region.glyphs().more;
     let need = match (is_wrong, field.spec.is_required) {
         (true, _) => "!",
         (false, true) => "*",
         (false, false) => " ",
     };
-    let name = fitted(&text::clean_line(name), label, glyphs.more);
+    let name = fitted(&text::clean_line(name), label, more);
     let pad = " ".repeat(label.saturating_sub(text::width(&name)));
     let head = format!("{name}{need}{pad} ");
     let end = region.columns();
-    // The hint is right-aligned.
-    let mut hint = value_hint(field);
-    // Showing the chosen value in full takes priority over listing the choices.
-    let beside = usize::from(end).saturating_sub(label + 2);
-    if are_choices_below(field, &hint, beside) {
-        hint = match &field.value {
-            FormValue::Many { chosen, .. } => {
-                let taken = chosen.iter().filter(|chosen| **chosen).count();
-                format!("{taken} of {}", chosen.len())
-            }
-            _ => String::new(),
-        };
-    }
-    if is_rerun && field.is_changed() {
-        hint = format!("changed, {hint}");
-    }
-    if let Some(description) = &field.spec.description
-        && has_cursor
-        && usize::from(end) >= NARROW
-    {
-        hint = format!("{hint}: {description}");
-    }
-    let hint = text::clean_line(&hint).into_owned();
     let value = match &field.value {
         // The hint says how many are selected, even if not all choices are visible.
         FormValue::Many { .. } => 0,
@@ -147,62 +124,77 @@ pub(super) fn form_field(region: &mut Canvas<'_>, y: u16, shown: &FieldView<'_>,
     let available = end
         .saturating_sub(u16::try_from(label).unwrap_or(0) + value.saturating_add(3).max(26))
         .min(u16::try_from(MAX_HINT).unwrap_or(u16::MAX));
-    let hint = text::cut(&hint, usize::from(available), glyphs.more).into_owned();
+    let hint = field_hint(shown, usize::from(end), label);
+    let hint = text::cut(&text::clean_line(&hint), usize::from(available), more).into_owned();
     let hint_wide = u16::try_from(text::width(&hint)).unwrap_or(0);
-    {
-        let lines = u16::try_from(row_count(field, has_cursor)).unwrap_or(1);
-        let mut left = region.region(0, y, end.saturating_sub(hint_wide + 1), lines);
-        let role = if has_cursor { Role::Key } else { Role::Dim };
-        match &field.value {
-            FormValue::Typed(input) if input.has_lines() => {
-                let x = left.put(0, 0, &head, role);
-                if has_cursor {
-                    let columns = left.columns().saturating_sub(x);
-                    typed::lines(&mut left.region(x, 0, columns, lines), input, true);
-                } else {
-                    let one_line = input
-                        .text()
-                        .split_whitespace()
-                        .collect::<Vec<_>>()
-                        .join(" ");
-                    left.put(x, 0, &text::clean_line(&one_line), Role::Plain);
-                }
-            }
-            FormValue::Items {
-                is_present, fields, ..
-            } => {
-                let x = left.put(0, 0, &head, role);
-                let label = if *is_present {
-                    text::plural(fields.len() as u64, "item")
-                } else {
-                    "(left out)".to_owned()
-                };
-                selector(&mut left, x, &label, has_cursor);
-            }
-            FormValue::Typed(input) => {
-                typed::field(&mut left, 0, 0, &head, input, has_cursor);
-            }
-            FormValue::Toggle(value) => {
-                let x = left.put(0, 0, &head, if has_cursor { Role::Key } else { Role::Dim });
-                let label = match value {
-                    Some(true) => "yes",
-                    Some(false) => "no",
-                    None => "(left out)",
-                };
-                selector(&mut left, x, label, has_cursor);
-            }
-            FormValue::Choice(at) => {
-                let x = left.put(0, 0, &head, if has_cursor { Role::Key } else { Role::Dim });
-                let label = at.map_or("(left out)".to_owned(), |at| field.spec.label(at));
-                selector(&mut left, x, &text::clean_line(&label), has_cursor);
-            }
-            FormValue::Many { chosen, at } => {
-                let x = left.put(0, 0, &head, if has_cursor { Role::Key } else { Role::Dim });
-                multi_select(&mut left, x, field, chosen, has_cursor.then_some(*at));
-            }
-        }
-    }
+    let lines = u16::try_from(row_count(field, has_cursor)).unwrap_or(1);
+    let mut left = region.region(0, y, end.saturating_sub(hint_wide + 1), lines);
+    field_value(&mut left, field, &head, has_cursor);
     region.put_right_aligned(end, y, &hint, Role::Dim);
+}
+
+/// What stands right of a field's value; not sanitized.
+fn field_hint(shown: &FieldView<'_>, columns: usize, label: usize) -> String {
+    let field = shown.field;
+    let mut hint = value_hint(field);
+    // Showing the chosen value in full takes priority over listing the choices.
+    if are_choices_below(field, &hint, columns.saturating_sub(label + 2)) {
+        hint = match &field.value {
+            FormValue::Many { chosen, .. } => {
+                let taken = chosen.iter().filter(|chosen| **chosen).count();
+                format!("{taken} of {}", chosen.len())
+            }
+            _ => String::new(),
+        };
+    }
+    if shown.is_rerun && field.is_changed() {
+        hint = format!("changed, {hint}");
+    }
+    if let Some(description) = &field.spec.description
+        && shown.has_cursor
+        && columns >= NARROW
+    {
+        hint = format!("{hint}: {description}");
+    }
+    hint
+}
+
+/// Draws a field's name and value.
+fn field_value(left: &mut Canvas<'_>, field: &FormField, head: &str, has_cursor: bool) {
+    let role = if has_cursor { Role::Key } else { Role::Dim };
+    if let FormValue::Typed(input) = &field.value
+        && !input.has_lines()
+    {
+        typed::field(left, 0, 0, head, input, has_cursor);
+        return;
+    }
+    let x = left.put(0, 0, head, role);
+    let unset = || "(left out)".to_owned();
+    let label = match &field.value {
+        FormValue::Typed(input) if has_cursor => {
+            let (columns, lines) = (left.columns().saturating_sub(x), left.rows());
+            return typed::lines(&mut left.region(x, 0, columns, lines), input, true);
+        }
+        FormValue::Typed(input) => {
+            let words: Vec<&str> = input.text().split_whitespace().collect();
+            left.put(x, 0, &text::clean_line(&words.join(" ")), Role::Plain);
+            return;
+        }
+        FormValue::Many { chosen, at } => {
+            return multi_select(left, x, field, chosen, has_cursor.then_some(*at));
+        }
+        FormValue::Items {
+            is_present: true,
+            fields,
+            ..
+        } => text::plural(fields.len() as u64, "item"),
+        FormValue::Items { .. } => unset(),
+        FormValue::Toggle(value) => {
+            value.map_or_else(unset, |value| if value { "yes" } else { "no" }.to_owned())
+        }
+        FormValue::Choice(at) => at.map_or_else(unset, |at| field.spec.label(at)),
+    };
+    selector(left, x, &text::clean_line(&label), has_cursor);
 }
 
 /// Draws a value that is changed with Left and Right.

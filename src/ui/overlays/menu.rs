@@ -2,7 +2,7 @@
 
 use super::super::{canvas::Canvas, theme::Role};
 use crate::{
-    app::{BodyLine, Dialog, Menu, State, dialog},
+    app::{BodyLine, Dialog, Menu, MenuItem, State, dialog},
     domain::{Stamp, text},
     ui::{panes::list::outcome_role, wrap::wrap},
 };
@@ -31,13 +31,30 @@ pub(super) fn menu(canvas: &mut Canvas<'_>, state: &State, menu: &Menu, cursor: 
         .max()
         .unwrap_or(34)
         .min(most);
-    let mut lines: Vec<(&BodyLine, Vec<String>)> = body_lines
-        .iter()
-        .map(|line| (line, wrap(&line.text, widest.saturating_sub(lead).max(1))))
-        .collect();
     // All items must be visible; the explanation is cut instead.
     let available = usize::from(canvas.rows().saturating_sub(3)).saturating_sub(items.len());
-    let more = canvas.glyphs().more;
+    let width = widest.saturating_sub(lead).max(1);
+    let lines = wrapped_body(&body_lines, width, available, canvas.glyphs().more);
+    let body_rows: usize = lines.iter().map(|(_, wrapped)| wrapped.len()).sum();
+    let body_rows = body_rows.min(available);
+    let gap = usize::from(body_rows > 0 && body_rows < available);
+    let rows = body_rows + gap + items.len() + 2;
+    let columns = u16::try_from(widest + 4).unwrap_or(u16::MAX);
+    let mut window = canvas.window(columns, u16::try_from(rows).unwrap_or(u16::MAX), &title);
+    let mut y = body(&mut window, &lines, body_rows, lead);
+    y += u16::try_from(gap).unwrap_or(0);
+    menu_items(&mut window, y, &items, cursor);
+}
+
+/// Wraps the explanation, and cuts paragraphs if there are more rows than `available`.
+fn wrapped_body<'l>(
+    body: &'l [BodyLine],
+    width: usize,
+    available: usize,
+    more: &str,
+) -> Vec<(&'l BodyLine, Vec<String>)> {
+    let wrapped = |line: &'l BodyLine| (line, wrap(&line.text, width));
+    let mut lines: Vec<(&BodyLine, Vec<String>)> = body.iter().map(wrapped).collect();
     for most in [2, 1] {
         let rows: usize = lines.iter().map(|(_, wrapped)| wrapped.len()).sum();
         // Naming every task matters more than its full reason, which the detail pane shows.
@@ -50,16 +67,20 @@ pub(super) fn menu(canvas: &mut Canvas<'_>, state: &State, menu: &Menu, cursor: 
             }
         }
     }
-    let body_rows: usize = lines.iter().map(|(_, wrapped)| wrapped.len()).sum();
-    let body_rows = body_rows.min(available);
-    let gap = usize::from(body_rows > 0 && body_rows < available);
-    let rows = body_rows + gap + items.len() + 2;
-    let columns = u16::try_from(widest + 4).unwrap_or(u16::MAX);
-    let mut window = canvas.window(columns, u16::try_from(rows).unwrap_or(u16::MAX), &title);
+    lines
+}
+
+/// Draws the explanation; returns the row below.
+fn body(
+    window: &mut Canvas<'_>,
+    lines: &[(&BodyLine, Vec<String>)],
+    rows: usize,
+    lead: usize,
+) -> u16 {
     let mut y = 0;
-    'body: for (line, wrapped) in &lines {
+    'body: for (line, wrapped) in lines {
         for (index, row) in wrapped.iter().enumerate() {
-            if usize::from(y) >= body_rows {
+            if usize::from(y) >= rows {
                 break 'body;
             }
             if let (0, Some(outcome)) = (index, line.outcome) {
@@ -70,16 +91,19 @@ pub(super) fn menu(canvas: &mut Canvas<'_>, state: &State, menu: &Menu, cursor: 
         }
     }
     let all: usize = lines.iter().map(|(_, wrapped)| wrapped.len()).sum();
-    if all > body_rows && y > 0 {
+    if all > rows && y > 0 {
         let width = window.columns();
         window.put_right_aligned(
             width,
             y - 1,
-            &format!(" {} more lines", all - body_rows),
+            &format!(" {} more lines", all - rows),
             Role::Dim,
         );
     }
-    y += u16::try_from(gap).unwrap_or(0);
+    y
+}
+
+fn menu_items(window: &mut Canvas<'_>, mut y: u16, items: &[MenuItem], cursor: usize) {
     let sign = window.glyphs().cursor;
     for (index, item) in items.iter().enumerate() {
         let is_on = index == cursor;

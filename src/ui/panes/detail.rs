@@ -10,7 +10,7 @@ use crate::{
         Action, Focus, State, Tab, TaskRow, TimelineMark, detail_margin, server_needs, tabs,
         until_phrase, waits,
     },
-    domain::{Connectivity, Elicitation, Stamp, Wall, text},
+    domain::{Caller, Connectivity, Elicitation, Question, Stamp, Task, Wall, text},
     ui::{
         panes::log::{log_tab, newest_lines},
         wrap::wrap,
@@ -142,120 +142,53 @@ fn spark(canvas: &mut Canvas<'_>, x: u16, y: u16, task_row: &TaskRow, now: Stamp
     }
 }
 
-/// The labeled lines of the Now tab: what the server reported, connection, pending control, leave impact, limits.
-fn facts(state: &State, task_row: &TaskRow, now: Stamp) -> Vec<(&'static str, String, Role)> {
+/// A labeled line of the Now tab.
+type Fact = (&'static str, String, Role);
+
+/// The labeled lines of the Now tab: what the server reported, connection, pending control, cost of a cut, limits.
+fn facts(state: &State, task_row: &TaskRow, now: Stamp) -> Vec<Fact> {
     let task = &task_row.view.task;
     let is_settled = task.status.is_settled();
-    let mut facts = Vec::new();
-    let mut report = if task.is_queued() && task.attempts.len() == 1 {
-        "nothing yet; the call has not been sent".to_owned()
-    } else {
-        task.status.label().to_owned()
-    };
-    if let Some(progress) = &task.progress {
-        report = match progress.total {
-            Some(total) => format!(
-                "{report}, step {} of {}",
-                text::amount(progress.value),
-                text::amount(total)
-            ),
-            None => format!("{report}, at {}", text::amount(progress.value)),
-        };
-    }
-    if let Some(share) = task_row.view.guess {
-        report = format!("{report}, {} (estimated)", labels::estimate(share));
-    }
-    // A settled task that never reported progress has nothing to add here.
-    if let Some(message) = task
-        .server_message()
-        .filter(|_| task.progress.is_some() || !is_settled)
-    {
-        report = format!("{report}: {}", text::clean_line(message));
-    }
-    facts.push(("server says", report, Role::Plain));
+    let mut facts = vec![("server says", server_says(task_row), Role::Plain)];
     if let Some(reason) = task.status.reason() {
         facts.push(("why", reason, Role::Plain));
     }
     // The open questions of a settled task are moot.
-    for question in task.open_questions().filter(|_| !is_settled) {
-        let elicitation = Elicitation::parse(&question.request);
-        let message = text::clean_line(elicitation.message.trim()).into_owned();
-        let waits = waits(state, task, &question.key, now);
-        facts.push((
-            "question",
-            format!(
-                "{message}   ({waits}; {} to answer)",
-                state.key(Action::Open)
-            ),
-            Role::Needs,
-        ));
-    }
+    let questions = task.open_questions().filter(|_| !is_settled);
+    facts.extend(questions.map(|it| ("question", question(state, task, it, now), Role::Needs)));
     if let Some(error) = &task.error {
-        facts.push((
-            "error",
-            text::clean_line(&error.message()).into_owned(),
-            Role::Failed,
-        ));
+        let message = text::clean_line(&error.message()).into_owned();
+        facts.push(("error", message, Role::Failed));
     }
     if let Some(line) = task.result_summary() {
-        let size = task
-            .result_bytes
-            .map_or(String::new(), |size| format!(" ({})", text::bytes(size)));
+        let size = task.result_bytes;
+        let size = size.map_or(String::new(), |size| format!(" ({})", text::bytes(size)));
+        let (line, key) = (text::clean_line(&line), state.key(Action::Open));
         facts.push((
             "result",
-            format!(
-                "{}{size}   ({} to open)",
-                text::clean_line(&line),
-                state.key(Action::Open)
-            ),
+            format!("{line}{size}   ({key} to open)"),
             Role::Done,
         ));
     }
-    if let Some(at) = task.settled_at
-        && is_settled
-    {
-        facts.push((
-            "ended",
-            format!(
-                "{} after {}",
-                state.clock_day(at),
-                text::span(at.since(task.created_at))
-            ),
-            Role::Plain,
-        ));
+    if let Some(at) = task.settled_at.filter(|_| is_settled) {
+        let took = text::span(at.since(task.created_at));
+        let line = format!("{} after {took}", state.clock_day(at));
+        facts.push(("ended", line, Role::Plain));
     }
-    if let Some(caller) = &task.caller {
-        let (settled_at, wall) = (task.settled_at, now.wall);
-        let progress = caller.progress(settled_at, wall, |at| state.clock_minutes(at));
-        let line = format!("{}: {progress}", caller.who());
-        let role = if caller.is_owed(settled_at, wall) {
-            Role::Needs
-        } else {
-            Role::Plain
-        };
-        facts.push(("from", text::clean_line(&line).into_owned(), role));
-    }
+    facts.extend(task.caller.as_deref().map(|it| from(state, task, it, now)));
     let (connection, role) = connection(state, task_row, now);
     facts.push(("connection", connection, role));
     let pending = task.control.map_or("none".to_owned(), |asked| {
-        format!(
-            "{}, {} ago",
-            asked.what.label(),
-            text::span(now.wall.since(asked.at))
-        )
+        let ago = text::span(now.wall.since(asked.at));
+        format!("{}, {ago} ago", asked.what.label())
     });
     facts.push(("pending", pending, Role::Plain));
-    if let Some(impact) = task_row.if_cut()
-        && !is_settled
-    {
+    if let Some(impact) = task_row.if_cut().filter(|_| !is_settled) {
         let until = impact.until.map_or(String::new(), |at| {
             format!(" until about {}", state.clock_minutes(at))
         });
-        facts.push((
-            "if cut",
-            format!("{}{until}: {}", impact.label(), impact.reason.message()),
-            if_cut_role(impact),
-        ));
+        let line = format!("{}{until}: {}", impact.label(), impact.reason.message());
+        facts.push(("if cut", line, if_cut_role(impact)));
     }
     if let Some(remark) = &task.notice {
         facts.push(("longhaul", text::clean_line(remark).into_owned(), Role::Cut));
@@ -265,18 +198,59 @@ fn facts(state: &State, task_row: &TaskRow, now: Stamp) -> Vec<(&'static str, St
     }
     if !is_settled {
         let limit = |limit: Option<std::time::Duration>| limit.map_or("off".to_owned(), text::span);
-        facts.push((
-            "limits",
-            format!(
-                "idle {}, hard {}   ({} to edit)",
-                limit(task.limits.idle),
-                limit(task.limits.hard),
-                state.key(Action::Edit)
-            ),
-            Role::Plain,
-        ));
+        let (idle, hard) = (limit(task.limits.idle), limit(task.limits.hard));
+        let key = state.key(Action::Edit);
+        let line = format!("idle {idle}, hard {hard}   ({key} to edit)");
+        facts.push(("limits", line, Role::Plain));
     }
     facts
+}
+
+/// The status, progress and message that the server reported last.
+fn server_says(task_row: &TaskRow) -> String {
+    let task = &task_row.view.task;
+    let mut report = if task.is_queued() && task.attempts.len() == 1 {
+        "nothing yet; the call has not been sent".to_owned()
+    } else {
+        task.status.label().to_owned()
+    };
+    if let Some(progress) = &task.progress {
+        let value = text::amount(progress.value);
+        report = match progress.total {
+            Some(total) => format!("{report}, step {value} of {}", text::amount(total)),
+            None => format!("{report}, at {value}"),
+        };
+    }
+    if let Some(share) = task_row.view.guess {
+        report = format!("{report}, {} (estimated)", labels::estimate(share));
+    }
+    // A settled task that never reported progress has nothing to add here.
+    let has_more = task.progress.is_some() || !task.status.is_settled();
+    match task.server_message().filter(|_| has_more) {
+        Some(message) => format!("{report}: {}", text::clean_line(message)),
+        None => report,
+    }
+}
+
+fn question(state: &State, task: &Task, question: &Question, now: Stamp) -> String {
+    let elicitation = Elicitation::parse(&question.request);
+    let message = text::clean_line(elicitation.message.trim());
+    let waits = waits(state, task, &question.key, now);
+    let key = state.key(Action::Open);
+    format!("{message}   ({waits}; {key} to answer)")
+}
+
+/// Who made the call, and what has become of its result.
+fn from(state: &State, task: &Task, caller: &Caller, now: Stamp) -> Fact {
+    let (settled_at, wall) = (task.settled_at, now.wall);
+    let progress = caller.progress(settled_at, wall, |at| state.clock_minutes(at));
+    let line = format!("{}: {progress}", caller.who());
+    let role = if caller.is_owed(settled_at, wall) {
+        Role::Needs
+    } else {
+        Role::Plain
+    };
+    ("from", text::clean_line(&line).into_owned(), role)
 }
 
 fn connection(state: &State, task_row: &TaskRow, now: Stamp) -> (String, Role) {

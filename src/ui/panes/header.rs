@@ -16,72 +16,21 @@ const CLOCK_COLUMNS: u16 = 9;
 /// Draws the header line.
 pub(in crate::ui) fn header(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
     let columns = canvas.columns();
-    let mut flags: Vec<String> = [
-        ("FROZEN", state.frozen.is_some()),
-        ("READ ONLY", state.setup.readonly),
-        ("NEEDS YOU ONLY", state.list.needs_only),
-    ]
-    .into_iter()
-    .filter(|(_, is_on)| *is_on)
-    .map(|(word, _)| word.to_owned())
-    .collect();
-    // Always shown: users must see that the list is filtered.
-    if !state.list.filter.is_empty() {
-        let typed = text::clean_line(state.list.filter.text().trim()).into_owned();
-        let typed = text::cut(&typed, FILTER_COLUMNS, canvas.glyphs().more).into_owned();
-        flags.push(format!("FILTER {typed}"));
-    }
+    let flags = flags(state, canvas.glyphs().more);
     let is_well = |server: &crate::domain::ServerView| labels::rank(state, server, now) > 2;
     // On a narrow screen, flags and problems take the space of the program name and of counts that need no action.
     let is_all_well = state.servers.iter().all(is_well);
     let is_tight = columns < 70 && (!flags.is_empty() || !is_all_well)
         || columns < 100 && !state.list.filter.is_empty() && !is_all_well;
-    let counts = counts(state, columns, is_tight);
-    let mut end = columns.saturating_sub(1);
-    if columns >= 56 {
-        let clock = state.clock_day(now.wall);
-        // An idle screen is not redrawn, so a clock on it would show the wrong time.
-        let clock = if ages(state) { &clock } else { "" };
-        canvas.put_right_aligned(end, 0, clock, Role::Plain);
-        end = end.saturating_sub(CLOCK_COLUMNS);
-        end = end.saturating_sub(if is_tight { 2 } else { 4 });
-    }
-    let count_texts: Vec<String> = counts.iter().map(|(text, _)| text.clone()).collect();
-    let width = u16::try_from(text::width(&count_texts.join("  "))).unwrap_or(u16::MAX);
-    let start = end.saturating_sub(width);
-    if start > 20 {
-        let mut x = start;
-        for (label, role) in &counts {
-            x = canvas.put(x, 0, label, *role) + 2;
-        }
-        end = start.saturating_sub(2);
-    }
+    let end = clock_and_counts(canvas, state, now, is_tight);
     let mut left = canvas.region(0, 0, end, 1);
     let mut x = 0;
     if !is_tight {
         x = left.put(1, 0, "longhaul", Role::Strong);
     }
     x = left.put(x + 1, 0, &text::clean_line(&state.setup.session), Role::Dim);
-    if let Some(driver) = state.session.driver
-        && driver.is_keeper
-        && columns >= 100
-        && !state.session.is_driverless
-    {
-        let since = if columns >= 140 {
-            format!(" since {}", state.clock_minutes(driver.since))
-        } else {
-            String::new()
-        };
-        x = left.put(
-            x + 2,
-            0,
-            &format!("keeper {}{since}", driver.pid),
-            Role::Dim,
-        );
-        if let Some(host) = &state.setup.host {
-            let host = format!("on {}", text::clean_line(host));
-            x = left.put(x + 1, 0, &host, Role::Dim);
-        }
+    if columns >= 100 {
+        x = keeper(&mut left, x, state, columns >= 140);
     }
     for word in flags {
         x = left.put(x + 1, 0, &format!(" {word} "), Role::Found);
@@ -91,28 +40,90 @@ pub(in crate::ui) fn header(canvas: &mut Canvas<'_>, state: &State, now: Stamp) 
     {
         let age = text::span(now.wall.since(*since));
         x = left.put(x + 3, 0, left.glyphs().offline, Role::Cut);
-        left.put(
-            x + 1,
-            0,
-            &format!("OFFLINE {age}: {}", text::clean_line(why)),
-            Role::Cut,
-        );
+        let line = format!("OFFLINE {age}: {}", text::clean_line(why));
+        left.put(x + 1, 0, &line, Role::Cut);
         return;
     }
+    servers(&mut left, x, state, now);
+}
+
+/// What restricts the list or the keys.
+fn flags(state: &State, more: &str) -> Vec<String> {
+    let all = [
+        ("FROZEN", state.frozen.is_some()),
+        ("READ ONLY", state.setup.readonly),
+        ("NEEDS YOU ONLY", state.list.needs_only),
+    ];
+    let on = all.into_iter().filter(|(_, is_on)| *is_on);
+    let mut flags: Vec<String> = on.map(|(word, _)| word.to_owned()).collect();
+    // Always shown: users must see that the list is filtered.
+    if !state.list.filter.is_empty() {
+        let typed = text::clean_line(state.list.filter.text().trim()).into_owned();
+        flags.push(format!(
+            "FILTER {}",
+            text::cut(&typed, FILTER_COLUMNS, more)
+        ));
+    }
+    flags
+}
+
+/// Draws the right end of the line; returns where it begins.
+fn clock_and_counts(canvas: &mut Canvas<'_>, state: &State, now: Stamp, is_tight: bool) -> u16 {
+    let columns = canvas.columns();
+    let mut end = columns.saturating_sub(1);
+    if columns >= 56 {
+        let clock = state.clock_day(now.wall);
+        // An idle screen is not redrawn, so a clock on it would show the wrong time.
+        let clock = if ages(state) { &clock } else { "" };
+        canvas.put_right_aligned(end, 0, clock, Role::Plain);
+        end = end.saturating_sub(CLOCK_COLUMNS);
+        end = end.saturating_sub(if is_tight { 2 } else { 4 });
+    }
+    let counts = counts(state, columns, is_tight);
+    let count_texts: Vec<&str> = counts.iter().map(|(text, _)| text.as_str()).collect();
+    let width = u16::try_from(text::width(&count_texts.join("  "))).unwrap_or(u16::MAX);
+    let start = end.saturating_sub(width);
+    if start > 20 {
+        let mut x = start;
+        for (label, role) in &counts {
+            x = canvas.put(x, 0, label, *role) + 2;
+        }
+        end = start.saturating_sub(2);
+    }
+    end
+}
+
+/// Draws which keeper drives the session; returns where that ends.
+fn keeper(left: &mut Canvas<'_>, mut x: u16, state: &State, is_wide: bool) -> u16 {
+    let driver = state.session.driver.filter(|driver| driver.is_keeper);
+    let Some(driver) = driver.filter(|_| !state.session.is_driverless) else {
+        return x;
+    };
+    let mut line = format!("keeper {}", driver.pid);
+    if is_wide {
+        line = format!("{line} since {}", state.clock_minutes(driver.since));
+    }
+    x = left.put(x + 2, 0, &line, Role::Dim);
+    if let Some(host) = &state.setup.host {
+        let host = format!("on {}", text::clean_line(host));
+        x = left.put(x + 1, 0, &host, Role::Dim);
+    }
+    x
+}
+
+/// Draws the servers. If not all fit, those that need attention come first.
+fn servers(left: &mut Canvas<'_>, mut x: u16, state: &State, now: Stamp) {
     let glyphs = left.glyphs();
     let total = state.servers.len();
-    // If not all fit, servers that need attention come first.
-    let mut servers: Vec<(u8, String, labels::StateLabel, u16)> = state
-        .servers
-        .iter()
-        .map(|server| {
-            let shown = labels::server(state, server, glyphs, now);
-            let name = text::clean_line(server.name.as_str()).into_owned();
-            let width = text::width(&name) + text::width(&shown.text) + 6;
-            let rank = labels::rank(state, server, now);
-            (rank, name, shown, u16::try_from(width).unwrap_or(u16::MAX))
-        })
-        .collect();
+    let shown = |server: &crate::domain::ServerView| {
+        let shown = labels::server(state, server, glyphs, now);
+        let name = text::clean_line(server.name.as_str()).into_owned();
+        let width = text::width(&name) + text::width(&shown.text) + 6;
+        let rank = labels::rank(state, server, now);
+        (rank, name, shown, u16::try_from(width).unwrap_or(u16::MAX))
+    };
+    let mut servers: Vec<(u8, String, labels::StateLabel, u16)> =
+        state.servers.iter().map(shown).collect();
     let all = servers.iter().fold(x, |x, it| x.saturating_add(it.3));
     if all > left.columns() {
         servers.sort_by_key(|it| it.0);
@@ -168,20 +179,12 @@ pub(in crate::ui) fn banner(canvas: &mut Canvas<'_>, state: &State, now: Stamp) 
         canvas.put(1, y, &line, Role::Cut);
         y += 1;
     }
-    if let Some(line) = crate::app::away_line(state) {
+    if let Some(lines) = crate::app::away_lines(state) {
         let end = canvas.put_right_aligned(canvas.columns().saturating_sub(1), y, "Esc", Role::Key);
         let available = end.saturating_sub(2);
-        let mut line = line.as_str();
-        let short;
-        if text::width(line) > usize::from(available) {
-            // First drop the number of updates, then shorten the beginning.
-            line = line.split_once("; ").map_or(line, |(events, _)| events);
-            if text::width(line) > usize::from(available) {
-                short = line.replacen("While you were away", "Away", 1);
-                line = &short;
-            }
-        }
-        canvas.put_clipped(1, y, available, line, Role::Cut);
+        let fits = |line: &String| text::width(line) <= usize::from(available);
+        let line = lines.iter().find(|line| fits(line)).or(lines.last());
+        canvas.put_clipped(1, y, available, line.map_or("", String::as_str), Role::Cut);
     }
 }
 

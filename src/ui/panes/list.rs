@@ -92,10 +92,11 @@ pub(in crate::ui) fn list(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
                     let server = &task_row.view.task.server;
                     let name = servers.get(server.as_str());
                     let name = name.map_or(server.as_str(), String::as_str);
-                    let bar = row(canvas, y, (columns, name), state, task_row, is_cursor, now);
+                    let width = canvas.columns();
+                    let mut line = canvas.region(0, y, width, 1);
+                    let bar = row(&mut line, columns, name, state, task_row, now);
                     if is_cursor {
                         // Except the bar: reversed, its completed part would look empty.
-                        let width = canvas.columns();
                         canvas.apply_style(0, y, bar.start, Role::Selected);
                         canvas.apply_style(
                             bar.end,
@@ -193,19 +194,19 @@ fn server_names(state: &State, column: Column, more: &str) -> BTreeMap<String, S
     names.map(str::to_owned).zip(shown).collect()
 }
 
-/// Draws a task and returns the column range of its progress bar, empty if it has none.
+/// Draws a task on its line and returns the column range of its progress bar, empty if it has none.
 fn row(
     canvas: &mut Canvas<'_>,
-    y: u16,
-    (columns, server): (Columns, &str),
+    columns: Columns,
+    server: &str,
     state: &State,
     task_row: &TaskRow,
-    is_cursor: bool,
     now: Stamp,
 ) -> Range<u16> {
     let glyphs = canvas.glyphs();
     let task = &task_row.view.task;
     let shown = labels::state_of(state, task_row, glyphs, now);
+    let is_cursor = state.list.cursor.as_ref() == Some(&task.id);
     let is_new = task_row.ended_unseen();
     let is_marked = state.list.marks.contains(&task.id);
     // Cursor, mark and news dot share two columns; the news dot moves the cursor to the left one.
@@ -224,12 +225,12 @@ fn row(
         };
         // A styled blank would be visible if the style underlines.
         if sign != " " {
-            canvas.put(x, y, sign, role);
+            canvas.put(x, 0, sign, role);
         }
     }
-    canvas.put(2, y, shown.glyph, shown.role);
-    put(canvas, y, columns.state, &shown.text, shown.role);
-    put(canvas, y, columns.id, task.id.as_str(), Role::Dim);
+    canvas.put(2, 0, shown.glyph, shown.role);
+    put(canvas, 0, columns.state, &shown.text, shown.role);
+    put(canvas, 0, columns.id, task.id.as_str(), Role::Dim);
     let name_role = if is_cursor || is_new {
         Role::Strong
     } else {
@@ -242,14 +243,14 @@ fn row(
         usize::from(at.columns.saturating_sub(1)),
         canvas.glyphs().more,
     );
-    put(canvas, y, at, &name, name_role);
-    put(canvas, y, columns.server, server, Role::Plain);
+    put(canvas, 0, at, &name, name_role);
+    put(canvas, 0, columns.server, server, Role::Plain);
     if let Some(caller) = &task.caller {
         // A result that no agent has collected stands out.
         let is_owed = caller.is_owed(task.settled_at, now.wall);
         let role = if is_owed { Role::Needs } else { Role::Dim };
         let label = caller.label();
-        put(canvas, y, columns.from, &text::clean_line(&label), role);
+        put(canvas, 0, columns.from, &text::clean_line(&label), role);
     }
     let mut at = columns.progress;
     // Without a STATE column, states other than running are shown before the progress if both fit.
@@ -257,20 +258,20 @@ fn row(
     if columns.state.columns == 0 && is_open && shown.text != "running" {
         let width = u16::try_from(text::width(&shown.text) + 1).unwrap_or(u16::MAX);
         if width + PERCENT < at.columns {
-            put(canvas, y, at, &shown.text, shown.role);
+            put(canvas, 0, at, &shown.text, shown.role);
             at.x += width;
             at.columns -= width;
         }
     }
-    let bar = progress(canvas, y, at, state, task_row, now);
-    end(canvas, y, columns.end, state, task_row, now);
+    let bar = progress(canvas, 0, at, state, task_row, now);
+    end(canvas, 0, columns.end, state, task_row, now);
     let age = age(task_row, now);
-    put(canvas, y, columns.age, &age, Role::Dim);
+    put(canvas, 0, columns.age, &age, Role::Dim);
     if let Some(impact) = task_row.if_cut()
         && !task.status.is_settled()
     {
         let role = if_cut_role(impact);
-        put(canvas, y, columns.if_cut, impact.label(), role);
+        put(canvas, 0, columns.if_cut, impact.label(), role);
     }
     at.x..at.x + bar
 }

@@ -162,23 +162,24 @@ pub(super) fn log_lines(
         canvas.scroll_up(y, body);
     }
     if rows > 1 {
-        let key = state.key(Action::Follow);
-        let follow = if back > 0 {
-            format!("{} newer below ({key} to follow)", text::grouped(back))
-        } else if state.detail.is_following {
-            format!("following ({key})")
-        } else {
-            format!("not following ({key})")
-        };
-        canvas.put_right_aligned(canvas.columns(), rows - 1, &follow, Role::Dim);
-        if let Some(search) = search {
-            canvas.put(
-                0,
-                rows - 1,
-                &format!("/{search}  n next  N previous"),
-                Role::Dim,
-            );
-        }
+        log_footer(canvas, state, back);
+    }
+}
+
+/// Draws whether the log follows, and what is searched for.
+fn log_footer(canvas: &mut Canvas<'_>, state: &State, back: usize) {
+    let row = canvas.rows().saturating_sub(1);
+    let key = state.key(Action::Follow);
+    let follow = if back > 0 {
+        format!("{} newer below ({key} to follow)", text::grouped(back))
+    } else if state.detail.is_following {
+        format!("following ({key})")
+    } else {
+        format!("not following ({key})")
+    };
+    canvas.put_right_aligned(canvas.columns(), row, &follow, Role::Dim);
+    if let Some(search) = state.detail.search.as_deref() {
+        canvas.put(0, row, &format!("/{search}  n next  N previous"), Role::Dim);
     }
 }
 

@@ -115,22 +115,7 @@ pub(super) fn bar(cell: &mut Canvas<'_>, state: &State, task_row: &TaskRow, now:
         return estimated_bar(cell, task, share, bar_role);
     }
     let Some(progress) = &task.progress else {
-        let width = columns
-            .saturating_sub(if columns >= 26 { 16 } else { 0 })
-            .min(20);
-        wave(cell, width, 0.0, state, task_row, now);
-        let of_task = task
-            .server_task
-            .as_ref()
-            .and_then(|it| it.message.as_deref());
-        let status = task
-            .notice
-            .as_deref()
-            .or(of_task)
-            .unwrap_or("no progress yet");
-        let status = text::clean_line(status);
-        cell.put(width + 2, 0, &status, Role::Dim);
-        return width;
+        return no_progress(cell, state, task_row, now);
     };
     let count = labels::count(progress);
     let message = progress.message.as_deref().map(text::clean_line);
@@ -179,6 +164,22 @@ pub(super) fn bar(cell: &mut Canvas<'_>, state: &State, task_row: &TaskRow, now:
         cell.put(x + 2, 0, &message, Role::Dim);
     }
     bar
+}
+
+/// Draws a wave and what is known instead of progress; returns the width of the wave.
+fn no_progress(cell: &mut Canvas<'_>, state: &State, task_row: &TaskRow, now: Stamp) -> u16 {
+    let columns = cell.columns();
+    let width = columns
+        .saturating_sub(if columns >= 26 { 16 } else { 0 })
+        .min(20);
+    wave(cell, width, 0.0, state, task_row, now);
+    let task = &task_row.view.task;
+    let of_task = task.server_task.as_ref();
+    let of_task = of_task.and_then(|it| it.message.as_deref());
+    let status = task.notice.as_deref().or(of_task);
+    let status = text::clean_line(status.unwrap_or("no progress yet"));
+    cell.put(width + 2, 0, &status, Role::Dim);
+    width
 }
 
 /// Draws a bar if there are at least 4 columns for it; returns the column after it.

@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::super::{canvas::Canvas, labels, theme::Role};
 use crate::{
     app::{Action, State, server_needs, servers_shown, task_offer},
-    domain::{LinkState, Stamp, text},
+    domain::{LinkState, ServerView, Stamp, text},
     ui::wrap::wrap,
 };
 
@@ -57,55 +57,57 @@ pub(in crate::ui) fn servers(canvas: &mut Canvas<'_>, state: &State, now: Stamp)
         if is_on {
             canvas.apply_style(0, y, columns, Role::Selected);
         }
-        let mut parts = Vec::new();
-        if let Some(info) = &server.server_info {
-            parts.push(text::clean_line(info).trim().to_owned());
-        }
-        if !server.era.is_empty() {
-            parts.push(text::clean_line(&server.era).into_owned());
-        }
-        if let Some(tools) = server.tools {
-            parts.push(text::plural(
-                u64::try_from(tools).unwrap_or(u64::MAX),
-                "tool",
-            ));
-        }
-        if server.capabilities.tasks.is_some() || server.capabilities.has_extension() {
-            parts.push(format!("tasks {}", task_offer(server)));
-        }
-        parts.push(
-            match server.capabilities.gives_ids {
-                _ if server.capabilities.is_process => "child process: ends when longhaul exits",
-                Some(true) => "event ids: streams can be resumed",
-                Some(false) => "no event ids: streams can't be resumed",
-                None => "no event ids seen yet",
-            }
-            .to_owned(),
-        );
-        parts.push(text::plural(server.requests, "request"));
-        if let Some(latency) = server.latency {
-            parts.push(format!("latency {}", latency_text(latency)));
-        }
-        match &server.state {
-            LinkState::Down { why, since, .. } => {
-                let age = text::span(now.wall.since(*since));
-                parts.insert(0, format!("down for {age}: {}", text::clean_line(why)));
-            }
-            _ => parts
-                .splice(0..0, server_needs(state, server))
-                .for_each(drop),
-        }
-        if let Some(file) = &server.gone_from {
-            let warning =
-                format!("no longer in {file}: running calls continue, new calls are blocked");
-            parts.insert(0, text::clean_line(&warning).into_owned());
-        }
-        let lines = wrap(
-            &parts.join(", "),
-            usize::from(columns.saturating_sub(6)).max(1),
-        );
+        let properties = properties(state, server, now).join(", ");
+        let lines = wrap(&properties, usize::from(columns.saturating_sub(6)).max(1));
         for (line, y) in lines.iter().take(2).zip(y + 1..) {
             canvas.put(5, y, line, Role::Dim);
         }
     }
+}
+
+/// What is known of a server, the most urgent first.
+fn properties(state: &State, server: &ServerView, now: Stamp) -> Vec<String> {
+    let mut parts = Vec::new();
+    if let Some(info) = &server.server_info {
+        parts.push(text::clean_line(info).trim().to_owned());
+    }
+    if !server.era.is_empty() {
+        parts.push(text::clean_line(&server.era).into_owned());
+    }
+    if let Some(tools) = server.tools {
+        parts.push(text::plural(
+            u64::try_from(tools).unwrap_or(u64::MAX),
+            "tool",
+        ));
+    }
+    if server.capabilities.tasks.is_some() || server.capabilities.has_extension() {
+        parts.push(format!("tasks {}", task_offer(server)));
+    }
+    parts.push(
+        match server.capabilities.gives_ids {
+            _ if server.capabilities.is_process => "child process: ends when longhaul exits",
+            Some(true) => "event ids: streams can be resumed",
+            Some(false) => "no event ids: streams can't be resumed",
+            None => "no event ids seen yet",
+        }
+        .to_owned(),
+    );
+    parts.push(text::plural(server.requests, "request"));
+    if let Some(latency) = server.latency {
+        parts.push(format!("latency {}", latency_text(latency)));
+    }
+    match &server.state {
+        LinkState::Down { why, since, .. } => {
+            let age = text::span(now.wall.since(*since));
+            parts.insert(0, format!("down for {age}: {}", text::clean_line(why)));
+        }
+        _ => parts
+            .splice(0..0, server_needs(state, server))
+            .for_each(drop),
+    }
+    if let Some(file) = &server.gone_from {
+        let warning = format!("no longer in {file}: running calls continue, new calls are blocked");
+        parts.insert(0, text::clean_line(&warning).into_owned());
+    }
+    parts
 }

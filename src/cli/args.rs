@@ -3,20 +3,24 @@
 mod global;
 mod keeper;
 mod proxy;
+mod start;
 
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Arg, Args, Command, Parser, Subcommand};
 
 pub(in crate::cli) use self::{
-    global::GlobalArgs, keeper::KeeperArgs, proxy::ProxyArgs, proxy::WrapArgs,
+    global::GlobalArgs,
+    keeper::KeeperArgs,
+    proxy::{ProxyArgs, WrapArgs},
+    start::{AdoptArgs, AgainArgs, AnswerArgs, CallArgs, StartArgs},
 };
 use crate::{
     cli::{
-        arg_values::{EXIT_CODES, Limit, Since, help, limit, on_input, since, status_label},
+        arg_values::{EXIT_CODES, Limit, Since, help, limit, since, status_label},
         server_args::{LoginArgs, LogoutArgs, ServersCommand},
     },
-    domain::{OnInput, text},
+    domain::text,
 };
 
 /// The first commands to try.
@@ -360,65 +364,6 @@ pub(super) struct DemoArgs {
     session: Option<String>,
 }
 
-/// `call`.
-#[derive(Debug, Args)]
-pub(super) struct CallArgs {
-    /// The tool.
-    pub(super) tool: String,
-    /// Arguments: key=value (converted to the tool's type), or key:=json.
-    #[arg(value_name = "KEY=VALUE")]
-    pub(super) pairs: Vec<String>,
-    /// All arguments as a JSON object; @FILE reads a file, - reads stdin.
-    #[arg(long, value_name = "JSON|@FILE|-")]
-    pub(super) args: Option<String>,
-    /// Reuse the task with this key, if there is one, instead of starting another.
-    #[arg(long, value_name = "KEY")]
-    pub(super) once: Option<String>,
-    #[command(flatten)]
-    pub(super) how: StartArgs,
-}
-
-/// `again`.
-#[derive(Debug, Args)]
-pub(super) struct AgainArgs {
-    /// The task to repeat; a unique prefix of its id is enough.
-    pub(super) id: String,
-    /// Arguments to change: key=value or key:=json.
-    #[arg(value_name = "KEY=VALUE")]
-    pub(super) pairs: Vec<String>,
-    /// Run again without asking, even if the server marks the tool as destructive.
-    #[arg(long)]
-    pub(super) yes: bool,
-    #[command(flatten)]
-    pub(super) how: StartArgs,
-}
-
-/// Options of `call` and `again`.
-#[derive(Debug, Args)]
-pub(super) struct StartArgs {
-    /// Name of the task.
-    #[arg(long)]
-    pub(super) name: Option<String>,
-    /// Tag of the task, for filters.
-    #[arg(long)]
-    pub(super) tag: Option<String>,
-    /// Print the id and exit once that is safe; refuse if exiting would always end the call.
-    #[arg(long)]
-    pub(super) detach: bool,
-    /// Send the arguments even if they don't match the tool's schema.
-    #[arg(long)]
-    pub(super) unchecked: bool,
-    /// Cancel after this long without activity: 90s, 10m, 2h, or off.
-    #[arg(long, value_name = "D", value_parser = limit)]
-    pub(super) idle_timeout: Option<Limit>,
-    /// Cancel this long after the start, or off.
-    #[arg(long, value_name = "D", value_parser = limit)]
-    pub(super) max_time: Option<Limit>,
-    /// How to handle questions from the server: ask, defaults or decline [default: ask]; without a terminal, `ask` waits for `longhaul answer`
-    #[arg(long, value_name = "WHAT", value_parser = on_input())]
-    pub(super) on_input: Option<OnInput>,
-}
-
 /// `ls`.
 #[derive(Debug, Args)]
 pub(super) struct LsArgs {
@@ -533,55 +478,6 @@ pub(super) struct WaitArgs {
     /// Return as soon as one of them has finished.
     #[arg(long)]
     pub(super) any: bool,
-}
-
-/// `answer`.
-#[derive(Debug, Args)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "command-line flags are independent of each other"
-)]
-pub(super) struct AnswerArgs {
-    /// The task; a unique prefix of its id is enough.
-    pub(super) id: String,
-    /// Values to submit (implies --accept): key=value or key:=json; key:=null omits a field. Other fields keep their defaults.
-    #[arg(value_name = "KEY=VALUE", conflicts_with = "no")]
-    pub(super) pairs: Vec<String>,
-    /// Accept, with the given values; for a page: agree to open it.
-    #[arg(long, conflicts_with = "no")]
-    pub(super) accept: bool,
-    /// Accept with the defaults; refused if a required field has none.
-    #[arg(long, group = "no")]
-    pub(super) defaults: bool,
-    /// Decline.
-    #[arg(long, group = "no")]
-    pub(super) decline: bool,
-    /// Dismiss without choosing.
-    #[arg(long, group = "no")]
-    pub(super) cancel: bool,
-    /// The question to answer, if there are several [default: the oldest]
-    #[arg(long, value_name = "KEY")]
-    pub(super) key: Option<String>,
-}
-
-/// `adopt`.
-#[derive(Debug, Args)]
-pub(super) struct AdoptArgs {
-    /// Server task id [default: all tasks on the server or in the file]
-    #[arg(value_name = "SERVER_TASK_ID")]
-    pub(super) server_task: Option<String>,
-    /// With --client-id or --from: the task's arguments, if the server's list or the file lacks them.
-    #[arg(value_name = "KEY=VALUE", requires = "source")]
-    pub(super) pairs: Vec<String>,
-    /// Continue this client's checkpoints, as listed by the server's list_session_tasks.
-    #[arg(long, value_name = "ID", group = "source")]
-    pub(super) client_id: Option<String>,
-    /// Continue the unfinished tasks in a tutorial client's state file, under its client id.
-    #[arg(long, value_name = "FILE", group = "source")]
-    pub(super) from: Option<PathBuf>,
-    /// Import without asking.
-    #[arg(long, requires = "source")]
-    pub(super) yes: bool,
 }
 
 /// `rm`.

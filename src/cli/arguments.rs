@@ -10,7 +10,7 @@ use crate::{
     },
     domain::{
         ArgumentKind, ArgumentSpec, ServerName, SessionRequest, SessionResponse, Tool,
-        ValidationError, text,
+        UnusableSchema, ValidationError, text,
     },
 };
 
@@ -88,6 +88,10 @@ pub(in crate::cli) enum PairValue {
     /// As typed; the tool's schema decides the type.
     Text(String),
     Json(Value),
+}
+
+pub(in crate::cli) fn parse_pairs(typed: &[String]) -> Result<Vec<ArgumentPair>, CliError> {
+    typed.iter().map(|text| parse_pair(text)).collect()
 }
 
 pub(in crate::cli) fn parse_pair(text: &str) -> Result<ArgumentPair, CliError> {
@@ -194,7 +198,7 @@ pub(in crate::cli) fn build_arguments(
     mut base: Map<String, Value>,
     pairs: Vec<ArgumentPair>,
     tool: Option<&Tool>,
-) -> Result<(Map<String, Value>, Option<String>), ArgumentError> {
+) -> Result<(Map<String, Value>, Option<UnusableSchema>), ArgumentError> {
     let specs = tool.map(Tool::arguments).unwrap_or_default();
     apply_pairs(pairs, &specs, &mut base)?;
     let checked = tool.map(|tool| tool.check(&base)).unwrap_or_default();

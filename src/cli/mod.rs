@@ -186,11 +186,20 @@ fn dispatch(
         config_mark,
         default_session,
     };
-    let context = &mut context;
+    carry_out(&mut context, command, host.as_deref(), startup_errors)
+}
+
+fn carry_out(
+    context: &mut Context<'_>,
+    command: Option<CliCommand>,
+    host: Option<&str>,
+    startup_errors: Vec<String>,
+) -> Result<ExitCode, CliError> {
+    use commands::control::{TaskAction, control};
     let code = match command {
-        None => return screen::open(context, None, host.as_deref()),
+        None => return screen::open(context, None, host),
         Some(CliCommand::Attach(attach)) => {
-            return screen::open(context, attach.id.as_deref(), host.as_deref());
+            return screen::open(context, attach.id.as_deref(), host);
         }
         #[cfg(feature = "demo")]
         Some(CliCommand::Demo(demo)) => return commands::demo::run(context, &demo),
@@ -203,15 +212,9 @@ fn dispatch(
         Some(CliCommand::Logs(logs)) => commands::logs::logs(context, &logs),
         Some(CliCommand::Watch(watch)) => commands::watch::watch(context, &watch.id, watch.new),
         Some(CliCommand::Wait(wait)) => commands::wait::wait(context, &wait),
-        Some(CliCommand::Pause(which)) => {
-            commands::control::control(context, commands::control::TaskAction::Pause, &which)
-        }
-        Some(CliCommand::Resume(which)) => {
-            commands::control::control(context, commands::control::TaskAction::Resume, &which)
-        }
-        Some(CliCommand::Cancel(which)) => {
-            commands::control::control(context, commands::control::TaskAction::Cancel, &which)
-        }
+        Some(CliCommand::Pause(which)) => control(context, TaskAction::Pause, &which),
+        Some(CliCommand::Resume(which)) => control(context, TaskAction::Resume, &which),
+        Some(CliCommand::Cancel(which)) => control(context, TaskAction::Cancel, &which),
         Some(CliCommand::Answer(args)) => commands::answer::answer(context, &args),
         Some(CliCommand::Adopt(args)) => commands::adopt::adopt(context, &args),
         Some(CliCommand::Edit(edit)) => commands::edit::edit(context, edit),
@@ -241,8 +244,6 @@ fn dispatch(
         },
         Some(CliCommand::Completions { shell }) => commands::manual::completions(context, shell),
         Some(CliCommand::Man(man)) => commands::manual::man(context, &man),
-        // `run` has printed the help text already.
-        Some(CliCommand::Help(_)) => Ok(code::OK),
         Some(CliCommand::Login(args)) => commands::login::login(context, &args),
         Some(CliCommand::Logout(args)) => commands::login::logout(context, &args),
         Some(CliCommand::Keeper { command }) => commands::keeper::keeper(context, &command),
@@ -250,6 +251,8 @@ fn dispatch(
         Some(CliCommand::Wrap(args)) => commands::wrap::wrap(context, &args),
         Some(CliCommand::Unwrap(args)) => commands::wrap::unwrap(context, &args),
         Some(CliCommand::Paths) => commands::paths::paths(context),
+        // `run` has printed the help text already.
+        Some(CliCommand::Help(_)) => Ok(code::OK),
     }?;
     Ok(ExitCode::from(code))
 }

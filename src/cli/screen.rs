@@ -12,7 +12,7 @@ use crate::{
         target::Targets,
     },
     config::{self, Config, FileMark, consent, import},
-    domain::{ServerConfigs, ServerRef, SessionRequest, TaskId, ThemeName, text},
+    domain::{ServerConfigs, ServerRef, SessionRequest, TaskId, text},
     engine::{Host, Inherited, Options, ProcessRole},
     shell::{Configuration, Opening, open as open_shell},
     term::{
@@ -193,118 +193,120 @@ pub(in crate::cli) fn show(
 ) -> Result<ExitCode, CliError> {
     check(context)?;
     let able = capabilities(context);
-    let mut look = Look {
+    let defaults = context.config.as_ref().map(|it| &it.defaults);
+    let takes_mouse = defaults.is_ok_and(|it| it.takes_mouse);
+    // The demo ignores the rest of the config.
+    let config = std::mem::replace(&mut context.config, Ok(Config::default()));
+    let (mut config, unreadable) = match config {
+        Ok(_) if options.is_demo => (Config::default(), None),
+        Ok(config) => (config, None),
+        Err(error) => (Config::default(), Some(error.to_string())),
+    };
+    let remarks = unreadable.into_iter();
+    let remarks = remarks.chain(std::mem::take(&mut config.notices));
+    let remarks = remarks.chain(options.remarks.clone()).collect();
+    let variable = |name: &str| std::env::var_os(name)?.into_string().ok();
+    let viewer = Viewer::find(variable);
+    let look = Look {
         colour: able.colour,
-        theme: ThemeName::default(),
+        theme: config.theme.unwrap_or_default(),
         ascii: context.global.ascii || !able.is_unicode,
         motion: !context.global.no_motion,
     };
-    let takes_mouse = context
-        .config
-        .as_ref()
-        .is_ok_and(|it| it.defaults.takes_mouse);
-    // The demo ignores the config.
-    let config = std::mem::replace(&mut context.config, Ok(Config::default()));
-    let (config, unreadable) = match config {
-        Ok(_) if options.is_demo => (Config::default(), None),
-        Ok(config) => (config, None),
-        Err(error) => (Config::default(), Some(error)),
+    let setup = Setup {
+        session: context.paths.session().to_owned(),
+        reopens_with: options.reopens_with.clone(),
+        flags: context.flags(),
+        is_demo: options.is_demo,
+        host: options.host.as_ref().map(|host| host.name.clone()),
+        tz: jiff::tz::TimeZone::system(),
+        look,
+        takes_mouse,
+        readonly: context.global.readonly,
+        limits: config.default_limits(),
+        notify: config.notify,
+        views: std::mem::take(&mut config.views),
+        viewer: viewer.as_ref().map(|viewer| viewer.program().to_owned()),
+        keys: std::mem::take(&mut config.keys),
+        seed: random_bits(),
     };
-    let mut server_configs = options.server_configs;
-    server_configs.insecure_http = context.global.insecure_http;
-    if context.global.readonly {
-        // With --readonly, not even an approved program is started.
-        server_configs
-            .servers
-            .retain(|server| server.program.is_none());
-    }
-    let read_config = if options.is_demo || options.host.is_some() || context.global.readonly {
-        || None
-    } else {
-        config::read_server_configs
-    };
-    let limits = config.default_limits();
-    let hook = config.hook(crate::cli::json::hook_task);
-    look.theme = config.theme.unwrap_or_default();
-    let unreadable = unreadable.map(|error| error.to_string());
-    let remarks = unreadable.into_iter().chain(config.notices);
-    let variable = |name: &str| std::env::var_os(name)?.into_string().ok();
-    let viewer = Viewer::find(variable);
-    let host = options.host.as_ref().map(|host| host.name.clone());
-    let role = match options.host {
-        Some(host) => ProcessRole::Remote(host),
-        None => context.role()?,
-    };
-    let outcome = open_shell(Opening {
-        engine: Options {
-            paths: context.paths.clone(),
-            servers: options.servers,
-            config: server_configs,
-            read_config,
-            role,
-            only_followed: false,
-            logins: context.logins.clone(),
-            traces: context.global.trace,
-            protocol: context.global.protocol.0,
-            seed: random_bits(),
-            clock: context.clock,
-            hook,
-            guard: process_guard(),
-            args: Vec::new(),
-            inherited: Inherited::default(),
-            die_after: die_after(),
-            fuse: fail_point(),
-        },
-        setup: Setup {
-            session: context.paths.session().to_owned(),
-            reopens_with: options.reopens_with,
-            flags: context.flags(),
-            is_demo: options.is_demo,
-            host,
-            tz: jiff::tz::TimeZone::system(),
-            look,
-            takes_mouse,
-            readonly: context.global.readonly,
-            limits,
-            notify: config.notify,
-            views: config.views,
-            viewer: viewer.as_ref().map(|viewer| viewer.program().to_owned()),
-            keys: config.keys,
-            seed: random_bits(),
-        },
+    let opening = Opening {
         notifications: able.notifications.with_overrides(&config.notify),
         attach,
         demo_dir: options.is_demo.then(|| context.paths.demo_dir()),
-        asks: options.requests,
-        configuration: Configuration {
-            import: |paths, does_import| {
-                import::findings(paths, does_import).map_err(|error| error.to_string())
-            },
-            save_view: |view| config::save_view(view).map_err(|error| error.to_string()),
-            look: reread_config,
-            export: super::export::for_screen,
-            consent: |name, agreed_to| {
-                consent::consent_on_screen(name, agreed_to).map_err(|error| error.to_string())
-            },
-        },
+        asks: options.requests.clone(),
+        configuration: configuration(),
         config_mark: context.config_mark,
         given: super::export::cli_secrets(context),
         browser: Browser::find(None, variable),
         viewer,
-        remarks: remarks.chain(options.remarks).collect(),
-    });
-    match outcome {
-        Ok(outcome) => {
-            if !outcome.note.line.is_empty() {
-                context
-                    .terminal
-                    .report(&text::clean_block(&outcome.note.line));
-            }
-            Ok(ExitCode::from(outcome.exit))
-        }
-        Err(error) => Err(CliError::new(
-            code::BUG,
-            format!("could not use the terminal: {error}"),
-        )),
+        remarks,
+        setup,
+        engine: engine_options(context, &config, options)?,
+    };
+    let outcome = open_shell(opening).map_err(|error| {
+        CliError::new(code::BUG, format!("could not use the terminal: {error}"))
+    })?;
+    if !outcome.note.line.is_empty() {
+        let line = text::clean_block(&outcome.note.line);
+        context.terminal.report(&line);
+    }
+    Ok(ExitCode::from(outcome.exit))
+}
+
+fn engine_options(
+    context: &Context<'_>,
+    config: &Config,
+    options: ScreenOptions,
+) -> Result<Options, CliError> {
+    let is_local = options.host.is_none();
+    let mut server_configs = options.server_configs;
+    server_configs.insecure_http = context.global.insecure_http;
+    if context.global.readonly {
+        // With --readonly, not even an approved program is started.
+        let servers = &mut server_configs.servers;
+        servers.retain(|server| server.program.is_none());
+    }
+    let read_config = if options.is_demo || !is_local || context.global.readonly {
+        || None
+    } else {
+        config::read_server_configs
+    };
+    Ok(Options {
+        paths: context.paths.clone(),
+        servers: options.servers,
+        config: server_configs,
+        read_config,
+        role: match options.host {
+            Some(host) => ProcessRole::Remote(host),
+            None => context.role()?,
+        },
+        only_followed: false,
+        logins: context.logins.clone(),
+        traces: context.global.trace,
+        protocol: context.global.protocol.0,
+        seed: random_bits(),
+        clock: context.clock,
+        hook: config.hook(crate::cli::json::hook_task),
+        guard: process_guard(),
+        args: Vec::new(),
+        inherited: Inherited::default(),
+        die_after: die_after(),
+        fuse: fail_point(),
+    })
+}
+
+/// How the screen reads and changes the configuration.
+fn configuration() -> Configuration {
+    Configuration {
+        import: |paths, does_import| {
+            import::findings(paths, does_import).map_err(|error| error.to_string())
+        },
+        save_view: |view| config::save_view(view).map_err(|error| error.to_string()),
+        look: reread_config,
+        export: super::export::for_screen,
+        consent: |name, agreed_to| {
+            consent::consent_on_screen(name, agreed_to).map_err(|error| error.to_string())
+        },
     }
 }

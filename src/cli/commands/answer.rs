@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     cli::{
         args::AnswerArgs,
-        arguments::{ArgumentPair, apply_pairs, argument_usage, parse_pair},
+        arguments::{apply_pairs, argument_usage, parse_pairs},
         context::Context,
         environment::block_on,
         error::{CliError, code},
@@ -126,11 +126,7 @@ fn answer_from_args(
     if !args.accept && args.pairs.is_empty() {
         return Ok(None);
     }
-    let pairs: Vec<ArgumentPair> = args
-        .pairs
-        .iter()
-        .map(|text| parse_pair(text))
-        .collect::<Result<_, _>>()?;
+    let pairs = parse_pairs(&args.pairs)?;
     let mut values = Map::new();
     apply_pairs(pairs, elicitation.fields(), &mut values)
         .map_err(|error| invalid(&[error.to_string()]))?;

@@ -7,7 +7,7 @@ use crate::{
         args::{AgainArgs, CallArgs, StartArgs},
         arguments::{
             ArgumentPair, MAX_NAMED_TOOLS, PairValue, apply_pairs, build_arguments, list_tools,
-            parse_args_object, parse_pair, plain,
+            parse_args_object, parse_pairs, plain,
         },
         context::{Context, confirm},
         environment::{block_on, random_bits},
@@ -18,7 +18,8 @@ use crate::{
         target::Targets,
     },
     domain::{
-        Limits, NewCall, OnInput, ServerRef, SessionRequest, SessionResponse, TaskId, Tool, text,
+        Limits, NewCall, OnInput, ServerName, ServerRef, SessionRequest, SessionResponse, TaskId,
+        Tool, UnusableSchema, text,
     },
     store::Reader,
 };
@@ -45,11 +46,7 @@ pub(in crate::cli) fn call(context: &mut Context<'_>, call: CallArgs) -> Result<
         .args
         .as_deref()
         .map_or_else(|| Ok(Map::new()), parse_args_object)?;
-    let pairs = call
-        .pairs
-        .iter()
-        .map(|text| parse_pair(text))
-        .collect::<Result<_, _>>()?;
+    let pairs = parse_pairs(&call.pairs)?;
     let CallArgs {
         tool, once, how, ..
     } = call;
@@ -78,19 +75,9 @@ pub(in crate::cli) fn again(context: &mut Context<'_>, again: AgainArgs) -> Resu
         .for_task(&old.server)?
         .into_iter()
         .next()
-        .unwrap_or(ServerRef {
-            name: old.server.clone(),
-            url: None,
-            headers: Vec::new(),
-            config_headers: Vec::new(),
-            protocol: None,
-        });
+        .unwrap_or_else(|| ServerRef::new(old.server.clone(), None));
     let base: Map<String, Value> = serde_json::from_str(&old.arguments).unwrap_or_default();
-    let pairs = again
-        .pairs
-        .iter()
-        .map(|text| parse_pair(text))
-        .collect::<Result<Vec<_>, _>>()?;
+    let pairs = parse_pairs(&again.pairs)?;
     let AgainArgs { how, yes, .. } = again;
     let how = StartArgs {
         name: how.name.or(old.name),
@@ -154,6 +141,11 @@ async fn start_call(
     reader: &mut Reader,
     draft: CallDraft,
 ) -> Result<TaskId, CliError> {
+    let listed = tools_of(context, live, reader, &draft).await?;
+    let described = listed.iter().find(|listed| listed.name == draft.tool);
+    if described.is_none() && !listed.is_empty() {
+        return Err(unknown_tool(&draft, &listed));
+    }
     let CallDraft {
         server,
         tool,
@@ -164,96 +156,25 @@ async fn start_call(
         is_confirmed,
         how,
     } = draft;
-    let needs_schema = pairs
-        .iter()
-        .any(|pair| matches!(pair.value, PairValue::Text(_)));
-    // If the key was used before, that task is returned without contacting the server.
-    let is_key_used = match &once {
-        Some(key) => reader.once(key)?.is_some(),
-        None => false,
-    };
-    let listed = if is_key_used && !needs_schema {
-        Vec::new()
-    } else {
-        match list_tools(context, live, &server.name).await {
-            Err(CliError::Message { code, text: words }) if code == code::UNREACHABLE => {
-                // If the server was reached before, use the tools it had then; the call waits for it.
-                let links = reader.links()?;
-                let known = links
-                    .into_iter()
-                    .find(|link| link.name == server.name && link.tools_at.is_some());
-                known.ok_or(CliError::Message { code, text: words })?.tools
-            }
-            other => other?,
-        }
-    };
-    let described = listed.iter().find(|listed| listed.name == tool);
-    if described.is_none() && !listed.is_empty() {
-        let offered = || listed.iter().filter(|tool| tool.is_offered());
-        let names: Vec<&str> = offered()
-            .take(MAX_NAMED_TOOLS)
-            .map(|tool| tool.name.as_str())
-            .collect();
-        let more = offered().count().saturating_sub(MAX_NAMED_TOOLS);
-        let more = match more {
-            0 => String::new(),
-            more => format!(" and {} more", text::grouped(more as u64)),
-        };
-        let near = text::nearest(&tool, offered().map(|tool| tool.name.as_str()));
-        let near = near.map_or(String::new(), |near| {
-            format!(" (did you mean {}?)", text::clean_line(near))
-        });
-        return Err(CliError::usage(format!(
-            "{} has no tool {tool}{near}; it has {}{more}",
-            server.name,
-            text::clean_line(&names.join(", "))
-        )));
-    }
-    let before = base.clone();
+    let before = origin.is_some().then(|| base.clone());
     // Shown only if the call is started.
-    let mut notices: Vec<String> = Vec::new();
+    let mut notice = None;
     let arguments = if how.unchecked {
-        let specs = described.map(Tool::arguments).unwrap_or_default();
-        let mut arguments = base;
-        apply_pairs(pairs, &specs, &mut arguments)
-            .map(|()| arguments)
-            .map_err(|error| {
-                CliError::usage(format!("{error}; use key:=json to send another type"))
-            })?
+        unchecked_arguments(base, pairs, described)?
     } else {
-        let checked = build_arguments(base, pairs, described).map_err(|error| {
-            let flags = context.flags();
-            CliError::usage(format!(
-                "{error}; nothing was sent. `longhaul{flags} -s {} tools` shows its arguments; use --unchecked to send \
-                 it anyway",
-                crate::domain::text::shell_word(server.name.as_str())
-            ))
-        })?;
-        if let (arguments, Some(why)) = &checked
-            && !arguments.is_empty()
-        {
-            notices.push(format!(
-                "{tool}: arguments sent unchecked because its schema is unusable: {why}"
-            ));
-        }
-        checked.0
+        let checked = checked_arguments(context, &server.name, base, pairs, described);
+        let (arguments, unusable) = checked?;
+        notice = unusable.filter(|_| !arguments.is_empty()).map(|why| {
+            format!("{tool}: arguments sent unchecked because its schema is unusable: {why}")
+        });
+        arguments
     };
-    if origin.is_some() {
+    if let Some(before) = before {
         for line in changed_arguments(&before, &arguments) {
             context.terminal.info(&line);
         }
-        if !is_confirmed && described.is_none_or(Tool::is_unsafe_to_repeat) {
-            let why = Tool::repeat_warning(described);
-            let question =
-                text::clean_line(&format!("{} {why}; run {tool} again? y/N", server.name))
-                    .into_owned();
-            if !confirm(context, &question)? {
-                let message = format!(
-                    "{} {why}, so nothing was sent; use --yes to run it again",
-                    server.name
-                );
-                return Err(CliError::usage(text::clean_line(&message)));
-            }
+        if !is_confirmed {
+            confirm_repeat(context, &server.name, &tool, described)?;
         }
     }
     let defaults = context.config()?.default_limits().for_server(&server.name);
@@ -274,36 +195,135 @@ async fn start_call(
         on_input: how.on_input.unwrap_or_default(),
         ..NewCall::new(id, server.name, tool, arguments)
     };
-    let new_id = new.id.clone();
-    let has_key = new.once.is_some();
-    let (new_tool, new_arguments) = (new.tool.clone(), new.arguments.clone());
-    match live
-        .request(context, SessionRequest::Start(Box::new(new)))
-        .await?
-    {
-        SessionResponse::Started(id) => {
-            if has_key && id != new_id {
-                let before = context.find(reader, id.as_str())?;
-                if before.tool != new_tool || before.arguments != new_arguments {
-                    context.terminal.report(&format!(
-                        "longhaul: key already used by {id} with a different call: {} {}; nothing was started; choose another --once key",
-                        text::clean_line(&before.tool),
-                        text::truncate(&text::clean_line(&before.arguments), 200)
-                    ));
-                } else {
-                    context.terminal.info(&format!(
-                        "key already used by {id}; nothing new was started"
-                    ));
-                }
-            } else {
-                for notice in &notices {
-                    context.terminal.info(&text::clean_line(notice));
-                }
-            }
-            Ok(id)
-        }
-        _ => Err(CliError::new(code::BUG, "the engine returned no task id")),
+    let start = SessionRequest::Start(Box::new(new.clone()));
+    let SessionResponse::Started(id) = live.request(context, start).await? else {
+        return Err(CliError::new(code::BUG, "the engine returned no task id"));
+    };
+    if new.once.is_some() && id != new.id {
+        report_used_key(context, reader, &new, &id)?;
+    } else if let Some(notice) = notice {
+        context.terminal.info(&text::clean_line(&notice));
     }
+    Ok(id)
+}
+
+/// The server's tools; none if the call needs none of them.
+async fn tools_of(
+    context: &mut Context<'_>,
+    live: &mut LiveSession,
+    reader: &mut Reader,
+    draft: &CallDraft,
+) -> Result<Vec<Tool>, CliError> {
+    let is_text = |pair: &ArgumentPair| matches!(pair.value, PairValue::Text(_));
+    let needs_schema = draft.pairs.iter().any(is_text);
+    // If the key was used before, that task is returned without contacting the server.
+    let is_key_used = match &draft.once {
+        Some(key) => reader.once(key)?.is_some(),
+        None => false,
+    };
+    if is_key_used && !needs_schema {
+        return Ok(Vec::new());
+    }
+    let name = &draft.server.name;
+    match list_tools(context, live, name).await {
+        Err(CliError::Message { code, text: words }) if code == code::UNREACHABLE => {
+            // If the server was reached before, use the tools it had then; the call waits for it.
+            let mut links = reader.links()?.into_iter();
+            let known = links.find(|link| link.name == *name && link.tools_at.is_some());
+            Ok(known.ok_or(CliError::Message { code, text: words })?.tools)
+        }
+        other => other,
+    }
+}
+
+fn unknown_tool(draft: &CallDraft, listed: &[Tool]) -> CliError {
+    let (server, tool) = (&draft.server.name, &draft.tool);
+    let offered = listed.iter().filter(|tool| tool.is_offered());
+    let names: Vec<&str> = offered.map(|tool| tool.name.as_str()).collect();
+    let more = match names.len().saturating_sub(MAX_NAMED_TOOLS) {
+        0 => String::new(),
+        more => format!(" and {} more", text::grouped(more as u64)),
+    };
+    let near = text::nearest(tool, names.iter().copied());
+    let near = near.map_or(String::new(), |near| {
+        format!(" (did you mean {}?)", text::clean_line(near))
+    });
+    let shown: Vec<&str> = names.into_iter().take(MAX_NAMED_TOOLS).collect();
+    CliError::usage(format!(
+        "{server} has no tool {tool}{near}; it has {}{more}",
+        text::clean_line(&shown.join(", "))
+    ))
+}
+
+/// The arguments for `--unchecked`.
+fn unchecked_arguments(
+    mut arguments: Map<String, Value>,
+    pairs: Vec<ArgumentPair>,
+    described: Option<&Tool>,
+) -> Result<Map<String, Value>, CliError> {
+    let specs = described.map(Tool::arguments).unwrap_or_default();
+    let applied = apply_pairs(pairs, &specs, &mut arguments);
+    applied
+        .map(|()| arguments)
+        .map_err(|error| CliError::usage(format!("{error}; use key:=json to send another type")))
+}
+
+/// The arguments, and why they could not be checked.
+fn checked_arguments(
+    context: &Context<'_>,
+    server: &ServerName,
+    base: Map<String, Value>,
+    pairs: Vec<ArgumentPair>,
+    described: Option<&Tool>,
+) -> Result<(Map<String, Value>, Option<UnusableSchema>), CliError> {
+    build_arguments(base, pairs, described).map_err(|error| {
+        let flags = context.flags();
+        CliError::usage(format!(
+            "{error}; nothing was sent. `longhaul{flags} -s {} tools` shows its arguments; use --unchecked to send it \
+             anyway",
+            text::shell_word(server.as_str())
+        ))
+    })
+}
+
+/// Asks before a call that may be unsafe to repeat runs again.
+fn confirm_repeat(
+    context: &mut Context<'_>,
+    server: &ServerName,
+    tool: &str,
+    described: Option<&Tool>,
+) -> Result<(), CliError> {
+    if !described.is_none_or(Tool::is_unsafe_to_repeat) {
+        return Ok(());
+    }
+    let why = Tool::repeat_warning(described);
+    let question = format!("{server} {why}; run {tool} again? y/N");
+    if confirm(context, &text::clean_line(&question))? {
+        return Ok(());
+    }
+    let message = format!("{server} {why}, so nothing was sent; use --yes to run it again");
+    Err(CliError::usage(text::clean_line(&message)))
+}
+
+/// Says that a call with this `--once` key exists as the task `id`.
+fn report_used_key(
+    context: &mut Context<'_>,
+    reader: &mut Reader,
+    new: &NewCall,
+    id: &TaskId,
+) -> Result<(), CliError> {
+    let before = context.find(reader, id.as_str())?;
+    if before.tool == new.tool && before.arguments == new.arguments {
+        let words = format!("key already used by {id}; nothing new was started");
+        context.terminal.info(&words);
+        return Ok(());
+    }
+    context.terminal.report(&format!(
+        "longhaul: key already used by {id} with a different call: {} {}; nothing was started; choose another --once key",
+        text::clean_line(&before.tool),
+        text::truncate(&text::clean_line(&before.arguments), 200)
+    ));
+    Ok(())
 }
 
 /// One line for each argument that differs from the repeated call.

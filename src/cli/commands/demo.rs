@@ -179,12 +179,12 @@ fn open(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, CliError> {
         .is_empty();
     let known = reader.links()?;
     // Both protocol eras are pinned, because the demo shows them side by side.
-    let server = |name: &str, version: ProtocolVersion| ServerRef {
-        name: server_name(&known, &running.url, name, version),
-        url: Some(running.url.clone()),
-        headers: Vec::new(),
-        config_headers: Vec::new(),
-        protocol: Some(version.label().to_owned()),
+    let server = |name: &str, version: ProtocolVersion| {
+        let name = server_name(&known, &running.url, name, version);
+        ServerRef {
+            protocol: Some(version.label().to_owned()),
+            ..ServerRef::new(name, Some(running.url.clone()))
+        }
     };
     let servers = vec![
         server(SERVER, ProtocolVersion::V20251125),

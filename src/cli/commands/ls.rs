@@ -13,8 +13,8 @@ use crate::{
         target::Targets,
         task_document::{DriverInfo, contact, document_with},
     },
-    domain::{Connectivity, Elicitation, IfCut, Status, Task, Wall, text},
-    store::ListFilter,
+    domain::{Connectivity, Elicitation, IfCut, ServerName, Status, Task, Wall, text},
+    store::{ListFilter, Reader},
 };
 
 /// The maximum width of a cell with free text.
@@ -30,7 +30,7 @@ pub(in crate::cli) fn ls(context: &mut Context<'_>, ls: &LsArgs) -> Result<u8, C
         all: ls.all,
         limit: None,
     };
-    let mut tasks = reader.tasks(listed)?;
+    let tasks = reader.tasks(listed)?;
     if let Some(remark) = reader.remark() {
         context.terminal.report(&format!("longhaul: {remark}"));
     }
@@ -46,35 +46,14 @@ pub(in crate::cli) fn ls(context: &mut Context<'_>, ls: &LsArgs) -> Result<u8, C
         Some(name) => context.config()?.view(name)?.clone(),
         None => View::default(),
     };
-    if let Some(error) = Filter::invalid_reason(&ls.filter.join(" ")) {
-        return Err(CliError::usage(error));
-    }
-    let filter = Filter::parse(&format!("{} {}", view.filter, ls.filter.join(" ")));
-    let needs_me = ls.needs_me || view.needs_only;
     let driver = DriverInfo::of(context, &tasks);
-    tasks.retain(|task| {
-        (ls.status.is_empty() || ls.status.iter().any(|label| *label == task.status.label()))
-            && (!needs_me
-                || task.status.needs_you(task.is_seen)
-                || driver.needs_login.contains(&task.id))
-            && (!ls.new || task.status.is_settled() && !task.is_seen)
-            && (ls.tag.is_none() || task.tag == ls.tag)
-            && (ls.from.as_ref().is_none_or(|host| is_from(task, host)))
-            && (ls.tool.as_ref().is_none_or(|tool| *tool == task.tool))
-            && (since.is_none_or(|since| task.created_at >= since))
-            && (servers.is_empty() || servers.contains(&&task.server))
-    });
-    if !filter.is_empty() {
-        // The filter language is the screen's and can refer to the connection.
-        let mut matching = Vec::new();
-        for task in tasks {
-            let contact = contact(&mut reader, &task, &driver)?;
-            if filter.matches_task(&task, &contact) {
-                matching.push(task);
-            }
-        }
-        tasks = matching;
-    }
+    let wanted = Wanted {
+        servers: &servers,
+        since,
+        view: &view,
+        ls,
+    };
+    let tasks = wanted.select(tasks, &mut reader, &driver)?;
     if context.global.json {
         let documents = tasks
             .iter()
@@ -95,6 +74,68 @@ pub(in crate::cli) fn ls(context: &mut Context<'_>, ls: &LsArgs) -> Result<u8, C
         }));
         return Ok(code::OK);
     }
+    print_table(context, &mut reader, &tasks, &driver)?;
+    Ok(code::OK)
+}
+
+/// The tasks to list.
+struct Wanted<'w> {
+    /// Those on these servers, if there are any.
+    servers: &'w [&'w ServerName],
+    since: Option<Wall>,
+    view: &'w View,
+    ls: &'w LsArgs,
+}
+
+impl Wanted<'_> {
+    fn select(
+        &self,
+        mut tasks: Vec<Task>,
+        reader: &mut Reader,
+        driver: &DriverInfo,
+    ) -> Result<Vec<Task>, CliError> {
+        let typed = self.ls.filter.join(" ");
+        if let Some(error) = Filter::invalid_reason(&typed) {
+            return Err(CliError::usage(error));
+        }
+        tasks.retain(|task| self.has(task, driver));
+        let filter = Filter::parse(&format!("{} {typed}", self.view.filter));
+        if filter.is_empty() {
+            return Ok(tasks);
+        }
+        // The filter language is the screen's and can refer to the connection.
+        let mut matching = Vec::new();
+        for task in tasks {
+            let contact = contact(reader, &task, driver)?;
+            if filter.matches_task(&task, &contact) {
+                matching.push(task);
+            }
+        }
+        Ok(matching)
+    }
+
+    fn has(&self, task: &Task, driver: &DriverInfo) -> bool {
+        let ls = self.ls;
+        let has_status = |label: &&str| *label == task.status.label();
+        let needs_you =
+            || task.status.needs_you(task.is_seen) || driver.needs_login.contains(&task.id);
+        (ls.status.is_empty() || ls.status.iter().any(has_status))
+            && (!(ls.needs_me || self.view.needs_only) || needs_you())
+            && (!ls.new || task.status.is_settled() && !task.is_seen)
+            && (ls.tag.is_none() || task.tag == ls.tag)
+            && (ls.from.as_ref().is_none_or(|host| is_from(task, host)))
+            && (ls.tool.as_ref().is_none_or(|tool| *tool == task.tool))
+            && (self.since.is_none_or(|since| task.created_at >= since))
+            && (self.servers.is_empty() || self.servers.contains(&&task.server))
+    }
+}
+
+fn print_table(
+    context: &mut Context<'_>,
+    reader: &mut Reader,
+    tasks: &[Task],
+    driver: &DriverInfo,
+) -> Result<(), CliError> {
     let now = context.clock.now().wall;
     let has_callers = tasks.iter().any(|task| task.caller.is_some());
     let head = ["STATE", "ID", "TASK", "SERVER", "PROGRESS", "AGE", "IF CUT"];
@@ -105,12 +146,11 @@ pub(in crate::cli) fn ls(context: &mut Context<'_>, ls: &LsArgs) -> Result<u8, C
         .terminal
         .out_columns()
         .map_or(usize::MAX, |_| MAX_CELL_COLS);
-    for task in &tasks {
-        let contact = contact(&mut reader, task, &driver)?;
+    for task in tasks {
+        let contact = contact(reader, task, driver)?;
         rows.push(row(task, &contact, now, (cell, ending)));
     }
     if has_callers {
-        let now = context.clock.now().wall;
         let from = tasks.iter().map(|task| from(task, now));
         let from = std::iter::once("FROM".to_owned()).chain(from);
         for (row, from) in rows.iter_mut().zip(from) {
@@ -120,7 +160,7 @@ pub(in crate::cli) fn ls(context: &mut Context<'_>, ls: &LsArgs) -> Result<u8, C
     for line in format::table(&rows, context.terminal.out_columns(), 2, ending) {
         context.terminal.print(&line)?;
     }
-    Ok(code::OK)
+    Ok(())
 }
 
 /// Who made an agent's call, and whether the result waits for it.

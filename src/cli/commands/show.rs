@@ -10,7 +10,9 @@ use crate::{
         json as documents,
         task_document::{DriverInfo, contact, document},
     },
-    domain::{Connectivity, Elicitation, IfCut, ProtocolVersion, Status, Task, Wall, text},
+    domain::{
+        Connectivity, ControlRequest, Elicitation, IfCut, ProtocolVersion, Status, Task, Wall, text,
+    },
     store::Reader,
 };
 
@@ -25,92 +27,108 @@ pub(in crate::cli) fn show(context: &mut Context<'_>, id: &str) -> Result<u8, Cl
     }
     let driver = DriverInfo::of(context, std::slice::from_ref(&task));
     let contact = contact(&mut reader, &task, &driver)?;
-    let now = context.clock.now().wall;
-    let flags = context.flags();
-    let when = |at: Wall| format::clock(at, now);
-    let mut rows: Vec<(&str, String)> = vec![("id", task.id.to_string())];
-    let mut put = |key, value: Option<String>| rows.extend(value.map(|value| (key, value)));
-    put("name", task.name.clone());
-    put("note", task.note.clone());
-    put("tag", task.tag.clone());
-    put("tool", Some(task.tool.clone()));
-    put("server", Some(task.server.to_string()));
-    put("arguments", Some(task.arguments.clone()));
-    put("from", task.caller.as_ref().map(|caller| caller.who()));
-    put(
-        "its caller",
-        task.caller
-            .as_ref()
-            .map(|caller| caller.progress(task.settled_at, now, when)),
-    );
-    put("repeats", task.origin.as_ref().map(ToString::to_string));
-    let reason = task
-        .why()
-        .map_or(String::new(), |reason| format!(": {reason}"));
-    put("status", Some(format!("{}{reason}", task.status.label())));
-    for question in task.open_questions() {
-        let asked_for = question.asked_for(&task.id);
-        let asked_for = asked_for.map_or(String::new(), |asked_for| format!("{asked_for}; "));
-        put(
-            "asks",
-            Some(format!(
-                "{} ({asked_for}since {}; `longhaul answer {}{flags}` shows it)",
-                Elicitation::message_of(&question.request),
-                when(question.asked_at),
-                task.id
-            )),
-        );
-    }
-    put("remark", task.notice.clone());
-    put(
-        "asked",
-        task.control
-            .map(|asked| format!("{} since {}", asked.what.label(), when(asked.at))),
-    );
-    put(
-        "contact",
-        match &contact {
-            Connectivity::Idle => None,
-            Connectivity::Unwatched { as_of } => Some(format!("unwatched, as of {}", when(*as_of))),
-            Connectivity::Reconnecting { why, .. } => Some(format!("reconnecting: {why}")),
-            other => Some(other.label().to_owned()),
-        },
-    );
-    put(
-        "progress",
-        task.progress.as_ref().map(|progress| {
-            // The result is there, so 100 % is certain.
-            let is_whole = task.status == Status::Completed && progress.ratio() == Some(1.0);
-            format!(
-                "{}{}  {}",
-                format::amount(progress),
-                if is_whole { " 100 %" } else { "" },
-                progress.message.as_deref().unwrap_or_default()
-            )
-        }),
-    );
-    put(
-        "if cut",
-        IfCut::of_task(&task)
-            .map(|if_cut| format!("{}: {}", if_cut.label(), if_cut.reason.message())),
-    );
-    put("resumable by", Some(task.resumability.label().to_owned()));
-    put("revision", revision(&mut reader, &task)?);
-    put("attempts", Some(task.attempts_made().to_string()));
-    put("server's id", task.server_task_id.clone());
-    put("client id", task.client_id.clone());
-    put("created", Some(when(task.created_at)));
-    put("updated", Some(when(task.updated_at)));
-    put("ended", task.settled_at.map(when));
-    put("result", task.result_summary().map(Cow::into_owned));
-    put("idle limit", task.limits.idle.map(text::span));
-    put("hard limit", task.limits.hard.map(text::span));
-    for (key, value) in rows {
+    let revision = revision(&mut reader, &task)?;
+    let (now, flags) = (context.clock.now().wall, context.flags());
+    let of_call = call_rows(&task, now);
+    let of_state = state_rows(&task, &contact, &flags, now);
+    let of_server = server_rows(&task, revision, now);
+    for (key, value) in of_call.into_iter().chain(of_state).chain(of_server) {
         context
             .terminal
             .print(format!("{key:<13} {}", text::clean_line(&value)).trim_end())?;
     }
     Ok(code::OK)
+}
+
+/// A label and its value.
+type Line = (&'static str, String);
+
+fn known<const N: usize>(lines: [(&'static str, Option<String>); N]) -> Vec<Line> {
+    let known = |(key, value): (&'static str, Option<String>)| value.map(|value| (key, value));
+    lines.into_iter().filter_map(known).collect()
+}
+
+/// What the call is, and who made it.
+fn call_rows(task: &Task, now: Wall) -> Vec<Line> {
+    let caller = task.caller.as_ref();
+    let progress = caller.map(|it| it.progress(task.settled_at, now, |at| format::clock(at, now)));
+    known([
+        ("id", Some(task.id.to_string())),
+        ("name", task.name.clone()),
+        ("note", task.note.clone()),
+        ("tag", task.tag.clone()),
+        ("tool", Some(task.tool.clone())),
+        ("server", Some(task.server.to_string())),
+        ("arguments", Some(task.arguments.clone())),
+        ("from", caller.map(|caller| caller.who())),
+        ("its caller", progress),
+        ("repeats", task.origin.as_ref().map(ToString::to_string)),
+    ])
+}
+
+/// How far the call is.
+fn state_rows(task: &Task, contact: &Connectivity, flags: &str, now: Wall) -> Vec<Line> {
+    let when = |at: Wall| format::clock(at, now);
+    let reason = task
+        .why()
+        .map_or(String::new(), |reason| format!(": {reason}"));
+    let mut rows = vec![("status", format!("{}{reason}", task.status.label()))];
+    for question in task.open_questions() {
+        let asked_for = question.asked_for(&task.id);
+        let asked_for = asked_for.map_or(String::new(), |asked_for| format!("{asked_for}; "));
+        let line = format!(
+            "{} ({asked_for}since {}; `longhaul answer {}{flags}` shows it)",
+            Elicitation::message_of(&question.request),
+            when(question.asked_at),
+            task.id
+        );
+        rows.push(("asks", line));
+    }
+    let asked = |asked: ControlRequest| format!("{} since {}", asked.what.label(), when(asked.at));
+    let contact = match contact {
+        Connectivity::Idle => None,
+        Connectivity::Unwatched { as_of } => Some(format!("unwatched, as of {}", when(*as_of))),
+        Connectivity::Reconnecting { why, .. } => Some(format!("reconnecting: {why}")),
+        other => Some(other.label().to_owned()),
+    };
+    let progress = task.progress.as_ref().map(|progress| {
+        // The result is there, so 100 % is certain.
+        let is_whole = task.status == Status::Completed && progress.ratio() == Some(1.0);
+        format!(
+            "{}{}  {}",
+            format::amount(progress),
+            if is_whole { " 100 %" } else { "" },
+            progress.message.as_deref().unwrap_or_default()
+        )
+    });
+    let if_cut = IfCut::of_task(task);
+    let if_cut = if_cut.map(|it| format!("{}: {}", it.label(), it.reason.message()));
+    rows.extend(known([
+        ("remark", task.notice.clone()),
+        ("asked", task.control.map(asked)),
+        ("contact", contact),
+        ("progress", progress),
+        ("if cut", if_cut),
+    ]));
+    rows
+}
+
+/// How the server is reached, the times, the result and the limits.
+fn server_rows(task: &Task, revision: Option<String>, now: Wall) -> Vec<Line> {
+    let when = |at: Wall| format::clock(at, now);
+    known([
+        ("resumable by", Some(task.resumability.label().to_owned())),
+        ("revision", revision),
+        ("attempts", Some(task.attempts_made().to_string())),
+        ("server's id", task.server_task_id.clone()),
+        ("client id", task.client_id.clone()),
+        ("created", Some(when(task.created_at))),
+        ("updated", Some(when(task.updated_at))),
+        ("ended", task.settled_at.map(when)),
+        ("result", task.result_summary().map(Cow::into_owned)),
+        ("idle limit", task.limits.idle.map(text::span)),
+        ("hard limit", task.limits.hard.map(text::span)),
+    ])
 }
 
 /// The task's MCP revision, and why it was chosen if the server still uses it.

@@ -15,7 +15,7 @@ use crate::{
         task_document,
     },
     domain::{Connectivity, ServerName, SessionEvent, Status, Task, TaskId, TaskView, text},
-    store::ListFilter,
+    store::{ListFilter, Reader},
 };
 
 /// `wait`.
@@ -27,27 +27,7 @@ pub(in crate::cli) fn wait(context: &mut Context<'_>, wait: &WaitArgs) -> Result
             context.flags()
         )));
     }
-    let mut tasks: Vec<Task> = Vec::new();
-    if let Some(tag) = &wait.tag {
-        let of_tag = reader.tasks(ListFilter::default())?;
-        tasks.extend(
-            of_tag
-                .into_iter()
-                .filter(|task| task.tag.as_ref() == Some(tag)),
-        );
-        if tasks.is_empty() {
-            return Err(CliError::usage(format!(
-                "no task has the tag {tag:?}; `longhaul ls{}` lists all tasks",
-                context.flags()
-            )));
-        }
-    }
-    for id in &wait.ids {
-        let task = context.find(&mut reader, id)?;
-        if !tasks.iter().any(|known| known.id == task.id) {
-            tasks.push(task);
-        }
-    }
+    let tasks = named_tasks(context, &mut reader, wait)?;
     let servers = Targets::of(context, &mut reader)?;
     let (mut ended, mut open): (Vec<Task>, Vec<Task>) = tasks
         .into_iter()
@@ -81,28 +61,67 @@ pub(in crate::cli) fn wait(context: &mut Context<'_>, wait: &WaitArgs) -> Result
         })?;
     }
     for task in &ended {
-        if context.global.json {
-            let document = task_document::document(context, &mut reader, task)?;
-            context.terminal.print_json(&json::compact(&document))?;
-        } else {
-            let reason = task.why().map_or(String::new(), |reason| {
-                format!(": {}", text::clean_line(&reason))
-            });
-            context
-                .terminal
-                .print(&format!("{} {}{reason}", task.id, task.status.label()))?;
-            if task.status == Status::InputRequired {
-                let (id, flags) = (&task.id, context.flags());
-                context.terminal.report(&format!(
-                    "longhaul: {id} has a question: longhaul answer {id}{flags}"
-                ));
-            }
-        }
+        print_ended(context, &mut reader, task)?;
     }
     match blocked {
         Some(fail) => Err(fail),
         None => Ok(worst(ended.iter().map(exit_code_of))),
     }
+}
+
+/// The tasks named by id or tag.
+fn named_tasks(
+    context: &Context<'_>,
+    reader: &mut Reader,
+    wait: &WaitArgs,
+) -> Result<Vec<Task>, CliError> {
+    let mut tasks: Vec<Task> = Vec::new();
+    if let Some(tag) = &wait.tag {
+        let of_tag = reader.tasks(ListFilter::default())?;
+        tasks.extend(
+            of_tag
+                .into_iter()
+                .filter(|task| task.tag.as_ref() == Some(tag)),
+        );
+        if tasks.is_empty() {
+            return Err(CliError::usage(format!(
+                "no task has the tag {tag:?}; `longhaul ls{}` lists all tasks",
+                context.flags()
+            )));
+        }
+    }
+    for id in &wait.ids {
+        let task = context.find(reader, id)?;
+        if !tasks.iter().any(|known| known.id == task.id) {
+            tasks.push(task);
+        }
+    }
+    Ok(tasks)
+}
+
+fn print_ended(
+    context: &mut Context<'_>,
+    reader: &mut Reader,
+    task: &Task,
+) -> Result<(), CliError> {
+    if context.global.json {
+        let document = task_document::document(context, reader, task)?;
+        context.terminal.print_json(&json::compact(&document))?;
+    } else {
+        let reason = task.why().map_or(String::new(), |reason| {
+            format!(": {}", text::clean_line(&reason))
+        });
+        context
+            .terminal
+            .print(&format!("{} {}{reason}", task.id, task.status.label()))?;
+        if task.status == Status::InputRequired {
+            let (id, flags) = (&task.id, context.flags());
+            context.terminal.report(&format!(
+                "longhaul: {id} has a question: longhaul answer {id}{flags}"
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn is_enough(wait: &WaitArgs, ended: &[Task], open: &[Task]) -> bool {

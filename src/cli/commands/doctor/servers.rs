@@ -49,68 +49,67 @@ pub(in crate::cli) fn servers(context: &Context<'_>, checks: &mut Checks) {
     }
     for (name, server, url) in targets {
         let subject = format!("server {name}");
-        let server = match server {
-            Ok(server) => server,
+        let checked =
+            server.and_then(|server| check_server(context, &subject, server, &url, checks));
+        match checked {
+            Ok(()) => {}
             Err(CliError::Message { text: words, .. }) => {
                 checks.wrong(&subject, words, "then run doctor again");
-                continue;
-            }
-            Err(CliError::StdoutUnread(_)) => return,
-        };
-        if server_url::is_process(&url) {
-            if !check_config_obstacle(context, &subject, &server.name, checks) {
-                let name = crate::domain::text::shell_word(server.name.as_str());
-                checks.ok(
-                    &subject,
-                    format!(
-                        "stdio, approved; started when needed; test it with `longhaul servers test {name}`"
-                    ),
-                );
-            }
-            continue;
-        }
-        if check_config_obstacle(context, &subject, &server.name, checks) {
-            continue;
-        }
-        let is_new = server.url.is_some();
-        let headers = server.headers.into_iter().chain(server.config_headers);
-        let headers = headers.map(|(name, value)| (name, SecretString::from(value)));
-        let mut headers: Vec<(String, SecretString)> = headers.collect();
-        let token = token_state(context, &url, &headers);
-        let advice = CredentialAdvice::of(context, &server.name, is_new, &headers, &token);
-        if let TokenState::Valid(secret) = &token {
-            let value = format!("Bearer {}", secret.expose_secret());
-            headers.push(("Authorization".to_owned(), value.into()));
-        }
-        let has_expired = matches!(token, TokenState::Expired);
-        let recording = recording(context, &server.name, &subject, checks);
-        let probed = block_on(async { Ok(probe(&url, headers, recording).await) });
-        let probe = probed.as_ref().ok();
-        if let Some(why) = probe.and_then(|probe| probe.unrecorded.as_ref()) {
-            checks.warning(&subject, why.clone(), "the checks still ran");
-        }
-        match probed {
-            Ok(Probe {
-                stateful: Err(Obstacle::NeedsLogin),
-                modern: None,
-                ..
-            }) if has_expired => checks.warning(
-                &subject,
-                "its sign-in token has expired",
-                "the next call renews it if it can",
-            ),
-            Ok(probe) => {
-                let config = context.config().ok();
-                let convention = config.map(|config| config.convention(&server.name));
-                let convention = convention.unwrap_or_default();
-                report(&subject, &url, &probe, &advice, &convention, checks);
-            }
-            Err(CliError::Message { text: words, .. }) => {
-                checks.wrong(&subject, words, "try again");
             }
             Err(CliError::StdoutUnread(_)) => return,
         }
     }
+}
+
+fn check_server(
+    context: &Context<'_>,
+    subject: &str,
+    server: ServerRef,
+    url: &str,
+    checks: &mut Checks,
+) -> Result<(), CliError> {
+    if check_config_obstacle(context, subject, &server.name, checks) {
+        return Ok(());
+    }
+    if server_url::is_process(url) {
+        let name = crate::domain::text::shell_word(server.name.as_str());
+        checks.ok(
+            subject,
+            format!(
+                "stdio, approved; started when needed; test it with `longhaul servers test {name}`"
+            ),
+        );
+        return Ok(());
+    }
+    let is_new = server.url.is_some();
+    let headers = server.headers.into_iter().chain(server.config_headers);
+    let headers = headers.map(|(name, value)| (name, SecretString::from(value)));
+    let mut headers: Vec<(String, SecretString)> = headers.collect();
+    let token = token_state(context, url, &headers);
+    let advice = CredentialAdvice::of(context, &server.name, is_new, &headers, &token);
+    if let TokenState::Valid(secret) = &token {
+        let value = format!("Bearer {}", secret.expose_secret());
+        headers.push(("Authorization".to_owned(), value.into()));
+    }
+    let recording = recording(context, &server.name, subject, checks);
+    let probe = block_on(async { Ok(probe(url, headers, recording).await) })?;
+    if let Some(why) = &probe.unrecorded {
+        checks.warning(subject, why.clone(), "the checks still ran");
+    }
+    let needs_login = matches!(probe.stateful, Err(Obstacle::NeedsLogin)) && probe.modern.is_none();
+    if needs_login && matches!(token, TokenState::Expired) {
+        checks.warning(
+            subject,
+            "its sign-in token has expired",
+            "the next call renews it if it can",
+        );
+        return Ok(());
+    }
+    let config = context.config().ok();
+    let convention = config.map(|config| config.convention(&server.name));
+    let convention = convention.unwrap_or_default();
+    report(subject, url, &probe, &advice, &convention, checks);
+    Ok(())
 }
 
 /// Reports the stdio servers that are not approved, which [`Targets::choices`] leaves out; returns whether there are any.

@@ -160,9 +160,10 @@ class Server:
 class Proxy:
     """The network between, with faults on command."""
 
-    def __init__(self, target: int, record: Path) -> None:
+    def __init__(self, target: int, record: Path, hidden: tuple[str, ...] = ()) -> None:
+        hide = [f"--hide={word}" for word in hidden]
         self._process = subprocess.Popen(
-            [sys.executable, str(HERE / "proxy.py"), "--to", str(target), "--record", str(record)],
+            [sys.executable, str(HERE / "proxy.py"), "--to", str(target), "--record", str(record), *hide],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -1,6 +1,6 @@
 """A small TCP proxy whose network breaks on command.
 
-    python3 proxy.py --to PORT [--cut-seconds S] [--record FILE]
+    python3 proxy.py --to PORT [--cut-seconds S] [--record FILE] [--hide WORD]...
 
 Listens on a free port of 127.0.0.1 and forwards to PORT there. The first line on stdout is `listening PORT`. It obeys
 one command a line on stdin and answers each with a line on stdout:
@@ -14,6 +14,8 @@ one command a line on stdin and answers each with a line on stdout:
 
 --record keeps every byte that went from there to a client: what was never sent was not lost on the way.
 
+--hide makes a word of the client's requests unreadable for the server, such as `last-event-id`.
+
 SIGUSR1 is `cut` with --cut-seconds. The end of stdin ends the proxy, so that it never outlives its driver.
 """
 
@@ -21,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import re
 import signal
 import socket
 import sys
@@ -32,9 +35,11 @@ from typing import BinaryIO
 class Proxy:
     """All state: the listener, the living connections, and whether the network is up."""
 
-    def __init__(self, target: int, record: BinaryIO | None) -> None:
+    def __init__(self, target: int, record: BinaryIO | None, hidden: list[str]) -> None:
         self.target = target
         self.record = record
+        words = "|".join(re.escape(word) for word in hidden)
+        self.hidden = re.compile(words.encode(), re.IGNORECASE) if hidden else None
         self.port = 0
         self.accepted = 0
         self.server: asyncio.Server | None = None
@@ -70,8 +75,8 @@ class Proxy:
             writers.append(to_writer)
             to_writer.write(first)
             ends = [
-                asyncio.ensure_future(pump(reader, to_writer, dead, None)),
-                asyncio.ensure_future(pump(to_reader, writer, dead, self.record)),
+                asyncio.ensure_future(pump(reader, to_writer, dead, None, self.hidden)),
+                asyncio.ensure_future(pump(to_reader, writer, dead, self.record, None)),
             ]
             try:
                 # One side closing closes both: HTTP/1.1 needs no half-open connections.
@@ -135,12 +140,19 @@ class Proxy:
 
 
 async def pump(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, dead: asyncio.Event, record: BinaryIO | None
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    dead: asyncio.Event,
+    record: BinaryIO | None,
+    hidden: re.Pattern[bytes] | None,
 ) -> None:
     """Copy bytes until the end; once the connection is dead, read and drop, and never end."""
     while chunk := await reader.read(65536):
         if dead.is_set():
             continue
+        if hidden is not None:
+            # As long as before, or the length of the body would be wrong. Each request comes in one piece here.
+            chunk = hidden.sub(lambda word: b"x" * len(word[0]), chunk)
         if record is not None:
             record.write(chunk)
         writer.write(chunk)
@@ -174,9 +186,11 @@ async def main() -> None:
     parser.add_argument("--to", type=int, required=True)
     parser.add_argument("--cut-seconds", type=float, default=5.0)
     parser.add_argument("--record", type=Path)
+    parser.add_argument("--hide", action="append", default=[])
     options = parser.parse_args()
     # Unbuffered: it is read while we run.
-    proxy = Proxy(options.to, options.record.open("wb", buffering=0) if options.record else None)
+    record = options.record.open("wb", buffering=0) if options.record else None
+    proxy = Proxy(options.to, record, options.hide)
     await proxy.listen()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGUSR1, lambda: proxy.obey(f"cut {options.cut_seconds}"))

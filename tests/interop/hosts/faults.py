@@ -43,6 +43,7 @@ is not the result it makes the same call again. In the end it calls `longhaul_ta
     learning  `--patience 60s` in `timeout`: a fixed time is not shortened by what the host did
     cancel    `--on-cancel continue`: a person's Esc does not count
     waiting   `--on-cancel stop`: each cancel counts at once
+    resuming  servers don't see `Last-Event-ID` and requests about tasks, in `network` and `kill-keeper`
     keeper    `LONGHAUL_KEEPER=0`: the proxy makes the call itself
     proxy     no longhaul at all; only for the stdio server
 
@@ -113,7 +114,9 @@ TOOLS = {
 # MCP lets a server answer a cancelled call, or not; these don't.
 SILENT_AFTER_CANCEL = ("stdio", "rmcp_store")
 DID_NOT_REACT = "did not react to the cancel"
-RULES = ["patience", "learning", "cancel", "waiting", "keeper", "proxy"]
+RULES = ["patience", "learning", "cancel", "waiting", "resuming", "keeper", "proxy"]
+# What longhaul finds a call by after a cut: the header of an event stream, the methods of both kinds of server tasks.
+HANDLES = ("last-event-id", "tasks/get", "tasks/result")
 
 
 class StdioServer:
@@ -210,8 +213,9 @@ class Cell:
             self.server = Server(self.place, self.options.commands[self.kind], {})
             self.server.start()
             port = self.server.port
-            if self.fault == "network":
-                self.network = Proxy(port, self.place / "sent.bin")
+            is_lost = self.options.without == "resuming"
+            if self.fault == "network" or is_lost:
+                self.network = Proxy(port, self.place / "sent.bin", HANDLES if is_lost else ())
                 port = self.network.port
             config.write_text(f'[servers.lab]\nurl = "http://127.0.0.1:{port}/mcp"\n')
 
@@ -541,6 +545,10 @@ def why_not(cell: Cell) -> str | None:
         return "without the proxy, only the stdio server is played"
     if without == "proxy" and cell.fault in ("kill-proxy", "kill-keeper"):
         return "without the proxy, there is nothing to kill"
+    if without == "resuming" and cell.fault not in ("network", "kill-keeper"):
+        return "nothing has to be resumed"
+    if without == "resuming" and cell.kind in ("stdio", "node_sdk2"):
+        return "nothing can be resumed anyway"
     if without == "keeper" and cell.fault == "kill-keeper":
         return "there is no keeper to kill"
     if cell.fault == SLOW and (cell.profile.esc is not Esc.UNCLEAR or without == "proxy"):

@@ -155,7 +155,7 @@ impl World {
             .wait_timeout_while(state, deadline, |known| !is_so(known))
             .unwrap();
         drop(state);
-        assert!(!timeout.timed_out(), "waited in vain until {what}");
+        assert!(!timeout.timed_out(), "timed out waiting until {what}");
     }
 
     fn url(&self) -> String {

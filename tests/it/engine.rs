@@ -120,7 +120,7 @@ async fn until<T>(
     match tokio::time::timeout(DEADLINE, wait).await {
         Ok(value) => value,
         Err(elapsed) => {
-            panic!("waited in vain for {what} ({elapsed}); the last news was {last:#?}")
+            panic!("timed out waiting for {what} ({elapsed}); the last news was {last:#?}")
         }
     }
 }

@@ -62,7 +62,7 @@ fn told(dir: &Path, count: usize) -> Vec<(String, Value)> {
         }
         std::thread::park_timeout(Duration::from_millis(10));
     }
-    panic!("waited in vain for {count}");
+    panic!("timed out waiting for {count}");
 }
 
 /// Opens the screen and waits until it drives.

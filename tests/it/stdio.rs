@@ -112,7 +112,7 @@ fn wait(is_so: impl Fn() -> bool) {
     let (begun, waiting) = std::sync::mpsc::channel::<()>();
     let mut waited = Duration::ZERO;
     while !is_so() {
-        assert!(waited < DEADLINE, "waited in vain");
+        assert!(waited < DEADLINE, "timed out");
         // Nobody sends: it is only the time-out that is wanted.
         let pause = Duration::from_millis(10);
         let _ = waiting.recv_timeout(pause);

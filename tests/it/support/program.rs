@@ -207,7 +207,7 @@ fn next(lines: &mpsc::Receiver<String>, what: &str, seen: &[String; 2]) -> Optio
         Ok(line) => Some(line),
         Err(mpsc::RecvTimeoutError::Disconnected) => None,
         Err(mpsc::RecvTimeoutError::Timeout) => {
-            panic!("waited in vain for {what}; so far: {seen:#?}")
+            panic!("timed out waiting for {what}; so far: {seen:#?}")
         }
     }
 }

@@ -243,7 +243,7 @@ impl FaultProxy {
         let outcome = tokio::time::timeout(DEADLINE, waiting).await;
         assert!(
             outcome.is_ok(),
-            "the proxy waited in vain: {what}; {:#?}",
+            "timed out waiting for the proxy: {what}; {:#?}",
             self.requests()
         );
     }

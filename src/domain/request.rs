@@ -161,23 +161,6 @@ impl SessionRequest {
             (request, _) => request,
         }
     }
-
-    /// The existing task that it is about.
-    pub fn task(&self) -> Option<&TaskId> {
-        match self {
-            Self::Pause(id)
-            | Self::Resume(id)
-            | Self::Cancel(id)
-            | Self::GiveUp(id)
-            | Self::Forget(id)
-            | Self::Unforget(id)
-            | Self::Seen(id)
-            | Self::Answer { id, .. }
-            | Self::Collected { id, .. }
-            | Self::Edit { id, .. } => Some(id),
-            _ => None,
-        }
-    }
 }
 
 /// The result of a successful request.

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     domain::{
-        Mono, Notice, NoticeLevel, ProtocolVersion, RequestError, SessionEvent, SessionRequest,
+        Mono, NoticeLevel, ProtocolVersion, RequestError, SessionEvent, SessionRequest,
         SessionRequestId, exit,
     },
     engine::{
@@ -286,11 +286,8 @@ impl OtherDriver {
         }
         self.watcher.look(snapshots, &options.paths, false);
         let text = "the driver of this session is gone; this window drives now";
-        snapshots.publish(SessionEvent::notice(
-            options.clock.now().wall,
-            NoticeLevel::Info,
-            text.to_owned(),
-        ));
+        let at = options.clock.now().wall;
+        snapshots.publish(SessionEvent::notice(at, NoticeLevel::Info, text));
     }
 
     /// It has exited.
@@ -351,14 +348,9 @@ async fn serve_host(
             Ok(Ending::Left) => return,
             Ok(Ending::Stopped) => {
                 snapshots.publish(SessionEvent::Undriven);
-                snapshots.publish(SessionEvent::Notice(Notice {
-                    at: options.clock.now().wall,
-                    level: NoticeLevel::Warning,
-                    text: format!(
-                        "the keeper on {} was stopped; your next action starts it",
-                        host.name
-                    ),
-                }));
+                let (at, name) = (options.clock.now().wall, &host.name);
+                let text = format!("the keeper on {name} was stopped; your next action starts it");
+                snapshots.publish(SessionEvent::notice(at, NoticeLevel::Warning, text));
                 // Connecting again would start a keeper, and make `stop` mean nothing; the next request needs one.
                 tokio::select! {
                     Some(asked) = own.incoming.recv() => {

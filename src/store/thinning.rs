@@ -45,9 +45,7 @@ pub(super) fn thin(transaction: &Transaction<'_>, task: &str, total: u64) -> rus
         .prepare_cached("SELECT left_out, mark_seq FROM history_size WHERE task = ?1")?
         .query_row([task], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let mut mark: Option<HistoryEntry> = match mark_seq {
-        Some(seq) => chunk(transaction, task, seq)?
-            .and_then(Result::ok)
-            .and_then(|entries| entries.into_iter().next()),
+        Some(seq) => chunk(transaction, task, seq)?.and_then(|entries| entries.into_iter().next()),
         None => None,
     };
     let chunks: Vec<(i64, i64)> = transaction
@@ -63,7 +61,7 @@ pub(super) fn thin(transaction: &Transaction<'_>, task: &str, total: u64) -> rus
             continue;
         }
         // A corrupt chunk is left as it is and does not prevent other saves.
-        let Some(Ok(entries)) = chunk(transaction, task, first_seq)? else {
+        let Some(entries) = chunk(transaction, task, first_seq)? else {
             continue;
         };
         transaction
@@ -110,18 +108,19 @@ pub(super) fn thin(transaction: &Transaction<'_>, task: &str, total: u64) -> rus
     Ok(())
 }
 
-/// The entries of a chunk; `None` if it is not there, `Err` inside if it is corrupt.
+/// The entries of a chunk; `None` if it is not there, or corrupt.
 fn chunk(
     transaction: &Transaction<'_>,
     task: &str,
     first_seq: i64,
-) -> rusqlite::Result<Option<Result<Vec<HistoryEntry>, rusqlite::Error>>> {
-    transaction
+) -> rusqlite::Result<Option<Vec<HistoryEntry>>> {
+    let entries = transaction
         .prepare_cached("SELECT body FROM history WHERE task = ?1 AND first_seq = ?2")?
         .query_row(params![task, first_seq], |row| {
-            Ok(parse(row.get_ref(0)?.as_bytes()?))
+            Ok(parse(row.get_ref(0)?.as_bytes()?).ok())
         })
-        .optional()
+        .optional()?;
+    Ok(entries.flatten())
 }
 
 /// Writes what is left of a chunk; nothing if that is empty.

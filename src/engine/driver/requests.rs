@@ -181,10 +181,15 @@ impl Driver<'_> {
                 self.collected(id, how, from);
                 self.route_task(id)
             }
-            about_task => match about_task.task() {
-                Some(id) => self.route_task(id),
-                None => Route::refused("nothing to do"),
-            },
+            SessionRequest::Pause(id)
+            | SessionRequest::Resume(id)
+            | SessionRequest::Cancel(id)
+            | SessionRequest::GiveUp(id)
+            | SessionRequest::Forget(id)
+            | SessionRequest::Unforget(id)
+            | SessionRequest::Seen(id)
+            | SessionRequest::Answer { id, .. }
+            | SessionRequest::Edit { id, .. } => self.route_task(id),
         }
     }
 
@@ -279,8 +284,16 @@ impl Driver<'_> {
         what: &SessionRequest,
         now: Stamp,
     ) {
-        let answers = matches!(what, SessionRequest::Answer { .. });
-        let Some(id) = what.task().filter(|_| !answers) else {
+        let (SessionRequest::Pause(id)
+        | SessionRequest::Resume(id)
+        | SessionRequest::Cancel(id)
+        | SessionRequest::GiveUp(id)
+        | SessionRequest::Forget(id)
+        | SessionRequest::Unforget(id)
+        | SessionRequest::Seen(id)
+        | SessionRequest::Collected { id, .. }
+        | SessionRequest::Edit { id, .. }) = what
+        else {
             let refused = RequestError::Usage("nothing to do".to_owned());
             return self.respond(number, Err(refused));
         };

@@ -124,8 +124,23 @@ impl Link {
                 self.roots_changed();
                 Ok(SessionResponse::Accepted)
             }
-            // The driver carries out the others; those to the server are queued.
-            _ => Ok(SessionResponse::Accepted),
+            // The driver carries these out, or `asked` has done it. Named, so that a new request is not accepted unseen.
+            SessionRequest::Seen(_)
+            | SessionRequest::Announce(_)
+            | SessionRequest::Collect(_)
+            | SessionRequest::Follow(_)
+            | SessionRequest::Calls { .. }
+            | SessionRequest::Roots { .. }
+            | SessionRequest::Read(_)
+            | SessionRequest::Unforget(_)
+            | SessionRequest::Trace { .. }
+            | SessionRequest::In(..)
+            | SessionRequest::Start(_)
+            | SessionRequest::Tools(_)
+            | SessionRequest::Introduce { .. }
+            | SessionRequest::Forward { .. }
+            | SessionRequest::Adopt { .. }
+            | SessionRequest::Checkpoints { .. } => Ok(SessionResponse::Accepted),
         }
     }
 

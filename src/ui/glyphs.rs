@@ -1,7 +1,9 @@
 //! The glyphs of the screen, in Unicode and in ASCII.
 
+use ratatui::symbols::{bar, border};
+
 /// A set of glyphs, each one column wide.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Glyphs {
     pub(crate) running: &'static str,
     pub(crate) cut: &'static str,
@@ -22,9 +24,8 @@ pub(crate) struct Glyphs {
     /// The moving part of an indeterminate progress bar.
     pub(crate) wave: [&'static str; 3],
     pub(crate) line: &'static str,
-    /// Vertical, then the corners: top left, top right, bottom left, bottom right.
-    pub(crate) frame: [&'static str; 5],
-    pub(crate) spark: [&'static str; 8],
+    pub(crate) frame: border::Set<'static>,
+    pub(crate) spark: bar::Set<'static>,
     /// The connection timeline: live, cut, asleep, unwatched, replay, gap.
     pub(crate) trail: [&'static str; 6],
     pub(crate) more: &'static str,
@@ -50,8 +51,8 @@ const UNICODE: Glyphs = Glyphs {
     rest: "░",
     wave: ["▒", "▓", "▒"],
     line: "─",
-    frame: ["│", "┌", "┐", "└", "┘"],
-    spark: ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"],
+    frame: border::PLAIN,
+    spark: bar::NINE_LEVELS,
     trail: ["━", "╍", "z", "·", "▲", "✗"],
     more: "…",
     arrows: ["↑", "↓"],
@@ -76,8 +77,27 @@ const ASCII: Glyphs = Glyphs {
     rest: ".",
     wave: ["-", "=", "-"],
     line: "-",
-    frame: ["|", "+", "+", "+", "+"],
-    spark: ["_", "_", ".", ".", ":", ":", "|", "|"],
+    frame: border::Set {
+        top_left: "+",
+        top_right: "+",
+        bottom_left: "+",
+        bottom_right: "+",
+        vertical_left: "|",
+        vertical_right: "|",
+        horizontal_top: "-",
+        horizontal_bottom: "-",
+    },
+    spark: bar::Set {
+        empty: " ",
+        one_eighth: "_",
+        one_quarter: "_",
+        three_eighths: ".",
+        half: ".",
+        five_eighths: ":",
+        three_quarters: ":",
+        seven_eighths: "|",
+        full: "|",
+    },
     trail: ["=", "~", "z", ".", "^", "x"],
     more: "~",
     arrows: ["^", "v"],
@@ -117,13 +137,7 @@ mod tests {
                 set.line,
                 set.more,
             ];
-            for sign in signs
-                .iter()
-                .chain(&set.wave)
-                .chain(&set.frame)
-                .chain(&set.spark)
-                .chain(&set.trail)
-            {
+            for sign in signs.iter().chain(&set.wave).chain(&set.trail) {
                 assert_eq!(width(sign), 1, "{sign}");
             }
         }

@@ -310,17 +310,6 @@ fn short(value: f64) -> String {
     }
 }
 
-/// This ratio of `columns`, rounded down.
-pub(crate) fn share(ratio: f64, columns: u16) -> u16 {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a ratio is clamped to 0..=1"
-    )]
-    let part = (ratio.clamp(0.0, 1.0) * f64::from(columns)) as u16;
-    part.min(columns)
-}
-
 /// `5.0/s`, `12/min`.
 pub(crate) fn rate(rate: f64) -> String {
     if rate >= 0.1 {

@@ -38,7 +38,11 @@ pub(super) fn pieces(line: &str, glyphs: &Glyphs) -> Vec<(String, Role)> {
     push(&mut out, indent, Role::Plain);
     let mut rest = text;
     while let Some(quoted) = rest.strip_prefix('>') {
-        push(&mut out, &format!("{} ", glyphs.frame[0]), Role::Dim);
+        push(
+            &mut out,
+            &format!("{} ", glyphs.frame.vertical_left),
+            Role::Dim,
+        );
         rest = quoted.trim_start();
     }
     if let Some(item) = ["- ", "* ", "+ "]

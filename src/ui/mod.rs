@@ -4,16 +4,16 @@
 //! [`view`] changes nothing, never panics at any size, formats only visible rows, shows server text only after cleaning
 //! it with [`text`](crate::domain::text), and never conveys meaning by color alone.
 
-mod canvas;
+mod columns;
 mod glyphs;
 mod labels;
-mod layout;
 mod markdown;
 mod overlays;
 mod panes;
+mod region;
+mod spans;
 mod theme;
 mod view;
 mod wrap;
 
-pub use layout::Layout;
 pub use view::view;

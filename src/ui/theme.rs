@@ -1,9 +1,17 @@
 //! Colors by meaning: the terminal's 16 colors on its own background, or none.
 
-use ratatui::style::{Color, Modifier, Style};
+use std::borrow::Cow;
 
-use crate::app::{ColorDepth, Look};
-use crate::domain::ThemeName;
+use ratatui::{
+    style::{Color, Modifier, Style},
+    text::Span,
+};
+
+use super::glyphs::Glyphs;
+use crate::{
+    app::{ColorDepth, Look},
+    domain::{ThemeName, text::clean_line},
+};
 
 /// The meaning of a piece of text, which determines its style.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +53,7 @@ pub(crate) enum Role {
 pub(crate) struct Theme {
     /// `None` for monochrome.
     palette: Option<Palette>,
+    pub(crate) glyphs: &'static Glyphs,
 }
 
 /// The colors that carry meaning; all other text has the terminal's default color.
@@ -90,7 +99,19 @@ impl Theme {
         };
         Self {
             palette: palette.filter(|_| look.colour != ColorDepth::Mono),
+            glyphs: Glyphs::of(look),
         }
+    }
+
+    /// Text in a role. All text passes here, so no control sequence reaches the terminal even if a caller forgot to clean
+    /// it.
+    pub(crate) fn span<'t>(self, text: impl Into<Cow<'t, str>>, role: Role) -> Span<'t> {
+        let text = text.into();
+        let cleaned = match clean_line(&text) {
+            Cow::Owned(cleaned) => Some(cleaned),
+            Cow::Borrowed(_) => None,
+        };
+        Span::styled(cleaned.map_or(text, Cow::Owned), self.style(role))
     }
 
     /// The style of a role.
@@ -176,5 +197,12 @@ mod tests {
             ..Look::default()
         };
         assert_eq!(Theme::of(look).palette, None);
+    }
+
+    #[test]
+    fn sanitizes_text_that_a_pane_did_not() {
+        let theme = Theme::of(Look::default());
+        let span = theme.span("a\u{1b}[2J\u{9b}\u{202e}\u{e0041}\tb", Role::Plain);
+        assert_eq!(span.content, "a\u{fffd}[2J\u{fffd}\u{fffd}\u{fffd} b");
     }
 }

@@ -1,18 +1,21 @@
 //! The entry point: draws one frame.
 
-use ratatui::Frame;
+use ratatui::{
+    Frame,
+    layout::{Constraint, Layout, Rect},
+    widgets::{Paragraph, Wrap},
+};
 
 use crate::{
-    app::{Pane, SMALLEST, State},
+    app::{Pane, PaneHeights, SMALLEST, State},
     domain::Stamp,
 };
 
 use super::{
-    canvas::Canvas,
-    layout::Layout,
     overlays,
     panes::{bottom, detail, empty, header, list, messages, servers, timeline, tools},
-    theme::Role,
+    region::Region,
+    theme::Theme,
 };
 
 /// Draws `state` as of `now`, at any terminal size.
@@ -20,85 +23,87 @@ pub fn view(frame: &mut Frame<'_>, state: &State, now: Stamp) {
     let area = frame.area();
     let shown_at = state.shown_at(now);
     let mut cursor = 0..0;
-    let mut canvas = Canvas::new(frame.buffer_mut(), &mut cursor, area, state.setup.look);
+    let theme = Theme::of(state.setup.look);
+    let mut region = Region::new(frame.buffer_mut(), &mut cursor, area, theme);
     if area.width < SMALLEST.0 || area.height < SMALLEST.1 {
-        too_small(&mut canvas);
+        too_small(&mut region);
     } else {
-        screen(&mut canvas, state, area, shown_at);
+        screen(&mut region, state, area, shown_at);
     }
     if state.setup.look.ascii {
-        canvas.force_ascii();
+        region.force_ascii();
     }
 }
 
-fn too_small(canvas: &mut Canvas<'_>) {
-    let (columns, rows) = (canvas.columns(), canvas.rows());
+fn too_small(region: &mut Region<'_>) {
+    let (columns, rows) = (region.columns(), region.rows());
     let message = format!(
         "longhaul needs {}x{}, this is {columns}x{rows}",
         SMALLEST.0, SMALLEST.1
     );
     // Wrapped rather than cut, because this message must be readable at any size.
-    let mut y = 0;
-    let mut x = 0;
-    for word in message.split(' ') {
-        let width = u16::try_from(word.len()).unwrap_or(u16::MAX);
-        if x > 0 && x + width > columns {
-            y += 1;
-            x = 0;
-        }
-        x = canvas.put(x, y, word, Role::Plain) + 1;
-    }
+    region.render(Paragraph::new(message).wrap(Wrap { trim: true }));
 }
 
-fn screen(canvas: &mut Canvas<'_>, state: &State, area: ratatui::layout::Rect, now: Stamp) {
-    let layout = Layout::of(state, area);
-    let mut region = |rect: ratatui::layout::Rect, draw: &mut dyn FnMut(&mut Canvas<'_>)| {
-        let mut region = canvas.region(
-            rect.x.saturating_sub(area.x),
-            rect.y.saturating_sub(area.y),
-            rect.width,
-            rect.height,
-        );
-        if region.rows() > 0 {
-            draw(&mut region);
+fn screen(region: &mut Region<'_>, state: &State, area: Rect, now: Stamp) {
+    let heights = PaneHeights::of(state, (area.width, area.height));
+    let rows = [
+        heights.header,
+        heights.banner,
+        heights.titles,
+        heights.list,
+        heights.detail,
+        heights.attention,
+        heights.footer,
+        heights.quit,
+    ];
+    let [
+        header,
+        banner,
+        titles,
+        list,
+        detail,
+        attention,
+        footer,
+        quit,
+    ] = Layout::vertical(rows.map(Constraint::Length)).areas(area);
+    let mut draw = |area: Rect, draw: &mut dyn FnMut(&mut Region<'_>)| {
+        if area.height > 0 {
+            draw(&mut region.at(area));
         }
     };
-    region(layout.header, &mut |c| header::header(c, state, now));
-    region(layout.banner, &mut |c| header::banner(c, state, now));
+    draw(header, &mut |it| header::header(it, state, now));
+    draw(banner, &mut |it| header::banner(it, state, now));
     match state.pane {
         Pane::Tasks if state.list.rows.is_empty() => {
-            region(layout.list, &mut |c| empty::empty(c, state));
+            draw(list, &mut |it| empty::empty(it, state));
         }
         Pane::Tasks => {
-            region(layout.titles, &mut |c| {
-                list::titles(c, state, layout.list.height);
-            });
-            region(layout.list, &mut |c| list::list(c, state, now));
-            region(layout.detail, &mut |c| detail::detail(c, state, now));
+            draw(titles, &mut |it| list::titles(it, state, heights.list));
+            draw(list, &mut |it| list::list(it, state, now));
+            draw(detail, &mut |it| detail::detail(it, state, now));
         }
-        Pane::Tools => region(layout.list, &mut |c| tools::tools(c, state)),
-        Pane::Servers => region(layout.list, &mut |c| servers::servers(c, state, now)),
-        Pane::Timeline => region(layout.list, &mut |c| timeline::timeline(c, state, now)),
-        Pane::Messages => region(layout.list, &mut |c| messages::messages(c, state)),
+        Pane::Tools => draw(list, &mut |it| tools::tools(it, state)),
+        Pane::Servers => draw(list, &mut |it| servers::servers(it, state, now)),
+        Pane::Timeline => draw(list, &mut |it| timeline::timeline(it, state, now)),
+        Pane::Messages => draw(list, &mut |it| messages::messages(it, state)),
     }
-    region(layout.attention, &mut |c| {
-        bottom::attention_line(c, state, now);
-    });
-    region(layout.footer, &mut |c| {
-        if !overlays::prompt(c, state) {
-            bottom::footer(c, state);
+    draw(attention, &mut |it| bottom::attention_line(it, state, now));
+    draw(footer, &mut |it| {
+        if !overlays::prompt(it, state) {
+            bottom::footer(it, state);
         }
     });
-    region(layout.quit, &mut |c| bottom::quit(c, state));
+    draw(quit, &mut |it| bottom::quit(it, state));
     // Drawn below the dialogs, which must be fully readable; the messages pane keeps every message.
     if state.pane != Pane::Messages {
         // Toasts start below the pane's titles.
-        let shown = match (state.pane, layout.list.height) {
-            (Pane::Tasks, 0) => layout.detail.y + 1,
-            (Pane::Tasks, _) => layout.list.y,
-            _ => layout.list.y + 1,
+        let top = match (state.pane, heights.list) {
+            (Pane::Tasks, 0) => detail.y + 1,
+            (Pane::Tasks, _) => list.y,
+            _ => list.y + 1,
         };
-        overlays::toasts(canvas, state, shown.saturating_sub(area.y));
+        overlays::toasts(region, state, top - area.y);
     }
-    overlays::overlays(canvas, state, now);
+    overlays::overlays(region, state, now);
 }

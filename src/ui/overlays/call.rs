@@ -1,14 +1,17 @@
 //! The new-call dialog: choose a server, choose a tool, fill in the arguments.
 
+use ratatui::text::Line;
+
 use super::{
     super::{
-        canvas::Canvas,
         labels,
         panes::{
             list::if_cut_role,
             tools::{no_tools, tool_list},
         },
-        theme::Role,
+        region::Region,
+        spans::{pad_to, slice},
+        theme::{Role, Theme},
     },
     fields::{FieldView, MAX_HINT, NARROW, form_field, label_columns, row_count, value_hint},
     pages::above_footer,
@@ -16,19 +19,19 @@ use super::{
 };
 use crate::{
     app::{CallForm, FormField, FormRow, FormValue, Stage, State},
-    domain::{IfCut, Stamp, Tool, path_label, text},
+    domain::{IfCut, ServerView, Stamp, Tool, path_label, text},
     ui::wrap::wrap,
 };
 
-pub(super) fn call(canvas: &mut Canvas<'_>, state: &State, form: &CallForm, now: Stamp) {
+pub(super) fn call(region: &mut Region<'_>, state: &State, form: &CallForm, now: Stamp) {
     let title = match (&form.origin, form.stage) {
         (Some(origin), _) => format!("Run {origin} again"),
         (None, Stage::Server) => "New call: server".to_owned(),
         (None, Stage::Tool) => "New call: tool".to_owned(),
         (None, Stage::Form) => "New call".to_owned(),
     };
-    let columns = canvas.window_columns(96);
-    let most = match canvas.rows() {
+    let columns = region.window_columns(96);
+    let most = match region.rows() {
         rows if rows < 20 => rows.saturating_sub(2),
         rows => above_footer(rows),
     };
@@ -37,10 +40,15 @@ pub(super) fn call(canvas: &mut Canvas<'_>, state: &State, form: &CallForm, now:
             .unwrap_or(u16::MAX)
             .saturating_add(6),
         Stage::Tool => 16,
-        Stage::Form => form_rows(state, form, usize::from(columns.saturating_sub(4))),
+        Stage::Form => form_rows(
+            region.theme(),
+            state,
+            form,
+            usize::from(columns.saturating_sub(4)),
+        ),
     };
     let rows = wanted.saturating_add(2).min(most);
-    let mut window = canvas.window(columns, rows, &title);
+    let mut window = region.window(columns, rows, &title);
     match form.stage {
         Stage::Server => servers(&mut window, state, form, now),
         Stage::Tool => tools(&mut window, state, form),
@@ -48,8 +56,9 @@ pub(super) fn call(canvas: &mut Canvas<'_>, state: &State, form: &CallForm, now:
     }
 }
 
-fn servers(window: &mut Canvas<'_>, state: &State, form: &CallForm, now: Stamp) {
-    let glyphs = window.glyphs();
+fn servers(window: &mut Region<'_>, state: &State, form: &CallForm, now: Stamp) {
+    let theme = window.theme();
+    let columns = window.columns();
     let found = form.servers(state);
     let last = found.len();
     let at = form.server_at.min(last);
@@ -57,56 +66,66 @@ fn servers(window: &mut Canvas<'_>, state: &State, form: &CallForm, now: Stamp) 
     let first = (at + 1)
         .saturating_sub(available)
         .min(last.saturating_sub(available.min(last)));
-    let mut y = 0;
-    for (index, server) in found.into_iter().enumerate().skip(first).take(available) {
-        let is_on = index == at;
-        if is_on {
-            window.put(0, y, glyphs.cursor, Role::Focus);
-        }
-        let shown = labels::server(state, server, glyphs, now);
-        window.put(2, y, shown.glyph, shown.role);
-        let name = text::clean_line(server.name.as_str());
-        let x = window.put(4, y, &name, if is_on { Role::Strong } else { Role::Plain });
-        let (state_at, url_at) = if window.columns() < 70 {
-            (13, 26)
+    let (state_at, url_at) = if columns < 70 { (11, 24) } else { (16, 34) };
+    let choice = |(index, server): (usize, &ServerView)| {
+        let shown = labels::server(state, server, theme.glyphs, now);
+        let role = if index == at {
+            Role::Strong
         } else {
-            (18, 36)
+            Role::Plain
         };
+        let mut line = Line::from(vec![
+            theme.span(shown.glyph, shown.role),
+            theme.span(format!(" {}", server.name), role),
+        ]);
+        pad_to(&mut line, state_at);
         // A long state is cut to keep the URL column aligned.
-        let word_at = x.max(state_at) + 2;
-        let available = u16::saturating_sub(url_at, word_at).max(12);
-        let x = window.put_clipped(word_at, y, available, &shown.text, Role::Dim);
-        let url = text::clean_line(&server.url);
-        window.put(x.max(url_at) + 2, y, &url, Role::Dim);
-        y += 1;
-    }
-    y += u16::from(last > 0);
+        let available = usize::saturating_sub(url_at, line.width() + 2).max(12);
+        let label = text::cut(&shown.text, available, theme.glyphs.more).into_owned();
+        line.push_span(theme.span(format!("  {label}"), Role::Dim));
+        pad_to(&mut line, url_at);
+        line.push_span(theme.span(format!("  {}", server.url), Role::Dim));
+        line
+    };
+    let shown = found.into_iter().enumerate().skip(first).take(available);
+    let choices: Vec<Line<'_>> = shown.map(choice).collect();
+    let rows = u16::try_from(choices.len()).unwrap_or(u16::MAX);
+    let selected = (at < last).then_some(at - first.min(at));
+    let mut part = window.region(0, 0, columns, rows);
+    part.put_choices(choices, selected);
+    let mut y = rows + u16::from(last > 0);
     let is_on = at == last;
-    if is_on {
-        window.put(0, y, glyphs.cursor, Role::Focus);
-    }
     let label = if last < state.servers.len() && last > 0 {
         "named: "
     } else {
         "URL of another server: "
     };
-    typed::field(
-        window,
-        2,
-        y,
+    let has_cursor = is_on || !form.url.is_empty();
+    let typed = typed::field(
+        theme,
+        columns.saturating_sub(2),
         label,
         &form.url,
-        is_on || !form.url.is_empty(),
+        has_cursor,
     );
+    let sign = if is_on { theme.glyphs.cursor } else { " " };
+    window.put(0, y, theme.span(sign, Role::Focus));
+    window.put(2, y, typed);
     y += 2;
-    let columns = usize::from(window.columns());
-    let (lines, role) = problems(form, columns, "Enter connects. Type to filter.");
-    for (line, y) in lines.iter().zip(y..) {
-        window.put(0, y, line, role);
-    }
+    let help = "Enter connects. Type to filter.";
+    let (lines, role) = problems(form, usize::from(columns), help);
+    put_wrapped(window, y, lines, role);
 }
 
-fn tools(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
+/// Draws lines in one role; returns the row below.
+fn put_wrapped(window: &mut Region<'_>, y: u16, lines: Vec<String>, role: Role) -> u16 {
+    let theme = window.theme();
+    let lines = lines.into_iter().map(|line| theme.span(line, role));
+    window.put_lines(0, y, lines)
+}
+
+fn tools(window: &mut Region<'_>, state: &State, form: &CallForm) {
+    let theme = window.theme();
     let server = form.server.as_ref().map_or("", |server| server.as_str());
     let server = text::clean_line(server).into_owned();
     let label = if form.is_any_server {
@@ -114,10 +133,11 @@ fn tools(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
     } else {
         format!("tool on {server}: ")
     };
-    let end = typed::field(window, 0, 0, &label, &form.filter, true);
+    let mut typed = typed::field(theme, window.columns(), &label, &form.filter, true);
     if form.filter.is_empty() {
-        window.put(end + 1, 0, "(type to filter)", Role::Dim);
+        typed.push_span(theme.span(" (type to filter)", Role::Dim));
     }
+    window.put(0, 0, typed);
     let known = form
         .server
         .as_ref()
@@ -140,9 +160,7 @@ fn tools(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
             _ => format!("Loading tools from {server} ..."),
         };
         let available = usize::from(window.columns()).max(1);
-        for (line, y) in wrap(&note, available).iter().zip(2_u16..) {
-            window.put(0, y, line, Role::Plain);
-        }
+        put_wrapped(window, 2, wrap(&note, available), Role::Plain);
         return;
     }
     let (columns, rows) = (window.columns(), window.rows());
@@ -155,8 +173,8 @@ fn tools(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
 }
 
 /// The rows of the form with blank lines: heading, fields, name, cost of a cut, help and button.
-fn form_rows(state: &State, form: &CallForm, columns: usize) -> u16 {
-    let around = impact_lines(state, form, columns).len() + status_text(form, columns).2 + 6;
+fn form_rows(theme: Theme, state: &State, form: &CallForm, columns: usize) -> u16 {
+    let around = impact_lines(theme, state, form, columns).len() + status_text(form, columns).2 + 6;
     let arguments = if let Some(raw) = &form.raw {
         raw.text().split('\n').count().max(3) + 1
     } else {
@@ -167,73 +185,68 @@ fn form_rows(state: &State, form: &CallForm, columns: usize) -> u16 {
     u16::try_from(arguments + around).unwrap_or(u16::MAX)
 }
 
-fn arguments(window: &mut Canvas<'_>, state: &State, form: &CallForm) {
+fn arguments(window: &mut Region<'_>, state: &State, form: &CallForm) {
+    let theme = window.theme();
     let columns = window.columns();
     let server = form.server.as_ref().map_or("", |server| server.as_str());
-    let x = window.put(0, 0, &text::clean_line(&form.tool_name), Role::Strong);
-    window.put(
-        x,
-        0,
-        &format!(" on {}", text::clean_line(server)),
-        Role::Dim,
-    );
+    let title = Line::from(vec![
+        theme.span(form.tool_name.as_str(), Role::Strong),
+        theme.span(format!(" on {server}"), Role::Dim),
+    ]);
+    window.put(0, 0, title);
     let available = usize::from(columns).max(1);
-    let impact = impact_lines(state, form, available);
+    let impact = impact_lines(theme, state, form, available);
     let (status_lines, status_role, status_rows) = status_text(form, available);
     let status_rows = u16::try_from(status_rows).unwrap_or(1);
     let bottom = u16::try_from(impact.len()).unwrap_or(1) + status_rows + 2;
     let rows = window.rows();
     // When space is short, the fields get it.
-    let is_tight = rows < form_rows(state, form, available);
+    let is_tight = rows < form_rows(theme, state, form, available);
     let (head, gap) = if is_tight { (1, 0) } else { (3, 1) };
-    if !is_tight {
-        let description = form
-            .tool
-            .as_ref()
-            .and_then(|tool| tool.description.as_deref());
-        let line = description.and_then(|text| text.lines().find(|line| !line.trim().is_empty()));
-        if let Some(line) = line {
-            window.put(0, 1, &text::clean_line(line.trim()), Role::Dim);
-        }
+    let description = form.tool.as_ref().filter(|_| !is_tight);
+    let description = description.and_then(|tool| tool.description.as_deref());
+    let line = description.and_then(|text| text.lines().find(|line| !line.trim().is_empty()));
+    if let Some(line) = line {
+        window.put(0, 1, theme.span(line.trim(), Role::Dim));
     }
     // Button, cost of a cut and errors stay at the bottom; the fields scroll above them.
     let fields_rows = rows.saturating_sub(head + bottom + gap).max(1);
     let mut region = window.region(0, head, columns, fields_rows);
-    let hidden = fields(&mut region, form);
-    let [up, down] = window.glyphs().arrows;
-    let signs: Vec<String> = [(hidden.0, up), (hidden.1, down)]
-        .into_iter()
-        .filter(|(count, _)| *count > 0)
+    let (above, below) = fields(&mut region, form);
+    put_hidden(window, above, below);
+    let y = head + fields_rows;
+    let label = "name (optional): ";
+    let name = typed::field(theme, columns, label, &form.name, form.is_at_name());
+    window.put(0, y, name);
+    let y = window.put_lines(0, y + 1, impact) + gap;
+    put_wrapped(window, y, status_lines, status_role);
+    start_button(window, y + status_rows, form);
+}
+
+/// Notes in the first row how many fields are hidden above and below.
+pub(super) fn put_hidden(window: &mut Region<'_>, above: usize, below: usize) {
+    let theme = window.theme();
+    let [up, down] = theme.glyphs.arrows;
+    let hidden = [(above, up), (below, down)].into_iter();
+    let hidden = hidden.filter(|(count, _)| *count > 0);
+    let signs: Vec<String> = hidden
         .map(|(count, sign)| format!("{sign}{count}"))
         .collect();
-    window.put_right_aligned(columns, 0, &signs.join(" "), Role::Dim);
-    let mut y = head + fields_rows;
-    typed::field(
-        window,
-        0,
-        y,
-        "name (optional): ",
-        &form.name,
-        form.is_at_name(),
-    );
-    y += 1;
-    y = put_impact(window, y, state, form, &impact);
-    y += gap;
-    for (line, y) in status_lines.iter().zip(y..) {
-        window.put(0, y, line, status_role);
-    }
-    y += status_rows;
-    start_button(window, y, form);
+    let signs = theme.span(signs.join(" "), Role::Dim);
+    window.put_right(window.columns(), 0, signs);
 }
 
 /// Draws the fields, scrolled so that the focused one is visible; returns how many are hidden above and below.
-fn fields(region: &mut Canvas<'_>, form: &CallForm) -> (usize, usize) {
+fn fields(region: &mut Region<'_>, form: &CallForm) -> (usize, usize) {
     if let Some(raw) = &form.raw {
         raw_field(region, raw, form.at == 0);
         return (0, 0);
     }
     if form.fields.is_empty() {
-        region.put(0, 0, "This tool takes no arguments.", Role::Dim);
+        let note = region
+            .theme()
+            .span("This tool takes no arguments.", Role::Dim);
+        region.put(0, 0, note);
         return (0, 0);
     }
     let all = form.rows();
@@ -270,31 +283,8 @@ fn fields(region: &mut Canvas<'_>, form: &CallForm) -> (usize, usize) {
     (first, all.len().saturating_sub(last))
 }
 
-/// Draws what a cut would do; returns the row below.
-fn put_impact(
-    window: &mut Canvas<'_>,
-    mut y: u16,
-    state: &State,
-    form: &CallForm,
-    lines: &[String],
-) -> u16 {
-    for (index, line) in lines.iter().enumerate() {
-        let mut x = 0;
-        let mut rest = line.as_str();
-        // The label has the same color as in the list.
-        if let (0, Some(impact)) = (index, if_cut(state, form)) {
-            x = window.put(0, y, IF_CUT, Role::Dim);
-            x = window.put(x, y, impact.label(), if_cut_role(&impact));
-            let drawn = IF_CUT.len() + impact.label().len();
-            rest = rest.get(drawn..).unwrap_or_default();
-        }
-        window.put(x, y, rest, Role::Plain);
-        y += 1;
-    }
-    y
-}
-
-fn start_button(window: &mut Canvas<'_>, y: u16, form: &CallForm) {
+fn start_button(window: &mut Region<'_>, y: u16, form: &CallForm) {
+    let theme = window.theme();
     let button = if form.sent.is_some() {
         "[ saving the call ... ]"
     } else {
@@ -305,14 +295,13 @@ fn start_button(window: &mut Canvas<'_>, y: u16, form: &CallForm) {
     } else {
         Role::Key
     };
-    let x = window.put(0, y, button, role);
+    let mut line = Line::from(theme.span(button, role));
     if usize::from(window.columns()) < NARROW {
-        window.put(x + 2, y, "Ctrl-S start  Ctrl-R JSON  Esc back", Role::Dim);
+        let keys = "  Ctrl-S start  Ctrl-R JSON  Esc back";
+        line.push_span(theme.span(keys, Role::Dim));
     }
+    window.put(0, y, line);
 }
-
-/// The start of the line.
-const IF_CUT: &str = "if cut: ";
 
 /// What a cut would do to the call, as far as known before it is sent.
 fn if_cut(state: &State, form: &CallForm) -> Option<IfCut> {
@@ -329,14 +318,35 @@ fn if_cut(state: &State, form: &CallForm) -> Option<IfCut> {
     Some(IfCut::of_call(tool, beside, &capabilities))
 }
 
-fn impact_lines(state: &State, form: &CallForm, columns: usize) -> Vec<String> {
-    match if_cut(state, form) {
-        Some(impact) => wrap(
-            &format!("{IF_CUT}{}, {}", impact.label(), impact.reason.message()),
-            columns,
-        ),
-        None => vec![String::new()],
+/// The start of the line.
+const IF_CUT: &str = "if cut: ";
+
+/// What a cut would do, wrapped; the label has the same color as in the list.
+fn impact_lines(
+    theme: Theme,
+    state: &State,
+    form: &CallForm,
+    columns: usize,
+) -> Vec<Line<'static>> {
+    let Some(impact) = if_cut(state, form) else {
+        return vec![Line::default()];
+    };
+    let label = impact.label();
+    let whole = format!("{IF_CUT}{label}, {}", impact.reason.message());
+    let lines = wrap(&whole, columns).into_iter();
+    let mut lines: Vec<Line<'static>> = lines
+        .map(|line| theme.span(line, Role::Plain).into())
+        .collect();
+    if let Some(first) = lines.first_mut() {
+        let from = IF_CUT.len() + label.len();
+        let rest = slice(&first.spans, from..usize::MAX);
+        *first = Line::from(vec![
+            theme.span(IF_CUT, Role::Dim),
+            theme.span(label, if_cut_role(&impact)),
+        ]);
+        first.extend(rest);
     }
+    lines
 }
 
 /// Help for the focused field if its own line has no room for it, else the key hints (on a narrow screen those are next
@@ -403,13 +413,14 @@ fn problems(form: &CallForm, columns: usize, otherwise: &str) -> (Vec<String>, R
     (lines, Role::Failed)
 }
 
-fn raw_field(region: &mut Canvas<'_>, raw: &crate::app::Field, has_cursor: bool) {
+fn raw_field(region: &mut Region<'_>, raw: &crate::app::Field, has_cursor: bool) {
+    let theme = region.theme();
     let role = if has_cursor { Role::Key } else { Role::Dim };
-    region.put(0, 0, "arguments as JSON:", role);
+    region.put(0, 0, theme.span("arguments as JSON:", role));
     if has_cursor {
         let (line, column) = raw.cursor_position();
         let position = format!("line {}, column {}", line + 1, column + 1);
-        region.put_right_aligned(region.columns(), 0, &position, Role::Dim);
+        region.put_right(region.columns(), 0, theme.span(position, Role::Dim));
     }
     let (columns, rows) = (region.columns(), region.rows().saturating_sub(1));
     typed::lines(&mut region.region(0, 1, columns, rows), raw, has_cursor);

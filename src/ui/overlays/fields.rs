@@ -1,13 +1,18 @@
 //! Form fields, shared by the call and question dialogs.
 
+use ratatui::text::{Line, Span};
+
+use super::{
+    super::{
+        panes::tools::kind_word,
+        region::Region,
+        theme::{Role, Theme},
+    },
+    typed,
+};
 use crate::{
     app::{FormField, FormValue},
     domain::{ArgumentKind, text},
-};
-
-use super::{
-    super::{canvas::Canvas, panes::tools::kind_word, theme::Role},
-    typed,
 };
 
 /// The maximum width of a field's hint on its own line.
@@ -98,7 +103,7 @@ fn fitted(name: &str, columns: usize, more: &str) -> String {
 }
 
 /// Draws a field on one line, or on several if it is a focused JSON field.
-pub(super) fn form_field(region: &mut Canvas<'_>, y: u16, shown: &FieldView<'_>, label: usize) {
+pub(super) fn form_field(region: &mut Region<'_>, y: u16, shown: &FieldView<'_>, label: usize) {
     let FieldView {
         field,
         name,
@@ -126,11 +131,11 @@ pub(super) fn form_field(region: &mut Canvas<'_>, y: u16, shown: &FieldView<'_>,
         .min(u16::try_from(MAX_HINT).unwrap_or(u16::MAX));
     let hint = field_hint(shown, usize::from(end), label);
     let hint = text::cut(&text::clean_line(&hint), usize::from(available), more).into_owned();
-    let hint_wide = u16::try_from(text::width(&hint)).unwrap_or(0);
+    let hint = region.theme().span(hint, Role::Dim);
+    let x = region.put_right(end, y, hint);
     let lines = u16::try_from(row_count(field, has_cursor)).unwrap_or(1);
-    let mut left = region.region(0, y, end.saturating_sub(hint_wide + 1), lines);
+    let mut left = region.region(0, y, x.saturating_sub(1), lines);
     field_value(&mut left, field, &head, has_cursor);
-    region.put_right_aligned(end, y, &hint, Role::Dim);
 }
 
 /// What stands right of a field's value; not sanitized.
@@ -160,28 +165,34 @@ fn field_hint(shown: &FieldView<'_>, columns: usize, label: usize) -> String {
 }
 
 /// Draws a field's name and value.
-fn field_value(left: &mut Canvas<'_>, field: &FormField, head: &str, has_cursor: bool) {
+fn field_value(left: &mut Region<'_>, field: &FormField, head: &str, has_cursor: bool) {
+    let theme = left.theme();
+    let columns = left.columns();
     let role = if has_cursor { Role::Key } else { Role::Dim };
-    if let FormValue::Typed(input) = &field.value
-        && !input.has_lines()
-    {
-        typed::field(left, 0, 0, head, input, has_cursor);
-        return;
-    }
-    let x = left.put(0, 0, head, role);
+    let mut line = Line::from(theme.span(head, role));
     let unset = || "(left out)".to_owned();
     let label = match &field.value {
+        FormValue::Typed(input) if !input.has_lines() => {
+            left.put(0, 0, typed::field(theme, columns, head, input, has_cursor));
+            return;
+        }
         FormValue::Typed(input) if has_cursor => {
-            let (columns, lines) = (left.columns().saturating_sub(x), left.rows());
+            let x = left.put(0, 0, line);
+            let (columns, lines) = (columns.saturating_sub(x), left.rows());
             return typed::lines(&mut left.region(x, 0, columns, lines), input, true);
         }
         FormValue::Typed(input) => {
             let words: Vec<&str> = input.text().split_whitespace().collect();
-            left.put(x, 0, &text::clean_line(&words.join(" ")), Role::Plain);
+            line.push_span(theme.span(words.join(" "), Role::Plain));
+            left.put(0, 0, line);
             return;
         }
         FormValue::Many { chosen, at } => {
-            return multi_select(left, x, field, chosen, has_cursor.then_some(*at));
+            let available = usize::from(columns).saturating_sub(line.width());
+            let at = has_cursor.then_some(*at);
+            line.extend(multi_select(theme, available, field, chosen, at));
+            left.put(0, 0, line);
+            return;
         }
         FormValue::Items {
             is_present: true,
@@ -194,51 +205,45 @@ fn field_value(left: &mut Canvas<'_>, field: &FormField, head: &str, has_cursor:
         }
         FormValue::Choice(at) => at.map_or_else(unset, |at| field.spec.label(at)),
     };
-    selector(left, x, &text::clean_line(&label), has_cursor);
-}
-
-/// Draws a value that is changed with Left and Right.
-fn selector(left: &mut Canvas<'_>, x: u16, label: &str, has_cursor: bool) {
     if has_cursor {
-        let x = left.put(x, 0, "< ", Role::Key);
-        let x = left.put(x, 0, label, Role::Cursor);
-        left.put(x, 0, " >", Role::Key);
+        // Left and Right change the value.
+        line.extend([
+            theme.span("< ", Role::Key),
+            theme.span(label, Role::Cursor),
+            theme.span(" >", Role::Key),
+        ]);
     } else {
-        left.put(x, 0, label, Role::Plain);
+        line.push_span(theme.span(label, Role::Plain));
     }
+    left.put(0, 0, line);
 }
 
-/// Draws check boxes on one line, scrolled so that the one at the cursor is visible.
+/// Check boxes on one line, scrolled so that the one at the cursor is visible.
 fn multi_select(
-    left: &mut Canvas<'_>,
-    x: u16,
+    theme: Theme,
+    available: usize,
     field: &FormField,
     chosen: &[bool],
     at: Option<usize>,
-) {
-    let labels: Vec<String> = chosen
-        .iter()
-        .enumerate()
-        .map(|(index, chosen)| {
-            let sign = if *chosen { "[x]" } else { "[ ]" };
-            format!("{sign} {}", text::clean_line(&field.spec.label(index)))
-        })
-        .collect();
-    let available = usize::from(left.columns().saturating_sub(x));
-    let upto = |first: usize| {
-        let shown = labels.iter().take(at.unwrap_or(0) + 1).skip(first);
-        shown.map(|label| text::width(label) + 2).sum::<usize>()
-    };
-    let first = (0..=at.unwrap_or(0))
-        .find(|first| upto(*first) <= available)
-        .unwrap_or(at.unwrap_or(0));
-    let mut x = x;
-    for (index, label) in labels.iter().enumerate().skip(first) {
-        let role = match (at == Some(index), chosen.get(index)) {
+) -> Vec<Span<'static>> {
+    let boxes = chosen.iter().enumerate().map(|(index, is_chosen)| {
+        let sign = if *is_chosen { "[x]" } else { "[ ]" };
+        let role = match (at == Some(index), is_chosen) {
             (true, _) => Role::Cursor,
-            (false, Some(true)) => Role::Strong,
-            _ => Role::Plain,
+            (false, true) => Role::Strong,
+            (false, false) => Role::Plain,
         };
-        x = left.put(x, 0, label, role) + 2;
-    }
+        theme.span(format!("{sign} {}", field.spec.label(index)), role)
+    });
+    let boxes: Vec<Span<'static>> = boxes.collect();
+    let last = at.unwrap_or(0);
+    let upto = |first: usize| {
+        let shown = boxes.iter().take(last + 1).skip(first);
+        shown.map(|span| span.width() + 2).sum::<usize>()
+    };
+    let first = (0..=last).find(|first| upto(*first) <= available);
+    let shown = boxes.iter().skip(first.unwrap_or(last));
+    shown
+        .flat_map(|span| [span.clone(), Span::raw("  ")])
+        .collect()
 }

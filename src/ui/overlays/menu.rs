@@ -1,20 +1,30 @@
 //! A menu dialog: explanatory lines, then the items, each with its key.
 
-use super::super::{canvas::Canvas, theme::Role};
+use ratatui::{
+    layout::Constraint,
+    text::{Line, Text},
+    widgets::{Cell, Row},
+};
+
+use super::super::{
+    region::Region,
+    spans::pad_to,
+    theme::{Role, Theme},
+};
 use crate::{
     app::{BodyLine, Dialog, Menu, MenuItem, State, dialog},
     domain::{Stamp, text},
     ui::{panes::list::outcome_role, wrap::wrap},
 };
 
-pub(super) fn menu(canvas: &mut Canvas<'_>, state: &State, menu: &Menu, cursor: usize, now: Stamp) {
+pub(super) fn menu(region: &mut Region<'_>, state: &State, menu: &Menu, cursor: usize, now: Stamp) {
     let Dialog {
         title,
         body: body_lines,
         items,
         ..
     } = dialog(state, menu, now);
-    let most = usize::from(canvas.window_columns(88).saturating_sub(4)).clamp(1, 84);
+    let most = usize::from(region.window_columns(88).saturating_sub(4)).clamp(1, 84);
     let lead = if body_lines.iter().any(|line| line.outcome.is_some()) {
         10
     } else {
@@ -32,18 +42,23 @@ pub(super) fn menu(canvas: &mut Canvas<'_>, state: &State, menu: &Menu, cursor: 
         .unwrap_or(34)
         .min(most);
     // All items must be visible; the explanation is cut instead.
-    let available = usize::from(canvas.rows().saturating_sub(3)).saturating_sub(items.len());
+    let available = usize::from(region.rows().saturating_sub(3)).saturating_sub(items.len());
     let width = widest.saturating_sub(lead).max(1);
-    let lines = wrapped_body(&body_lines, width, available, canvas.glyphs().more);
+    let lines = wrapped_body(&body_lines, width, available, region.glyphs().more);
     let body_rows: usize = lines.iter().map(|(_, wrapped)| wrapped.len()).sum();
     let body_rows = body_rows.min(available);
     let gap = usize::from(body_rows > 0 && body_rows < available);
     let rows = body_rows + gap + items.len() + 2;
     let columns = u16::try_from(widest + 4).unwrap_or(u16::MAX);
-    let mut window = canvas.window(columns, u16::try_from(rows).unwrap_or(u16::MAX), &title);
-    let mut y = body(&mut window, &lines, body_rows, lead);
-    y += u16::try_from(gap).unwrap_or(0);
-    menu_items(&mut window, y, &items, cursor);
+    let mut window = region.window(columns, u16::try_from(rows).unwrap_or(u16::MAX), &title);
+    let theme = window.theme();
+    body(&mut window, &lines, body_rows, lead);
+    let y = u16::try_from(body_rows + gap).unwrap_or(u16::MAX);
+    let (columns, rows) = (window.columns(), window.rows().saturating_sub(y));
+    let choices = items.iter().enumerate();
+    let choices = choices.map(|(index, item)| choice(theme, item, index == cursor));
+    let mut part = window.region(0, y, columns, rows);
+    part.put_choices(choices, Some(cursor));
 }
 
 /// Wraps the explanation, and cuts paragraphs if there are more rows than `available`.
@@ -70,66 +85,46 @@ fn wrapped_body<'l>(
     lines
 }
 
-/// Draws the explanation; returns the row below.
-fn body(
-    window: &mut Canvas<'_>,
-    lines: &[(&BodyLine, Vec<String>)],
-    rows: usize,
-    lead: usize,
-) -> u16 {
-    let mut y = 0;
-    'body: for (line, wrapped) in lines {
-        for (index, row) in wrapped.iter().enumerate() {
-            if usize::from(y) >= rows {
-                break 'body;
-            }
-            if let (0, Some(outcome)) = (index, line.outcome) {
-                window.put(0, y, outcome.label(), outcome_role(outcome));
-            }
-            window.put(u16::try_from(lead).unwrap_or(0), y, row, Role::Plain);
-            y += 1;
-        }
-    }
+/// Draws the explanation: what happens to each task, and why.
+fn body(window: &mut Region<'_>, lines: &[(&BodyLine, Vec<String>)], rows: usize, lead: usize) {
+    let theme = window.theme();
+    let paragraphs = lines.iter().map(|(line, wrapped)| {
+        let outcome = line.outcome.map_or(Line::default(), |outcome| {
+            theme.span(outcome.label(), outcome_role(outcome)).into()
+        });
+        let height = u16::try_from(wrapped.len()).unwrap_or(u16::MAX);
+        let lines = wrapped.iter();
+        let text: Text<'_> = lines
+            .map(|line| theme.span(line.as_str(), Role::Plain))
+            .collect();
+        Row::new([Cell::from(outcome), Cell::from(text)]).height(height)
+    });
+    let lead = Constraint::Length(u16::try_from(lead).unwrap_or(0));
+    let columns = window.columns();
+    let height = u16::try_from(rows).unwrap_or(u16::MAX);
+    let mut part = window.region(0, 0, columns, height);
+    part.put_rows(paragraphs, [lead, Constraint::Fill(1)], None);
     let all: usize = lines.iter().map(|(_, wrapped)| wrapped.len()).sum();
-    if all > rows && y > 0 {
-        let width = window.columns();
-        window.put_right_aligned(
-            width,
-            y - 1,
-            &format!(" {} more lines", all - rows),
-            Role::Dim,
-        );
+    if all > rows && rows > 0 {
+        let more = theme.span(format!(" {} more lines", all - rows), Role::Dim);
+        part.put_right(columns, height - 1, more);
     }
-    y
 }
 
-fn menu_items(window: &mut Canvas<'_>, mut y: u16, items: &[MenuItem], cursor: usize) {
-    let sign = window.glyphs().cursor;
-    for (index, item) in items.iter().enumerate() {
-        let is_on = index == cursor;
-        if is_on {
-            window.put(0, y, sign, Role::Focus);
-        }
-        let can = item.why_not.is_none();
-        window.put(
-            2,
-            y,
-            &item.key.to_string(),
-            if can { Role::Key } else { Role::Dim },
-        );
-        let role = match (is_on, can) {
-            (true, _) => Role::Strong,
-            (false, true) => Role::Plain,
-            (false, false) => Role::Dim,
-        };
-        let x = window.put(5, y, &item.label, role);
-        if let Some(why) = &item.why_not {
-            window.put(x + 1, y, &format!("({why})"), Role::Dim);
-        }
-        if is_on {
-            let width = window.columns();
-            window.apply_style(0, y, width, Role::Selected);
-        }
-        y += 1;
+/// An item of the menu with its key and, if unavailable, the reason.
+fn choice(theme: Theme, item: &MenuItem, is_on: bool) -> Line<'_> {
+    let can = item.why_not.is_none();
+    let key_role = if can { Role::Key } else { Role::Dim };
+    let role = match (is_on, can) {
+        (true, _) => Role::Strong,
+        (false, true) => Role::Plain,
+        (false, false) => Role::Dim,
+    };
+    let mut line = Line::from(theme.span(item.key.to_string(), key_role));
+    pad_to(&mut line, 3);
+    line.push_span(theme.span(item.label.as_str(), role));
+    if let Some(why) = &item.why_not {
+        line.push_span(theme.span(format!(" ({why})"), Role::Dim));
     }
+    line
 }

@@ -1,7 +1,14 @@
 //! The dialog for a server's question: its origin and message, the form or link, and the answer buttons.
 
+use ratatui::text::{Line, Span};
+
 use super::{
-    super::{canvas::Canvas, panes::list::name, theme::Role},
+    super::{
+        panes::list::name,
+        region::Region,
+        theme::{Role, Theme},
+    },
+    call::put_hidden,
     fields::{FieldView, form_field, label_columns, value_hint},
 };
 use crate::{
@@ -13,7 +20,7 @@ use crate::{
 /// The maximum number of validation error lines; users fix one at a time.
 const MAX_PROBLEM_LINES: usize = 3;
 
-pub(super) fn question(canvas: &mut Canvas<'_>, state: &State, form: &QuestionForm, now: Stamp) {
+pub(super) fn question(region: &mut Region<'_>, state: &State, form: &QuestionForm, now: Stamp) {
     let Some(task_row) = state.task(&form.task) else {
         return;
     };
@@ -22,74 +29,65 @@ pub(super) fn question(canvas: &mut Canvas<'_>, state: &State, form: &QuestionFo
         0 | 1 => "Question".to_owned(),
         _ => format!("Question {number} of {count}"),
     };
-    let columns = canvas.window_columns(88);
+    let theme = region.theme();
+    let columns = region.window_columns(88);
     let available = usize::from(columns.saturating_sub(4)).max(1);
     let task = &task_row.view.task;
-    let server = text::clean_line(task.server.as_str());
-    let more = canvas.glyphs().more;
-    let whose = format!(
-        "{server} asks, for {} ({})",
-        name(state, task_row, available, more),
-        task.id
-    );
-    let mut head: Vec<(String, Role)> = Vec::new();
-    head.extend(
-        wrap(&whose, available)
+    let name = name(state, task_row, available, theme.glyphs.more);
+    let whose = format!("{} asks, for {name} ({})", task.server, task.id);
+    let waits = waits(state, task, &form.key, now);
+    let head = [(whose, Role::Strong), (waits, Role::Dim)].into_iter();
+    let head = head.flat_map(|(line, role)| {
+        let lines = wrap(&text::clean_line(&line), available)
             .into_iter()
-            .take(2)
-            .map(|line| (line, Role::Strong)),
-    );
-    let waits = wrap(&waits(state, task, &form.key, now), available);
-    head.extend(waits.into_iter().take(2).map(|line| (line, Role::Dim)));
+            .take(2);
+        lines.map(move |line| theme.span(line, role))
+    });
+    let head: Vec<Span<'_>> = head.collect();
     let message = message_lines(form, available);
-    let page = form.link.as_ref().map(|link| page_lines(link, available));
+    let page = form.link.as_ref();
+    let page = page.map(|link| page_lines(theme, link, available));
     let middle = match &page {
         Some(page) => page.len(),
         None => form.fields.len(),
     };
     let (status_lines, status_role) = status_text(form, available);
-    let most = usize::from(canvas.rows().saturating_sub(3));
+    let most = usize::from(region.rows().saturating_sub(3));
     // When space is short, the server's message is cut first, then the blank lines go; the form scrolls.
     let fixed = head.len() + status_lines.len() + 1;
     let wanted = fixed + message.len() + middle + 3;
-    let is_tight = wanted > most;
-    let gap = usize::from(!is_tight);
+    let gap = usize::from(wanted <= most);
     let left = most.saturating_sub(fixed + 3 * gap);
     let middle_rows = middle.min(left.saturating_sub(message.len().min(2)).max(1));
     let message_rows = message.len().min(left.saturating_sub(middle_rows));
     let gaps = if middle == 0 { 2 } else { 3 };
     let rows = fixed + message_rows + middle_rows + gaps * gap;
-    let mut window = canvas.window(columns, u16::try_from(rows + 2).unwrap_or(u16::MAX), &title);
-    let mut y = 0;
-    for (line, role) in &head {
-        window.put(0, y, line, *role);
-        y += 1;
-    }
-    y += u16::try_from(gap).unwrap_or(0);
-    for line in message.iter().take(message_rows) {
-        window.put(0, y, line, Role::Plain);
-        y += 1;
-    }
-    if message_rows < message.len() && message_rows > 0 {
-        let more = format!(
-            " {} more lines in the Now tab",
-            message.len() - message_rows
+    let rows = u16::try_from(rows + 2).unwrap_or(u16::MAX);
+    let mut window = region.window(columns, rows, &title);
+    let gap = u16::try_from(gap).unwrap_or(0);
+    let y = window.put_lines(0, 0, head) + gap;
+    let hidden = message.len() - message_rows;
+    let lines = message.into_iter().take(message_rows);
+    let mut y = window.put_lines(0, y, lines.map(|line| theme.span(line, Role::Plain)));
+    if hidden > 0 && message_rows > 0 {
+        let more = format!(" {hidden} more lines in the Now tab");
+        window.put_right(
+            window.columns(),
+            y.saturating_sub(1),
+            theme.span(more, Role::Dim),
         );
-        let end = window.columns();
-        window.put_right_aligned(end, y - 1, &more, Role::Dim);
     }
-    y += u16::try_from(gap).unwrap_or(0);
-    match &page {
+    y += gap;
+    match page {
         Some(page) => page_part(&mut window, y, page, middle_rows),
         None => fields(&mut window, y, form, middle_rows),
     }
-    let below = if middle == 0 { 0 } else { middle_rows + gap };
-    y += u16::try_from(below).unwrap_or(0);
-    for line in &status_lines {
-        window.put(0, y, line, status_role);
-        y += 1;
+    if middle > 0 {
+        y = y.saturating_add(u16::try_from(middle_rows).unwrap_or(u16::MAX)) + gap;
     }
-    buttons(&mut window, y, form);
+    let lines = status_lines.into_iter();
+    let y = window.put_lines(0, y, lines.map(|line| theme.span(line, status_role)));
+    window.put(0, y, buttons(theme, window.columns(), form));
 }
 
 fn message_lines(form: &QuestionForm, available: usize) -> Vec<String> {
@@ -110,70 +108,48 @@ fn message_lines(form: &QuestionForm, available: usize) -> Vec<String> {
 }
 
 /// The link's host, its warnings, then the whole URL in rows with the host highlighted.
-fn page_lines(link: &UrlPreview, available: usize) -> Vec<Vec<(String, Role)>> {
-    let mut url = Vec::new();
-    let mut row: Vec<(String, Role)> = Vec::new();
-    let mut used = 0;
+fn page_lines(theme: Theme, link: &UrlPreview, available: usize) -> Vec<Line<'static>> {
+    // Host and warnings come first, because the URL may be arbitrarily long.
+    let target = (!link.host.is_empty()).then(|| format!("This link opens {}.", link.host));
+    let target = target.map(|line| (line, Role::Plain)).into_iter();
+    let warnings = link.warnings.iter();
+    let warnings = warnings.map(|warning| (warning.clone(), Role::Failed));
+    let lines = target.chain(warnings).flat_map(|(line, role)| {
+        let lines = wrap(&line, available).into_iter();
+        lines.map(move |line| Line::from(theme.span(line, role)))
+    });
+    let mut lines: Vec<Line<'static>> = lines.collect();
+    let mut row = Line::default();
     for (part, role) in [
         (&link.before, Role::Dim),
         (&link.host, Role::Needs),
         (&link.after, Role::Dim),
     ] {
-        let mut piece = String::new();
-        for ch in part.chars() {
-            let width = text::width(ch.encode_utf8(&mut [0; 4]));
-            if used + width > available {
-                row.push((std::mem::take(&mut piece), role));
-                url.push(std::mem::take(&mut row));
-                used = 0;
+        for grapheme in theme
+            .span(part.as_str(), role)
+            .styled_graphemes(theme.style(role))
+        {
+            if row.width() + text::width(grapheme.symbol) > available {
+                lines.push(std::mem::take(&mut row));
             }
-            piece.push(ch);
-            used += width;
-        }
-        if !piece.is_empty() {
-            row.push((piece, role));
+            row.push_span(Span::styled(grapheme.symbol.to_owned(), grapheme.style));
         }
     }
-    url.push(row);
-    // Host and warnings come first, because the URL may be arbitrarily long.
-    let mut lines = Vec::new();
-    let target = (!link.host.is_empty()).then(|| format!("This link opens {}.", link.host));
-    let warnings = link
-        .warnings
-        .iter()
-        .map(|warning| (warning.clone(), Role::Failed));
-    for (line, role) in target
-        .map(|line| (line, Role::Plain))
-        .into_iter()
-        .chain(warnings)
-    {
-        let wrapped = wrap(&line, available).into_iter();
-        lines.extend(wrapped.map(|line| vec![(line, role)]));
-    }
-    lines.extend(url);
+    lines.push(row);
     lines
 }
 
-fn page_part(window: &mut Canvas<'_>, y: u16, page: &[Vec<(String, Role)>], rows: usize) {
-    for (line, y) in page.iter().take(rows).zip(y..) {
-        let mut x = 0;
-        for (piece, role) in line {
-            x = window.put(x, y, piece, *role);
-        }
-    }
-    if rows < page.len() && rows > 0 {
-        let end = window.columns();
-        let last = y + u16::try_from(rows - 1).unwrap_or(0);
-        window.put_right_aligned(
-            end,
-            last,
-            &format!(" {} more lines", page.len() - rows),
-            Role::Dim,
-        );
+fn page_part(window: &mut Region<'_>, y: u16, page: Vec<Line<'_>>, rows: usize) {
+    let theme = window.theme();
+    let hidden = page.len().saturating_sub(rows);
+    let y = window.put_lines(0, y, page.into_iter().take(rows));
+    if hidden > 0 && rows > 0 {
+        let more = theme.span(format!(" {hidden} more lines"), Role::Dim);
+        window.put_right(window.columns(), y.saturating_sub(1), more);
     }
 }
 
-fn fields(window: &mut Canvas<'_>, y: u16, form: &QuestionForm, rows: usize) {
+fn fields(window: &mut Region<'_>, y: u16, form: &QuestionForm, rows: usize) {
     if form.fields.is_empty() {
         return;
     }
@@ -194,15 +170,11 @@ fn fields(window: &mut Canvas<'_>, y: u16, form: &QuestionForm, rows: usize) {
         };
         form_field(window, y, &shown, label);
     }
-    let below = form.fields.len().saturating_sub(first + rows);
-    let [up, down] = window.glyphs().arrows;
-    let signs: Vec<String> = [(first, up), (below, down)]
-        .into_iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, sign)| format!("{sign}{count}"))
-        .collect();
-    let end = window.columns();
-    window.put_right_aligned(end, 0, &signs.join(" "), Role::Dim);
+    put_hidden(
+        window,
+        first,
+        form.fields.len().saturating_sub(first + rows),
+    );
 }
 
 /// The lines above the buttons: validation errors, help for the field, or help for the button.
@@ -255,12 +227,11 @@ fn status_text(form: &QuestionForm, available: usize) -> (Vec<String>, Role) {
     (lines, Role::Dim)
 }
 
-fn buttons(window: &mut Canvas<'_>, y: u16, form: &QuestionForm) {
+fn buttons(theme: Theme, columns: u16, form: &QuestionForm) -> Line<'static> {
     if form.is_sent {
-        window.put(0, y, "[ saving the answer ... ]", Role::Dim);
-        return;
+        return theme.span("[ saving the answer ... ]", Role::Dim).into();
     }
-    let mut x = 0;
+    let mut line = Line::default();
     for button in Button::ALL {
         let label = match button {
             Button::Accept if form.link.is_some() => "[ I agree to open it ]",
@@ -273,9 +244,11 @@ fn buttons(window: &mut Canvas<'_>, y: u16, form: &QuestionForm) {
         } else {
             Role::Key
         };
-        x = window.put(x, y, label, role) + 2;
+        line.extend([theme.span(label, role), Span::raw("  ")]);
     }
-    if window.columns().saturating_sub(x) >= 9 {
-        window.put(x, y, "Esc later", Role::Dim);
+    let later = "Esc later";
+    if line.width() + later.len() <= usize::from(columns) {
+        line.push_span(theme.span(later, Role::Dim));
     }
+    line
 }

@@ -1,49 +1,58 @@
 //! Text input: single-line and multi-line fields, the footer prompts, and the edit dialog.
 
-use super::super::{canvas::Canvas, theme::Role};
+use ratatui::text::{Line, Span};
+
+use super::super::{
+    region::Region,
+    theme::{Role, Theme},
+};
 use crate::{
     app::{EditForm, Field, State},
     domain::text,
     ui::wrap::wrap,
 };
 
-/// Draws a field with its label and returns the column after it. A focused field scrolls to show the cursor.
+/// A field with its label, in `columns` columns. A focused field scrolls to show the cursor.
 pub(super) fn field(
-    canvas: &mut Canvas<'_>,
-    x: u16,
-    y: u16,
+    theme: Theme,
+    columns: u16,
     label: &str,
     field: &Field,
     has_cursor: bool,
-) -> u16 {
-    let x = canvas.put(x, y, label, if has_cursor { Role::Key } else { Role::Dim });
-    let available = usize::from(canvas.columns().saturating_sub(x));
-    let clean = text::clean_line(field.text()).into_owned();
+) -> Line<'static> {
+    let role = if has_cursor { Role::Key } else { Role::Dim };
+    let mut line = Line::from(theme.span(label.to_owned(), role));
     let role = if field.is_untouched() {
         Role::Dim
     } else {
         Role::Plain
     };
     if !has_cursor {
-        return canvas.put(x, y, &clean, role);
+        line.push_span(theme.span(field.text().to_owned(), role));
+        return line;
     }
-    let before = text::clean_line(&field.before()).into_owned();
-    let after = text::clean_line(&field.after()).into_owned();
+    let available = usize::from(columns).saturating_sub(line.width());
+    let after = field.after();
     // Of the text before the cursor, only the end fits.
-    let keep = available.saturating_sub(2);
-    let before = tail(&before, keep);
-    let end = canvas.put(x, y, &before, role);
+    let before = tail(
+        &text::clean_line(&field.before()),
+        available.saturating_sub(2),
+    );
     let mut chars = after.chars();
-    let under = chars.next().map_or(" ".to_owned(), |ch| ch.to_string());
-    let rest: String = chars.collect();
-    let end = canvas.put(end, y, &under, Role::Cursor);
-    canvas.put(end, y, &rest, Role::Plain)
+    let under = chars.next().unwrap_or(' ').to_string();
+    line.extend([
+        theme.span(before, role),
+        theme.span(under, Role::Cursor),
+        theme.span(chars.as_str().to_owned(), Role::Plain),
+    ]);
+    line
 }
 
 /// Draws a multi-line field, scrolled to show the cursor.
-pub(super) fn lines(canvas: &mut Canvas<'_>, field: &Field, has_cursor: bool) {
-    let available = usize::from(canvas.columns()).max(1);
-    let rows = usize::from(canvas.rows()).max(1);
+pub(super) fn lines(region: &mut Region<'_>, field: &Field, has_cursor: bool) {
+    let theme = region.theme();
+    let available = usize::from(region.columns()).max(1);
+    let rows = usize::from(region.rows()).max(1);
     // Hard-wrapped at `available` columns, so that the cursor position can be computed.
     let wrapped = |content: &str| -> Vec<String> {
         let lines = content.split('\n').map(text::clean_line);
@@ -57,15 +66,15 @@ pub(super) fn lines(canvas: &mut Canvas<'_>, field: &Field, has_cursor: bool) {
     } else {
         0
     };
-    for (line, y) in whole.iter().skip(first).take(rows).zip(0_u16..) {
-        canvas.put(0, y, line, Role::Plain);
-    }
+    let shown = whole.into_iter().skip(first);
+    region.put_lines(0, 0, shown.map(|line| theme.span(line, Role::Plain)));
     if has_cursor {
         let column = at
             .last()
             .map_or(0, |line| text::width(line).saturating_sub(1));
+        let x = u16::try_from(column).unwrap_or(0);
         let y = u16::try_from(cursor_line - first).unwrap_or(u16::MAX);
-        canvas.apply_style(u16::try_from(column).unwrap_or(0), y, 1, Role::Cursor);
+        region.set_style(x, y, 1, theme.style(Role::Cursor));
     }
 }
 
@@ -102,44 +111,37 @@ pub(super) fn tail(text: &str, columns: usize) -> String {
 }
 
 /// Draws a prompt in the footer, with its key hints if they fit.
-pub(super) fn line(canvas: &mut Canvas<'_>, label: &str, typed: &Field, keys: &str) {
-    let end = canvas.columns();
+pub(super) fn line(region: &mut Region<'_>, label: &str, typed: &Field, keys: &str) {
+    let theme = region.theme();
+    let end = region.columns();
     let width = u16::try_from(keys.len()).unwrap_or(0);
     let show_keys = end > width + 30;
     let available = if show_keys { end - width - 3 } else { end };
-    {
-        let mut region = canvas.region(0, 0, available, 1);
-        field(&mut region, 1, 0, &format!("{label}: "), typed, true);
-    }
+    let mut left = region.region(1, 0, available.saturating_sub(1), 1);
+    let field = field(theme, left.columns(), &format!("{label}: "), typed, true);
+    left.put(0, 0, field);
     if show_keys {
-        canvas.put_right_aligned(end.saturating_sub(1), 0, keys, Role::Dim);
+        region.put_right(end.saturating_sub(1), 0, theme.span(keys, Role::Dim));
     }
 }
 
 /// Draws the dialog that edits a task's name, note and limits.
-pub(super) fn edit(canvas: &mut Canvas<'_>, state: &State, form: &EditForm) {
-    let rows = 11;
-    let columns = canvas.window_columns(72);
-    let mut window = canvas.window(columns, rows, &format!("Edit {}", form.task));
-    if let Some(task_row) = state.task(&form.task) {
-        let tool = text::clean_line(&task_row.view.task.tool).into_owned();
-        window.put(0, 0, &tool, Role::Dim);
-    }
-    for (((label, typed), index), y) in EditForm::LABELS
-        .iter()
-        .zip(&form.fields)
-        .zip(0..)
-        .zip(2_u16..)
-    {
-        field(
-            &mut window,
-            0,
-            y,
-            &format!("{label:<12}"),
-            typed,
-            form.at == index,
-        );
-    }
+pub(super) fn edit(region: &mut Region<'_>, state: &State, form: &EditForm) {
+    let columns = region.window_columns(72);
+    let mut window = region.window(columns, 11, &format!("Edit {}", form.task));
+    let theme = window.theme();
+    let columns = window.columns();
+    let tool = state
+        .task(&form.task)
+        .map(|task_row| &task_row.view.task.tool);
+    let tool = tool.map_or(Span::raw(""), |tool| theme.span(tool.as_str(), Role::Dim));
+    window.put(0, 0, tool);
+    let fields = EditForm::LABELS.iter().zip(&form.fields).enumerate();
+    let fields = fields.map(|(index, (label, typed))| {
+        let label = format!("{label:<12}");
+        field(theme, columns, &label, typed, form.at == index)
+    });
+    window.put_lines(0, 2, fields);
     let (help, role) = match &form.error {
         Some(complaint) => (complaint.as_str(), Role::Failed),
         None => (
@@ -147,8 +149,6 @@ pub(super) fn edit(canvas: &mut Canvas<'_>, state: &State, form: &EditForm) {
             Role::Dim,
         ),
     };
-    let available = usize::from(window.columns()).max(1);
-    for (line, y) in wrap(help, available).iter().take(2).zip(7_u16..) {
-        window.put(0, y, line, role);
-    }
+    let lines = wrap(help, usize::from(columns).max(1)).into_iter().take(2);
+    window.put_lines(0, 7, lines.map(|line| theme.span(line, role)));
 }

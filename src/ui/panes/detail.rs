@@ -1,9 +1,16 @@
 //! The detail pane: the selected task in six tabs.
 
+use ratatui::{
+    layout::Constraint,
+    text::{Line, Text},
+    widgets::{Cell, Row, Sparkline, Tabs},
+};
+
 use super::{
-    super::{canvas::Canvas, labels, theme::Role},
-    document::{document, more_below, put_text},
+    super::{labels, region::Region, theme::Role},
+    document::{TextStyle, document, more_below, put_text},
     list::if_cut_role,
+    log::{log_tab, newest_lines},
 };
 use crate::{
     app::{
@@ -11,27 +18,20 @@ use crate::{
         until_phrase, waits,
     },
     domain::{Caller, Connectivity, Elicitation, Question, Stamp, Task, Wall, text},
-    ui::{
-        panes::log::{log_tab, newest_lines},
-        wrap::wrap,
-    },
+    ui::wrap::wrap,
 };
 
 /// Draws the pane with its border; nothing if no task is selected.
-pub(in crate::ui) fn detail(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
+pub(in crate::ui) fn detail(region: &mut Region<'_>, state: &State, now: Stamp) {
     let Some(task_row) = state.selected() else {
         return;
     };
-    let has_focus = state.detail.focus == Focus::Detail;
-    let border = if has_focus { Role::Focus } else { Role::Border };
-    let margin = detail_margin(canvas.columns());
-    let (columns, rows) = (canvas.columns(), canvas.rows());
-    let mut canvas = canvas.region(margin, 0, columns.saturating_sub(2 * margin), rows);
-    let canvas = &mut canvas;
-    canvas.bordered(border);
-    titles(canvas, state, task_row);
-    let (columns, rows) = (canvas.columns(), canvas.rows());
-    let mut inside = canvas.region(2, 1, columns.saturating_sub(4), rows.saturating_sub(2));
+    let margin = detail_margin(region.columns());
+    let (columns, rows) = (region.columns(), region.rows());
+    let mut pane = region.region(margin, 0, columns.saturating_sub(2 * margin), rows);
+    border(&mut pane, state, task_row);
+    let (columns, rows) = (pane.columns(), pane.rows());
+    let mut inside = pane.region(2, 1, columns.saturating_sub(4), rows.saturating_sub(2));
     match state.detail.tab {
         Tab::Now => now_tab(&mut inside, state, task_row, now),
         Tab::Log => log_tab(&mut inside, state, task_row),
@@ -39,22 +39,18 @@ pub(in crate::ui) fn detail(canvas: &mut Canvas<'_>, state: &State, now: Stamp) 
     }
 }
 
-fn titles(canvas: &mut Canvas<'_>, state: &State, task_row: &TaskRow) {
-    let id = task_row.view.task.id.as_str();
-    let line = canvas.glyphs().line;
-    let mut x = canvas.put(1, 0, &format!(" {id} "), Role::Strong);
-    x = canvas.put(x, 0, line, Role::Border);
-    canvas.put(x, 0, " ", Role::Plain);
-    let columns = canvas.columns();
-    for (tab, span, title) in tabs(state, columns) {
-        let role = if tab == state.detail.tab {
-            Role::Focus
-        } else {
-            Role::Plain
-        };
-        x = canvas.put(span.start, 0, &title, role);
-        x = canvas.put(x, 0, " ", Role::Plain);
-    }
+/// Draws the border with the task's id, the tabs and the keys that switch them.
+fn border(pane: &mut Region<'_>, state: &State, task_row: &TaskRow) {
+    let theme = pane.theme();
+    let has_focus = state.detail.focus == Focus::Detail;
+    let role = if has_focus { Role::Focus } else { Role::Border };
+    let line = || theme.span(theme.glyphs.line, Role::Border);
+    let id = format!(" {} ", task_row.view.task.id);
+    let title = Line::from(vec![theme.span(id, Role::Strong), line()]);
+    let columns = pane.columns();
+    let tabs = tabs(state, columns);
+    let begin = tabs.first().map_or(0, |(_, span, _)| span.start);
+    let end = tabs.last().map_or(0, |(_, span, _)| span.end) + 1;
     let [before, after, zoom] =
         [Action::PreviousTab, Action::NextTab, Action::Zoom].map(|it| state.key(it));
     let word = if state.detail.is_zoomed {
@@ -63,83 +59,97 @@ fn titles(canvas: &mut Canvas<'_>, state: &State, task_row: &TaskRow) {
         "zoom"
     };
     let hint = format!(" {before} {after} tab  {zoom} {word} ");
-    let width = u16::try_from(text::width(&hint)).unwrap_or(0);
-    if x + width + 2 < columns {
-        canvas.put_right_aligned(columns.saturating_sub(2), 0, &hint, Role::Dim);
+    let mut block = pane.block(role).title(title);
+    if usize::from(end) + text::width(&hint) + 2 < usize::from(columns) {
+        let hint = Line::from(vec![theme.span(hint, Role::Dim), line()]);
+        block = block.title(hint.right_aligned());
     }
+    pane.render(block);
+    let selected = tabs.iter().position(|(tab, ..)| *tab == state.detail.tab);
+    let widget = Tabs::new(tabs.into_iter().map(|(.., title)| title))
+        .select(selected)
+        .style(theme.style(Role::Plain))
+        .highlight_style(theme.style(Role::Focus))
+        .padding("", "")
+        .divider(" ");
+    // With a blank before the first tab and after the last one.
+    pane.put(begin.saturating_sub(1), 0, " ");
+    pane.put(end.saturating_sub(1), 0, " ");
+    let mut region = pane.region(begin, 0, end.saturating_sub(begin + 1), 1);
+    region.render(widget);
 }
+
+/// The columns of the labels in the Now tab.
+const LABEL: u16 = 14;
+
+/// The most rows of a fact.
+const FACT_ROWS: usize = 3;
 
 /// Draws the facts on the left and the newest log entries on the right.
-fn now_tab(canvas: &mut Canvas<'_>, state: &State, task_row: &TaskRow, now: Stamp) {
-    let (columns, rows) = (canvas.columns(), canvas.rows());
+fn now_tab(region: &mut Region<'_>, state: &State, task_row: &TaskRow, now: Stamp) {
+    let (columns, rows) = (region.columns(), region.rows());
     let split = columns >= 96;
     let left = if split { 56 } else { columns };
-    let facts = facts(state, task_row, now);
     let has_timeline = rows >= 7 && columns >= 60;
     let fact_rows = if has_timeline { rows - 1 } else { rows };
-    let label_wide = 14;
-    let mut y = 0;
+    let mut part = region.region(0, 0, left.saturating_sub(1), fact_rows);
+    let mut y = put_facts(&mut part, &facts(state, task_row, now));
+    // The rate comes last, if it is known and there is room.
+    if let Some(rate) = task_row.pace.rate(now)
+        && task_row.is_running()
+        && fact_rows > y
     {
-        let mut region = canvas.region(0, 0, left.saturating_sub(1), fact_rows);
-        for (label, value, role) in &facts {
-            if y >= fact_rows {
-                break;
-            }
-            region.put_clipped(0, y, label_wide, label, Role::Dim);
-            let available = usize::from(region.columns().saturating_sub(label_wide)).max(1);
-            for (index, line) in wrap(value, available).into_iter().enumerate() {
-                if y >= fact_rows || index >= 3 {
-                    break;
-                }
-                region.put(label_wide, y, &line, *role);
-                y += 1;
-            }
-        }
-        // The rate comes last, if it is known and there is room.
-        if let Some(rate) = task_row.pace.rate(now)
-            && task_row.is_running()
-            && fact_rows > y
-        {
-            let x = region.put(0, y, "rate ", Role::Dim);
-            let x = region.put(x, y, &labels::rate(rate), Role::Plain);
-            spark(
-                &mut region,
-                x.max(label_wide.saturating_sub(1)) + 1,
-                y,
-                task_row,
-                now,
-            );
-            y += 1;
-        }
-    }
-    // If the log does not fit beside the facts, it gets the rows below them.
-    if !split && fact_rows >= y + 3 {
-        let mut below = canvas.region(0, y + 1, columns, fact_rows - y - 1);
-        let log = state.detail.logs.get(&task_row.view.task.id);
-        newest_lines(&mut below, state, task_row, log);
+        let theme = part.theme();
+        let rate = theme.span(labels::rate(rate), Role::Plain);
+        let x = part.put(0, y, Line::from(vec![theme.span("rate ", Role::Dim), rate]));
+        let x = x.max(LABEL - 1) + 1;
+        let columns = part.columns().saturating_sub(x).min(30);
+        spark(&mut part.region(x, y, columns, 1), task_row, now);
+        y += 1;
     }
     if split {
-        let mut right = canvas.region(left, 0, columns - left, fact_rows);
-        let log = state.detail.logs.get(&task_row.view.task.id);
-        newest_lines(&mut right, state, task_row, log);
+        let mut right = region.region(left, 0, columns - left, fact_rows);
+        newest_lines(&mut right, state, task_row);
+    } else if fact_rows >= y + 3 {
+        // If the log does not fit beside the facts, it gets the rows below them.
+        let mut below = region.region(0, y + 1, columns, fact_rows - y - 1);
+        newest_lines(&mut below, state, task_row);
     }
     if has_timeline {
-        timeline(canvas, rows - 1, state, task_row, now);
+        timeline(region, rows - 1, state, task_row, now);
     }
 }
 
-fn spark(canvas: &mut Canvas<'_>, x: u16, y: u16, task_row: &TaskRow, now: Stamp) {
-    let signs = canvas.glyphs().spark;
-    let columns = canvas.columns().saturating_sub(x).min(30);
-    let slices = task_row.pace.sparkline(now, usize::from(columns));
-    // Skip the time before the first step.
-    let slices: Vec<u64> = slices.into_iter().skip_while(|slice| *slice == 0).collect();
-    let most = slices.iter().copied().max().unwrap_or(0).max(1);
-    for (slice, at) in slices.into_iter().zip(x..) {
-        let height = usize::try_from(slice.saturating_mul(7) / most).unwrap_or(0);
-        let sign = signs.get(height).copied().unwrap_or(" ");
-        canvas.put(at, y, sign, Role::Running);
-    }
+/// Draws the labels and facts; returns the row below.
+fn put_facts(region: &mut Region<'_>, facts: &[Fact]) -> u16 {
+    let theme = region.theme();
+    let available = usize::from(region.columns().saturating_sub(LABEL)).max(1);
+    let mut height = 0;
+    let rows = facts.iter().map(|(label, value, role)| {
+        let lines = wrap(value, available).into_iter().take(FACT_ROWS);
+        let lines: Vec<Line<'_>> = lines.map(|line| theme.span(line, *role).into()).collect();
+        let count = u16::try_from(lines.len()).unwrap_or(1);
+        height += count;
+        let cells = [
+            Cell::from(theme.span(*label, Role::Dim)),
+            Cell::from(Text::from(lines)),
+        ];
+        Row::new(cells).height(count)
+    });
+    let rows: Vec<Row<'_>> = rows.collect();
+    region.put_rows(rows, [Constraint::Length(LABEL), Constraint::Fill(1)], None);
+    height.min(region.rows())
+}
+
+/// Draws how fast the task has progressed since its first step.
+fn spark(region: &mut Region<'_>, task_row: &TaskRow, now: Stamp) {
+    let slices = task_row.pace.sparkline(now, usize::from(region.columns()));
+    let theme = region.theme();
+    let widget = Sparkline::default()
+        .data(slices.into_iter().skip_while(|slice| *slice == 0))
+        .bar_set(theme.glyphs.spark.clone())
+        .style(theme.style(Role::Running));
+    region.render(widget);
 }
 
 /// A labeled line of the Now tab.
@@ -303,9 +313,23 @@ fn connection(state: &State, task_row: &TaskRow, now: Stamp) -> (String, Role) {
     }
 }
 
+/// The sign and role of a mark in the connection timeline.
+fn trail(signs: [&'static str; 6], mark: TimelineMark) -> (&'static str, Role) {
+    let [live, cut, asleep, unwatched, replay, gap] = signs;
+    match mark {
+        TimelineMark::Live => (live, Role::Done),
+        TimelineMark::Cut => (cut, Role::Cut),
+        TimelineMark::Asleep => (asleep, Role::Dim),
+        TimelineMark::Unwatched => (unwatched, Role::Dim),
+        TimelineMark::Replay => (replay, Role::Running),
+        TimelineMark::Gap => (gap, Role::Failed),
+    }
+}
+
 /// Draws the connection timeline with a legend, up to now or to the task's end: `06:51:51 ━━━━━╍╍╍╍▲━━━━━━━━ now`.
-fn timeline(canvas: &mut Canvas<'_>, y: u16, state: &State, task_row: &TaskRow, now: Stamp) {
-    let signs = canvas.glyphs().trail;
+fn timeline(region: &mut Region<'_>, y: u16, state: &State, task_row: &TaskRow, now: Stamp) {
+    let theme = region.theme();
+    let signs = theme.glyphs.trail;
     let Some((first, _)) = task_row.timeline.front() else {
         return;
     };
@@ -316,32 +340,42 @@ fn timeline(canvas: &mut Canvas<'_>, y: u16, state: &State, task_row: &TaskRow, 
         // The task ended before this process observed it.
         return;
     }
-    let end_words = settled_at.map_or("now".to_owned(), |at| state.clock_seconds(at));
-    let whole = last.since(*first).as_millis().max(1);
+    let end = settled_at.map_or("now".to_owned(), |at| state.clock_seconds(at));
     let legend = format!(
-        "{} live  {} cut  {} asleep  {} unwatched  {} replay  {} gap",
+        "   {} live  {} cut  {} asleep  {} unwatched  {} replay  {} gap",
         signs[0], signs[1], signs[2], signs[3], signs[4], signs[5]
     );
-    let legend_wide = u16::try_from(text::width(&legend)).unwrap_or(0);
-    let has_legend = canvas.columns() >= legend_wide + 50;
-    let start = canvas.put(0, y, "connection ", Role::Dim);
-    let start = canvas.put(start, y, &state.clock_seconds(*first), Role::Dim) + 1;
-    let end = canvas
-        .columns()
-        .saturating_sub(if has_legend { legend_wide + 3 } else { 0 } + 1)
-        .saturating_sub(u16::try_from(text::width(&end_words)).unwrap_or(0));
-    let columns = end.saturating_sub(start).min(60);
+    let columns = usize::from(region.columns());
+    let legend_wide = text::width(&legend);
+    let has_legend = columns + 3 >= legend_wide + 50;
+    let begin = format!("connection {} ", state.clock_seconds(*first));
+    let reserved = text::width(&begin) + text::width(&end) + 1;
+    let reserved = reserved + if has_legend { legend_wide } else { 0 };
+    let columns = columns.saturating_sub(reserved).min(60);
+    let mut spans = vec![theme.span(begin, Role::Dim)];
+    for mark in trail_marks(task_row, *first, last, columns) {
+        let (sign, role) = trail(signs, mark);
+        spans.push(theme.span(sign, role));
+    }
+    spans.push(theme.span(format!(" {end}"), Role::Dim));
+    if has_legend {
+        spans.push(theme.span(legend, Role::Dim));
+    }
+    region.put(0, y, spans);
+}
+
+/// The mark of each column of the connection timeline.
+fn trail_marks(task_row: &TaskRow, first: Wall, last: Wall, columns: usize) -> Vec<TimelineMark> {
+    let whole = last.since(first).as_millis().max(1);
     let mut marks = task_row.timeline.iter().peekable();
-    let mut present = task_row
-        .timeline
-        .front()
-        .map_or(TimelineMark::Live, |(_, mark)| *mark);
-    for column in 0..columns {
-        let upto = whole * u128::from(column + 1) / u128::from(columns.max(1));
-        let mut shown = present;
+    let mut present = marks.peek().map_or(TimelineMark::Live, |(_, mark)| *mark);
+    let mut shown = Vec::with_capacity(columns);
+    for column in 1..=columns {
+        let upto = whole * column as u128 / columns as u128;
+        let mut of_column = present;
         let mut is_event = false;
         while let Some((at, mark)) = marks.peek() {
-            if at.since(*first).as_millis() >= upto && column + 1 < columns {
+            if at.since(first).as_millis() >= upto && column < columns {
                 break;
             }
             // A short event must stay visible, even if other marks fall into the same column.
@@ -350,59 +384,43 @@ fn timeline(canvas: &mut Canvas<'_>, y: u16, state: &State, task_row: &TaskRow, 
                 TimelineMark::Replay | TimelineMark::Gap | TimelineMark::Cut
             );
             if is_short || !is_event {
-                shown = *mark;
+                of_column = *mark;
             }
             is_event |= is_short;
             present = *mark;
             marks.next();
         }
-        let (sign, role) = match shown {
-            TimelineMark::Live => (signs[0], Role::Done),
-            TimelineMark::Cut => (signs[1], Role::Cut),
-            TimelineMark::Asleep => (signs[2], Role::Dim),
-            TimelineMark::Unwatched => (signs[3], Role::Dim),
-            TimelineMark::Replay => (signs[4], Role::Running),
-            TimelineMark::Gap => (signs[5], Role::Failed),
-        };
-        canvas.put(start + column, y, sign, role);
+        shown.push(of_column);
     }
-    let x = canvas.put(start + columns + 1, y, &end_words, Role::Dim);
-    if has_legend {
-        canvas.put(x + 3, y, &legend, Role::Dim);
-    }
+    shown
 }
 
 /// Draws the text tabs (result, arguments, trace, resume) from the scroll position on.
-fn text_tab(canvas: &mut Canvas<'_>, state: &State, task_row: &TaskRow) {
+fn text_tab(region: &mut Region<'_>, state: &State, task_row: &TaskRow) {
     if let Some(shown) = crate::app::tab_document(state, task_row) {
-        return document(canvas, state, task_row, shown);
+        return document(region, state, task_row, shown);
     }
-    let rows = canvas.rows();
+    let rows = region.rows();
     let lines = crate::app::tab_lines(state, task_row);
-    let page = if state.detail.text.is_wrapping {
+    let style = TextStyle::of(state);
+    let page = if style.is_wrapping {
         1
     } else {
         usize::from(rows)
     };
     let scroll = state.detail.scroll.min(lines.len().saturating_sub(page));
-    let search = state.detail.search.as_deref();
+    let theme = region.theme();
     let mut y = 0;
     let mut shown = 0;
     for line in lines.iter().skip(scroll) {
         if y >= rows {
             break;
         }
-        y = put_text(
-            canvas,
-            (0, y),
-            line,
-            Role::Plain,
-            state.detail.text.is_wrapping,
-            search,
-        );
+        let spans = vec![theme.span(line.as_str(), Role::Plain)];
+        y = put_text(region, (0, y), spans, style);
         shown += 1;
     }
-    more_below(canvas, lines.len().saturating_sub(scroll + shown));
+    more_below(region, lines.len().saturating_sub(scroll + shown));
 }
 
 #[cfg(test)]

@@ -1,8 +1,13 @@
 //! Text in the detail pane: foldable results and plain lines, with search matches highlighted.
 
-use core::ops::Range;
+use ratatui::text::{Line, Span};
 
-use super::super::{canvas::Canvas, markdown, theme::Role};
+use super::super::{
+    markdown,
+    region::Region,
+    spans::{fit, highlight, plain, slice},
+    theme::Role,
+};
 use crate::{
     app::{Document, DocumentLine, Focus, LineKind, State, TaskRow, finds},
     domain::text,
@@ -12,45 +17,50 @@ use crate::{
 /// The columns before foldable text: cursor, fold marker and a blank.
 const GUTTER: u16 = 3;
 
+/// How the text of a tab is shown.
+#[derive(Clone, Copy)]
+pub(super) struct TextStyle<'s> {
+    pub(super) is_wrapping: bool,
+    pub(super) search: Option<&'s str>,
+}
+
+impl<'s> TextStyle<'s> {
+    pub(super) fn of(state: &'s State) -> Self {
+        Self {
+            is_wrapping: state.detail.text.is_wrapping,
+            search: state.detail.search.as_deref(),
+        }
+    }
+}
+
 /// Draws a result document. Formats only the visible lines.
 pub(super) fn document(
-    canvas: &mut Canvas<'_>,
+    region: &mut Region<'_>,
     state: &State,
     task_row: &TaskRow,
     document: &Document,
 ) {
-    let (columns, rows) = (canvas.columns(), canvas.rows());
-    let page = if state.detail.text.is_wrapping {
+    let (columns, rows) = (region.columns(), region.rows());
+    let style = TextStyle::of(state);
+    let page = if style.is_wrapping {
         1
     } else {
         usize::from(rows)
     };
-    let top = document.top(page);
-    let search = state.detail.search.as_deref();
+    let theme = region.theme();
     let gutter = if document.is_navigable() { GUTTER } else { 0 };
     let mut y = 0;
-    let mut index = top;
+    let mut index = document.top(page);
     while y < rows
         && let Some(line) = document.shown(index)
     {
-        put_signs(canvas, y, &line);
+        put_signs(region, y, &line);
         let indent = u16::try_from(line.depth.saturating_mul(2)).unwrap_or(u16::MAX);
         let x = gutter.saturating_add(indent.min(columns / 2));
-        let holds = match line.holds.as_str() {
-            "" => String::new(),
-            holds => format!("  {holds}"),
-        };
-        let from = y;
-        y = match line.kind {
+        let spans = match line.kind {
             LineKind::Markdown if !state.detail.text.is_raw => {
-                let pieces = markdown::pieces(&line.text, canvas.glyphs());
-                put_pieces(
-                    canvas,
-                    (x, y),
-                    &pieces,
-                    state.detail.text.is_wrapping,
-                    search,
-                )
+                let pieces = markdown::pieces(&line.text, theme.glyphs).into_iter();
+                pieces.map(|(text, role)| theme.span(text, role)).collect()
             }
             kind => {
                 let role = match kind {
@@ -58,121 +68,80 @@ pub(super) fn document(
                     LineKind::Notice => Role::Strong,
                     _ => Role::Plain,
                 };
-                put_text(
-                    canvas,
-                    (x, y),
-                    &line.text,
-                    role,
-                    state.detail.text.is_wrapping,
-                    search,
-                )
+                vec![theme.span(line.text.as_ref(), role)]
             }
         };
+        let from = y;
+        y = put_text(region, (x, y), spans, style);
         if line.is_here && state.detail.focus == Focus::Detail {
-            canvas.keep_visible(from..y);
+            region.keep_visible(from..y);
         }
-        if y == from + 1 && !holds.is_empty() {
+        if y == from + 1 && !line.holds.is_empty() {
             let after = u16::try_from(text::width(&line.text)).unwrap_or(u16::MAX);
-            canvas.put(x.saturating_add(after), from, &holds, Role::Dim);
+            let holds = theme.span(format!("  {}", line.holds), Role::Dim);
+            region.put(x.saturating_add(after), from, holds);
         }
         index += 1;
     }
     let below = document.len().saturating_sub(index);
     if below == 0 && document.is_cut() && rows > 0 {
         let id = &task_row.view.task.id;
-        let note = format!(
-            " truncated; full text: longhaul result {id}{}",
-            state.setup.flags
-        );
-        canvas.put_right_aligned(columns, rows - 1, &note, Role::Dim);
+        let flags = &state.setup.flags;
+        let note = format!(" truncated; full text: longhaul result {id}{flags}");
+        region.put_right(columns, rows - 1, theme.span(note, Role::Dim));
     } else {
-        more_below(canvas, below);
+        more_below(region, below);
     }
 }
 
-fn put_signs(canvas: &mut Canvas<'_>, y: u16, line: &DocumentLine<'_>) {
-    let cursor = canvas.glyphs().cursor;
+fn put_signs(region: &mut Region<'_>, y: u16, line: &DocumentLine<'_>) {
+    let theme = region.theme();
     if line.is_here {
-        canvas.put(0, y, cursor, Role::Cursor);
+        region.put(0, y, theme.span(theme.glyphs.cursor, Role::Cursor));
     }
     if let Some(is_folded) = line.fold {
-        canvas.put(1, y, if is_folded { "+" } else { "-" }, Role::Key);
+        let sign = if is_folded { "+" } else { "-" };
+        region.put(1, y, theme.span(sign, Role::Key));
     }
 }
 
-/// Writes a line, optionally wrapped, highlights search matches in it, and returns the row after it.
+/// Draws a line, wrapped if asked for, with the search matches in it highlighted; returns the row after it.
 pub(super) fn put_text(
-    canvas: &mut Canvas<'_>,
-    at: (u16, u16),
-    line: &str,
-    role: Role,
-    is_wrapping: bool,
-    search: Option<&str>,
-) -> u16 {
-    let pieces = [(line.to_owned(), role)];
-    put_pieces(canvas, at, &pieces, is_wrapping, search)
-}
-
-/// Like [`put_text`], for text in several roles.
-fn put_pieces(
-    canvas: &mut Canvas<'_>,
+    region: &mut Region<'_>,
     (x, y): (u16, u16),
-    pieces: &[(String, Role)],
-    is_wrapping: bool,
-    search: Option<&str>,
+    mut spans: Vec<Span<'_>>,
+    style: TextStyle<'_>,
 ) -> u16 {
-    let whole: String = pieces.iter().map(|(text, _)| text.as_str()).collect();
-    let rows = canvas.rows();
-    let mut end = y;
-    let parts = if is_wrapping {
-        let available = usize::from(canvas.columns().saturating_sub(x)).max(1);
-        wrap(&whole, available)
-    } else {
-        vec![whole.clone()]
-    };
+    let available = usize::from(region.columns().saturating_sub(x)).max(1);
+    let whole = plain(&spans);
+    if !style.is_wrapping {
+        spans = fit(spans.into(), available, region.glyphs().more).spans;
+    }
+    let is_found = |search: &&str| !search.is_empty() && finds(&whole, search);
+    if let Some(search) = style.search.filter(is_found) {
+        spans = highlight(spans, search, region.theme().style(Role::Found));
+    }
+    if !style.is_wrapping {
+        return region.put_lines(x, y, [spans]);
+    }
     let mut past = 0;
-    for part in parts {
-        if end >= rows {
-            break;
-        }
+    let lines = wrap(&whole, available).into_iter().map(|part| {
         // Wrapping drops nothing but the blanks between the rows.
         let rest = whole.get(past..).unwrap_or_default();
         let from = past + rest.find(&part).unwrap_or(0);
         past = from + part.len();
-        put_roles(canvas, (x, end), pieces, from..past);
-        end += 1;
-    }
-    if let Some(search) = search.filter(|search| finds(&whole, search)) {
-        canvas.highlight_matches(x, y..end, search);
-    }
-    end
-}
-
-/// Writes a byte range of the concatenated pieces.
-fn put_roles(
-    canvas: &mut Canvas<'_>,
-    (x, y): (u16, u16),
-    pieces: &[(String, Role)],
-    bytes: Range<usize>,
-) {
-    let (mut x, mut begin) = (x, 0);
-    for (text, role) in pieces {
-        let end = begin + text.len();
-        let from = bytes.start.clamp(begin, end) - begin;
-        let to = bytes.end.clamp(begin, end) - begin;
-        if let Some(part) = text.get(from..to).filter(|part| !part.is_empty()) {
-            x = canvas.put(x, y, part, *role);
-        }
-        begin = end;
-    }
+        Line::from(slice(&spans, from..past))
+    });
+    region.put_lines(x, y, lines)
 }
 
 /// Notes in the last row how many lines follow.
-pub(super) fn more_below(canvas: &mut Canvas<'_>, below: usize) {
-    let (columns, rows) = (canvas.columns(), canvas.rows());
+pub(super) fn more_below(region: &mut Region<'_>, below: usize) {
+    let (columns, rows) = (region.columns(), region.rows());
     if rows > 0 && below > 0 {
-        let down = canvas.glyphs().arrows[1];
+        let theme = region.theme();
+        let down = theme.glyphs.arrows[1];
         let more = format!(" {} more {down}", text::grouped(below));
-        canvas.put_right_aligned(columns, rows - 1, &more, Role::Dim);
+        region.put_right(columns, rows - 1, theme.span(more, Role::Dim));
     }
 }

@@ -1,30 +1,29 @@
 //! The empty task list: what a task is, and which keys to press next.
 
+use ratatui::text::Line;
+
+use super::super::{region::Region, spans::pad_to, theme::Role, wrap::wrap};
 use crate::{
     app::{Action, Filter, State},
     domain::text,
 };
 
-use super::super::{canvas::Canvas, theme::Role};
-
 /// Draws the welcome text of a new session, or a note that the filter matches nothing.
-pub(in crate::ui) fn empty(canvas: &mut Canvas<'_>, state: &State) {
+pub(in crate::ui) fn empty(region: &mut Region<'_>, state: &State) {
+    let theme = region.theme();
+    let available = usize::from(region.columns().saturating_sub(4)).max(1);
     let is_first = state.totals.counts == crate::app::Counts::default();
     if !is_first {
         let note = if state.list.needs_only {
-            &format!(
-                "Nothing needs you. Press {} or Esc to show all tasks.",
-                state.key(Action::NeedsOnly)
-            )
+            let key = state.key(Action::NeedsOnly);
+            format!("Nothing needs you. Press {key} or Esc to show all tasks.")
         } else {
-            "No task matches the filter. Press Esc to clear it."
+            "No task matches the filter. Press Esc to clear it.".to_owned()
         };
-        canvas.put(2, 1, note, Role::Plain);
-        let available = usize::from(canvas.columns().saturating_sub(4)).max(1);
+        region.put(2, 1, theme.span(note, Role::Plain));
         let problem = Filter::invalid_reason(state.list.filter.text()).unwrap_or_default();
-        for (line, y) in crate::ui::wrap::wrap(&problem, available).iter().zip(3..) {
-            canvas.put(2, y, line, Role::Needs);
-        }
+        let lines = wrap(&problem, available).into_iter();
+        region.put_lines(2, 3, lines.map(|line| theme.span(line, Role::Needs)));
         return;
     }
     let intro = [
@@ -52,26 +51,26 @@ pub(in crate::ui) fn empty(canvas: &mut Canvas<'_>, state: &State) {
             (Action::Help, "all keys"),
         ]
     };
-    let mut y = 1;
-    for line in intro {
-        let role = if y == 1 { Role::Strong } else { Role::Plain };
-        for line in crate::ui::wrap::wrap(
-            line,
-            usize::from(canvas.columns().saturating_sub(4).min(86)).max(1),
-        ) {
-            canvas.put(2, y, &line, role);
-            y += 1;
-        }
-    }
-    let keys: Vec<(String, &str)> = keys
+    let lines = intro.iter().flat_map(|line| wrap(line, available.min(86)));
+    let lines = lines.zip(0..).map(|(line, index)| {
+        let role = if index == 0 {
+            Role::Strong
+        } else {
+            Role::Plain
+        };
+        theme.span(line, role)
+    });
+    let y = region.put_lines(2, 1, lines);
+    let keys = keys
         .iter()
-        .map(|(action, label)| (state.key(*action), *label))
-        .collect();
+        .map(|(action, label)| (state.key(*action), label));
+    let keys: Vec<(String, &&str)> = keys.collect();
     let widest = keys.iter().map(|(key, _)| text::width(key)).max();
-    let x = u16::try_from(widest.unwrap_or_default()).map_or(7, |width| width.saturating_add(6));
-    for (key, label) in keys {
-        canvas.put(4, y, &key, Role::Key);
-        canvas.put(x, y, label, Role::Plain);
-        y += 1;
-    }
+    let lines = keys.iter().map(|(key, label)| {
+        let mut line = Line::from(theme.span(key.as_str(), Role::Key));
+        pad_to(&mut line, widest.unwrap_or_default() + 2);
+        line.push_span(theme.span(**label, Role::Plain));
+        line
+    });
+    region.put_lines(4, y, lines);
 }

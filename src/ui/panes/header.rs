@@ -1,11 +1,16 @@
 //! The header line (session, servers, counts, clock) and the warning banner below it.
 
+use ratatui::text::{Line, Span};
+
+use super::super::{
+    labels,
+    region::Region,
+    theme::{Role, Theme},
+};
 use crate::{
     app::{Action, Counts, State, ages, until},
-    domain::{LinkState, Stamp, text},
+    domain::{LinkState, ServerView, Stamp, text},
 };
-
-use super::super::{canvas::Canvas, labels, theme::Role};
 
 /// The maximum width of the filter text in the header.
 const FILTER_COLUMNS: usize = 24;
@@ -14,37 +19,37 @@ const FILTER_COLUMNS: usize = 24;
 const CLOCK_COLUMNS: u16 = 9;
 
 /// Draws the header line.
-pub(in crate::ui) fn header(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
-    let columns = canvas.columns();
-    let flags = flags(state, canvas.glyphs().more);
-    let is_well = |server: &crate::domain::ServerView| labels::rank(state, server, now) > 2;
+pub(in crate::ui) fn header(region: &mut Region<'_>, state: &State, now: Stamp) {
+    let columns = region.columns();
+    let theme = region.theme();
+    let flags = flags(state, theme.glyphs.more);
+    let is_well = |server: &ServerView| labels::rank(state, server, now) > 2;
     // On a narrow screen, flags and problems take the space of the program name and of counts that need no action.
     let is_all_well = state.servers.iter().all(is_well);
     let is_tight = columns < 70 && (!flags.is_empty() || !is_all_well)
         || columns < 100 && !state.list.filter.is_empty() && !is_all_well;
-    let end = clock_and_counts(canvas, state, now, is_tight);
-    let mut left = canvas.region(0, 0, end, 1);
-    let mut x = 0;
+    let end = clock_and_counts(region, state, now, is_tight);
+    let mut line = Line::from(" ");
     if !is_tight {
-        x = left.put(1, 0, "longhaul", Role::Strong);
+        line.push_span(theme.span("longhaul ", Role::Strong));
     }
-    x = left.put(x + 1, 0, &text::clean_line(&state.setup.session), Role::Dim);
+    line.push_span(theme.span(state.setup.session.as_str(), Role::Dim));
     if columns >= 100 {
-        x = keeper(&mut left, x, state, columns >= 140);
+        line.extend(keeper(theme, state, columns >= 140));
     }
     for word in flags {
-        x = left.put(x + 1, 0, &format!(" {word} "), Role::Found);
+        line.extend([Span::raw(" "), theme.span(format!(" {word} "), Role::Found)]);
     }
     if let Some(offline) = state.offline()
         && let LinkState::Down { since, why, .. } = &offline.state
     {
         let age = text::span(now.wall.since(*since));
-        x = left.put(x + 3, 0, left.glyphs().offline, Role::Cut);
-        let line = format!("OFFLINE {age}: {}", text::clean_line(why));
-        left.put(x + 1, 0, &line, Role::Cut);
-        return;
+        let offline = format!("   {} OFFLINE {age}: {why}", theme.glyphs.offline);
+        line.push_span(theme.span(offline, Role::Cut));
+    } else {
+        servers(theme, &mut line, usize::from(end), state, now);
     }
-    servers(&mut left, x, state, now);
+    region.region(0, 0, end, 1).put(0, 0, line);
 }
 
 /// What restricts the list or the keys.
@@ -68,74 +73,73 @@ fn flags(state: &State, more: &str) -> Vec<String> {
 }
 
 /// Draws the right end of the line; returns where it begins.
-fn clock_and_counts(canvas: &mut Canvas<'_>, state: &State, now: Stamp, is_tight: bool) -> u16 {
-    let columns = canvas.columns();
+fn clock_and_counts(region: &mut Region<'_>, state: &State, now: Stamp, is_tight: bool) -> u16 {
+    let columns = region.columns();
+    let theme = region.theme();
     let mut end = columns.saturating_sub(1);
     if columns >= 56 {
-        let clock = state.clock_day(now.wall);
         // An idle screen is not redrawn, so a clock on it would show the wrong time.
-        let clock = if ages(state) { &clock } else { "" };
-        canvas.put_right_aligned(end, 0, clock, Role::Plain);
+        if ages(state) {
+            let clock = theme.span(state.clock_day(now.wall), Role::Plain);
+            region.put_right(end, 0, clock);
+        }
         end = end.saturating_sub(CLOCK_COLUMNS);
         end = end.saturating_sub(if is_tight { 2 } else { 4 });
     }
-    let counts = counts(state, columns, is_tight);
-    let count_texts: Vec<&str> = counts.iter().map(|(text, _)| text.as_str()).collect();
-    let width = u16::try_from(text::width(&count_texts.join("  "))).unwrap_or(u16::MAX);
-    let start = end.saturating_sub(width);
-    if start > 20 {
-        let mut x = start;
-        for (label, role) in &counts {
-            x = canvas.put(x, 0, label, *role) + 2;
+    let mut line = Line::default();
+    for (label, role) in counts(state, columns, is_tight) {
+        if !line.spans.is_empty() {
+            line.push_span("  ");
         }
+        line.push_span(theme.span(label, role));
+    }
+    let start = end.saturating_sub(u16::try_from(line.width()).unwrap_or(u16::MAX));
+    if start > 20 {
+        region.put_right(end, 0, line);
         end = start.saturating_sub(2);
     }
     end
 }
 
-/// Draws which keeper drives the session; returns where that ends.
-fn keeper(left: &mut Canvas<'_>, mut x: u16, state: &State, is_wide: bool) -> u16 {
+/// Which keeper drives the session.
+fn keeper(theme: Theme, state: &State, is_wide: bool) -> Option<Span<'static>> {
     let driver = state.session.driver.filter(|driver| driver.is_keeper);
-    let Some(driver) = driver.filter(|_| !state.session.is_driverless) else {
-        return x;
-    };
-    let mut line = format!("keeper {}", driver.pid);
+    let driver = driver.filter(|_| !state.session.is_driverless)?;
+    let mut line = format!("  keeper {}", driver.pid);
     if is_wide {
         line = format!("{line} since {}", state.clock_minutes(driver.since));
     }
-    x = left.put(x + 2, 0, &line, Role::Dim);
     if let Some(host) = &state.setup.host {
-        let host = format!("on {}", text::clean_line(host));
-        x = left.put(x + 1, 0, &host, Role::Dim);
+        line = format!("{line} on {host}");
     }
-    x
+    Some(theme.span(line, Role::Dim))
 }
 
-/// Draws the servers. If not all fit, those that need attention come first.
-fn servers(left: &mut Canvas<'_>, mut x: u16, state: &State, now: Stamp) {
-    let glyphs = left.glyphs();
+/// Adds the servers to the line. If not all fit, those that need attention come first.
+fn servers<'t>(theme: Theme, line: &mut Line<'t>, columns: usize, state: &'t State, now: Stamp) {
     let total = state.servers.len();
-    let shown = |server: &crate::domain::ServerView| {
-        let shown = labels::server(state, server, glyphs, now);
-        let name = text::clean_line(server.name.as_str()).into_owned();
-        let width = text::width(&name) + text::width(&shown.text) + 6;
-        let rank = labels::rank(state, server, now);
-        (rank, name, shown, u16::try_from(width).unwrap_or(u16::MAX))
+    let spans = |server: &'t ServerView| {
+        let shown = labels::server(state, server, theme.glyphs, now);
+        let spans = Line::from(vec![
+            Span::raw("   "),
+            theme.span(shown.glyph, shown.role),
+            theme.span(format!(" {} ", server.name), Role::Plain),
+            theme.span(shown.text, Role::Dim),
+        ]);
+        (labels::rank(state, server, now), spans)
     };
-    let mut servers: Vec<(u8, String, labels::StateLabel, u16)> =
-        state.servers.iter().map(shown).collect();
-    let all = servers.iter().fold(x, |x, it| x.saturating_add(it.3));
-    if all > left.columns() {
-        servers.sort_by_key(|it| it.0);
+    let mut servers: Vec<(u8, Line<'t>)> = state.servers.iter().map(spans).collect();
+    let all: usize = servers.iter().map(|(_, spans)| spans.width()).sum();
+    if line.width() + all > columns {
+        servers.sort_by_key(|(rank, _)| *rank);
     }
-    for (index, (_, name, shown, width)) in servers.into_iter().enumerate() {
-        if x.saturating_add(width) > left.columns() {
-            left.put(x + 2, 0, &format!("+{}", total - index), Role::Dim);
+    for (index, (_, spans)) in servers.into_iter().enumerate() {
+        if line.width() + spans.width() > columns {
+            let others = theme.span(format!("  +{}", total - index), Role::Dim);
+            line.extend(Some(others).filter(|it| line.width() + it.width() <= columns));
             break;
         }
-        x = left.put(x + 3, 0, shown.glyph, shown.role);
-        x = left.put(x + 1, 0, &name, Role::Plain);
-        x = left.put(x + 1, 0, &shown.text, Role::Dim);
+        line.extend(spans);
     }
 }
 
@@ -169,22 +173,26 @@ fn counts(state: &State, columns: u16, is_tight: bool) -> Vec<(String, Role)> {
 }
 
 /// Draws the banner: unreachable servers, stale data, and what happened while the user was away.
-pub(in crate::ui) fn banner(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
+pub(in crate::ui) fn banner(region: &mut Region<'_>, state: &State, now: Stamp) {
+    let theme = region.theme();
     let mut y = 0;
     if state.has_status_line() {
         let mut line = status_line(state, now, false);
-        if text::width(&line) + 1 > usize::from(canvas.columns()) {
+        if text::width(&line) + 1 > usize::from(region.columns()) {
             line = status_line(state, now, true);
         }
-        canvas.put(1, y, &line, Role::Cut);
+        region.put(1, y, theme.span(line, Role::Cut));
         y += 1;
     }
     if let Some(lines) = crate::app::away_lines(state) {
-        let end = canvas.put_right_aligned(canvas.columns().saturating_sub(1), y, "Esc", Role::Key);
+        let end = region.columns().saturating_sub(1);
+        let end = region.put_right(end, y, theme.span("Esc", Role::Key));
         let available = end.saturating_sub(2);
-        let fits = |line: &String| text::width(line) <= usize::from(available);
-        let line = lines.iter().find(|line| fits(line)).or(lines.last());
-        canvas.put_clipped(1, y, available, line.map_or("", String::as_str), Role::Cut);
+        let fits = |line: &&String| text::width(line) <= usize::from(available);
+        if let Some(line) = lines.iter().find(fits).or(lines.last()) {
+            let mut left = region.region(1, y, available, 1);
+            left.put(0, 0, theme.span(line.as_str(), Role::Cut));
+        }
     }
 }
 

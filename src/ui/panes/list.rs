@@ -1,118 +1,134 @@
 //! The task list. Finds the visible rows first and formats only those.
 
-use core::ops::Range;
 use std::collections::BTreeMap;
 
+use ratatui::{
+    text::{Line, Span},
+    widgets::{Cell, Row},
+};
+
 use super::super::{
-    canvas::Canvas,
+    columns::{Column, Columns},
     labels,
-    layout::{Column, Columns},
-    theme::Role,
+    region::Region,
+    spans::fit,
+    theme::{Role, Theme},
 };
 use crate::{
     app::{Focus, Group, GroupCounts, GroupTitle, ListRow, SortKey, State, TaskRow, until},
     domain::{CutOutcome, IfCut, ServerTask, Stamp, Status, text},
-    ui::panes::progress::{PERCENT, progress},
+    ui::panes::progress::{Bar, PERCENT, progress},
 };
 
 /// Draws the column titles, with an arrow at the sort column.
-pub(in crate::ui) fn titles(canvas: &mut Canvas<'_>, state: &State, rows: u16) {
-    let columns = columns_of(canvas, state);
+pub(in crate::ui) fn titles(region: &mut Region<'_>, state: &State, rows: u16) {
+    let columns = columns_of(region, state);
+    let theme = region.theme();
     let end = if columns.is_narrow { "LEFT" } else { "END" };
-    let sorted = |key: SortKey| state.list.sort == key;
-    let titles = [
-        (columns.state, "STATE", sorted(SortKey::State)),
-        (columns.id, "ID", false),
-        (columns.task, "TASK", sorted(SortKey::Task)),
-        (columns.server, "SERVER", sorted(SortKey::Server)),
-        (columns.from, "FROM", false),
-        (columns.progress, "PROGRESS", sorted(SortKey::Progress)),
-        (columns.end, end, false),
-        (
-            columns.age,
-            "AGE",
-            state.list.is_reversed && sorted(SortKey::Newest),
-        ),
-        (columns.if_cut, "IF CUT", sorted(SortKey::IfCut)),
+    let [up, down] = theme.glyphs.arrows;
+    let arrow = if state.list.is_reversed { up } else { down };
+    let title = |column: Column, title: &'static str, is_sorted: bool| {
+        let mut line = Line::from(theme.span(title, Role::Heading));
+        if is_sorted {
+            line.push_span(theme.span(arrow, Role::Key));
+        }
+        cell(theme, column, line)
+    };
+    let sorted = |column: Column, name, key: SortKey| title(column, name, state.list.sort == key);
+    let is_oldest_first = state.list.is_reversed && state.list.sort == SortKey::Newest;
+    let mut progress = Line::from(theme.span("PROGRESS", Role::Heading));
+    let is_sorted = state.list.sort == SortKey::Progress;
+    progress.push_span(theme.span(if is_sorted { arrow } else { " " }, Role::Key));
+    let available = columns.progress.columns.saturating_sub(10);
+    let hidden = hidden_rows(state, usize::from(rows), usize::from(available), [up, down]);
+    progress.push_span(theme.span(hidden, Role::Dim));
+    let cells = [
+        Cell::from(""),
+        sorted(columns.state, "STATE", SortKey::State),
+        title(columns.id, "ID", false),
+        sorted(columns.task, "TASK", SortKey::Task),
+        sorted(columns.server, "SERVER", SortKey::Server),
+        title(columns.from, "FROM", false),
+        cell(theme, columns.progress, progress),
+        title(columns.end, end, false),
+        title(columns.age, "AGE", is_oldest_first),
+        sorted(columns.if_cut, "IF CUT", SortKey::IfCut),
     ];
-    let [up, down] = canvas.glyphs().arrows;
-    // The number of hidden rows goes next to a title, where it covers nothing.
-    let rows = usize::from(rows);
+    region.put_rows([Row::new(cells)], columns.widths(), None);
+}
+
+/// How many rows are above and below those in view, in at most `columns` columns.
+fn hidden_rows(state: &State, rows: usize, columns: usize, [up, down]: [&str; 2]) -> String {
     let above = crate::app::first_line(state, rows);
     let below = state.list.rows.len().saturating_sub(above + rows);
-    if above + below > 0 && columns.progress.columns > 0 {
-        let available = columns.progress.columns.saturating_sub(10);
-        let hidden_rows = |is_long: bool| {
-            let part = |count: usize, sign: &str| match count {
-                0 => String::new(),
-                _ if is_long => format!(" {count} more {sign}"),
-                _ => format!(" {count}{sign}"),
-            };
-            format!("{}{}", part(above, up), part(below, down))
+    let both = |more: &str| {
+        let part = |count: usize, sign: &str| match count {
+            0 => String::new(),
+            _ => format!(" {count}{more}{sign}"),
         };
-        let long = hidden_rows(true);
-        let hidden = if text::width(&long) <= usize::from(available) {
-            long
-        } else {
-            hidden_rows(false)
-        };
-        canvas.put_clipped(columns.progress.x + 9, 0, available, &hidden, Role::Dim);
-    }
-    for (column, title, is_sorted) in titles {
-        if column.columns > 0 {
-            let x = canvas.put_clipped(column.x, 0, column.columns, title, Role::Heading);
-            if is_sorted {
-                canvas.put(
-                    x,
-                    0,
-                    if state.list.is_reversed { up } else { down },
-                    Role::Key,
-                );
-            }
-        }
+        format!("{}{}", part(above, up), part(below, down))
+    };
+    let long = both(" more ");
+    if text::width(&long) <= columns {
+        long
+    } else {
+        both("")
     }
 }
 
 /// Draws the visible lines.
-pub(in crate::ui) fn list(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
-    let columns = columns_of(canvas, state);
-    let servers = server_names(state, columns.server, canvas.glyphs().more);
-    let rows = usize::from(canvas.rows());
-    let top = crate::app::first_line(state, rows);
-    let lines = state.list.rows.iter().enumerate().skip(top).take(rows);
+pub(in crate::ui) fn list(region: &mut Region<'_>, state: &State, now: Stamp) {
+    let columns = columns_of(region, state);
+    let theme = region.theme();
+    let servers = server_names(state, columns.server, theme.glyphs.more);
+    let count = usize::from(region.rows());
+    let top = crate::app::first_line(state, count);
+    let lines = state.list.rows.iter().enumerate().skip(top).take(count);
+    let (mut rows, mut bars) = (Vec::with_capacity(count), Vec::new());
+    let mut selected = None;
     for ((index, line), y) in lines.zip(0_u16..) {
-        match line {
-            ListRow::Heading(title, heads) => heading(canvas, y, state, title, *heads),
-            ListRow::Task(id) => {
-                if let Some(task_row) = state.task(id) {
-                    let is_cursor = index == state.list.cursor_row;
-                    if is_cursor && state.detail.focus == Focus::List {
-                        canvas.keep_visible(y..y + 1);
-                    }
-                    let server = &task_row.view.task.server;
-                    let name = servers.get(server.as_str());
-                    let name = name.map_or(server.as_str(), String::as_str);
-                    let width = canvas.columns();
-                    let mut line = canvas.region(0, y, width, 1);
-                    let bar = row(&mut line, columns, name, state, task_row, now);
-                    if is_cursor {
-                        // Except the bar: reversed, its completed part would look empty.
-                        canvas.apply_style(0, y, bar.start, Role::Selected);
-                        canvas.apply_style(
-                            bar.end,
-                            y,
-                            width.saturating_sub(bar.end),
-                            Role::Selected,
-                        );
-                    }
-                }
+        let row = match line {
+            ListRow::Heading(title, counts) => {
+                let line = heading(theme, region.columns(), state, title, *counts);
+                Row::new([Cell::from(line).column_span(10)])
             }
-        }
+            ListRow::Task(id) => {
+                let Some(task_row) = state.task(id) else {
+                    continue;
+                };
+                if index == state.list.cursor_row {
+                    selected = Some((rows.len(), y));
+                }
+                let server = &task_row.view.task.server;
+                let name = servers.get(server.as_str());
+                let name = name.map_or(server.as_str(), String::as_str);
+                let (row, bar) = row(theme, columns, name, state, task_row, now);
+                bars.extend(bar.map(|(x, bar)| (x, y, bar)));
+                row
+            }
+        };
+        rows.push(row);
+    }
+    if let Some((_, y)) = selected
+        && state.detail.focus == Focus::List
+    {
+        region.keep_visible(y..y + 1);
+    }
+    region.put_rows(rows, columns.widths(), selected.map(|(index, _)| index));
+    for (x, y, bar) in bars {
+        bar.draw(region, x, y);
     }
 }
 
-fn heading(canvas: &mut Canvas<'_>, y: u16, state: &State, title: &GroupTitle, heads: GroupCounts) {
-    let line = canvas.glyphs().line;
+/// A group's heading: its name, how many tasks it has, and which of them need attention.
+fn heading<'t>(
+    theme: Theme,
+    columns: u16,
+    state: &State,
+    title: &'t GroupTitle,
+    counts: GroupCounts,
+) -> Line<'t> {
+    let line = theme.glyphs.line;
     let (name, role) = match title {
         GroupTitle::Need(Group::NeedsYou) => ("NEEDS YOU".into(), Role::Needs),
         GroupTitle::Need(Group::Running) => ("RUNNING".into(), Role::Heading),
@@ -128,7 +144,7 @@ fn heading(canvas: &mut Canvas<'_>, y: u16, state: &State, title: &GroupTitle, h
         paused,
         needs,
         new,
-    } = heads;
+    } = counts;
     let is_of_done = *title == GroupTitle::Need(Group::Done);
     let is_of_server = matches!(title, GroupTitle::Server(_) | GroupTitle::Caller(_));
     let count = if is_of_server { count + paused } else { count };
@@ -157,28 +173,33 @@ fn heading(canvas: &mut Canvas<'_>, y: u16, state: &State, title: &GroupTitle, h
             heading = format!("{heading}, {} {word}", text::grouped(count));
         }
     }
-    let x = canvas.put(1, y, line, Role::Border);
-    let mut x = canvas.put(x, y, &heading, role);
-    if is_of_done || state.list.is_folded && !matches!(title, GroupTitle::Need(_)) {
-        let fold = if state.list.is_folded {
-            "   (. to unfold)"
-        } else {
-            "   (. to fold)"
-        };
-        x = canvas.put(x, y, fold, Role::Dim);
-    }
-    let left = canvas.columns().saturating_sub(x + 1);
-    canvas.repeat(x + 1, y, left, line, Role::Border);
+    let is_folded = state.list.is_folded;
+    let fold = match is_of_done || is_folded && !matches!(title, GroupTitle::Need(_)) {
+        true if is_folded => "   (. to unfold)",
+        true => "   (. to fold)",
+        false => "",
+    };
+    let used = text::width(&heading) + fold.len() + 3;
+    let rest = usize::from(columns).saturating_sub(used);
+    let spans = vec![
+        Span::raw(" "),
+        theme.span(line, Role::Border),
+        theme.span(heading, role),
+        theme.span(fold, Role::Dim),
+        Span::raw(" "),
+        theme.span(line.repeat(rest), Role::Border),
+    ];
+    fit(Line::from(spans), usize::from(columns), theme.glyphs.more)
 }
 
 /// The list's columns, for the widest server name.
-fn columns_of(canvas: &Canvas<'_>, state: &State) -> Columns {
+fn columns_of(region: &Region<'_>, state: &State) -> Columns {
     let names = state.servers.iter().map(|server| server.name.as_str());
     let widest = names.map(|name| text::width(&text::clean_line(name))).max();
     let callers = state.list.callers.iter();
     let callers = callers.map(|label| text::width(&text::clean_line(label)));
     let narrow = |width: Option<usize>| u16::try_from(width.unwrap_or(0)).unwrap_or(u16::MAX);
-    Columns::of(canvas.columns(), narrow(widest), narrow(callers.max()))
+    Columns::of(region.columns(), narrow(widest), narrow(callers.max()))
 }
 
 /// The server names, cut to their column so that no two look the same; empty if all names fit.
@@ -194,86 +215,103 @@ fn server_names(state: &State, column: Column, more: &str) -> BTreeMap<String, S
     names.map(str::to_owned).zip(shown).collect()
 }
 
-/// Draws a task on its line and returns the column range of its progress bar, empty if it has none.
-fn row(
-    canvas: &mut Canvas<'_>,
+/// A task's row, and its progress bar with the column where it begins.
+fn row<'t>(
+    theme: Theme,
     columns: Columns,
-    server: &str,
-    state: &State,
-    task_row: &TaskRow,
+    server: &'t str,
+    state: &'t State,
+    task_row: &'t TaskRow,
     now: Stamp,
-) -> Range<u16> {
-    let glyphs = canvas.glyphs();
+) -> (Row<'t>, Option<(u16, Bar)>) {
+    let glyphs = theme.glyphs;
     let task = &task_row.view.task;
     let shown = labels::state_of(state, task_row, glyphs, now);
     let is_cursor = state.list.cursor.as_ref() == Some(&task.id);
-    let is_new = task_row.ended_unseen();
-    let is_marked = state.list.marks.contains(&task.id);
-    // Cursor, mark and news dot share two columns; the news dot moves the cursor to the left one.
-    let mark = if is_marked { glyphs.mark } else { " " };
-    let lead = match (is_new, is_cursor) {
+    let mut signs = lead(theme, state, task_row);
+    signs.push(theme.span(shown.glyph, shown.role));
+    let name_role = if is_cursor || task_row.ended_unseen() {
+        Role::Strong
+    } else {
+        Role::Plain
+    };
+    let available = usize::from(columns.task.columns.saturating_sub(1));
+    let name = name(state, task_row, available, glyphs.more);
+    let from = task.caller.as_ref().map_or(Span::raw(""), |caller| {
+        // A result that no agent has collected stands out.
+        let is_owed = caller.is_owed(task.settled_at, now.wall);
+        let role = if is_owed { Role::Needs } else { Role::Dim };
+        theme.span(caller.label(), role)
+    });
+    // Without a STATE column, states other than running are shown before the progress if both fit.
+    let mut at = columns.progress;
+    let mut before = None;
+    let is_open = matches!(task.status, Status::Running | Status::Paused);
+    if columns.state.columns == 0 && is_open && shown.text != "running" {
+        let width = u16::try_from(text::width(&shown.text) + 1).unwrap_or(u16::MAX);
+        if width + PERCENT < at.columns {
+            let label = theme.span(shown.text.clone(), shown.role);
+            before = Some([label, Span::raw(" ")]);
+            at.x += width;
+            at.columns -= width;
+        }
+    }
+    let mut progress = progress(theme, at.columns.saturating_sub(1), state, task_row, now);
+    let before = before.into_iter().flatten();
+    progress.line.spans.splice(0..0, before);
+    let if_cut = task_row.if_cut().filter(|_| !task.status.is_settled());
+    let if_cut = if_cut.map_or(Span::raw(""), |if_cut| {
+        theme.span(if_cut.label(), if_cut_role(if_cut))
+    });
+    let (end, end_role) = end(state, task_row, now);
+    let cells = [
+        Cell::from(Line::from(signs)),
+        cell(theme, columns.state, theme.span(shown.text, shown.role)),
+        cell(theme, columns.id, theme.span(task.id.as_str(), Role::Dim)),
+        cell(theme, columns.task, theme.span(name, name_role)),
+        cell(theme, columns.server, theme.span(server, Role::Plain)),
+        cell(theme, columns.from, from),
+        cell(theme, columns.progress, progress.line),
+        cell(theme, columns.end, theme.span(end, end_role)),
+        cell(
+            theme,
+            columns.age,
+            theme.span(age(task_row, now), Role::Dim),
+        ),
+        cell(theme, columns.if_cut, if_cut),
+    ];
+    (Row::new(cells), progress.bar.map(|bar| (at.x, bar)))
+}
+
+/// The signs before the state. Cursor, mark and news dot share two columns; the news dot moves the cursor to the left one.
+fn lead(theme: Theme, state: &State, task_row: &TaskRow) -> Vec<Span<'static>> {
+    let glyphs = theme.glyphs;
+    let id = &task_row.view.task.id;
+    let is_cursor = state.list.cursor.as_ref() == Some(id);
+    let mark = if state.list.marks.contains(id) {
+        glyphs.mark
+    } else {
+        " "
+    };
+    let lead = match (task_row.ended_unseen(), is_cursor) {
         (true, true) => [glyphs.cursor, glyphs.new],
         (true, false) => [mark, glyphs.new],
         (false, true) => [mark, glyphs.cursor],
         (false, false) => [mark, " "],
     };
-    for (sign, x) in lead.into_iter().zip(0_u16..) {
-        let role = if sign == glyphs.cursor {
-            Role::Focus
-        } else {
-            Role::Needs
-        };
+    let signs = lead.into_iter().map(|sign| match sign {
         // A styled blank would be visible if the style underlines.
-        if sign != " " {
-            canvas.put(x, 0, sign, role);
-        }
-    }
-    canvas.put(2, 0, shown.glyph, shown.role);
-    put(canvas, 0, columns.state, &shown.text, shown.role);
-    put(canvas, 0, columns.id, task.id.as_str(), Role::Dim);
-    let name_role = if is_cursor || is_new {
-        Role::Strong
-    } else {
-        Role::Plain
-    };
-    let at = columns.task;
-    let name = name(
-        state,
-        task_row,
-        usize::from(at.columns.saturating_sub(1)),
-        canvas.glyphs().more,
-    );
-    put(canvas, 0, at, &name, name_role);
-    put(canvas, 0, columns.server, server, Role::Plain);
-    if let Some(caller) = &task.caller {
-        // A result that no agent has collected stands out.
-        let is_owed = caller.is_owed(task.settled_at, now.wall);
-        let role = if is_owed { Role::Needs } else { Role::Dim };
-        let label = caller.label();
-        put(canvas, 0, columns.from, &text::clean_line(&label), role);
-    }
-    let mut at = columns.progress;
-    // Without a STATE column, states other than running are shown before the progress if both fit.
-    let is_open = matches!(task.status, Status::Running | Status::Paused);
-    if columns.state.columns == 0 && is_open && shown.text != "running" {
-        let width = u16::try_from(text::width(&shown.text) + 1).unwrap_or(u16::MAX);
-        if width + PERCENT < at.columns {
-            put(canvas, 0, at, &shown.text, shown.role);
-            at.x += width;
-            at.columns -= width;
-        }
-    }
-    let bar = progress(canvas, 0, at, state, task_row, now);
-    end(canvas, 0, columns.end, state, task_row, now);
-    let age = age(task_row, now);
-    put(canvas, 0, columns.age, &age, Role::Dim);
-    if let Some(impact) = task_row.if_cut()
-        && !task.status.is_settled()
-    {
-        let role = if_cut_role(impact);
-        put(canvas, 0, columns.if_cut, impact.label(), role);
-    }
-    at.x..at.x + bar
+        " " => Span::raw(sign),
+        _ if sign == glyphs.cursor => theme.span(sign, Role::Focus),
+        _ => theme.span(sign, Role::Needs),
+    });
+    signs.collect()
+}
+
+/// A cell whose text is cut so that a blank remains after it.
+fn cell<'t>(theme: Theme, column: Column, line: impl Into<Line<'t>>) -> Cell<'t> {
+    let available = usize::from(column.columns.saturating_sub(1));
+    Cell::from(fit(line.into(), available, theme.glyphs.more))
 }
 
 /// The role of an [`IfCut`] label.
@@ -287,14 +325,6 @@ pub(in crate::ui) fn outcome_role(outcome: CutOutcome) -> Role {
         CutOutcome::Continues => Role::Dim,
         CutOutcome::Pauses | CutOutcome::Likely => Role::Cut,
         CutOutcome::Lost => Role::Failed,
-    }
-}
-
-/// Writes text into a column, leaving a blank after it.
-fn put(canvas: &mut Canvas<'_>, y: u16, column: Column, text: &str, role: Role) {
-    let available = column.columns.saturating_sub(1);
-    if available > 0 {
-        canvas.put_clipped(column.x, y, available, text, role);
     }
 }
 
@@ -324,22 +354,14 @@ pub(in crate::ui) fn name(state: &State, task_row: &TaskRow, columns: usize, mor
     format!("{title} {}", text::cut(&value, rest, more))
 }
 
-fn end(
-    canvas: &mut Canvas<'_>,
-    y: u16,
-    column: Column,
-    state: &State,
-    task_row: &TaskRow,
-    now: Stamp,
-) {
+/// The END cell: when the task ended or will end, or when the next attempt to connect is due.
+fn end(state: &State, task_row: &TaskRow, now: Stamp) -> (String, Role) {
     let task = &task_row.view.task;
     if let Some(at) = task.settled_at
         && task.status.is_settled()
         && task_row.group() != Group::NeedsYou
     {
-        let (label, role) = (state.clock_short(at, now), Role::Dim);
-        put(canvas, y, column, &label, role);
-        return;
+        return (state.clock_short(at, now), Role::Dim);
     }
     if let Some(next) = labels::next_try(&task_row.view.contact)
         && !task.status.needs_decision()
@@ -348,8 +370,7 @@ fn end(
             "now" => "trying".to_owned(),
             left => format!("try {left}"),
         };
-        put(canvas, y, column, &label, Role::Cut);
-        return;
+        return (label, Role::Cut);
     }
     let left = task
         .progress
@@ -365,15 +386,14 @@ fn end(
         .filter(|_| task.status == Status::InputRequired)
         .and_then(ServerTask::expires_at);
     match (left, until) {
-        (Some(left), _) => put(canvas, y, column, &text::time_left(left), Role::Plain),
+        (Some(left), _) => (text::time_left(left), Role::Plain),
         (None, Some(at)) => {
             let at = state.clock_short(at, now);
             // Without a leading zero, so that it does not look like an end time.
             let hour = at.strip_prefix('0').filter(|hour| hour.contains(':'));
-            let label = format!("by {}", hour.unwrap_or(&at));
-            put(canvas, y, column, &label, Role::Dim);
+            (format!("by {}", hour.unwrap_or(&at)), Role::Dim)
         }
-        (None, None) => put(canvas, y, column, "-", Role::Dim),
+        (None, None) => ("-".to_owned(), Role::Dim),
     }
 }
 

@@ -1,83 +1,54 @@
 //! The log of a task in the detail pane.
 
+use ratatui::{
+    style::Style,
+    text::{Line, Span},
+};
+
+use super::document::TextStyle;
 use crate::{
     app::{Action, State, TaskLog, TaskRow, finds},
     domain::{HistoryEntry, HistoryEvent, HistoryLine, LogLevel, text},
-    ui::{canvas::Canvas, theme::Role, wrap::wrap_hanging},
+    ui::{
+        region::Region,
+        spans::{fit, highlight, plain},
+        theme::{Role, Theme},
+        wrap::wrap_hanging,
+    },
 };
 
-pub(super) fn log_tab(canvas: &mut Canvas<'_>, state: &State, task_row: &TaskRow) {
-    let log = state.detail.logs.get(&task_row.view.task.id);
-    log_lines(canvas, state, task_row, log, state.detail.scroll);
-}
-
-pub(super) fn nothing_yet(canvas: &mut Canvas<'_>, task_row: &TaskRow) {
+fn nothing_yet(region: &mut Region<'_>, task_row: &TaskRow) {
     let note = if task_row.view.saved_seq == 0 {
         "Nothing recorded yet."
     } else {
         "Reading the history ..."
     };
-    canvas.put(0, 0, note, Role::Dim);
-}
-
-/// Draws an entry on one line; a connection change is extended to a separator line.
-pub(super) fn put_entry(
-    canvas: &mut Canvas<'_>,
-    y: u16,
-    pieces: &[(String, Role)],
-    is_separator: bool,
-) {
-    let mut x = 0;
-    for (text, role) in pieces {
-        x = canvas.put(x, y, text, *role);
-    }
-    if is_separator {
-        let line = canvas.glyphs().line;
-        let left = canvas.columns().saturating_sub(x + 1).min(12);
-        canvas.repeat(x + 1, y, left, line, Role::Cut);
-    }
+    region.put(0, 0, region.theme().span(note, Role::Dim));
 }
 
 /// Draws a task's newest entries, newest first. Progress entries are left out if there are log messages.
-pub(super) fn newest_lines(
-    canvas: &mut Canvas<'_>,
-    state: &State,
-    task_row: &TaskRow,
-    log: Option<&TaskLog>,
-) {
+pub(super) fn newest_lines(region: &mut Region<'_>, state: &State, task_row: &TaskRow) {
+    let log = state.detail.logs.get(&task_row.view.task.id);
     let Some(log) = log.filter(|log| !log.entries.is_empty()) else {
-        return nothing_yet(canvas, task_row);
+        return nothing_yet(region, task_row);
     };
     let is_step = |entry: &HistoryEntry| matches!(entry.what, HistoryEvent::Progress { .. });
     let recent = || log.entries.iter().rev().take(200);
     let has_words = recent().any(|entry| matches!(entry.what, HistoryEvent::Log { .. }));
-    let line = canvas.glyphs().line;
-    let rows = canvas.rows();
+    let theme = region.theme();
+    let columns = usize::from(region.columns());
     let shown = recent().filter(|entry| !has_words || !is_step(entry));
-    for (entry, y) in shown.zip(0..rows) {
-        let (pieces, _) = entry_pieces(state, entry, line);
-        let is_separator = matches!(entry.what, HistoryEvent::Contact { .. });
-        put_entry(canvas, y, &pieces, is_separator);
-    }
+    let lines = shown.map(|entry| entry_lines(theme, state, entry, columns, false));
+    region.put_lines(0, 0, lines.flatten());
 }
 
 /// The scroll position (entries before the end) reduced from `back` until the page is full.
-pub(super) fn full_page(
-    state: &State,
+fn full_page(
     log: &TaskLog,
     back: usize,
     rows: usize,
-    columns: usize,
-    line: &str,
+    height: impl Fn(&HistoryEntry) -> usize,
 ) -> usize {
-    let height = |entry: &HistoryEntry| {
-        if !state.detail.text.is_wrapping || matches!(entry.what, HistoryEvent::Contact { .. }) {
-            return 1;
-        }
-        let (pieces, indent) = entry_pieces(state, entry, line);
-        let whole: String = pieces.into_iter().map(|(text, _)| text).collect();
-        wrap_hanging(&whole, columns, indent).len()
-    };
     let last = log.entries.len().saturating_sub(1);
     let mut back = back.min(last);
     let mut filled = 0;
@@ -89,86 +60,75 @@ pub(super) fn full_page(
     }
     while filled < rows && back > 0 {
         back -= 1;
-        filled += log.entries.get(last - back).map_or(1, height);
+        filled += log.entries.get(last - back).map_or(1, &height);
     }
     back
 }
 
-/// Draws the entries that fit, ending `back` entries before the newest, oldest first. Formats only these.
-pub(super) fn log_lines(
-    canvas: &mut Canvas<'_>,
-    state: &State,
-    task_row: &TaskRow,
-    log: Option<&TaskLog>,
-    back: usize,
-) {
-    let rows = canvas.rows();
-    let columns = usize::from(canvas.columns());
+/// Draws the entries that fit, from the scroll position up, oldest first. Formats only these.
+pub(super) fn log_tab(region: &mut Region<'_>, state: &State, task_row: &TaskRow) {
+    let log = state.detail.logs.get(&task_row.view.task.id);
     let Some(log) = log.filter(|log| !log.entries.is_empty()) else {
-        return nothing_yet(canvas, task_row);
+        return nothing_yet(region, task_row);
     };
-    let body = if rows > 1 { rows - 1 } else { rows };
-    let back = full_page(
-        state,
-        log,
-        back,
-        usize::from(body),
-        columns,
-        canvas.glyphs().line,
-    );
-    let mut y = body;
-    let search = state.detail.search.as_deref();
+    let theme = region.theme();
+    let columns = usize::from(region.columns());
+    let rows = region.rows();
+    let body = usize::from(if rows > 1 { rows - 1 } else { rows });
+    let style = TextStyle::of(state);
+    let lines_of =
+        |entry: &HistoryEntry| entry_lines(theme, state, entry, columns, style.is_wrapping);
+    let back = full_page(log, state.detail.scroll, body, |entry| {
+        lines_of(entry).len()
+    });
+    // From the newest entry in view up to the first row.
+    let mut lines: Vec<Line<'_>> = Vec::new();
     for entry in log.entries.iter().rev().skip(back) {
-        if y == 0 {
+        if lines.len() >= body {
             break;
         }
-        let (pieces, indent) = entry_pieces(state, entry, canvas.glyphs().line);
-        let whole: String = pieces.iter().map(|(text, _)| text.as_str()).collect();
-        let is_separator = matches!(entry.what, HistoryEvent::Contact { .. });
-        let end = y;
-        if state.detail.text.is_wrapping && !is_separator && text::width(&whole) > columns {
-            let role = pieces.last().map_or(Role::Plain, |(_, role)| *role);
-            let lines = wrap_hanging(&whole, columns, indent);
-            for (index, line) in lines.iter().enumerate().rev() {
-                if y == 0 {
-                    break;
-                }
-                y -= 1;
-                let x = if index == 0 {
-                    0
-                } else {
-                    u16::try_from(indent).unwrap_or(0)
-                };
-                canvas.put(x, y, line, role);
-            }
-        } else {
-            y -= 1;
-            put_entry(canvas, y, &pieces, is_separator);
+        let mut of_entry = lines_of(entry);
+        if let Some(search) = style.search {
+            highlight_entry(theme, &mut of_entry, columns, search);
         }
-        if let Some(search) = search.filter(|search| finds(&whole, search)) {
-            canvas.highlight_matches(0, y..end, search);
-        }
+        lines.extend(of_entry.into_iter().rev());
     }
-    if y > 0 && log.dropped > 0 {
-        let note = format!(
-            "{} older lines are only in the session file",
-            text::grouped(log.dropped)
-        );
-        canvas.put(0, y - 1, &note, Role::Dim);
-        y -= 1;
+    if lines.len() < body && log.dropped > 0 {
+        let dropped = text::grouped(log.dropped);
+        let note = format!("{dropped} older lines are only in the session file");
+        lines.push(theme.span(note, Role::Dim).into());
     }
-    // A short log starts at the top.
-    if y > 0 {
-        canvas.scroll_up(y, body);
-    }
+    lines.truncate(body);
+    lines.reverse();
+    region.put_lines(0, 0, lines);
     if rows > 1 {
-        log_footer(canvas, state, back);
+        log_footer(region, state, back);
+    }
+}
+
+/// Highlights the matches in an entry that contains any; if they are split or beyond the edge, its first line.
+fn highlight_entry(theme: Theme, lines: &mut [Line<'_>], columns: usize, search: &str) {
+    let whole: String = lines.iter().map(|line| plain(&line.spans)).collect();
+    if search.is_empty() || !finds(&whole, search) {
+        return;
+    }
+    let contains = |line: &Line<'_>| finds(&plain(&line.spans), search);
+    for line in lines.iter_mut() {
+        *line = fit(std::mem::take(line), columns, theme.glyphs.more);
+    }
+    let is_in_view = lines.iter().any(contains);
+    for (index, line) in lines.iter_mut().enumerate() {
+        if contains(line) || !is_in_view && index == 0 {
+            let spans = std::mem::take(&mut line.spans);
+            line.spans = highlight(spans, search, theme.style(Role::Found));
+        }
     }
 }
 
 /// Draws whether the log follows, and what is searched for.
-fn log_footer(canvas: &mut Canvas<'_>, state: &State, back: usize) {
-    let row = canvas.rows().saturating_sub(1);
+fn log_footer(region: &mut Region<'_>, state: &State, back: usize) {
+    let theme = region.theme();
+    let row = region.rows().saturating_sub(1);
     let key = state.key(Action::Follow);
     let follow = if back > 0 {
         format!("{} newer below ({key} to follow)", text::grouped(back))
@@ -177,35 +137,61 @@ fn log_footer(canvas: &mut Canvas<'_>, state: &State, back: usize) {
     } else {
         format!("not following ({key})")
     };
-    canvas.put_right_aligned(canvas.columns(), row, &follow, Role::Dim);
+    region.put_right(region.columns(), row, theme.span(follow, Role::Dim));
     if let Some(search) = state.detail.search.as_deref() {
-        canvas.put(0, row, &format!("/{search}  n next  N previous"), Role::Dim);
+        let keys = format!("/{search}  n next  N previous");
+        region.put(0, row, theme.span(keys, Role::Dim));
     }
 }
 
-/// An entry as styled pieces, and the indent of its continuation lines.
-pub(super) fn entry_pieces(
+/// An entry's lines; several only if it is wrapped. A connection change is a separator line.
+fn entry_lines(
+    theme: Theme,
     state: &State,
     entry: &HistoryEntry,
-    line: &str,
-) -> (Vec<(String, Role)>, usize) {
+    columns: usize,
+    is_wrapping: bool,
+) -> Vec<Line<'static>> {
+    let (spans, indent) = entry_spans(theme, state, entry);
+    let mut line = Line::from(spans);
+    if matches!(entry.what, HistoryEvent::Contact { .. }) {
+        let rest = columns.saturating_sub(line.width() + 1).min(12);
+        let rest = format!(" {}", theme.glyphs.line.repeat(rest));
+        line.push_span(theme.span(rest, Role::Cut));
+    } else if is_wrapping && line.width() > columns {
+        let style = line
+            .spans
+            .last()
+            .map_or(Style::default(), |span| span.style);
+        let lines = wrap_hanging(&plain(&line.spans), columns, indent).into_iter();
+        let hanging = |(index, text): (usize, String)| {
+            let lead = if index == 0 { 0 } else { indent };
+            Line::from(vec![Span::raw(" ".repeat(lead)), Span::styled(text, style)])
+        };
+        return lines.enumerate().map(hanging).collect();
+    }
+    vec![line]
+}
+
+/// An entry as styled text, and the indent of its continuation lines.
+fn entry_spans(theme: Theme, state: &State, entry: &HistoryEntry) -> (Vec<Span<'static>>, usize) {
     let time = if state.detail.text.has_times {
         format!("{} ", state.clock_seconds(entry.at))
     } else {
         String::new()
     };
     let indent = time.len();
-    let mut pieces = vec![(time, Role::Dim)];
+    let mut spans = vec![theme.span(time, Role::Dim)];
     let HistoryLine { kind, lead, text } = entry.message();
     match &entry.what {
         HistoryEvent::Started { .. } | HistoryEvent::Status { .. } => {
-            pieces.push((text, Role::Strong));
+            spans.push(theme.span(text, Role::Strong));
         }
         HistoryEvent::Progress { .. } => {
-            pieces.push((format!("{kind:<5} "), Role::Dim));
-            pieces.push((lead, Role::Running));
+            spans.push(theme.span(format!("{kind:<5} "), Role::Dim));
+            spans.push(theme.span(lead, Role::Running));
             if !text.is_empty() {
-                pieces.push((format!("  {text}"), Role::Plain));
+                spans.push(theme.span(format!("  {text}"), Role::Plain));
             }
         }
         HistoryEvent::Log { level, .. } => {
@@ -222,24 +208,26 @@ pub(super) fn entry_pieces(
                 _ => kind,
             };
             let of_word = if role == Role::Plain { Role::Dim } else { role };
-            pieces.push((format!("{word:<5} "), of_word));
+            spans.push(theme.span(format!("{word:<5} "), of_word));
             if !lead.is_empty() {
-                pieces.push((format!("{lead} "), Role::Dim));
+                spans.push(theme.span(format!("{lead} "), Role::Dim));
             }
-            pieces.push((text, role));
+            spans.push(theme.span(text, role));
         }
         HistoryEvent::Contact { .. } => {
-            pieces.push((format!("{} {text}", line.repeat(4)), Role::Cut));
+            spans.push(theme.span(format!("{} {text}", theme.glyphs.line.repeat(4)), Role::Cut));
         }
-        HistoryEvent::InputRequired { .. } => pieces.push((format!("{kind}: {text}"), Role::Needs)),
+        HistoryEvent::InputRequired { .. } => {
+            spans.push(theme.span(format!("{kind}: {text}"), Role::Needs));
+        }
         HistoryEvent::Settled { status, .. } => {
             let role = match status.as_str() {
                 "completed" => Role::Done,
                 "cancelled" => Role::Cancelled,
                 _ => Role::Failed,
             };
-            pieces.push((text, role));
+            spans.push(theme.span(text, role));
         }
     }
-    (pieces, indent)
+    (spans, indent)
 }

@@ -1,59 +1,96 @@
 //! The progress of a task in the list: bar, percentage and rate.
 
-use crate::{
-    app::{Action, State, TaskRow, waits_for},
-    domain::{Connectivity, Elicitation, Progress, Stamp, Status, Task, text},
-    ui::{canvas::Canvas, labels, layout::Column, theme::Role},
+use ratatui::{
+    style::Modifier,
+    text::{Line, Span},
+    widgets::LineGauge,
 };
 
-/// Draws the PROGRESS cell: progress or outcome. Returns the width of the progress bar, 0 if there is none.
+use crate::{
+    app::{Action, FRAME_MS, State, TaskRow, waits_for},
+    domain::{Connectivity, Elicitation, Progress, Stamp, Status, Task, TaskError, text},
+    ui::{
+        labels,
+        region::Region,
+        theme::{Role, Theme},
+    },
+};
+
+/// The PROGRESS cell of a task.
+pub(super) struct ProgressCell {
+    /// Its text, with blanks in place of the bar.
+    pub(super) line: Line<'static>,
+    pub(super) bar: Option<Bar>,
+}
+
+/// The bar at the start of a cell.
+pub(super) struct Bar {
+    width: u16,
+    shape: BarShape,
+}
+
+enum BarShape {
+    /// The completed part of the whole.
+    Share { ratio: f64, role: Role },
+    /// Without a total, a wave that moves while the task runs.
+    Wave { at: Option<u16> },
+}
+
+/// The width of a percentage.
+pub(super) const PERCENT: u16 = 5;
+
+/// The width reserved for a rate such as `49.3/s` and the gap before it, so that all bars have the same length.
+const RATE_COLUMNS: u16 = 9;
+
+/// The most columns of a bar, and the fewest of one that shows a share.
+const BAR_COLUMNS: u16 = 20;
+const LEAST_BAR: u16 = 4;
+
+/// The width of a column that has room for a number beside the bar.
+const ROOMY: u16 = 26;
+
+/// The PROGRESS cell: progress or outcome, in `columns` columns.
 pub(super) fn progress(
-    canvas: &mut Canvas<'_>,
-    y: u16,
-    column: Column,
+    theme: Theme,
+    columns: u16,
     state: &State,
     task_row: &TaskRow,
     now: Stamp,
-) -> u16 {
-    let available = column.columns.saturating_sub(1);
-    if available == 0 {
-        return 0;
-    }
+) -> ProgressCell {
     let task = &task_row.view.task;
     let at = task.progress.as_ref().map(labels::count);
-    let mut cell = canvas.region(column.x, y, available, 1);
-    if task_row.view.is_unsaved {
-        let x = cell.put(0, 0, "NOT SAVED", Role::Failed);
-        cell.put(x + 1, 0, &at.unwrap_or_default(), Role::Plain);
-        return 0;
-    }
-    match &task.status {
+    let with_last = |line: &str, last: Option<String>, role: Role| {
+        with_last(theme, usize::from(columns), line, last, role)
+    };
+    let line = match &task.status {
+        _ if task_row.view.is_unsaved => {
+            let at = format!(" {}", at.unwrap_or_default());
+            Line::from(vec![
+                theme.span("NOT SAVED", Role::Failed),
+                theme.span(at, Role::Plain),
+            ])
+        }
         Status::Completed => {
             let line = task.result_summary().unwrap_or("done".into());
-            cell.put(0, 0, &text::clean_line(&line), Role::Plain);
+            theme.span(line.into_owned(), Role::Plain).into()
         }
         Status::Failed => {
             let message = task
                 .error
                 .as_ref()
-                .map_or(String::new(), crate::domain::TaskError::message);
+                .map_or(String::new(), TaskError::message);
             let line = message.lines().find(|line| !line.trim().is_empty());
-            let line = text::clean_line(line.unwrap_or("failed without a message")).into_owned();
-            with_last(
-                &mut cell,
-                &line,
-                at.map(|at| format!("(at {at})")),
-                Role::Plain,
-            );
+            let line = line.unwrap_or("failed without a message");
+            with_last(line, at.map(|at| format!("(at {at})")), Role::Plain)
         }
         Status::Lost(reason) => {
             let last = task.progress.as_ref().and_then(Progress::percent);
             let last = last.map(|percent| format!("(last {percent}%)"));
-            with_last(&mut cell, labels::lost(reason), last, Role::Plain);
+            with_last(labels::lost(reason), last, Role::Plain)
         }
         Status::Unknown(window) => {
             let last = Some(format!("{} for options", state.key(Action::Open)));
-            with_last(&mut cell, &labels::unknown(window), last, Role::Plain);
+            with_last(&labels::unknown(window), last, Role::Plain)
         }
         Status::InputRequired => {
             let line = match task.open_question() {
@@ -61,175 +98,180 @@ pub(super) fn progress(
                 None => "asks a question".to_owned(),
             };
             let last = Some(format!("{} answers", state.key(Action::Open)));
-            with_last(&mut cell, &line, last, Role::Plain);
+            with_last(&line, last, Role::Plain)
         }
         Status::Cancelled => {
             let line = at.map_or("stopped".to_owned(), |at| format!("stopped at {at}"));
-            cell.put(0, 0, &line, Role::Cancelled);
+            theme.span(line, Role::Cancelled).into()
         }
         Status::Running | Status::Paused => match waits_for(state, task_row) {
-            Some(need) => with_last(&mut cell, &need, at, Role::Needs),
-            None => return bar(&mut cell, state, task_row, now),
+            Some(need) => with_last(&need, at, Role::Needs),
+            None => return running(theme, columns, state, task_row, now),
         },
-    }
-    0
-}
-
-/// Writes a text and a suffix; the text is cut first, but a text that fits only alone is shown without the suffix.
-pub(super) fn with_last(cell: &mut Canvas<'_>, line: &str, last: Option<String>, role: Role) {
-    let Some(last) = last else {
-        cell.put(0, 0, line, role);
-        return;
     };
-    let width = u16::try_from(text::width(&last)).unwrap_or(u16::MAX);
-    let available = cell.columns().saturating_sub(width.saturating_add(2));
-    // If only one of them fits in full, show the text.
-    let is_whole = text::width(line) <= usize::from(available);
-    let would_fit = text::width(line) <= usize::from(cell.columns());
-    if available < 8 || (!is_whole && would_fit) {
-        cell.put(0, 0, line, role);
-        return;
-    }
-    let x = cell.put_clipped(0, 0, available, line, role);
-    cell.put(x + 2, 0, &last, Role::Dim);
+    ProgressCell { line, bar: None }
 }
 
-/// The width reserved for a rate such as `49.3/s` and the gap before it, so that all bars have the same length.
-pub(super) const RATE_COLUMNS: u16 = 9;
+/// A text and a suffix; the text is cut first, but a text that fits only alone is shown without the suffix.
+fn with_last(
+    theme: Theme,
+    columns: usize,
+    line: &str,
+    last: Option<String>,
+    role: Role,
+) -> Line<'static> {
+    let line = text::clean_line(line);
+    let whole = || Line::from(theme.span(line.clone().into_owned(), role));
+    let Some(last) = last else {
+        return whole();
+    };
+    let available = columns.saturating_sub(text::width(&last) + 2);
+    // If only one of them fits in full, show the text.
+    let is_whole = text::width(&line) <= available;
+    let would_fit = text::width(&line) <= columns;
+    if available < 8 || (!is_whole && would_fit) {
+        return whole();
+    }
+    let cut = text::cut(&line, available, theme.glyphs.more).into_owned();
+    Line::from(vec![
+        theme.span(cut, role),
+        Span::raw("  "),
+        theme.span(last, Role::Dim),
+    ])
+}
 
-/// Draws the progress bar of an open task: with a total, a bar and a percentage; without one, a wave and the count.
-/// Returns the bar's width.
-pub(super) fn bar(cell: &mut Canvas<'_>, state: &State, task_row: &TaskRow, now: Stamp) -> u16 {
-    let columns = cell.columns();
+/// The progress of an open task: with a total, a bar and a percentage; without one, a wave and the count.
+fn running(
+    theme: Theme,
+    columns: u16,
+    state: &State,
+    task_row: &TaskRow,
+    now: Stamp,
+) -> ProgressCell {
     let task = &task_row.view.task;
     let is_stale = !matches!(
         task_row.view.contact,
         Connectivity::Live { .. } | Connectivity::Quiet { .. } | Connectivity::Idle
     );
-    let bar_role = if is_stale || task.status == Status::Paused {
+    let role = if is_stale || task.status == Status::Paused {
         Role::Waiting
     } else {
         Role::Bar
     };
-    if let Some(share) = task_row.view.guess {
-        return estimated_bar(cell, task, share, bar_role);
+    if let Some(ratio) = task_row.view.guess {
+        return estimated(theme, columns, task, ratio, role);
     }
     let Some(progress) = &task.progress else {
-        return no_progress(cell, state, task_row, now);
+        return no_progress(theme, columns, state, task_row, now);
     };
     let count = labels::count(progress);
     let message = progress.message.as_deref().map(text::clean_line);
     let (Some(ratio), Some(percent)) = (progress.ratio(), progress.percent()) else {
         // In a narrow column the wave shrinks to make space for the text, but enough stays to see it move.
-        let text_width = text::width(&count)
-            + message
-                .as_ref()
-                .map_or(0, |message| text::width(message) + 1);
-        let text_width = u16::try_from(text_width + 1).unwrap_or(u16::MAX);
-        let (width, gap) = if columns >= 26 {
-            (columns.saturating_sub(16).min(20), 2)
+        let message_width = message.as_ref().map_or(0, |it| text::width(it) + 1);
+        let text_width = text::width(&count) + message_width + 1;
+        let text_width = u16::try_from(text_width).unwrap_or(u16::MAX);
+        let (width, gap) = if columns >= ROOMY {
+            (columns.saturating_sub(16).min(BAR_COLUMNS), 2)
         } else {
-            (columns.saturating_sub(text_width).clamp(4, 10), 1)
+            (columns.saturating_sub(text_width).clamp(LEAST_BAR, 10), 1)
         };
-        wave(cell, width, progress.value, state, task_row, now);
-        let x = cell.put(width + gap, 0, &count, Role::Plain);
-        if let Some(message) = message {
-            cell.put(x + 1, 0, &message, Role::Dim);
-        }
-        return width;
+        let shape = wave(width, progress.value, state, task_row, now);
+        let mut spans = vec![
+            Span::raw(" ".repeat(gap)),
+            theme.span(count, Role::Plain),
+            Span::raw(" "),
+        ];
+        spans.extend(message.map(|message| theme.span(message.into_owned(), Role::Dim)));
+        return beside(width, shape, spans);
     };
     // The same length in every row, so that bars can be compared; a narrow column drops the count.
     let count_wide = u16::try_from(text::width(&count)).unwrap_or(u16::MAX);
-    let has_count = columns >= 26;
+    let has_count = columns >= ROOMY;
     let has_rate = columns >= 34;
-    let beside = if has_count {
-        count_wide
-            .max(9)
-            .saturating_add(if has_rate { 7 + RATE_COLUMNS } else { 7 })
+    let reserved = if has_count {
+        let rate = if has_rate { RATE_COLUMNS } else { 0 };
+        count_wide.max(9).saturating_add(7 + rate)
     } else {
-        5
+        PERCENT
     };
-    let width = columns.saturating_sub(beside).min(20);
-    let bar = stripe(cell, width, ratio, bar_role);
-    let mut x = cell.put(bar, 0, &format!("{percent:>4}%"), Role::Plain);
+    let width = share_columns(columns.saturating_sub(reserved));
+    let mut label = format!("{percent:>4}%");
     if has_count {
-        x = cell.put(x + 2, 0, &count, Role::Plain);
+        label = format!("{label}  {count}");
     }
     if has_rate && let Some(rate) = task_row.pace.rate(now).filter(|_| task_row.is_running()) {
-        x = cell.put(x + 2, 0, &labels::rate(rate), Role::Plain);
+        label = format!("{label}  {}", labels::rate(rate));
     }
+    let used = usize::from(width) + text::width(&label);
+    let mut spans = vec![theme.span(label, Role::Plain)];
     if let Some(message) = message
-        && columns.saturating_sub(x) > 10
+        && usize::from(columns).saturating_sub(used) > 10
     {
-        cell.put(x + 2, 0, &message, Role::Dim);
+        spans.extend([Span::raw("  "), theme.span(message.into_owned(), Role::Dim)]);
     }
-    bar
+    beside(width, BarShape::Share { ratio, role }, spans)
 }
 
-/// Draws a wave and what is known instead of progress; returns the width of the wave.
-fn no_progress(cell: &mut Canvas<'_>, state: &State, task_row: &TaskRow, now: Stamp) -> u16 {
-    let columns = cell.columns();
-    let width = columns
-        .saturating_sub(if columns >= 26 { 16 } else { 0 })
-        .min(20);
-    wave(cell, width, 0.0, state, task_row, now);
+/// A percentage that was estimated from the server's message, followed by that message.
+fn estimated(theme: Theme, columns: u16, task: &Task, ratio: f64, role: Role) -> ProgressCell {
+    let percent = labels::estimate(ratio);
+    let width = columns.saturating_sub(if columns >= ROOMY { 16 } else { 6 });
+    let mut spans = vec![theme.span(format!("{percent:>5}  "), Role::Plain)];
+    if let Some(message) = task.server_message() {
+        spans.push(theme.span(message.to_owned(), Role::Dim));
+    }
+    beside(share_columns(width), BarShape::Share { ratio, role }, spans)
+}
+
+/// A wave and what is known instead of progress.
+fn no_progress(
+    theme: Theme,
+    columns: u16,
+    state: &State,
+    task_row: &TaskRow,
+    now: Stamp,
+) -> ProgressCell {
+    let width = columns.saturating_sub(if columns >= ROOMY { 16 } else { 0 });
+    let width = width.min(BAR_COLUMNS);
+    let shape = wave(width, 0.0, state, task_row, now);
     let task = &task_row.view.task;
     let of_task = task.server_task.as_ref();
     let of_task = of_task.and_then(|it| it.message.as_deref());
     let status = task.notice.as_deref().or(of_task);
-    let status = text::clean_line(status.unwrap_or("no progress yet"));
-    cell.put(width + 2, 0, &status, Role::Dim);
-    width
+    let status = status.unwrap_or("no progress yet").to_owned();
+    let spans = vec![Span::raw("  "), theme.span(status, Role::Dim)];
+    beside(width, shape, spans)
 }
 
-/// Draws a bar if there are at least 4 columns for it; returns the column after it.
-pub(super) fn stripe(cell: &mut Canvas<'_>, width: u16, share: f64, role: Role) -> u16 {
-    if width < 4 {
-        return 0;
+/// The width of a bar that shows a share; 0 if there is too little room.
+fn share_columns(available: u16) -> u16 {
+    let width = available.min(BAR_COLUMNS);
+    if width < LEAST_BAR { 0 } else { width }
+}
+
+/// A bar and the text beside it.
+fn beside(width: u16, shape: BarShape, spans: Vec<Span<'static>>) -> ProgressCell {
+    let room = Span::raw(" ".repeat(usize::from(width)));
+    let spans = std::iter::once(room).chain(spans);
+    ProgressCell {
+        line: spans.collect(),
+        bar: (width > 0).then_some(Bar { width, shape }),
     }
-    let glyphs = cell.glyphs();
-    let done = labels::share(share, width);
-    let x = cell.repeat(0, 0, done, glyphs.bar, role);
-    cell.repeat(x, 0, width - done, glyphs.rest, Role::BarRest)
 }
 
-/// Draws the bar of a percentage that was estimated from the server's message, followed by that message. Returns the
-/// bar's width.
-pub(super) fn estimated_bar(cell: &mut Canvas<'_>, task: &Task, share: f64, role: Role) -> u16 {
-    let percent = labels::estimate(share);
-    let width = cell.columns();
-    let width = width
-        .saturating_sub(if width >= 26 { 16 } else { 6 })
-        .min(20);
-    let bar = stripe(cell, width, share, role);
-    let x = cell.put(bar, 0, &format!("{percent:>5}"), Role::Plain);
-    if let Some(message) = task.server_message() {
-        cell.put(x + 2, 0, &text::clean_line(message), Role::Dim);
-    }
-    bar
-}
-
-/// Draws an indeterminate bar: a wave that moves while the task runs.
-pub(super) fn wave(
-    cell: &mut Canvas<'_>,
-    width: u16,
-    value: f64,
-    state: &State,
-    task_row: &TaskRow,
-    now: Stamp,
-) {
-    let glyphs = cell.glyphs();
-    cell.repeat(0, 0, width, glyphs.rest, Role::BarRest);
+/// A wave, at a position that follows the clock.
+fn wave(width: u16, value: f64, state: &State, task_row: &TaskRow, now: Stamp) -> BarShape {
     let is_moving = task_row.is_running()
         && matches!(
             task_row.view.contact,
             Connectivity::Live { .. } | Connectivity::Quiet { .. }
         );
-    if width < 4 || !is_moving {
-        return;
+    if width < LEAST_BAR || !is_moving {
+        return BarShape::Wave { at: None };
     }
     let step = if state.setup.look.motion {
-        now.mono.0 / crate::app::FRAME_MS
+        now.mono.0 / FRAME_MS
     } else {
         // With animations off, the position follows the count, so that progress is still visible.
         #[expect(
@@ -240,13 +282,40 @@ pub(super) fn wave(
         let step = value as u64;
         step
     };
-    let index = u16::try_from(step % u64::from(width.saturating_sub(2).max(1))).unwrap_or(0);
-    for (sign, at) in glyphs.wave.into_iter().zip(index..) {
-        if at < width {
-            cell.put(at, 0, sign, Role::Bar);
-        }
+    let at = step % u64::from(width.saturating_sub(2).max(1));
+    BarShape::Wave {
+        at: u16::try_from(at).ok(),
     }
 }
 
-/// The width of a percentage.
-pub(super) const PERCENT: u16 = 5;
+impl Bar {
+    /// Draws the bar from column `x` of a row on. It is never shown reversed: its completed part would look empty.
+    pub(super) fn draw(&self, list: &mut Region<'_>, x: u16, y: u16) {
+        let theme = list.theme();
+        let style = |role| theme.style(role).remove_modifier(Modifier::REVERSED);
+        let glyphs = theme.glyphs;
+        match self.shape {
+            BarShape::Share { ratio, role } => {
+                let gauge = LineGauge::default()
+                    .label("")
+                    .ratio(ratio.clamp(0.0, 1.0))
+                    .filled_symbol(glyphs.bar)
+                    .filled_style(style(role))
+                    .unfilled_symbol(glyphs.rest)
+                    .unfilled_style(style(Role::BarRest));
+                // The widget leaves a column after its label, even without one.
+                let mut region = list.region(x.saturating_sub(1), y, self.width + 1, 1);
+                region.render(gauge);
+            }
+            BarShape::Wave { at } => {
+                let width = usize::from(self.width);
+                let rest = Span::styled(glyphs.rest.repeat(width), style(Role::BarRest));
+                list.put(x, y, rest);
+                if let Some(at) = at {
+                    let wave = Span::styled(glyphs.wave.concat(), style(Role::Bar));
+                    list.put(x + at, y, wave);
+                }
+            }
+        }
+    }
+}

@@ -2,7 +2,9 @@
 
 use core::time::Duration;
 
-use super::super::{canvas::Canvas, labels, theme::Role};
+use ratatui::text::{Line, Span};
+
+use super::super::{labels, region::Region, spans::pad_to, theme::Role};
 use crate::{
     app::{Action, State, server_needs, servers_shown, task_offer},
     domain::{LinkState, ServerView, Stamp, text},
@@ -17,51 +19,50 @@ fn latency_text(latency: Duration) -> String {
     }
 }
 
+/// The rows of a server: its name, its properties, and a blank one.
+const ROWS: u16 = 3;
+
 /// Draws each server on two lines: its state, then its properties.
-pub(in crate::ui) fn servers(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
-    canvas.put(1, 0, "Servers", Role::Heading);
+pub(in crate::ui) fn servers(region: &mut Region<'_>, state: &State, now: Stamp) {
+    let theme = region.theme();
+    region.put(1, 0, theme.span("Servers", Role::Heading));
     if state.servers.is_empty() {
-        canvas.put(1, 2, "No servers yet.", Role::Strong);
+        region.put(1, 2, theme.span("No servers yet.", Role::Strong));
         let key = state.key(Action::AddServer);
         let note =
             format!("Press {key} to add one by URL; longhaul connects when you first use it.");
-        canvas.put(1, 3, &note, Role::Plain);
+        region.put(1, 3, theme.span(note, Role::Plain));
         return;
     }
-    let glyphs = canvas.glyphs();
-    let columns = canvas.columns();
+    let columns = region.columns();
     let cursor = state.cursors[1].min(state.servers.len().saturating_sub(1));
-    let (fitting, first) = servers_shown(canvas.rows(), cursor);
-    for ((index, server), slot) in state
-        .servers
-        .iter()
-        .enumerate()
-        .skip(first)
-        .take(fitting)
-        .zip(0_u16..)
-    {
-        let y = 2 + slot * 3;
+    let (fitting, first) = servers_shown(region.rows(), cursor);
+    let shown = state.servers.iter().enumerate().skip(first).take(fitting);
+    for ((index, server), slot) in shown.zip(0_u16..) {
+        let y = 2 + slot * ROWS;
         let is_on = index == cursor;
-        if is_on {
-            canvas.put(1, y, glyphs.cursor, Role::Focus);
-            canvas.keep_visible(y..y + 3);
-        }
-        let shown = labels::server(state, server, glyphs, now);
-        canvas.put(3, y, shown.glyph, shown.role);
-        let name = text::clean_line(server.name.as_str());
-        let x = canvas.put(5, y, &name, if is_on { Role::Strong } else { Role::Plain });
+        let sign = if is_on { theme.glyphs.cursor } else { " " };
+        let name_role = if is_on { Role::Strong } else { Role::Plain };
         let (state_at, url_at) = if columns < 80 { (14, 28) } else { (20, 40) };
-        let x = canvas.put(x.max(state_at) + 2, y, &shown.text, shown.role);
-        let url = text::clean_line(&server.url);
-        canvas.put(x.max(url_at) + 2, y, &url, Role::Dim);
+        let shown = labels::server(state, server, theme.glyphs, now);
+        let mut line = Line::from(vec![
+            theme.span(format!(" {sign} "), Role::Focus),
+            theme.span(shown.glyph, shown.role),
+            theme.span(format!(" {}", server.name), name_role),
+        ]);
+        pad_to(&mut line, state_at);
+        line.extend([Span::raw("  "), theme.span(shown.text, shown.role)]);
+        pad_to(&mut line, url_at);
+        line.push_span(theme.span(format!("  {}", server.url), Role::Dim));
+        region.put(0, y, line);
         if is_on {
-            canvas.apply_style(0, y, columns, Role::Selected);
+            region.set_style(0, y, columns, theme.style(Role::Selected));
+            region.keep_visible(y..y + ROWS);
         }
         let properties = properties(state, server, now).join(", ");
         let lines = wrap(&properties, usize::from(columns.saturating_sub(6)).max(1));
-        for (line, y) in lines.iter().take(2).zip(y + 1..) {
-            canvas.put(5, y, line, Role::Dim);
-        }
+        let lines = lines.into_iter().take(2);
+        region.put_lines(5, y + 1, lines.map(|line| theme.span(line, Role::Dim)));
     }
 }
 

@@ -1,9 +1,12 @@
 //! The timeline pane: one lane per task over the last hours.
 
+use ratatui::text::{Line, Span};
+
 use super::super::{
-    canvas::Canvas,
     labels::{self, StateLabel},
-    theme::Role,
+    region::Region,
+    spans::pad_to,
+    theme::{Role, Theme},
 };
 use crate::{
     app::{Lane, State, axis, time_at, visible_lanes},
@@ -17,56 +20,57 @@ const TITLE: u16 = 12;
 const LEAST_BAR: u16 = 20;
 
 /// Draws a title with the time shown, the axis, the lanes and a legend.
-pub(in crate::ui) fn timeline(canvas: &mut Canvas<'_>, state: &State, now: Stamp) {
-    let x = canvas.put(1, 0, "Timeline", Role::Heading);
+pub(in crate::ui) fn timeline(region: &mut Region<'_>, state: &State, now: Stamp) {
+    let theme = region.theme();
     let (begin, end) = state.timeline.window(now.wall);
     let until = if state.timeline.follows_now() {
         "now".to_owned()
     } else {
         state.clock_day(end)
     };
-    let shown = format!(
-        "{}: {} to {until}",
-        state.timeline.span().1,
-        state.clock_day(begin)
-    );
-    let x = canvas.put(x + 2, 0, &shown, Role::Dim);
+    let (span, from) = (state.timeline.span().1, state.clock_day(begin));
     let (lanes, above, below) = visible_lanes(state, now);
+    let mut shown = format!("  {span}: {from} to {until}");
     if above + below > 0 {
-        let hidden = format!("{above} above, {below} below");
-        canvas.put(x + 2, 0, &hidden, Role::Dim);
+        shown = format!("{shown}  {above} above, {below} below");
     }
-    let columns = canvas.columns();
+    let title = theme.span("Timeline", Role::Heading);
+    region.put(1, 0, vec![title, theme.span(shown, Role::Dim)]);
+    let columns = region.columns();
     let titles = (columns / 4).clamp(8, 30);
     let bar_at = TITLE + titles + 1;
     let wide = columns.saturating_sub(bar_at + 1);
     if wide < LEAST_BAR {
-        canvas.put(1, 2, "Too narrow for the timeline.", Role::Dim);
+        let note = theme.span("Too narrow for the timeline.", Role::Dim);
+        region.put(1, 2, note);
         return;
     }
-    let mut free_from = 0;
+    let mut times = Line::default();
     for (column, label) in axis(state, now, wide) {
-        let label = format!("{}{label}", canvas.glyphs().frame[0]);
-        if column >= free_from {
-            let end = canvas.put(bar_at + column, 1, &label, Role::Dim);
-            free_from = end.saturating_sub(bar_at) + 1;
+        if times.width() < usize::from(column) || times.spans.is_empty() {
+            pad_to(&mut times, usize::from(column));
+            let label = format!("{}{label}", theme.glyphs.frame.vertical_left);
+            times.push_span(theme.span(label, Role::Dim));
         }
     }
+    region.put(bar_at, 1, times);
     if lanes.is_empty() {
-        canvas.put(1, 3, "No task ran in this time.", Role::Plain);
+        let note = theme.span("No task ran in this time.", Role::Plain);
+        region.put(1, 3, note);
     }
     for (lane, y) in lanes.iter().zip(2..) {
-        let shown = labels::state_of(state, lane.task, canvas.glyphs(), now);
-        label(canvas, state, lane, &shown, (y, titles));
-        bar(canvas, lane, &shown, (bar_at, y, wide), (begin, end));
+        let shown = labels::state_of(state, lane.task, theme.glyphs, now);
+        put_label(&mut region.region(0, y, bar_at - 1, 1), state, lane, &shown);
+        let bar = bar(theme, lane, &shown, wide, (begin, end));
+        region.put(bar_at, y, bar);
         if lane.is_selected {
-            canvas.put(0, y, canvas.glyphs().cursor, Role::Focus);
-            canvas.apply_style(1, y, columns, Role::Selected);
-            canvas.keep_visible(y..y + 1);
+            let cursor = theme.span(theme.glyphs.cursor, Role::Focus);
+            region.put(0, y, cursor);
+            region.set_style(1, y, columns, theme.style(Role::Selected));
+            region.keep_visible(y..y + 1);
         }
     }
-    let y = canvas.rows().saturating_sub(1);
-    let mut x = 1;
+    let mut legend = Line::from(" ");
     for activity in [
         Activity::Running,
         Activity::Paused,
@@ -75,52 +79,51 @@ pub(in crate::ui) fn timeline(canvas: &mut Canvas<'_>, state: &State, now: Stamp
         Activity::Unwatched,
         Activity::Waiting,
     ] {
-        let (sign, role) = sign(canvas, activity);
-        let end = canvas.put(x, y, sign, role);
-        x = canvas.put(end + 1, y, activity.label(), Role::Dim) + 2;
+        let label = format!(" {}  ", activity.label());
+        legend.extend([sign(theme, activity), theme.span(label, Role::Dim)]);
     }
+    region.put(0, region.rows().saturating_sub(1), legend);
 }
 
-/// State, id and title of a lane.
-fn label(
-    canvas: &mut Canvas<'_>,
-    state: &State,
-    lane: &Lane<'_>,
-    shown: &StateLabel,
-    (y, columns): (u16, u16),
-) {
-    canvas.put(2, y, shown.glyph, shown.role);
-    canvas.put(4, y, lane.task.view.task.id.as_str(), Role::Dim);
+/// Draws the state, id and title of a lane.
+fn put_label(region: &mut Region<'_>, state: &State, lane: &Lane<'_>, shown: &StateLabel) {
+    let theme = region.theme();
     let title = match state.label(lane.task) {
         (title, Some((key, value))) => format!("{title} {key}={value}"),
         (title, None) => title,
     };
-    canvas.put_clipped(TITLE, y, columns, &title, Role::Plain);
+    let id = lane.task.view.task.id.as_str();
+    region.put(2, 0, theme.span(shown.glyph, shown.role));
+    region.put(4, 0, theme.span(id, Role::Dim));
+    region.put(TITLE, 0, theme.span(title, Role::Plain));
 }
 
 /// The lane itself; how the task ended stands where it ended.
-fn bar(
-    canvas: &mut Canvas<'_>,
+fn bar<'t>(
+    theme: Theme,
     lane: &Lane<'_>,
     shown: &StateLabel,
-    (x, y, columns): (u16, u16, u16),
+    columns: u16,
     (begin, end): (Wall, Wall),
-) {
-    for column in 0..columns {
+) -> Line<'t> {
+    let settled_at = lane.task.view.task.settled_at;
+    let ended = settled_at
+        .filter(|at| (begin..=end).contains(at))
+        .map(|at| {
+            let whole = end.since(begin).as_millis().max(1);
+            let column = at.since(begin).as_millis() * u128::from(columns) / whole;
+            u16::try_from(column).unwrap_or(columns).min(columns - 1)
+        });
+    let column = |column: u16| {
+        if ended == Some(column) {
+            return theme.span(shown.glyph, shown.role);
+        }
         let from = time_at(begin, end, column, columns);
         let to = time_at(begin, end, column + 1, columns);
-        if let Some(activity) = most_notable(&lane.periods, from, to) {
-            let (sign, role) = sign(canvas, activity);
-            canvas.put(x + column, y, sign, role);
-        }
-    }
-    let task = &lane.task.view.task;
-    if let Some(at) = task.settled_at.filter(|at| (begin..=end).contains(at)) {
-        let whole = end.since(begin).as_millis().max(1);
-        let column = at.since(begin).as_millis() * u128::from(columns) / whole;
-        let column = u16::try_from(column).unwrap_or(columns).min(columns - 1);
-        canvas.put(x + column, y, shown.glyph, shown.role);
-    }
+        let activity = most_notable(&lane.periods, from, to);
+        activity.map_or(Span::raw(" "), |activity| sign(theme, activity))
+    };
+    (0..columns).map(column).collect()
 }
 
 /// What to show of a time: a short cut or question must stay visible beside a long run.
@@ -138,16 +141,17 @@ fn most_notable(periods: &[Period], from: Wall, to: Wall) -> Option<Activity> {
     during.map(|period| period.activity).max_by_key(weight)
 }
 
-fn sign(canvas: &Canvas<'_>, activity: Activity) -> (&'static str, Role) {
-    let glyphs = canvas.glyphs();
-    match activity {
+fn sign(theme: Theme, activity: Activity) -> Span<'static> {
+    let glyphs = theme.glyphs;
+    let (sign, role) = match activity {
         Activity::Running => (glyphs.trail[0], Role::Running),
         Activity::Cut => (glyphs.trail[1], Role::Cut),
         Activity::Unwatched => (glyphs.trail[3], Role::Dim),
         Activity::Paused => (glyphs.paused, Role::Waiting),
         Activity::Asking => (glyphs.asks, Role::Needs),
         Activity::Waiting => (glyphs.restored, Role::Dim),
-    }
+    };
+    theme.span(sign, role)
 }
 
 #[cfg(test)]

@@ -1,12 +1,14 @@
 //! The tools pane: a server's tools and the details of the selected one.
 
+use ratatui::text::Line;
+
 use super::{
-    super::{canvas::Canvas, theme::Role},
+    super::{region::Region, spans::pad_to, theme::Role},
     list::if_cut_role,
 };
 use crate::{
     app::{Action, State, tools_shown},
-    domain::{ArgumentKind, LinkState, ServerName, ServerObstacle, Tool, text},
+    domain::{ArgumentKind, IfCut, LinkState, ServerName, ServerObstacle, Tool, text},
     ui::wrap::wrap,
 };
 
@@ -34,24 +36,22 @@ pub(in crate::ui) fn no_tools(state: &State, server: &ServerName, why: &str) -> 
 }
 
 /// Draws the tool list and, beside it or on a narrow screen below it, the selected tool.
-pub(in crate::ui) fn tools(canvas: &mut Canvas<'_>, state: &State) {
+pub(in crate::ui) fn tools(region: &mut Region<'_>, state: &State) {
+    let theme = region.theme();
     let Some(server) = &state.tools_of else {
-        canvas.put(1, 1, "No servers yet.", Role::Strong);
         let key = state.key(Action::AddServer);
-        canvas.put(
-            1,
-            2,
-            &format!("Press {key} to add one by URL."),
-            Role::Plain,
-        );
+        let help = format!("Press {key} to add one by URL.");
+        region.put(1, 1, theme.span("No servers yet.", Role::Strong));
+        region.put(1, 2, theme.span(help, Role::Plain));
         return;
     };
-    let name = text::clean_line(server.as_str());
-    let x = canvas.put(1, 0, "Tools of ", Role::Heading);
-    let end = canvas.put(x, 0, &name, Role::Strong);
+    let name = server.as_str();
+    let mut title = Line::from(theme.span("Tools of ", Role::Heading));
+    title.push_span(theme.span(name, Role::Strong));
     let known = state.tools.get(server);
     let list = known.map_or(&[] as &[Tool], |tools| tools.list.as_slice());
     if list.is_empty() {
+        region.put(1, 0, title);
         let note = match known {
             Some(tools) if tools.request.is_some() => format!("Loading tools from {name} ..."),
             Some(tools) if tools.error.is_some() => {
@@ -61,148 +61,135 @@ pub(in crate::ui) fn tools(canvas: &mut Canvas<'_>, state: &State) {
             Some(tools) if tools.is_known => format!("{name} has no tools."),
             _ => "Tools not loaded yet.".to_owned(),
         };
-        for (line, y) in wrap(&note, usize::from(canvas.columns().saturating_sub(2)))
-            .iter()
-            .zip(2..)
-        {
-            canvas.put(1, y, line, Role::Plain);
-        }
+        let lines = wrap(
+            &text::clean_line(&note),
+            usize::from(region.columns().saturating_sub(2)),
+        );
+        region.put_lines(
+            1,
+            2,
+            lines.into_iter().map(|line| theme.span(line, Role::Plain)),
+        );
         return;
     }
-    let (columns, rows) = (canvas.columns(), canvas.rows());
+    let (columns, rows) = (region.columns(), region.rows());
     let split = columns >= 90;
     let cursor = state.cursors[0].min(list.len().saturating_sub(1));
     let (list_rows, left, above) = tools_shown((columns, rows), cursor);
     let available = usize::from(list_rows).max(1);
-    let [up, down] = canvas.glyphs().arrows;
-    let more = [
-        (above, up),
-        (list.len().saturating_sub(above + available), down),
-    ];
-    let more: Vec<String> = more
-        .into_iter()
-        .filter(|(count, _)| *count > 0)
+    let [up, down] = theme.glyphs.arrows;
+    let below = list.len().saturating_sub(above + available);
+    let hidden = [(above, up), (below, down)].into_iter();
+    let hidden = hidden.filter(|(count, _)| *count > 0);
+    let hidden: Vec<String> = hidden
         .map(|(count, sign)| format!("{count} more {sign}"))
         .collect();
-    canvas.put(end + 3, 0, &more.join("  "), Role::Dim);
-    {
-        let mut region = canvas.region(1, 2, left.saturating_sub(1), list_rows);
-        let shown = list.iter().map(|tool| (None, tool));
-        tool_list(&mut region, shown, cursor, !split);
-    }
+    title.push_span(theme.span(format!("   {}", hidden.join("  ")), Role::Dim));
+    region.put(1, 0, title);
+    let mut part = region.region(1, 2, left.saturating_sub(1), list_rows);
+    let shown = list.iter().map(|tool| (None, tool));
+    tool_list(&mut part, shown, cursor, !split);
     let Some(tool) = list.get(cursor) else { return };
-    let mut about = if split {
-        canvas.region(left + 1, 2, columns - left - 2, rows.saturating_sub(2))
+    let (x, y) = if split {
+        (left + 1, 2)
     } else {
-        canvas.region(
-            1,
-            list_rows + 3,
-            columns.saturating_sub(2),
-            rows.saturating_sub(list_rows + 3),
-        )
+        (1, list_rows + 3)
     };
+    let columns = columns.saturating_sub(x + 1);
+    let mut about = region.region(x, y, columns, rows.saturating_sub(y));
     about_tool(&mut about, state, tool, list);
 }
 
+/// The columns of a tool's name, of its name and its server, and of an argument.
+const NAME: usize = 26;
+const NAME_AND_SERVER: usize = 40;
+const ARGUMENT: usize = 18;
+
 /// Draws one tool per line, scrolled to the selected one, with its server if one is given.
 pub(in crate::ui) fn tool_list<'t>(
-    canvas: &mut Canvas<'_>,
+    region: &mut Region<'_>,
     tools: impl Iterator<Item = (Option<&'t ServerName>, &'t Tool)>,
     cursor: usize,
     has_text: bool,
 ) {
-    let rows = usize::from(canvas.rows()).max(1);
-    let first = (cursor + 1).saturating_sub(rows);
-    let sign = canvas.glyphs().cursor;
-    for ((index, (server, tool)), y) in tools.enumerate().skip(first).take(rows).zip(0_u16..) {
-        let is_on = index == cursor;
-        if is_on {
-            canvas.put(0, y, sign, Role::Focus);
-            canvas.keep_visible(y..y + 1);
-        }
-        let name = text::clean_line(&tool.name);
-        let mut x = canvas.put(2, y, &name, if is_on { Role::Strong } else { Role::Plain });
+    let theme = region.theme();
+    let count = usize::from(region.rows()).max(1);
+    let first = (cursor + 1).saturating_sub(count);
+    let row = |(index, (server, tool)): (usize, (Option<&ServerName>, &'t Tool))| {
+        let role = if index == cursor {
+            Role::Strong
+        } else {
+            Role::Plain
+        };
+        let mut line = Line::from(theme.span(tool.name.as_str(), role));
+        pad_to(&mut line, NAME);
         if let Some(server) = server {
-            x = canvas.put(
-                x.max(28) + 2,
-                y,
-                &text::clean_line(server.as_str()),
-                Role::Dim,
-            );
+            line.push_span(theme.span(format!("  {server}"), Role::Dim));
+            pad_to(&mut line, NAME_AND_SERVER);
         }
-        let line = tool.description.as_deref().unwrap_or_default();
-        let line = line
-            .lines()
-            .find(|line| has_text && !line.trim().is_empty());
-        if let Some(line) = line {
-            let min_x = if server.is_some() { 42 } else { 28 };
-            canvas.put(
-                x.max(min_x) + 2,
-                y,
-                &text::clean_line(line.trim()),
-                Role::Dim,
-            );
+        let about = tool.description.as_deref().unwrap_or_default();
+        let about = about.lines().find(|line| !line.trim().is_empty());
+        if let Some(about) = about.filter(|_| has_text) {
+            line.push_span(theme.span(format!("  {}", about.trim()), Role::Dim));
         }
-        if is_on {
-            let width = canvas.columns();
-            canvas.apply_style(0, y, width, Role::Selected);
-        }
-    }
+        line
+    };
+    let lines = tools.enumerate().skip(first).take(count).map(row);
+    region.put_choices(lines, Some(cursor - first));
 }
 
-/// Draws a tool's description, arguments and leave impact.
+/// Draws a tool's description, arguments and what a cut would cost.
 pub(in crate::ui) fn about_tool(
-    canvas: &mut Canvas<'_>,
+    region: &mut Region<'_>,
     state: &State,
     tool: &Tool,
     beside: &[Tool],
 ) {
-    let available = usize::from(canvas.columns()).max(1);
-    let mut y = canvas.rows().min(1);
-    canvas.put(0, 0, &text::clean_line(&tool.name), Role::Strong);
+    let theme = region.theme();
+    let available = usize::from(region.columns()).max(1);
+    let mut lines = vec![Line::from(theme.span(tool.name.as_str(), Role::Strong))];
     let description = tool.description.as_deref().unwrap_or("No description.");
-    let clean = text::clean_block(description.trim()).into_owned();
-    for line in clean.lines().flat_map(|line| wrap(line, available)).take(8) {
-        canvas.put(0, y, &line, Role::Plain);
-        y += 1;
-    }
+    let clean = text::clean_block(description.trim());
+    let wrapped = clean.lines().flat_map(|line| wrap(line, available)).take(8);
+    lines.extend(wrapped.map(|line| Line::from(theme.span(line, Role::Plain))));
     let hints = tool.hints();
     if !hints.is_empty() {
         // The server's claim, which longhaul can't verify.
         let name = state.tools_of.as_ref().map_or("", ServerName::as_str);
         let line = format!("{name} says: {}", hints.join(", "));
-        canvas.put(0, y, &text::clean_line(&line), Role::Dim);
-        y += 1;
+        lines.push(theme.span(line, Role::Dim).into());
     }
-    y += 1;
+    lines.push(Line::default());
     for spec in tool.arguments() {
-        let name = text::clean_line(&spec.name).into_owned();
+        let mut line = Line::from(theme.span(spec.name.clone(), Role::Strong));
+        pad_to(&mut line, ARGUMENT);
         let kind = kind_word(&spec.kind);
-        let x = canvas.put(0, y, &name, Role::Strong);
         let need = if spec.is_required { ", required" } else { "" };
-        let default = spec
-            .default
-            .as_ref()
-            .map_or(String::new(), |value| format!(", default {value}"));
-        let details = text::clean_line(&format!("{kind}{need}{default}")).into_owned();
-        canvas.put(x.max(18) + 2, y, &details, Role::Dim);
-        y += 1;
+        let default = spec.default.as_ref();
+        let default = default.map_or(String::new(), |value| format!(", default {value}"));
+        let details = format!("  {kind}{need}{default}");
+        line.push_span(theme.span(details, Role::Dim));
+        lines.push(line);
     }
     let server = state.tools_of.as_ref().and_then(|name| state.server(name));
     let capabilities = server
         .map(|server| server.capabilities.clone())
         .unwrap_or_default();
-    let impact = crate::domain::IfCut::of_call(tool, beside, &capabilities);
-    y += 1;
-    let x = canvas.put(0, y, "if cut: ", Role::Dim);
-    let x = canvas.put(x, y, impact.label(), if_cut_role(&impact));
-    canvas.put(x, y, &format!(", {}", impact.reason.message()), Role::Dim);
-    let (columns, rows) = (canvas.columns(), canvas.rows());
-    if y >= rows {
-        let down = canvas.glyphs().arrows[1];
+    let impact = IfCut::of_call(tool, beside, &capabilities);
+    lines.push(Line::default());
+    lines.push(Line::from(vec![
+        theme.span("if cut: ", Role::Dim),
+        theme.span(impact.label(), if_cut_role(&impact)),
+        theme.span(format!(", {}", impact.reason.message()), Role::Dim),
+    ]));
+    let (columns, rows) = (region.columns(), region.rows());
+    let hidden = lines.len().saturating_sub(usize::from(rows));
+    region.put_lines(0, 0, lines);
+    if hidden > 0 {
+        let down = theme.glyphs.arrows[1];
         let key = state.key(Action::Open);
-        let more = format!(" {} more {down} {key} to show all", y + 1 - rows);
-        canvas.put_right_aligned(columns, rows.saturating_sub(1), &more, Role::Dim);
+        let more = format!(" {hidden} more {down} {key} to show all");
+        region.put_right(columns, rows.saturating_sub(1), theme.span(more, Role::Dim));
     }
 }
 

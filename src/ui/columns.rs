@@ -1,51 +1,6 @@
-//! The positions of the panes and list columns: pure functions of state and size.
+//! The positions of the list's columns: a pure function of the size.
 
-use ratatui::layout::Rect;
-
-use crate::app::{PaneHeights, State};
-
-/// The areas of the panes; a hidden pane has no rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the fields are those of `PaneHeights`")]
-pub struct Layout {
-    pub header: Rect,
-    pub banner: Rect,
-    pub titles: Rect,
-    pub list: Rect,
-    pub detail: Rect,
-    pub attention: Rect,
-    pub footer: Rect,
-    pub quit: Rect,
-}
-
-impl Layout {
-    /// Computes the areas from top to bottom.
-    pub fn of(state: &State, area: Rect) -> Self {
-        let available = PaneHeights::of(state, (area.width, area.height));
-        let mut y = area.y;
-        let mut take = |rows: u16| {
-            let rows = rows.min(area.bottom().saturating_sub(y));
-            let part = Rect {
-                x: area.x,
-                y,
-                width: area.width,
-                height: rows,
-            };
-            y += rows;
-            part
-        };
-        Self {
-            header: take(available.header),
-            banner: take(available.banner),
-            titles: take(available.titles),
-            list: take(available.list),
-            detail: take(available.detail),
-            attention: take(available.attention),
-            footer: take(available.footer),
-            quit: take(available.quit),
-        }
-    }
-}
+use ratatui::layout::Constraint;
 
 /// The position and width of a list column; a hidden column is 0 wide.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -138,6 +93,23 @@ impl Columns {
             if_cut: next_column(IF_CUT + 1),
             is_narrow: age == 0,
         }
+    }
+
+    /// The widths from left to right, with the signs before the first column.
+    pub(crate) fn widths(&self) -> [Constraint; 10] {
+        let fixed = |column: Column| Constraint::Length(column.columns);
+        [
+            Constraint::Length(LEAD),
+            fixed(self.state),
+            fixed(self.id),
+            fixed(self.task),
+            fixed(self.server),
+            fixed(self.from),
+            fixed(self.progress),
+            fixed(self.end),
+            fixed(self.age),
+            Constraint::Fill(1),
+        ]
     }
 }
 

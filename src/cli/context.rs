@@ -2,6 +2,8 @@
 
 use std::{ffi::OsString, io::BufRead as _};
 
+use serde_json::Value;
+
 use crate::{
     auth::Logins,
     cli::{
@@ -32,6 +34,20 @@ pub(in crate::cli) struct Context<'o> {
 }
 
 impl Context<'_> {
+    /// Ends a command that did what it was asked: prints the document with `--json`, otherwise the message.
+    pub(in crate::cli) fn finish(
+        &mut self,
+        document: &Value,
+        message: &str,
+    ) -> Result<u8, CliError> {
+        if self.global.json {
+            self.terminal.print_json(document)?;
+        } else {
+            self.terminal.info(message);
+        }
+        Ok(code::OK)
+    }
+
     /// The configuration, for a command that needs it; fails if it cannot be read.
     pub(in crate::cli) fn config(&self) -> Result<&Config, CliError> {
         self.config.as_ref().map_err(|error| error.clone().into())

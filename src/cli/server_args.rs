@@ -16,7 +16,7 @@ pub(super) enum ServersCommand {
     #[command(visible_alias = "ls", after_help = help("  longhaul servers list\n  longhaul servers list --json"))]
     List,
     /// Add a server to the configuration; keeps its comments and order.
-    #[command(after_help = help("  longhaul servers add lab http://127.0.0.1:8931/mcp\n  longhaul servers add build https://build.example/mcp -H 'Authorization: Bearer ${BUILD_TOKEN}'\n  longhaul servers add old https://old.example/mcp --protocol 2025-06-18"))]
+    #[command(after_help = help("  longhaul servers add lab http://127.0.0.1:8931/mcp\n  longhaul servers add build https://build.example/mcp -H 'Authorization: Bearer ${BUILD_TOKEN}'\n  longhaul servers add files --env 'API_KEY=${FILES_KEY}' -- npx -y files-mcp /data"))]
     Add(AddServerArgs),
     /// Remove a server from the configuration and this session.
     #[command(visible_alias = "rm", after_help = help("  longhaul servers remove lab"))]
@@ -40,8 +40,15 @@ pub(super) enum ServersCommand {
 pub(super) struct AddServerArgs {
     /// Name to use with `-s`.
     pub(super) name: String,
-    /// URL of its endpoint.
-    pub(super) url: String,
+    /// URL of its endpoint, if it is an HTTP server.
+    #[arg(required_unless_present = "command")]
+    pub(super) url: Option<String>,
+    /// The command that starts it and its arguments, if it is a stdio server; this also approves them.
+    #[arg(last = true, value_name = "COMMAND", conflicts_with = "url")]
+    pub(super) command: Vec<String>,
+    /// Environment variable for the command, with a secret as a variable: 'KEY=${VAR}'
+    #[arg(long, value_name = "NAME=VALUE", requires = "command")]
+    pub(super) env: Vec<String>,
     // The global option again, with help for this command; clap sets both to the same value.
     /// Header to send, with the secret as a variable: 'Authorization: Bearer ${VAR}'
     #[arg(short = 'H', long, value_name = "NAME: VALUE", value_parser = header, help_heading = GLOBAL)]

@@ -5,8 +5,13 @@
 
 use std::io::{self, IsTerminal as _, Write};
 
-use super::error::CliError;
-use crate::{cli::error::StdoutLoss, domain::text};
+use serde_json::Value;
+
+use super::{
+    error::{CliError, StdoutLoss},
+    json,
+};
+use crate::domain::text;
 
 /// The width of a terminal that does not report one.
 const DEFAULT_COLS: usize = 80;
@@ -155,9 +160,19 @@ impl<'o> Terminal<'o> {
         self.data(format!("{}\n", text::clean_block(line)).as_bytes())
     }
 
-    /// Prints a JSON document, which [`json`](super::json) has already escaped.
-    pub(super) fn print_json(&mut self, json: &str) -> Result<(), CliError> {
-        self.data(format!("{json}\n").as_bytes())
+    /// Prints a JSON document on one line.
+    pub(super) fn print_json(&mut self, document: &Value) -> Result<(), CliError> {
+        self.print_line(&json::compact(document))
+    }
+
+    /// Prints a JSON document over several lines.
+    pub(super) fn print_pretty(&mut self, document: impl Into<Value>) -> Result<(), CliError> {
+        self.print_line(&json::pretty(&document.into()))
+    }
+
+    /// Prints text that is known to be harmless.
+    pub(super) fn print_line(&mut self, text: &str) -> Result<(), CliError> {
+        self.data(format!("{text}\n").as_bytes())
     }
 
     /// Prints text unchanged to a file or pipe. A terminal gets cleaned text, and a notice if that differs.

@@ -1,6 +1,6 @@
 //! What a server would get or start, and the user's consent to it.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, path::Path};
 
 use super::{ConfigEdit, ConfigError, digest, digest_of_program};
 use crate::{
@@ -121,6 +121,28 @@ pub(crate) fn start_summary(program: &Program) -> Vec<String> {
     lines.into_iter().map(clean).collect()
 }
 
+/// The program as the user approves it. If it names something in the current directory, it will run there: the approval
+/// must not cover another directory's file of the same name.
+pub(crate) fn bound(program: &Program) -> Program {
+    let mut program = program.clone();
+    let is_relative = |word: &String| {
+        let path = Path::new(word);
+        let is_script = path
+            .extension()
+            .is_some_and(|it| SCRIPTS.iter().any(|known| it == *known));
+        path.is_relative() && !word.contains("://") && (is_script || path.exists())
+    };
+    let is_relative_command = program.command.contains('/') && !program.command.starts_with('/');
+    if program.cwd.is_none() && (is_relative_command || program.args.iter().any(is_relative)) {
+        let here = std::env::current_dir().ok();
+        program.cwd = here.map(|here| here.to_string_lossy().into_owned());
+    }
+    program
+}
+
+/// The endings of files that an interpreter runs.
+const SCRIPTS: [&str; 9] = ["py", "js", "mjs", "cjs", "ts", "rb", "sh", "jar", "php"];
+
 /// Suggests a variable for the value of a header, e.g. `LAB_TOKEN` for `Authorization`.
 pub(crate) fn variable_for(server: &str, header: &str) -> String {
     let suffix = match header.to_ascii_lowercase().as_str() {
@@ -149,29 +171,31 @@ pub(crate) fn consent_on_screen(
     let server = config.servers.iter().find(|it| it.name == *name);
     if let Some(server) = server.filter(|it| it.withheld.is_some()) {
         let (to_agree, digest) = match (&server.program, &server.url) {
-            (Some(program), _) => (start_summary(program), digest_of_program(program)),
+            (Some(program), _) => {
+                let program = bound(program);
+                (start_summary(&program), digest_of_program(&program))
+            }
             (None, Some(url)) => (
                 header_destinations(url, &server.headers, "would go"),
                 digest(url, &server.headers),
             ),
             (None, None) => (Vec::new(), String::new()),
         };
-        let is_program = server.program.is_some();
+        let program = server.program.as_ref().map(bound);
         if agreed_to != Some(&digest) {
             return Ok(Consent {
                 pending: to_agree,
                 digest,
-                is_program,
+                is_program: program.is_some(),
                 server_configs: server_configs(config.servers),
                 ..Consent::default()
             });
         }
         let mut edit = ConfigEdit::open(path.clone())?;
-        if is_program {
-            edit.approve(name.as_str(), &digest);
-        } else {
-            edit.consent(name.as_str(), &digest);
-        }
+        match &program {
+            Some(program) => edit.approve(name.as_str(), program),
+            None => edit.consent(name.as_str(), &digest),
+        };
         edit.save()?;
         return Ok(Consent {
             is_approved: true,

@@ -13,7 +13,7 @@ use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value};
 use super::error::ConfigError;
 use crate::{
     app::{Grouping, SortKey, View},
-    config::file::path,
+    config::{digest_of_program, file::path},
     domain::{Program, Template},
     store,
 };
@@ -190,22 +190,25 @@ impl ConfigEdit {
 
     /// Stores the consent to send a server its variables; returns whether the server exists.
     pub(crate) fn consent(&mut self, name: &str, digest: &str) -> bool {
-        self.set_digest(name, "consent", digest)
+        self.set(name, "consent", digest)
     }
 
     /// Stores the approval of a server's program; returns whether the server exists.
-    pub(crate) fn approve(&mut self, name: &str, digest: &str) -> bool {
-        self.set_digest(name, "approved", digest)
+    pub(crate) fn approve(&mut self, name: &str, program: &Program) -> bool {
+        if let Some(cwd) = &program.cwd {
+            self.set(name, "cwd", cwd);
+        }
+        self.set(name, "approved", &digest_of_program(program))
     }
 
-    fn set_digest(&mut self, name: &str, key: &str, digest: &str) -> bool {
+    fn set(&mut self, name: &str, key: &str, text: &str) -> bool {
         let server = self
             .document
             .get_mut("servers")
             .and_then(|servers| servers.get_mut(name))
             .and_then(Item::as_table_like_mut);
         server.is_some_and(|server| {
-            server.insert(key, toml_edit::value(digest));
+            server.insert(key, toml_edit::value(text));
             true
         })
     }

@@ -1,6 +1,7 @@
 //! A part of the frame to draw in: coordinates are relative to it, and text is cut at its edges.
 
 use core::ops::Range;
+use std::borrow::Cow;
 
 use ratatui::{
     buffer::Buffer,
@@ -136,6 +137,19 @@ impl<'b> Region<'b> {
         self.region(x, y, columns, count)
             .render(Paragraph::new(lines));
         y.saturating_add(count)
+    }
+
+    /// Like [`Self::put_lines`], for lines of text in one role.
+    pub(crate) fn put_text<'t, T: Into<Cow<'t, str>>>(
+        &mut self,
+        x: u16,
+        y: u16,
+        lines: impl IntoIterator<Item = T>,
+        role: Role,
+    ) -> u16 {
+        let theme = self.theme;
+        let lines = lines.into_iter().map(|line| theme.span(line, role));
+        self.put_lines(x, y, lines)
     }
 
     /// Draws a table of the rows in view, without blanks between its columns; the selected row is highlighted.

@@ -404,6 +404,77 @@ fn other_headers_make_another_server_and_an_edit_does_not() {
     env.is_untouched();
 }
 
+/// Two projects may each have a `server.py`: the approval of one must not start the other.
+#[test]
+fn a_program_of_another_project_is_another_server() {
+    let env = ImportEnv::empty();
+    let text = r#"{"mcpServers": {"rel": {"command": "sh", "args": ["server.sh"]}}}"#;
+    for project in ["one", "two"] {
+        env.write(&Path::new(project).join("server.sh"), "touch @STARTED@");
+        let ran = env.import(&format!("{project}/.mcp.json"), text);
+        assert_eq!(ran.code, Some(0), "{ran:#?}");
+    }
+    let config = env.config();
+    for (name, project) in [("rel", "one"), ("rel-2", "two")] {
+        let cwd = env.dir.path().join(project);
+        let (_, server) = config.split_once(&format!("[servers.{name}]\n")).unwrap();
+        let cwd = format!("cwd = \"{}\"", cwd.display());
+        assert!(server.contains(&cwd), "{config}");
+    }
+    let asked = env.run(&["servers", "approve", "rel-2"]);
+    let directory = env.dir.path().join("two").display().to_string();
+    assert!(asked.err.contains(&directory), "{asked:#?}");
+    let again = env.import("two/.mcp.json", text);
+    let words = "already in your configuration as rel-2";
+    assert!(again.out.contains(words), "{again:#?}");
+    env.is_untouched();
+}
+
+/// Without a directory, approval is for the current one, if the command names something in it.
+#[test]
+fn approval_is_for_the_files_of_one_directory() {
+    let env = ImportEnv::empty();
+    env.write(Path::new("project/server.sh"), "exit 0");
+    let text = r#"{"mcpServers": {
+        "rel": {"command": "sh", "args": ["server.sh"]},
+        "far": {"command": "sh", "args": ["-c", "exit 0"]}
+    }}"#;
+    env.import("mcp.json", text);
+    for name in ["rel", "far"] {
+        let ran = env.run(&["servers", "approve", name, "--yes"]);
+        assert_eq!(ran.code, Some(0), "{ran:#?}");
+    }
+    let listed = env.run(&["servers", "list", "--json"]).document();
+    let server = |name: &str| {
+        let mut servers = listed.as_array().unwrap().iter();
+        servers.find(|it| it["name"] == name).unwrap().clone()
+    };
+    let project = env.dir.path().join("project").canonicalize().unwrap();
+    assert_eq!(server("rel")["cwd"], project.to_str().unwrap());
+    assert_eq!(server("far")["cwd"], Value::Null);
+    for name in ["rel", "far"] {
+        assert_eq!(server(name)["state"], "ready", "{listed:#?}");
+    }
+    let again = env.import("mcp.json", text);
+    let words = "already in your configuration as rel";
+    assert!(again.out.contains(words), "{again:#?}");
+}
+
+#[test]
+fn other_variables_make_another_server() {
+    let env = ImportEnv::empty();
+    let text = r#"{"mcpServers": {"local": {"command": "server"}}}"#;
+    env.import("mcp.json", text);
+    let keyed = r#"{"mcpServers": {"keyed": {"command": "server", "env": {"KEY": "${X}"}}}}"#;
+    env.import("other.json", keyed);
+    let config = env.config();
+    assert!(config.contains("[servers.keyed]"), "{config}");
+    let edited = keyed.replace("${X}", "${API_KEY}");
+    let ran = env.import("other.json", &edited);
+    let words = "environment variables there are used, not those in this file";
+    assert!(ran.out.contains(words), "{ran:#?}");
+}
+
 #[test]
 fn an_import_cannot_replace_a_known_server() {
     let env = ImportEnv::empty();

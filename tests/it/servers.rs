@@ -318,6 +318,40 @@ fn a_program_is_approved_and_not_agreed_to() {
 }
 
 #[test]
+fn whoever_types_a_command_line_has_approved_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/stdio.sh");
+    let here = state.to_str().unwrap();
+    let add = ["servers", "add", "files", "--env", "GIVEN=a b", "--"];
+    ok(run(state, &[&add[..], &["sh", script, here]].concat()));
+    ok(run(state, &["-s", "files", "call", "count"]));
+    let environment = std::fs::read_to_string(state.join("environment")).unwrap();
+    assert!(environment.starts_with(" a b "), "{environment}");
+    let before = written(state);
+    for (wrong, words) in [
+        (&["add", "x"][..], "<URL>"),
+        (&["add", "x", "sh", script], "unexpected argument"),
+        (&["add", "x", script], "longhaul servers add x -- COMMAND"),
+        (&["add", "x", "--env", "A=b"], "--env"),
+        (&["add", "x", "--env", "secret", "--", "sh"], "NAME=VALUE"),
+        (
+            &["add", "x", "--env", "API_KEY=hunter2", "--", "sh"],
+            "--env 'NAME=${VARIABLE}'",
+        ),
+        (
+            &["add", "x", "--", "sh", "--token", "hunter2"],
+            "looks like a secret",
+        ),
+    ] {
+        let ran = run(state, &[&["servers"], wrong].concat());
+        refused(&ran, words);
+        assert!(!ran.err.contains("hunter2"), "{ran:#?}");
+    }
+    assert_eq!(written(state), before);
+}
+
+#[test]
 fn calls_the_default_server_when_none_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path();

@@ -24,7 +24,7 @@ pub(in crate::cli) fn export(context: &mut Context<'_>, args: &ExportArgs) -> Re
     }
     .render(&mut reader, &task)?;
     let Some(path) = &args.out else {
-        context.terminal.print_json(&text)?;
+        context.terminal.print_line(&text)?;
         return Ok(code::OK);
     };
     let file = std::fs::File::create(path);

@@ -11,7 +11,6 @@ use crate::{
         context::Context,
         environment::block_on,
         error::{CliError, code},
-        json as documents,
         server_args::{LoginArgs, LogoutArgs},
         target::Targets,
     },
@@ -108,9 +107,7 @@ pub(in crate::cli) fn login(context: &mut Context<'_>, args: &LoginArgs) -> Resu
             "is_refreshed": signed.refresh.is_some(),
             "file": file.to_string(),
         });
-        context
-            .terminal
-            .print_json(&documents::compact(&document))?;
+        context.terminal.print_json(&document)?;
         return Ok(code::OK);
     }
     let until = match (&signed.refresh, signed.expires_at) {
@@ -190,14 +187,7 @@ pub(in crate::cli) fn logout(context: &mut Context<'_>, args: &LogoutArgs) -> Re
         Ok((login, revoked))
     })?;
     let (was_signed_in, is_revoked) = (login.is_some(), matches!(revoked, Ok(true)));
-    if context.global.json {
-        let document =
-            json!({"server": name, "was_signed_in": was_signed_in, "revoked": is_revoked});
-        context
-            .terminal
-            .print_json(&documents::compact(&document))?;
-        return Ok(code::OK);
-    }
+    let document = json!({"server": name, "was_signed_in": was_signed_in, "revoked": is_revoked});
     let message = match (was_signed_in, revoked) {
         (false, _) => format!("not signed in to {name}"),
         (true, Ok(true)) => {
@@ -211,6 +201,5 @@ pub(in crate::cli) fn logout(context: &mut Context<'_>, args: &LogoutArgs) -> Re
             "signed out of {name}: its tokens are deleted here, but were not revoked there ({error})"
         ),
     };
-    context.terminal.info(&text::clean_line(&message));
-    Ok(code::OK)
+    context.finish(&document, &text::clean_line(&message))
 }

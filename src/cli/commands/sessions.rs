@@ -2,14 +2,14 @@
 //!
 //! Invariant: a session that a process drives is never deleted, and one with unsettled tasks only with `--force`.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::{
     cli::{
         args::RemoveSessionsArgs,
         context::Context,
         error::{CliError, code},
-        format, json as documents,
+        format,
     },
     domain::{Task, Wall, text},
     engine::stop_unused_keeper,
@@ -89,8 +89,7 @@ pub(in crate::cli) fn list(context: &mut Context<'_>) -> Result<u8, CliError> {
         }));
     }
     if context.global.json {
-        let document = documents::pretty(&Value::Array(all));
-        context.terminal.print_json(&document)?;
+        context.terminal.print_pretty(all)?;
         return Ok(code::OK);
     }
     if all.is_empty() {
@@ -152,8 +151,7 @@ pub(in crate::cli) fn remove(
         results.push(json!({"name": name, "removed": kept.is_none(), "kept_because": kept.map(|why| why.to_string())}));
     }
     if context.global.json {
-        let document = documents::pretty(&Value::Array(results));
-        context.terminal.print_json(&document)?;
+        context.terminal.print_pretty(results)?;
     }
     Ok(exit_code)
 }

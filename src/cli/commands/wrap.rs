@@ -9,7 +9,6 @@ use crate::{
         args::WrapArgs,
         context::{Context, confirm},
         error::{CliError, code},
-        json as documents,
         live_session::notify_drivers,
     },
     config::{
@@ -331,8 +330,7 @@ fn list(context: &mut Context<'_>, host: Option<&str>) -> Result<u8, CliError> {
         }
     }
     if context.global.json {
-        let document = documents::pretty(&Value::Array(documents));
-        context.terminal.print_json(&document)?;
+        context.terminal.print_pretty(documents)?;
     }
     Ok(code::OK)
 }

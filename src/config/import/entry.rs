@@ -2,7 +2,7 @@
 //!
 //! Invariant: variables stay references, and a literal secret is never copied but replaced by a variable.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, path::Path};
 
 use serde_json::{Map, Value};
 use url::Url;
@@ -32,6 +32,8 @@ const EDITOR_VARIABLES: [&str; 7] = [
 pub(crate) struct Editor {
     /// The project directory of the file; a user-wide file has none.
     pub(crate) workspace: Option<String>,
+    /// Where the program that owns the file starts the servers of a project.
+    pub(crate) directory: Option<String>,
     pub(crate) home: Option<String>,
 }
 
@@ -396,6 +398,13 @@ impl<'e> EntryReader<'e> {
             }
         }
         let cwd = self.text(&["cwd"]).map(|cwd| self.editor.fill(cwd));
+        let cwd = match (cwd, &self.editor.directory) {
+            (Some(cwd), Some(directory)) if !cwd.contains('$') => {
+                let cwd = Path::new(directory).join(cwd);
+                Some(cwd.to_string_lossy().into_owned())
+            }
+            (cwd, directory) => cwd.or_else(|| directory.clone()),
+        };
         if let Some(name) = [Some(&command), cwd.as_ref()]
             .into_iter()
             .flatten()
@@ -511,7 +520,7 @@ fn program_variable(text: &str) -> Option<&str> {
 }
 
 /// Whether the arguments contain a literal secret.
-fn holds_secret(args: &[String]) -> bool {
+pub(crate) fn holds_secret(args: &[String]) -> bool {
     let is_literal = |value: &str| !value.is_empty() && !value.contains('$');
     let is_named = |arg: &String| match arg.split_once(['=', ':']) {
         Some((name, value)) => is_secret(name.trim_start_matches('-'), value.trim()),

@@ -57,15 +57,24 @@ pub(crate) fn entries(
         groups.extend(table_at(keys));
     }
     // Claude Code keeps the servers of each project under the path of its directory.
-    let projects = table_at(&["projects"]).into_iter().flat_map(Map::values);
-    groups.extend(projects.filter_map(|project| project.get("mcpServers")?.as_object()));
+    let projects = table_at(&["projects"]).into_iter().flatten();
+    let of_projects = projects.filter_map(|(directory, project)| {
+        let editor = Editor {
+            directory: Some(directory.clone()),
+            ..editor.clone()
+        };
+        Some((editor, project.get("mcpServers")?.as_object()?))
+    });
+    let groups = groups.into_iter().map(|group| (editor.clone(), group));
+    let groups: Vec<(Editor, &Map<String, Value>)> = groups.chain(of_projects).collect();
     if groups.is_empty() {
         return Err(FileError::NoServers);
     }
-    let all = groups.into_iter().flatten();
-    Ok(all
-        .map(|(name, value)| read(name, value, dialect, editor))
-        .collect())
+    let all = groups.iter().flat_map(|(editor, group)| {
+        let entries = group.iter();
+        entries.map(move |(name, value)| read(name, value, dialect, editor))
+    });
+    Ok(all.collect())
 }
 
 /// Reads one entry of the file at `path`.

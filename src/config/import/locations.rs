@@ -52,24 +52,34 @@ pub(crate) fn existing() -> Vec<PathBuf> {
     files
 }
 
-/// The values that the editor of this file would fill in. Only a project file has a workspace.
+/// The values that the editor of this file would fill in.
 pub(crate) fn editor_for(path: &Path) -> Editor {
     let home = dirs::home_dir();
-    let workspace = std::path::absolute(path).ok().and_then(|path| {
-        let settings = path.parent()?;
-        let is_project_file = settings.ends_with(".vscode") || settings.ends_with(".cursor");
-        settings
-            .parent()
-            .filter(|_| is_project_file)
-            .map(Path::to_owned)
-    });
+    let path = std::path::absolute(path).unwrap_or_default();
+    let is_in = |folder: &str| path.parent().is_some_and(|parent| parent.ends_with(folder));
     let to_text = |path: PathBuf| path.into_os_string().into_string().ok();
+    let directory = project_directory(&path).filter(|it| Some(*it) != home.as_deref());
+    let directory = directory.map(Path::to_owned).and_then(to_text);
     Editor {
-        workspace: workspace
-            .filter(|workspace| Some(workspace) != home.as_ref())
-            .and_then(to_text),
+        workspace: directory
+            .clone()
+            .filter(|_| is_in(".vscode") || is_in(".cursor")),
+        directory,
         home: home.and_then(to_text),
     }
+}
+
+/// The project that a file of servers belongs to; `None` for one that holds the servers of a user.
+fn project_directory(file: &Path) -> Option<&Path> {
+    let parent = file.parent()?;
+    let in_folder = [".vscode", ".cursor", ".gemini", ".codex"];
+    if in_folder.iter().any(|folder| parent.ends_with(folder)) {
+        return parent.parent();
+    }
+    let is_user_file = parent.ends_with(".config/opencode");
+    let names = [".mcp.json", "opencode.json"];
+    let is_named = names.iter().any(|name| file.ends_with(name));
+    (is_named && !is_user_file).then_some(parent)
 }
 
 /// Reads a regular file of reasonable size. Errors follow `FILE: ` in a message.

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+pub(crate) use self::entry::holds_secret;
 use self::{
     entry::{Editor, ImportEntry, ImportableServer},
     reason::FileError,
@@ -253,27 +254,27 @@ fn add<E>(
         mut endpoint,
         notes,
     } = server;
-    let location = location(&endpoint);
     let mut report = EntryReport {
         outcome: ImportOutcome::Imported,
-        location: Some(location.clone()),
+        location: Some(location(&endpoint)),
         notes,
         ..EntryReport::skipped(file, name, &"")
     };
     report.describe(&endpoint);
-    let headers = match &endpoint {
-        Endpoint::Http { headers, .. } => headers.clone(),
-        Endpoint::Stdio { .. } => Vec::new(),
-    };
     let mut identity = ServerIdentity {
         name: report.name.trim().to_owned(),
-        location,
-        headers,
+        endpoint: endpoint.clone(),
     };
     if let Some(known) = servers.find(&identity) {
         report.outcome = ImportOutcome::Known;
-        report.notes = vec![format!("already in your configuration as {known}")];
-        report.known_as = Some(known);
+        let name = &known.name;
+        report.notes = vec![format!("already in your configuration as {name}")];
+        if !known.has_equal_values(&identity) {
+            let note =
+                "the headers or environment variables there are used, not those in this file";
+            report.notes.push(note.to_owned());
+        }
+        report.known_as = Some(name.clone());
         return Ok(report);
     }
     let own = ServerName::free(report.name.trim(), |name| servers.has(name));
@@ -322,9 +323,37 @@ fn add<E>(
 /// What tells one server from another.
 struct ServerIdentity {
     name: String,
-    /// Its URL or command line.
-    location: String,
-    headers: Vec<(String, Template)>,
+    endpoint: Endpoint,
+}
+
+impl ServerIdentity {
+    /// Whether both are the same server. Other headers may mean another account, and other variables another program,
+    /// unless the name is the same: then the user has edited an imported server. A program in another directory is another
+    /// program; approval may have added the directory.
+    fn is_same(&self, new: &Self) -> bool {
+        let is_edited = self.name == new.name;
+        match (&self.endpoint, &new.endpoint) {
+            (Endpoint::Http { url, .. }, Endpoint::Http { url: other, .. }) => {
+                url == other && (is_edited || self.has_equal_values(new))
+            }
+            (Endpoint::Stdio(program), Endpoint::Stdio(other)) => {
+                program.command == other.command
+                    && program.args == other.args
+                    && (program.cwd == other.cwd || is_edited && other.cwd.is_none())
+                    && (is_edited || self.has_equal_values(new))
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether both have the same headers or environment variables.
+    fn has_equal_values(&self, other: &Self) -> bool {
+        let values = |endpoint: &Endpoint| match endpoint {
+            Endpoint::Http { headers, .. } => headers.clone(),
+            Endpoint::Stdio(program) => program.env.clone(),
+        };
+        values(&self.endpoint) == values(&other.endpoint)
+    }
 }
 
 /// The servers in the configuration and in all sessions.
@@ -339,11 +368,15 @@ impl ExistingServers {
     pub(crate) fn of(config: &Config, paths: &Paths) -> Self {
         let configured = config.servers.iter().map(|server| ServerIdentity {
             name: server.name.as_str().to_owned(),
-            location: match &server.program {
-                Some(program) => consent::command_line(program),
-                None => server.url.clone().unwrap_or_default(),
+            endpoint: match &server.program {
+                Some(program) => Endpoint::Stdio(program.clone()),
+                None => Endpoint::Http {
+                    url: server.url.clone().unwrap_or_default(),
+                    headers: server.headers.clone(),
+                    protocol: None,
+                    consent: None,
+                },
             },
-            headers: server.headers.clone(),
         });
         Self {
             configured: configured.collect(),
@@ -356,17 +389,10 @@ impl ExistingServers {
             || self.session_names.iter().any(|known| known == name)
     }
 
-    /// The name of the configured server that is the same as `server`. Other headers may mean another account, unless the
-    /// name is the same: then the user has edited an imported server.
-    fn find(&self, server: &ServerIdentity) -> Option<String> {
-        let is_same = |known: &&ServerIdentity| {
-            known.location == server.location
-                && (known.headers == server.headers || known.name == server.name)
-        };
-        self.configured
-            .iter()
-            .find(is_same)
-            .map(|known| known.name.clone())
+    /// The configured server that is the same as `server`.
+    fn find(&self, server: &ServerIdentity) -> Option<&ServerIdentity> {
+        let mut configured = self.configured.iter();
+        configured.find(|known| known.is_same(server))
     }
 }
 

@@ -114,14 +114,7 @@ fn servers(window: &mut Region<'_>, state: &State, form: &CallForm, now: Stamp) 
     y += 2;
     let help = "Enter connects. Type to filter.";
     let (lines, role) = problems(form, usize::from(columns), help);
-    put_wrapped(window, y, lines, role);
-}
-
-/// Draws lines in one role; returns the row below.
-fn put_wrapped(window: &mut Region<'_>, y: u16, lines: Vec<String>, role: Role) -> u16 {
-    let theme = window.theme();
-    let lines = lines.into_iter().map(|line| theme.span(line, role));
-    window.put_lines(0, y, lines)
+    window.put_text(0, y, lines, role);
 }
 
 fn tools(window: &mut Region<'_>, state: &State, form: &CallForm) {
@@ -160,7 +153,7 @@ fn tools(window: &mut Region<'_>, state: &State, form: &CallForm) {
             _ => format!("Loading tools from {server} ..."),
         };
         let available = usize::from(window.columns()).max(1);
-        put_wrapped(window, 2, wrap(&note, available), Role::Plain);
+        window.put_text(0, 2, wrap(&note, available), Role::Plain);
         return;
     }
     let (columns, rows) = (window.columns(), window.rows());
@@ -219,7 +212,7 @@ fn arguments(window: &mut Region<'_>, state: &State, form: &CallForm) {
     let name = typed::field(theme, columns, label, &form.name, form.is_at_name());
     window.put(0, y, name);
     let y = window.put_lines(0, y + 1, impact) + gap;
-    put_wrapped(window, y, status_lines, status_role);
+    window.put_text(0, y, status_lines, status_role);
     start_button(window, y + status_rows, form);
 }
 

@@ -121,9 +121,7 @@ pub(super) fn page(region: &mut Region<'_>, title: &str, lines: &[String], scrol
         shown.extend(rows);
         read += 1;
     }
-    let theme = window.theme();
-    let shown = shown.into_iter();
-    window.put_lines(0, 0, shown.map(|line| theme.span(line, Role::Plain)));
+    window.put_text(0, 0, shown, Role::Plain);
     more_below(&mut window, lines.len().saturating_sub(read));
 }
 

@@ -68,7 +68,7 @@ pub(super) fn question(region: &mut Region<'_>, state: &State, form: &QuestionFo
     let y = window.put_lines(0, 0, head) + gap;
     let hidden = message.len() - message_rows;
     let lines = message.into_iter().take(message_rows);
-    let mut y = window.put_lines(0, y, lines.map(|line| theme.span(line, Role::Plain)));
+    let mut y = window.put_text(0, y, lines, Role::Plain);
     if hidden > 0 && message_rows > 0 {
         let more = format!(" {hidden} more lines in the Now tab");
         window.put_right(
@@ -85,8 +85,7 @@ pub(super) fn question(region: &mut Region<'_>, state: &State, form: &QuestionFo
     if middle > 0 {
         y = y.saturating_add(u16::try_from(middle_rows).unwrap_or(u16::MAX)) + gap;
     }
-    let lines = status_lines.into_iter();
-    let y = window.put_lines(0, y, lines.map(|line| theme.span(line, status_role)));
+    let y = window.put_text(0, y, status_lines, status_role);
     window.put(0, y, buttons(theme, window.columns(), form));
 }
 

@@ -66,8 +66,7 @@ pub(super) fn lines(region: &mut Region<'_>, field: &Field, has_cursor: bool) {
     } else {
         0
     };
-    let shown = whole.into_iter().skip(first);
-    region.put_lines(0, 0, shown.map(|line| theme.span(line, Role::Plain)));
+    region.put_text(0, 0, whole.into_iter().skip(first), Role::Plain);
     if has_cursor {
         let column = at
             .last()
@@ -150,5 +149,5 @@ pub(super) fn edit(region: &mut Region<'_>, state: &State, form: &EditForm) {
         ),
     };
     let lines = wrap(help, usize::from(columns).max(1)).into_iter().take(2);
-    window.put_lines(0, 7, lines.map(|line| theme.span(line, role)));
+    window.put_text(0, 7, lines, role);
 }

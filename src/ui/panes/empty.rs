@@ -22,8 +22,7 @@ pub(in crate::ui) fn empty(region: &mut Region<'_>, state: &State) {
         };
         region.put(2, 1, theme.span(note, Role::Plain));
         let problem = Filter::invalid_reason(state.list.filter.text()).unwrap_or_default();
-        let lines = wrap(&problem, available).into_iter();
-        region.put_lines(2, 3, lines.map(|line| theme.span(line, Role::Needs)));
+        region.put_text(2, 3, wrap(&problem, available), Role::Needs);
         return;
     }
     let intro = [

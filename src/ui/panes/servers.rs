@@ -61,8 +61,7 @@ pub(in crate::ui) fn servers(region: &mut Region<'_>, state: &State, now: Stamp)
         }
         let properties = properties(state, server, now).join(", ");
         let lines = wrap(&properties, usize::from(columns.saturating_sub(6)).max(1));
-        let lines = lines.into_iter().take(2);
-        region.put_lines(5, y + 1, lines.map(|line| theme.span(line, Role::Dim)));
+        region.put_text(5, y + 1, lines.into_iter().take(2), Role::Dim);
     }
 }
 

@@ -61,15 +61,9 @@ pub(in crate::ui) fn tools(region: &mut Region<'_>, state: &State) {
             Some(tools) if tools.is_known => format!("{name} has no tools."),
             _ => "Tools not loaded yet.".to_owned(),
         };
-        let lines = wrap(
-            &text::clean_line(&note),
-            usize::from(region.columns().saturating_sub(2)),
-        );
-        region.put_lines(
-            1,
-            2,
-            lines.into_iter().map(|line| theme.span(line, Role::Plain)),
-        );
+        let available = usize::from(region.columns().saturating_sub(2));
+        let lines = wrap(&text::clean_line(&note), available);
+        region.put_text(1, 2, lines, Role::Plain);
         return;
     }
     let (columns, rows) = (region.columns(), region.rows());

@@ -83,7 +83,7 @@ pub(super) fn upgrade(
 
 fn none(context: &mut Context<'_>) -> Result<u8, CliError> {
     if context.global.json {
-        let document = documents::compact(&json!({ "keeper": null }));
+        let document = json!({ "keeper": null });
         context.terminal.print_json(&document)?;
         return Ok(code::OK);
     }
@@ -113,9 +113,7 @@ fn report(context: &mut Context<'_>, upgraded: &Upgraded) -> Result<u8, CliError
     let Upgraded { status, paused_ms } = upgraded;
     if context.global.json {
         let document = json!({ "keeper": documents::keeper(status), "paused_ms": paused_ms });
-        context
-            .terminal
-            .print_json(&documents::compact(&document))?;
+        context.terminal.print_json(&document)?;
         return Ok(code::OK);
     }
     let line = format!(

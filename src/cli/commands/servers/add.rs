@@ -4,18 +4,15 @@ use serde_json::json;
 
 use crate::{
     cli::{
-        context::Context,
-        error::{CliError, code},
-        json as documents,
-        live_session::notify_drivers,
-        server_args::AddServerArgs,
+        context::Context, error::CliError, live_session::notify_drivers, server_args::AddServerArgs,
     },
     config::{
         self, ConfigEdit, Endpoint, NewServer,
-        consent::{command_line, variable_for},
+        consent::{bound, command_line, variable_for},
+        import::holds_secret,
         is_name, is_secret, url_of,
     },
-    domain::{ProtocolVersion, ServerConfig, Template, server_url, text},
+    domain::{Program, ProtocolVersion, ServerConfig, Template, is_variable, server_url, text},
 };
 
 /// `servers add`.
@@ -28,9 +25,35 @@ pub(in crate::cli) fn add(context: &mut Context<'_>, add: &AddServerArgs) -> Res
             text::clean_line(name)
         )));
     }
-    let url =
-        url_of(&add.url).map_err(|why| CliError::usage(format!("invalid server URL: {why}")))?;
     check_name_is_free(context, name)?;
+    let endpoint = match &add.url {
+        Some(url) => http(context, name, url)?,
+        None => Endpoint::Stdio(program(add)?),
+    };
+    let server = NewServer {
+        name: name.to_owned(),
+        endpoint,
+        imported_from: None,
+    };
+    let mut edit = ConfigEdit::open(config::path())?;
+    edit.add(&server);
+    if let Endpoint::Stdio(program) = &server.endpoint {
+        edit.approve(name, program);
+    }
+    let path = edit.path().display().to_string();
+    edit.save()?;
+    notify_drivers(context);
+    let name = crate::domain::text::shell_word(name);
+    let message = format!(
+        "added {name} to {path}; test it with `longhaul servers test {name}`, list its tools with `longhaul -s {name} tools`"
+    );
+    context.finish(&json!({"added": add.name.trim(), "file": path}), &message)
+}
+
+/// An HTTP server with the headers of the command line.
+fn http(context: &Context<'_>, name: &str, url: &str) -> Result<Endpoint, CliError> {
+    let url =
+        url_of(url).map_err(|why| CliError::usage(format!("invalid server URL: {why}; a program goes after --: longhaul servers add {name} -- COMMAND")))?;
     let mut headers = Vec::new();
     for header in &context.global.header {
         if is_secret(&header.name, &header.value) {
@@ -46,33 +69,42 @@ pub(in crate::cli) fn add(context: &mut Context<'_>, add: &AddServerArgs) -> Res
             .map_err(|why| CliError::usage(format!("invalid header {}: {why}", header.name)))?;
         headers.push((header.name.clone(), template));
     }
-    let server = NewServer {
-        name: name.to_owned(),
-        endpoint: Endpoint::Http {
-            url: url.to_string(),
-            headers,
-            protocol: context.global.protocol.0.map(ProtocolVersion::label),
-            consent: None,
-        },
-        imported_from: None,
+    Ok(Endpoint::Http {
+        url: url.to_string(),
+        headers,
+        protocol: context.global.protocol.0.map(ProtocolVersion::label),
+        consent: None,
+    })
+}
+
+/// A stdio server. Whoever typed its command line has approved it.
+fn program(add: &AddServerArgs) -> Result<Program, CliError> {
+    let mut words = add.command.iter().cloned();
+    let variable = |text: &String| {
+        let (name, value) = text.split_once('=').filter(|(name, _)| is_variable(name))?;
+        Some((name.to_owned(), Template::parse(value).ok()?))
     };
-    let mut edit = ConfigEdit::open(config::path())?;
-    edit.add(&server);
-    let path = edit.path().display().to_string();
-    edit.save()?;
-    notify_drivers(context);
-    let name = crate::domain::text::shell_word(name);
-    if context.global.json {
-        let document = json!({"added": add.name.trim(), "file": path});
-        return context
-            .terminal
-            .print_json(&documents::compact(&document))
-            .map(|()| code::OK);
+    // The message must not repeat the text: it may contain a secret.
+    let env: Option<Vec<(String, Template)>> = add.env.iter().map(variable).collect();
+    let program = Program {
+        command: words.next().unwrap_or_default(),
+        args: words.collect(),
+        env: env.ok_or_else(|| {
+            CliError::usage(
+                "--env takes NAME=VALUE; the value may contain variables such as ${KEY}",
+            )
+        })?,
+        cwd: None,
+    };
+    let mut env = program.env.iter();
+    if holds_secret(&program.args) || env.any(|(name, value)| is_secret(name, value.as_str())) {
+        // Configuration files are shared and backed up, and a secret would go with them.
+        return Err(CliError::usage(
+            "this looks like a secret, and secrets are never written to the configuration; put it into a variable and pass \
+             --env 'NAME=${VARIABLE}' (the single quotes keep the shell from expanding it)",
+        ));
     }
-    context.terminal.info(&format!(
-        "added {name} to {path}; test it with `longhaul servers test {name}`, list its tools with `longhaul -s {name} tools`"
-    ));
-    Ok(code::OK)
+    Ok(bound(&program))
 }
 
 /// Fails if the configuration has a server with this name.

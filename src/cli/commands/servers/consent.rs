@@ -5,17 +5,16 @@ use serde_json::json;
 use crate::{
     cli::{
         context::{Context, confirm},
-        error::{CliError, code},
-        json as documents,
+        error::CliError,
         live_session::notify_drivers,
         server_args::ApproveServerArgs,
     },
     config::{
         self, ConfigEdit,
-        consent::{consent_given, header_destinations, start_summary},
-        digest, digest_of_program,
+        consent::{bound, consent_given, header_destinations, start_summary},
+        digest,
     },
-    domain::{ServerName, text},
+    domain::text,
 };
 
 /// `servers approve`.
@@ -34,10 +33,11 @@ pub(in crate::cli) fn approve(
     };
     if server.withheld.is_none() {
         let message = format!("{} is already approved", server.name);
-        return print_approved(context, &server.name, &message);
+        return context.finish(&json!({"server": args.name, "is_approved": true}), &message);
     }
     let title = format!("{} would run with your permissions:", server.name);
     context.terminal.report(&text::clean_line(&title));
+    let program = bound(&program);
     for line in start_summary(&program) {
         context.terminal.report(&format!("  {line}"));
     }
@@ -45,30 +45,14 @@ pub(in crate::cli) fn approve(
         return Err(CliError::usage("not approved; rerun with --yes to approve"));
     }
     let mut edit = ConfigEdit::open(config::path())?;
-    edit.approve(&args.name, &digest_of_program(&program));
+    edit.approve(&args.name, &program);
     edit.save()?;
     notify_drivers(context);
     let message = format!(
         "approved until any of this changes; test it with `longhaul servers test {}`",
         crate::domain::text::shell_word(&args.name)
     );
-    print_approved(context, &server.name, &message)
-}
-
-fn print_approved(
-    context: &mut Context<'_>,
-    name: &ServerName,
-    message: &str,
-) -> Result<u8, CliError> {
-    if context.global.json {
-        let document = json!({"server": name, "is_approved": true});
-        context
-            .terminal
-            .print_json(&documents::compact(&document))?;
-    } else {
-        context.terminal.info(message);
-    }
-    Ok(code::OK)
+    context.finish(&json!({"server": args.name, "is_approved": true}), &message)
 }
 
 /// `servers consent`.
@@ -87,7 +71,7 @@ pub(in crate::cli) fn consent(
     };
     let (Some(url), Some(_)) = (&server.url, &server.withheld) else {
         let message = format!("{} does not need consent", server.name);
-        return print_consented(context, &server.name, &message);
+        return context.finish(&json!({"server": args.name, "has_consent": true}), &message);
     };
     if server.program.is_some() {
         return Err(CliError::usage(format!(
@@ -106,21 +90,6 @@ pub(in crate::cli) fn consent(
     edit.consent(&args.name, &digest(url, &server.headers));
     edit.save()?;
     notify_drivers(context);
-    print_consented(context, &server.name, &consent_given(&server))
-}
-
-fn print_consented(
-    context: &mut Context<'_>,
-    name: &ServerName,
-    message: &str,
-) -> Result<u8, CliError> {
-    if context.global.json {
-        let document = json!({"server": name, "has_consent": true});
-        context
-            .terminal
-            .print_json(&documents::compact(&document))?;
-    } else {
-        context.terminal.info(message);
-    }
-    Ok(code::OK)
+    let document = json!({"server": args.name, "has_consent": true});
+    context.finish(&document, &consent_given(&server))
 }

@@ -7,7 +7,6 @@ use crate::{
     cli::{
         context::{Context, confirm},
         error::{CliError, code},
-        json as documents,
         live_session::notify_drivers,
         server_args::ImportArgs,
     },
@@ -82,8 +81,7 @@ fn print(context: &mut Context<'_>, reports: &[EntryReport]) -> Result<(), CliEr
                 })
             })
             .collect();
-        let document = documents::pretty(&Value::Array(document));
-        return context.terminal.print_json(&document);
+        return context.terminal.print_pretty(document);
     }
     for line in lines(reports, true) {
         context.terminal.print(&line)?;

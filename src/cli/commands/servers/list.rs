@@ -6,7 +6,7 @@ use crate::{
     cli::{
         context::Context,
         error::{CliError, code},
-        format, json as documents,
+        format,
     },
     config::consent::{command_line, obstacle},
     domain::{Limits, LinkRecord, ProtocolVersion, ServerConfig, server_url, text},
@@ -26,8 +26,7 @@ pub(in crate::cli) fn list(context: &mut Context<'_>) -> Result<u8, CliError> {
         .chain(not_configured.map(session_only))
         .unzip();
     if context.global.json {
-        let document = documents::pretty(&Value::Array(document));
-        context.terminal.print_json(&document)?;
+        context.terminal.print_pretty(document)?;
         return Ok(code::OK);
     }
     if rows.is_empty() {

@@ -5,8 +5,7 @@ use serde_json::json;
 use crate::{
     cli::{
         context::{Context, confirm},
-        error::{CliError, code},
-        json as documents,
+        error::CliError,
         live_session::notify_drivers,
         server_args::RemoveServerArgs,
     },
@@ -71,17 +70,10 @@ pub(in crate::cli) fn remove(
             Err(fail) => return Err(fail),
         }
     }
-    if context.global.json {
-        let file = is_configured.then_some(path);
-        let document = json!({"removed": name, "file": file});
-        return context
-            .terminal
-            .print_json(&documents::compact(&document))
-            .map(|()| code::OK);
-    }
+    let file = is_configured.then_some(path);
     let message = format!("removed {name} from {}", from.join(" and "));
-    context.terminal.info(&text::clean_line(&message));
-    Ok(code::OK)
+    let document = json!({"removed": name, "file": file});
+    context.finish(&document, &text::clean_line(&message))
 }
 
 /// Removes a server from the session file; fails while a driver has it open.

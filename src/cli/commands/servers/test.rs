@@ -10,7 +10,6 @@ use crate::{
         context::Context,
         environment::block_on,
         error::{CliError, code, worst},
-        json as documents,
         live_session::{LiveEvent, LiveSession},
         server_args::TestServersArgs,
         target::Targets,
@@ -85,8 +84,7 @@ pub(in crate::cli) fn test(
         }
     }
     if context.global.json {
-        let document = documents::pretty(&Value::Array(json_reports));
-        context.terminal.print_json(&document)?;
+        context.terminal.print_pretty(json_reports)?;
     }
     Ok(worst(codes.into_iter()))
 }

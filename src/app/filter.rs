@@ -74,7 +74,7 @@ impl Filter {
                         "tag" => TermField::Tag,
                         "tool" => TermField::Tool,
                         "id" => TermField::Id,
-                        "by" => TermField::By,
+                        "by" | "from" => TermField::By,
                         "dir" => TermField::Directory,
                         _ => return None,
                     };

@@ -79,13 +79,15 @@ fn quit_texts(state: &State, has_time: bool, is_short: bool) -> Vec<(Action, Str
         let text = format!("quit: process {} keeps driving the session", driver.pid);
         return vec![(Action::Quit, text)];
     }
+    let is_all_running = state.totals.counts.running == open;
+    let word = if is_all_running { "running" } else { "open" };
     let quit = match open {
         0 => "quit: nothing is running".to_owned(),
         1 if is_short => "quit: 1 continues".to_owned(),
         _ if is_short => format!("quit: {} continue", text::grouped(open)),
-        1 => "quit: 1 running continues in the background".to_owned(),
+        1 => format!("quit: 1 {word} continues in the background"),
         _ => format!(
-            "quit: {} running continue in the background",
+            "quit: {} {word} continue in the background",
             text::grouped(open)
         ),
     };

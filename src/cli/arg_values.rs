@@ -97,5 +97,5 @@ Exit codes:
   2  usage, or refused            8  cancelled
      before anything was sent    70  internal error (bug)
   3  sign-in needed              73  cannot write the session
-  4  unreachable                 75  the driver does not answer
+  4  unreachable                 75  the keeper does not answer
   5  unknown or lost            130  interrupted; the task stays";

@@ -6,6 +6,9 @@ use crate::{
 };
 use serde_json::{Map, Value};
 
+/// What a server needs before its calls are sent or continued.
+pub(super) const WAITS: &str = "needs sign-in, credentials or approval";
+
 /// Local time of day, with the date unless it is the same day as `now`.
 pub(in crate::cli) fn clock(at: Wall, now: Wall) -> String {
     let zone = jiff::tz::TimeZone::system();

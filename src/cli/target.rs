@@ -222,13 +222,16 @@ impl Targets {
             .map(|link| {
                 if link.is_withheld {
                     format!("{} (a program, needs approval)", link.name)
+                } else if link.url.starts_with("stdio:") {
+                    format!("{} (a program)", link.name)
                 } else {
                     format!("{} ({})", link.name, server_url::redacted(&link.url))
                 }
             })
             .collect();
         format!(
-            "choose one with -s NAME, or pass a new one with -s URL; known servers: {}",
+            "choose one with -s NAME, pass a new one with -s URL, or set `server` in [defaults] of the configuration; \
+             known servers: {}",
             names.join(", ")
         )
     }

@@ -259,12 +259,18 @@ impl ActiveTask {
     }
 
     /// Drops the stream and returns the connections to close.
-    pub(super) fn take_connections(&mut self) -> [Option<ExchangeId>; 2] {
+    pub(super) fn take_connections(&mut self) -> Vec<ExchangeId> {
         let line = std::mem::replace(&mut self.stream, StreamState::None);
-        [
-            line.exchange(),
-            self.recovery.kept.take().map(|kept| kept.on),
-        ]
+        let kept = self.recovery.kept.take().map(|kept| kept.on);
+        line.exchange().into_iter().chain(kept).collect()
+    }
+
+    /// As [`Self::take_connections`], and follows it in no other way either.
+    pub(super) fn let_go(&mut self) -> Vec<ExchangeId> {
+        let mut connections = self.take_connections();
+        self.follow = None;
+        connections.extend(self.served.take().and_then(|served| served.fetching));
+        connections
     }
 
     /// The present attempt is known to have gone out: its start is a line of the history, once.

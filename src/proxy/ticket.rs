@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use crate::domain::{Progress, Status, TaskId, TaskView, Wall, text};
+use crate::domain::{Connectivity, Progress, Status, TaskId, TaskView, Wall, text};
 
 /// The tool that waits for a call and returns its result.
 pub(super) const COLLECT: &str = "longhaul_collect";
@@ -164,6 +164,11 @@ pub(super) fn state(view: &TaskView, now: Wall) -> String {
     let age = text::span(age(view, now));
     let task = &view.task;
     let ended = match task.status {
+        Status::Running if view.contact == Connectivity::NeedsLogin => Some(format!(
+            "waiting for {age}: a person has to sign in to the server {0}, or approve it, on the screen of longhaul; \
+             nothing goes there before that",
+            text::clean_line(task.server.as_str())
+        )),
         Status::Running => None,
         Status::InputRequired => Some(format!(
             "waiting for an answer to a question, which a person can give with: longhaul answer {}",

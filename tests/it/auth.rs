@@ -1077,8 +1077,9 @@ fn a_waiting_task_resumes_after_login_in_another_terminal() {
         assert_eq!(listed[0]["contact"], "needs-login", "{words:?}: {listed}");
     }
     let shown = env.run(&["show", &id]);
-    assert!(shown.out.contains("needs-login"), "{shown:#?}");
-    assert!(env.run(&["ls"]).out.contains("running, needs-login"));
+    let waits = "waiting: the server needs sign-in, credentials or approval";
+    assert!(shown.out.contains(waits), "{shown:#?}");
+    assert!(env.run(&["ls"]).out.contains("running, waiting"));
     let (running, page) = env.begin(&["login", &url]);
     assert_eq!(visit(&visit(&page).1.unwrap()).0, 200);
     assert_eq!(running.end().code, Some(0));

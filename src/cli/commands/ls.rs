@@ -208,7 +208,7 @@ pub(in crate::cli) fn row(
         // No process watches it, so it may have changed.
         (None, Connectivity::Unwatched { .. }) => format!("{label}?"),
         (None, Connectivity::Reconnecting { .. }) => format!("{label}, cut"),
-        (None, contact @ Connectivity::NeedsLogin) => format!("{label}, {}", contact.label()),
+        (None, Connectivity::NeedsLogin) => format!("{label}, waiting"),
         _ => label.to_owned(),
     };
     let state = match task.forgotten_at {
@@ -225,9 +225,11 @@ pub(in crate::cli) fn row(
             .map(|question| Elicitation::message_of(&question.request))
             .unwrap_or_default(),
         (_, Some(progress)) => format::amount(progress),
+        _ if *contact == Connectivity::NeedsLogin => format::WAITS.to_owned(),
         _ => String::new(),
     };
-    let age = now.since(task.settled_at.unwrap_or(task.created_at));
+    // As on the screen: how long it has run, or took.
+    let age = task.settled_at.unwrap_or(now).since(task.created_at);
     let if_cut = IfCut::of_task(task);
     vec![
         state,

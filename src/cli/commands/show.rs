@@ -88,6 +88,7 @@ fn state_rows(task: &Task, contact: &Connectivity, flags: &str, now: Wall) -> Ve
         Connectivity::Idle => None,
         Connectivity::Unwatched { as_of } => Some(format!("unwatched, as of {}", when(*as_of))),
         Connectivity::Reconnecting { why, .. } => Some(format!("reconnecting: {why}")),
+        Connectivity::NeedsLogin => Some(format!("waiting: the server {}", format::WAITS)),
         other => Some(other.label().to_owned()),
     };
     let progress = task.progress.as_ref().map(|progress| {

@@ -65,7 +65,8 @@ pub(in crate::cli) fn unwrap(context: &mut Context<'_>, args: &WrapArgs) -> Resu
                 }
                 None if is_meant => {
                     let message = format!(
-                        "{}: the entry of {} was changed after it was wrapped; what it was before is in {}",
+                        "{}: the entry of {} was changed after it was wrapped, so it stays; undo that change and run this again, or \
+                         copy the entry that it was before from {}",
                         file.file.path.display(),
                         text::clean_line(&replaced.server),
                         Backup::path(&file.target).display()
@@ -123,7 +124,7 @@ fn must_have_found(args: &WrapArgs, found: &[String]) -> Result<u8, CliError> {
     let missing = args.servers.iter().find(|name| !found.contains(*name));
     match missing {
         Some(name) => Err(CliError::usage(format!(
-            "nothing was changed for {}; `longhaul wrap --list` shows what is there",
+            "no server {} that could be changed; `longhaul wrap --list` shows which there are and which are wrapped",
             text::clean_line(name)
         ))),
         None => Ok(code::OK),

@@ -421,9 +421,7 @@ impl Link {
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        let connections = active.take_connections();
-        active.follow = None;
-        let fetching = active.served.take().and_then(|served| served.fetching);
+        let connections = active.let_go();
         active.end_attempts(now);
         active.task.status = Status::Paused;
         active.set_control(now, None);
@@ -440,11 +438,8 @@ impl Link {
         for attempt in &active.task.attempts {
             self.index.remove_request(&attempt.request_id);
         }
-        for exchange in connections.into_iter().chain([fetching]).flatten() {
-            self.close(exchange);
-        }
-        self.saver.urge(now.mono);
-        self.schedule.needs_advance = true;
+        self.close_all(connections);
+        self.save_vital();
     }
 
     /// Ends a task with a failure.
@@ -490,9 +485,7 @@ impl Link {
         if active.is_settled() || active.task.forgotten_at.is_some() {
             return;
         }
-        let connections = active.take_connections();
-        let fetching = active.served.take().and_then(|served| served.fetching);
-        active.follow = None;
+        let connections = active.let_go();
         active.set_control(now, None);
         active.recovery.cut = None;
         let reason = status
@@ -527,11 +520,8 @@ impl Link {
         for attempt in attempts.filter(|attempt| attempt.phase == Phase::Ended) {
             self.index.remove_request(&attempt.request_id);
         }
-        for exchange in connections.into_iter().chain([fetching]).flatten() {
-            self.close(exchange);
-        }
-        self.saver.urge(now.mono);
-        self.schedule.needs_advance = true;
+        self.close_all(connections);
+        self.save_vital();
     }
 }
 

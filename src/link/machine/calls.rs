@@ -371,9 +371,7 @@ impl Link {
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        let connections = active.take_connections();
-        active.follow = None;
-        let fetching = active.served.take().and_then(|served| served.fetching);
+        let connections = active.let_go();
         active.recovery.restart();
         (active.task.server_task, active.task.resumability.task) = (None, false);
         active.detached = None;
@@ -394,11 +392,8 @@ impl Link {
         if let Some(old) = old {
             self.index.remove_request(&old);
         }
-        for exchange in connections.into_iter().chain([fetching]).flatten() {
-            self.close(exchange);
-        }
-        self.saver.urge(now.mono);
-        self.schedule.needs_advance = true;
+        self.close_all(connections);
+        self.save_vital();
     }
 }
 

@@ -48,11 +48,8 @@ impl Link {
         let words =
             format!("its stream stayed silent while its checkpoint advanced; {BY_CHECKPOINT}");
         active.remark(now, words);
-        self.saver.urge(now.mono);
-        self.schedule.needs_advance = true;
-        for exchange in connections.into_iter().flatten() {
-            self.close(exchange);
-        }
+        self.save_vital();
+        self.close_all(connections);
     }
 
     /// Reads the server's list when it is time.

@@ -259,6 +259,9 @@ impl Link {
             ControlKind::Cancelling if self.record.is_process() => {
                 format!("{name} did not react to the cancel; a second one ends its program")
             }
+            ControlKind::Cancelling if matches!(active.task.status, Status::Unknown(_)) => {
+                format!("{name} was asked to cancel it; nothing can confirm that it stopped")
+            }
             ControlKind::Cancelling => {
                 format!(
                     "{name} did not react to the cancel; the call is still followed (D stops following)"
@@ -275,6 +278,14 @@ impl Link {
             active.follow = None;
         }
         self.saver.touch(now.mono);
+    }
+
+    /// Asks the server to cancel its task.
+    pub(super) fn send_task_cancel(&mut self, id: &TaskId, server_task: &str) {
+        let request_id = self.in_flight.new_request_id();
+        let method = encode::cancel_task(self.version_of(id), &request_id, server_task);
+        let kind = RequestKind::Cancel(id.clone());
+        self.send(kind, method, Some(request_id), None);
     }
 
     fn send_cancel(&mut self, id: &TaskId) {
@@ -312,14 +323,7 @@ impl Link {
             control.is_sent = true;
         }
         if let Some(server_task) = server_task {
-            let request_id = self.in_flight.new_request_id();
-            let method = encode::cancel_task(self.version_of(id), &request_id, &server_task);
-            self.send(
-                RequestKind::Cancel(id.clone()),
-                method,
-                Some(request_id),
-                None,
-            );
+            self.send_task_cancel(id, &server_task);
         } else if is_ours {
             let method = encode::cancelled_notification(&request_id, "cancelled by the user");
             self.send(RequestKind::Cancel(id.clone()), method, None, None);

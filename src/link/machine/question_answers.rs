@@ -68,8 +68,7 @@ impl Link {
             let (status, reason) = (active.task.status.label().to_owned(), Some(reason.clone()));
             active.note(now, None, HistoryEvent::Status { status, reason });
         }
-        self.saver.urge(now.mono);
-        self.schedule.needs_advance = true;
+        self.save_vital();
         Ok(SessionResponse::Accepted)
     }
 
@@ -241,8 +240,7 @@ impl Link {
         active.task.start_attempt(attempt);
         active.refresh_status();
         active.touch(now);
-        self.saver.urge(now.mono);
-        self.schedule.needs_advance = true;
+        self.save_vital();
     }
 
     /// The server has the answer to a question.

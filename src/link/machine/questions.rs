@@ -268,11 +268,8 @@ impl Link {
             attempt.request_state = state;
         }
         active.touch(now);
-        for exchange in connections.into_iter().flatten() {
-            self.close(exchange);
-        }
-        self.saver.urge(now.mono);
-        self.schedule.needs_advance = true;
+        self.close_all(connections);
+        self.save_vital();
     }
 
     /// Puts a question to who can answer it: its key, its kind and the parameters of the request.
@@ -341,8 +338,7 @@ impl Link {
         });
         active.refresh_status();
         active.saving.held = Some(token);
-        self.saver.urge(now.mono);
-        self.schedule.needs_advance = true;
+        self.save_vital();
     }
 
     /// The server continues without the answers that it asked for: another client gave them, or it no longer needs them.

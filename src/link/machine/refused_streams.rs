@@ -175,8 +175,7 @@ impl Link {
             return self.refused_call(id, status, said);
         }
         self.unsend(id);
-        self.saver.urge(self.now.mono);
-        self.schedule.needs_advance = true;
+        self.save_vital();
     }
 
     fn refused_call(&mut self, id: &TaskId, status: u16, said: Option<&str>) {

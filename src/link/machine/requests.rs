@@ -317,15 +317,12 @@ impl Link {
         active.task.forgotten_at = Some(now.wall);
         active.touch(now);
         self.exit.keeps_session |= !active.is_settled();
-        let connections = active.take_connections();
-        (active.follow, active.control) = (None, None);
-        let fetching = active.served.take().and_then(|served| served.fetching);
+        let connections = active.let_go();
+        active.control = None;
         for attempt in &active.task.attempts {
             self.index.remove_request(&attempt.request_id);
         }
-        for exchange in connections.into_iter().chain([fetching]).flatten() {
-            self.close(exchange);
-        }
+        self.close_all(connections);
         self.saver.urge(now.mono);
         Ok(SessionResponse::Accepted)
     }

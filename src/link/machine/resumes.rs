@@ -201,13 +201,12 @@ impl Link {
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        let connections = active.take_connections();
+        let mut connections = active.take_connections();
         active.detached = None;
-        let mut fetching = None;
         if active.task.resumability.checkpoint {
             // Its server task is out of reach too, or it would not have come here.
             if active.task.server_task.take().is_some() {
-                fetching = active.served.take().and_then(|served| served.fetching);
+                connections.extend(active.served.take().and_then(|served| served.fetching));
                 active.task.resumability.task = false;
                 active.task.server_task_id = None;
             }
@@ -229,14 +228,11 @@ impl Link {
             if active.remark(now, words) {
                 active.task.gap_at = Some(now.wall);
             }
-            self.saver.urge(now.mono);
-            self.schedule.needs_advance = true;
+            self.save_vital();
         } else {
             self.conclude(id, end, None);
         }
-        for exchange in connections.into_iter().chain([fetching]).flatten() {
-            self.close(exchange);
-        }
+        self.close_all(connections);
     }
 
     /// Whether the server may have made a task of a call, one that outlives the session, whose id never came.

@@ -101,6 +101,18 @@ impl Link {
         exchange
     }
 
+    /// What changed must be on disk soon, and decides what comes next.
+    pub(super) fn save_vital(&mut self) {
+        self.saver.urge(self.now.mono);
+        self.schedule.needs_advance = true;
+    }
+
+    pub(super) fn close_all(&mut self, exchanges: Vec<ExchangeId>) {
+        for exchange in exchanges {
+            self.close(exchange);
+        }
+    }
+
     /// Drops an exchange; nothing more arrives of it.
     pub(super) fn close(&mut self, exchange: ExchangeId) {
         if let Some(in_flight) = self.in_flight.remove(exchange) {

@@ -58,11 +58,8 @@ impl Link {
         }
         self.index.add_server_task(shape.id.clone(), id.clone());
         self.gather();
-        for exchange in connections.into_iter().flatten() {
-            self.close(exchange);
-        }
-        self.saver.urge(now.mono);
-        self.schedule.needs_advance = true;
+        self.close_all(connections);
+        self.save_vital();
         self.showed(id, shape);
     }
 

@@ -3,7 +3,9 @@
 use super::Link;
 
 use crate::{
-    domain::{Connectivity, IfCut, LinkState, Mono, ServerView, TaskId, TaskView, server_url},
+    domain::{
+        Connectivity, IfCut, LinkState, Mono, ServerView, Status, TaskId, TaskView, server_url,
+    },
     link::{active_task::ActiveTask, connection::ConnectionState, stream_state::StreamState},
 };
 
@@ -98,7 +100,9 @@ impl Link {
 
     /// The connection state of one task, as one of three facts.
     fn contact(&self, active: &ActiveTask) -> Connectivity {
-        if !active.is_active() || active.is_settled() {
+        let is_unknown = matches!(active.task.status, Status::Unknown(_));
+        let is_heard = active.stream != StreamState::None || active.follow.is_some();
+        if !active.is_active() || active.is_settled() || is_unknown && !is_heard {
             return Connectivity::Idle;
         }
         if matches!(self.connection, ConnectionState::AuthRequired(_)) {

@@ -203,7 +203,9 @@ fn print(context: &mut Context<'_>, report: &TestReport) -> Result<(), CliError>
     let view = success.view.as_ref();
     let info = view
         .and_then(|view| view.server_info.as_deref())
-        .map_or(String::new(), |info| format!(" {}", text::clean_line(info)));
+        .map_or(String::new(), |info| {
+            format!(", {}", text::clean_line(info))
+        });
     let era = view.map_or(String::new(), |view| {
         format!(", MCP {} ({})", view.era, view.era_why)
     });

@@ -312,18 +312,19 @@ impl Link {
             control.is_sent = true;
         }
         if let Some(server_task) = server_task {
-            let request_id = self.in_flight.new_request_id();
-            let method = encode::cancel_task(self.version_of(id), &request_id, &server_task);
-            self.send(
-                RequestKind::Cancel(id.clone()),
-                method,
-                Some(request_id),
-                None,
-            );
+            self.send_task_cancel(id, &server_task);
         } else if is_ours {
             let method = encode::cancelled_notification(&request_id, "cancelled by the user");
             self.send(RequestKind::Cancel(id.clone()), method, None, None);
         }
+    }
+
+    /// Sends `tasks/cancel`.
+    pub(super) fn send_task_cancel(&mut self, id: &TaskId, server_task: &str) {
+        let request_id = self.in_flight.new_request_id();
+        let method = encode::cancel_task(self.version_of(id), &request_id, server_task);
+        let kind = RequestKind::Cancel(id.clone());
+        self.send(kind, method, Some(request_id), None);
     }
 
     /// The server took `notifications/cancelled`.

@@ -68,14 +68,7 @@ impl Link {
             .and(active.task.server_task_id.clone());
         let is_modern = active.is_modern();
         let outcome = if let Some(server_task) = server_task.filter(|_| can_send) {
-            let request_id = self.in_flight.new_request_id();
-            let method = encode::cancel_task(self.version_of(id), &request_id, &server_task);
-            self.send(
-                RequestKind::Cancel(id.clone()),
-                method,
-                Some(request_id),
-                None,
-            );
+            self.send_task_cancel(id, &server_task);
             "its task was cancelled"
         } else if is_modern && !self.record.is_process() {
             "its connection was closed, which cancels it"

@@ -13,7 +13,6 @@ use crate::{
         error::{CliError, code},
         format,
         history::{HistoryPrinter, OutputStyle, print_new},
-        json,
         live_session::{LiveEvent, LiveSession, join_ids},
         outcome::{
             exit_code_if_ended, finish_if_ended, forgotten_error, print_outcome,
@@ -507,7 +506,7 @@ fn print_id(context: &mut Context<'_>, printer: &mut HistoryPrinter) -> Result<(
             Some(entry) => printer.print(context, &task, entry),
             None => context
                 .terminal
-                .print_json(&json::compact(&serde_json::json!({"id": task.id}))),
+                .print_compact(&serde_json::json!({"id": task.id})),
         };
     }
     context.terminal.print(printer.id.as_str())

@@ -104,11 +104,9 @@ impl HistoryPrinter {
                     HistoryEvent::Settled { .. } => self.reader.result(&self.id)?,
                     _ => None,
                 };
-                context.terminal.print_json(&json::compact(&json::event(
-                    task,
-                    entry,
-                    result.as_deref(),
-                )))
+                context
+                    .terminal
+                    .print_compact(&json::event(task, entry, result.as_deref()))
             }
             OutputStyle::Lines => {
                 let is_step = matches!(

@@ -5,7 +5,9 @@
 
 use std::io::{self, IsTerminal as _, Write};
 
-use super::error::CliError;
+use serde_json::Value;
+
+use super::{error::CliError, json};
 use crate::{cli::error::StdoutLoss, domain::text};
 
 /// The width of a terminal that does not report one.
@@ -158,6 +160,16 @@ impl<'o> Terminal<'o> {
     /// Prints a JSON document, which [`json`](super::json) has already escaped.
     pub(super) fn print_json(&mut self, json: &str) -> Result<(), CliError> {
         self.data(format!("{json}\n").as_bytes())
+    }
+
+    /// Prints a JSON document on one line.
+    pub(super) fn print_compact(&mut self, document: &Value) -> Result<(), CliError> {
+        self.print_json(&json::compact(document))
+    }
+
+    /// Prints a JSON document over several lines.
+    pub(super) fn print_pretty(&mut self, document: &Value) -> Result<(), CliError> {
+        self.print_json(&json::pretty(document))
     }
 
     /// Prints text unchanged to a file or pipe. A terminal gets cleaned text, and a notice if that differs.

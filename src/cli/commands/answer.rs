@@ -198,9 +198,7 @@ pub(in crate::cli) async fn send(
             "answer": outcome,
             "open": live.tasks.get(id).map_or(0, |view| view.task.open_questions().count()),
         });
-        context
-            .terminal
-            .print_json(&documents::compact(&document))?;
+        context.terminal.print_compact(&document)?;
     } else {
         context
             .terminal
@@ -224,7 +222,7 @@ pub(in crate::cli) fn show(
 ) -> Result<(), CliError> {
     if context.global.json {
         let document = question_json(task, question, elicitation);
-        return context.terminal.print_json(&documents::pretty(&document));
+        return context.terminal.print_pretty(&document);
     }
     let mut out = question_lines(context.clock.now().wall, task, question, elicitation);
     let clean = |text: &str| text::clean_line(text).into_owned();

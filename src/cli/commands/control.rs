@@ -8,7 +8,6 @@ use crate::{
         context::Context,
         environment::block_on,
         error::{CliError, code, exit_code_of, worst},
-        json,
         live_session::{LiveEvent, LiveSession},
         outcome::{forgotten_error, sign_in_needed},
         target::Targets,
@@ -117,7 +116,7 @@ pub(in crate::cli) fn control(
             if result.code == code::OK && context.global.json {
                 let task = context.find(&mut reader, task.id.as_str())?;
                 let document = task_document::document(context, &mut reader, &task)?;
-                context.terminal.print_json(&json::compact(&document))?;
+                context.terminal.print_compact(&document)?;
             } else if result.code == code::OK {
                 context.terminal.print(&message)?;
             } else {

@@ -143,9 +143,7 @@ fn reset(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, CliError> {
 fn report(context: &mut Context<'_>, message: &str) -> Result<ExitCode, CliError> {
     if context.global.json {
         let document = json!({"done": message});
-        context
-            .terminal
-            .print_json(&crate::cli::json::compact(&document))?;
+        context.terminal.print_compact(&document)?;
     } else {
         context.terminal.print(message)?;
     }

@@ -10,7 +10,6 @@ use crate::{
         context::Context,
         environment::block_on,
         error::{CliError, code},
-        json,
         live_session::{LiveEvent, LiveSession, SAVED_WITHIN},
         task_document,
     },
@@ -67,7 +66,7 @@ pub(in crate::cli) fn edit(context: &mut Context<'_>, edit: EditArgs) -> Result<
     let task = context.find(&mut reader, id.as_str())?;
     if context.global.json {
         let document = task_document::document(context, &mut reader, &task)?;
-        context.terminal.print_json(&json::pretty(&document))?;
+        context.terminal.print_pretty(&document)?;
         return Ok(code::OK);
     }
     let limit_text = |limit: Option<Duration>| Some(limit.map_or("off".to_owned(), text::duration));

@@ -102,9 +102,7 @@ fn report(
 ) -> Result<u8, CliError> {
     if context.global.json {
         let document = json!({ "keeper": status.map(documents::keeper) });
-        context
-            .terminal
-            .print_json(&documents::compact(&document))?;
+        context.terminal.print_compact(&document)?;
         return Ok(code::OK);
     }
     let Some(status) = status else {

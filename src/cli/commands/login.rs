@@ -11,7 +11,6 @@ use crate::{
         context::Context,
         environment::block_on,
         error::{CliError, code},
-        json as documents,
         server_args::{LoginArgs, LogoutArgs},
         target::Targets,
     },
@@ -108,9 +107,7 @@ pub(in crate::cli) fn login(context: &mut Context<'_>, args: &LoginArgs) -> Resu
             "is_refreshed": signed.refresh.is_some(),
             "file": file.to_string(),
         });
-        context
-            .terminal
-            .print_json(&documents::compact(&document))?;
+        context.terminal.print_compact(&document)?;
         return Ok(code::OK);
     }
     let until = match (&signed.refresh, signed.expires_at) {
@@ -193,9 +190,7 @@ pub(in crate::cli) fn logout(context: &mut Context<'_>, args: &LogoutArgs) -> Re
     if context.global.json {
         let document =
             json!({"server": name, "was_signed_in": was_signed_in, "revoked": is_revoked});
-        context
-            .terminal
-            .print_json(&documents::compact(&document))?;
+        context.terminal.print_compact(&document)?;
         return Ok(code::OK);
     }
     let message = match (was_signed_in, revoked) {

@@ -9,7 +9,6 @@ use crate::{
         context::Context,
         error::{CliError, code},
         format::{self, task_title},
-        json as documents,
         target::Targets,
         task_document::{DriverInfo, contact, document_with},
     },
@@ -59,9 +58,7 @@ pub(in crate::cli) fn ls(context: &mut Context<'_>, ls: &LsArgs) -> Result<u8, C
             .iter()
             .map(|task| document_with(context, &mut reader, task, &driver))
             .collect::<Result<Vec<_>, _>>()?;
-        context
-            .terminal
-            .print_json(&documents::pretty(&Value::Array(documents)))?;
+        context.terminal.print_pretty(&Value::Array(documents))?;
         return Ok(code::OK);
     }
     if tasks.is_empty() {

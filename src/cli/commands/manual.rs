@@ -15,7 +15,6 @@ use crate::{
         complete,
         context::Context,
         error::{CliError, code},
-        json as documents,
     },
     domain::text,
 };
@@ -25,7 +24,7 @@ pub(in crate::cli) fn completions(context: &mut Context<'_>, shell: Shell) -> Re
     let script = complete::script(shell);
     if context.global.json {
         let document = json!({"shell": shell.to_string(), "script": script});
-        context.terminal.print_json(&documents::pretty(&document))?;
+        context.terminal.print_pretty(&document)?;
     } else {
         context.terminal.print_json(script.trim_end())?;
     }
@@ -51,7 +50,7 @@ pub(in crate::cli) fn man(context: &mut Context<'_>, args: &ManArgs) -> Result<u
     let (name, page) = page(command)?;
     if context.global.json {
         let document = json!({"name": name, "page": page});
-        context.terminal.print_json(&documents::pretty(&document))?;
+        context.terminal.print_pretty(&document)?;
     } else {
         context.terminal.print_json(page.trim_end())?;
     }
@@ -79,7 +78,7 @@ fn write_all(context: &mut Context<'_>, root: &Command, dir: &Path) -> Result<u8
     written.sort();
     if context.global.json {
         let document = json!({"dir": dir, "pages": written});
-        context.terminal.print_json(&documents::pretty(&document))?;
+        context.terminal.print_pretty(&document)?;
     } else {
         let count = text::plural(u64::try_from(written.len()).unwrap_or(u64::MAX), "page");
         context

@@ -6,7 +6,6 @@ use crate::{
     cli::{
         context::Context,
         error::{CliError, code},
-        json as documents,
     },
     config,
 };
@@ -30,9 +29,7 @@ pub(in crate::cli) fn paths(context: &mut Context<'_>) -> Result<u8, CliError> {
             .iter()
             .map(|(key, path)| ((*key).to_owned(), json!(path.to_string_lossy())))
             .collect();
-        context
-            .terminal
-            .print_json(&documents::pretty(&Value::Object(document)))?;
+        context.terminal.print_pretty(&Value::Object(document))?;
         return Ok(code::OK);
     }
     for (key, path) in rows {

@@ -7,7 +7,6 @@ use crate::{
         args::{CleanArgs, RmArgs},
         context::Context,
         error::{CliError, code},
-        json,
         live_session::request_each,
     },
     domain::{Era, ProtocolVersion, SessionRequest, Status, Task, text},
@@ -43,7 +42,7 @@ pub(in crate::cli) fn rm(context: &mut Context<'_>, rm: &RmArgs) -> Result<u8, C
     })?;
     if context.global.json {
         let document = serde_json::json!({key: ids_of(&tasks), "unchanged": ids_of(&unchanged)});
-        context.terminal.print_json(&json::compact(&document))?;
+        context.terminal.print_compact(&document)?;
         return Ok(code::OK);
     }
     for task in &unchanged {
@@ -106,7 +105,7 @@ fn forget_settled(
     request_each(context, &tasks, SessionRequest::Forget)?;
     if context.global.json {
         let document = serde_json::json!({"forgotten": ids_of(&tasks)});
-        context.terminal.print_json(&json::compact(&document))?;
+        context.terminal.print_compact(&document)?;
         return Ok(code::OK);
     }
     let count = u64::try_from(tasks.len()).unwrap_or(u64::MAX);

@@ -67,9 +67,7 @@ pub(in crate::cli) fn result(
         };
         context.terminal.raw(&bytes)?;
     } else if context.global.json {
-        context
-            .terminal
-            .print_json(&documents::pretty(&documents::parsed(&result)))?;
+        context.terminal.print_pretty(&documents::parsed(&result))?;
     } else {
         context.terminal.print(&format::result(&result))?;
         if let Some(number) = format::first_media_block(&result) {

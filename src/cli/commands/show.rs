@@ -7,7 +7,6 @@ use crate::{
         context::Context,
         error::{CliError, code},
         format::{self},
-        json as documents,
         task_document::{DriverInfo, contact, document},
     },
     domain::{
@@ -22,7 +21,7 @@ pub(in crate::cli) fn show(context: &mut Context<'_>, id: &str) -> Result<u8, Cl
     let task = context.find(&mut reader, id)?;
     if context.global.json {
         let document = document(context, &mut reader, &task)?;
-        context.terminal.print_json(&documents::pretty(&document))?;
+        context.terminal.print_pretty(&document)?;
         return Ok(code::OK);
     }
     let driver = DriverInfo::of(context, std::slice::from_ref(&task));

@@ -37,9 +37,7 @@ pub(in crate::cli) fn tools(context: &mut Context<'_>) -> Result<u8, CliError> {
             .filter(|tool| tool.is_offered())
             .map(|tool| documents::tool(name.as_str(), tool, &if_cut(tool)))
             .collect();
-        context
-            .terminal
-            .print_json(&documents::pretty(&Value::Array(document)))?;
+        context.terminal.print_pretty(&Value::Array(document))?;
         return Ok(code::OK);
     }
     let ending = context.terminal.ending();

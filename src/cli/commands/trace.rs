@@ -122,9 +122,7 @@ fn print(
     for entry in entries {
         if context.global.json {
             let document = serde_json::to_value(entry).unwrap_or_default();
-            context
-                .terminal
-                .print_json(&documents::compact(&document))?;
+            context.terminal.print_compact(&document)?;
         } else if trace.full {
             for line in full_message(context, entry) {
                 context.terminal.print(&line)?;

@@ -8,7 +8,6 @@ use crate::{
         context::Context,
         environment::block_on,
         error::{CliError, code, exit_code_of, worst},
-        json,
         live_session::{LiveEvent, LiveSession},
         outcome::{forgotten_error, sign_in_needed},
         target::Targets,
@@ -106,7 +105,7 @@ fn print_ended(
 ) -> Result<(), CliError> {
     if context.global.json {
         let document = task_document::document(context, reader, task)?;
-        context.terminal.print_json(&json::compact(&document))?;
+        context.terminal.print_compact(&document)?;
     } else {
         let reason = task.why().map_or(String::new(), |reason| {
             format!(": {}", text::clean_line(&reason))

@@ -6,7 +6,7 @@ use crate::{
     cli::{
         context::Context,
         error::CliError,
-        format, json as documents,
+        format,
         live_session::{LiveEvent, LiveSession},
         task_document,
     },
@@ -27,9 +27,7 @@ pub(in crate::cli) fn report_adopted(
         let task = context.find(reader, id.as_str())?;
         if context.global.json {
             let document = task_document::document(context, reader, &task)?;
-            context
-                .terminal
-                .print_json(&documents::compact(&document))?;
+            context.terminal.print_compact(&document)?;
             continue;
         }
         let their_id = match (&task.server_task_id, &task.client_id) {

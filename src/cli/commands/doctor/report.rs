@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    cli::{context::Context, error::CliError, json as documents},
+    cli::{context::Context, error::CliError},
     domain::text,
 };
 
@@ -89,9 +89,7 @@ pub(in crate::cli) fn print(context: &mut Context<'_>, checks: &Checks) -> Resul
     if context.global.json {
         let check = |it: &Check| json!({"of": it.subject, "verdict": it.severity.label(), "words": it.message, "next": it.next});
         let all: Vec<Value> = checks.0.iter().map(check).collect();
-        return context
-            .terminal
-            .print_json(&documents::pretty(&Value::Array(all)));
+        return context.terminal.print_pretty(&Value::Array(all));
     }
     let width = checks.0.iter().map(|check| text::width(&check.subject));
     let width = width.max().unwrap_or(0).min(MAX_SUBJECT_COLS);

@@ -8,7 +8,6 @@ use crate::{
     cli::{
         context::Context,
         error::{CliError, code},
-        json as documents,
     },
     config, store,
     store::Paths,
@@ -43,9 +42,7 @@ pub(super) fn install(context: &mut Context<'_>) -> Result<u8, CliError> {
     let next = service.commands(&path);
     if context.global.json {
         let document = json!({ "path": path, "next": next });
-        context
-            .terminal
-            .print_json(&documents::compact(&document))?;
+        context.terminal.print_compact(&document)?;
         return Ok(code::OK);
     }
     context

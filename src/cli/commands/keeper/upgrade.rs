@@ -113,9 +113,7 @@ fn report(context: &mut Context<'_>, upgraded: &Upgraded) -> Result<u8, CliError
     let Upgraded { status, paused_ms } = upgraded;
     if context.global.json {
         let document = json!({ "keeper": documents::keeper(status), "paused_ms": paused_ms });
-        context
-            .terminal
-            .print_json(&documents::compact(&document))?;
+        context.terminal.print_compact(&document)?;
         return Ok(code::OK);
     }
     let line = format!(

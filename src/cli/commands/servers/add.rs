@@ -6,7 +6,6 @@ use crate::{
     cli::{
         context::Context,
         error::{CliError, code},
-        json as documents,
         live_session::notify_drivers,
         server_args::AddServerArgs,
     },
@@ -64,10 +63,7 @@ pub(in crate::cli) fn add(context: &mut Context<'_>, add: &AddServerArgs) -> Res
     let name = crate::domain::text::shell_word(name);
     if context.global.json {
         let document = json!({"added": add.name.trim(), "file": path});
-        return context
-            .terminal
-            .print_json(&documents::compact(&document))
-            .map(|()| code::OK);
+        return context.terminal.print_compact(&document).map(|()| code::OK);
     }
     context.terminal.info(&format!(
         "added {name} to {path}; test it with `longhaul servers test {name}`, list its tools with `longhaul -s {name} tools`"

@@ -6,7 +6,6 @@ use crate::{
     cli::{
         context::{Context, confirm},
         error::{CliError, code},
-        json as documents,
         live_session::notify_drivers,
         server_args::ApproveServerArgs,
     },
@@ -62,9 +61,7 @@ fn print_approved(
 ) -> Result<u8, CliError> {
     if context.global.json {
         let document = json!({"server": name, "is_approved": true});
-        context
-            .terminal
-            .print_json(&documents::compact(&document))?;
+        context.terminal.print_compact(&document)?;
     } else {
         context.terminal.info(message);
     }
@@ -116,9 +113,7 @@ fn print_consented(
 ) -> Result<u8, CliError> {
     if context.global.json {
         let document = json!({"server": name, "has_consent": true});
-        context
-            .terminal
-            .print_json(&documents::compact(&document))?;
+        context.terminal.print_compact(&document)?;
     } else {
         context.terminal.info(message);
     }

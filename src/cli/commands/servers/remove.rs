@@ -6,7 +6,6 @@ use crate::{
     cli::{
         context::{Context, confirm},
         error::{CliError, code},
-        json as documents,
         live_session::notify_drivers,
         server_args::RemoveServerArgs,
     },
@@ -74,10 +73,7 @@ pub(in crate::cli) fn remove(
     if context.global.json {
         let file = is_configured.then_some(path);
         let document = json!({"removed": name, "file": file});
-        return context
-            .terminal
-            .print_json(&documents::compact(&document))
-            .map(|()| code::OK);
+        return context.terminal.print_compact(&document).map(|()| code::OK);
     }
     let message = format!("removed {name} from {}", from.join(" and "));
     context.terminal.info(&text::clean_line(&message));

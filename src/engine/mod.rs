@@ -47,7 +47,7 @@ pub use keeper::{
 pub use logind::{AtLogout, LogindError, Systemd};
 pub use probe::{Flow, Obstacle, Probe, Recording, Stateful, probe};
 pub use relay::{RelayError, relay};
-pub use saved::read_saved;
+pub use saved::{ReadError, read_saved};
 pub use session::Session;
 pub use snapshots::Subscription;
 pub use tunnel::{Host, TunnelError};

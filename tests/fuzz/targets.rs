@@ -325,7 +325,7 @@ pub(crate) fn import(data: &[u8]) {
                         assert!(!word.contains("ghp_canary"), "{word:?}");
                     }
                 }
-                Err(why) => assert!(!why.is_empty()),
+                Err(why) => assert!(!why.to_string().is_empty()),
             }
         }
     }

@@ -30,10 +30,7 @@ mod tracer;
 mod tunnel;
 mod upgrade;
 
-pub use self::options::FailPoint;
-pub use self::options::Options;
-pub use self::options::PanicIn;
-pub use self::options::ProcessRole;
+pub use self::options::{FailPoint, Options, PanicIn, ProcessRole};
 pub use clock::Clock;
 pub use driver::USUAL_ENVIRONMENT;
 pub use follow::{ask_driver, barred_tasks};

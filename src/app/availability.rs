@@ -138,7 +138,7 @@ fn why_not_anywhere(state: &State, action: Action) -> Option<String> {
         Action::InjectFault if !state.setup.is_demo => {
             Some("only available in longhaul demo".to_owned())
         }
-        Action::SignIn => to_sign_in(state).err(),
+        Action::SignIn => to_sign_in(state).err().map(|error| error.to_string()),
         Action::Undo if state.list.undo.is_empty() => Some("nothing to restore".to_owned()),
         Action::FindNext | Action::FindPrevious if state.detail.search.is_none() => {
             let key = state.key(Action::Search);
@@ -191,9 +191,14 @@ fn shown_document(state: &State) -> Option<&Document> {
     tab_document(state, state.selected()?)
 }
 
+/// No server waits for a sign-in or consent.
+#[derive(Debug, thiserror::Error)]
+#[error("no server needs a sign-in or consent")]
+pub(super) struct NoSignInNeeded;
+
 /// The server that the sign-in key applies to: the one under the cursor, else the only one that waits for sign-in or
 /// consent; `None` if several wait.
-pub(super) fn to_sign_in(state: &State) -> Result<Option<&ServerView>, String> {
+pub(super) fn to_sign_in(state: &State) -> Result<Option<&ServerView>, NoSignInNeeded> {
     let waits = |server: &&ServerView| server.waits_for_consent();
     let mut waiting = state.servers.iter().filter(waits);
     let of_task = || {
@@ -208,6 +213,6 @@ pub(super) fn to_sign_in(state: &State) -> Result<Option<&ServerView>, String> {
     match (under_cursor, waiting.next(), waiting.next()) {
         (Some(server), ..) | (None, Some(server), None) => Ok(Some(server)),
         (None, Some(_), Some(_)) => Ok(None),
-        (None, None, _) => Err("no server needs a sign-in or consent".to_owned()),
+        (None, None, _) => Err(NoSignInNeeded),
     }
 }

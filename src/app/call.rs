@@ -13,7 +13,7 @@ use crate::domain::{PathSegment, ServerName, TaskId, Tool, UnusableSchema, Valid
 
 use super::{
     Field, FormField, FormRow, TypedArgument,
-    form::{InitialValue, go_to_json_error, json_error, pretty},
+    form::{InitialValue, JsonError, go_to_json_error, pretty},
     typed_line::TypedValue,
 };
 
@@ -117,7 +117,7 @@ impl CallForm {
             let value = match (value, shape) {
                 (TypedValue::Json(value), _) => Ok(value),
                 (TypedValue::Text(text), Some(shape)) => {
-                    (shape.spec.parse(&text)).map_err(|wanted| (wanted, text))
+                    (shape.spec.parse(&text)).ok_or_else(|| (shape.spec.expected(), text))
                 }
                 (TypedValue::Text(text), None) => Ok(Value::String(text)),
             };
@@ -217,7 +217,7 @@ impl CallForm {
                 Ok(Value::Object(object)) => arguments = object,
                 Ok(_) => errors.push("the arguments must be a JSON object: {...}".to_owned()),
                 Err(error) => {
-                    errors.push(format!("invalid JSON: {}", json_error(&error)));
+                    errors.push(format!("invalid JSON: {}", JsonError::from(error)));
                 }
             }
         } else {
@@ -227,7 +227,7 @@ impl CallForm {
                         arguments.insert(field.spec.name.clone(), value);
                     }
                     Ok(None) => {}
-                    Err(error) => errors.push(error),
+                    Err(error) => errors.push(error.to_string()),
                 }
             }
         }
@@ -363,7 +363,7 @@ impl CallForm {
                         }
                     }
                     (Err(error), _) => {
-                        self.errors = vec![format!("invalid JSON: {}", json_error(&error))];
+                        self.errors = vec![format!("invalid JSON: {}", JsonError::from(error))];
                         let mut raw = raw;
                         go_to_json_error(&mut raw);
                         self.raw = Some(raw);

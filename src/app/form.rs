@@ -87,13 +87,43 @@ fn next_choice(
     (next < choices).then_some(next)
 }
 
-/// The position and message of a JSON error.
-pub(super) fn json_error(error: &serde_json::Error) -> String {
-    let (line, column) = (error.line(), error.column());
-    let text = error.to_string();
-    let index = format!(" at line {line} column {column}");
-    let text = text.strip_suffix(&index).unwrap_or(&text);
-    format!("line {line}, column {column}: {text}")
+/// Why a text is not JSON.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("line {line}, column {column}: {why}")]
+pub(super) struct JsonError {
+    line: usize,
+    column: usize,
+    why: String,
+}
+
+impl From<serde_json::Error> for JsonError {
+    fn from(error: serde_json::Error) -> Self {
+        let (line, column) = (error.line(), error.column());
+        let why = error.to_string();
+        let index = format!(" at line {line} column {column}");
+        let why = why.strip_suffix(&index).unwrap_or(&why).to_owned();
+        Self { line, column, why }
+    }
+}
+
+/// What is wrong with the input of a field. The text follows the name of the field.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+enum FieldProblem {
+    #[error("must be JSON: {0}")]
+    NotJson(JsonError),
+    #[error("must be {0}")]
+    Unexpected(String),
+    #[error("is missing")]
+    Missing,
+}
+
+/// Why the input of a field is not a value.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{}", text::clean_line(&format!("{name} {problem}")))]
+pub struct FieldError {
+    /// The name of the field, with the index of the item.
+    name: String,
+    problem: FieldProblem,
 }
 
 /// Puts the cursor of a JSON field at the error.
@@ -320,11 +350,11 @@ impl FormField {
         self.spec.title.as_deref().unwrap_or(&self.spec.name)
     }
 
-    /// The value to send; `None` if it is omitted, an error message if it is unreadable.
-    pub fn read(&self) -> Result<Option<Value>, String> {
-        let must_be = |wanted: String| {
-            let line = format!("{} must be {wanted}", self.name());
-            text::clean_line(&line).into_owned()
+    /// The value to send; `None` if it is omitted.
+    pub fn read(&self) -> Result<Option<Value>, FieldError> {
+        let wrong = |problem| FieldError {
+            name: self.name().to_owned(),
+            problem,
         };
         match (&self.value, &self.spec.kind) {
             (FormValue::Toggle(value), _) => Ok(value.map(Value::Bool)),
@@ -346,13 +376,17 @@ impl FormField {
             ) => {
                 let mut items = Vec::new();
                 for (index, field) in fields.iter().enumerate().filter(|_| *is_present) {
-                    let named = |line: String| format!("{}[{index}]{line}", self.spec.name);
+                    let wrong = |problem| FieldError {
+                        name: format!("{}[{index}]", self.spec.name),
+                        problem,
+                    };
                     // An item can't be omitted, so an empty field is an empty text.
                     let nothing = || match field.spec.kind {
                         ArgumentKind::Text => Ok(Value::String(String::new())),
-                        _ => Err(named(" is missing".to_owned())),
+                        _ => Err(wrong(FieldProblem::Missing)),
                     };
-                    items.push(field.read().map_err(named)?.map_or_else(nothing, Ok)?);
+                    let item = field.read().map_err(|error| wrong(error.problem))?;
+                    items.push(item.map_or_else(nothing, Ok)?);
                 }
                 Ok(is_present.then_some(Value::Array(items)))
             }
@@ -373,11 +407,12 @@ impl FormField {
             (FormValue::Typed(field), ArgumentKind::Json) => {
                 serde_json::from_str(field.text().trim_end())
                     .map(Some)
-                    .map_err(|error| must_be(format!("JSON: {}", json_error(&error))))
+                    .map_err(|error| wrong(FieldProblem::NotJson(error.into())))
             }
-            (FormValue::Typed(field), _) => {
-                self.spec.parse(field.text()).map(Some).map_err(must_be)
-            }
+            (FormValue::Typed(field), _) => match self.spec.parse(field.text()) {
+                Some(value) => Ok(Some(value)),
+                None => Err(wrong(FieldProblem::Unexpected(self.spec.expected()))),
+            },
         }
     }
 

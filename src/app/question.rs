@@ -104,7 +104,7 @@ impl QuestionForm {
             // Messages use the field's title, as on the screen.
             let wrong = |wanted: String| format!("{} must be {wanted}", field.name());
             match field.read() {
-                Err(error) => errors.push(error),
+                Err(error) => errors.push(error.to_string()),
                 Ok(None) if field.spec.is_required => {
                     errors.push(format!("{} is missing", field.name()));
                 }

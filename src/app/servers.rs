@@ -6,7 +6,7 @@ use crate::domain::{
 
 use super::{
     Action, Command, Consent, Menu, Overlay, Pane, ServerFindings, State,
-    availability::to_sign_in,
+    availability::{NoSignInNeeded, to_sign_in},
     input::moves::show,
     requests::{request, request_tools},
     server_needs,
@@ -139,7 +139,7 @@ pub(super) fn sign_in(state: &mut State, effects: &mut Vec<Command>) {
                 "several servers need you; press {key} on one of them"
             ));
         }
-        Err(_) => {}
+        Err(NoSignInNeeded) => {}
     }
 }
 

@@ -27,8 +27,7 @@ use crate::{
     store::StoreError,
     transport::FetchError,
 };
-pub use flow::PendingSignIn;
-pub use flow::begin;
+pub use flow::{PendingSignIn, begin};
 pub use keychain::{Keychain, KeychainError};
 pub use logins::{ClientAuth, Login, LoginFile, Logins, OwnClient, TokenState};
 pub use token_manager::{NoticeSink, Now, TokenManager};

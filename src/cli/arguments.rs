@@ -176,11 +176,11 @@ pub(in crate::cli) fn apply_pairs(
         let value = match (value, spec) {
             (PairValue::Json(value), _) => value,
             (PairValue::Text(typed), Some(spec)) => match spec.parse(&typed) {
-                Ok(value) => value,
-                Err(expected) => {
+                Some(value) => value,
+                None => {
                     return Err(ArgumentError::WrongType {
                         key,
-                        expected,
+                        expected: spec.expected(),
                         typed,
                     });
                 }

@@ -211,10 +211,6 @@ fn parse_value(field: &ArgumentSpec, typed: &str) -> Result<Option<Value>, Promp
             Ok(None)
         };
     }
-    let invalid = |expected| PromptError::WrongType {
-        name: name(),
-        expected,
-    };
     // A choice that is itself a number wins over the number of another choice.
     let by_number = |choices: &[Value], typed: &str| -> String {
         let is_choice = choices.iter().any(|choice| plain(choice) == typed);
@@ -233,14 +229,14 @@ fn parse_value(field: &ArgumentSpec, typed: &str) -> Result<Option<Value>, Promp
             "n" => "no",
             _ => typed,
         }),
-        ArgumentKind::Json => serde_json::from_str(typed).map_err(|_| "JSON".to_owned()),
+        ArgumentKind::Json => serde_json::from_str(typed).ok(),
         ArgumentKind::Text | ArgumentKind::Number | ArgumentKind::Integer => field.parse(typed),
     };
-    let value = value.map_err(invalid)?;
-    match field.violation(&value) {
-        Some(expected) => Err(invalid(expected)),
-        None => Ok(Some(value)),
-    }
+    let value = value.filter(|value| field.violation(value).is_none());
+    value.map(Some).ok_or_else(|| PromptError::WrongType {
+        name: name(),
+        expected: field.expected(),
+    })
 }
 
 /// A value as a user would type it: strings without quotes.

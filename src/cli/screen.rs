@@ -11,7 +11,7 @@ use crate::{
         host::tunnel,
         target::Targets,
     },
-    config::{self, Config, FileMark, consent, import},
+    config::{self, Config, ConfigError, FileMark, consent, import},
     domain::{ServerConfigs, ServerRef, SessionRequest, TaskId, text},
     engine::{Host, Inherited, Options, ProcessRole},
     shell::{Configuration, Opening, open as open_shell},
@@ -166,13 +166,13 @@ fn open_there(
 }
 
 /// Reads the config again for an open TUI. `None` if the file has not changed, unless `force` is set.
-fn reread_config(mark: &mut FileMark, force: bool) -> Option<Result<ConfigReread, String>> {
+fn reread_config(mark: &mut FileMark, force: bool) -> Option<Result<ConfigReread, ConfigError>> {
     let now = config::mark();
     if std::mem::replace(mark, now) == now && !force {
         return None;
     }
     let path = config::path();
-    let read = config::read(path.as_deref()).map(|config| ConfigReread {
+    Some(config::read(path.as_deref()).map(|config| ConfigReread {
         file: path.map_or(String::new(), |path| path.display().to_string()),
         limits: config.default_limits(),
         theme: config.theme.unwrap_or_default(),
@@ -181,8 +181,7 @@ fn reread_config(mark: &mut FileMark, force: bool) -> Option<Result<ConfigReread
         keys: config.keys,
         warnings: config.notices,
         server_configs: config::server_configs(config.servers),
-    });
-    Some(read.map_err(|why| format!("{why}; the previous config stays in use")))
+    }))
 }
 
 /// Opens the TUI and returns its exit code.
@@ -299,14 +298,10 @@ fn engine_options(
 /// How the screen reads and changes the configuration.
 fn configuration() -> Configuration {
     Configuration {
-        import: |paths, does_import| {
-            import::findings(paths, does_import).map_err(|error| error.to_string())
-        },
-        save_view: |view| config::save_view(view).map_err(|error| error.to_string()),
+        import: import::findings,
+        save_view: config::save_view,
         look: reread_config,
         export: super::export::for_screen,
-        consent: |name, agreed_to| {
-            consent::consent_on_screen(name, agreed_to).map_err(|error| error.to_string())
-        },
+        consent: consent::consent_on_screen,
     }
 }

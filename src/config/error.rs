@@ -7,7 +7,7 @@ use crate::{
 
 /// Why the configuration cannot be read or changed. The text is a whole message.
 #[derive(Clone, Debug, thiserror::Error)]
-pub(crate) enum ConfigError {
+pub enum ConfigError {
     #[error("no home directory for the configuration; set {PATH_VARIABLE} to a file")]
     NoHome,
     #[error(
@@ -49,7 +49,7 @@ impl From<StoreError> for ConfigError {
 
 /// Why a value is not accepted. The text is a fragment that follows the name of the value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum ValueError {
+pub enum ValueError {
     #[error("expected a string in quotes")]
     NotText,
     #[error("expected one of: {0}")]
@@ -74,7 +74,7 @@ pub(crate) enum ValueError {
 
 /// Why a text is not the URL of a server. Completes "invalid server URL: ".
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum UrlError {
+pub enum UrlError {
     #[error("it has no scheme; use https://{0} (or http://, which others can read)")]
     NoScheme(String),
     #[error("it contains a variable; use variables only in headers")]
@@ -89,7 +89,7 @@ pub(crate) enum UrlError {
 
 /// Why a text is not a header. It never repeats the text, which may be a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum HeaderError {
+pub enum HeaderError {
     #[error("expected 'Name: value'")]
     NoColon,
     #[error("invalid header name before the colon")]

@@ -155,37 +155,34 @@ impl ArgumentSpec {
         }
     }
 
-    /// Parses typed text. Choices match by value or by label; several are separated by commas. The error says what is
-    /// expected ([`Self::expected`]).
-    pub fn parse(&self, typed: &str) -> Result<Value, String> {
-        let expected = || self.expected();
+    /// Parses typed text. Choices match by value or by label; several are separated by commas. `None` if it is not
+    /// what is [expected](Self::expected).
+    pub fn parse(&self, typed: &str) -> Option<Value> {
         let number = || {
             serde_json::from_str::<Value>(typed.trim())
                 .ok()
                 .filter(Value::is_number)
         };
         match &self.kind {
-            ArgumentKind::Integer => number()
-                .and_then(|value| whole(&value))
-                .ok_or_else(expected),
-            ArgumentKind::Number => number().ok_or_else(expected),
+            ArgumentKind::Integer => number().and_then(|value| whole(&value)),
+            ArgumentKind::Number => number(),
             ArgumentKind::Boolean => match typed.trim() {
-                "true" | "yes" | "1" => Ok(Value::Bool(true)),
-                "false" | "no" | "0" => Ok(Value::Bool(false)),
-                _ => Err(expected()),
+                "true" | "yes" | "1" => Some(Value::Bool(true)),
+                "false" | "no" | "0" => Some(Value::Bool(false)),
+                _ => None,
             },
-            ArgumentKind::Choice(choices) => self.find_choice(choices, typed).ok_or_else(expected),
+            ArgumentKind::Choice(choices) => self.find_choice(choices, typed),
             ArgumentKind::Many(choices) => {
                 let parts = typed
                     .split(',')
                     .map(str::trim)
                     .filter(|part| !part.is_empty());
                 parts
-                    .map(|part| self.find_choice(choices, part).ok_or_else(expected))
-                    .collect::<Result<Vec<_>, _>>()
+                    .map(|part| self.find_choice(choices, part))
+                    .collect::<Option<Vec<_>>>()
                     .map(Value::Array)
             }
-            ArgumentKind::Text | ArgumentKind::Json => Ok(Value::String(typed.to_owned())),
+            ArgumentKind::Text | ArgumentKind::Json => Some(Value::String(typed.to_owned())),
         }
     }
 
@@ -387,9 +384,10 @@ mod tests {
         ] {
             let spec = spec(&property);
             assert_eq!(spec.label(1), "Green", "{property}");
-            assert_eq!(spec.parse("g"), Ok(json!("g")));
-            assert_eq!(spec.parse("Green"), Ok(json!("g")));
-            assert_eq!(spec.parse("blue"), Err(r#"one of "r", "g""#.to_owned()));
+            assert_eq!(spec.parse("g"), Some(json!("g")));
+            assert_eq!(spec.parse("Green"), Some(json!("g")));
+            assert_eq!(spec.parse("blue"), None);
+            assert_eq!(spec.expected(), r#"one of "r", "g""#);
         }
         for items in [
             json!({"type": "string", "enum": ["r", "g", "b"]}),
@@ -397,7 +395,7 @@ mod tests {
         ] {
             let spec =
                 spec(&json!({"type": "array", "items": items, "minItems": 1, "maxItems": 2}));
-            assert_eq!(spec.parse("g, r"), Ok(json!(["g", "r"])));
+            assert_eq!(spec.parse("g, r"), Some(json!(["g", "r"])));
             assert_eq!(spec.violation(&json!(["g"])), None);
             let expected = r#"1 to 2 of "r", "g", "b""#;
             for wrong in [json!([]), json!(["r", "g", "b"]), json!(["x"]), json!("r")] {
@@ -482,6 +480,7 @@ mod tests {
         assert_eq!(whole(&json!(5.0)).unwrap().to_string(), "5");
         assert_eq!(whole(&json!(5.5)), None);
         assert_eq!(whole(&json!(1e300)), None);
-        assert_eq!(spec(&json!({"type": "integer"})).parse("5.0"), Ok(json!(5)));
+        let integer = spec(&json!({"type": "integer"}));
+        assert_eq!(integer.parse("5.0"), Some(json!(5)));
     }
 }

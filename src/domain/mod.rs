@@ -43,28 +43,21 @@ mod tool;
 mod traffic;
 mod view;
 
-pub use self::call::Checkpoint;
-pub use self::call::Limits;
-pub use self::call::NewCall;
-pub use self::call::ServerRef;
+pub use self::call::{Checkpoint, Limits, NewCall, ServerRef};
 pub use self::caller::{
     Caller, Collected, Forwarded, GaveUp, GaveUpReason, HostCapabilities, HostProfile,
     Introduction, canonical_arguments,
 };
-pub use self::config::ServerObstacle;
-pub use self::link_record::Cursors;
-pub use self::link_record::LinkRecord;
-pub use self::link_record::ServerCapabilities;
-pub use self::link_record::StandaloneStream;
+pub use self::config::{
+    DefaultLimits, MissingVariable, Program, ServerConfig, ServerConfigs, ServerObstacle, Template,
+    TemplateError, ThemeName, Variables, is_variable,
+};
+pub use self::link_record::{Cursors, LinkRecord, ServerCapabilities, StandaloneStream};
 pub use argument::{ArgumentKind, ArgumentSpec, Bounds, TextFormat};
 pub use base64::{base64, base64_url, decode_base64};
 pub use byte_count::{ByteShare, SharedByteCount};
 pub use chord::{Chord, Key, ParseChordError};
 pub use color_depth::ColorDepth;
-pub use config::{
-    DefaultLimits, MissingVariable, Program, ServerConfig, ServerConfigs, Template, TemplateError,
-    ThemeName, Variables, is_variable,
-};
 pub use elicitation::{Elicitation, ElicitationMode, UrlPreview};
 pub use entries::Entries;
 pub use era::{Era, EraReason, ModernSupport, ProtocolChoice, ProtocolVersion, RevisionError};
@@ -78,25 +71,15 @@ pub use pace::Pace;
 pub use progress::{Progress, fraction_in, whole_percent};
 pub use proxy_settings::{OnCancel, PatienceChoice, ProxySettings};
 pub use question::{Answer, OnInput, Question, QuestionKind, QuestionSource};
-pub use record::Attempt;
-pub use record::Phase;
-pub use record::Row;
-pub use record::Task;
-pub use record::TaskError;
-pub use record::TaskErrorKind;
-pub use request::Notice;
-pub use request::NoticeLevel;
-pub use request::RequestError;
-pub use request::SessionDriver;
-pub use request::SessionEvent;
-pub use request::SessionRequest;
-pub use request::SessionRequestId;
-pub use request::SessionResponse;
-pub use request::SignInPage;
+pub use record::{Attempt, Phase, Row, Task, TaskError, TaskErrorKind};
+pub use request::{
+    Notice, NoticeLevel, RequestError, SessionDriver, SessionEvent, SessionRequest,
+    SessionRequestId, SessionResponse, SignInPage,
+};
 pub use result::{
     ContentBlock, ContentError, Media, ResourceLink, content_element, is_markdown_type,
 };
-pub use saved::{Saved, SavedPart, SavedRead};
+pub use saved::{OpensAs, Saved, SavedPart, SavedRead};
 pub use schema::{ArgumentCheck, PathSegment, UnusableSchema, ValidationError, path_label};
 pub use server_task::{ServerTask, TaskCapability, TaskKind, TaskState};
 pub use stamp::{Mono, Stamp, Wall};
@@ -109,6 +92,4 @@ pub use task_action::{ActionRefusal, ServerSupport};
 pub use timeline::{Activity, Milestone, Period, Turn, milestone, periods};
 pub use tool::{CLIENT_ID, CheckpointConvention, TaskSupport, Tool, ToolHeaderError};
 pub use traffic::{Direction, TrafficEntry, TrafficKind};
-pub use view::LinkState;
-pub use view::ServerView;
-pub use view::TaskView;
+pub use view::{LinkState, ServerView, TaskView};

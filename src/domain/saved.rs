@@ -62,6 +62,17 @@ pub enum Saved {
 pub struct SavedPart {
     /// Its bytes in base64.
     pub base64: String,
-    /// The extension of the file that another program may open, or why none may.
-    pub opens_as: Result<String, String>,
+    /// How another program may open it.
+    pub opens_as: OpensAs,
+}
+
+/// How another program may open a part.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum OpensAs {
+    /// As a file with this extension.
+    #[serde(rename = "Ok")]
+    Extension(String),
+    /// Not at all, for the reason that the machine with the session file gives.
+    #[serde(rename = "Err")]
+    Refused(String),
 }

@@ -216,11 +216,11 @@ async fn read_events(
             SessionEvent::Response {
                 request: OWN_SERVER,
                 outcome: Err(refused),
-            } => snapshots.publish(SessionEvent::notice(
+            } => snapshots.notice(
                 options.clock.now().wall,
                 NoticeLevel::Error,
                 refused.to_string(),
-            )),
+            ),
             SessionEvent::Response { request, outcome } => {
                 pending.borrow_mut().answer(snapshots, request, outcome);
             }

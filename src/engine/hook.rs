@@ -21,10 +21,7 @@ use std::{
 
 use super::{clock::Clock, snapshots::Snapshots};
 use crate::{
-    domain::{
-        Connectivity, Mono, NoticeLevel, NotifyLevel, NotifyReason, SessionEvent, TaskId, TaskView,
-        text,
-    },
+    domain::{Connectivity, Mono, NoticeLevel, NotifyLevel, NotifyReason, TaskId, TaskView, text},
     store::{HookEvent, HookEvents, Lookup, Paths, Reader, StoreError, Writer},
 };
 
@@ -348,11 +345,8 @@ impl Runner {
     }
 
     fn say(&self, text: String) {
-        self.snapshots.publish(SessionEvent::notice(
-            self.clock.now().wall,
-            NoticeLevel::Warning,
-            text,
-        ));
+        self.snapshots
+            .notice(self.clock.now().wall, NoticeLevel::Warning, text);
     }
 }
 
@@ -360,7 +354,7 @@ impl Runner {
 mod tests {
     use super::*;
     use crate::{
-        domain::{NewCall, Row, ServerName, Status, Task, Wall},
+        domain::{NewCall, Row, ServerName, SessionEvent, Status, Task, Wall},
         store::{Durability, Opened},
     };
 

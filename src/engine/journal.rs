@@ -11,7 +11,7 @@ use super::clock::Clock;
 use crate::{
     domain::Row,
     engine::options::{FailPoint, PanicIn},
-    store::{Durability, Writer},
+    store::{Durability, StoreError, Writer},
 };
 
 /// The maximum number of waiting saves; each link has at most one, so this is never reached.
@@ -25,8 +25,23 @@ pub(super) struct Job<Who> {
     pub(super) is_vital: bool,
 }
 
-/// The outcome of a save; an error message names the file.
-pub(super) type Outcome<Who> = (Who, Result<(), String>);
+/// Why the session is not saved.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum JournalError {
+    #[error("could not {0}")]
+    Store(#[from] StoreError),
+    /// A save could not be queued.
+    #[error("could not write the session: its writer thread ended; start again")]
+    NotQueued,
+    /// Nothing was waiting to be written.
+    #[error(
+        "could not write the session: its writer thread ended; saved data is safe, start again"
+    )]
+    Ended,
+}
+
+/// The outcome of a save.
+pub(super) type Outcome<Who> = (Who, Result<(), JournalError>);
 
 /// A handle to the writer thread.
 #[derive(Debug)]
@@ -107,7 +122,7 @@ fn write<Who>(
         let rows = jobs.iter().flat_map(|job| job.rows.iter());
         let outcome = writer
             .save(rows, durability, clock.now().wall)
-            .map_err(|error| format!("could not {error}"));
+            .map_err(JournalError::from);
         let outcomes = jobs
             .into_iter()
             .map(|job| (job.who, outcome.clone()))

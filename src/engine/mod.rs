@@ -30,10 +30,7 @@ mod tracer;
 mod tunnel;
 mod upgrade;
 
-pub use self::options::FailPoint;
-pub use self::options::Options;
-pub use self::options::PanicIn;
-pub use self::options::ProcessRole;
+pub use self::options::{FailPoint, Options, PanicIn, ProcessRole};
 pub use clock::Clock;
 pub use driver::USUAL_ENVIRONMENT;
 pub use follow::{ask_driver, barred_tasks};
@@ -47,7 +44,7 @@ pub use keeper::{
 pub use logind::{AtLogout, LogindError, Systemd};
 pub use probe::{Flow, Obstacle, Probe, Recording, Stateful, probe};
 pub use relay::{RelayError, relay};
-pub use saved::read_saved;
+pub use saved::{ReadError, read_saved};
 pub use session::Session;
 pub use snapshots::Subscription;
 pub use tunnel::{Host, TunnelError};

@@ -127,7 +127,7 @@ pub async fn probe(
     let tracer = recording.map(|to| {
         let mut tracer = Tracer::new(to.paths, &snapshots, to.clock);
         let tap = tracer.tap(to.server);
-        unrecorded = tracer.record(&tap, []).err();
+        unrecorded = tracer.record(&tap, []).err().map(|error| error.to_string());
         options.traffic = Some(tap);
         tracer
     });

@@ -1,7 +1,10 @@
 //! Reads the session file for a screen, on the machine where the file is.
 
 use crate::{
-    domain::{ContentBlock, Saved, SavedPart, SavedRead, TaskId, base64, content_element},
+    domain::{
+        ContentBlock, ContentError, OpensAs, Saved, SavedPart, SavedRead, TaskId, base64,
+        content_element,
+    },
     store::{Paths, Reader, StoreError, TraceReader},
 };
 
@@ -23,8 +26,11 @@ pub enum ReadError {
     #[error("it no longer exists")]
     NoPart,
     /// The part cannot be decoded.
-    #[error("{0}")]
-    Part(String),
+    #[error(transparent)]
+    Part(#[from] ContentError),
+    /// The task was deleted.
+    #[error("{0} is no longer in the session")]
+    NoTask(TaskId),
 }
 
 /// Reads what a screen asks for.
@@ -73,16 +79,14 @@ fn part_of(paths: &Paths, task: &TaskId, part: usize) -> Result<SavedPart, ReadE
         .ok_or(ReadError::NoPart)?;
     let block = ContentBlock::parse(&block);
     let opens_as = match &block {
-        ContentBlock::Media(media) => media
-            .opens_as()
-            .map(str::to_owned)
-            .map_err(|error| error.to_string()),
-        _ => Err("this type cannot be opened; save it instead".to_owned()),
+        ContentBlock::Media(media) => match media.opens_as() {
+            Ok(extension) => OpensAs::Extension(extension.to_owned()),
+            Err(error) => OpensAs::Refused(error.to_string()),
+        },
+        _ => OpensAs::Refused("this type cannot be opened; save it instead".to_owned()),
     };
-    let contents = block.contents();
-    let contents = contents.map_err(|error| ReadError::Part(error.to_string()))?;
     Ok(SavedPart {
-        base64: base64(&contents),
+        base64: base64(&block.contents()?),
         opens_as,
     })
 }

@@ -206,7 +206,7 @@ async fn serve(
                 let driven = driver::drive(&mut options, snapshots, pace, &mut own, lock).await;
                 return match driven {
                     Ok(()) => snapshots.publish(SessionEvent::Undriven),
-                    Err(words) => end_in_trouble(snapshots, own, words).await,
+                    Err(error) => end_in_trouble(snapshots, own, error.to_string()).await,
                 };
             }
             Ok(None) => {}
@@ -287,7 +287,7 @@ impl OtherDriver {
         self.watcher.look(snapshots, &options.paths, false);
         let text = "the driver of this session is gone; this window drives now";
         let at = options.clock.now().wall;
-        snapshots.publish(SessionEvent::notice(at, NoticeLevel::Info, text));
+        snapshots.notice(at, NoticeLevel::Info, text);
     }
 
     /// It has exited.
@@ -350,7 +350,7 @@ async fn serve_host(
                 snapshots.publish(SessionEvent::Undriven);
                 let (at, name) = (options.clock.now().wall, &host.name);
                 let text = format!("the keeper on {name} was stopped; your next action starts it");
-                snapshots.publish(SessionEvent::notice(at, NoticeLevel::Warning, text));
+                snapshots.notice(at, NoticeLevel::Warning, text);
                 // Connecting again would start a keeper, and make `stop` mean nothing; the next request needs one.
                 tokio::select! {
                     Some(asked) = own.incoming.recv() => {

@@ -7,7 +7,7 @@ use std::{
 
 use tokio::sync::Notify;
 
-use crate::domain::{ServerName, ServerView, SessionEvent, TaskId, TaskView};
+use crate::domain::{NoticeLevel, ServerName, ServerView, SessionEvent, TaskId, TaskView, Wall};
 
 /// Events kept for a reader that does not read; the oldest ones are dropped, but no responses and no slots.
 const EVENTS_KEPT: usize = 4096;
@@ -88,6 +88,11 @@ impl Snapshots {
             id,
             wake,
         }
+    }
+
+    /// Publishes a message for the user.
+    pub(super) fn notice(&self, at: Wall, level: NoticeLevel, text: impl Into<String>) {
+        self.publish(SessionEvent::notice(at, level, text));
     }
 
     /// Puts an event in its slot, or in every reader's queue.

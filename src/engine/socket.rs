@@ -231,6 +231,14 @@ pub(super) struct UpgradeJob {
 /// A listening socket that this program got from the one that it replaced, and its contract.
 pub(super) type InheritedSocket = (u32, std::os::unix::net::UnixListener);
 
+/// A socket could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[error("could not open {} ({error}); other terminals cannot join this session", path.display())]
+pub(super) struct ListenError {
+    path: PathBuf,
+    error: std::io::Error,
+}
+
 /// Opens the sockets; the caller holds the lock, so existing ones are a dead driver's.
 ///
 /// A socket gets its name when clients can connect, so that a client never finds one that nobody serves.
@@ -238,7 +246,7 @@ pub(super) fn listen(
     paths: &Paths,
     host: &SocketService,
     mut inherited: Option<InheritedSocket>,
-) -> Result<Listener, String> {
+) -> Result<Listener, ListenError> {
     let mut sockets = Vec::new();
     for contract in paths.served_contracts() {
         let path = paths.socket_of(contract);
@@ -246,12 +254,10 @@ pub(super) fn listen(
             Some((_, listener)) => UnixListener::from_std(listener),
             None => bind(&path),
         };
-        let listener = listener.map_err(|error| {
-            format!(
-                "could not open {} ({error}); other terminals cannot join this session",
-                path.display()
-            )
-        })?;
+        let listener = match listener {
+            Ok(listener) => listener,
+            Err(error) => return Err(ListenError { path, error }),
+        };
         let handle = listener.as_fd().try_clone_to_owned().ok();
         let accepting = tokio::task::spawn_local(accept(listener, host.clone(), contract));
         sockets.push(ListeningSocket {

@@ -17,8 +17,8 @@ use std::{
 use super::{clock::Clock, snapshots::Snapshots};
 use crate::{
     domain::{
-        ByteShare, Direction, NoticeLevel, ServerName, SessionEvent, SharedByteCount, TaskId,
-        TrafficEntry, TrafficKind, text,
+        ByteShare, Direction, NoticeLevel, ServerName, SharedByteCount, TaskId, TrafficEntry,
+        TrafficKind, text,
     },
     store::{Paths, StoreError, TraceWriter},
     transport::{RecordingSwitch, TrafficRecorder, TrafficWriter},
@@ -39,6 +39,11 @@ pub(super) struct Tracer {
     snapshots: Arc<Snapshots>,
     clock: Clock,
 }
+
+/// The thread could not be started.
+#[derive(Debug, thiserror::Error)]
+#[error("could not start a thread: {0}")]
+pub(super) struct TracerError(#[from] std::io::Error);
 
 /// The thread's queue, once it has started.
 type Notes = Arc<OnceLock<mpsc::Sender<Note>>>;
@@ -120,20 +125,19 @@ impl Tracer {
         TrafficRecorder::new(server.clone(), switch, desk, move || clock.now().wall)
     }
 
-    /// Switches a tap on while these calls are running. Fails if the system cannot start a thread.
+    /// Switches a tap on while these calls are running.
     pub(super) fn record(
         &mut self,
         tap: &TrafficRecorder,
         calls: impl IntoIterator<Item = (String, TaskId)>,
-    ) -> Result<(), String> {
+    ) -> Result<(), TracerError> {
         if self.thread.is_none() {
             let (notes, todo) = mpsc::channel();
             let writer = self.writer();
             let thread = std::thread::Builder::new()
                 .name("trace".to_owned())
                 .spawn(move || writer.run(&todo));
-            let thread = thread.map_err(|error| format!("could not start a thread: {error}"))?;
-            self.thread = Some(thread);
+            self.thread = Some(thread?);
             // It cannot be set yet: there was no thread.
             let _ = self.notes.set(notes);
         }
@@ -258,11 +262,11 @@ impl Writing {
         };
         let words =
             format!("traffic with {server} is no longer recorded: could not {why}; calls continue");
-        self.snapshots.publish(SessionEvent::notice(
+        self.snapshots.notice(
             self.clock.now().wall,
             NoticeLevel::Warning,
             text::clean_line(&words).into_owned(),
-        ));
+        );
     }
 }
 

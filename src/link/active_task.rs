@@ -288,6 +288,12 @@ impl ActiveTask {
         Some(start.since.after(CONNECTED_WITHIN))
     }
 
+    /// Adds a change of the status to the history.
+    pub(super) fn note_status(&mut self, now: Stamp, status: &str, reason: Option<String>) {
+        let status = status.to_owned();
+        self.note(now, None, HistoryEvent::Status { status, reason });
+    }
+
     /// Adds to the history; the sequence number is final once saved.
     pub(super) fn note(&mut self, now: Stamp, event_id: Option<&str>, what: HistoryEvent) {
         let is_bulk = matches!(
@@ -383,14 +389,7 @@ impl ActiveTask {
         if self.task.notice.as_ref() == Some(&words) {
             return false;
         }
-        self.note(
-            now,
-            None,
-            HistoryEvent::Status {
-                status: self.task.status.label().to_owned(),
-                reason: Some(words.clone()),
-            },
-        );
+        self.note_status(now, self.task.status.label(), Some(words.clone()));
         self.task.notice = Some(words);
         true
     }

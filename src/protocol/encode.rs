@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{Method, header};
-use crate::domain::{Answer, Era, HostProfile, ProtocolVersion};
+use crate::domain::{Answer, Era, Forwarded, HostProfile, ProtocolVersion};
 
 /// The name of the tasks extension of 2026-07-28.
 pub const TASKS: &str = "io.modelcontextprotocol/tasks";
@@ -332,11 +332,11 @@ pub fn unsupported_response(id: &str, method: &str) -> Method {
     Method::post(format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#))
 }
 
-/// The response to `roots/list`: the roots of all hosts, or an error object.
-pub fn roots_response(id: &str, roots: Result<&[Value], &str>) -> Method {
-    let outcome = match roots {
-        Ok(roots) => format!(r#""result":{}"#, json!({"roots": roots})),
-        Err(error) => format!(r#""error":{error}"#),
+/// The response to a request of the server that hosts have answered.
+pub fn response_of_hosts(id: &str, outcome: &Forwarded) -> Method {
+    let outcome = match outcome {
+        Forwarded::Result(result) => format!(r#""result":{result}"#),
+        Forwarded::Error(error) => format!(r#""error":{error}"#),
     };
     Method::post(format!(r#"{{"jsonrpc":"2.0","id":{id},{outcome}}}"#))
 }

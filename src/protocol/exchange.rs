@@ -60,6 +60,32 @@ impl Method {
     }
 }
 
+/// Why a URL that a server sent is not used. The message continues a sentence whose subject is what holds the URL.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OriginError {
+    /// It cannot be parsed.
+    #[error("points to an invalid URL")]
+    Invalid,
+    /// It is of another origin.
+    #[error("points to {0}, which is another origin")]
+    OtherOrigin(String),
+    /// It contains a user name.
+    #[error("points to {0} with a user name")]
+    UserName(String),
+}
+
+impl OriginError {
+    /// The same error with a changed URL.
+    #[must_use]
+    pub fn map_url(self, change: impl FnOnce(&str) -> String) -> Self {
+        match self {
+            Self::Invalid => Self::Invalid,
+            Self::OtherOrigin(url) => Self::OtherOrigin(change(&url)),
+            Self::UserName(url) => Self::UserName(change(&url)),
+        }
+    }
+}
+
 /// The events of an exchange. First comes one of `Opened`, `Refused`, `NotSent`, `NoAnswer` or `Untrusted`. After
 /// `Opened` follow any number of `Event`, `Endpoint` and `Alive`, and finally `Ended`, `Broken` or `TooLarge`.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,7 +112,7 @@ pub enum ExchangeEvent {
     /// The URL for POSTing messages, from an HTTP+SSE server (MCP 2024-11-05, basic/transports).
     Endpoint {
         /// The absolute URL, or why longhaul refuses to use it.
-        target: Result<String, String>,
+        target: Result<String, OriginError>,
     },
     /// Bytes arrived that aren't an event, such as a keep-alive comment.
     Alive,
@@ -121,6 +147,14 @@ pub enum ExchangeEvent {
         /// The reason.
         why: String,
     },
+}
+
+impl ExchangeEvent {
+    /// [`Self::NotSent`], for another reason than a refused connection.
+    pub fn not_sent(why: impl Into<String>) -> Self {
+        let (why, is_refused) = (why.into(), false);
+        Self::NotSent { why, is_refused }
+    }
 }
 
 /// The kind of body of a 2xx response.

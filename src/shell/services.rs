@@ -2,8 +2,9 @@
 
 use std::{
     collections::BTreeMap,
+    fmt::Display,
     fs::{File, Permissions},
-    io::Write as _,
+    io::{self, Write as _},
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
@@ -16,13 +17,13 @@ use tokio::sync::mpsc;
 use super::Services;
 use crate::{
     app::{ConfigReread, Consent, Event, SaveContent, ServerFindings, View},
-    config::FileMark,
+    config::{ConfigError, FileMark},
     domain::{
-        LinkState, RequestError, Saved, SavedRead, ServerName, ServerView, SessionEvent,
+        LinkState, OpensAs, RequestError, Saved, SavedRead, ServerName, ServerView, SessionEvent,
         SessionRequest, SessionRequestId, SessionResponse, TaskId, TaskView, Wall, decode_base64,
         server_url, text,
     },
-    engine::{Clock, FailPoint, PanicIn, Session, Subscription, read_saved},
+    engine::{Clock, FailPoint, PanicIn, ReadError, Session, Subscription, read_saved},
     store::{ListFilter, Paths, Reader, StoreError, create_atomically},
     term::{browser::Browser, viewer::Viewer},
 };
@@ -37,21 +38,22 @@ const FIRST_READ: SessionRequestId = SessionRequestId::MAX / 2;
 const EVENTS_WAITING: usize = 16;
 
 /// Exports a task as of a time, without the given secrets and those that it finds.
-pub type Export = fn(&Paths, &TaskId, SaveContent, Wall, &[SecretString]) -> Result<String, String>;
+pub type Export =
+    fn(&Paths, &TaskId, SaveContent, Wall, &[SecretString]) -> Result<String, ReadError>;
 
 /// What the screen needs of the modules that know the configuration and the export.
 #[derive(Clone, Copy, Debug)]
 pub struct Configuration {
     /// Finds the servers of other MCP clients; if `true`, adds the unknown ones to the configuration.
-    pub import: fn(&Paths, bool) -> Result<ServerFindings, String>,
+    pub import: fn(&Paths, bool) -> Result<ServerFindings, ConfigError>,
     /// Saves a view in the configuration and returns the message for the user.
-    pub save_view: fn(&View) -> Result<String, String>,
+    pub save_view: fn(&View) -> Result<String, ConfigError>,
     /// Reads the configuration again; `None` if the file has not changed, unless `true`.
-    pub look: fn(&mut FileMark, bool) -> Option<Result<ConfigReread, String>>,
+    pub look: fn(&mut FileMark, bool) -> Option<Result<ConfigReread, ConfigError>>,
     /// Exports a task as a page or as JSON.
     pub export: Export,
     /// Reads what a server would receive, and approves it if the digest matches.
-    pub consent: fn(&ServerName, Option<&str>) -> Result<Consent, String>,
+    pub consent: fn(&ServerName, Option<&str>) -> Result<Consent, ConfigError>,
 }
 
 /// What the session file shows before a driver answers.
@@ -194,11 +196,11 @@ impl SessionServices {
     }
 
     /// As [`Self::in_background`], for work that ends with a message.
-    fn in_background_with_message(
+    fn in_background_with_message<E: Display>(
         &self,
-        work: impl FnOnce() -> Result<String, String> + Send + 'static,
+        work: impl FnOnce() -> Result<String, E> + Send + 'static,
     ) {
-        self.in_background(move || [work().map_or_else(Event::Failed, Event::Succeeded)]);
+        self.in_background(move || [work().map_or_else(failed, Event::Succeeded)]);
     }
 
     /// Reads a part of a result, here or on the other machine, and uses it.
@@ -210,7 +212,7 @@ impl SessionServices {
         }
         let paths = self.paths.clone();
         self.in_background_with_message(move || {
-            let part = read_saved(&paths, &read).map_err(|error| error.to_string())?;
+            let part = read_saved(&paths, &read)?;
             use_.carry_out(part)
         });
     }
@@ -232,8 +234,8 @@ impl SessionServices {
     ) -> Vec<Event> {
         let saved = match outcome {
             Ok(SessionResponse::Read(saved)) => Ok(saved),
-            Ok(_) => Err("the other machine gave another answer".to_owned()),
-            Err(error) => Err(error.to_string()),
+            Ok(_) => Err(ServiceError::OtherAnswer),
+            Err(error) => Err(error.into()),
         };
         let Some(use_) = use_ else {
             return events_of(read, saved);
@@ -241,6 +243,36 @@ impl SessionServices {
         self.in_background_with_message(move || use_.carry_out(saved?));
         Vec::new()
     }
+}
+
+fn failed(error: impl Display) -> Event {
+    Event::Failed(error.to_string())
+}
+
+/// Why something that the user asked for failed. The text is a whole message.
+#[derive(Debug, thiserror::Error)]
+enum ServiceError {
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    #[error("the other machine gave another answer")]
+    OtherAnswer,
+    #[error("it was damaged on the way")]
+    DamagedPart,
+    /// The machine with the session file says why no program may open the part.
+    #[error("{0}")]
+    NotOpened(String),
+    #[error("no desktop was found")]
+    NoDesktop,
+    #[error("could not make a copy: {0}")]
+    Copy(io::Error),
+    #[error("could not open it: {0}")]
+    Open(io::Error),
+    #[error("could not write {}: {error}", file.display())]
+    Write { file: PathBuf, error: io::Error },
+    #[error("the task is on another machine; use `longhaul export` there")]
+    OtherMachine,
 }
 
 /// What becomes of a part of a result.
@@ -253,20 +285,22 @@ enum PartUse {
 
 impl PartUse {
     /// Returns the message for the user.
-    fn carry_out(self, part: Saved) -> Result<String, String> {
+    fn carry_out(self, part: Saved) -> Result<String, ServiceError> {
         let Saved::Part(part) = part else {
-            return Err("it no longer exists".to_owned());
+            return Err(ReadError::NoPart.into());
         };
-        let bytes = decode_base64(&part.base64).ok_or("it was damaged on the way")?;
+        let bytes = decode_base64(&part.base64).ok_or(ServiceError::DamagedPart)?;
         match self {
             Self::Save(file) => write_new(&file, &bytes),
             Self::Open(copy, viewer) => {
                 // Checked again, because this is what is opened.
-                let copy = copy.with_extension(part.opens_as?);
+                let copy = match part.opens_as {
+                    OpensAs::Extension(extension) => copy.with_extension(extension),
+                    OpensAs::Refused(why) => return Err(ServiceError::NotOpened(why)),
+                };
                 let write = || File::create_new(&copy)?.write_all(&bytes);
-                write().map_err(|error| format!("could not make a copy: {error}"))?;
-                let opened = viewer.open_and_wait(&copy);
-                opened.map_err(|error| format!("could not open it: {error}"))?;
+                write().map_err(ServiceError::Copy)?;
+                viewer.open_and_wait(&copy).map_err(ServiceError::Open)?;
                 Ok(format!("opened with {}", viewer.program()))
             }
         }
@@ -274,18 +308,20 @@ impl PartUse {
 }
 
 /// Writes a file that must not exist. Returns the message for the user.
-fn write_new(file: &Path, bytes: &[u8]) -> Result<String, String> {
-    let written = create_atomically(file, bytes);
-    written.map_err(|error| format!("could not write {}: {error}", file.display()))?;
+fn write_new(file: &Path, bytes: &[u8]) -> Result<String, ServiceError> {
+    create_atomically(file, bytes).map_err(|error| ServiceError::Write {
+        file: file.to_owned(),
+        error,
+    })?;
     let size = text::bytes(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
     Ok(format!("saved {size} to {}", file.display()))
 }
 
 /// The events of what was read. A read that failed is answered too, so that the next one can be asked for.
-fn events_of(read: SavedRead, saved: Result<Saved, String>) -> Vec<Event> {
+fn events_of(read: SavedRead, saved: Result<Saved, impl Display>) -> Vec<Event> {
     let (saved, failed) = match saved {
         Ok(saved) => (Some(saved), None),
-        Err(words) => (None, Some(Event::Failed(words))),
+        Err(error) => (None, Some(failed(error))),
     };
     let event = match (read, saved) {
         (SavedRead::History { task, .. }, Some(Saved::History { entries, dropped })) => {
@@ -356,28 +392,25 @@ impl Services for SessionServices {
             let paths = self.paths.clone();
             self.in_background(move || {
                 let saved = read_saved(&paths, &what);
-                events_of(what, saved.map_err(|error| error.to_string()))
+                events_of(what, saved)
             });
             return Vec::new();
         }
         let saved = read_saved(&self.paths, &what);
-        events_of(what, saved.map_err(|error| error.to_string()))
+        events_of(what, saved)
     }
 
     fn open_page(&mut self, url: &str) {
         let page = url.to_owned();
         let browser = self.browser.clone();
         self.in_background(move || {
-            let opened = browser
-                .ok_or_else(|| "no browser was found".to_owned())
-                .and_then(|browser| {
-                    browser
-                        .open_and_wait(&page)
-                        .map_err(|error| error.to_string())
-                });
-            let error = opened.err()?;
-            let why = format!("could not open it: {error}; y copies the URL");
-            Some(Event::Failed(why))
+            let why = match browser {
+                Some(browser) => browser.open_and_wait(&page).err()?.to_string(),
+                None => "no browser was found".to_owned(),
+            };
+            Some(failed(format_args!(
+                "could not open it: {why}; y copies the URL"
+            )))
         });
     }
 
@@ -396,9 +429,7 @@ impl Services for SessionServices {
         let (now, is_remote) = (self.clock.now().wall, self.is_remote);
         self.in_background_with_message(move || {
             if is_remote {
-                return Err(
-                    "the task is on another machine; use `longhaul export` there".to_owned(),
-                );
+                return Err(ServiceError::OtherMachine);
             }
             let text = (configuration.export)(&paths, &task, what, now, &given)?;
             write_new(&file, text.as_bytes())
@@ -407,7 +438,7 @@ impl Services for SessionServices {
 
     fn open_part(&mut self, task: &TaskId, part: usize) {
         let Some(viewer) = self.viewer.clone() else {
-            return self.in_background_with_message(|| Err("no desktop was found".to_owned()));
+            return self.in_background_with_message(|| Err(ServiceError::NoDesktop));
         };
         // Readable by this user only.
         let make = || {
@@ -419,9 +450,7 @@ impl Services for SessionServices {
         let dir = match self.copies.take().map_or_else(make, Ok) {
             Ok(dir) => dir,
             Err(error) => {
-                return self.in_background_with_message(move || {
-                    Err(format!("could not make a copy: {error}"))
-                });
+                return self.in_background_with_message(|| Err(ServiceError::Copy(error)));
             }
         };
         self.copied += 1;
@@ -442,7 +471,10 @@ impl Services for SessionServices {
             // A read that panicked left the value whole.
             let mut mark = mark.lock().unwrap_or_else(PoisonError::into_inner);
             let read = (configuration.look)(&mut mark, force)?;
-            Some(read.map_or_else(Event::Failed, |read| Event::ConfigRead(Box::new(read))))
+            Some(match read {
+                Ok(read) => Event::ConfigRead(Box::new(read)),
+                Err(error) => failed(format_args!("{error}; the previous config stays in use")),
+            })
         });
     }
 
@@ -450,7 +482,7 @@ impl Services for SessionServices {
         let configuration = self.configuration;
         self.in_background(move || {
             let consent = (configuration.consent)(&server, agreed_to.as_deref());
-            [consent.map_or_else(Event::Failed, |consent| Event::ConsentRead(server, consent))]
+            [consent.map_or_else(failed, |consent| Event::ConsentRead(server, consent))]
         });
     }
 
@@ -460,7 +492,7 @@ impl Services for SessionServices {
             [match (configuration.import)(&paths, takes) {
                 Ok(findings) if takes => Event::ServersImported(findings),
                 Ok(findings) => Event::ServersFound(findings),
-                Err(why) => Event::Failed(why),
+                Err(error) => failed(error),
             }]
         });
     }
@@ -471,13 +503,7 @@ impl Services for SessionServices {
             return;
         };
         let what = what.replace(' ', "=");
-        self.in_background_with_message(move || {
-            what.parse::<crate::demo::Fault>()
-                .map_err(|error| error.to_string())
-                .and_then(|fault| {
-                    crate::demo::control(&dir, fault).map_err(|error| error.to_string())
-                })
-        });
+        self.in_background_with_message(move || crate::demo::control(&dir, what.parse()?));
     }
 
     #[cfg(not(feature = "demo"))]

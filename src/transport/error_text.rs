@@ -16,10 +16,7 @@ pub(super) fn no_response(error: &reqwest::Error, host: &str, has_roots: bool) -
     if !error.is_connect() {
         // A request that could not be built was not sent either.
         return if error.is_builder() {
-            ExchangeEvent::NotSent {
-                why: innermost(error),
-                is_refused: false,
-            }
+            ExchangeEvent::not_sent(innermost(error))
         } else {
             ExchangeEvent::NoAnswer {
                 why: lost_response(error),
@@ -31,14 +28,14 @@ pub(super) fn no_response(error: &reqwest::Error, host: &str, has_roots: bool) -
             rustls::Error::InvalidCertificate(reason) => ExchangeEvent::Untrusted {
                 why: certificate_error(reason, has_roots),
             },
-            rustls::Error::InvalidMessage(_) => not_sent(
+            rustls::Error::InvalidMessage(_) => ExchangeEvent::not_sent(
                 "the server does not use TLS on this port; should the URL start with http://?",
             ),
-            other => not_sent(format!("the TLS handshake failed ({other})")),
+            other => ExchangeEvent::not_sent(format!("the TLS handshake failed ({other})")),
         };
     }
     if error.is_dns() {
-        return not_sent(format!("could not resolve the host name {host}"));
+        return ExchangeEvent::not_sent(format!("could not resolve the host name {host}"));
     }
     if let Some(kind) = io_kind(error) {
         let is_refused = kind == io::ErrorKind::ConnectionRefused;
@@ -46,9 +43,9 @@ pub(super) fn no_response(error: &reqwest::Error, host: &str, has_roots: bool) -
         return ExchangeEvent::NotSent { why, is_refused };
     }
     if error.is_timeout() {
-        return not_sent("no connection within 10 s");
+        return ExchangeEvent::not_sent("no connection within 10 s");
     }
-    not_sent(innermost(error))
+    ExchangeEvent::not_sent(innermost(error))
 }
 
 /// Why a response body ended early.
@@ -76,13 +73,6 @@ fn lost_response(error: &reqwest::Error) -> String {
         format!("the response is not HTTP ({inner})")
     } else {
         inner
-    }
-}
-
-fn not_sent(why: impl Into<String>) -> ExchangeEvent {
-    ExchangeEvent::NotSent {
-        why: why.into(),
-        is_refused: false,
     }
 }
 

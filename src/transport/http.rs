@@ -358,10 +358,8 @@ impl Inner {
     }
 
     fn not_sent(&self, error: &SendError) -> Head {
-        Head::Final(ExchangeEvent::NotSent {
-            why: self.secrets.mask(&error.to_string()).into_owned(),
-            is_refused: false,
-        })
+        let why = self.secrets.mask(&error.to_string()).into_owned();
+        Head::Final(ExchangeEvent::not_sent(why))
     }
 
     /// Method, headers and body of a request.

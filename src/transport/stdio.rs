@@ -91,6 +91,24 @@ impl StdioOptions {
     }
 }
 
+/// Why a server process was not started.
+#[derive(Debug, thiserror::Error)]
+enum StartError {
+    #[error(
+        "could not start {}: its working directory {} does not exist",
+        text::clean_line(program),
+        text::clean_line(cwd)
+    )]
+    NoDirectory { program: String, cwd: String },
+    #[error("could not start {}: {error}", text::clean_line(program))]
+    Spawn {
+        program: String,
+        error: std::io::Error,
+    },
+    #[error("could not start the server: its process has no pipes")]
+    NoPipes,
+}
+
 /// A client for one server process; cheap to clone.
 #[derive(Clone)]
 pub struct Stdio {
@@ -256,10 +274,10 @@ impl Stdio {
 
     async fn post(&self, body: String, recorder: Option<ExchangeRecorder>) -> Vec<ExchangeEvent> {
         let Some(process) = self.inner.process().clone() else {
-            return not_sent("the server process is not running".to_owned());
+            return vec![ExchangeEvent::not_sent("the server process is not running")];
         };
         if let Some(why) = process.exit_reason.borrow().clone() {
-            return not_sent(why);
+            return vec![ExchangeEvent::not_sent(why)];
         }
         let (written, is_written) = oneshot::channel();
         // JSON strings contain no raw line breaks, and between values they are only whitespace.
@@ -284,7 +302,7 @@ impl Stdio {
         vec![ExchangeEvent::NoAnswer { why }]
     }
 
-    async fn start(&self, recorder: Option<ExchangeRecorder>) -> Result<Box<Output>, String> {
+    async fn start(&self, recorder: Option<ExchangeRecorder>) -> Result<Box<Output>, StartError> {
         let inherited = self.inner.inherited().take();
         if let Some(mut output) = inherited {
             output.recorder = recorder;
@@ -294,19 +312,18 @@ impl Stdio {
         self.end().await;
         let options = &self.inner.options;
         let mut child = self.command().spawn().map_err(|error| {
-            let program = text::clean_line(&options.command);
-            match &options.cwd {
-                Some(cwd) if !std::path::Path::new(cwd).is_dir() => {
-                    let cwd = text::clean_line(cwd);
-                    format!("could not start {program}: its working directory {cwd} does not exist")
+            let program = options.command.clone();
+            match options.cwd.clone() {
+                Some(cwd) if !std::path::Path::new(&cwd).is_dir() => {
+                    StartError::NoDirectory { program, cwd }
                 }
-                _ => format!("could not start {program}: {error}"),
+                _ => StartError::Spawn { program, error },
             }
         })?;
         let (Some(stdin), Some(stdout), stderr) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
-            return Err("could not start the server: its process has no pipes".to_owned());
+            return Err(StartError::NoPipes);
         };
         let pipes = Pipes {
             stdin,
@@ -418,11 +435,6 @@ impl Inner {
     }
 }
 
-fn not_sent(why: String) -> Vec<ExchangeEvent> {
-    let is_refused = false;
-    vec![ExchangeEvent::NotSent { why, is_refused }]
-}
-
 /// An empty response.
 fn accepted() -> Vec<ExchangeEvent> {
     let opened = ExchangeEvent::Opened {
@@ -472,10 +484,7 @@ impl ReadStage {
                     };
                     (opened, Self::Started(output))
                 }
-                Err(why) => {
-                    let is_refused = false;
-                    (ExchangeEvent::NotSent { why, is_refused }, Self::Ended)
-                }
+                Err(error) => (ExchangeEvent::not_sent(error.to_string()), Self::Ended),
             }),
             Self::Started(output) => {
                 let target = Ok("stdin".to_owned());

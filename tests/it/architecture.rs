@@ -280,7 +280,7 @@ fn sizes_do_not_grow() {
             figures.duplicate_names.len(),
             0,
         ),
-        ("errors that are only text", figures.text_errors.len(), 30),
+        ("errors that are only text", figures.text_errors.len(), 0),
     ] {
         assert!(
             size <= limit,

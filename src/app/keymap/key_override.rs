@@ -6,7 +6,7 @@
 use super::{Action, BINDINGS, Binding, Keymap, Scope, pretty};
 use crate::{
     app::Field,
-    domain::{Chord, Key, text},
+    domain::{Chord, Key, ParseChordError, text},
 };
 
 /// One line of `[keys]` in the config file.
@@ -16,6 +16,32 @@ pub struct KeyOverride {
     pub action: String,
     /// All its keys, as [`Chord`] parses them; empty for none.
     pub chords: Vec<String>,
+}
+
+/// Why an override is ignored. The text follows `is ignored: `.
+#[derive(Debug, thiserror::Error)]
+enum OverrideError {
+    #[error("unknown action; press : for the names")]
+    UnknownAction,
+    #[error(transparent)]
+    Chord(#[from] ParseChordError),
+    #[error("quitting needs a key")]
+    NoKeyToQuit,
+    #[error("terminals send it as {0}")]
+    SentAs(Chord),
+    #[error("a key must be a visible character")]
+    Invisible,
+    #[error("{} keeps its meaning everywhere", pretty(*.0))]
+    Fixed(Chord),
+    #[error(
+        "it works while you type, where {} types or edits; use a Ctrl chord, or f1 to f12",
+        pretty(*.0)
+    )]
+    Types(Chord),
+    #[error("{} is already the key of {}", pretty(*.0), .1.command)]
+    Taken(Chord, &'static Binding),
+    #[error("\"{}\" needs {}", .1.name(), pretty(*.0))]
+    Required(Chord, &'static Binding),
 }
 
 /// A valid override.
@@ -41,7 +67,7 @@ impl Keymap {
     pub fn with_overrides(overrides: &[KeyOverride]) -> (Self, Vec<(usize, String)>) {
         let mut accepted = Vec::new();
         let mut warnings = Vec::new();
-        let ignored = |word: &str, why: &str| format!("{word} is ignored: {why}");
+        let ignored = |word: &str, why: OverrideError| format!("{word} is ignored: {why}");
         for (at, key_override) in overrides.iter().enumerate() {
             match parse(key_override) {
                 Ok((binding, chords)) => accepted.push(ParsedOverride {
@@ -49,13 +75,13 @@ impl Keymap {
                     binding,
                     chords,
                 }),
-                Err(why) => warnings.push((at, ignored(&key_override.action, &why))),
+                Err(why) => warnings.push((at, ignored(&key_override.action, why))),
             }
         }
         // A rejected override leaves its action with the default keys, which may conflict with other overrides.
         while let Some((index, why)) = first_conflict(&accepted) {
             let parsed = accepted.remove(index);
-            warnings.push((parsed.at, ignored(parsed.binding.command, &why)));
+            warnings.push((parsed.at, ignored(parsed.binding.command, why)));
         }
         let rows = BINDINGS.iter().map(|row| {
             let parsed = accepted.iter().find(|parsed| parsed.binding == row);
@@ -125,28 +151,27 @@ fn acts_in_dialogs(row: &Binding) -> bool {
 }
 
 /// Parses an override.
-fn parse(key_override: &KeyOverride) -> Result<(&'static Binding, Vec<Chord>), String> {
+fn parse(key_override: &KeyOverride) -> Result<(&'static Binding, Vec<Chord>), OverrideError> {
     let mut named = BINDINGS.iter().filter(|row| !row.command.is_empty());
     let row = named
         .find(|row| row.command == key_override.action)
-        .ok_or("unknown action; press : for the names")?;
+        .ok_or(OverrideError::UnknownAction)?;
     let mut chords = Vec::new();
     for written in &key_override.chords {
-        let chord: Chord = written.parse().map_err(|error| format!("{error}"))?;
+        let chord: Chord = written.parse()?;
         check(row, chord)?;
         if !chords.contains(&chord) {
             chords.push(chord);
         }
     }
     if chords.is_empty() && needs_key(row) {
-        return Err("quitting needs a key".to_owned());
+        return Err(OverrideError::NoKeyToQuit);
     }
     Ok((row, chords))
 }
 
 /// Checks whether an action can have a key, regardless of other bindings.
-fn check(row: &Binding, chord: Chord) -> Result<(), String> {
-    let label = pretty(chord);
+fn check(row: &Binding, chord: Chord) -> Result<(), OverrideError> {
     let sent_as = match chord.key {
         Key::Char('i') if chord.ctrl => Some(Chord::plain(Key::Tab)),
         Key::Char('j' | 'm') if chord.ctrl => Some(Chord::plain(Key::Enter)),
@@ -157,36 +182,33 @@ fn check(row: &Binding, chord: Chord) -> Result<(), String> {
         _ => None,
     };
     if let Some(sent) = sent_as {
-        return Err(format!("terminals send it as {sent}"));
+        return Err(OverrideError::SentAs(sent));
     }
     if let Key::Char(letter) = chord.key {
         let seen = letter.to_string();
         if text::clean_line(&seen) != seen || text::width(&seen) == 0 {
-            return Err("a key must be a visible character".to_owned());
+            return Err(OverrideError::Invisible);
         }
     }
     let is_fixed = matches!(chord.key, Key::Esc | Key::Enter) || chord == Chord::ctrl('c');
     if is_fixed && !row.defaults().contains(&chord) {
-        return Err(format!("{label} keeps its meaning everywhere"));
+        return Err(OverrideError::Fixed(chord));
     }
     if acts_in_dialogs(row) && Field::default().key(chord) {
-        return Err(format!(
-            "it works while you type, where {label} types or edits; use a Ctrl chord, or f1 to f12"
-        ));
+        return Err(OverrideError::Types(chord));
     }
     Ok(())
 }
 
 /// The first override that conflicts with an earlier one or with a required key, and why.
-fn first_conflict(accepted: &[ParsedOverride]) -> Option<(usize, String)> {
+fn first_conflict(accepted: &[ParsedOverride]) -> Option<(usize, OverrideError)> {
     accepted.iter().enumerate().find_map(|(index, parsed)| {
         let twice = accepted.iter().take(index).find_map(|other| {
             let mut shared = parsed.chords.iter().filter(|it| other.chords.contains(it));
             let chord = shared
                 .next()
                 .filter(|_| share_scope(parsed.binding, other.binding))?;
-            let (label, action) = (pretty(*chord), other.binding.command);
-            Some(format!("{label} is already the key of {action}"))
+            Some(OverrideError::Taken(*chord, other.binding))
         });
         let why = twice.or_else(|| {
             default_rows(accepted)
@@ -195,8 +217,7 @@ fn first_conflict(accepted: &[ParsedOverride]) -> Option<(usize, String)> {
                     let chord = parsed.taken(row).next()?;
                     let is_kept = acts_in_dialogs(row)
                         || remaining_chords(row, accepted.iter().take(index + 1)).is_empty();
-                    let (label, from) = (pretty(chord), row.name());
-                    is_kept.then(|| format!("\"{from}\" needs {label}"))
+                    is_kept.then_some(OverrideError::Required(chord, row))
                 })
         })?;
         Some((index, why))

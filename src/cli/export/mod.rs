@@ -15,16 +15,14 @@ use serde_json::{Map, Value, json};
 use self::redact::Redaction;
 use crate::{
     app::SaveContent,
-    cli::{
-        context::Context, environment::logins, error::CliError, export::options::Exporter,
-        json as documents,
-    },
+    cli::{context::Context, environment::logins, export::options::Exporter, json as documents},
     config::{self, env_secret},
     domain::{
         Attempt, HistoryEntry, HistoryEvent, LinkRecord, ProtocolVersion, Question, Task, TaskId,
         Wall,
     },
-    store::{Lookup, Paths, Reader},
+    engine::ReadError,
+    store::{Lookup, Paths, Reader, StoreError},
 };
 
 /// The version of the export format; new fields do not change it.
@@ -39,7 +37,7 @@ impl Exporter<'_> {
         &self,
         reader: &mut Reader,
         task: &Task,
-    ) -> Result<String, CliError> {
+    ) -> Result<String, StoreError> {
         let links = reader.links()?;
         let entries = history(reader, task)?;
         let result = reader.result(&task.id)?;
@@ -73,36 +71,33 @@ pub(in crate::cli) fn cli_secrets(context: &Context<'_>) -> Vec<SecretString> {
     headers.chain(bearer).collect()
 }
 
-/// `export` for the screen: the text to write to a file, or the error message.
+/// `export` for the screen: the text to write to a file.
 pub(in crate::cli) fn for_screen(
     paths: &Paths,
     id: &TaskId,
     what: SaveContent,
     now: Wall,
     cli_secrets: &[SecretString],
-) -> Result<String, String> {
+) -> Result<String, ReadError> {
     // A configuration that cannot be read contains no secrets that were ever sent.
     let config = config::read(config::path().as_deref()).unwrap_or_default();
-    let export = || -> Result<String, CliError> {
-        let mut reader = Reader::open(paths)?;
-        let Lookup::One(task) = reader.task(id.as_str())? else {
-            return Err(CliError::usage(format!("{id} is no longer in the session")));
-        };
-        let exporter = Exporter {
-            logins: &logins(paths, Some(&config.defaults)),
-            servers: &config.servers,
-            cli_secrets,
-            has_content: false,
-            is_page: what == SaveContent::Page,
-            now,
-        };
-        let text = exporter.render(&mut reader, &task)?;
-        Ok(format!("{text}\n"))
+    let mut reader = Reader::open(paths)?;
+    let Lookup::One(task) = reader.task(id.as_str())? else {
+        return Err(ReadError::NoTask(id.clone()));
     };
-    export().map_err(CliError::into_message)
+    let exporter = Exporter {
+        logins: &logins(paths, Some(&config.defaults)),
+        servers: &config.servers,
+        cli_secrets,
+        has_content: false,
+        is_page: what == SaveContent::Page,
+        now,
+    };
+    let text = exporter.render(&mut reader, &task)?;
+    Ok(format!("{text}\n"))
 }
 
-fn history(reader: &mut Reader, task: &Task) -> Result<Vec<HistoryEntry>, CliError> {
+fn history(reader: &mut Reader, task: &Task) -> Result<Vec<HistoryEntry>, StoreError> {
     let mut all: Vec<HistoryEntry> = Vec::new();
     loop {
         let after = all.last().map_or(0, |entry| entry.seq);

@@ -15,7 +15,7 @@ use serde_json::Value;
 pub(crate) use self::entry::holds_secret;
 use self::{
     entry::{Editor, ImportEntry, ImportableServer},
-    reason::FileError,
+    reason::{FileError, SkipReason},
 };
 use super::{ConfigEdit, ConfigError, Endpoint, NewServer, consent, digest};
 use crate::{
@@ -85,7 +85,7 @@ pub struct Imported {
     /// Its name in the file.
     pub name: String,
     /// The texts that would be kept, the URL or command first; or why it is skipped.
-    pub outcome: Result<Vec<String>, String>,
+    pub outcome: Result<Vec<String>, SkipReason>,
 }
 
 impl Imported {
@@ -103,7 +103,7 @@ impl Imported {
         };
         let imported = |entry: ImportEntry| Self {
             name: entry.name,
-            outcome: entry.outcome.map(kept).map_err(|why| why.to_string()),
+            outcome: entry.outcome.map(kept),
         };
         let entries = formats::entries(path, text, &Editor::default())?;
         Ok::<_, FileError>(entries.into_iter().map(imported).collect())

@@ -30,7 +30,7 @@ pub(crate) enum FileError {
 
 /// Why an entry is skipped. `what` is a part of the entry: `its header X-Key`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum SkipReason {
+pub enum SkipReason {
     #[error("invalid server name")]
     Name,
     #[error("not a table")]

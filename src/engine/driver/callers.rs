@@ -76,9 +76,8 @@ impl Driver<'_> {
                 continue;
             };
             if let Some(linked) = self.links.get_mut(index) {
-                let roots = answered.roots.as_deref().map_err(String::as_str);
                 for request in &answered.requests {
-                    linked.link.answer_roots(request, roots);
+                    linked.link.answer_roots(request, &answered.roots);
                 }
                 self.feed(index, Input::Timer, now);
             }

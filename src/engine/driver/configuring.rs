@@ -13,6 +13,34 @@ use crate::{
     transport::{ProcessGuard, Secrets, StdioOptions},
 };
 
+/// Why longhaul itself sends nothing to a server, or doesn't start it.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum WithheldError {
+    /// The user has not agreed; the reader of the configuration says to what.
+    #[error("{0}")]
+    NoConsent(String),
+    #[error(
+        "{0} is a program, but no configuration here says which one, or this window is read-only"
+    )]
+    NoProgram(ServerName),
+    #[error(
+        "{name} needs the variable {variable}, but it is not set here; the program was not started"
+    )]
+    ProgramVariable { name: ServerName, variable: String },
+    #[error(
+        "the headers of {0} in the configuration would travel over plain http, unencrypted; nothing was sent. Use an https:// URL, or pass --insecure-http each time"
+    )]
+    Cleartext(ServerName),
+    #[error(
+        "{name} needs the variable {variable} for its header {header}, but it is not set here; nothing was sent"
+    )]
+    HeaderVariable {
+        name: ServerName,
+        variable: String,
+        header: String,
+    },
+}
+
 /// What the configuration adds to a connection, and the environment variables that it may use.
 pub(super) struct Configured<'c> {
     pub(super) server: Option<&'c ServerConfig>,
@@ -94,37 +122,36 @@ impl Configured<'_> {
         sent
     }
 
-    /// The configured headers that are not `given` already, with their secrets; `Err` is the message why one
-    /// of them cannot be sent.
+    /// The configured headers that are not `given` already, with their secrets.
     pub(super) fn headers(
         &self,
         record: &LinkRecord,
         given: &[(String, String)],
         secrets: &Secrets,
-    ) -> Result<Vec<(String, SecretString)>, String> {
+    ) -> Result<Vec<(String, SecretString)>, WithheldError> {
         let wanted = self.wanted(record, given);
         if wanted.is_empty() {
             return Ok(Vec::new());
         }
         if let Some(why) = self.server.and_then(|server| server.withheld.as_ref()) {
-            return Err(why.clone());
+            return Err(WithheldError::NoConsent(why.clone()));
         }
-        let name = &record.name;
+        let name = || record.name.clone();
         let is_open =
             url::Url::parse(&record.url).is_ok_and(|there| server_url::is_cleartext(&there));
         if is_open && !self.insecure_http {
-            return Err(format!(
-                "the headers of {name} in the configuration would travel over plain http, unencrypted; nothing was sent. Use an https:// URL, or pass --insecure-http each time"
-            ));
+            return Err(WithheldError::Cleartext(name()));
         }
         let holds = |variable: &str| self.value(variable, secrets);
         wanted
             .into_iter()
             .map(|(header, value)| match value.expand(holds) {
                 Ok(value) => Ok((header.clone(), SecretString::from(value))),
-                Err(MissingVariable(variable)) => Err(format!(
-                    "{name} needs the variable {variable} for its header {header}, but it is not set here; nothing was sent"
-                )),
+                Err(MissingVariable(variable)) => Err(WithheldError::HeaderVariable {
+                    name: name(),
+                    variable,
+                    header: header.clone(),
+                }),
             })
             .collect()
     }
@@ -215,9 +242,9 @@ impl Driver<'_> {
             }
             if server.trace != was_traced
                 && let Some(index) = self.index_of(&name)
-                && let Err(why) = self.record(index, server.trace)
+                && let Err(error) = self.record(index, server.trace)
             {
-                self.notice(NoticeLevel::Warning, why, now);
+                self.notice(NoticeLevel::Warning, error.to_string(), now);
             }
             self.apply_config(&name, now);
         }
@@ -260,11 +287,8 @@ impl Driver<'_> {
         }
         linked.is_touched = true;
         if let Err(error) = applied {
-            self.snapshots.publish(SessionEvent::notice(
-                now.wall,
-                NoticeLevel::Info,
-                error.to_string(),
-            ));
+            self.snapshots
+                .notice(now.wall, NoticeLevel::Info, error.to_string());
         }
     }
 }

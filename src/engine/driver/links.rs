@@ -16,13 +16,14 @@ use crate::{
     },
     engine::{
         driver::{
-            configuring::{Configured, refused_here},
+            configuring::{Configured, WithheldError, refused_here},
             requests::at_rest,
             saving::remark,
             state::{Driver, Linked, Saver, SigningIn},
         },
         inbox::{Reading, Source},
         options::PanicIn,
+        tracer::TracerError,
         upgrade::LinkState,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken},
@@ -98,29 +99,31 @@ impl Linked {
             .and_then(|server| Some((server.program.as_ref()?, &server.withheld)));
         let program = match program {
             Some((program, None)) => Ok(program),
-            Some((_, Some(why))) => Err(why.clone()),
-            None => Err(format!(
-                "{name} is a program, but no configuration here says which one, or this window is read-only"
-            )),
+            Some((_, Some(why))) => Err(WithheldError::NoConsent(why.clone())),
+            None => Err(WithheldError::NoProgram(name.clone())),
         };
         let options = program.and_then(|program| {
             let process = configured.process(program, unread, &self.secrets);
-            process.map_err(|MissingVariable(variable)| {
-                format!("{name} needs the variable {variable}, but it is not set here; the program was not started")
+            process.map_err(|MissingVariable(variable)| WithheldError::ProgramVariable {
+                name: name.clone(),
+                variable,
             })
         });
         let mut options = match options {
             Ok(options) => options,
-            Err(why) => {
-                self.link.takes_sign_in(false);
-                self.link.withhold(why);
-                return Err(refused_here());
-            }
+            Err(error) => return Err(self.withhold(&error)),
         };
         options.traffic = Some(self.tap.clone());
         // The previous process has ended, or the start of the new one ends it.
         let older = self.stdio.take();
         Ok(self.stdio.insert(Stdio::replacing(older, options)).clone())
+    }
+
+    /// Tells the machine why nothing is sent, as if the server had answered as it does without credentials.
+    fn withhold(&mut self, error: &WithheldError) -> ExchangeEvent {
+        self.link.takes_sign_in(false);
+        self.link.withhold(error.to_string());
+        refused_here()
     }
 
     /// The client for its server, created if necessary; `Err` is what the machine is told instead of a response.
@@ -137,12 +140,7 @@ impl Linked {
         let given = self.given();
         let more = match configured.headers(record, &given, &self.secrets) {
             Ok(more) => more,
-            Err(why) => {
-                // As if the server had answered as it does without the header.
-                self.link.takes_sign_in(false);
-                self.link.withhold(why);
-                return Err(refused_here());
-            }
+            Err(error) => return Err(self.withhold(&error)),
         };
         let given = given.into_iter();
         let given = given.map(|(name, value)| (name, SecretString::from(value)));
@@ -173,10 +171,8 @@ impl Linked {
         options.sign_in = tokens.map(|tokens| tokens as Arc<dyn SignIn>);
         self.link.takes_sign_in(self.tokens.is_some());
         self.link.sends(sent);
-        let http = Http::new(options).map_err(|error| ExchangeEvent::NotSent {
-            why: error.to_string(),
-            is_refused: false,
-        })?;
+        let http =
+            Http::new(options).map_err(|error| ExchangeEvent::not_sent(error.to_string()))?;
         Ok(self.http.insert(http).clone())
     }
 }
@@ -284,14 +280,14 @@ impl Driver<'_> {
             is_touched: true,
         });
         if (self.traces || is_configured)
-            && let Err(why) = self.record(self.links.len() - 1, true)
+            && let Err(error) = self.record(self.links.len() - 1, true)
         {
-            self.notice(NoticeLevel::Warning, why, now);
+            self.notice(NoticeLevel::Warning, error.to_string(), now);
         }
     }
 
-    /// Starts or stops tracing a server; `Err` is the message why not.
-    pub(super) fn record(&mut self, index: usize, is_on: bool) -> Result<(), String> {
+    /// Starts or stops tracing a server.
+    pub(super) fn record(&mut self, index: usize, is_on: bool) -> Result<(), TracerError> {
         let Some(linked) = self.links.get(index) else {
             return Ok(());
         };
@@ -327,7 +323,7 @@ impl Driver<'_> {
         }
         for index in of {
             self.record(index, is_on)
-                .map_err(RequestError::CannotSave)?;
+                .map_err(|error| RequestError::CannotSave(error.to_string()))?;
         }
         Ok(SessionResponse::Done(if is_on {
             format!("traffic with {name} is now recorded; `longhaul trace` shows it")

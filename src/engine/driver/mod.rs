@@ -30,7 +30,7 @@ use crate::{
         },
         frames::KeeperStatus,
         hook::Hooks,
-        journal::Journal,
+        journal::{Journal, JournalError},
         options::{Options, PanicIn, ProcessRole},
         pace::Pace,
         pending_requests::{Envelope, OwnRequests, PendingRequests},
@@ -76,14 +76,14 @@ const HOOKS_START_WITHIN: Duration = Duration::from_millis(100);
 /// How long server processes have for their last output; they end in any case.
 const PROCESSES_HEAR_WITHIN: Duration = Duration::from_millis(700);
 
-/// Drives the session until this process exits; `Err` is the message why it cannot.
+/// Drives the session until this process exits.
 pub(super) async fn drive(
     options: &mut Options,
     snapshots: &Arc<Snapshots>,
     pace: &Pace,
     own: &mut OwnRequests,
     lock: DriverLock,
-) -> Result<(), String> {
+) -> Result<(), JournalError> {
     let now = options.clock.now();
     let mut inherited = std::mem::take(&mut options.inherited);
     let options = &*options;
@@ -91,7 +91,7 @@ pub(super) async fn drive(
         writer,
         restored,
         remarks,
-    } = Writer::open(&options.paths, now.wall).map_err(|error| format!("could not {error}"))?;
+    } = Writer::open(&options.paths, now.wall)?;
     // The screen has its first frame before the first HTTP client is built.
     ensure_provider();
     let (sign_ins, of_sign_ins) = mpsc::channel(16);
@@ -112,17 +112,13 @@ pub(super) async fn drive(
         args: options.args.clone(),
         upgrades,
     };
-    let OwnRequests {
-        incoming,
-        leaving,
-        pending,
-    } = own;
-    let mut driver = Driver::new(options, snapshots, pace, pending, writer, sign_ins);
+    let mut driver = Driver::new(options, snapshots, pace, &mut own.pending, writer, sign_ins);
     driver.lifetime = lifetime;
     driver.inherit(options, &mut inherited.state);
     let inherited_socket = Some(inherited.state.contract).zip(inherited.listener);
     let listener = socket::listen(&options.paths, &service, inherited_socket);
-    for text in remarks.into_iter().chain(listener.as_ref().err().cloned()) {
+    let unopened = listener.as_ref().err().map(ToString::to_string);
+    for text in remarks.into_iter().chain(unopened) {
         driver.notice(NoticeLevel::Warning, text, now);
     }
     let is_unsettled =
@@ -141,12 +137,12 @@ pub(super) async fn drive(
     }
     options.fuse.burn(PanicIn::Network);
     let inputs = Inputs {
-        own: incoming,
+        own: &mut own.incoming,
         from_clients,
         of_sign_ins,
         of_upgrades,
         connected,
-        leaving,
+        leaving: &mut own.leaving,
     };
     driver.run(inputs, listener.as_ref().ok(), &lock).await?;
     driver.leave().await;
@@ -266,7 +262,7 @@ impl Driver<'_> {
         mut inputs: Inputs<'_>,
         listener: Option<&Listener>,
         lock: &DriverLock,
-    ) -> Result<(), String> {
+    ) -> Result<(), JournalError> {
         let lifetime = self.lifetime.as_ref();
         let stop = lifetime.map(|lifetime| Arc::clone(&lifetime.stop));
         loop {
@@ -287,7 +283,7 @@ impl Driver<'_> {
                 outcomes = self.saves.journal.outcomes() => {
                     now = self.clock.now();
                     let Some(outcomes) = outcomes else {
-                        return Err("could not write the session: its writer thread ended; saved data is safe, start again".to_owned());
+                        return Err(JournalError::Ended);
                     };
                     self.all_written(outcomes, now);
                 }
@@ -544,8 +540,7 @@ impl Driver<'_> {
     }
 
     pub(super) fn notice(&self, level: NoticeLevel, text: String, now: Stamp) {
-        self.snapshots
-            .publish(SessionEvent::notice(now.wall, level, text));
+        self.snapshots.notice(now.wall, level, text);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     domain::{
@@ -51,8 +51,8 @@ struct RootsAsked {
 pub(super) struct AnsweredRoots {
     pub(super) server: ServerName,
     pub(super) requests: Vec<RootsRequest>,
-    /// The roots, or the error of a host as the text of a JSON object.
-    pub(super) roots: Result<Vec<Value>, String>,
+    /// The roots of all hosts, or the error of a host.
+    pub(super) roots: Forwarded,
 }
 
 impl Proxies {
@@ -174,8 +174,8 @@ impl Proxies {
                 server: asked.server,
                 requests: asked.requests,
                 roots: match asked.error {
-                    Some(error) if asked.roots.is_empty() => Err(error),
-                    _ => Ok(roots),
+                    Some(error) if asked.roots.is_empty() => Forwarded::Error(error),
+                    _ => Forwarded::Result(json!({ "roots": roots }).to_string()),
                 },
             }
         };

@@ -225,7 +225,7 @@ impl Driver<'_> {
         {
             return Err(RequestError::CannotSave(format!(
                 "not asked: {}; no server is read until the disk works again",
-                trouble.why
+                trouble.error
             )));
         }
         if let SessionRequest::Adopt { server, .. } = asked

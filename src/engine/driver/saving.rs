@@ -8,7 +8,7 @@ use crate::{
     engine::{
         clock::Clock,
         driver::state::{Driver, Saver, Trouble},
-        journal::{Job, Outcome},
+        journal::{Job, JournalError, Outcome},
         snapshots::Snapshots,
     },
     link::{Input, Output, SaveToken},
@@ -18,11 +18,7 @@ use crate::{
 pub(super) fn remark(snapshots: &Arc<Snapshots>, clock: Clock) -> NoticeSink {
     let snapshots = Arc::clone(snapshots);
     Arc::new(move |text| {
-        snapshots.publish(SessionEvent::notice(
-            clock.now().wall,
-            NoticeLevel::Warning,
-            text,
-        ));
+        snapshots.notice(clock.now().wall, NoticeLevel::Warning, text);
     })
 }
 
@@ -53,11 +49,7 @@ impl Driver<'_> {
             rows,
             is_vital,
         }) {
-            self.written(
-                &who,
-                Err("could not write the session: its writer thread ended; start again".to_owned()),
-                now,
-            );
+            self.written(&who, Err(JournalError::NotQueued), now);
         }
     }
 
@@ -75,16 +67,11 @@ impl Driver<'_> {
     }
 
     /// A save succeeded or failed: the outputs that waited for it are carried out or dropped.
-    pub(super) fn written(&mut self, who: &Saver, outcome: Result<(), String>, now: Stamp) {
+    pub(super) fn written(&mut self, who: &Saver, outcome: Result<(), JournalError>, now: Stamp) {
         match *who {
             Saver::Own(number) => {
-                let Some(place) = self
-                    .saves
-                    .own
-                    .waiting
-                    .iter()
-                    .position(|save| save.number == number)
-                else {
+                let mut waiting = self.saves.own.waiting.iter();
+                let Some(place) = waiting.position(|save| save.number == number) else {
                     return;
                 };
                 let save = self.saves.own.waiting.swap_remove(place);
@@ -99,7 +86,7 @@ impl Driver<'_> {
                         }
                         Ok(SessionResponse::Accepted)
                     }
-                    Err(why) => Err(RequestError::CannotSave(why)),
+                    Err(error) => Err(RequestError::CannotSave(error.to_string())),
                 };
                 if let Some(ask) = save.ask {
                     self.respond(ask, answer);
@@ -124,16 +111,17 @@ impl Driver<'_> {
                         }
                     }
                 }
-                Err(why) => {
+                Err(error) => {
                     self.drop_held(index, token);
+                    let why = error.to_string();
                     // Retried once a second, reported once.
                     match &mut self.saves.trouble {
-                        Some(trouble) if trouble.why == why => trouble.tries += 1,
+                        Some(trouble) if trouble.error == error => trouble.tries += 1,
                         trouble => {
                             let tries = trouble.as_ref().map_or(0, |before| before.tries) + 1;
                             let is_deaf = trouble.as_ref().is_some_and(|before| before.is_deaf);
                             *trouble = Some(Trouble {
-                                why: why.clone(),
+                                error,
                                 tries,
                                 is_deaf,
                             });

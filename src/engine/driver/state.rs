@@ -21,7 +21,7 @@ use crate::{
         driver::proxies::Proxies,
         hook::Hooks,
         inbox::{Batches, Inbox, Reading},
-        journal::Journal,
+        journal::{Journal, JournalError},
         options::FailPoint,
         pace::Pace,
         pending_requests::PendingRequests,
@@ -182,7 +182,7 @@ pub(super) struct Driver<'d> {
 /// Why saves fail, and how many attempts have failed.
 #[derive(Debug)]
 pub(super) struct Trouble {
-    pub(super) why: String,
+    pub(super) error: JournalError,
     pub(super) tries: u64,
     /// Whether it was reported that no server is read.
     pub(super) is_deaf: bool,

@@ -294,9 +294,9 @@ impl Driver<'_> {
                 }
             }
             if state.is_traced
-                && let Err(why) = self.record(index, true)
+                && let Err(error) = self.record(index, true)
             {
-                self.notice(NoticeLevel::Warning, why, now);
+                self.notice(NoticeLevel::Warning, error.to_string(), now);
             }
         }
     }

@@ -22,7 +22,7 @@ use super::{FORMAT, Inherited, KeeperFiles, KeeperState, UpgradeError, passing};
 use crate::{
     domain::text,
     engine::frames::Hello,
-    store::{Paths, Reader},
+    store::{Paths, Reader, StoreError},
 };
 
 const READY: &str = "ready";
@@ -168,11 +168,23 @@ fn socket() -> std::io::Result<UnixStream> {
     Ok(UnixStream::from(stdin))
 }
 
-fn parse(text: &str) -> Result<KeeperState, String> {
-    let state: KeeperState = serde_json::from_str(text)
-        .map_err(|error| format!("the state of the running keeper is not understood: {error}"))?;
+/// Why the new program can't continue.
+#[derive(Debug, thiserror::Error)]
+enum TrialError {
+    #[error("the state of the running keeper is not understood: {0}")]
+    State(#[from] serde_json::Error),
+    #[error("the running keeper is newer than this program")]
+    NewerKeeper,
+    #[error("could not {0}")]
+    Session(#[from] StoreError),
+    #[error("some files are missing")]
+    MissingFiles,
+}
+
+fn parse(text: &str) -> Result<KeeperState, TrialError> {
+    let state: KeeperState = serde_json::from_str(text)?;
     if state.format > FORMAT {
-        return Err("the running keeper is newer than this program".to_owned());
+        return Err(TrialError::NewerKeeper);
     }
     Ok(state)
 }
@@ -188,13 +200,12 @@ pub fn run_trial(paths: &Paths, obstacle: Option<&str>) -> std::io::Result<()> {
     writeln!(&socket, "{hello}")?;
     let (text, files) = passing::receive(&socket)?;
     let tried = parse(&text).and_then(|state| {
-        let reader = Reader::open(paths).map_err(|error| format!("could not {error}"))?;
-        drop(reader);
-        KeeperFiles::sort(&state, files).ok_or_else(|| "some files are missing".to_owned())
+        drop(Reader::open(paths)?);
+        KeeperFiles::sort(&state, files).ok_or(TrialError::MissingFiles)
     });
     let files = match tried {
         Ok(files) => files,
-        Err(why) => return writeln!(&socket, "{}", text::clean_line(&why)),
+        Err(error) => return writeln!(&socket, "{}", text::clean_line(&error.to_string())),
     };
     writeln!(&socket, "{READY}")?;
     let mut line = String::new();
@@ -222,6 +233,6 @@ pub fn inherit() -> std::io::Result<Inherited> {
         let _ = waitpid(Some(trial), WaitOptions::empty());
     }
     let files = KeeperFiles::sort(&state, files)
-        .ok_or_else(|| std::io::Error::other("some files are missing"))?;
+        .ok_or_else(|| std::io::Error::other(TrialError::MissingFiles))?;
     Ok(Inherited::new(state, files))
 }

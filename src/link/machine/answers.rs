@@ -426,14 +426,7 @@ impl Link {
         active.task.status = Status::Paused;
         active.set_control(now, None);
         active.task.notice = None;
-        active.note(
-            now,
-            None,
-            HistoryEvent::Status {
-                status: "paused".to_owned(),
-                reason: None,
-            },
-        );
+        active.note_status(now, "paused", None);
         active.saving.held = Some(self.saver.next_token());
         for attempt in &active.task.attempts {
             self.index.remove_request(&attempt.request_id);
@@ -506,14 +499,7 @@ impl Link {
                 },
             );
         } else {
-            active.note(
-                now,
-                None,
-                HistoryEvent::Status {
-                    status: word,
-                    reason,
-                },
-            );
+            active.note_status(now, &word, reason);
         }
         active.saving.held = Some(token);
         let attempts = active.task.attempts.iter();

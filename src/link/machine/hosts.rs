@@ -2,11 +2,9 @@
 
 use core::time::Duration;
 
-use serde_json::Value;
-
 use super::Link;
 use crate::{
-    domain::{Answer, HostProfile, Mono, Question, QuestionKind, TaskId},
+    domain::{Answer, Forwarded, HostProfile, Mono, Question, QuestionKind, TaskId},
     link::{
         active_task::ActiveTask,
         connection::ConnectionState,
@@ -56,9 +54,9 @@ impl Link {
     }
 
     /// Answers a request for roots with those of all hosts, or with the error of a host.
-    pub fn answer_roots(&mut self, request: &RootsRequest, roots: Result<&[Value], &str>) {
+    pub fn answer_roots(&mut self, request: &RootsRequest, roots: &Forwarded) {
         if request.session_number == self.record.session_number && self.is_ready_for_hosts() {
-            let response = encode::roots_response(&request.id, roots);
+            let response = encode::response_of_hosts(&request.id, roots);
             self.send(RequestKind::Reply(None), response, None, None);
             self.schedule.needs_advance = true;
         }

@@ -76,8 +76,9 @@ impl Link {
                 };
                 self.schedule.needs_advance = true;
             }
-            ExchangeEvent::Endpoint { target: Err(why) } => {
+            ExchangeEvent::Endpoint { target: Err(error) } => {
                 self.close(exchange);
+                let why = format!("its endpoint {error}; nothing is sent there");
                 self.handshake_failed(&HandshakeError::LeadsElsewhere { why });
             }
             ExchangeEvent::Event { .. } => {

@@ -44,14 +44,8 @@ impl Link {
         let first = now.mono.after(served.pace(&task));
         active.served = Some(ServerTaskPoll::new(first));
         active.task.server_task = Some(task);
-        active.note(
-            now,
-            None,
-            HistoryEvent::Status {
-                status: "running".to_owned(),
-                reason: Some("the server turned it into a task".to_owned()),
-            },
-        );
+        let reason = "the server turned it into a task".to_owned();
+        active.note_status(now, "running", Some(reason));
         active.saving.held = Some(token);
         if kind == TaskKind::Extension {
             self.ran_as_task(id, true);

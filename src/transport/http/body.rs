@@ -78,10 +78,9 @@ impl Reader {
                             // In HTTP+SSE the endpoint URL carries the session id.
                             secrets.add_url(target);
                         }
-                        let target = target.map(String::from).map_err(|why| {
-                            let why = format!("its endpoint {why}; nothing is sent there");
-                            secrets.mask(&why).into_owned()
-                        });
+                        let target = target
+                            .map(String::from)
+                            .map_err(|error| error.map_url(|url| secrets.mask(url).into_owned()));
                         return Poll::Ready(ExchangeEvent::Endpoint { target });
                     }
                     Some(event) => return Poll::Ready(event),

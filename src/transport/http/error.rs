@@ -1,6 +1,7 @@
 //! Why a request can't be sent. Nothing of it has reached the server.
 
-use super::{client::ClientError, options::SignInError, origin::OriginError};
+use super::{client::ClientError, options::SignInError};
+use crate::protocol::OriginError;
 
 /// Why a request can't be sent; the message continues "not sent: ".
 #[derive(Debug, thiserror::Error)]

@@ -3,21 +3,10 @@
 use reqwest::{StatusCode, header::HeaderValue};
 use url::Url;
 
-use crate::transport::http::options::has_userinfo;
+use crate::{protocol::OriginError, transport::http::options::has_userinfo};
 
 /// Redirects that one exchange follows.
 pub(in crate::transport) const MAX_REDIRECTS: usize = 3;
-
-/// Why a URL that a server sent is not used. The message continues a sentence whose subject is what holds the URL.
-#[derive(Debug, thiserror::Error)]
-pub(in crate::transport) enum OriginError {
-    #[error("points to an invalid URL")]
-    Invalid,
-    #[error("points to {0}, which is another origin")]
-    OtherOrigin(String),
-    #[error("points to {0} with a user name")]
-    UserName(String),
-}
 
 /// Why a redirect is not followed.
 #[derive(Debug, thiserror::Error)]

@@ -4,8 +4,6 @@ use std::{io, path::PathBuf};
 
 use rmcp::model::ErrorCode;
 
-use super::faults::UnknownFault;
-
 /// An error from starting or controlling a demo server.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -37,9 +35,6 @@ pub enum DemoError {
     /// The server was started but did not become ready.
     #[error("the demo server did not start: {0}")]
     NotStarted(String),
-    /// The command names no fault.
-    #[error(transparent)]
-    UnknownFault(#[from] UnknownFault),
     /// The server rejected a control command.
     #[error("the demo server rejected the command: {0}")]
     Refused(String),

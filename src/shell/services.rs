@@ -502,8 +502,14 @@ impl Services for SessionServices {
         let Some(dir) = self.demo_dir.clone() else {
             return;
         };
-        let what = what.replace(' ', "=");
-        self.in_background_with_message(move || crate::demo::control(&dir, what.parse()?));
+        match what.replace(' ', "=").parse::<crate::demo::Fault>() {
+            Ok(fault) => {
+                self.in_background_with_message(move || crate::demo::control(&dir, fault));
+            }
+            Err(error) => {
+                self.in_background_with_message(|| Err(error));
+            }
+        }
     }
 
     #[cfg(not(feature = "demo"))]

@@ -330,14 +330,6 @@ impl Link {
         }
     }
 
-    /// Sends `tasks/cancel`.
-    pub(super) fn send_task_cancel(&mut self, id: &TaskId, server_task: &str) {
-        let request_id = self.in_flight.new_request_id();
-        let method = encode::cancel_task(self.version_of(id), &request_id, server_task);
-        let kind = RequestKind::Cancel(id.clone());
-        self.send(kind, method, Some(request_id), None);
-    }
-
     /// The server took `notifications/cancelled`.
     pub(super) fn cancel_taken(&mut self, id: &TaskId) {
         if let Some(active) = self.tasks.get_mut(id)

@@ -91,7 +91,7 @@ fn why_not_on(state: &State, task_row: &TaskRow, action: Action) -> Option<Strin
                         "{id} has not started yet; press {} to cancel it",
                         key(Action::Cancel)
                     ),
-                    _ => format!("{id} is {word}; nothing to pause"),
+                    _ => format!("{id} has ended ({word}); nothing to pause"),
                 })
         }
         Action::Resume if is_alone && state.pane == Pane::Tasks => task
@@ -102,7 +102,7 @@ fn why_not_on(state: &State, task_row: &TaskRow, action: Action) -> Option<Strin
                     key(Action::Resume)
                 ),
                 _ => format!(
-                    "{id} is {word}; press {} to run it again",
+                    "{id} has ended ({word}); press {} to run it again",
                     key(Action::RunAgain)
                 ),
             }),
@@ -111,10 +111,10 @@ fn why_not_on(state: &State, task_row: &TaskRow, action: Action) -> Option<Strin
             _ if task_row.view.task.status == Status::InputRequired => {
                 Some(format!("{id}: the server has not sent its question yet"))
             }
-            _ => Some(format!("{id} has no question; it is {word}")),
+            _ => Some(format!("{id} has no question (status: {word})")),
         },
         Action::Cancel if is_alone && task.refusal(ControlKind::Cancelling).is_some() => {
-            Some(format!("{id} is {word}; nothing to cancel"))
+            Some(format!("{id} has ended ({word}); nothing to cancel"))
         }
         _ => why_not_anywhere(state, action),
     }

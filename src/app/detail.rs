@@ -164,7 +164,7 @@ fn trace_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
     match wire.and_then(|wire| wire.lines.as_ref()) {
         None => lines.push("traffic: loading ...".to_owned()),
         Some(recorded) if recorded.is_empty() => {
-            lines.push(format!("traffic: nothing recorded with {server}."));
+            lines.push(format!("traffic: nothing recorded for {server}."));
             let command = state.key(Action::Trace);
             lines.push(format!(
                 "{command} starts and stops recording; --trace records from the start."
@@ -242,13 +242,13 @@ fn cases(task: &Task) -> Vec<String> {
         }
         Some(Resumable::Checkpoint) => [
             "longhaul resumes its stream, or else its checkpoint",
-            "the next start does the same",
+            "longhaul does the same on its next start",
             "longhaul resumes its checkpoint in a new session",
         ],
         Some(Resumable::Stream) => [
             "longhaul resumes its stream after the last event",
-            "the next start does the same",
-            "it is lost: it can't be resumed otherwise",
+            "longhaul does the same on its next start",
+            "the call is lost: there is no other way to resume it",
         ],
         None if is_modern(task) => [
             "it is lost: the server must cancel it",
@@ -360,11 +360,13 @@ fn ways_back(task: &Task) -> Vec<&'static str> {
             "resumed by     the stream: GET after the last event id received",
             "               with data",
         ],
-        None if is_modern(task) => vec!["resumed by     nothing: a plain call of this revision"],
+        None if is_modern(task) => {
+            vec!["resumed by     - (not possible for a plain call in this revision)"]
+        }
         None if task.resumability.stream.is_none() => {
             vec!["resumed by     not known yet: no event received"]
         }
-        None => vec!["resumed by     nothing: the events have no ids"],
+        None => vec!["resumed by     - (not possible: the events have no ids)"],
     };
     if task.resumability.checkpoint && task.resumability.stream == Some(true) {
         lines.push("               or the stream, as long as the server keeps it");
@@ -414,8 +416,8 @@ pub fn task_offer(server: &ServerView) -> String {
         return "not supported".to_owned();
     };
     let kind = match offer.kind {
-        TaskKind::Core => "of 2025-11-25, if a tool supports them",
-        TaskKind::Extension => "of the extension, if the server chooses so",
+        TaskKind::Core => "2025-11-25, for tools that support them",
+        TaskKind::Extension => "the extension, when the server chooses",
     };
     let list = if offer.can_list {
         "listed"

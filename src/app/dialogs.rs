@@ -119,7 +119,7 @@ pub struct EditForm {
 
 impl EditForm {
     /// The labels of the fields.
-    pub const LABELS: [&'static str; 4] = ["name", "note", "idle limit", "hard limit"];
+    pub const LABELS: [&'static str; 4] = ["name", "note", "idle timeout", "max time"];
 }
 
 /// The layers over the screen and the forms that the user closed without sending.

@@ -166,8 +166,8 @@ pub(super) fn zoom(state: &mut State, zooms_in: bool) {
         .zoom
         .saturating_add_signed(if zooms_in { -1 } else { 1 });
     if zooms_in && timeline.zoom == 0 || zoom >= SPANS.len() {
-        let word = if zooms_in { "shortest" } else { "longest" };
-        state.reply(format!("this is the {word} time that it shows"));
+        let way = if zooms_in { "in" } else { "out" };
+        state.reply(format!("the timeline can't zoom {way} further"));
     } else {
         timeline.zoom = zoom;
     }
@@ -186,7 +186,7 @@ pub(super) fn scroll(state: &mut State, is_back: bool, now: Wall) {
     let is_at_present = timeline.end.is_none();
     timeline.end = Some(end).filter(|end| *end < now);
     if !is_back && is_at_present {
-        state.reply("already at the present");
+        state.reply("already at the current time");
     }
 }
 

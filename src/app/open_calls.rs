@@ -94,7 +94,7 @@ fn quit_texts(state: &State, has_time: bool, is_short: bool) -> Vec<(Action, Str
     // Another machine's keeper is stopped there.
     let is_here = state.setup.host.is_none();
     let outcomes = outcomes(state, has_time).filter(|_| is_here);
-    let stop = outcomes.map(|outcomes| format!("stop: {outcomes}"));
+    let stop = outcomes.map(|outcomes| format!("stop keeper: {outcomes}"));
     [
         Some((Action::Quit, quit)),
         stop.map(|stop| (Action::StopKeeper, stop)),
@@ -167,8 +167,8 @@ pub fn exit_note(state: &State) -> ExitNote {
                 text::grouped(open)
             )
         }
-        (Some(_), Some(outcomes)) => format!("stopped: {outcomes}; to continue: {command}"),
-        (None, Some(outcomes)) => format!("quit: {outcomes}; to continue: {command}"),
+        (Some(_), Some(outcomes)) => format!("keeper stopped: {outcomes}; to reconnect: {command}"),
+        (None, Some(outcomes)) => format!("quit: {outcomes}; to reconnect: {command}"),
     };
     ExitNote { line, stops_keeper }
 }

@@ -64,7 +64,7 @@ pub(super) fn on_response(
         (RequestPurpose::Adopt(server), Ok(SessionResponse::Adopted(tasks))) => {
             let name = text::clean_line(server.as_str());
             let message = match u64::try_from(tasks.len()) {
-                Ok(0) => format!("{name} lists no tasks that are not here already"),
+                Ok(0) => format!("{name} lists no new tasks"),
                 count => {
                     let count = text::plural(count.unwrap_or(u64::MAX), "task");
                     format!("imported {count} from {name}")

@@ -104,10 +104,12 @@ fn exit_line(state: &State) -> Option<String> {
             let ids: Vec<&str> = lost.map(TaskId::as_str).collect();
             let have = if ids.len() == 1 { "has" } else { "have" };
             let ids = ids.join(", ");
-            Some(format!("quitting once {ids} {have} ended; Esc stays"))
+            Some(format!(
+                "longhaul quits when {ids} {have} ended; press Esc to stay"
+            ))
         }
         ExitWhen::Cancelled(_) => {
-            Some("quitting once everything is cancelled; Esc stays".to_owned())
+            Some("longhaul quits when everything is cancelled; press Esc to stay".to_owned())
         }
         ExitWhen::No | ExitWhen::Asked(_) => None,
     }
@@ -177,7 +179,7 @@ fn connectivity_line(state: &State, now: Stamp, columns: usize) -> Option<String
             state.key(Action::Resume)
         ),
         Connectivity::Offline { next, why, .. } => format!(
-            "{title}: cannot reach {} ({}), next retry {} ({} now)",
+            "{title}: cannot reach {} ({}); next retry {} ({} now)",
             text::clean_line(task_row.view.task.server.as_str()),
             text::clean_line(why),
             until_phrase(*next, now),
@@ -213,15 +215,15 @@ fn demo_line(state: &State, columns: usize) -> String {
         return format!("try: {new} new call, {again} run again, {cut} break");
     }
     let Some(driver) = state.session.driver else {
-        return format!("try: {cut} c cuts the network 5 s");
+        return format!("try: {cut}, then c: cuts the network for 5 s");
     };
     let pid = driver.pid;
     let lines = if driver.is_keeper {
         [
             format!(
-                "try: {cut} c cuts the network 5 s; {quit} and the same command again; other pane: kill -9 {pid}"
+                "try: {cut}, then c: cuts the network for 5 s; {quit}, then the same command again; kill -9 {pid}"
             ),
-            format!("try: {cut} c cuts the network; {quit}, then the same command again"),
+            format!("try: {cut}, then c: cuts the network; {quit}, then the same command again"),
         ]
     } else {
         [

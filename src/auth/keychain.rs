@@ -78,10 +78,10 @@ pub enum KeychainError {
     #[error("the keychain is locked or unavailable ({0})")]
     NoAccess(String),
     /// More than one entry matches.
-    #[error("the keychain has more than one key of this name")]
+    #[error("the keychain has more than one key with this name")]
     Ambiguous,
     /// The entry is not text.
-    #[error("the keychain's entry of this name is not a key")]
+    #[error("the keychain entry with this name is not a key")]
     NotAKey,
     /// The file was encrypted elsewhere.
     #[error("this keychain does not have it")]

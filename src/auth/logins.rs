@@ -413,7 +413,7 @@ impl Logins {
     /// Writes the whole file: encrypted if there is a keychain for the key, else readable by its owner only.
     ///
     /// # Errors
-    /// If the file cannot be written, or the system has no random numbers.
+    /// If the file cannot be written, or the system could not provide random numbers.
     pub fn write(&self, lock: &Held, login_file: &LoginFile) -> Result<(), AuthError> {
         // Can't fail for text and numbers.
         let not_written =

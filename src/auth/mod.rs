@@ -129,7 +129,7 @@ fn check_url(what: &str, given: &str, server: &Url) -> Result<Url, AuthError> {
     ) {
         ("http" | "https", true, true) | ("https", false, _) => Ok(url),
         ("http" | "https", true, false) => Err(rejected("it points to this computer")),
-        ("http", ..) => Err(rejected("plain http can be read by anyone on the way")),
+        ("http", ..) => Err(rejected("anyone on the network path can read plain http")),
         _ => Err(rejected("it is neither http nor https")),
     }
 }
@@ -145,7 +145,7 @@ fn random_bytes<const COUNT: usize>() -> Result<[u8; COUNT], AuthError> {
     rustls::crypto::ring::default_provider()
         .secure_random
         .fill(&mut bytes)
-        .map_err(|_| AuthError::System("the system has no random numbers".to_owned()))?;
+        .map_err(|_| AuthError::System("the system could not provide random numbers".to_owned()))?;
     Ok(bytes)
 }
 

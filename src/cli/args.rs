@@ -194,16 +194,16 @@ pub(super) enum CliCommand {
         #[command(subcommand)]
         command: KeeperArgs,
     },
-    /// Stand for a server in an agent's host, so that no long call is lost or run twice.
+    /// Stand in for a server in an agent's host, so that no long call is lost or run twice.
     ///
-    /// An MCP server on stdin and stdout. Each call that the host makes becomes a task of the session. If the host would
-    /// give up on it, it gets a ticket instead, and collects the result later.
+    /// Runs an MCP server on stdin and stdout. Each call from the host becomes a task in the session. Before the host
+    /// would give up on a call, it gets a ticket, and it collects the result later.
     #[command(after_help = help("  longhaul proxy lab\n  longhaul proxy https://lab.example/mcp --patience 45s"))]
     Proxy(ProxyArgs),
     /// Put `longhaul proxy` in place of servers in the configuration of an agent's host.
     ///
-    /// Shows the changes and asks. The entries that it replaces are kept beside the file, so that `unwrap` restores every
-    /// byte. Secrets stay in the file.
+    /// Shows the changes and asks. The original entries are saved next to the file, so that `unwrap` can restore them byte
+    /// for byte. Secrets stay in the file.
     #[command(after_help = help("  longhaul wrap --list\n  longhaul wrap claude-code\n  longhaul wrap codex lab"))]
     Wrap(WrapArgs),
     /// Undo `wrap`.
@@ -391,7 +391,7 @@ pub(super) struct LsArgs {
     /// Only calls of this tool.
     #[arg(long)]
     pub(super) tool: Option<String>,
-    /// Only calls that this agent's host made through `longhaul proxy`, such as claude-code.
+    /// Only calls from this agent host (such as claude-code) through `longhaul proxy`.
     #[arg(long, value_name = "HOST")]
     pub(super) from: Option<String>,
     /// Only tasks started since a time (2026-11-20T06:00:00Z) or within a duration (10m).
@@ -413,7 +413,7 @@ pub(super) struct TaskSelectionArgs {
     /// The task; a unique prefix of its id is enough.
     #[arg(group = "which")]
     pub(super) id: Option<String>,
-    /// All tasks to which this applies.
+    /// Every task this applies to.
     #[arg(long, group = "which")]
     pub(super) all: bool,
 }

@@ -214,7 +214,7 @@ impl Context<'_> {
     pub(in crate::cli) fn may_act(&self) -> Result<(), CliError> {
         if self.global.readonly {
             return Err(CliError::usage(
-                "not done, because --readonly is set; run the command without it",
+                "refused: --readonly is set; run the command without it",
             ));
         }
         Ok(())

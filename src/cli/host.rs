@@ -71,7 +71,7 @@ fn ssh() -> OsString {
 fn checked(host: &str) -> Result<&str, CliError> {
     if host.starts_with('-') || host.chars().any(char::is_control) {
         return Err(CliError::usage(format!(
-            "{:?} is no host name",
+            "{:?} is not a host name",
             text::clean_line(host)
         )));
     }
@@ -101,7 +101,7 @@ pub(in crate::cli) fn run_there(host: &str, arguments: &[OsString]) -> Result<u8
         Some(SSH_FAILED) | None => Err(CliError::new(
             code::UNREACHABLE,
             format!(
-                "the connection to {host} failed; calls that run there go on: longhaul --host {} ls",
+                "the connection to {host} failed; calls there continue, see longhaul --host {} ls",
                 text::shell_word(host)
             ),
         )),

@@ -138,8 +138,9 @@ fn open_there(
 ) -> Result<ExitCode, CliError> {
     check(context)?;
     let whole_id = |id: &str| {
-        TaskId::parse(id)
-            .ok_or_else(|| CliError::usage(format!("{id:?} is no whole task id; see longhaul ls")))
+        TaskId::parse(id).ok_or_else(|| {
+            CliError::usage(format!("{id:?} is not a complete task id; see longhaul ls"))
+        })
     };
     let attach = id.map(whole_id).transpose()?;
     let mut session: Vec<OsString> = Vec::new();

@@ -40,13 +40,13 @@ pub(super) enum ServersCommand {
 pub(super) struct AddServerArgs {
     /// Name to use with `-s`.
     pub(super) name: String,
-    /// URL of its endpoint, if it is an HTTP server.
+    /// Endpoint URL of an HTTP server.
     #[arg(required_unless_present = "command")]
     pub(super) url: Option<String>,
-    /// The command that starts it and its arguments, if it is a stdio server; this also approves them.
+    /// For a stdio server: its command and arguments; adding it also approves it.
     #[arg(last = true, value_name = "COMMAND", conflicts_with = "url")]
     pub(super) command: Vec<String>,
-    /// Environment variable for the command, with a secret as a variable: 'KEY=${VAR}'
+    /// Environment variable for the command; write secrets as variables: 'KEY=${VAR}'
     #[arg(long, value_name = "NAME=VALUE", requires = "command")]
     pub(super) env: Vec<String>,
     // The global option again, with help for this command; clap sets both to the same value.

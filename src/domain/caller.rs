@@ -175,7 +175,7 @@ impl Caller {
         let mut parts = Vec::new();
         if self.repeats > 0 {
             let times = text::plural(u64::from(self.repeats), "time");
-            parts.push(format!("made again {times}, run once"));
+            parts.push(format!("repeated {times}, run once"));
         }
         if let Some(gave_up) = &self.gave_up {
             let after = waited(gave_up);
@@ -189,7 +189,7 @@ impl Caller {
             });
         }
         match self.delivered_at {
-            Some(at) => parts.push(format!("has had the result since {}", clock(at))),
+            Some(at) => parts.push(format!("received the result at {}", clock(at))),
             None if self.is_expired(settled_at, now) => {
                 let keep = text::span(Duration::from_millis(self.keep_ms));
                 parts.push(format!("did not collect the result within {keep}"));
@@ -342,13 +342,13 @@ mod tests {
             Wall(3),
         );
         let expected =
-            "made again 1 time, run once, gave up after 5 s (late), has not collected the result";
+            "repeated 1 time, run once, gave up after 5 s (late), has not collected the result";
         assert_eq!(told(&caller, Some(Wall(0))), expected);
         assert!(caller.is_owed(Some(Wall(0)), now) && !caller.is_owed(None, now));
         assert!(told(&caller, Some(Wall(-2))).ends_with("did not collect the result within 1m 0s"));
         assert!(!caller.is_owed(Some(Wall(-2)), now));
         caller.note(&Collected::Delivered, Wall(4));
-        assert!(told(&caller, Some(Wall(0))).ends_with("has had the result since noon"));
+        assert!(told(&caller, Some(Wall(0))).ends_with("received the result at noon"));
         assert!(!caller.is_owed(Some(Wall(0)), now));
     }
 

@@ -173,7 +173,7 @@ impl Task {
             return Some(message.to_owned());
         }
         if attempt.era_reason == Some(EraReason::Asked) && self.protocol == Some(version) {
-            return Some("--protocol asks for it".to_owned());
+            return Some("set with --protocol".to_owned());
         }
         (server_version == version.label() && !server_why.is_empty()).then(|| server_why.to_owned())
     }

@@ -103,7 +103,7 @@ pub enum UnusableSchema {
     #[error("checking it would take too long")]
     TooSlow,
     /// Deeper than the limit.
-    #[error("it refers to itself without end")]
+    #[error("it refers to itself endlessly")]
     Endless,
     /// A `$ref` to nothing.
     #[error("it has a reference to a missing part")]
@@ -639,11 +639,11 @@ mod tests {
         }
         let many: Vec<Value> = (0..30_000).map(|at| json!({"const": at})).collect();
         for (schema, why) in [
-            (json!({"$ref": "#"}), "without end"),
-            (json!({"allOf": [{"$ref": "#/allOf/0"}]}), "without end"),
+            (json!({"$ref": "#"}), "endlessly"),
+            (json!({"allOf": [{"$ref": "#/allOf/0"}]}), "endlessly"),
             (
                 json!({"anyOf": [{"$ref": "#"}, {"$ref": "#"}]}),
-                "without end",
+                "endlessly",
             ),
             (
                 json!({"$defs": doubling.clone(), "$ref": "#/$defs/a0"}),
@@ -655,7 +655,7 @@ mod tests {
                 }}}),
                 "$id",
             ),
-            (deep, "without end"),
+            (deep, "endlessly"),
             (json!({"anyOf": many}), "too large"),
             (json!({"$ref": "https://example.org/x"}), "another document"),
             (json!({"$ref": "file:///etc/passwd"}), "another document"),

@@ -114,7 +114,7 @@ fn other_here(hello: &str, paths: &Paths) -> String {
         return OTHER_VERSION.to_owned();
     }
     format!(
-        "what answers on {} is no longhaul; end it, remove that file and start again",
+        "{} is served by a program that is not longhaul; stop that program, remove the file and try again",
         paths.socket().display()
     )
 }
@@ -122,7 +122,7 @@ fn other_here(hello: &str, paths: &Paths) -> String {
 /// Which side of a tunnel is older, and what to do.
 fn other_hello(hello: &str, ours: u32) -> String {
     let Ok(theirs) = serde_json::from_str::<Hello>(hello) else {
-        return "what answers there is no longhaul".to_owned();
+        return "the program that answers there is not longhaul".to_owned();
     };
     let version = text::clean_line(&theirs.version);
     if theirs.contract > ours {

@@ -241,7 +241,7 @@ pub enum KeeperError {
     #[error("process {0} drives this session and does not answer")]
     Silent(u32),
     /// It answered with something else.
-    #[error("what answers on {socket} is no longhaul: {why}", socket = .socket.display())]
+    #[error("the program that answers on {socket} is not longhaul: {why}", socket = .socket.display())]
     Strange {
         /// The socket.
         socket: PathBuf,
@@ -293,7 +293,10 @@ pub fn stop_keeper(paths: &Paths) -> Result<Option<KeeperStatus>, KeeperError> {
             }
         }
         VerbAnswer::NotAKeeper(status) => Err(KeeperError::NotAKeeper(status)),
-        _ => Err(strange(paths, "it did not say that it stops".to_owned())),
+        _ => Err(strange(
+            paths,
+            "it did not confirm that it is stopping".to_owned(),
+        )),
     }
 }
 
@@ -341,7 +344,7 @@ pub fn upgrade_keeper(
         VerbAnswer::NotUpgraded { why, is_passing } => {
             Ok(Some(UpgradeOutcome::NotUpgraded { why, is_passing }))
         }
-        _ => Err(strange(paths, "it did not say how it went".to_owned())),
+        _ => Err(strange(paths, "it did not report the outcome".to_owned())),
     }
 }
 

@@ -49,7 +49,7 @@ const FIRST_RETRY: Duration = Duration::from_millis(250);
 const LAST_RETRY: Duration = Duration::from_secs(5);
 
 const NOBODY_DRIVES: &str =
-    "no process drives this session, and with --readonly none starts to; run it without --readonly";
+    "no process drives this session, and --readonly starts none; run without --readonly";
 
 /// A session in use by this process.
 #[derive(Debug)]
@@ -152,7 +152,7 @@ struct LastWords<'b>(&'b Snapshots);
 impl Drop for LastWords<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let words = "longhaul hit a bug and exits; saved data is safe".to_owned();
+            let words = "longhaul hit a bug and is exiting; saved data is safe".to_owned();
             self.0.publish(SessionEvent::failed(words, exit::BUG));
         }
     }
@@ -389,7 +389,7 @@ fn say_silent(paths: &Paths, snapshots: &Snapshots) {
     let pid = holder.map_or(String::new(), |pid| format!(" (process {pid})"));
     let words = if holder.is_some_and(is_stopped) {
         format!(
-            "the longhaul that drives this session{pid} is stopped, as by Ctrl-Z; `fg` in its terminal resumes it"
+            "the longhaul that drives this session{pid} is suspended (Ctrl-Z); `fg` in its terminal resumes it"
         )
     } else {
         format!(

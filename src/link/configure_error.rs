@@ -7,7 +7,7 @@ use crate::domain::{ProtocolVersion, ServerName};
 pub enum ConfigureError {
     /// The work depends on the revision that is in use.
     #[error(
-        "{name} has unsettled work in MCP {}, which would be lost by a change to {}; let it end, or use another --session",
+        "{name} has unfinished calls in MCP {} that a change to {} would lose; wait for them, or use another --session",
         used.label(),
         wanted.map_or("auto", ProtocolVersion::label)
     )]
@@ -21,7 +21,7 @@ pub enum ConfigureError {
     },
     /// The work depends on the URL that is in use.
     #[error(
-        "{name} is in use at {used}; the URL {wanted} from the configuration applies after a restart, once nothing there is unsettled"
+        "{name} is in use at {used}; the URL {wanted} from the configuration applies after a restart, once no call there is unfinished"
     )]
     UrlInUse {
         /// The server.

@@ -127,7 +127,7 @@ impl HandshakeError {
         };
         let elsewhere = |place: &str| {
             format!(
-                "{name} at {url} leads elsewhere: {}",
+                "{name} at {url} redirects elsewhere: {}",
                 text::clean_line(place)
             )
         };

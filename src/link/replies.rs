@@ -23,7 +23,7 @@ const CUTS: u32 = 2;
 const REMEMBERED: usize = 1024;
 /// The message on the row of a task whose answers wait.
 pub(super) const WAITS: &str =
-    "answers wait, oldest first: longhaul keeps to 1,000 requests an hour for each server";
+    "answers are queued, oldest first: longhaul sends each server at most 1,000 requests an hour";
 
 /// The tries of the answers that did not get through.
 #[derive(Debug, Default)]

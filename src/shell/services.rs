@@ -256,9 +256,9 @@ enum ServiceError {
     Read(#[from] ReadError),
     #[error(transparent)]
     Request(#[from] RequestError),
-    #[error("the other machine gave another answer")]
+    #[error("unexpected response from the other machine")]
     OtherAnswer,
-    #[error("it was damaged on the way")]
+    #[error("it was corrupted in transit")]
     DamagedPart,
     /// The machine with the session file says why no program may open the part.
     #[error("{0}")]

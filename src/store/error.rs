@@ -58,7 +58,7 @@ pub enum StoreError {
     },
     /// One record cannot be parsed: it is corrupt, or another version of longhaul wrote it.
     #[error(
-        "understand a record in {}: {why}; it stays there untouched, and everything beside it can be used",
+        "understand a record in {}: {why}; it is left untouched; everything else can still be used",
         path.display()
     )]
     NotUnderstood {
@@ -69,7 +69,7 @@ pub enum StoreError {
     },
     /// The file is damaged; the next driver of the session quarantines it.
     #[error(
-        "read {}: the file is damaged ({why}); the next start that drives this session sets it aside whole",
+        "read {}: the file is damaged ({why}); the next longhaul that drives this session moves the damaged file aside",
         path.display()
     )]
     Damaged {
@@ -150,9 +150,9 @@ pub enum ReadAdvice {
 impl std::fmt::Display for ReadAdvice {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Self::Free => "free some space and look again",
+            Self::Free => "free some space and try again",
             Self::Permit => "check its permissions and those of its directory",
-            Self::Wait => "look again in a moment",
+            Self::Wait => "try again in a moment",
             Self::Copy => {
                 "if this persists, copy the state directory to another disk and pass the copy with --state-dir"
             }

@@ -61,7 +61,7 @@ pub(super) fn set_aside_as(db: &Path, place: &Path, words: &str) -> String {
             .into_owned()
     };
     format!(
-        "{} was damaged and set aside whole as {}: {words}; both stand in {}",
+        "{} was damaged and has been moved to {}: {words}; both files are in {}",
         name(db),
         name(place),
         place.parent().unwrap_or(place).display()

@@ -684,7 +684,7 @@ fn checks_the_whole_schema_unless_unchecked() {
     let loops = call(&["call", "loops", "x=1"]);
     assert_eq!((loops.code, fake.calls()), (Some(0), 3), "{loops:#?}");
     let said =
-        "arguments sent unchecked because its schema is unusable: it refers to itself without end";
+        "arguments sent unchecked because its schema is unusable: it refers to itself endlessly";
     assert!(loops.err.contains(said), "{loops:#?}");
     // Of what was not sent nothing of the kind is said.
     assert_eq!(run(state, &["call", "stream"]).code, Some(0));
@@ -1463,7 +1463,7 @@ fn the_next_acting_command_quarantines_a_damaged_session() {
         longhaul::store::write_atomically(&sessions.join("default.db"), &damaged).unwrap();
         let acts = run(dir.path(), arguments);
         assert_eq!(acts.code, Some(code), "{acts:#?}");
-        assert!(acts.err.contains("set aside whole"), "{acts:#?}");
+        assert!(acts.err.contains("has been moved to"), "{acts:#?}");
     }
 }
 
@@ -1523,7 +1523,7 @@ fn changes_the_revision_unless_work_is_unsettled() {
     let ran = call(other);
     assert_eq!((ran.code, fake.calls()), (Some(2), sent), "{ran:#?}");
     assert!(
-        ran.err.contains("has unsettled work in MCP 2025-06-18"),
+        ran.err.contains("has unfinished calls in MCP 2025-06-18"),
         "{ran:#?}"
     );
     assert_eq!(run(state, &["call", "open-a"]).code, Some(0));

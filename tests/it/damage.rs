@@ -208,7 +208,7 @@ impl DamagedSession {
                 assert!(ran.err.contains(self.db().to_str().unwrap()), "{context}");
                 let says = |words: &str| ran.err.contains(words);
                 assert!(
-                    says("sets it aside whole") || says("stays there untouched"),
+                    says("moves the damaged file aside") || says("is left untouched"),
                     "{context}"
                 );
             }
@@ -275,7 +275,7 @@ impl DamagedSession {
             }
             tui.press("4");
             if self.aside().is_some() {
-                tui.wait_for_line(&["default.db was damaged", "both stand in"]);
+                tui.wait_for_line(&["default.db was damaged", "both files are in"]);
             } else {
                 tui.wait_for("Messages");
             }
@@ -663,7 +663,7 @@ fn quarantines_a_session_file_of_another_program() {
         let called = call();
         assert_eq!(called.code, Some(0), "{what}: {called:#?}");
         assert!(
-            called.err.contains("set aside whole"),
+            called.err.contains("has been moved to"),
             "{what}: {called:#?}"
         );
         assert!(called.err.contains(what), "{what}: {called:#?}");

@@ -333,7 +333,7 @@ fn a_full_disk_leaves_unread_results_at_their_servers() {
     bench.becomes(Disk::Full);
     server.may_end.send_replace(true);
     tui.press("4");
-    tui.wait_for("no server is read until they are saved");
+    tui.wait_for("longhaul reads nothing more from servers until then");
     let before = server.taken.load(Ordering::SeqCst);
     // After a few failed attempts the rest still waits.
     assert_eq!(bench.call("refused").code, Some(73));
@@ -376,7 +376,7 @@ fn reports_quarantine_even_when_no_file_can_be_created() {
     assert_eq!(refused.code, Some(73), "{refused:#?}");
     for words in [
         "the disk is full",
-        "default.db was damaged and set aside whole as default.damaged-",
+        "default.db was damaged and has been moved to default.damaged-",
     ] {
         assert!(refused.err.contains(words), "{words}: {refused:#?}");
     }

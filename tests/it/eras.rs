@@ -721,7 +721,7 @@ fn asks_again_for_a_version_that_the_server_refused_and_names() {
     assert!(served.out.contains("work"), "{served:#?}");
     let refused = tools(Kind::RefusesAlways);
     assert_eq!(refused.code, Some(2), "{refused:#?}");
-    let words = "it refused MCP 2026-07-28 twice";
+    let words = "it rejected MCP 2026-07-28 twice";
     assert!(refused.err.contains(words), "{refused:#?}");
 }
 
@@ -873,7 +873,7 @@ fn protocol_holds_for_its_own_command_and_its_tasks() {
     assert_eq!(era_of(&in_version("2025-11-25")).0, Some(2));
     let refused = run(env.path(), &in_version("2025-11-25")).err;
     assert!(
-        refused.contains("would be lost by a change to 2025-11-25"),
+        refused.contains("that a change to 2025-11-25 would lose"),
         "{refused}"
     );
     // The modern era needs no session.
@@ -911,10 +911,7 @@ fn a_plain_call_of_the_modern_era_dies_everywhere() {
     let row = list.lines().find(|line| line.contains(id)).unwrap();
     assert!(row.trim_end().ends_with("LOST"), "{list}");
     let shown = run(env.path(), &["show", id]).out;
-    assert!(
-        shown.contains("2026-07-28: --protocol asks for it"),
-        "{shown}"
-    );
+    assert!(shown.contains("2026-07-28: set with --protocol"), "{shown}");
 
     let mut screen = env.open(&["--protocol", "2026-07-28", "attach", id], (120, 36));
     screen.wait_for_line(&[id, "work", "LOST"]);
@@ -957,7 +954,7 @@ fn adopts_a_thousand_tasks_once_and_polls_at_the_servers_pace() {
 
     let mut screen = env.open(&[], (120, 36));
     screen.wait_for(" running  0 done");
-    screen.wait_for("adopted from");
+    screen.wait_for("imported from");
     let mut paints = Vec::new();
     for _ in 0..10 {
         screen.press("?");

@@ -288,7 +288,7 @@ fn says_what_is_wrong_with_the_other_machine() {
     );
     let ran = ssh(&["--host=-oProxyCommand=x", "ls"]);
     assert_eq!(ran.code, Some(2), "{ran:#?}");
-    assert!(ran.err.contains("is no host name"), "{ran:#?}");
+    assert!(ran.err.contains("is not a host name"), "{ran:#?}");
 
     fs::remove_file(machines.path("bin/longhaul")).unwrap();
     let ran = machines.run(&["ls"]);

@@ -189,7 +189,7 @@ fn a_stopped_keeper_stays_stopped_until_it_is_needed() {
     assert!(
         kept.ok(&["keeper", "status"])
             .out
-            .contains("no keeper runs")
+            .contains("no keeper is running")
     );
     let id = kept.detach(&[
         "-s",
@@ -275,7 +275,7 @@ fn a_suspended_keeper_is_reported_and_continues() {
     kill_process(keeper, Signal::STOP).unwrap();
     let asked = kept.run(&["-s", &url, "tools"]);
     assert_eq!(asked.code, Some(75), "{asked:#?}");
-    assert!(asked.err.contains("is stopped"), "{asked:#?}");
+    assert!(asked.err.contains("is suspended"), "{asked:#?}");
     kill_process(keeper, Signal::CONT).unwrap();
     kept.ok(&["-s", &url, "tools"]);
     kept.ok(&["wait", &id]);

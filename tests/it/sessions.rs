@@ -228,7 +228,7 @@ fn edits_name_note_and_limits_with_and_without_a_driver() {
 
     let edited = edit(&["--name", "nightly", "--idle-timeout", "10m"]);
     assert_eq!(edited.code, Some(0), "{edited:#?}");
-    assert!(edited.out.contains("idle limit  10m"), "{edited:#?}");
+    assert!(edited.out.contains("idle timeout  10m"), "{edited:#?}");
     let task = show();
     assert_eq!(
         (&task["name"], &task["note"]),

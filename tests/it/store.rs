@@ -774,7 +774,7 @@ fn assert_set_aside(bytes: &[u8]) -> Result<(), TestCaseError> {
     let aside = paths.sessions_dir().join(aside.unwrap_or_default());
     let (name, dir) = (aside.file_name().unwrap(), paths.sessions_dir());
     // A narrow screen shows two lines of it.
-    let begin = "default.db was damaged and set aside whole as ";
+    let begin = "default.db was damaged and has been moved to ";
     let first = format!("{begin}{}: ", name.to_str().unwrap());
     prop_assert!(opened.remarks[0].starts_with(&first) && begin.len() <= 60);
     for part in [name.as_ref(), dir.as_path()] {

@@ -178,7 +178,7 @@ fn a_call_without_a_handle_holds_it_back() {
     let short = ["steps=20", "step_ms=100"];
     let id = kept.detach(&[&plain[..], &short[..]].concat());
     let waits = kept.ok(&["keeper", "upgrade"]);
-    assert!(waits.err.contains("The upgrade waits"), "{waits:#?}");
+    assert!(waits.err.contains("Waiting, because the upgrade would lose"), "{waits:#?}");
     assert!(waits.err.contains(&id), "{waits:#?}");
     let shown = kept.ok(&["show", &id, "--json"]).document();
     assert_eq!(shown["status"], "completed", "{shown}");
@@ -303,5 +303,5 @@ fn an_inherited_program_that_ends_is_noticed() {
 fn says_that_there_is_nothing_to_upgrade() {
     let kept = Kept::new();
     let ran = kept.ok(&["keeper", "upgrade"]);
-    assert!(ran.out.contains("no keeper runs"), "{ran:#?}");
+    assert!(ran.out.contains("no keeper is running"), "{ran:#?}");
 }

@@ -7,7 +7,9 @@ use super::menu::{BodyLine, Dialog, MenuAction, MenuItem};
 /// The default view, then each named view by its number.
 pub(super) fn dialog(state: &State) -> Dialog {
     let key = state.key(Action::Palette);
-    let body = BodyLine::plain(format!("To save the current view: {key} save-view NAME"));
+    let body = BodyLine::plain(format!(
+        "To save the current view, enter {key}save-view NAME"
+    ));
     let all = MenuItem::new('0', "everything", MenuAction::ShowView(View::default()));
     let views = state.setup.views.iter().zip('1'..='9');
     let views = views.map(|(view, key)| {

@@ -84,7 +84,7 @@ fn open_task(state: &mut State, effects: &mut Vec<Command>) {
             if status == Status::Failed && is_pressing {
                 let key = state.key(Action::Open);
                 state.reply(format!(
-                    "press {key} for recovery options; it needs you until you choose one"
+                    "press {key} for recovery options; the task stays under NEEDS YOU until you choose one"
                 ));
             }
             if status == Status::InputRequired

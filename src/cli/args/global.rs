@@ -28,7 +28,7 @@ pub(in crate::cli) struct GlobalArgs {
     /// Directory for sessions [env: LONGHAUL_STATE_DIR]
     #[arg(long, value_name = "DIR", global = true)]
     pub(in crate::cli) state_dir: Option<PathBuf>,
-    /// Machine whose session to use, as ssh knows it; empty for this one [env: LONGHAUL_HOST]
+    /// Use the session on this machine (any name that ssh accepts); empty means the local machine [env: LONGHAUL_HOST]
     #[arg(long, value_name = "HOST", value_hint = ValueHint::Hostname, global = true)]
     pub(in crate::cli) host: Option<String>,
     /// Print one JSON document, or one JSON object per line while following.
@@ -53,7 +53,7 @@ pub(in crate::cli) struct GlobalArgs {
     /// Refuse anything that would start or change a task.
     #[arg(long, global = true)]
     pub(in crate::cli) readonly: bool,
-    /// Drive the session in this process instead of in a keeper; exiting ends calls [env: LONGHAUL_KEEPER=0]
+    /// Run calls in this process instead of a keeper; exiting cuts their connections [env: LONGHAUL_KEEPER=0]
     #[arg(long, global = true)]
     pub(in crate::cli) no_keeper: bool,
     /// MCP revision for this command and the tasks it starts (set `protocol` in [servers.NAME] to make it permanent).

@@ -7,7 +7,7 @@ use super::help;
 /// `keeper`.
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum KeeperArgs {
-    /// Show whether a keeper runs, since when, and what it has to do.
+    /// Show whether a keeper is running, for how long, and its unfinished tasks and clients.
     #[command(after_help = help("  longhaul keeper status\n  longhaul keeper status --json"))]
     Status,
     /// Stop the keeper; IF CUT in `longhaul ls` says what happens to each call.
@@ -33,9 +33,9 @@ pub(in crate::cli) enum KeeperArgs {
         #[arg(long, hide = true)]
         inherit: bool,
     },
-    /// Make the running keeper this version of longhaul. Its calls and server processes continue.
+    /// Switch the running keeper to this version of longhaul; its calls and server processes continue.
     ///
-    /// Calls that nothing leads back to once their connection is closed hold the upgrade back until they end.
+    /// The upgrade waits for calls that could not be resumed once their connection closes.
     #[command(after_help = help("  longhaul keeper upgrade\n  longhaul keeper upgrade --now --yes"))]
     Upgrade {
         /// Don't wait for calls that would be lost: list them and ask.
@@ -44,14 +44,14 @@ pub(in crate::cli) enum KeeperArgs {
         /// Don't ask.
         #[arg(long, requires = "now")]
         yes: bool,
-        /// Another program than this one.
+        /// Program to switch to, instead of this one.
         #[arg(long, value_name = "PROGRAM")]
         to: Option<std::path::PathBuf>,
     },
-    /// Connect standard input and output with the keeper, and start one if there is none. `--host` runs it through ssh.
+    /// Connect stdin and stdout to the keeper, starting one if needed (`--host` runs this over ssh).
     #[command(after_help = help("  longhaul keeper connect"))]
     Connect,
-    /// Write a service that starts the keeper after each boot, and say how to switch it on.
+    /// Write a service that starts the keeper after each boot, and print the commands that enable it.
     ///
     /// It is a systemd user service, or a LaunchAgent on macOS.
     #[command(after_help = help("  longhaul keeper install\n  longhaul --session nightly keeper install"))]

@@ -9,8 +9,8 @@ use crate::domain::{OnCancel, PatienceChoice};
 pub(in crate::cli) struct ProxyArgs {
     /// The server: a name from `longhaul servers list`, or a URL.
     pub(in crate::cli) server: String,
-    /// How long a call is held before it gets a ticket, such as 45s; `off` holds it until it ends [default: 80% of what
-    /// the host is known to wait].
+    /// How long to hold a call before the host gets a ticket, such as 45s; `off` holds it until it ends [default: 80% of
+    /// the host's known timeout].
     #[arg(long, value_name = "TIME", value_parser = PatienceChoice::parse)]
     pub(in crate::cli) patience: Option<PatienceChoice>,
     /// What happens to a call that the host cancels [default: timeout-continues]
@@ -24,7 +24,7 @@ pub(in crate::cli) struct WrapArgs {
     /// The host: claude-code, claude-desktop, codex, cursor, vscode, gemini, goose, zed or opencode.
     #[arg(value_name = "HOST")]
     pub(in crate::cli) agent_host: Option<String>,
-    /// Its servers, by the names that they have there [default: all]
+    /// Servers to change, by their names in the host's configuration [default: all]
     pub(in crate::cli) servers: Vec<String>,
     /// List the servers of the host, or of all hosts, and change nothing.
     #[arg(long)]

@@ -67,7 +67,7 @@ fn find_question<'t>(task: &'t Task, key: Option<&str>) -> Result<&'t Question, 
     let Some(key) = key else {
         return task.open_question().ok_or_else(|| {
             CliError::usage(format!(
-                "{id} has no open question; it is {}",
+                "{id} has no open question (status: {})",
                 task.status.label()
             ))
         });

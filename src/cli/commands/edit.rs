@@ -73,15 +73,15 @@ pub(in crate::cli) fn edit(context: &mut Context<'_>, edit: EditArgs) -> Result<
     let rows = [
         ("name", task.name),
         ("note", task.note),
-        ("idle limit", limit_text(task.limits.idle)),
-        ("hard limit", limit_text(task.limits.hard)),
+        ("idle timeout", limit_text(task.limits.idle)),
+        ("max time", limit_text(task.limits.hard)),
     ];
     context.terminal.print(&format!("updated {id}"))?;
     for (key, value) in rows {
         let value = value.unwrap_or_else(|| "none".to_owned());
         context
             .terminal
-            .print(&format!("  {key:<11} {}", text::clean_line(&value)))?;
+            .print(&format!("  {key:<13} {}", text::clean_line(&value)))?;
     }
     Ok(code::OK)
 }

@@ -108,7 +108,7 @@ fn report(
     let Some(status) = status else {
         let session = context.paths.session();
         let line = format!(
-            "no keeper runs for session {session}; the next command that needs one starts it"
+            "no keeper is running for session {session}; the next command that needs one starts it"
         );
         context.terminal.print(&line)?;
         return Ok(code::OK);
@@ -120,7 +120,7 @@ fn report(
     };
     let now = context.clock.now().wall;
     let what = format!(
-        "{kind} {}, longhaul {}, for {}, {}, {}",
+        "{kind} {}, longhaul {}, running for {}, {}, {}",
         status.pid,
         text::clean_line(&status.version),
         text::span(now.since(Wall(status.since_ms))),

@@ -28,10 +28,14 @@ pub(in crate::cli) fn result(
                 text::clean_line(&error.message())
             ),
             None if task.status.ends_waiting() => {
-                format!("{} has no result; it is {}", task.id, task.status.label())
+                format!(
+                    "{} has no result (status: {})",
+                    task.id,
+                    task.status.label()
+                )
             }
             None => format!(
-                "{} has no result yet; it is {}; `longhaul watch {}{}` waits for it",
+                "{} has no result yet (status: {}); `longhaul watch {}{}` waits for it",
                 task.id,
                 task.status.label(),
                 task.id,

@@ -48,7 +48,7 @@ pub(in crate::cli) fn list(context: &mut Context<'_>) -> Result<u8, CliError> {
         "SESSION",
         "SIZE",
         "TASKS",
-        "UNSETTLED",
+        "UNFINISHED",
         "DRIVER",
         "LAST USED",
     ];

@@ -126,8 +126,8 @@ fn server_rows(task: &Task, revision: Option<String>, now: Wall) -> Vec<Line> {
         ("updated", Some(when(task.updated_at))),
         ("ended", task.settled_at.map(when)),
         ("result", task.result_summary().map(Cow::into_owned)),
-        ("idle limit", task.limits.idle.map(text::span)),
-        ("hard limit", task.limits.hard.map(text::span)),
+        ("idle timeout", task.limits.idle.map(text::span)),
+        ("max time", task.limits.hard.map(text::span)),
     ])
 }
 

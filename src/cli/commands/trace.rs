@@ -108,8 +108,8 @@ fn empty_message(context: &Context<'_>, trace: &TraceArgs, is_recorded: bool) ->
     }
     let of = trace.of.as_deref().unwrap_or("this session");
     format!(
-        "no recorded traffic of {}; turn recording on: `longhaul{flags} --trace call TOOL`, or `trace = true` in [servers.NAME] \
-         of the config, or :trace in the TUI",
+        "no recorded traffic for {}; turn recording on: `longhaul{flags} --trace call TOOL`, or `trace = true` in [servers.NAME] \
+         of the configuration, or :trace on the screen",
         text::clean_line(of)
     )
 }

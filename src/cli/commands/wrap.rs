@@ -65,8 +65,8 @@ pub(in crate::cli) fn unwrap(context: &mut Context<'_>, args: &WrapArgs) -> Resu
                 }
                 None if is_meant => {
                     let message = format!(
-                        "{}: the entry of {} was changed after it was wrapped, so it stays; undo that change and run this again, or \
-                         copy the entry that it was before from {}",
+                        "{}: kept the entry of {}, which was changed after it was wrapped; undo that change and run this again, or \
+                         copy the original entry from {}",
                         file.file.path.display(),
                         text::clean_line(&replaced.server),
                         Backup::path(&file.target).display()
@@ -106,7 +106,7 @@ fn files(args: &WrapArgs) -> Result<Vec<HostFile>, CliError> {
             format!("{host} has no configuration here; start it once, or see docs/agents.md")
         } else {
             format!(
-                "{host:?} is no host that longhaul knows; choose one of: {}",
+                "{host:?} is not a host that longhaul knows; expected one of: {}",
                 known.join(", ")
             )
         };
@@ -124,7 +124,7 @@ fn must_have_found(args: &WrapArgs, found: &[String]) -> Result<u8, CliError> {
     let missing = args.servers.iter().find(|name| !found.contains(*name));
     match missing {
         Some(name) => Err(CliError::usage(format!(
-            "no server {} that could be changed; `longhaul wrap --list` shows which there are and which are wrapped",
+            "no server {} to change; `longhaul wrap --list` lists the servers and shows which are wrapped",
             text::clean_line(name)
         ))),
         None => Ok(code::OK),
@@ -207,11 +207,7 @@ fn wrap_file(
 }
 
 fn report_skipped(context: &mut Context<'_>, report: &EntryReport) {
-    let line = format!(
-        "{} is left as it is: {}",
-        report.name,
-        report.notes.join("; ")
-    );
+    let line = format!("skipped {}: {}", report.name, report.notes.join("; "));
     context
         .terminal
         .report(&format!("longhaul: {}", text::clean_line(&line)));
@@ -265,7 +261,7 @@ fn agrees(
         context.terminal.report(&text::clean_line(line));
     }
     if !context.terminal.is_for_people() {
-        let message = "not changed; --yes changes it without asking";
+        let message = "not changed; rerun with --yes to change it";
         return Err(CliError::new(code::REFUSED, message));
     }
     confirm(context, "change it? y/N")
@@ -292,7 +288,7 @@ fn save(
     backup.save(&file.target).map_err(fail)?;
     file.save().map_err(fail)?;
     let line = format!(
-        "{}: wrapped {}; restart {}, and its calls are on longhaul's screen",
+        "{}: wrapped {}; restart {} to see its calls in longhaul",
         file.file.path.display(),
         names.join(", "),
         file.file.host

@@ -59,7 +59,7 @@ impl Lifetime {
             self.reachable_at = now;
             if !listener.is_reachable() {
                 tracing::warn!(
-                    "another file is where this keeper's socket was, so no client can reach it"
+                    "another file has replaced this keeper's socket, so clients cannot reach it"
                 );
                 return true;
             }

@@ -224,7 +224,7 @@ impl Driver<'_> {
             && needs_an_answer
         {
             return Err(RequestError::CannotSave(format!(
-                "not asked: {}; no server is read until the disk works again",
+                "not sent: {}; longhaul reads nothing from servers until the disk works again",
                 trouble.error
             )));
         }
@@ -305,12 +305,12 @@ impl Driver<'_> {
         };
         let word = task.status.label();
         let refusal = match what {
-            SessionRequest::Pause(_) => Some(format!("Not paused: {id} is {word} already")),
+            SessionRequest::Pause(_) => Some(format!("Not paused: {id} is already {word}")),
             SessionRequest::Resume(_) => Some(format!(
                 "{id} is {word}; `longhaul again {id}` runs it again"
             )),
             SessionRequest::Cancel(_) | SessionRequest::GiveUp(_) => {
-                Some(format!("Not cancelled: {id} is {word} already"))
+                Some(format!("Not cancelled: {id} is already {word}"))
             }
             _ => None,
         };

@@ -133,7 +133,7 @@ impl Driver<'_> {
                         && !std::mem::replace(&mut trouble.is_deaf, true)
                     {
                         let words = format!(
-                            "results of {} wait for the disk: no server is read until they are saved",
+                            "{} of results wait to be saved; longhaul reads nothing more from servers until then",
                             text::bytes(self.saves.unsaved.result_bytes() as u64)
                         );
                         self.notice(NoticeLevel::Error, words, now);

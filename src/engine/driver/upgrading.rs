@@ -22,8 +22,7 @@ use crate::{
 /// What runs on while everything else waits for a save.
 const SAVES: UpgradeError =
     UpgradeError::Busy("a save, a sign-in or a new connection is under way");
-const WRITES: UpgradeError =
-    UpgradeError::Busy("a server process does not take what is sent to it");
+const WRITES: UpgradeError = UpgradeError::Busy("a server process is not reading its input");
 
 /// Why an upgrade did not take place.
 enum Kept {

@@ -111,7 +111,7 @@ impl Link {
         let read = read.filter(|version| version.era() == Era::Stateful);
         let Some(version) = read.or(is_legacy_sse.then_some(ProtocolVersion::V20241105)) else {
             let why = format!(
-                "it speaks only MCP {}, which this build does not",
+                "it supports only MCP {}, which this version of longhaul does not support",
                 shake.version
             );
             return self.handshake_failed(&HandshakeError::NoAnswer { why });
@@ -289,7 +289,7 @@ impl Link {
         }
         self.record_changed();
         if self.session.unproven == Some(self.record.session_number) {
-            let why = said.unwrap_or("its sessions end at once").to_owned();
+            let why = said.unwrap_or("its sessions end immediately").to_owned();
             self.back_off(why, None);
         }
         self.note_session_over();

@@ -110,7 +110,7 @@ impl Link {
             ),
             ActionRefusal::Unknown => "Not paused: it is unknown whether it still runs".to_owned(),
             _ => {
-                format!("Not paused: {id} is settled; there is nothing left to pause")
+                format!("Not paused: {id} has ended; nothing to pause")
             }
         }
     }
@@ -124,7 +124,7 @@ impl Link {
                     "Not cancelled: the server session that it ran in is gone; mark it lost or forget it"
                         .to_owned()
                 }
-                _ => format!("Not cancelled: {id} is settled; there is nothing left to cancel"),
+                _ => format!("Not cancelled: {id} has ended; nothing to cancel"),
             }));
         }
         let Some(active) = self.tasks.get_mut(id) else {
@@ -246,7 +246,9 @@ impl Link {
         let name = &self.record.name;
         let words = match control.what {
             ControlKind::Pausing if control.is_sent => {
-                format!("{name} did not stop within a minute; x stops it, the checkpoint stays")
+                format!(
+                    "{name} did not stop within a minute; press x to stop the call and keep the checkpoint"
+                )
             }
             ControlKind::Pausing => format!("{name} could not be asked to pause within a minute"),
             ControlKind::Cancelling if !control.is_sent => {
@@ -260,7 +262,7 @@ impl Link {
                 format!("{name} did not react to the cancel; a second one ends its program")
             }
             ControlKind::Cancelling if matches!(active.task.status, Status::Unknown(_)) => {
-                format!("{name} was asked to cancel it; nothing can confirm that it stopped")
+                format!("{name} was asked to cancel the call but can't confirm that it stopped")
             }
             ControlKind::Cancelling => {
                 format!(

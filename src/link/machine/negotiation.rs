@@ -167,7 +167,7 @@ impl Link {
                 .is_none_or(|pinned| pinned == version)
         {
             let why = format!(
-                "it refused MCP {} twice although it says that it speaks it",
+                "it rejected MCP {} twice although it claims to support it",
                 version.label()
             );
             return self.refused_for_good(why);
@@ -347,9 +347,9 @@ impl Link {
         let why = if self.negotiation.pinned().is_some() {
             self.who_asks()
         } else if self.record.is_process() {
-            "its program speaks it; a call ends with longhaul in every revision"
+            "the program supports it; in any revision, a call ends when longhaul exits"
         } else if found.has_tasks {
-            "the server offers tasks in it, which outlive a lost connection"
+            "in this revision the server offers tasks, which survive a lost connection"
         } else {
             "the server speaks no other; it offers no tasks, so a lost connection cancels a call"
         };
@@ -378,9 +378,9 @@ impl Link {
     /// Who chose the revision, if it was chosen.
     fn who_asks(&self) -> &'static str {
         if self.config.choice.is_configured {
-            "the configuration asks for it"
+            "set in the configuration"
         } else {
-            "--protocol asks for it"
+            "set with --protocol"
         }
     }
 
@@ -389,7 +389,7 @@ impl Link {
         if self.negotiation.pinned().is_some() {
             self.who_asks()
         } else if self.record.is_process() {
-            "its program speaks no newer one"
+            "the program supports no newer revision"
         } else if self.legacy_sse.is_some() {
             "the server has only the old SSE transport: it rejects a handshake by POST and names its endpoint on a stream"
         } else if self.record.has_extension() {
@@ -397,7 +397,7 @@ impl Link {
         } else if self.negotiation.has_second_best() {
             "the server offers no tasks in 2026-07-28, where a lost connection cancels a call; with a handshake a stream whose events carry ids can be resumed"
         } else {
-            "the server speaks no newer one"
+            "the server supports no newer revision"
         }
     }
 

@@ -41,7 +41,7 @@ impl Link {
         };
         let Some(question) = active.task.questions.iter_mut().find(is_it) else {
             return Err(RequestError::Usage(match key {
-                Some(_) => format!("{id} does not ask that, or no longer does"),
+                Some(_) => format!("{id} has no such question, or it was already answered"),
                 None => format!("{id} asks nothing"),
             }));
         };
@@ -211,7 +211,7 @@ impl Link {
         let is_error = |(_, answer): &(&str, &Answer)| matches!(answer, Answer::Error { .. });
         if answers.iter().any(is_error) {
             // A round has no errors: the server is not waiting (MCP 2026-07-28, client/sampling, error handling).
-            let words = "the host refused what the server asked it for";
+            let words = "the host refused the server's request";
             return self.fail(id, TaskErrorKind::Refused, None, words.to_owned());
         }
         if !is_modern && answers.iter().any(is_refused) {

@@ -174,7 +174,7 @@ impl Link {
             let asked = (ask.key, kind, ask.params);
             self.put_question(id, asked, QuestionSource::TaskInput, Vec::new());
         } else if let Some(active) = self.tasks.get_mut(id) {
-            let words = format!("it asks for {}, which nobody here can answer", ask.method);
+            let words = format!("it asks for {}, which longhaul cannot answer", ask.method);
             if active.task.notice.as_ref() != Some(&words) {
                 active.remark(self.now, words);
             }
@@ -190,14 +190,14 @@ impl Link {
     ) {
         let mut methods = asks.iter().map(|ask| &ask.method);
         if let Some(foreign) = methods.find(|method| self.answerable(id, method).is_none()) {
-            let words = format!("the server asks for {foreign}, which nobody here can answer");
+            let words = format!("the server asks for {foreign}, which longhaul cannot answer");
             return self.fail(id, TaskErrorKind::Protocol, None, words);
         }
         if state
             .as_ref()
             .is_some_and(|state| state.len() > STATE_BYTES)
         {
-            let words = "the server wants more than 256 kB kept for it until it is called again";
+            let words = "the server asked longhaul to keep more than 256 kB for it between calls";
             return self.fail(id, TaskErrorKind::Protocol, None, words.to_owned());
         }
         let is_endless = self.tasks.get(id).is_some_and(|active| {

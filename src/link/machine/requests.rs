@@ -242,7 +242,7 @@ impl Link {
         let advice = format!("`longhaul again {id}` runs it again, `longhaul rm {id}` forgets it");
         match refusal {
             ActionRefusal::SessionlessEra => format!(
-                "{name} is spoken to in MCP {} now, which has no way back to this call: {why}. {advice}",
+                "longhaul now uses MCP {} with {name}, which can't resume this call: {why}. {advice}",
                 self.session_version().label()
             ),
             _ => format!("{name} offers no way to look for it: {why}. {advice}"),
@@ -301,7 +301,7 @@ impl Link {
         let is_unheard = active.was_cancelled() && active.control.is_none();
         if !is_unheard && !matches!(active.task.status, Status::Unknown(_)) {
             return Err(RequestError::Usage(format!(
-                "{id} is still under way ({}); x cancels it first",
+                "{id} is still {}; press x to cancel it first",
                 active.task.status.label()
             )));
         }

@@ -89,7 +89,10 @@ impl Link {
             return self.gather();
         }
         if active.is_modern() {
-            let end = self.end_of_modern_call(id, "no longhaul process was there to hold it");
+            let end = self.end_of_modern_call(
+                id,
+                "no longhaul process was running to keep the connection open",
+            );
             self.out_of_stream(id, end, false);
             return self.ended_at(id, watched_until);
         }

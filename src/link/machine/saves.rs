@@ -210,7 +210,7 @@ impl Link {
     pub(super) fn disk_trouble(&self) -> Option<RequestError> {
         self.saver.trouble().map(|why| {
             RequestError::CannotSave(format!(
-                "not started: {why}; nothing was sent. Free the disk and ask again"
+                "not started: {why}; nothing was sent. Free up disk space and try again"
             ))
         })
     }

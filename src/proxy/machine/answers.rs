@@ -220,7 +220,7 @@ impl Ended {
                 error.message()
             }
             (Status::Lost(_) | Status::Unknown(_), None) => format!(
-                "The result of {} is {}: {why}. It may have run to its end. The same call, made again, runs it again.",
+                "The result of {} is {}: {why}. It may have finished. Repeating the call runs it again.",
                 task.id,
                 task.status.label()
             ),

@@ -367,7 +367,8 @@ fn hint(field: Option<&FormField>, columns: usize) -> String {
     if is_narrow {
         String::new()
     } else {
-        "Enter: next field, Ctrl-S: start, Ctrl-R: JSON, Ctrl-P: fill in the last call.".to_owned()
+        "Enter: next field, Ctrl-S: start, Ctrl-R: JSON, Ctrl-P: reuse the last arguments."
+            .to_owned()
     }
 }
 

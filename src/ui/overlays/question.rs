@@ -34,7 +34,7 @@ pub(super) fn question(region: &mut Region<'_>, state: &State, form: &QuestionFo
     let available = usize::from(columns.saturating_sub(4)).max(1);
     let task = &task_row.view.task;
     let name = name(state, task_row, available, theme.glyphs.more);
-    let whose = format!("{} asks, for {name} ({})", task.server, task.id);
+    let whose = format!("{} asks about {name} ({})", task.server, task.id);
     let waits = waits(state, task, &form.key, now);
     let head = [(whose, Role::Strong), (waits, Role::Dim)].into_iter();
     let head = head.flat_map(|(line, role)| {
@@ -219,7 +219,7 @@ fn status_text(form: &QuestionForm, available: usize) -> (Vec<String>, Role) {
         (None, Some(Button::Dismiss), _) => {
             "Dismiss closes the question without choosing; the server may ask again.".to_owned()
         }
-        (None, None, _) => "Press Tab to start filling this in, Esc to answer later.".to_owned(),
+        (None, None, _) => "Press Tab to start answering, Esc to answer later.".to_owned(),
     };
     let mut lines = wrap(&text::clean_line(&help), available);
     lines.truncate(4);

@@ -137,14 +137,14 @@ pub(super) fn edit(region: &mut Region<'_>, state: &State, form: &EditForm) {
     window.put(0, 0, tool);
     let fields = EditForm::LABELS.iter().zip(&form.fields).enumerate();
     let fields = fields.map(|(index, (label, typed))| {
-        let label = format!("{label:<12}");
+        let label = format!("{label:<14}");
         field(theme, columns, &label, typed, form.at == index)
     });
     window.put_lines(0, 2, fields);
     let (help, role) = match &form.error {
         Some(complaint) => (complaint.as_str(), Role::Failed),
         None => (
-            "Limits cancel the call: 90s, 5m, 2h, or off. Enter saves.",
+            "A call that reaches a limit is cancelled: 90s, 5m, 2h or off.",
             Role::Dim,
         ),
     };

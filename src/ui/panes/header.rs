@@ -214,7 +214,7 @@ fn status_line(state: &State, now: Stamp, is_short: bool) -> String {
     match state.offline().map(|server| &server.state) {
         Some(LinkState::Down { next, .. }) => {
             let key = state.key(Action::Resume);
-            parts.push(format!("Next try {} ({key} now)", until(*next, now)));
+            parts.push(format!("Next retry {} ({key} now)", until(*next, now)));
         }
         _ if state.session.is_driverless && state.setup.host.is_some() => {
             let host = state.setup.host.as_deref().unwrap_or_default();

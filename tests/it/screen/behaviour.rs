@@ -126,7 +126,7 @@ fn quits_at_once_when_safe_and_tells_how_to_resume() {
     news(&mut screen, morning().remove(3));
     screen.keys("q");
     let note = ExitNote {
-        line: "quit: 1 continues; to continue: longhaul".to_owned(),
+        line: "quit: 1 continues; to reconnect: longhaul".to_owned(),
         stops_keeper: false,
     };
     assert_eq!(screen.state.exit_note(), Some(&note));
@@ -157,7 +157,7 @@ fn quitting_waits_for_calls_that_would_end_and_can_be_undone() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys("q").wait(500).keys("w");
     assert_eq!(screen.state.exit.when, ExitWhen::NothingLost);
-    assert!(screen.draw().contains("quitting once pd6xw8 has ended"));
+    assert!(screen.draw().contains("longhaul quits when pd6xw8 has ended"));
     screen.keys("esc");
     assert_eq!(screen.state.exit.when, ExitWhen::No);
     screen.keys("q").wait(500).keys("w");
@@ -1127,7 +1127,7 @@ fn the_palette_acts_on_named_tasks_or_explains_why_not() {
     );
     for (line, words) in [
         ("cancel zz", "no task id starts with zz"),
-        ("cancel c5", "c5b8yp is completed; nothing to cancel"),
+        ("cancel c5", "c5b8yp has ended (completed); nothing to cancel"),
         (
             "tools nowhere",
             "no server named \"nowhere\"; known servers: build-box, lab, ci",
@@ -1576,7 +1576,7 @@ fn the_strip_of_the_demo_comes_back_after_every_remark() {
     assert!(screen.draw().contains("render_movie: back after 2.1 s"));
     screen.wait(6_000);
     assert!(!screen.draw().contains("render_movie: back after"));
-    assert!(screen.draw().contains("try: b c cuts the network"));
+    assert!(screen.draw().contains("try: b, then c: cuts the network"));
     view.task.notice = Some("the server said no".to_owned());
     news(&mut screen, view.clone());
     assert!(screen.draw().contains("render_movie: the server said no"));
@@ -2760,7 +2760,7 @@ fn the_timeline_reads_the_lanes_that_it_shows_and_opens_one() {
     screen.keys("+");
     assert!(screen.draw().contains("3 h: "), "{}", screen.draw());
     screen.keys("l");
-    assert!(screen.draw().contains("already at the present"));
+    assert!(screen.draw().contains("already at the current time"));
     screen.keys("h");
     assert!(!screen.draw().contains("to now"), "{}", screen.draw());
     screen.keys("l -");
@@ -2806,7 +2806,7 @@ fn a_row_says_which_agent_made_the_call() {
         drawn.contains("FROM") && drawn.contains("claude-code app"),
         "{drawn}"
     );
-    assert!(drawn.contains("got a ticket after 48 s"), "{drawn}");
+    assert!(drawn.contains("a ticket after 48 s"), "{drawn}");
     for filter in ["by:claude", "dir:src/app", "by:claude-code dir:/home"] {
         screen.keys("esc esc /").type_in(filter).keys("enter");
         let rows = screen.state.list.rows.iter();

@@ -55,7 +55,7 @@ fn shows_what_a_server_needs_before_its_first_use() {
         assert!(screen.draw().contains(word), "{}", screen.draw());
         screen.keys("3");
         assert!(screen.draw().contains(todo), "{}", screen.draw());
-        assert!(screen.draw().contains("L what it needs"));
+        assert!(screen.draw().contains("L approve or sign in"));
         screen.todo.clear();
         screen.keys("L");
         let read = Command::ReadConsent(ServerName::new("lab"));

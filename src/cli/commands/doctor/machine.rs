@@ -37,7 +37,7 @@ const MAX_CHECKED_BYTES: u64 = 1_000_000_000;
 pub(in crate::cli) fn terminal(context: &Context<'_>, checks: &mut Checks) {
     const OF: &str = "terminal";
     if !context.terminal.is_for_people() {
-        checks.ok(OF, "none, so only commands work, not the screen");
+        checks.ok(OF, "none: commands work, the screen does not");
         return;
     }
     let term = std::env::var_os("TERM").unwrap_or_default();
@@ -247,7 +247,7 @@ pub(in crate::cli) fn keeper(context: &Context<'_>, checks: &mut Checks) {
     if is_in_container() {
         checks.ok(
             OF,
-            "in a container, and the keeper ends with it; keep the state directory on a volume",
+            "in a container: the keeper ends when the container does; keep the state directory on a volume",
         );
     }
     #[cfg(target_os = "linux")]
@@ -273,7 +273,7 @@ fn logout(checks: &mut Checks) {
             return checks.ok(OF, "keeps running after you log out");
         }
         Err(_) => {
-            let message = "no systemd-logind here, so nothing is known to end it when you log out";
+            let message = "no systemd-logind here; logging out should not end it";
             return checks.ok(OF, message);
         }
         Ok(AtLogout::EndsWithUserServices) => "Linger=no",
@@ -281,7 +281,7 @@ fn logout(checks: &mut Checks) {
     };
     checks.warning(
         OF,
-        format!("ends when you log out, because of the settings of systemd ({ends})"),
+        format!("ends when you log out, because of systemd settings ({ends})"),
         "loginctl enable-linger",
     );
 }

@@ -49,19 +49,19 @@ pub(super) fn install(context: &mut Context<'_>) -> Result<u8, CliError> {
         .terminal
         .print(&format!("wrote {}", path.display()))?;
     context.terminal.print(
-        "To start the keeper after each boot, so that unfinished calls go on without you, run:",
+        "To start the keeper after each boot, so that unfinished calls resume without you, run:",
     )?;
     for line in &next {
         context.terminal.print(&format!("  {line}"))?;
     }
     if service.manager == ServiceManager::Systemd {
         context.terminal.print(
-            "The last one also keeps it running after you log out. `longhaul doctor` says what a logout does now.",
+            "The last command also keeps it running after you log out. `longhaul doctor` shows what happens at logout now.",
         )?;
         if !Path::new("/run/systemd/system").exists() {
             context
                 .terminal
-                .info("systemd does not run here, so the file has no effect on this machine");
+                .info("systemd is not running on this machine, so the file has no effect");
         }
     }
     Ok(code::OK)

@@ -48,7 +48,9 @@ pub(super) fn upgrade(
             None => return none(context),
             Some(UpgradeOutcome::Upgraded(upgraded)) => return report(context, &upgraded),
             Some(UpgradeOutcome::Held(calls)) if now => {
-                context.terminal.report(&listed("An upgrade loses", &calls));
+                context
+                    .terminal
+                    .report(&listed("The upgrade would lose", &calls));
                 if !yes && !confirm(context, "Upgrade and lose them?")? {
                     return Ok(code::REFUSED);
                 }
@@ -57,8 +59,8 @@ pub(super) fn upgrade(
             }
             Some(UpgradeOutcome::Held(calls)) => {
                 if calls != waits_for {
-                    let waiting = "The upgrade waits, because it would lose";
-                    let hint = "Ctrl-C stops waiting; --now does not wait.";
+                    let waiting = "Waiting, because the upgrade would lose";
+                    let hint = "Press Ctrl-C to stop waiting, or use --now to upgrade immediately.";
                     let list = listed(waiting, &calls);
                     context.terminal.report(&format!("{list}\n{hint}"));
                     waits_for = calls;
@@ -88,7 +90,8 @@ fn none(context: &mut Context<'_>) -> Result<u8, CliError> {
         return Ok(code::OK);
     }
     let session = context.paths.session();
-    let line = format!("no keeper runs for session {session}; the next one is this program");
+    let line =
+        format!("no keeper is running for session {session}; the next one will use this version");
     context.terminal.print(&line)?;
     Ok(code::OK)
 }
@@ -117,7 +120,7 @@ fn report(context: &mut Context<'_>, upgraded: &Upgraded) -> Result<u8, CliError
         return Ok(code::OK);
     }
     let line = format!(
-        "keeper {} is now longhaul {}; {} went on after a pause of {paused_ms} ms",
+        "keeper {} now runs longhaul {}; {} continued after a pause of {paused_ms} ms",
         status.pid,
         text::clean_line(&status.version),
         text::plural(status.unsettled as u64, "unfinished task"),

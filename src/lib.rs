@@ -16,7 +16,7 @@
 //!
 //! | module | owns | pure |
 //! |---|---|---|
-//! | `domain` | shared types: tasks, status, connectivity, leave impact, progress, text, session requests and responses | yes |
+//! | `domain` | shared types: tasks, status, connectivity, what a cut costs, progress, text, session requests and responses | yes |
 //! | `protocol` | JSON-RPC and MCP messages, and one HTTP exchange as data | yes |
 //! | `transport` | turns bytes into events: frames, SSE, HTTP, headers, TLS | |
 //! | `link` | the state machine of one server: protocol eras, sessions, streams, resumption, server tasks, questions, checkpoints, backoff | yes |

@@ -174,7 +174,7 @@ impl fmt::Debug for LinkRecord {
     }
 }
 
-/// What a server supports for recovering calls, as far as known. Determines the expected leave impact of a new call.
+/// What a server supports for recovering calls, as far as known. Determines what a cut would cost a new call.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServerCapabilities {
     /// The negotiated revision; `None` before the first connection.
@@ -261,7 +261,7 @@ impl ServerCapabilities {
             || self.tasks.is_some_and(is_extension)
     }
 
-    /// Whether the leave impact of a call is known before it is sent, rather than a worst-case guess.
+    /// Whether the cost of a cut is known before a call is sent, rather than a worst-case guess.
     pub fn is_known(&self, tool: &Tool, tools: &[Tool]) -> bool {
         if self.is_process {
             return true;

@@ -10,7 +10,7 @@ use super::{Stamp, Wall, text};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "is", content = "reason")]
 pub enum Status {
-    /// Started (or about to be) and not known to have ended.
+    /// Started, or waiting to be sent ([`Task::is_queued`](super::Task::is_queued)), and not known to have ended.
     Running,
     /// The server waits for the user's answer to a question.
     InputRequired,

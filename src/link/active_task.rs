@@ -120,7 +120,7 @@ pub(super) struct StreamActivity {
     pub(super) has_news: bool,
     pub(super) last_byte: Stamp,
     /// The widest gap between two signs of life on this stream, once there were two.
-    pub(super) heartbeat: Option<Duration>,
+    pub(super) longest_silence: Option<Duration>,
     pub(super) last_news: Mono,
     /// The longest time between two events once one came too late to be of a replay: the resumed stream is alive.
     pub(super) live_gap: Option<Duration>,
@@ -135,7 +135,7 @@ impl StreamActivity {
         Self {
             has_news: false,
             last_byte: now,
-            heartbeat: None,
+            longest_silence: None,
             last_news: now.mono,
             live_gap: None,
             last_step: None,
@@ -429,7 +429,8 @@ impl ActiveTask {
     pub(super) fn heard(&mut self, now: Stamp) {
         let gap = now.mono.since(self.activity.last_byte.mono);
         if gap > Duration::from_secs(1) {
-            self.activity.heartbeat = Some(self.activity.heartbeat.unwrap_or_default().max(gap));
+            self.activity.longest_silence =
+                Some(self.activity.longest_silence.unwrap_or_default().max(gap));
         }
         // The age of the last byte is shown in seconds.
         if now.wall.0 / 1000 != self.activity.last_byte.wall.0 / 1000 {
@@ -448,7 +449,7 @@ impl ActiveTask {
             .filter(|_| is_open && self.task.resumability.checkpoint)?;
         let patience = self
             .activity
-            .heartbeat
+            .longest_silence
             .map_or(DOUBT_AFTER, |gap| HALF_OPEN_AFTER.max(gap * 3));
         let can_replay = attempt.cursors.newest.is_some() && !self.recovery.is_replay_failing;
         let has_way_back = can_replay || self.is_modern();

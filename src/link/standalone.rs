@@ -42,7 +42,7 @@ pub(super) struct Standalone {
     failures: u32,
     last_byte: Mono,
     /// The widest gap between two signs of life, once there were two.
-    heartbeat: Option<Duration>,
+    longest_silence: Option<Duration>,
     recent: RecentIds,
     budget: Budget,
     /// The message that is being read came on it.
@@ -61,7 +61,7 @@ impl Standalone {
             next: now,
             failures: 0,
             last_byte: now,
-            heartbeat: None,
+            longest_silence: None,
             recent: RecentIds::default(),
             budget: Budget::of_stream(now),
             is_read: false,
@@ -124,7 +124,7 @@ impl Standalone {
     /// It was requested.
     pub(super) fn requested(&mut self, exchange: ExchangeId, now: Mono) {
         (self.on, self.is_opened, self.since) = (Some(exchange), false, now);
-        (self.last_byte, self.heartbeat) = (now, None);
+        (self.last_byte, self.longest_silence) = (now, None);
     }
 
     /// The response began. Returns a connection that is no longer needed.
@@ -218,7 +218,7 @@ impl Standalone {
     pub(super) fn heard(&mut self, now: Mono) {
         let gap = now.since(self.last_byte);
         if gap > Duration::from_secs(1) {
-            self.heartbeat = Some(self.heartbeat.unwrap_or_default().max(gap));
+            self.longest_silence = Some(self.longest_silence.unwrap_or_default().max(gap));
         }
         self.last_byte = now;
     }
@@ -226,7 +226,7 @@ impl Standalone {
     /// When its silence means that the connection is dead. A stream without keep-alive comments may stay silent forever.
     pub(super) fn silent_at(&self) -> Option<Mono> {
         let gap = self
-            .heartbeat
+            .longest_silence
             .filter(|_| self.on.is_some() && self.is_opened)?;
         Some(self.last_byte.after(HALF_OPEN_AFTER.max(gap * 3)))
     }

@@ -73,6 +73,22 @@ pub enum Incoming<'a> {
     Unreadable,
 }
 
+impl Incoming<'_> {
+    /// Whether the hosts of agents get it as it came. longhaul handles all other messages itself.
+    pub fn is_for_hosts(&self) -> bool {
+        match self {
+            Self::Log { .. } | Self::ToolsChanged | Self::Other => true,
+            Self::Response { .. }
+            | Self::Progress { .. }
+            | Self::Request { .. }
+            | Self::TaskStatus(_)
+            | Self::Acknowledged(_)
+            | Self::Cancelled(_)
+            | Self::Unreadable => false,
+        }
+    }
+}
+
 /// A string; any other value is skipped.
 struct Token<'a>(Option<Cow<'a, str>>);
 

@@ -95,8 +95,11 @@ impl Columns {
         }
     }
 
+    /// How many there are, with the signs before the first one.
+    pub(crate) const COUNT: u16 = 10;
+
     /// The widths from left to right, with the signs before the first column.
-    pub(crate) fn widths(&self) -> [Constraint; 10] {
+    pub(crate) fn widths(&self) -> [Constraint; Self::COUNT as usize] {
         let fixed = |column: Column| Constraint::Length(column.columns);
         [
             Constraint::Length(LEAD),

@@ -155,7 +155,11 @@ fn reports_each_problem_with_a_fix() {
     ));
     assert_eq!(ran.code, Some(1), "{ran:#?}");
     assert!(
-        has(&of(&ran, "session broken"), "wrong", "moves the damaged file aside"),
+        has(
+            &of(&ran, "session broken"),
+            "wrong",
+            "moves the damaged file aside"
+        ),
         "{ran:#?}"
     );
     assert!(

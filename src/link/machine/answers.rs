@@ -58,11 +58,7 @@ impl Link {
             if is_suspect {
                 return false;
             }
-            let is_passed = matches!(
-                message,
-                Incoming::Log { .. } | Incoming::ToolsChanged | Incoming::Other
-            );
-            if is_passed && is_alone {
+            if message.is_for_hosts() && is_alone {
                 self.pass_notification(task, data);
             }
             self.take_message(task, event_id, message);

@@ -90,7 +90,7 @@ pub(in crate::ui) fn list(region: &mut Region<'_>, state: &State, now: Stamp) {
         let row = match line {
             ListRow::Heading(title, counts) => {
                 let line = heading(theme, region.columns(), state, title, *counts);
-                Row::new([Cell::from(line).column_span(10)])
+                Row::new([Cell::from(line).column_span(Columns::COUNT)])
             }
             ListRow::Task(id) => {
                 let Some(task_row) = state.task(id) else {

@@ -157,7 +157,11 @@ fn quitting_waits_for_calls_that_would_end_and_can_be_undone() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys("q").wait(500).keys("w");
     assert_eq!(screen.state.exit.when, ExitWhen::NothingLost);
-    assert!(screen.draw().contains("longhaul quits when pd6xw8 has ended"));
+    assert!(
+        screen
+            .draw()
+            .contains("longhaul quits when pd6xw8 has ended")
+    );
     screen.keys("esc");
     assert_eq!(screen.state.exit.when, ExitWhen::No);
     screen.keys("q").wait(500).keys("w");
@@ -1127,7 +1131,10 @@ fn the_palette_acts_on_named_tasks_or_explains_why_not() {
     );
     for (line, words) in [
         ("cancel zz", "no task id starts with zz"),
-        ("cancel c5", "c5b8yp has ended (completed); nothing to cancel"),
+        (
+            "cancel c5",
+            "c5b8yp has ended (completed); nothing to cancel",
+        ),
         (
             "tools nowhere",
             "no server named \"nowhere\"; known servers: build-box, lab, ci",

@@ -104,9 +104,9 @@ fn state_rows(task: &Task, contact: &Connectivity, flags: &str, now: Wall) -> Ve
     let if_cut = IfCut::of_task(task);
     let if_cut = if_cut.map(|it| format!("{}: {}", it.label(), it.reason.message()));
     rows.extend(known([
-        ("remark", task.notice.clone()),
-        ("asked", task.control.map(asked)),
-        ("contact", contact),
+        ("message", task.notice.clone()),
+        ("pending", task.control.map(asked)),
+        ("connection", contact),
         ("progress", progress),
         ("if cut", if_cut),
     ]));

@@ -80,7 +80,11 @@ fn quit_texts(state: &State, has_time: bool, is_short: bool) -> Vec<(Action, Str
         return vec![(Action::Quit, text)];
     }
     let is_all_running = state.totals.counts.running == open;
-    let word = if is_all_running { "running" } else { "open" };
+    let word = match open {
+        _ if is_all_running => "running",
+        1 => "open call",
+        _ => "open calls",
+    };
     let quit = match open {
         0 => "quit: nothing is running".to_owned(),
         1 if is_short => "quit: 1 continues".to_owned(),

@@ -210,7 +210,7 @@ fn facts(state: &State, task_row: &TaskRow, now: Stamp) -> Vec<Fact> {
         let limit = |limit: Option<std::time::Duration>| limit.map_or("off".to_owned(), text::span);
         let (idle, hard) = (limit(task.limits.idle), limit(task.limits.hard));
         let key = state.key(Action::Edit);
-        let line = format!("idle timeout {idle}, max time {hard}   ({key} to edit)");
+        let line = format!("idle timeout {idle}, max time {hard} ({key} edits)");
         facts.push(("limits", line, Role::Plain));
     }
     facts

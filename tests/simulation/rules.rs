@@ -762,7 +762,7 @@ fn a_call_that_ignores_cancel_can_be_abandoned() {
     bench.step(call, "a", &token, 1);
     bench.ask(SessionRequest::GiveUp(id()));
     assert!(
-        matches!(&bench.answers.last(), Some(Err(refused)) if refused.to_string().contains("x cancels it first"))
+        matches!(&bench.answers.last(), Some(Err(refused)) if refused.to_string().contains("press x to cancel it first"))
     );
     bench.ask(SessionRequest::Cancel(id()));
     let (cancel, _) = bench.last_post("notifications/cancelled");

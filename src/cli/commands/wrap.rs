@@ -178,6 +178,18 @@ fn wrap_file(
             report_skipped(context, &report);
             continue;
         };
+        if report.is_imported() || name != entry.name {
+            let verb = if report.is_imported() {
+                "becomes"
+            } else {
+                "is"
+            };
+            let note = format!("{} {verb} {name} in longhaul's configuration", entry.name);
+            context
+                .terminal
+                .report(&format!("longhaul: {}", text::clean_line(&note)));
+        }
+        needs.extend(report.needs.iter().map(|need| format!("{name}: {need}")));
         let command = ProxyCommand {
             program: program()?,
             args: proxy_args(context, name),
@@ -187,12 +199,6 @@ fn wrap_file(
         let (original, wrapped) = file
             .wrap(entry, &command)
             .map_err(|error| failed(&file.file, &error))?;
-        needs.extend(
-            report
-                .needs
-                .iter()
-                .map(|need| format!("{}: {need}", entry.name)),
-        );
         replaced.push(Replaced {
             server: entry.name.clone(),
             original,

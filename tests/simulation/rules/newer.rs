@@ -423,7 +423,7 @@ fn repeats_a_refused_version_once_and_then_gives_up() {
     let Some(Err(RequestError::Usage(words))) = stubborn.answers.pop() else {
         panic!("{:?}", stubborn.answers);
     };
-    assert!(words.contains("refused MCP 2026-07-28 twice"), "{words}");
+    assert!(words.contains("rejected MCP 2026-07-28 twice"), "{words}");
 
     // The list of tools and a call are repeated as well.
     let mut known = modern();

@@ -91,6 +91,9 @@ fn why_not_on(state: &State, task_row: &TaskRow, action: Action) -> Option<Strin
                         "{id} has not started yet; press {} to cancel it",
                         key(Action::Cancel)
                     ),
+                    ActionRefusal::WaitsForAnswer => {
+                        format!("{id} is waiting for an answer; nothing to pause")
+                    }
                     _ => format!("{id} has ended ({word}); nothing to pause"),
                 })
         }

@@ -1132,6 +1132,10 @@ fn the_palette_acts_on_named_tasks_or_explains_why_not() {
     for (line, words) in [
         ("cancel zz", "no task id starts with zz"),
         (
+            "pause k3",
+            "k3v9ra is waiting for an answer; nothing to pause",
+        ),
+        (
             "cancel c5",
             "c5b8yp has ended (completed); nothing to cancel",
         ),

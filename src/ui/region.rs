@@ -19,7 +19,7 @@ use super::{
     spans::fit,
     theme::{Role, Theme},
 };
-use crate::domain::text::width;
+use crate::domain::text::{grouped, width};
 
 /// A window clears the columns beside it if they are no wider than this.
 const MAX_CLEARED_MARGIN: u16 = 5;
@@ -115,6 +115,15 @@ impl<'b> Region<'b> {
         let x = end.min(self.area.width).saturating_sub(wide);
         self.put(x, y, line);
         x
+    }
+
+    /// Notes in the last row how many lines follow.
+    pub(crate) fn put_more_below(&mut self, below: usize) {
+        if self.area.height > 0 && below > 0 {
+            let more = format!(" {} more {}", grouped(below), self.glyphs().arrows[1]);
+            let more = self.theme.span(more, Role::Dim);
+            self.put_right(self.area.width, self.area.height - 1, more);
+        }
     }
 
     /// Draws lines from row `y` on, each cut at the right edge, and returns the row after them.

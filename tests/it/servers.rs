@@ -318,7 +318,7 @@ fn a_program_is_approved_and_not_agreed_to() {
 }
 
 #[test]
-fn whoever_types_a_command_line_has_approved_it() {
+fn adding_a_stdio_server_approves_its_command() {
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/stdio.sh");

@@ -70,22 +70,12 @@ pub(super) fn help(region: &mut Region<'_>, state: &State, field: &Field, cursor
             window.set_style(0, y, columns, theme.style(Role::Selected));
         }
     }
-    more_below(&mut window, lines.len().saturating_sub(first + available));
+    window.put_more_below(lines.len().saturating_sub(first + available));
 }
 
 /// The window height that leaves the footer visible, if there is room for both.
 pub(super) fn above_footer(rows: u16) -> u16 {
     rows.saturating_sub(if rows < 20 { 1 } else { 4 })
-}
-
-/// Notes in the last row how many lines follow.
-fn more_below(window: &mut Region<'_>, below: usize) {
-    if below > 0 {
-        let theme = window.theme();
-        let more = format!(" {below} more {}", theme.glyphs.arrows[1]);
-        let last = window.rows().saturating_sub(1);
-        window.put_right(window.columns(), last, theme.span(more, Role::Dim));
-    }
 }
 
 /// Draws a page of wrapped text from line `scroll` on.
@@ -122,7 +112,7 @@ pub(super) fn page(region: &mut Region<'_>, title: &str, lines: &[String], scrol
         read += 1;
     }
     window.put_text(0, 0, shown, Role::Plain);
-    more_below(&mut window, lines.len().saturating_sub(read));
+    window.put_more_below(lines.len().saturating_sub(read));
 }
 
 /// The columns of a command, and of a command and its key.

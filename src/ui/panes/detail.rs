@@ -8,7 +8,7 @@ use ratatui::{
 
 use super::{
     super::{labels, region::Region, theme::Role},
-    document::{TextStyle, document, more_below, put_text},
+    document::{TextStyle, document, put_text},
     list::if_cut_role,
     log::{log_tab, newest_lines},
 };
@@ -420,7 +420,7 @@ fn text_tab(region: &mut Region<'_>, state: &State, task_row: &TaskRow) {
         y = put_text(region, (0, y), spans, style);
         shown += 1;
     }
-    more_below(region, lines.len().saturating_sub(scroll + shown));
+    region.put_more_below(lines.len().saturating_sub(scroll + shown));
 }
 
 #[cfg(test)]

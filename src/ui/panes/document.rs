@@ -90,7 +90,7 @@ pub(super) fn document(
         let note = format!(" truncated; full text: longhaul result {id}{flags}");
         region.put_right(columns, rows - 1, theme.span(note, Role::Dim));
     } else {
-        more_below(region, below);
+        region.put_more_below(below);
     }
 }
 
@@ -133,15 +133,4 @@ pub(super) fn put_text(
         Line::from(slice(&spans, from..past))
     });
     region.put_lines(x, y, lines)
-}
-
-/// Notes in the last row how many lines follow.
-pub(super) fn more_below(region: &mut Region<'_>, below: usize) {
-    let (columns, rows) = (region.columns(), region.rows());
-    if rows > 0 && below > 0 {
-        let theme = region.theme();
-        let down = theme.glyphs.arrows[1];
-        let more = format!(" {} more {down}", text::grouped(below));
-        region.put_right(columns, rows - 1, theme.span(more, Role::Dim));
-    }
 }

@@ -76,7 +76,7 @@ const SCENES: &[Scene] = &[
     ("list_set_aside", |size, look| {
         let mut screen = pressed(size, look, "esc");
         let text = "default.db was damaged and has been moved to default.damaged-20261121T234545159Z.db: this \
-                    session begins anew (its contents are inconsistent); both files are in /home/anna/.local/state/longhaul/sessions";
+                    session starts empty (its contents are inconsistent); both files are in /home/anna/.local/state/longhaul/sessions";
         screen.event(Event::Session(SessionEvent::Notice(Notice {
             at: Wall(NOW),
             level: NoticeLevel::Warning,

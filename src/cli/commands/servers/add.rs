@@ -77,7 +77,7 @@ fn http(context: &Context<'_>, name: &str, url: &str) -> Result<Endpoint, CliErr
     })
 }
 
-/// A stdio server. Whoever typed its command line has approved it.
+/// A stdio server. Typing its command line approves it.
 fn program(add: &AddServerArgs) -> Result<Program, CliError> {
     let mut words = add.command.iter().cloned();
     let variable = |text: &String| {

@@ -53,7 +53,7 @@ pub fn away_lines(state: &State) -> Option<[String; 3]> {
         };
         let task = &task_row.view.task;
         updates += task.seq.saturating_sub(*before);
-        let is_late = task.settled_at.is_some_and(|at| at > learned_by);
+        let is_late = task.end.settled_at.is_some_and(|at| at > learned_by);
         if away.known.contains(id) || is_late {
             continue;
         }

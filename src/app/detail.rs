@@ -43,7 +43,7 @@ pub(super) fn result_document<'s>(state: &'s State, task_row: &TaskRow) -> Optio
 fn result_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
     let task = &task_row.view.task;
     let mut lines = Vec::new();
-    if let Some(error) = &task.error {
+    if let Some(error) = &task.end.error {
         let code = error
             .code
             .map_or(String::new(), |code| format!(" ({code})"));
@@ -57,7 +57,7 @@ fn result_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
         lines.push(format!("{kind}{code}:"));
         lines.push(String::new());
         lines.extend(text::clean_block(&error.message).lines().map(str::to_owned));
-    } else if task.result_bytes.is_some() {
+    } else if task.end.result_bytes.is_some() {
         lines.push("Reading the result ...".to_owned());
     } else if let Some(reason) = task.status.reason() {
         lines.push(format!("No result: {reason}."));
@@ -78,7 +78,7 @@ fn argument_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
         text::clean_line(&task.tool),
         text::clean_line(task.server.as_str())
     )];
-    if let Some(origin) = &task.origin {
+    if let Some(origin) = &task.options.origin {
         lines.push(format!("run again from {origin}"));
     }
     if let Some(client) = &task.client_id {
@@ -93,6 +93,7 @@ fn argument_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
         return lines;
     }
     let changed = task
+        .options
         .origin
         .as_ref()
         .and_then(|origin| state.task(origin))
@@ -228,26 +229,32 @@ fn labeled(label: &str, text: &str) -> String {
 
 /// What happens to this task when the network drops, longhaul exits or the server's session ends.
 fn cases(task: &Task) -> Vec<String> {
+    if task.status == Status::Paused {
+        let text = "the checkpoint stays on the server";
+        return vec![labeled("until resumed", text)];
+    }
     let [cut, death, gone] = match task.resumability.strongest() {
         Some(Resumable::Task) => {
             let bound = task.server_task.as_ref().and_then(|task| task.is_bound);
             [
                 "longhaul polls until the task expires",
-                "the next start polls it by its id from the session file",
+                "longhaul polls it again, by its id, when it restarts",
                 match bound {
                     Some(false) => "longhaul polls it in a new session",
-                    _ => "longhaul polls it in a new session, unless it ended too",
+                    _ => {
+                        "longhaul polls it in a new session, unless the task ended with the old one"
+                    }
                 },
             ]
         }
         Some(Resumable::Checkpoint) => [
-            "longhaul resumes its stream, or else its checkpoint",
-            "longhaul does the same on its next start",
-            "longhaul resumes its checkpoint in a new session",
+            "longhaul resumes the stream or, if it can't, the checkpoint",
+            "the same, when longhaul restarts",
+            "longhaul resumes the checkpoint in a new session",
         ],
         Some(Resumable::Stream) => [
-            "longhaul resumes its stream after the last event",
-            "longhaul does the same on its next start",
+            "longhaul resumes the stream after the last event",
+            "the same, when longhaul restarts",
             "the call is lost: there is no other way to resume it",
         ],
         None if is_modern(task) => [
@@ -281,8 +288,8 @@ fn is_modern(task: &Task) -> bool {
 /// The server's task object: its kind, state and retention.
 fn server_task_lines(state: &State, task: &ServerTask) -> Vec<String> {
     let kind = match task.kind {
-        TaskKind::Core => "a task of MCP 2025-11-25",
-        TaskKind::Extension => "a task of the tasks extension",
+        TaskKind::Core => "MCP 2025-11-25",
+        TaskKind::Extension => "tasks extension",
     };
     let state_label = match task.state {
         TaskState::Working => "working",
@@ -339,7 +346,8 @@ fn resume_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
     if let Some(line) = curl(state, task_row) {
         lines.push(String::new());
         lines.push(
-            "manually (the session id is secret, so it is only in the session file):".to_owned(),
+            "to resume by hand (the session id is secret, and only in the session file):"
+                .to_owned(),
         );
         lines.extend(line.lines().map(|line| format!("  {line}")));
     }
@@ -353,8 +361,8 @@ fn ways_back(task: &Task) -> Vec<&'static str> {
             vec!["resumed by     the server's task: longhaul polls it by its id"]
         }
         Some(Resumable::Checkpoint) => vec![
-            "resumed by     the checkpoint: longhaul calls the tool again with its",
-            "               client id once the old run has stopped",
+            "resumed by     the checkpoint: once the old run has stopped, longhaul",
+            "               calls the tool again with the same client id",
         ],
         Some(Resumable::Stream) => vec![
             "resumed by     the stream: GET after the last event id received",
@@ -369,7 +377,7 @@ fn ways_back(task: &Task) -> Vec<&'static str> {
         None => vec!["resumed by     - (not possible: the events have no ids)"],
     };
     if task.resumability.checkpoint && task.resumability.stream == Some(true) {
-        lines.push("               or the stream, as long as the server keeps it");
+        lines.push("               or the stream, while the server keeps its events");
     }
     lines
 }
@@ -416,18 +424,18 @@ pub fn task_offer(server: &ServerView) -> String {
         return "not supported".to_owned();
     };
     let kind = match offer.kind {
-        TaskKind::Core => "2025-11-25, for tools that support them",
-        TaskKind::Extension => "the extension, when the server chooses",
+        TaskKind::Core => "2025-11-25",
+        TaskKind::Extension => "tasks extension",
     };
     let list = if offer.can_list {
-        "listed"
+        "can be listed"
     } else {
-        "not listed"
+        "can't be listed"
     };
     let cancel = if offer.can_cancel {
         "can be cancelled"
     } else {
-        "cannot be cancelled"
+        "can't be cancelled"
     };
     format!("{kind}; {list}, {cancel}")
 }

@@ -41,7 +41,7 @@ fn lanes(state: &State, now: Wall) -> Vec<&TaskRow> {
     let (begin, end) = state.timeline.window(now);
     let is_in_window = |row: &&TaskRow| {
         let task = &row.view.task;
-        task.created_at <= end && task.settled_at.is_none_or(|at| at >= begin)
+        task.created_at <= end && task.end.settled_at.is_none_or(|at| at >= begin)
     };
     let mut lanes: Vec<&TaskRow> = state.kept_tasks().filter(is_in_window).collect();
     lanes.sort_by_key(|row| (row.view.task.created_at, row.view.task.id.clone()));
@@ -78,7 +78,8 @@ pub fn visible_lanes(state: &State, now: Stamp) -> (Vec<Lane<'_>>, usize, usize)
         .map(|(index, task)| {
             let life = state.timeline.lives.get(&task.view.task.id);
             let milestones = life.map_or(&[][..], |life| &life.milestones);
-            let (created_at, settled_at) = (task.view.task.created_at, task.view.task.settled_at);
+            let (created_at, settled_at) =
+                (task.view.task.created_at, task.view.task.end.settled_at);
             let end = settled_at.unwrap_or(now.wall);
             Lane {
                 task,

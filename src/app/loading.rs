@@ -70,7 +70,7 @@ pub(super) fn request_missing_data(state: &mut State, now: Stamp, effects: &mut 
         return;
     };
     let (id, saved) = (task_row.view.task.id.clone(), task_row.view.saved_seq);
-    let has_result = task_row.view.task.result_bytes.is_some();
+    let has_result = task_row.view.task.end.result_bytes.is_some();
     let log = state.detail.logs.entry(id.clone()).or_default();
     if saved > log.newest() && !log.is_asked && saved > log.asked_at {
         log.is_asked = true;

@@ -153,6 +153,7 @@ pub(super) fn announce(
         }
         Status::Failed => {
             let message = task
+                .end
                 .error
                 .as_ref()
                 .map_or(String::new(), crate::domain::TaskError::message);

@@ -48,8 +48,8 @@ pub fn other_driver(state: &State) -> Option<SessionDriver> {
     driver.filter(|_| !state.session.is_driverless)
 }
 
-/// The last line of the screen, as keys and what they do. With a keeper: `quit: 4 running continue in the background` and
-/// `stop: 2 continue, 1 pauses, 1 likely until about 07:20, 1 LOST (pd6xw8)`. Shortened if it would be wider than
+/// The last line of the screen, as keys and what they do. With a keeper: `quit: the keeper keeps 4 open calls` and
+/// `stop: 2 continue, 1 pauses, 1 can probably be resumed until about 07:20, 1 LOST (pd6xw8)`. Shortened if it would be wider than
 /// `columns`.
 pub fn quit_lines(state: &State, columns: usize) -> Vec<(Action, String)> {
     let width = |lines: &[(Action, String)]| -> usize {
@@ -72,28 +72,22 @@ pub fn quit_lines(state: &State, columns: usize) -> Vec<(Action, String)> {
 fn quit_texts(state: &State, has_time: bool, is_short: bool) -> Vec<(Action, String)> {
     let open = state.totals.open.len();
     let Some(driver) = other_driver(state) else {
-        let outcomes = outcomes(state, has_time).unwrap_or_else(|| "nothing is running".to_owned());
-        return vec![(Action::Quit, format!("quit: {outcomes}"))];
+        let text = match outcomes(state, has_time) {
+            Some(outcomes) => format!("quit: {outcomes}"),
+            // Nobody knows whether the open calls are running.
+            None if open > 0 => "quit".to_owned(),
+            None => "quit: nothing is running".to_owned(),
+        };
+        return vec![(Action::Quit, text)];
     };
     if !driver.is_keeper {
-        let text = format!("quit: process {} keeps driving the session", driver.pid);
+        let text = format!("quit: process {} keeps running the calls", driver.pid);
         return vec![(Action::Quit, text)];
     }
-    let is_all_running = state.totals.counts.running == open;
-    let word = match open {
-        _ if is_all_running => "running",
-        1 => "open call",
-        _ => "open calls",
-    };
     let quit = match open {
         0 => "quit: nothing is running".to_owned(),
-        1 if is_short => "quit: 1 continues".to_owned(),
-        _ if is_short => format!("quit: {} continue", text::grouped(open)),
-        1 => format!("quit: 1 {word} continues in the background"),
-        _ => format!(
-            "quit: {} {word} continue in the background",
-            text::grouped(open)
-        ),
+        _ if is_short => format!("quit: the keeper keeps {}", text::grouped(open)),
+        _ => format!("quit: {}", kept(open)),
     };
     // Another machine's keeper is stopped there.
     let is_here = state.setup.host.is_none();
@@ -108,7 +102,7 @@ fn quit_texts(state: &State, has_time: bool, is_short: bool) -> Vec<(Action, Str
     .collect()
 }
 
-/// `2 continue, 1 pauses, 1 likely until about 07:20, 1 LOST (pd6xw8)`; `None` if nothing is open.
+/// `2 continue, 1 pauses, 1 can probably be resumed until about 07:20, 1 LOST (pd6xw8)`; `None` if nothing is open.
 fn outcomes(state: &State, has_time: bool) -> Option<String> {
     let totals = &state.totals.by_outcome;
     let mut parts = Vec::new();
@@ -125,10 +119,10 @@ fn outcomes(state: &State, has_time: bool) -> Option<String> {
         let until = if until.0 == i64::MAX || !has_time {
             String::new()
         } else {
-            format!(" until about {}", state.clock_minutes(*until))
+            format!(" until about {}", state.clock_day(*until))
         };
         parts.push(format!(
-            "{} likely{until}",
+            "{} can probably be resumed{until}",
             text::grouped(totals.likely.len())
         ));
     }
@@ -147,6 +141,12 @@ fn outcomes(state: &State, has_time: bool) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
+/// What a keeper does with the open calls: some run, others may be paused or wait for an answer.
+fn kept(open: usize) -> String {
+    let calls = if open == 1 { "open call" } else { "open calls" };
+    format!("the keeper keeps {} {calls}", text::grouped(open))
+}
+
 /// The note for stderr after the screen has closed.
 pub fn exit_note(state: &State) -> ExitNote {
     let command = &state.setup.reopens_with;
@@ -154,22 +154,14 @@ pub fn exit_note(state: &State) -> ExitNote {
     let line = match (other_driver(state), outcomes(state, true)) {
         (Some(driver), _) if !driver.is_keeper => {
             format!(
-                "process {} keeps driving the session; to watch again: {command}",
+                "process {} keeps running the calls; to watch again: {command}",
                 driver.pid
             )
         }
         (_, None) => String::new(),
         (Some(_), Some(_)) if !stops_keeper => {
             let open = state.totals.open.len();
-            let verb = if open == 1 {
-                "call continues"
-            } else {
-                "calls continue"
-            };
-            format!(
-                "{} {verb} in the background; to watch: {command}",
-                text::grouped(open)
-            )
+            format!("{}; to watch: {command}", kept(open))
         }
         (Some(_), Some(outcomes)) => format!("keeper stopped: {outcomes}; to reconnect: {command}"),
         (None, Some(outcomes)) => format!("quit: {outcomes}; to reconnect: {command}"),

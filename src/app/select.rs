@@ -56,7 +56,7 @@ fn compare(state: &State, one: &TaskRow, two: &TaskRow) -> Ordering {
     let order = order.then_with(|| match one.listed_group {
         // Questions first, then unknown tasks, then failed and lost ones.
         Group::NeedsYou => (urgency(&a.status).cmp(&urgency(&b.status))).then_with(newest),
-        Group::Done => (b.settled_at.cmp(&a.settled_at)).then_with(newest),
+        Group::Done => (b.end.settled_at.cmp(&a.end.settled_at)).then_with(newest),
         Group::Running => newest(),
     });
     if state.list.is_reversed {

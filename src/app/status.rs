@@ -65,7 +65,7 @@ pub fn attention(state: &State, now: Stamp, columns: usize) -> (String, Attentio
         let held = text::plural(u64::try_from(frozen.held.len()).unwrap_or(u64::MAX), "task");
         return (
             format!(
-                "display frozen at {}; {held} with updates ({} resumes)",
+                "display frozen at {}; {held} with updates ({} to resume)",
                 state.clock_seconds(frozen.at.wall),
                 state.key(Action::Freeze)
             ),
@@ -144,14 +144,14 @@ fn control_line(state: &State, now: Stamp) -> Option<String> {
         .progress
         .as_ref()
         .map_or(String::new(), |progress| {
-            format!(" ({})", text::amount(progress.value))
+            format!(" at step {}", text::amount(progress.value))
         });
     Some(match asked.what {
         ControlKind::Pausing if age.as_secs() < DID_NOT_STOP_S => format!(
-            "{title}: pause requested {since} ago, still running{at}; after {DID_NOT_STOP_S} s this counts as \"did not stop\""
+            "{title}: pause requested {since} ago, still running{at}; waiting up to {DID_NOT_STOP_S} s"
         ),
         ControlKind::Pausing => format!(
-            "{title}: pause requested {since} ago, the server did not stop{at}; press {} to stop it now and keep the checkpoint",
+            "{title}: pause requested {since} ago, still running{at}; press {} to cancel the call and keep the checkpoint",
             state.key(Action::Pause)
         ),
         ControlKind::Resuming => {
@@ -172,14 +172,14 @@ fn connectivity_line(state: &State, now: Stamp, columns: usize) -> Option<String
     let title = text::clean_line(task_row.view.task.title()).into_owned();
     let message = match &task_row.view.contact {
         Connectivity::Reconnecting { attempt, next, why } => format!(
-            "{title}: {}; retry {} {} ({} now)",
+            "{title}: {}; retry {} {} ({} to retry now)",
             text::clean_line(why),
             attempt.saturating_add(1),
             until_phrase(*next, now),
             state.key(Action::Resume)
         ),
         Connectivity::Offline { next, why, .. } => format!(
-            "{title}: cannot reach {} ({}); next retry {} ({} now)",
+            "{title}: cannot reach {} ({}); next retry {} ({} to retry now)",
             text::clean_line(task_row.view.task.server.as_str()),
             text::clean_line(why),
             until_phrase(*next, now),
@@ -215,22 +215,22 @@ fn demo_line(state: &State, columns: usize) -> String {
         return format!("try: {new} new call, {again} run again, {cut} break");
     }
     let Some(driver) = state.session.driver else {
-        return format!("try: {cut}, then c: cuts the network for 5 s");
+        return format!("try: press {cut}, then c to cut the network for 5 s");
     };
-    let pid = driver.pid;
+    let (pid, again) = (driver.pid, &state.setup.reopens_with);
     let lines = if driver.is_keeper {
         [
             format!(
-                "try: {cut}, then c: cuts the network for 5 s; {quit}, then the same command again; kill -9 {pid}"
+                "try: press {cut}, then c to cut the network for 5 s; or {quit} or kill -9 {pid}, then {again} again"
             ),
-            format!("try: {cut}, then c: cuts the network; {quit}, then the same command again"),
+            format!("try: {cut}, then c to cut the network; or {quit}, then {again} again"),
         ]
     } else {
         [
             format!(
-                "try: {cut} c cuts the network 5 s; other pane: kill -9 {pid}, then run the same command"
+                "try: press {cut}, then c to cut the network for 5 s; or kill -9 {pid}, then {again} again"
             ),
-            format!("try: {cut} c cuts the network; kill -9 {pid}, then restart"),
+            format!("try: {cut}, then c to cut the network; or kill -9 {pid}"),
         ]
     };
     let [whole, short] = lines;

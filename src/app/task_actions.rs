@@ -170,7 +170,7 @@ pub(super) fn forget(
                 RequestPurpose::Other,
                 effects,
             );
-            let message = format!("asked to stop following {one}");
+            let message = format!("stopping following {one} if its cancel was ignored");
             state.reply_until_changed(message, std::slice::from_ref(one));
         } else {
             let key = state.key(Action::Cancel);

@@ -63,7 +63,7 @@ pub enum TimelineMark {
 impl TaskRow {
     pub(super) fn new(view: Arc<TaskView>, now: Stamp) -> Self {
         let arguments = short_arguments(&view.task.arguments);
-        let is_seen = view.task.is_seen;
+        let is_seen = view.task.end.is_seen;
         let mut task_row = Self {
             pace: Pace::default(),
             arguments,
@@ -130,7 +130,7 @@ impl TaskRow {
         if before.task.arguments != after.task.arguments {
             self.arguments = short_arguments(&after.task.arguments);
         }
-        self.is_seen |= after.task.is_seen;
+        self.is_seen |= after.task.end.is_seen;
         let was_moving = self.is_streaming();
         self.view = view;
         let (before, after) = (&before.task, &self.view.task);

@@ -36,9 +36,15 @@ Examples:
 /// What the first column of `ls` shows beside the status.
 const LS_STATES: &str = "\
 States:
-  running?          not being watched, so this may be out of date; attach, watch or wait updates it
+  running?          may be out of date, because nothing is watching the task; attach, watch or wait updates it
   running, cut      the connection is lost; reconnecting
-  ..., forgotten    removed from the list (shown with --all); `longhaul rm --undo ID` restores it";
+  ..., removed      removed from the list (shown with --all); `longhaul rm --undo ID` restores it
+
+IF CUT (what happens to the call if its connection breaks for good):
+  continues         the server keeps working, and longhaul finds the call again
+  pauses            the call stops at its checkpoint, and longhaul continues from there
+  likely            the call can probably be resumed, for an unknown or limited time
+  LOST              the call or its result is lost";
 
 /// What an export contains.
 const EXPORT_CONTENTS: &str = "\
@@ -50,8 +56,7 @@ Contents:
 /// What `trace` shows and how to switch recording on.
 const TRACE_NOTES: &str = "\
 Recording is off by default. To switch it on:
-  --trace           with call, watch, tools, servers test and the screen: every server in the session, until the driver
-                    exits; with doctor: its own requests, if no driver is running
+  --trace           with call, watch, tools, servers test and the screen: every server in the session, until the process that runs the calls exits; with doctor: doctor's own requests, if no process runs the calls
   trace = true      in [servers.NAME] of the configuration: that server, always
   :trace            on the screen: the task's server, until you enter it again
 
@@ -59,7 +64,7 @@ What is recorded:
   HTTP servers      requests, responses, every event and body, and why each exchange ended
   stdio servers     every line
   never             secret header values, known tokens, keys in URLs, sign-in traffic
-  limits            two files of 8 MB per server, 64 kB per body; the oldest is dropped, `sessions rm` deletes all";
+  limits            two 8 MB files per server, 64 kB per body; the older file is dropped, `sessions rm` deletes all";
 
 /// Long-running MCP tool calls: start one, lose the network, lose nothing.
 #[derive(Debug, Parser)]
@@ -86,7 +91,7 @@ pub(super) const STATE_DIR: &str = "LONGHAUL_STATE_DIR";
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(super) enum CliCommand {
-    /// Try it on the built-in demo server.
+    /// Try longhaul on a built-in demo server.
     #[cfg(feature = "demo")]
     #[command(after_help = help("  longhaul demo\n  longhaul demo --serve --port 8931\n  longhaul demo --break cut=5\n  longhaul demo --reset"))]
     Demo(DemoArgs),
@@ -117,10 +122,10 @@ pub(super) enum CliCommand {
     /// Open the screen, on a task if one is given.
     #[command(after_help = help("  longhaul attach\n  longhaul attach q7m"))]
     Attach(AttachArgs),
-    /// Print a task's history, then follow it live; the exit code is its outcome.
+    /// Print a task's history, then follow it live; the exit code reflects its outcome.
     #[command(after_help = help("  longhaul watch q7m\n  longhaul watch q7m --new --json"))]
     Watch(WatchArgs),
-    /// Wait for tasks to finish; the exit code is the worst outcome.
+    /// Wait for tasks to finish; the exit code reflects the worst outcome.
     #[command(after_help = help("  longhaul wait q7m k3v\n  longhaul wait q7m k3v --any\n  longhaul wait --tag nightly --json"))]
     Wait(WaitArgs),
     /// Pause a task with its server's pause tool.
@@ -134,7 +139,7 @@ pub(super) enum CliCommand {
     Cancel(TaskSelectionArgs),
     /// Show a question from the server (exit code 6), or answer it.
     ///
-    /// If exiting would end the call and no other longhaul drives it, this waits until the call has ended.
+    /// If this process runs the call and exiting would end it, the command waits until the call ends.
     #[command(after_help = help("  longhaul answer k3v\n  longhaul answer k3v --accept count=3 'tags:=[\"a\"]'\n  longhaul answer k3v --defaults\n  longhaul answer k3v --decline"))]
     Answer(AnswerArgs),
     /// Import tasks that already exist on a server.
@@ -143,7 +148,7 @@ pub(super) enum CliCommand {
     /// Change the name, note or limits of a task, even while it runs.
     #[command(after_help = help("  longhaul edit q7m --name 'nightly reindex'\n  longhaul edit q7m --idle-timeout 10m --max-time off\n  longhaul edit q7m --note ''"))]
     Edit(EditArgs),
-    /// Remove tasks from the list; sends nothing. Undo within seven days with --undo.
+    /// Remove tasks from the list (--undo restores them for seven days).
     #[command(after_help = help("  longhaul rm q7m k3v\n  longhaul rm --undo q7m\n  longhaul rm --older-than 7d"))]
     Rm(RmArgs),
     /// Remove every finished task from the list.
@@ -194,10 +199,9 @@ pub(super) enum CliCommand {
         #[command(subcommand)]
         command: KeeperArgs,
     },
-    /// Stand in for a server in an agent's host, so that no long call is lost or run twice.
+    /// Run between an agent's host and a server, so that no long call is lost or run twice.
     ///
-    /// Runs an MCP server on stdin and stdout. Each call from the host becomes a task in the session. Before the host
-    /// would give up on a call, it gets a ticket, and it collects the result later.
+    /// Runs an MCP server on stdin and stdout. Each call from the host becomes a task in the session. Shortly before the host would time out, longhaul returns a ticket (the task's id) instead of the result; the host uses it to collect the result later.
     #[command(after_help = help("  longhaul proxy lab\n  longhaul proxy https://lab.example/mcp --patience 45s"))]
     Proxy(ProxyArgs),
     /// Put `longhaul proxy` in place of servers in the configuration of an agent's host.
@@ -255,7 +259,7 @@ pub(super) struct EditArgs {
 /// `doctor`.
 #[derive(Debug, Args)]
 pub(super) struct DoctorArgs {
-    /// Contact no server.
+    /// Don't contact any server.
     #[arg(long)]
     pub(super) offline: bool,
 }
@@ -299,10 +303,10 @@ pub(super) struct TraceArgs {
 /// `sessions`.
 #[derive(Debug, Subcommand)]
 pub(super) enum SessionsCommand {
-    /// List sessions: size, tasks, driver and when each was last used.
+    /// List sessions with their size, tasks, running process and last use.
     #[command(visible_alias = "ls", after_help = help("  longhaul sessions list\n  longhaul sessions list --json"))]
     List,
-    /// Delete sessions with all their tasks, histories and results; refuses a session that is in use.
+    /// Delete sessions with all their tasks, histories and results; doesn't delete a session that is in use.
     #[command(visible_alias = "remove", after_help = help("  longhaul sessions rm nightly\n  longhaul sessions rm nightly old-lab --force"))]
     Rm(RemoveSessionsArgs),
 }
@@ -343,7 +347,7 @@ pub(super) struct DemoArgs {
     /// Port for the server.
     #[arg(long, value_name = "N", requires = "serve")]
     pub(super) port: Option<u16>,
-    /// Replay missed events of all streams in a server session, not only of the resumed one.
+    /// Replay missed events of all streams in a server session, not only those of the resumed stream.
     #[arg(long, requires = "serve")]
     pub(super) cross_stream_replay: bool,
     /// Run in the background; exits when idle.
@@ -426,7 +430,7 @@ pub(super) struct ResultArgs {
     /// Write to this file instead of stdout, byte for byte.
     #[arg(long, value_name = "FILE")]
     pub(super) out: Option<PathBuf>,
-    /// Only this content block (the first is 1), byte for byte; an image is written as an image.
+    /// Only this content block, counting from 1; images are written as binary data.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) block: Option<u32>,
     /// Print the text exactly as the server sent it, including control characters.

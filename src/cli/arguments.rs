@@ -162,7 +162,7 @@ pub(in crate::cli) enum ArgumentError {
 
 fn schema_message(tool: &str, errors: &[ValidationError]) -> String {
     let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
-    text::clean_line(&format!("{tool}: {}", errors.join(", "))).into_owned()
+    text::clean_line(&format!("{tool}: {}", errors.join("; "))).into_owned()
 }
 
 /// Adds the pairs to `into`; the specs decide the type of each text value.

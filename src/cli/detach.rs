@@ -39,7 +39,7 @@ pub(in crate::cli) enum DetachState {
 pub(in crate::cli) fn detach_state(view: &Arc<TaskView>, is_driver: bool) -> DetachState {
     let phase = view.task.attempt().map(|attempt| attempt.phase);
     match (&view.if_cut, phase) {
-        _ if view.task.error.is_some() => DetachState::Refused,
+        _ if view.task.end.error.is_some() => DetachState::Refused,
         // The driver stays and sends it when it can.
         (_, Some(Phase::Queued) | None) if !is_driver => match view.contact {
             Connectivity::Offline { .. } | Connectivity::NeedsLogin => DetachState::Now,

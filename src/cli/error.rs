@@ -106,7 +106,7 @@ impl From<RequestError> for CliError {
 
 /// The exit code for a task that has ended or needs a person.
 pub(super) fn exit_code_of(task: &Task) -> u8 {
-    match (&task.status, &task.error) {
+    match (&task.status, &task.end.error) {
         (Status::Completed | Status::Running | Status::Paused, _) => code::OK,
         (Status::Cancelled, _) => code::CANCELLED,
         (Status::Lost(_) | Status::Unknown(_), _) => code::UNKNOWN,

@@ -136,7 +136,10 @@ fn quit_message(context: &Context<'_>, id: &TaskId, if_cut: Option<&IfCut>) -> S
     let until = if_cut.until.map_or(String::new(), |until| {
         format!(" until about {}", format::clock(until, now))
     });
-    format!("detached; if cut: {}{until}: {why} ({how})", if_cut.label())
+    format!(
+        "detached from {id} ({how}); if cut: {}{until} ({why})",
+        if_cut.label()
+    )
 }
 
 /// Why [`Follower::run`] returned.

@@ -101,7 +101,7 @@ pub(in crate::cli) fn run_there(host: &str, arguments: &[OsString]) -> Result<u8
         Some(SSH_FAILED) | None => Err(CliError::new(
             code::UNREACHABLE,
             format!(
-                "the connection to {host} failed; calls there continue, see longhaul --host {} ls",
+                "could not connect to {host}, or the connection broke; calls that a keeper runs there are not affected; see longhaul --host {} ls",
                 text::shell_word(host)
             ),
         )),

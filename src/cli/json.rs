@@ -100,11 +100,11 @@ pub(in crate::cli) fn task(task: &Task, extras: &TaskExtras<'_>) -> Value {
         "name": task.name,
         "note": task.note,
         "tag": task.tag,
-        "once": task.once,
+        "once": task.options.once,
         "server": task.server,
         "tool": task.tool,
         "arguments": parsed(&task.arguments),
-        "origin": task.origin,
+        "origin": task.options.origin,
         "caller": task.caller.as_deref().map(caller),
         "status": task.status.label(),
         "reason": task.why(),
@@ -123,18 +123,18 @@ pub(in crate::cli) fn task(task: &Task, extras: &TaskExtras<'_>) -> Value {
         "attempts": task.attempts_made(),
         "progress": progress,
         "client_id": task.client_id,
-        "idle_timeout_s": task.limits.idle.map(|limit| limit.as_secs_f64()).map(number),
-        "max_time_s": task.limits.hard.map(|limit| limit.as_secs_f64()).map(number),
+        "idle_timeout_s": task.options.limits.idle.map(|limit| limit.as_secs_f64()).map(number),
+        "max_time_s": task.options.limits.hard.map(|limit| limit.as_secs_f64()).map(number),
         "created_at": time(task.created_at),
         "updated_at": time(task.updated_at),
-        "settled_at": task.settled_at.map(time),
+        "settled_at": task.end.settled_at.map(time),
         "forgotten_at": task.forgotten_at.map(time),
-        "is_seen": task.is_seen,
+        "is_seen": task.end.is_seen,
         "server_task_id": task.server_task_id,
         "questions": questions_json(task),
         "seq": task.seq,
         "result": extras.result.map(parsed),
-        "error": task.error.as_ref().map(error_of),
+        "error": task.end.error.as_ref().map(error_of),
     })
 }
 
@@ -228,7 +228,10 @@ pub(in crate::cli) fn event(task: &Task, entry: &HistoryEntry, result: Option<&s
             put("status", json!(status));
             put("reason", json!(reason));
             put("result", result.map_or(Value::Null, parsed));
-            put("error", task.error.as_ref().map_or(Value::Null, error_of));
+            put(
+                "error",
+                task.end.error.as_ref().map_or(Value::Null, error_of),
+            );
         }
     }
     Value::Object(object)

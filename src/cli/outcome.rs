@@ -149,6 +149,7 @@ pub(in crate::cli) fn print_outcome(
     }
     let reason = task.status.reason().unwrap_or_default();
     let error = task
+        .end
         .error
         .as_ref()
         .map_or(String::new(), crate::domain::TaskError::message);
@@ -157,7 +158,7 @@ pub(in crate::cli) fn print_outcome(
             Some(remark) => format!("{id}: {remark}"),
             None => return Ok(()),
         },
-        Status::Failed => match task.error.as_ref().map(|error| error.kind) {
+        Status::Failed => match task.end.error.as_ref().map(|error| error.kind) {
             // The server's whole text is printed above.
             Some(TaskErrorKind::Tool) if result.is_some() => {
                 format!("{} failed ({id})", task.title())
@@ -180,7 +181,7 @@ pub(in crate::cli) fn print_outcome(
                 "Run it again".to_owned()
             };
             format!(
-                "{id} is unknown: {reason}. {look}: longhaul again {id}{flags}; forget it: longhaul rm {id}{flags}"
+                "{id} is unknown: {reason}. {look}: longhaul again {id}{flags}; remove it: longhaul rm {id}{flags}"
             )
         }
         Status::InputRequired => {
@@ -202,7 +203,7 @@ pub(in crate::cli) fn print_outcome(
 /// The error for a task that `rm` has hidden.
 pub(in crate::cli) fn forgotten_error(context: &Context<'_>, id: &TaskId) -> CliError {
     CliError::usage(format!(
-        "{id} was forgotten; `longhaul rm --undo {id}{}` restores it",
+        "{id} was removed; `longhaul rm --undo {id}{}` restores it",
         context.flags()
     ))
 }

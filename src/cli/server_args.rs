@@ -21,10 +21,10 @@ pub(super) enum ServersCommand {
     /// Remove a server from the configuration and this session.
     #[command(visible_alias = "rm", after_help = help("  longhaul servers remove lab"))]
     Remove(RemoveServerArgs),
-    /// Connect to servers and report what they support and how calls survive.
+    /// Connect to servers and report what they support and what a lost connection does to calls.
     #[command(after_help = help("  longhaul servers test\n  longhaul servers test lab --json"))]
     Test(TestServersArgs),
-    /// Import servers from Claude, Cursor, VS Code, Inspector, Windsurf, Cline, Gemini, Codex and Goose; contacts and starts nothing.
+    /// Import servers from Claude, Cursor, VS Code, Inspector, Windsurf, Cline, Gemini, Codex and Goose; doesn't contact or start any of them.
     #[command(after_help = help("  longhaul servers import\n  longhaul servers import .vscode/mcp.json\n  longhaul servers import ~/.cursor/mcp.json --yes"))]
     Import(ImportArgs),
     /// Allow an imported server to receive its environment variables.

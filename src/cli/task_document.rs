@@ -97,7 +97,7 @@ pub(in crate::cli) fn document_with(
     let contact = contact(reader, task, driver)?;
     let now = context.clock.now().wall;
     let if_cut = IfCut::of_task(task).map(|if_cut| if_cut.at(now));
-    let result = match task.result_bytes {
+    let result = match task.end.result_bytes {
         Some(_) => match reader.result(&task.id) {
             Err(error @ StoreError::NotUnderstood { .. }) => {
                 let message = format!(

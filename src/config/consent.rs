@@ -91,7 +91,7 @@ pub(crate) fn start_summary(program: &Program) -> Vec<String> {
     }
     lines.push(match &program.cwd {
         Some(cwd) => format!("directory  {}", visible(cwd)),
-        None => "directory  the one in which longhaul was started".to_owned(),
+        None => "directory  where longhaul was started".to_owned(),
     });
     lines.push(format!("environment {}", USUAL_ENVIRONMENT.join(", ")));
     for (name, value) in &program.env {

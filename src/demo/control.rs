@@ -113,7 +113,7 @@ impl ControlSocket {
                 } else {
                     "server sessions"
                 };
-                format!("forgot {count} {unit}")
+                format!("dropped {count} {unit}")
             }
             Fault::FailPolls { seconds } => {
                 self.faults.fail_polls(Duration::from_secs(seconds));

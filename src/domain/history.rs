@@ -58,13 +58,13 @@ impl HistoryEntry {
                     number => format!(" again, attempt {number}"),
                 };
                 let recovery = match resumability.as_str() {
-                    "task" => "resumes by server task".to_owned(),
-                    "checkpoint" => "resumes by checkpoint".to_owned(),
-                    "stream" => "resumes by event ids".to_owned(),
-                    "none" => "not resumable yet".to_owned(),
-                    other => format!("resumes by {}", clean(other)),
+                    "task" => "can be resumed as a server task".to_owned(),
+                    "checkpoint" => "can be resumed from its checkpoint".to_owned(),
+                    "stream" => "can be resumed by event ids".to_owned(),
+                    "none" => "can't be resumed yet".to_owned(),
+                    other => format!("can be resumed by {}", clean(other)),
                 };
-                let text = format!("call sent{attempt} (MCP {}), {recovery}", clean(era));
+                let text = format!("call sent{attempt} (MCP {}); {recovery}", clean(era));
                 HistoryLine::new("started", text)
             }
             HistoryEvent::Progress {

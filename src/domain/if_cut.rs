@@ -162,7 +162,7 @@ impl CutReason {
             Self::ServerTask => "server task; longhaul finds it again by its id",
             Self::UnboundTask => "server task that survives the end of its session",
             Self::RanAsTask => "the last call of this tool ran as a server task",
-            Self::AlreadyPaused => "already paused; the server keeps the checkpoint",
+            Self::AlreadyPaused => "the call is paused, and the server keeps the checkpoint",
             Self::CheckpointOfConnection { step: None } => {
                 "MCP 2026-07-28 ends the call with its connection; the checkpoint stays on the server"
             }

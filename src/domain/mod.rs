@@ -71,7 +71,7 @@ pub use pace::Pace;
 pub use progress::{Progress, fraction_in, whole_percent};
 pub use proxy_settings::{OnCancel, PatienceChoice, ProxySettings};
 pub use question::{Answer, OnInput, Question, QuestionKind, QuestionSource};
-pub use record::{Attempt, Phase, Row, Task, TaskError, TaskErrorKind};
+pub use record::{Attempt, CallOptions, Phase, Row, Task, TaskEnd, TaskError, TaskErrorKind};
 pub use request::{
     Notice, NoticeLevel, RequestError, SessionDriver, SessionEvent, SessionRequest,
     SessionRequestId, SessionResponse, SignInPage,

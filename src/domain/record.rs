@@ -24,16 +24,12 @@ pub struct Task {
     pub note: Option<String>,
     /// The user's tag.
     pub tag: Option<String>,
-    /// The key of `call --once`.
-    pub once: Option<String>,
     /// The server it runs on.
     pub server: ServerName,
     /// The tool.
     pub tool: String,
     /// The arguments, as the text of a JSON object.
     pub arguments: String,
-    /// The task this one repeats (`again`).
-    pub origin: Option<TaskId>,
     /// The status, as far as the server has confirmed it.
     pub status: Status,
     /// The pause, resume or cancel that was requested and that the server hasn't confirmed yet.
@@ -51,12 +47,6 @@ pub struct Task {
     /// The server's questions, answered or not, oldest first.
     #[serde(default)]
     pub questions: Vec<Question>,
-    /// How its questions are handled.
-    #[serde(default)]
-    pub on_input: OnInput,
-    /// The MCP revision that `--protocol` sets for its calls.
-    #[serde(default)]
-    pub protocol: Option<ProtocolVersion>,
     /// Who made the call, if it came through `longhaul proxy`.
     #[serde(default)]
     pub caller: Option<Box<Caller>>,
@@ -68,28 +58,54 @@ pub struct Task {
     /// What longhaul last reported about it, e.g. that the server did not react.
     #[serde(rename = "remark")]
     pub notice: Option<String>,
-    /// The size of the result's JSON in bytes, once there is a result.
-    pub result_bytes: Option<u64>,
-    /// The first line of the result's text, once there is a result.
-    pub result_line: Option<String>,
-    /// The error, if it failed.
-    pub error: Option<TaskError>,
-    /// Its time limits.
-    pub limits: Limits,
+    /// What was chosen for the call.
+    #[serde(flatten)]
+    pub options: CallOptions,
+    /// How it ended.
+    #[serde(flatten)]
+    pub end: TaskEnd,
     /// When the user's request was saved.
     pub created_at: Wall,
     /// When anything last changed.
     pub updated_at: Wall,
-    /// When it settled.
-    pub settled_at: Option<Wall>,
-    /// Whether the user has seen that it settled.
-    pub is_seen: bool,
     /// When the user removed it from the list; it can be restored for seven days.
     pub forgotten_at: Option<Wall>,
     /// Its attempts, oldest first: the first one and the newest ones ([`Self::attempts_made`] counts all).
     pub attempts: Vec<Attempt>,
     /// The highest `seq` of its history.
     pub seq: u64,
+}
+
+/// What was chosen for a call when it was made; a part of [`Task`]'s record.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CallOptions {
+    /// The key of `call --once`.
+    pub once: Option<String>,
+    /// The task this one repeats (`again`).
+    pub origin: Option<TaskId>,
+    /// How its questions are handled.
+    #[serde(default)]
+    pub on_input: OnInput,
+    /// The MCP revision that `--protocol` sets for its calls.
+    #[serde(default)]
+    pub protocol: Option<ProtocolVersion>,
+    /// Its time limits.
+    pub limits: Limits,
+}
+
+/// How a task ended; a part of [`Task`]'s record, and empty while the task is open.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TaskEnd {
+    /// When it settled.
+    pub settled_at: Option<Wall>,
+    /// Whether the user has seen that it settled.
+    pub is_seen: bool,
+    /// The size of the result's JSON in bytes, once there is a result.
+    pub result_bytes: Option<u64>,
+    /// The first line of the result's text, once there is a result.
+    pub result_line: Option<String>,
+    /// The error, if it failed.
+    pub error: Option<TaskError>,
 }
 
 /// Attempts kept per task, not counting those that answer questions. A tool that is retried for days makes any number
@@ -104,11 +120,9 @@ impl Task {
             name: call.name,
             note: None,
             tag: call.tag,
-            once: call.once,
             server: call.server,
             tool: call.tool,
             arguments: call.arguments,
-            origin: call.origin,
             status: Status::Running,
             control: None,
             resumability: Resumability::default(),
@@ -116,20 +130,20 @@ impl Task {
             server_task_id: None,
             server_task: None,
             questions: Vec::new(),
-            on_input: call.on_input,
-            protocol: call.protocol,
             caller: call.caller,
             progress: None,
             gap_at: None,
             notice: None,
-            result_bytes: None,
-            result_line: None,
-            error: None,
-            limits: call.limits,
+            options: CallOptions {
+                once: call.once,
+                origin: call.origin,
+                on_input: call.on_input,
+                protocol: call.protocol,
+                limits: call.limits,
+            },
+            end: TaskEnd::default(),
             created_at: now,
             updated_at: now,
-            settled_at: None,
-            is_seen: false,
             forgotten_at: None,
             attempts: Vec::new(),
             seq: 0,
@@ -172,8 +186,8 @@ impl Task {
         if let Some(message) = attempt.era_reason.and_then(EraReason::message) {
             return Some(message.to_owned());
         }
-        if attempt.era_reason == Some(EraReason::Asked) && self.protocol == Some(version) {
-            return Some("set with --protocol".to_owned());
+        if attempt.era_reason == Some(EraReason::Asked) && self.options.protocol == Some(version) {
+            return Some("this revision was requested".to_owned());
         }
         (server_version == version.label() && !server_why.is_empty()).then(|| server_why.to_owned())
     }
@@ -218,14 +232,14 @@ impl Task {
 
     /// The reason for its status, else its error; not sanitized.
     pub fn why(&self) -> Option<String> {
-        let error = || self.error.as_ref().map(TaskError::message);
+        let error = || self.end.error.as_ref().map(TaskError::message);
         self.status.reason().or_else(error)
     }
 
     /// The result in one line, once there is one: the first line of its text or, if that is a JSON object, its message
     /// or status, such as `completed 50/50`. Not sanitized.
     pub fn result_summary(&self) -> Option<Cow<'_, str>> {
-        let line = self.result_line.as_deref()?;
+        let line = self.end.result_line.as_deref()?;
         let step = || match &self.progress {
             Some(Progress {
                 value,

@@ -149,7 +149,7 @@ impl fmt::Display for LostReason {
                 after_restart: true,
                 server_text,
             } => {
-                f.write_str("the server was restarted, and the session of this call is gone")?;
+                f.write_str("the server no longer knows the session of this call; it has probably been restarted")?;
                 server_text
             }
             Self::SessionGone {

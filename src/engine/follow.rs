@@ -373,8 +373,7 @@ pub fn barred_tasks(paths: &Paths) -> Vec<TaskId> {
     barred
 }
 
-const OTHER_VERSION: &str =
-    "the longhaul that drives this session has another version; end it and start again";
+const OTHER_VERSION: &str = "the longhaul process that runs this session's calls has another version; end it and start again";
 
 /// Waits beside a driver of another version until either exits; reports it once and refuses every request.
 ///

@@ -266,7 +266,7 @@ impl Runner {
             is_long = self.clock.now().mono.since(begin) >= self.patience;
             if is_long && !std::mem::replace(&mut self.is_told, true) {
                 self.say(format!(
-                    "the hook is behind: {AT_ONCE} of its commands are running and none has ended for {}; the next one starts when one of them ends",
+                    "the hook is falling behind: {AT_ONCE} of its commands have been running for {}; the next one starts when one ends",
                     text::duration(self.patience)
                 ));
             }

@@ -237,7 +237,7 @@ fn clash(file: &str, names: &[ServerName], other: &str) -> String {
     };
     let pid = std::process::id();
     let words = format!(
-        "{}{more} of {file} {are} not used: whoever drives this session (process {pid}) has {another}, {other}; \
+        "{}{more} of {file} {are} not used: the process that runs this session's calls (process {pid}) has {another}, {other}; \
          name {them} otherwise, use one configuration for both (LONGHAUL_CONFIG), or use another --session",
         listed.join(", "),
     );

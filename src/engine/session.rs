@@ -49,7 +49,7 @@ const FIRST_RETRY: Duration = Duration::from_millis(250);
 const LAST_RETRY: Duration = Duration::from_secs(5);
 
 const NOBODY_DRIVES: &str =
-    "no process drives this session, and --readonly starts none; run without --readonly";
+    "no process runs this session's calls, and --readonly starts none; run without --readonly";
 
 /// A session in use by this process.
 #[derive(Debug)]
@@ -285,7 +285,8 @@ impl OtherDriver {
             return;
         }
         self.watcher.look(snapshots, &options.paths, false);
-        let text = "the driver of this session is gone; this window drives now";
+        let text =
+            "the process that ran this session's calls has exited; this window runs them now";
         let at = options.clock.now().wall;
         snapshots.notice(at, NoticeLevel::Info, text);
     }
@@ -389,11 +390,11 @@ fn say_silent(paths: &Paths, snapshots: &Snapshots) {
     let pid = holder.map_or(String::new(), |pid| format!(" (process {pid})"));
     let words = if holder.is_some_and(is_stopped) {
         format!(
-            "the longhaul that drives this session{pid} is suspended (Ctrl-Z); `fg` in its terminal resumes it"
+            "the longhaul process that runs this session's calls{pid} is suspended (Ctrl-Z); `fg` in its terminal resumes it"
         )
     } else {
         format!(
-            "the longhaul that drives this session{pid} does not answer; check it, or end it and start again"
+            "the longhaul process that runs this session's calls{pid} does not answer; check it, or end it and start again"
         )
     };
     snapshots.publish(SessionEvent::failed(words, exit::DRIVER_SILENT));

@@ -499,7 +499,7 @@ impl ActiveTask {
             && self.control.is_none()
             && self.follow.is_none()
             && !self.has_answers
-            && self.task.limits == crate::domain::Limits::default()
+            && self.task.options.limits == crate::domain::Limits::default()
     }
 
     /// Whether its core task was made in another session of the server, and may have ended with it.

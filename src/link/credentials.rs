@@ -88,13 +88,13 @@ impl Credentials {
         let said = refusal.server_text.as_deref();
         let said = said.map(|said| format!(": {said}")).unwrap_or_default();
         match refusal.status {
-            401 if self.from_sign_in => format!("{name} wants a sign-in (HTTP 401{said})"),
-            403 if self.from_sign_in => format!("{name} denies it (HTTP 403{said})"),
+            401 if self.from_sign_in => format!("{name} requires sign-in (HTTP 401{said})"),
+            403 if self.from_sign_in => format!("{name} denied access (HTTP 403{said})"),
             status if !self.headers.names.is_empty() => format!(
-                "{name} was sent {} and refused it (HTTP {status}{said})",
+                "{name} rejected {} (HTTP {status}{said})",
                 self.headers.message()
             ),
-            status => format!("{name} wants credentials (HTTP {status}{said})"),
+            status => format!("{name} requires credentials (HTTP {status}{said})"),
         }
     }
 }

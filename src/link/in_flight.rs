@@ -323,6 +323,6 @@ pub(super) fn no_message(body: &Body) -> Option<String> {
 /// The refusal for a task that this link does not hold.
 pub(super) fn no_such_task(id: &TaskId) -> RequestError {
     RequestError::Usage(format!(
-        "{id} is settled or not in this session; `longhaul ls --all` lists all tasks"
+        "{id} has ended or is not in this session; `longhaul ls --all` lists all tasks"
     ))
 }

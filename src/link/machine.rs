@@ -345,7 +345,9 @@ impl Link {
         self.tasks
             .values()
             .map(|active| &active.task)
-            .find(|task| task.id == call.id || call.once.is_some() && task.once == call.once)
+            .find(|task| {
+                task.id == call.id || call.once.is_some() && task.options.once == call.once
+            })
             .map(|task| task.id.clone())
     }
 
@@ -368,7 +370,7 @@ impl Link {
     fn capabilities(&self, task: Option<&Task>) -> ServerCapabilities {
         let mut capabilities = self.record.capabilities();
         capabilities.pinned = task
-            .and_then(|task| task.protocol)
+            .and_then(|task| task.options.protocol)
             .or(self.config.choice.version)
             .or(capabilities.pinned);
         capabilities

@@ -135,7 +135,7 @@ impl Pending {
             && let HistoryEvent::Status { reason, .. } = &mut entry.what
         {
             *reason = Some(format!(
-                "left out from here on, to keep the history small: {} that came too fast",
+                "omitted to keep the history small: {} that came too fast",
                 text::plural(count, "progress step")
             ));
         }

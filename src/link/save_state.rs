@@ -22,17 +22,13 @@ impl LeftOut {
         let parts = [
             (self.unreadable, "message", "could not be read"),
             (self.hasty, "line", "came faster than could be saved"),
-            (
-                self.questions,
-                "question",
-                "more than can be answered, left or declined",
-            ),
+            (self.questions, "question", "too many open at once"),
         ];
         let parts = parts.into_iter().filter(|(count, ..)| *count > 0);
         let parts: Vec<String> = parts
             .map(|(count, what, why)| format!("{} ({why})", text::plural(count, what)))
             .collect();
-        format!("left out of what the server sent: {}", parts.join(", "))
+        format!("not recorded: {}", parts.join(", "))
     }
 }
 

@@ -91,7 +91,7 @@ pub(super) fn object(
         ("createdAt", json!(task.created_at.rfc3339())),
         (
             "lastUpdatedAt",
-            json!(task.settled_at.unwrap_or(now).rfc3339()),
+            json!(task.end.settled_at.unwrap_or(now).rfc3339()),
         ),
         (ttl, Value::Null),
         (poll, json!(POLL_MS)),

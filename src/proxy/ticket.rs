@@ -155,7 +155,7 @@ pub(super) fn heartbeat(view: &TaskView, now: Wall) -> String {
 }
 
 fn age(view: &TaskView, now: Wall) -> Duration {
-    let until = view.task.settled_at.unwrap_or(now);
+    let until = view.task.end.settled_at.unwrap_or(now);
     until.since(view.task.created_at)
 }
 

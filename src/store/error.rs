@@ -12,7 +12,7 @@ use crate::domain::text;
 pub enum StoreError {
     /// The session name is invalid.
     #[error(
-        "use {0:?} as a session name: lowercase letters, digits, `.`, `_` and `-`, not beginning with a dot, at most 64"
+        "use {0:?} as a session name; use up to 64 lowercase letters, digits, `.`, `_` and `-`, and don't begin with a dot"
     )]
     BadName(String),
     /// The system has no directory for state.
@@ -80,7 +80,7 @@ pub enum StoreError {
     },
     /// A newer longhaul wrote it; it can still be read.
     #[error(
-        "write {}: a newer longhaul made it (format {found}, this one writes {known}); it can still be read; update longhaul to continue it",
+        "write {}: a newer longhaul wrote it (format {found}, this one writes {known}); it can still be read; update longhaul to continue the session",
         path.display()
     )]
     Newer {

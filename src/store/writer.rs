@@ -451,7 +451,7 @@ fn write_row(transaction: &Transaction<'_>, row: &Row) -> rusqlite::Result<()> {
                 task.id.as_str(),
                 body,
                 task.status.is_settled(),
-                task.once,
+                task.options.once,
                 task.created_at.0,
                 task.forgotten_at.map(|at| at.0),
             ];

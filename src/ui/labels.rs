@@ -130,7 +130,7 @@ pub(crate) fn lost(reason: &LostReason) -> &'static str {
         LostReason::SessionGone {
             after_restart: true,
             ..
-        } => "server restarted",
+        } => "server session gone",
         LostReason::SessionGone {
             after_restart: false,
             ..

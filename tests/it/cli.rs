@@ -552,9 +552,9 @@ fn a_key_starts_one_call_and_again_changes_what_it_names() {
     );
     let repeated = tasks(state)
         .into_iter()
-        .find(|task| task.origin.is_some())
+        .find(|task| task.options.origin.is_some())
         .unwrap();
-    assert_eq!(repeated.origin.unwrap().as_str(), id);
+    assert_eq!(repeated.options.origin.unwrap().as_str(), id);
     assert_eq!(repeated.arguments, r#"{"a":2,"b":"x"}"#);
 
     // A tool that its server calls destructive is asked for, and nobody is there to be asked.
@@ -917,37 +917,6 @@ fn lines_name_their_task_and_quiet_shows_only_the_outcome() {
 }
 
 #[test]
-fn every_command_helps_with_examples_and_exit_codes() {
-    let dir = tempfile::tempdir().unwrap();
-    let state = dir.path();
-    for command in [
-        "demo", "tools", "call", "again", "ls", "show", "result", "logs", "attach", "watch",
-        "wait", "pause", "resume", "cancel", "answer", "adopt", "rm", "clean", "paths",
-    ] {
-        let help = run(state, &[command, "--help"]);
-        assert_eq!(help.code, Some(0), "{command}");
-        let place = |words: &str| {
-            let found = help.out.find(words);
-            found.unwrap_or_else(|| panic!("no {words} in {}", help.out))
-        };
-        let own = place("\nOptions:");
-        let global = place("\nGlobal options:");
-        assert!(
-            own < global && global < place("\nExamples:\n  longhaul "),
-            "{}",
-            help.out
-        );
-        place("\nExit codes:");
-        assert!(!help.out.contains("{}"), "{}", help.out);
-    }
-    let help = run(state, &["ls", "--help"]);
-    assert!(help.out.contains("running?"), "{help:#?}");
-    let usage = run(state, &["show"]);
-    assert_eq!(usage.code, Some(2));
-    assert!(!usage.err.contains("--state-dir"), "{usage:#?}");
-}
-
-#[test]
 fn adopts_a_tutorial_state_file_once_after_approval() {
     let bench = Bench::new();
     let state = bench.state("state");
@@ -989,7 +958,7 @@ fn adopts_a_tutorial_state_file_once_after_approval() {
     assert_eq!(tasks(&state).len(), 1);
     assert_eq!(tasks(&state)[0].client_id.as_deref(), Some("c-old"));
     let hour = std::time::Duration::from_secs(3600);
-    assert_eq!(tasks(&state)[0].limits.hard, Some(hour));
+    assert_eq!(tasks(&state)[0].options.limits.hard, Some(hour));
     let ended = run(&state, &["wait", id]);
     assert_eq!(ended.code, Some(0), "{ended:#?}");
 
@@ -1145,7 +1114,7 @@ fn adopt_follows_a_foreign_checkpoint_before_resuming_it() {
     assert_eq!(task.server_task_id.as_ref(), Some(&theirs));
     assert_eq!(task.client_id.as_deref(), Some("c-9"));
     let hour = std::time::Duration::from_secs(3600);
-    assert_eq!(task.limits.hard, Some(hour));
+    assert_eq!(task.options.limits.hard, Some(hour));
     let history = run(&state, &["logs", &id]).out;
     assert_eq!(
         task.attempts.len(),

@@ -416,7 +416,7 @@ async fn concurrent_edits_of_a_settled_task_keep_each_other() {
         panic!("it is gone");
     };
     assert_eq!(task.name.as_deref(), Some("new"));
-    assert!(task.is_seen && task.forgotten_at.is_some(), "{task:#?}");
+    assert!(task.end.is_seen && task.forgotten_at.is_some(), "{task:#?}");
 }
 
 #[tokio::test]

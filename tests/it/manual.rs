@@ -59,8 +59,14 @@ fn the_help_of_every_command() {
         let help = said(state.path(), &[&words[..], &["--help"]].concat());
         // What is the same for every command stands under the first.
         let (own, _) = help.split_once("\nGlobal options:").unwrap_or((&help, ""));
-        let notes = help.split_once("\nExamples:\n").unwrap().1;
+        let (options, notes) = help.split_once("\nExamples:\n").unwrap();
         let examples = notes.split_once("\n\nExit codes:").unwrap().0;
+        if !words.is_empty() {
+            let own = options.find("\nOptions:").unwrap();
+            assert!(own < options.find("\nGlobal options:").unwrap(), "{help}");
+        }
+        assert!(examples.starts_with("  longhaul"), "{help}");
+        assert!(!help.contains("{}"), "{help}");
         let whole = match words.as_slice() {
             [] => help.clone(),
             _ => format!("{own}\nExamples:\n{examples}\n"),
@@ -68,6 +74,9 @@ fn the_help_of_every_command() {
         writeln!(text, "$ longhaul {}\n{whole}", words.join(" ")).unwrap();
     }
     snapshot("help", &text);
+    let usage = run(state.path(), &["show"]);
+    assert_eq!(usage.code, Some(2));
+    assert!(!usage.err.contains("--state-dir"), "{usage:#?}");
 }
 
 #[test]

@@ -23,8 +23,8 @@ use longhaul::{
     domain::{
         Chord, Connectivity, CutReason, HistoryEntry, HistoryEvent, IfCut, Key, LogLevel, Mono,
         NewCall, Progress, Question, QuestionSource, SavedRead, ServerName, SessionDriver,
-        SessionEvent, SessionRequest, SessionRequestId, Stamp, Status, Task, TaskId, TaskView,
-        Wall,
+        SessionEvent, SessionRequest, SessionRequestId, Stamp, Status, Task, TaskEnd, TaskId,
+        TaskView, Wall,
     },
     shell::{self, Outcome, Services, TerminalEvent, TerminalSurface, Time},
     ui,
@@ -368,8 +368,11 @@ fn task(number: u64, status: Status) -> Task {
         name: Some(format!("work {number}")),
         status,
         updated_at: Wall(WALL),
-        settled_at: is_settled.then_some(Wall(WALL)),
-        is_seen: is_settled,
+        end: TaskEnd {
+            settled_at: is_settled.then_some(Wall(WALL)),
+            is_seen: is_settled,
+            ..TaskEnd::default()
+        },
         ..Task::new(
             Wall(WALL - 60_000),
             NewCall::new(

@@ -159,7 +159,7 @@ fn rich_rows() -> Vec<Row> {
     running.name = Some("eu-2026".into());
     running.note = Some("note".into());
     running.tag = Some("night".into());
-    running.once = Some("key-1".into());
+    running.options.once = Some("key-1".into());
     running.status = Status::Paused;
     running.control = Some(ControlRequest {
         what: ControlKind::Pausing,
@@ -173,14 +173,14 @@ fn rich_rows() -> Vec<Row> {
     running.client_id = Some("c-1".into());
     running.server_task_id = Some("st-1".into());
     running.progress = Progress::reported(30.0, Some(50.0), Some("Processed 30/50".into()));
-    running.limits.idle = Some(Duration::from_secs(60));
+    running.options.limits.idle = Some(Duration::from_secs(60));
     running.attempts = vec![attempt(1), attempt(2)];
     running.attempts[1].cursors.data = Some("s1_7".into());
     running.seq = 5;
     let mut failed = task(2);
     failed.status = Status::Failed;
-    failed.settled_at = Some(NOW);
-    failed.error = Some(TaskError {
+    failed.end.settled_at = Some(NOW);
+    failed.end.error = Some(TaskError {
         kind: TaskErrorKind::Tool,
         code: Some(-32_000),
         message: "quota exceeded".into(),
@@ -322,7 +322,7 @@ fn a_prefix_finds_its_task_and_prefers_what_is_not_forgotten() {
     let mut opened = open(&paths);
     // The first letters stand for the lowest bits: these two differ only in the last one.
     let (mut one, two) = (task(0), task(1 << 25));
-    one.once = Some("k".into());
+    one.options.once = Some("k".into());
     let prefix: String = one.id.as_str().chars().take(5).collect();
     let prefix = prefix.as_str();
     opened
@@ -857,7 +857,7 @@ fn any_task() -> impl Strategy<Value = Task> {
             let mut task = task(0);
             task.arguments.clone_from(&text);
             task.name.clone_from(&maybe);
-            task.once.clone_from(&maybe);
+            task.options.once.clone_from(&maybe);
             task.tool = text;
             task.status = status;
             task.progress = value
@@ -865,7 +865,7 @@ fn any_task() -> impl Strategy<Value = Task> {
             task.attempts[0].last_value = value;
             task.attempts[0].cursors.newest = maybe.map(Into::into);
             task.created_at = Wall(time);
-            task.is_seen = flag;
+            task.end.is_seen = flag;
             task
         },
     )

@@ -245,7 +245,7 @@ fn truth(
         Status::Failed
             if has_id
                 && in_reach.is_some_and(|job| !job.is_over() || job.state == "completed")
-                && task.error.as_ref().is_some_and(|error| {
+                && task.end.error.as_ref().is_some_and(|error| {
                     !matches!(error.kind, TaskErrorKind::Tool | TaskErrorKind::TimedOut)
                 }) =>
         {
@@ -347,7 +347,7 @@ fn truth(
             }
         }
         Status::Failed => {
-            let kind = task.error.as_ref().map(|error| error.kind);
+            let kind = task.end.error.as_ref().map(|error| error.kind);
             let is_tool = kind == Some(TaskErrorKind::Tool);
             let is_late = kind == Some(TaskErrorKind::TimedOut);
             let may_fail = plan.fails || server.task_host.vain.contains(&plan.key);

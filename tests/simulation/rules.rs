@@ -1409,7 +1409,7 @@ fn describes_an_invalid_response() {
         new.start("steps", Limits::default());
         let (initialize, _) = new.last_post("initialize");
         came().for_each(|arrival| new.bring(initialize, arrival));
-        let error = new.view().task.error.clone().unwrap();
+        let error = new.view().task.end.error.clone().unwrap();
         assert!(error.message.contains(words), "{error:?}");
         let is_somebody = error.message.contains("is the URL right?");
         assert_eq!(is_somebody, words != "(no answer)", "{error:?}");

@@ -2,7 +2,7 @@
 
 use crate::{
     app::{State, select::hidden_among_marked},
-    domain::TaskId,
+    domain::{Status, Task, TaskId},
 };
 
 use super::{
@@ -19,7 +19,7 @@ pub(super) fn dialog(state: &State, tasks: &[TaskId]) -> Dialog {
         ),
     };
     let items = vec![
-        MenuItem::new('n', "no, keep it running", MenuAction::Close),
+        MenuItem::new('n', "no, don't cancel", MenuAction::Close),
         MenuItem::new('y', yes, MenuAction::Cancel(tasks.to_vec())),
     ];
     Dialog::new(title, body(state, tasks), items)
@@ -38,15 +38,17 @@ fn body(state: &State, tasks: &[TaskId]) -> Vec<BodyLine> {
     }
     let ended = state.list.marks.len().saturating_sub(tasks.len());
     if ended > 0 {
-        lines.push(format!(
-            "{ended} more marked tasks have ended and stay as they are"
-        ));
+        lines.push(format!("Already ended: {ended}"));
     }
-    let has_checkpoint = tasks
-        .iter()
-        .filter_map(|id| state.task(id))
-        .all(|task_row| task_row.view.task.resumability.checkpoint);
-    let effect = if has_checkpoint {
+    let all = |holds: fn(&Task) -> bool| {
+        let mut rows = tasks.iter().filter_map(|id| state.task(id));
+        rows.all(|task_row| holds(&task_row.view.task))
+    };
+    let effect = if all(|task| task.status == Status::Paused) {
+        "Nothing is running. The checkpoint stays on the server."
+    } else if all(Task::is_queued) {
+        "The call has not been sent."
+    } else if all(|task| task.resumability.checkpoint) {
         "The server will be asked to stop. The checkpoint is kept there."
     } else {
         "The server will be asked to stop. Work already done is not undone."

@@ -41,7 +41,7 @@ fn items(state: &State, task_row: &TaskRow) -> Vec<MenuItem> {
         copy('j', "arguments as JSON", text::clean_line(&task.arguments)),
         result_item(state, task_row),
     ];
-    if let Some(error) = &task.error {
+    if let Some(error) = &task.end.error {
         items.push(copy('e', "error", text::clean_block(&error.message)));
     }
     // The link under the cursor.
@@ -74,7 +74,7 @@ fn result_item(state: &State, task_row: &TaskRow) -> MenuItem {
             return copy('r', "result", document.plain(usize::MAX));
         }
         Some(_) => "too long for a terminal's clipboard",
-        None if task.result_bytes.is_some() => "still loading",
+        None if task.end.result_bytes.is_some() => "still loading",
         None => "no result",
     };
     MenuItem::new('r', "result", MenuAction::Close).unless(Some(why_not.to_owned()))

@@ -28,8 +28,8 @@ pub(in crate::app) fn open(state: &mut State) {
         fields: [
             Field::new(task.name.clone().unwrap_or_default()),
             Field::new(task.note.clone().unwrap_or_default()),
-            limit(task.limits.idle),
-            limit(task.limits.hard),
+            limit(task.options.limits.idle),
+            limit(task.options.limits.hard),
         ],
         at: 0,
         error: None,

@@ -64,7 +64,7 @@ pub(in crate::app) fn fill(
 /// Replies that a key was ignored because it came before the user could have read the dialog.
 pub(super) fn ignore_early_key(state: &mut State, chord: Chord) {
     state.reply(format!(
-        "{} ignored: it came before you could read this; press it again",
+        "ignored {}, because you pressed it before this appeared; press it again",
         pretty(chord)
     ));
 }

@@ -24,18 +24,18 @@ pub fn position_of(state: &State, form: &QuestionForm) -> (usize, usize) {
     )
 }
 
-/// How long a question has been open and when it expires: `waiting 3 h, until 09:30 at most`.
+/// How long a question has been open and when it expires: `asked 3 h ago, expires by 09:30`.
 pub fn waits(state: &State, task: &Task, key: &str, now: Stamp) -> String {
     let question = task.questions.iter().find(|question| question.key == key);
     let since = question.map_or(task.updated_at, |question| question.asked_at);
-    let waits = format!("waiting {}", text::span(now.wall.since(since)));
+    let waits = format!("asked {} ago", text::span(now.wall.since(since)));
     let waits = match question.and_then(|question| question.asked_for(&task.id)) {
         Some(asked_for) => format!("{asked_for}; {waits}"),
         None => waits,
     };
     let until = task.server_task.as_ref().and_then(ServerTask::expires_at);
     match until {
-        Some(until) => format!("{waits}, until {} at most", state.clock_short(until, now)),
+        Some(until) => format!("{waits}, expires by {}", state.clock_short(until, now)),
         None => format!("{waits}, no deadline"),
     }
 }

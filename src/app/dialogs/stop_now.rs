@@ -26,7 +26,7 @@ pub(super) fn dialog(state: &State, id: &TaskId, now: Stamp) -> Dialog {
     let stop = MenuAction::Request(SessionRequest::Cancel(id.clone()));
     let items = vec![
         MenuItem::new('w', "wait for the server", MenuAction::Close),
-        MenuItem::new('s', "stop it now and keep the checkpoint", stop),
+        MenuItem::new('s', "cancel the call now and keep the checkpoint", stop),
     ];
     Dialog::new("Still running", body, items)
 }

@@ -124,7 +124,7 @@ fn run_action(
                 select::arrange(state);
             }
             None => state.reply(format!(
-                "can't group by {rest:?}; expected need, server or status"
+                "can't group by {rest:?}; expected need, server, status or from"
             )),
         },
         Action::Sort => match SortKey::ALL.iter().find(|key| key.label() == rest) {

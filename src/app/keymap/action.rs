@@ -136,7 +136,7 @@ impl Scope {
             Self::Timeline => "In the timeline",
             Self::Menu => "In a dialog",
             Self::Form => "In a form",
-            Self::Page => "In a question about a page",
+            Self::Page => "In a question with a URL",
             Self::Text => "While typing",
         }
     }

@@ -31,10 +31,10 @@ enum OverrideError {
     SentAs(Chord),
     #[error("a key must be a visible character")]
     Invisible,
-    #[error("{} keeps its meaning everywhere", pretty(*.0))]
+    #[error("{} can't be rebound", pretty(*.0))]
     Fixed(Chord),
     #[error(
-        "it works while you type, where {} types or edits; use a Ctrl chord, or f1 to f12",
+        "this action works while you type, where {} types or edits; use a Ctrl chord, or f1 to f12",
         pretty(*.0)
     )]
     Types(Chord),

@@ -35,7 +35,7 @@ pub(in crate::cli) enum KeeperArgs {
     },
     /// Switch the running keeper to this version of longhaul; its calls and server processes continue.
     ///
-    /// The upgrade waits for calls that could not be resumed once their connection closes.
+    /// The upgrade first waits for calls that would be lost when their connection closes.
     #[command(after_help = help("  longhaul keeper upgrade\n  longhaul keeper upgrade --now --yes"))]
     Upgrade {
         /// Don't wait for calls that would be lost: list them and ask.
@@ -51,9 +51,9 @@ pub(in crate::cli) enum KeeperArgs {
     /// Connect stdin and stdout to the keeper, starting one if needed (`--host` runs this over ssh).
     #[command(after_help = help("  longhaul keeper connect"))]
     Connect,
-    /// Write a service that starts the keeper after each boot, and print the commands that enable it.
+    /// Write a service file that starts the keeper at boot, and print the commands that enable it.
     ///
-    /// It is a systemd user service, or a LaunchAgent on macOS.
+    /// The service is a systemd user service, or a LaunchAgent on macOS.
     #[command(after_help = help("  longhaul keeper install\n  longhaul --session nightly keeper install"))]
     Install,
     /// End server processes whose driver was killed. A driver runs it as its child.

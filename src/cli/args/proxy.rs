@@ -9,7 +9,7 @@ use crate::domain::{OnCancel, PatienceChoice};
 pub(in crate::cli) struct ProxyArgs {
     /// The server: a name from `longhaul servers list`, or a URL.
     pub(in crate::cli) server: String,
-    /// How long to hold a call before the host gets a ticket, such as 45s; `off` holds it until it ends [default: 80% of
+    /// How long to hold a call before the host gets a ticket, such as 45s; `off` holds the call until it ends [default: 80% of
     /// the host's known timeout].
     #[arg(long, value_name = "TIME", value_parser = PatienceChoice::parse)]
     pub(in crate::cli) patience: Option<PatienceChoice>,

@@ -51,7 +51,7 @@ pub(in crate::cli) struct StartArgs {
     /// Tag of the task, for filters.
     #[arg(long)]
     pub(in crate::cli) tag: Option<String>,
-    /// Print the id and exit once that is safe; refuse if exiting would always end the call.
+    /// Print the id and exit as soon as the call can survive without this command; refuse calls that never can.
     #[arg(long)]
     pub(in crate::cli) detach: bool,
     /// Send the arguments even if they don't match the tool's schema.
@@ -80,7 +80,7 @@ pub(in crate::cli) struct AnswerArgs {
     /// Values to submit (implies --accept): key=value or key:=json; key:=null omits a field. Other fields keep their defaults.
     #[arg(value_name = "KEY=VALUE", conflicts_with = "no")]
     pub(in crate::cli) pairs: Vec<String>,
-    /// Accept, with the given values; for a page: agree to open it.
+    /// Accept, with the given values; if the question is a URL, agree to open it.
     #[arg(long, conflicts_with = "no")]
     pub(in crate::cli) accept: bool,
     /// Accept with the defaults; refused if a required field has none.
@@ -103,13 +103,13 @@ pub(in crate::cli) struct AdoptArgs {
     /// Server task id [default: all tasks on the server or in the file]
     #[arg(value_name = "SERVER_TASK_ID")]
     pub(in crate::cli) server_task: Option<String>,
-    /// With --client-id or --from: the task's arguments, if the server's list or the file lacks them.
+    /// With --client-id or --from: the task's arguments, if they aren't in the server's list or the file.
     #[arg(value_name = "KEY=VALUE", requires = "source")]
     pub(in crate::cli) pairs: Vec<String>,
     /// Continue this client's checkpoints, as listed by the server's list_session_tasks.
     #[arg(long, value_name = "ID", group = "source")]
     pub(in crate::cli) client_id: Option<String>,
-    /// Continue the unfinished tasks in a tutorial client's state file, under its client id.
+    /// Continue the unfinished tasks in a client's JSON state file (with client_id and active_tasks), under that client id.
     #[arg(long, value_name = "FILE", group = "source")]
     pub(in crate::cli) from: Option<PathBuf>,
     /// Import without asking.

@@ -98,9 +98,9 @@ fn answer_from_args(
 ) -> Result<Option<Answer>, CliError> {
     let invalid = |errors: &[String]| {
         let (id, flags) = (&task.id, context.flags());
-        let why = errors.join(", ");
+        let why = errors.join("; ");
         CliError::usage(format!(
-            "{why}; nothing was sent. `longhaul answer {id}{flags}` shows the question"
+            "{why}. Nothing was sent; `longhaul answer {id}{flags}` shows the question"
         ))
     };
     if args.decline {

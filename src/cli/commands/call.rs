@@ -84,7 +84,7 @@ pub(in crate::cli) fn again(context: &mut Context<'_>, again: AgainArgs) -> Resu
         tag: how.tag.or(old.tag),
         on_input: how
             .on_input
-            .or(Some(old.on_input).filter(|it| *it != OnInput::Ask)),
+            .or(Some(old.options.on_input).filter(|it| *it != OnInput::Ask)),
         ..how
     };
     run_call(

@@ -31,8 +31,8 @@ pub(in crate::cli) fn edit(context: &mut Context<'_>, edit: EditArgs) -> Result<
     let name = or_none(edit.name, task.name);
     let note = or_none(edit.note, task.note);
     let limits = Limits {
-        idle: limit(edit.idle_timeout, task.limits.idle),
-        hard: limit(edit.max_time, task.limits.hard),
+        idle: limit(edit.idle_timeout, task.options.limits.idle),
+        hard: limit(edit.max_time, task.options.limits.hard),
     };
     let request = SessionRequest::Edit {
         id: id.clone(),
@@ -40,7 +40,8 @@ pub(in crate::cli) fn edit(context: &mut Context<'_>, edit: EditArgs) -> Result<
         note: note.clone(),
         limits,
     };
-    let is_saved = |task: &Task| task.name == name && task.note == note && task.limits == limits;
+    let is_saved =
+        |task: &Task| task.name == name && task.note == note && task.options.limits == limits;
     block_on(async {
         let mut live = LiveSession::open(context, Vec::new())?;
         if let Err(fail) = live.request(context, request).await {
@@ -73,8 +74,8 @@ pub(in crate::cli) fn edit(context: &mut Context<'_>, edit: EditArgs) -> Result<
     let rows = [
         ("name", task.name),
         ("note", task.note),
-        ("idle timeout", limit_text(task.limits.idle)),
-        ("max time", limit_text(task.limits.hard)),
+        ("idle timeout", limit_text(task.options.limits.idle)),
+        ("max time", limit_text(task.options.limits.hard)),
     ];
     context.terminal.print(&format!("updated {id}"))?;
     for (key, value) in rows {

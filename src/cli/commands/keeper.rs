@@ -116,7 +116,7 @@ fn report(
     let kind = if status.is_keeper {
         "keeper"
     } else {
-        "without a keeper: process"
+        "no keeper; calls run in process"
     };
     let now = context.clock.now().wall;
     let what = format!(
@@ -247,7 +247,7 @@ async fn drive(
                 }
                 if !background {
                     context.terminal.report(&format!(
-                        "keeper {pid} runs; `longhaul keeper stop` stops it"
+                        "keeper {pid} is running; `longhaul keeper stop` stops it"
                     ));
                 }
             }

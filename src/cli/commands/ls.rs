@@ -113,10 +113,10 @@ impl Wanted<'_> {
         let ls = self.ls;
         let has_status = |label: &&str| *label == task.status.label();
         let needs_you =
-            || task.status.needs_you(task.is_seen) || driver.needs_login.contains(&task.id);
+            || task.status.needs_you(task.end.is_seen) || driver.needs_login.contains(&task.id);
         (ls.status.is_empty() || ls.status.iter().any(has_status))
             && (!(ls.needs_me || self.view.needs_only) || needs_you())
-            && (!ls.new || task.status.is_settled() && !task.is_seen)
+            && (!ls.new || task.status.is_settled() && !task.end.is_seen)
             && (ls.tag.is_none() || task.tag == ls.tag)
             && (ls.from.as_ref().is_none_or(|host| is_from(task, host)))
             && (ls.tool.as_ref().is_none_or(|tool| *tool == task.tool))
@@ -161,7 +161,7 @@ fn print_table(
 /// Who made an agent's call, and whether the result waits for it.
 fn from(task: &Task, now: Wall) -> String {
     task.caller.as_ref().map_or_else(String::new, |caller| {
-        let owed = if caller.is_owed(task.settled_at, now) {
+        let owed = if caller.is_owed(task.end.settled_at, now) {
             " (not collected)"
         } else {
             ""
@@ -229,7 +229,7 @@ pub(in crate::cli) fn row(
         _ => String::new(),
     };
     // As on the screen: how long it has run, or took.
-    let age = task.settled_at.unwrap_or(now).since(task.created_at);
+    let age = task.end.settled_at.unwrap_or(now).since(task.created_at);
     let if_cut = IfCut::of_task(task);
     vec![
         state,

@@ -26,9 +26,9 @@ pub(in crate::cli) fn rm(context: &mut Context<'_>, rm: &RmArgs) -> Result<u8, C
         .map(|id| context.find(&mut reader, id))
         .collect::<Result<Vec<_>, _>>()?;
     let (key, done, already) = if rm.undo {
-        ("brought_back", "restored", "was not forgotten")
+        ("brought_back", "restored", "was not removed")
     } else {
-        ("forgotten", "forgotten", "was already forgotten")
+        ("forgotten", "removed", "was already removed")
     };
     let (tasks, unchanged): (Vec<Task>, Vec<Task>) = tasks
         .into_iter()
@@ -96,7 +96,7 @@ fn forget_settled(
     context.may_act()?;
     let mut reader = context.reader_to_act()?;
     let now = context.clock.now().wall;
-    let ended_at = |task: &Task| task.settled_at.unwrap_or(task.updated_at);
+    let ended_at = |task: &Task| task.end.settled_at.unwrap_or(task.updated_at);
     let mut tasks = reader.tasks(ListFilter::default())?;
     tasks.retain(|task| task.status.is_settled());
     tasks.sort_by_key(|task| std::cmp::Reverse(ended_at(task)));

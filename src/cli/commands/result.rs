@@ -21,7 +21,7 @@ pub(in crate::cli) fn result(
     let mut reader = context.reader()?;
     let task = context.find(&mut reader, &which.id)?;
     let Some(result) = reader.result(&task.id)? else {
-        let message = match &task.error {
+        let message = match &task.end.error {
             Some(error) => format!(
                 "{} has no result because it failed: {}",
                 task.id,

@@ -1,6 +1,6 @@
 //! `sessions`: lists and deletes the sessions in the state directory.
 //!
-//! Invariant: a session that a process drives is never deleted, and one with unsettled tasks only with `--force`.
+//! Invariant: a session that a process drives is never deleted, and one with unfinished tasks only with `--force`.
 
 use serde_json::json;
 
@@ -161,14 +161,14 @@ pub(in crate::cli) fn remove(
 enum DeleteError {
     #[error("could not {0}")]
     Store(#[from] StoreError),
-    #[error("{} uses it; quit that process first", .0.map_or("another process".to_owned(), |pid| format!("process {pid}")))]
+    #[error("{} is using it; stop that process first (for a keeper: `longhaul keeper stop`)", .0.map_or("another process".to_owned(), |pid| format!("process {pid}")))]
     Driven(Option<u32>),
     #[error("could not {0}; use --force to delete it")]
     Unreadable(StoreError),
     /// `flags` select the session in the hint.
     #[error(
         "it has {} (see `longhaul ls{flags}`); use --force to delete it anyway (nothing is sent)",
-        count(*.tasks, "unsettled task")
+        count(*.tasks, "unfinished task")
     )]
     Unsettled { tasks: usize, flags: String },
     #[error("{0}; use --force to delete it anyway")]

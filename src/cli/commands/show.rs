@@ -50,7 +50,8 @@ fn known<const N: usize>(lines: [(&'static str, Option<String>); N]) -> Vec<Line
 /// What the call is, and who made it.
 fn call_rows(task: &Task, now: Wall) -> Vec<Line> {
     let caller = task.caller.as_ref();
-    let progress = caller.map(|it| it.progress(task.settled_at, now, |at| format::clock(at, now)));
+    let progress =
+        caller.map(|it| it.progress(task.end.settled_at, now, |at| format::clock(at, now)));
     known([
         ("id", Some(task.id.to_string())),
         ("name", task.name.clone()),
@@ -61,7 +62,10 @@ fn call_rows(task: &Task, now: Wall) -> Vec<Line> {
         ("arguments", Some(task.arguments.clone())),
         ("from", caller.map(|caller| caller.who())),
         ("its caller", progress),
-        ("repeats", task.origin.as_ref().map(ToString::to_string)),
+        (
+            "repeats",
+            task.options.origin.as_ref().map(ToString::to_string),
+        ),
     ])
 }
 
@@ -124,10 +128,10 @@ fn server_rows(task: &Task, revision: Option<String>, now: Wall) -> Vec<Line> {
         ("client id", task.client_id.clone()),
         ("created", Some(when(task.created_at))),
         ("updated", Some(when(task.updated_at))),
-        ("ended", task.settled_at.map(when)),
+        ("ended", task.end.settled_at.map(when)),
         ("result", task.result_summary().map(Cow::into_owned)),
-        ("idle timeout", task.limits.idle.map(text::span)),
-        ("max time", task.limits.hard.map(text::span)),
+        ("idle timeout", task.options.limits.idle.map(text::span)),
+        ("max time", task.options.limits.hard.map(text::span)),
     ])
 }
 

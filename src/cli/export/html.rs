@@ -176,7 +176,7 @@ fn history_table(out: &mut String, history: &[Value]) {
 /// The task's life as the timeline of the screen shows it, up to the newest entry.
 fn life(task: &Task, entries: &[HistoryEntry]) -> Vec<Period> {
     let newest = entries.last().map_or(task.updated_at, |entry| entry.at);
-    let end = task.settled_at.unwrap_or(newest);
+    let end = task.end.settled_at.unwrap_or(newest);
     periods(task.created_at, end, entries.iter().filter_map(milestone))
 }
 

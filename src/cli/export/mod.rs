@@ -119,7 +119,7 @@ fn task_json(task: &Task, result: Option<&str>, redaction: &Redaction) -> Value 
     let progress = task.progress.as_ref().map(
         |it| json!({"value": it.value, "total": it.total, "message": content(it.message.as_deref())}),
     );
-    let error = task.error.as_ref().map(|error| {
+    let error = task.end.error.as_ref().map(|error| {
         json!({"kind": error.kind, "code": error.code, "message": content(Some(&error.message))})
     });
     json!({
@@ -136,17 +136,17 @@ fn task_json(task: &Task, result: Option<&str>, redaction: &Redaction) -> Value 
         "resumability": task.resumability,
         "era": version.map(ProtocolVersion::label),
         "attempts": task.attempts_made(),
-        "is_repeat": task.origin.is_some(),
+        "is_repeat": task.options.origin.is_some(),
         "has_client_id": task.client_id.is_some(),
-        "has_once_key": task.once.is_some(),
+        "has_once_key": task.options.once.is_some(),
         "has_server_task": task.server_task_id.is_some(),
-        "on_input": task.on_input,
+        "on_input": task.options.on_input,
         "progress": progress,
-        "limits": {"idle_s": task.limits.idle.map(|it| it.as_secs_f64()),
-            "hard_s": task.limits.hard.map(|it| it.as_secs_f64())},
+        "limits": {"idle_s": task.options.limits.idle.map(|it| it.as_secs_f64()),
+            "hard_s": task.options.limits.hard.map(|it| it.as_secs_f64())},
         "created_at": time(Some(task.created_at)),
         "updated_at": time(Some(task.updated_at)),
-        "settled_at": time(task.settled_at),
+        "settled_at": time(task.end.settled_at),
         "gap_at": time(task.gap_at),
         "is_forgotten": task.forgotten_at.is_some(),
         "seq": task.seq,

@@ -49,7 +49,7 @@ impl Redaction {
             secrets.extend(url_secrets(&link.url));
         }
         secrets.extend(
-            [&task.client_id, &task.once, &task.server_task_id]
+            [&task.client_id, &task.options.once, &task.server_task_id]
                 .into_iter()
                 .flatten()
                 .cloned(),

@@ -219,7 +219,7 @@ impl Proxies {
         let arguments = canonical_arguments(&call.arguments);
         let is_same = |task: &Task| {
             let is_host = |other: &Caller| {
-                caller.is_same_host(other) && !other.is_expired(task.settled_at, now)
+                caller.is_same_host(other) && !other.is_expired(task.end.settled_at, now)
             };
             task.server == call.server
                 && task.tool == call.tool

@@ -54,7 +54,7 @@ fn change(task: &mut Task, what: &SessionRequest, now: Stamp) {
     match what {
         SessionRequest::Forget(_) => task.forgotten_at = Some(now.wall),
         SessionRequest::Unforget(_) => task.forgotten_at = None,
-        SessionRequest::Seen(_) => task.is_seen = true,
+        SessionRequest::Seen(_) => task.end.is_seen = true,
         SessionRequest::Collected { how, .. } => {
             if let Some(caller) = &mut task.caller {
                 caller.note(how, now.wall);
@@ -63,7 +63,7 @@ fn change(task: &mut Task, what: &SessionRequest, now: Stamp) {
         SessionRequest::Edit {
             name, note, limits, ..
         } => {
-            (task.name, task.note, task.limits) = (name.clone(), note.clone(), *limits);
+            (task.name, task.note, task.options.limits) = (name.clone(), note.clone(), *limits);
         }
         _ => {}
     }
@@ -268,7 +268,7 @@ impl Driver<'_> {
             .snapshots
             .tasks()
             .into_iter()
-            .find(|view| view.task.once.as_ref() == Some(once));
+            .find(|view| view.task.options.once.as_ref() == Some(once));
         if let Some(view) = on_board {
             return Ok(Some(view.task.id.clone()));
         }
@@ -328,7 +328,7 @@ impl Driver<'_> {
             && let Some(index) = self.index_of(&task.server)
         {
             // Restored: it continues where it was, and the link saves it from now on.
-            let (name, note, limits) = (task.name.clone(), task.note.clone(), task.limits);
+            let (name, note, limits) = (task.name.clone(), task.note.clone(), task.options.limits);
             // Without them a replay would add entries twice.
             let known = Reader::open(self.paths).and_then(|mut it| it.recent_ids(&task));
             let ids = known.unwrap_or_default();

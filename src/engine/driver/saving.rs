@@ -133,7 +133,7 @@ impl Driver<'_> {
                         && !std::mem::replace(&mut trouble.is_deaf, true)
                     {
                         let words = format!(
-                            "{} of results wait to be saved; longhaul reads nothing more from servers until then",
+                            "{} of results are waiting to be saved; longhaul reads nothing from servers until they are",
                             text::bytes(self.saves.unsaved.result_bytes() as u64)
                         );
                         self.notice(NoticeLevel::Error, words, now);

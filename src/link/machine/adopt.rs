@@ -94,7 +94,7 @@ impl Link {
         let has_extension = self.record.has_extension() && era != Some(Era::Stateful);
         if core.is_none() && !has_extension {
             let words = format!(
-                "{name} offers no server tasks, so there is nothing to adopt; to adopt the checkpoints of a client, use `longhaul adopt -s {} --client-id ID`",
+                "{name} offers no server tasks, so there is nothing to import; to import the checkpoints of a client, use `longhaul adopt -s {} --client-id ID`",
                 text::shell_word(name.as_str())
             );
             return self.answer(ask, Err(RequestError::Usage(words)));
@@ -121,7 +121,7 @@ impl Link {
                     MODERN
                 };
                 let words = format!(
-                    "{name} has no list of its tasks (MCP {}); give the id of one: `longhaul adopt -s {} TASK_ID`",
+                    "{name} can't list its tasks (MCP {}); give the id of a task: `longhaul adopt -s {} TASK_ID`",
                     version.label(),
                     text::shell_word(name.as_str())
                 );

@@ -371,9 +371,9 @@ impl Link {
             Some("cancelled" | "canceled") => return self.conclude(id, Status::Cancelled, None),
             _ => {}
         }
-        active.task.result_bytes = u64::try_from(result.len()).ok();
+        active.task.end.result_bytes = u64::try_from(result.len()).ok();
         let shown = answer.text.as_deref().or(answer.bare.as_deref());
-        active.task.result_line = shown.map(first_line);
+        active.task.end.result_line = shown.map(first_line);
         active.saving.result = Some(result.to_owned());
         active.saving.result_part.set(result.len());
         if answer.is_error && is_cancelling {
@@ -481,10 +481,10 @@ impl Link {
             .reason()
             .or_else(|| error.as_ref().map(|error| error.message.clone()));
         let word = status.label().to_owned();
-        active.task.error = error;
+        active.task.end.error = error;
         active.task.status = status;
         if active.is_settled() {
-            active.task.settled_at = Some(now.wall);
+            active.task.end.settled_at = Some(now.wall);
             active.end_attempts(now);
             active.note(
                 now,

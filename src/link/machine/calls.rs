@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// The remark on a checkpoint that another client started.
-const TAKEN_OVER: &str = "adopted; followed on the server's list until it stops";
+const TAKEN_OVER: &str = "imported; longhaul polls the server's list until it stops";
 
 /// How a call is made.
 struct CallPlan {
@@ -144,7 +144,10 @@ impl Link {
 
     /// Whether what its call needs to know of the server is known.
     pub(super) fn is_ready_for(&self, id: &TaskId) -> bool {
-        let asked = self.tasks.get(id).and_then(|active| active.task.protocol);
+        let asked = self
+            .tasks
+            .get(id)
+            .and_then(|active| active.task.options.protocol);
         self.missing_for(asked).is_none()
     }
 

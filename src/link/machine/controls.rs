@@ -106,7 +106,7 @@ impl Link {
                 format!("Not paused: {name} has no pause tool; the call keeps running")
             }
             ActionRefusal::NoCheckpoint => format!(
-                "Not paused: {tool} keeps no checkpoint that {name}'s pause tool could stop at; the call keeps running"
+                "Not paused: {tool} keeps no checkpoint, so {name}'s pause tool can't pause it; the call keeps running"
             ),
             ActionRefusal::Unknown => "Not paused: it is unknown whether it still runs".to_owned(),
             _ => {
@@ -121,7 +121,7 @@ impl Link {
         if let Some(refusal) = self.control_refusal(id, ControlKind::Cancelling) {
             return Err(RequestError::Usage(match refusal {
                 ActionRefusal::SessionGone => {
-                    "Not cancelled: the server session that it ran in is gone; mark it lost or forget it"
+                    "Not cancelled: its server session is gone; mark it as lost or remove it"
                         .to_owned()
                 }
                 _ => format!("Not cancelled: {id} has ended; nothing to cancel"),
@@ -199,15 +199,15 @@ impl Link {
         if others > 0 {
             let calls = text::plural(others, "other call");
             return Err(RequestError::Usage(format!(
-                "Not cancelled: the program of {name} did not react, and {calls} would end with it"
+                "Not cancelled: the process of {name} did not respond, and {calls} would end with it"
             )));
         }
         if let Some(active) = self.tasks.get_mut(id) {
-            let words = "its program did not react to the cancel and was ended".to_owned();
+            let words = "its process did not respond to the cancel and was ended".to_owned();
             active.remark(self.now, words);
         }
         self.conclude(id, Status::Cancelled, None);
-        self.legacy_sse_ended("its program was ended after a cancel");
+        self.legacy_sse_ended("its process was ended after a cancel");
         Ok(SessionResponse::Accepted)
     }
 
@@ -250,7 +250,9 @@ impl Link {
                     "{name} did not stop within a minute; press x to stop the call and keep the checkpoint"
                 )
             }
-            ControlKind::Pausing => format!("{name} could not be asked to pause within a minute"),
+            ControlKind::Pausing => {
+                format!("the pause request could not be sent to {name} within a minute")
+            }
             ControlKind::Cancelling if !control.is_sent => {
                 // Not reachable, or its call is not out yet: it is asked as soon as it can be.
                 if let Some(control) = active.control.as_mut() {
@@ -259,14 +261,14 @@ impl Link {
                 return;
             }
             ControlKind::Cancelling if self.record.is_process() => {
-                format!("{name} did not react to the cancel; a second one ends its program")
+                format!("{name} did not respond to the cancel; cancel again to end its process")
             }
             ControlKind::Cancelling if matches!(active.task.status, Status::Unknown(_)) => {
                 format!("{name} was asked to cancel the call but can't confirm that it stopped")
             }
             ControlKind::Cancelling => {
                 format!(
-                    "{name} did not react to the cancel; the call is still followed (D stops following)"
+                    "{name} did not respond to the cancel; the call is still followed (D stops following)"
                 )
             }
             ControlKind::Resuming => {

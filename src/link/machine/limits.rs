@@ -13,7 +13,7 @@ use crate::{
 impl Link {
     /// When a limit of the user's ends a task.
     pub(super) fn limit_ends(&self, active: &crate::link::active_task::ActiveTask) -> Option<Mono> {
-        let limits = active.task.limits;
+        let limits = active.task.options.limits;
         if active.task.status != Status::Running {
             return None;
         }
@@ -36,7 +36,7 @@ impl Link {
         ) || (active.follow.is_some() || active.served.is_some())
             && self.connection == ConnectionState::Ready
             && self.reachability.down().is_none();
-        let idle = active.task.limits.idle.filter(|_| is_in_contact)?;
+        let idle = active.task.options.limits.idle.filter(|_| is_in_contact)?;
         Some(
             active
                 .activity
@@ -55,9 +55,9 @@ impl Link {
         }
         let is_idle = self.idle_ends(active).is_some_and(|at| self.now.mono >= at);
         let which = if is_idle {
-            "nothing new came within your idle limit"
+            "no activity within the idle timeout"
         } else {
-            "your time limit was reached"
+            "the maximum time was reached"
         };
         let can_send =
             self.connection == ConnectionState::Ready && self.reachability.may_send(self.now);

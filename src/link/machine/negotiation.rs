@@ -174,7 +174,7 @@ impl Link {
         }
         let ours = ProtocolVersion::ALL.map(ProtocolVersion::label).join(", ");
         let why = format!(
-            "no common version: it speaks MCP {}, longhaul {ours}",
+            "no common version: it supports MCP {}; longhaul supports {ours}",
             text::clean_line(&versions.join(", "))
         );
         self.refused_for_good(why);
@@ -198,7 +198,7 @@ impl Link {
         let words = format!("{}: {why}", self.record.name);
         let is_asked = |asked: Option<ProtocolVersion>| asked == Some(version);
         let queued = self.tasks.iter().filter(|(_, active)| {
-            is_asked(active.task.protocol) && active.phase() == Phase::Queued
+            is_asked(active.task.options.protocol) && active.phase() == Phase::Queued
         });
         for id in queued.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
             self.fail(
@@ -248,7 +248,7 @@ impl Link {
     pub(super) fn is_not_modern(&mut self, because: &str) {
         if let Some(version) = self.negotiation.pinned() {
             let why = format!(
-                "it does not speak MCP {}, which --protocol asks for: {because}",
+                "it doesn't support MCP {}, which was requested: {because}",
                 version.label()
             );
             return self.refused_for_good(why);
@@ -332,7 +332,7 @@ impl Link {
         self.record.refuses_session = true;
         self.open_modern(found);
         self.record.era_why = Some(
-            "with a handshake the server gives no session, so calls could not be resumed there either"
+            "in older revisions the server creates no session, so calls couldn't be resumed in those either"
                 .to_owned(),
         );
         true
@@ -351,7 +351,7 @@ impl Link {
         } else if found.has_tasks {
             "in this revision the server offers tasks, which survive a lost connection"
         } else {
-            "the server speaks no other; it offers no tasks, so a lost connection cancels a call"
+            "the server supports no other revision; it offers no tasks, so a lost connection cancels a call"
         };
         self.record.version = Some(MODERN);
         self.record.modern = ModernSupport::Offered {
@@ -380,7 +380,7 @@ impl Link {
         if self.config.choice.is_configured {
             "set in the configuration"
         } else {
-            "set with --protocol"
+            "this revision was requested"
         }
     }
 
@@ -395,7 +395,7 @@ impl Link {
         } else if self.record.has_extension() {
             "the server also speaks 2026-07-28; each call uses the revision in which it survives"
         } else if self.negotiation.has_second_best() {
-            "the server offers no tasks in 2026-07-28, where a lost connection cancels a call; with a handshake a stream whose events carry ids can be resumed"
+            "the server offers no tasks in 2026-07-28, so a lost connection would cancel a call; in older revisions, a stream with event ids can be resumed"
         } else {
             "the server supports no newer revision"
         }

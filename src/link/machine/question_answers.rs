@@ -32,7 +32,7 @@ impl Link {
         let now = self.now;
         let active = self.tasks.get_mut(id).ok_or_else(|| {
             RequestError::Usage(format!(
-                "{id} is settled or not in this session; it has no question"
+                "{id} has ended or is not in this session; it has no question"
             ))
         })?;
         let is_it = |question: &&mut Question| match key {
@@ -42,7 +42,7 @@ impl Link {
         let Some(question) = active.task.questions.iter_mut().find(is_it) else {
             return Err(RequestError::Usage(match key {
                 Some(_) => format!("{id} has no such question, or it was already answered"),
-                None => format!("{id} asks nothing"),
+                None => format!("{id} has no open question"),
             }));
         };
         let answer = match answer {
@@ -83,7 +83,7 @@ impl Link {
             return;
         };
         active.has_answers = false;
-        let policy = active.task.on_input;
+        let policy = active.task.options.on_input;
         let waiting: Vec<Question> = active
             .task
             .questions

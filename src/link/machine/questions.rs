@@ -282,7 +282,11 @@ impl Link {
     ) {
         let (now, token) = (self.now, self.saver.next_token());
         // What one call may answer by itself is still asked where another call's person wants to be asked.
-        let policy_of = |id| self.tasks.get(id).map(|active| active.task.on_input);
+        let policy_of = |id| {
+            self.tasks
+                .get(id)
+                .map(|active| active.task.options.on_input)
+        };
         let policy = policy_of(id).unwrap_or_default();
         let is_agreed = shared_with
             .iter()

@@ -98,7 +98,11 @@ impl Link {
                 note,
                 limits,
             } => self.with(&id, |active| {
-                (active.task.name, active.task.note, active.task.limits) = (name, note, limits);
+                (
+                    active.task.name,
+                    active.task.note,
+                    active.task.options.limits,
+                ) = (name, note, limits);
                 active.touch(now);
             }),
             SessionRequest::Collected { id, how } => self.with(&id, |active| {
@@ -239,7 +243,9 @@ impl Link {
 
     fn resume_refusal_message(&self, id: &TaskId, refusal: ActionRefusal, why: &str) -> String {
         let name = &self.record.name;
-        let advice = format!("`longhaul again {id}` runs it again, `longhaul rm {id}` forgets it");
+        let advice = format!(
+            "`longhaul again {id}` runs it again, `longhaul rm {id}` removes it from the list"
+        );
         match refusal {
             ActionRefusal::SessionlessEra => format!(
                 "longhaul now uses MCP {} with {name}, which can't resume this call: {why}. {advice}",

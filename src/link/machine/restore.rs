@@ -148,7 +148,7 @@ impl Link {
             return;
         };
         let at = at.max(task.created_at);
-        task.settled_at = Some(at);
+        task.end.settled_at = Some(at);
         if let Some(attempt) = task.attempts.last_mut() {
             attempt.ended_at = Some(at);
         }

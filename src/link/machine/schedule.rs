@@ -111,7 +111,7 @@ impl Link {
             && !active.has_answers
             && active.control.is_none()
             && active.follow.is_none()
-            && active.task.limits == crate::domain::Limits::default();
+            && active.task.options.limits == crate::domain::Limits::default();
         let due = earliest(Self::silence_ends(active), active.doubted_at());
         let due = earliest(due, active.went_out_at());
         active.is_settled() || is_out && due.is_none_or(|at| now < at)

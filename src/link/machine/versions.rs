@@ -54,7 +54,7 @@ impl Link {
         });
         self.queued_requests
             .versions()
-            .chain(queued.map(|active| active.task.protocol))
+            .chain(queued.map(|active| active.task.options.protocol))
     }
 
     pub(super) fn missing_for(&self, asked: Option<ProtocolVersion>) -> Option<NegotiationStep> {

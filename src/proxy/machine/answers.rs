@@ -202,7 +202,7 @@ enum Ended {
 impl Ended {
     fn of(task: &Task) -> Self {
         let why = task.why().unwrap_or_default();
-        let words = match (&task.status, &task.error) {
+        let words = match (&task.status, &task.end.error) {
             (_, Some(error)) => {
                 let is_rpc = match error.kind {
                     TaskErrorKind::Protocol => true,

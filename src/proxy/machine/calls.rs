@@ -381,7 +381,8 @@ impl Proxy {
         let task = view.task.id.clone();
         let is_delivered = self.delivered.contains(&task);
         let caller = view.task.caller.as_deref().filter(|_| !is_delivered);
-        let is_expired = |caller: &&Caller| caller.is_expired(view.task.settled_at, self.now.wall);
+        let is_expired =
+            |caller: &&Caller| caller.is_expired(view.task.end.settled_at, self.now.wall);
         if let Some(caller) = caller.filter(is_expired) {
             let keep = text::span(Duration::from_millis(caller.keep_ms));
             let words = format!(
@@ -408,7 +409,7 @@ impl Proxy {
 
 /// Whether the host can still collect the result of a task.
 fn is_uncollected(view: &TaskView, now: Wall) -> bool {
-    let (caller, settled_at) = (view.task.caller.as_ref(), view.task.settled_at);
+    let (caller, settled_at) = (view.task.caller.as_ref(), view.task.end.settled_at);
     let is_open =
         |caller: &Caller| caller.delivered_at.is_none() && !caller.is_expired(settled_at, now);
     caller.is_some_and(|caller| is_open(caller)) && view.task.status != Status::Cancelled

@@ -325,7 +325,7 @@ fn impact_lines(
         return vec![Line::default()];
     };
     let label = impact.label();
-    let whole = format!("{IF_CUT}{label}, {}", impact.reason.message());
+    let whole = format!("{IF_CUT}{label} ({})", impact.reason.message());
     let lines = wrap(&whole, columns).into_iter();
     let mut lines: Vec<Line<'static>> = lines
         .map(|line| theme.span(line, Role::Plain).into())

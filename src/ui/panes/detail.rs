@@ -159,19 +159,19 @@ type Fact = (&'static str, String, Role);
 fn facts(state: &State, task_row: &TaskRow, now: Stamp) -> Vec<Fact> {
     let task = &task_row.view.task;
     let is_settled = task.status.is_settled();
-    let mut facts = vec![("server says", server_says(task_row), Role::Plain)];
+    let mut facts = vec![("status", server_says(task_row), Role::Plain)];
     if let Some(reason) = task.status.reason() {
         facts.push(("why", reason, Role::Plain));
     }
     // The open questions of a settled task are moot.
     let questions = task.open_questions().filter(|_| !is_settled);
     facts.extend(questions.map(|it| ("question", question(state, task, it, now), Role::Needs)));
-    if let Some(error) = &task.error {
+    if let Some(error) = &task.end.error {
         let message = text::clean_line(&error.message()).into_owned();
         facts.push(("error", message, Role::Failed));
     }
     if let Some(line) = task.result_summary() {
-        let size = task.result_bytes;
+        let size = task.end.result_bytes;
         let size = size.map_or(String::new(), |size| format!(" ({})", text::bytes(size)));
         let (line, key) = (text::clean_line(&line), state.key(Action::Open));
         facts.push((
@@ -180,7 +180,7 @@ fn facts(state: &State, task_row: &TaskRow, now: Stamp) -> Vec<Fact> {
             Role::Done,
         ));
     }
-    if let Some(at) = task.settled_at.filter(|_| is_settled) {
+    if let Some(at) = task.end.settled_at.filter(|_| is_settled) {
         let took = text::span(at.since(task.created_at));
         let line = format!("{} after {took}", state.clock_day(at));
         facts.push(("ended", line, Role::Plain));
@@ -195,7 +195,7 @@ fn facts(state: &State, task_row: &TaskRow, now: Stamp) -> Vec<Fact> {
     facts.push(("pending", pending, Role::Plain));
     if let Some(impact) = task_row.if_cut().filter(|_| !is_settled) {
         let until = impact.until.map_or(String::new(), |at| {
-            format!(" until about {}", state.clock_minutes(at))
+            format!(" until about {}", state.clock_day(at))
         });
         let line = format!("{}{until}: {}", impact.label(), impact.reason.message());
         facts.push(("if cut", line, if_cut_role(impact)));
@@ -208,7 +208,10 @@ fn facts(state: &State, task_row: &TaskRow, now: Stamp) -> Vec<Fact> {
     }
     if !is_settled {
         let limit = |limit: Option<std::time::Duration>| limit.map_or("off".to_owned(), text::span);
-        let (idle, hard) = (limit(task.limits.idle), limit(task.limits.hard));
+        let (idle, hard) = (
+            limit(task.options.limits.idle),
+            limit(task.options.limits.hard),
+        );
         let key = state.key(Action::Edit);
         let line = format!("idle timeout {idle}, max time {hard} ({key} edits)");
         facts.push(("limits", line, Role::Plain));
@@ -252,8 +255,8 @@ fn question(state: &State, task: &Task, question: &Question, now: Stamp) -> Stri
 
 /// Who made the call, and what has become of its result.
 fn from(state: &State, task: &Task, caller: &Caller, now: Stamp) -> Fact {
-    let (settled_at, wall) = (task.settled_at, now.wall);
-    let progress = caller.progress(settled_at, wall, |at| state.clock_minutes(at));
+    let (settled_at, wall) = (task.end.settled_at, now.wall);
+    let progress = caller.progress(settled_at, wall, |at| state.clock_day(at));
     let line = format!("{}: {progress}", caller.who());
     let role = if caller.is_owed(settled_at, wall) {
         Role::Needs
@@ -334,7 +337,7 @@ fn timeline(region: &mut Region<'_>, y: u16, state: &State, task_row: &TaskRow, 
         return;
     };
     let task = &task_row.view.task;
-    let settled_at = task.settled_at.filter(|_| task.status.is_settled());
+    let settled_at = task.end.settled_at.filter(|_| task.status.is_settled());
     let last = settled_at.unwrap_or(now.wall);
     if last < *first {
         // The task ended before this process observed it.

@@ -39,7 +39,7 @@ pub(in crate::ui) fn empty(region: &mut Region<'_>, state: &State) {
             (Action::Help, "all keys"),
             (
                 Action::Quit,
-                "quit; longhaul demo lets you try it without a server",
+                "quit (to try longhaul without a server, run longhaul demo)",
             ),
         ]
     } else {

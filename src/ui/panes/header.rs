@@ -8,7 +8,7 @@ use super::super::{
     theme::{Role, Theme},
 };
 use crate::{
-    app::{Action, Counts, State, ages, until},
+    app::{Action, Counts, State, ages, until_phrase},
     domain::{LinkState, ServerView, Stamp, text},
 };
 
@@ -214,7 +214,10 @@ fn status_line(state: &State, now: Stamp, is_short: bool) -> String {
     match state.offline().map(|server| &server.state) {
         Some(LinkState::Down { next, .. }) => {
             let key = state.key(Action::Resume);
-            parts.push(format!("Next retry {} ({key} now)", until(*next, now)));
+            parts.push(format!(
+                "Next retry {} ({key} to retry now)",
+                until_phrase(*next, now)
+            ));
         }
         _ if state.session.is_driverless && state.setup.host.is_some() => {
             let host = state.setup.host.as_deref().unwrap_or_default();
@@ -228,14 +231,16 @@ fn status_line(state: &State, now: Stamp, is_short: bool) -> String {
             parts.push(format!("{again} to {host}."));
         }
         _ if state.session.is_driverless && state.setup.readonly => {
-            parts.push("No driver; this window is read-only.".to_owned());
+            parts.push("Nothing is running the calls; this window is read-only.".to_owned());
         }
         _ if state.session.is_driverless
             && state.session.driver.is_some_and(|driver| driver.is_keeper) =>
         {
             parts.push("The keeper has stopped; your next action starts it.".to_owned());
         }
-        _ if state.session.is_driverless => parts.push("No driver; taking over.".to_owned()),
+        _ if state.session.is_driverless => {
+            parts.push("Nothing is running the calls; taking over.".to_owned())
+        }
         _ if state.is_stale() => parts.push("Querying the servers.".to_owned()),
         _ => {}
     }

@@ -148,9 +148,10 @@ fn heading<'t>(
     let is_of_done = *title == GroupTitle::Need(Group::Done);
     let is_of_server = matches!(title, GroupTitle::Server(_) | GroupTitle::Caller(_));
     let count = if is_of_server { count + paused } else { count };
+    let need = |count| if count == 1 { "needs you" } else { "need you" };
     let mut heading = format!(" {name} {}", text::grouped(count));
     if needs > 0 && is_of_server {
-        heading = format!("{heading}, {needs} need you");
+        heading = format!("{heading}, {needs} {}", need(needs));
     }
     if paused > 0 && *title != GroupTitle::Status("paused") {
         heading = format!("{heading}, {paused} paused");
@@ -159,13 +160,8 @@ fn heading<'t>(
         heading = format!("{heading}, {new} new");
     }
     let [to_needs, to_running, to_done] = left;
-    let need = if to_needs == 1 {
-        "needs you"
-    } else {
-        "need you"
-    };
     for (count, word) in [
-        (to_needs, need),
+        (to_needs, need(to_needs)),
         (to_running, "running"),
         (to_done, "ended"),
     ] {
@@ -239,7 +235,7 @@ fn row<'t>(
     let name = name(state, task_row, available, glyphs.more);
     let from = task.caller.as_ref().map_or(Span::raw(""), |caller| {
         // A result that no agent has collected stands out.
-        let is_owed = caller.is_owed(task.settled_at, now.wall);
+        let is_owed = caller.is_owed(task.end.settled_at, now.wall);
         let role = if is_owed { Role::Needs } else { Role::Dim };
         theme.span(caller.label(), role)
     });
@@ -357,7 +353,7 @@ pub(in crate::ui) fn name(state: &State, task_row: &TaskRow, columns: usize, mor
 /// The END cell: when the task ended or will end, or when the next attempt to connect is due.
 fn end(state: &State, task_row: &TaskRow, now: Stamp) -> (String, Role) {
     let task = &task_row.view.task;
-    if let Some(at) = task.settled_at
+    if let Some(at) = task.end.settled_at
         && task.status.is_settled()
         && task_row.group() != Group::NeedsYou
     {
@@ -400,7 +396,7 @@ fn end(state: &State, task_row: &TaskRow, now: Stamp) -> (String, Role) {
 /// How long the task has been running or took; for a settled task that needs the user, how long ago it settled.
 fn age(task_row: &TaskRow, now: Stamp) -> String {
     let task = &task_row.view.task;
-    match task.settled_at {
+    match task.end.settled_at {
         Some(at) if task_row.group() == Group::NeedsYou => text::span(now.wall.since(at)),
         Some(at) => {
             let took = at.since(task.created_at);

@@ -76,6 +76,7 @@ pub(super) fn progress(
         }
         Status::Failed => {
             let message = task
+                .end
                 .error
                 .as_ref()
                 .map_or(String::new(), TaskError::message);

@@ -81,13 +81,13 @@ fn properties(state: &State, server: &ServerView, now: Stamp) -> Vec<String> {
         ));
     }
     if server.capabilities.tasks.is_some() || server.capabilities.has_extension() {
-        parts.push(format!("tasks {}", task_offer(server)));
+        parts.push(format!("server tasks ({})", task_offer(server)));
     }
     parts.push(
         match server.capabilities.gives_ids {
-            _ if server.capabilities.is_process => "child process: ends when longhaul exits",
-            Some(true) => "event ids: streams can be resumed",
-            Some(false) => "no event ids: streams can't be resumed",
+            _ if server.capabilities.is_process => "child process (ends when longhaul exits)",
+            Some(true) => "resumable streams",
+            Some(false) => "streams can't be resumed (no event ids)",
             None => "no event ids seen yet",
         }
         .to_owned(),

@@ -106,7 +106,7 @@ fn bar<'t>(
     columns: u16,
     (begin, end): (Wall, Wall),
 ) -> Line<'t> {
-    let settled_at = lane.task.view.task.settled_at;
+    let settled_at = lane.task.view.task.end.settled_at;
     let ended = settled_at
         .filter(|at| (begin..=end).contains(at))
         .map(|at| {

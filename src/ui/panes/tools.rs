@@ -174,7 +174,7 @@ pub(in crate::ui) fn about_tool(
     lines.push(Line::from(vec![
         theme.span("if cut: ", Role::Dim),
         theme.span(impact.label(), if_cut_role(&impact)),
-        theme.span(format!(", {}", impact.reason.message()), Role::Dim),
+        theme.span(format!(" ({})", impact.reason.message()), Role::Dim),
     ]));
     let (columns, rows) = (region.columns(), region.rows());
     let hidden = lines.len().saturating_sub(usize::from(rows));

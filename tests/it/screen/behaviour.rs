@@ -584,7 +584,7 @@ fn the_timeline_of_what_has_settled_ends_with_it() {
     screen.go_to("q7m2xk").wait(10_000);
     let mut ended = screen.state.tasks[&id("q7m2xk")].view.as_ref().clone();
     ended.task.status = Status::Failed;
-    ended.task.settled_at = Some(screen.now.wall);
+    ended.task.end.settled_at = Some(screen.now.wall);
     ended.contact = Connectivity::Idle;
     let at = screen.state.clock_seconds(screen.now.wall);
     screen.news(ended).wait(3_600_000);

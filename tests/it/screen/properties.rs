@@ -99,7 +99,7 @@ fn view(number: u64, status: u8, contact: u8, text: &str) -> longhaul::domain::T
         6 => Status::Unknown(UnknownReason::NoIds),
         _ => Status::Running,
     };
-    view.task.settled_at = view.task.status.is_settled().then_some(Wall(NOW));
+    view.task.end.settled_at = view.task.status.is_settled().then_some(Wall(NOW));
     view.contact = match contact % 7 {
         0 => Connectivity::Idle,
         1 => Connectivity::NeedsLogin,

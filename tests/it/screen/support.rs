@@ -99,7 +99,7 @@ pub(crate) fn task(name: &str, server: &str, tool: &str, arguments: &str, age: i
 
 pub(crate) fn settled(mut view: TaskView, status: Status, when: i64) -> TaskView {
     view.task.status = status;
-    view.task.settled_at = Some(ago(when));
+    view.task.end.settled_at = Some(ago(when));
     view.contact = Connectivity::Idle;
     view.if_cut = None;
     view
@@ -212,7 +212,7 @@ pub(crate) fn morning() -> Vec<TaskView> {
     asks.task.server_task = Some(server_task(3 * HOUR, 5 * HOUR + 38 * MINUTE));
     asks.contact = Connectivity::Idle;
     let mut failed = task("8fw2mc", "build-box", "nightly-eu", "{}", 2 * HOUR);
-    failed.task.error = Some(TaskError {
+    failed.task.end.error = Some(TaskError {
         kind: TaskErrorKind::Tool,
         code: None,
         message: "quota exceeded\nsee the console".to_owned(),
@@ -293,11 +293,11 @@ pub(crate) fn morning() -> Vec<TaskView> {
         r#"{"city":"Lisbon"}"#,
         100 * MINUTE + 6 * SECOND,
     );
-    done.task.result_line = Some("Sunny, 21 °C".to_owned());
-    done.task.result_bytes = Some(312);
+    done.task.end.result_line = Some("Sunny, 21 °C".to_owned());
+    done.task.end.result_bytes = Some(312);
     let done = settled(done, Status::Completed, 100 * MINUTE);
     let mut seen = task("h7r2dd", "ci", "lint", r#"{"branch":"main"}"#, 9 * HOUR);
-    seen.task.is_seen = true;
+    seen.task.end.is_seen = true;
     let seen = settled(seen, Status::Cancelled, 8 * HOUR);
     vec![
         asks, failed, lost, running, cut, pausing, moving, done, seen,

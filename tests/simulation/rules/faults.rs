@@ -588,7 +588,7 @@ fn no_response_repeats_a_call_and_each_ends_with_a_reason() {
             (Status::Failed, _) => {
                 let may_try_again = matches!(status, 400 | 404 | 410);
                 assert!(tries == 1 || may_try_again, "{words}: {tries}");
-                assert_eq!((lab.calls, task.result_bytes), (0, None), "{words}");
+                assert_eq!((lab.calls, task.end.result_bytes), (0, None), "{words}");
                 let why = task.why().unwrap_or_default();
                 assert!(why.contains(&status.to_string()), "{words}: {why}");
             }

@@ -247,7 +247,7 @@ fn a_404_every_time_for_ten_seconds_is_proof() {
         .views
         .iter()
         .find(|view| view.task.status.is_settled());
-    let lost_at = lost.and_then(|view| view.task.settled_at).unwrap().0 - START;
+    let lost_at = lost.and_then(|view| view.task.end.settled_at).unwrap().0 - START;
     assert!((10_000..16_000).contains(&lost_at), "{lost_at}");
     assert!(matches!(
         bench.status(),

@@ -70,12 +70,12 @@ pub(in crate::cli) fn adopt_checkpoints(
         }
     }
     if offers.is_empty() && lacks_arguments {
-        return Err(CliError::usage("nothing was adopted"));
+        return Err(CliError::usage("nothing was imported"));
     }
     if offers.is_empty() {
         context
             .terminal
-            .info("nothing to adopt: that client has no unfinished tasks that are new here");
+            .info("nothing to import: that client has no unfinished tasks that are new here");
         return Ok(code::OK);
     }
     for offer in &offers {
@@ -88,9 +88,9 @@ pub(in crate::cli) fn adopt_checkpoints(
         );
         context.terminal.report(&text::clean_line(&message));
     }
-    if !args.yes && !confirm(context, "adopt them? y/N")? {
+    if !args.yes && !confirm(context, "import them? y/N")? {
         return Err(CliError::usage(
-            "nothing was adopted; use --yes to adopt them",
+            "nothing was imported; use --yes to import them",
         ));
     }
     let ids = block_on(start_calls(context, server, offers))?;
@@ -220,7 +220,7 @@ pub(in crate::cli) fn complete_arguments(
     let pairs = pairs.iter().map(|text| arguments::parse_pair(text));
     let pairs = pairs.collect::<Result<_, _>>()?;
     let (arguments, _) = arguments::build_arguments(base, pairs, tool)
-        .map_err(|error| CliError::usage(format!("{error}; nothing was adopted")))?;
+        .map_err(|error| CliError::usage(format!("{error}; nothing was imported")))?;
     Ok(Some(arguments))
 }
 

@@ -53,7 +53,9 @@ pub(in crate::cli) fn adopt(context: &mut Context<'_>, adopt: &AdoptArgs) -> Res
         };
         if ids.is_empty() {
             let name = text::clean_line(name.as_str());
-            let message = format!("nothing to adopt: {name} lists no tasks that are new here");
+            let message = format!(
+                "nothing to import: {name} lists no task that isn't already in this session"
+            );
             context.terminal.info(&message);
         }
         report_adopted(context, &mut reader, &ids)?;
@@ -70,7 +72,7 @@ fn adopt_from_file(
     args: &AdoptArgs,
 ) -> Result<u8, CliError> {
     let failed = |error: ClientStateError| {
-        CliError::usage(format!("could not adopt from {}: {error}", path.display()))
+        CliError::usage(format!("could not import from {}: {error}", path.display()))
     };
     let state = read_file(path).map_err(failed)?;
     if state.skipped > 0 {
@@ -83,7 +85,7 @@ fn adopt_from_file(
     if state.tasks.is_empty() {
         context
             .terminal
-            .info("nothing to adopt: the file has no unfinished tasks");
+            .info("nothing to import: the file has no unfinished tasks");
         return Ok(code::OK);
     }
     let tasks = select_tasks(state.tasks, args.server_task.as_deref()).map_err(failed)?;
@@ -102,7 +104,7 @@ fn adopt_from_file(
         }
     }
     if offers.is_empty() {
-        return Err(CliError::usage("nothing was adopted"));
+        return Err(CliError::usage("nothing was imported"));
     }
     for offer in &offers {
         let when = match offer.continues {

@@ -37,7 +37,7 @@ const MAX_CHECKED_BYTES: u64 = 1_000_000_000;
 pub(in crate::cli) fn terminal(context: &Context<'_>, checks: &mut Checks) {
     const OF: &str = "terminal";
     if !context.terminal.is_for_people() {
-        checks.ok(OF, "none: commands work, the screen does not");
+        checks.ok(OF, "none; commands work, but the screen needs a terminal");
         return;
     }
     let term = std::env::var_os("TERM").unwrap_or_default();

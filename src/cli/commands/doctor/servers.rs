@@ -472,7 +472,7 @@ fn report_resumability(
     } else {
         checks.ok(
             subject,
-            format!("calls can be resumed with {}", ways.join("; ")),
+            format!("calls can be resumed with {}", ways.join(", ")),
         );
     }
 }

@@ -84,7 +84,9 @@ pub(in crate::cli) fn consent(
         context.terminal.report(&line);
     }
     if !args.yes && !confirm(context, "allow? y/N")? {
-        return Err(CliError::usage("not approved; rerun with --yes to approve"));
+        return Err(CliError::usage(
+            "no consent given; rerun with --yes to consent",
+        ));
     }
     let mut edit = ConfigEdit::open(config::path())?;
     edit.consent(&args.name, &digest(url, &server.headers));

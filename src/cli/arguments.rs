@@ -263,7 +263,7 @@ mod tests {
         assert!(error(&["n=1", "b=perhaps"]).contains("true or false"));
         let typo = error(&["s=x", "nn=1"]);
         assert!(
-            typo.contains("n is missing, nn is not an argument of this tool (did you mean n?)"),
+            typo.contains("n is missing; nn is not an argument of this tool (did you mean n?)"),
             "{typo}"
         );
         assert!(error(&["s=x"]).contains("n is missing"));

@@ -305,7 +305,7 @@ impl TaskStore {
         })
     }
 
-    /// Updates the questions of an unsettled task, and its status to match.
+    /// Updates the questions of an unfinished task, and its status to match.
     fn change_questions(
         &self,
         id: &str,

@@ -55,7 +55,7 @@ pub struct Task {
     /// When history was last lost for good, as far as known.
     #[serde(default)]
     pub gap_at: Option<Wall>,
-    /// What longhaul last reported about it, e.g. that the server did not react.
+    /// What longhaul last reported about it, e.g. that the server did not respond.
     #[serde(rename = "remark")]
     pub notice: Option<String>,
     /// What was chosen for the call.

@@ -416,7 +416,11 @@ mod tests {
         let rows: Vec<Row> = (0..2000).map(|it| task(it, Status::Completed)).collect();
         save(&mut writer, &rows);
         hooks.saved();
-        hear(&reader, "the hook is behind: 4 of its commands are running").await;
+        hear(
+            &reader,
+            "the hook is falling behind: 4 of its commands have been running",
+        )
+        .await;
         hooks.close(Mono(0));
         let mut events = HookEvents::open(&paths).unwrap();
         let mut left = 0;

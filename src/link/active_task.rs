@@ -1,4 +1,4 @@
-//! One unsettled task inside the machine: its record, where its stream is, and what is not on disk yet.
+//! One unfinished task inside the machine: its record, where its stream is, and what is not on disk yet.
 
 use core::time::Duration;
 
@@ -30,7 +30,7 @@ const DOUBT_AFTER: Duration = Duration::from_secs(60);
 #[derive(Clone, Debug)]
 pub(super) struct PendingControl {
     pub(super) what: ControlKind,
-    /// When the request counts as "the server did not react".
+    /// When the request counts as "the server did not respond".
     pub(super) until: Mono,
     /// Whether the server took the request (2xx).
     pub(super) is_taken: bool,
@@ -69,7 +69,7 @@ pub(super) struct Start {
     pub(super) line: HistoryEvent,
 }
 
-/// An unsettled task.
+/// An unfinished task.
 #[derive(Debug)]
 #[expect(
     clippy::struct_excessive_bools,

@@ -54,7 +54,7 @@ pub(super) struct Credentials {
 
 /// Why a server requires other credentials.
 pub(super) struct AuthRefusal {
-    /// What happened: `lab wants a sign-in (HTTP 401)`.
+    /// What happened: `lab requires sign-in (HTTP 401)`.
     pub(super) reason: String,
     /// The same with what to do about it.
     pub(super) advice: String,

@@ -96,7 +96,7 @@ struct Schedule {
 #[derive(Debug, Default)]
 struct Exit {
     is_leaving: bool,
-    /// Something that was forgotten, given up or handed over may still run in the server's session: don't end it.
+    /// Something that was removed, given up or handed over may still run in the server's session: don't end it.
     keeps_session: bool,
 }
 

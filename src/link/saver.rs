@@ -29,7 +29,7 @@ pub(super) struct Saver {
     due: Option<Mono>,
     is_vital: bool,
     failed: Option<String>,
-    /// How much history and how many results wait to be saved, over all links.
+    /// How much history and how many results are waiting to be saved, over all links.
     pub(super) unsaved: Unsaved,
     /// Since when nothing is read from servers because the unsaved results leave no room.
     pub(super) backpressured_since: Option<Mono>,

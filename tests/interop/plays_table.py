@@ -386,12 +386,12 @@ def cancel(stage: Stage, row: Row) -> str:
         return f"cancelled, `cancel` ended with {code}"
     shown = stage.show(task)
     said = " ".join([words, json.dumps(shown), json.dumps(call.events), call.tail()])
-    need("did not react" in said, f"nothing said that the server did not react: {words[-200:]!r}")
+    need("did not respond" in said, f"nothing said that the server did not respond: {words[-200:]!r}")
     need(shown.get("status") != "cancelled", "said cancelled, but the server never did")
     if row.journal and row.stops:
         until("the tool to stop on the server", SOON_SECONDS, lambda: stage.server.journal.count("stopped"))
     ran_once(stage, row)
-    return f"said that the server did not react (`cancel` ended with {code}), status {shown.get('status')}"
+    return f"said that the server did not respond (`cancel` ended with {code}), status {shown.get('status')}"
 
 
 def check_answered(stage: Stage, row: Row, run: Run, task: str, wanted: str) -> None:

@@ -478,7 +478,7 @@ fn every_end_has_its_exit_code() {
         (
             7,
             with(&url, &["call", "hangs", "--max-time", "100ms"]),
-            "time limit",
+            "maximum time",
         ),
     ] {
         let ran = run(&state, &arguments);
@@ -913,7 +913,7 @@ fn lines_name_their_task_and_quiet_shows_only_the_outcome() {
     // Removed tasks are marked, and plain output says done.
     assert_eq!(run(&state, &["rm", &id]).code, Some(0));
     let all = run(&state, &["ls", "--all", "--status", "done"]);
-    assert!(all.out.contains("completed, forgotten"), "{all:#?}");
+    assert!(all.out.contains("completed, removed"), "{all:#?}");
 }
 
 #[test]
@@ -1009,7 +1009,7 @@ fn adopt_requires_arguments_missing_from_a_state_file() {
     let short = adopt(&[]);
     assert_eq!(short.code, Some(2), "{short:#?}");
     assert!(short.err.contains("task_1 KEY=VALUE"), "{short:#?}");
-    assert!(short.err.contains("nothing was adopted"), "{short:#?}");
+    assert!(short.err.contains("nothing was imported"), "{short:#?}");
     assert!(tasks(&state).is_empty());
     let missing = adopt(&["task_2", "dataset_name=eu"]);
     assert!(
@@ -1121,7 +1121,7 @@ fn adopt_follows_a_foreign_checkpoint_before_resuming_it() {
         2,
         "theirs, and the one that brought the result: {history}"
     );
-    let taken_over = history.matches("adopted; followed").count();
+    let taken_over = history.matches("imported; longhaul polls").count();
     let by_checkpoint = history.matches("continuing from its checkpoint").count();
     assert!(
         taken_over == 1 && by_checkpoint <= 1,
@@ -1143,7 +1143,7 @@ fn ctrl_c_leaves_the_task_running_and_tells_how_to_resume() {
             .contains(&format!("(longhaul watch {id}, longhaul cancel {id})")),
         "{ran:#?}"
     );
-    assert!(ran.err.contains("detached; if cut: likely: "), "{ran:#?}");
+    assert!(ran.err.contains("; if cut: likely ("), "{ran:#?}");
     let watched = run(&state, &["watch", &id, "--json"]);
     assert_eq!(watched.code, Some(0));
     assert_eq!(steps(&watched.events()), [1, 2, 3, 4, 5, 6]);
@@ -1232,7 +1232,7 @@ fn pause_resume_and_cancel_report_their_outcome() {
             .iter()
             .all(|task| task.status.label() == "cancelled")
     );
-    assert_eq!(run(&state, &["clean"]).out, "2 tasks forgotten\n");
+    assert_eq!(run(&state, &["clean"]).out, "2 tasks removed\n");
     assert_eq!(run(&state, &["ls", "--json"]).document(), json!([]));
     assert_eq!(run(&state, &["rm", "--undo", &id]).code, Some(0));
     assert_eq!(
@@ -1258,7 +1258,7 @@ fn a_watch_takes_over_when_the_driver_is_killed() {
     assert_eq!(ran.code, Some(0), "{ran:#?}");
     assert_whole(&ran.events());
     assert_eq!(steps(&ran.events()), [1, 2, 3, 4, 5, 6]);
-    assert!(ran.err.contains("drives now"), "{ran:#?}");
+    assert!(ran.err.contains("runs them now"), "{ran:#?}");
 }
 
 #[test]
@@ -1540,8 +1540,8 @@ fn shows_final_progress_and_results_of_ended_tasks() {
     );
     // Forgetting, and bringing back, is done once.
     for (arguments, first, second) in [
-        (["rm", &id].as_slice(), "forgotten", "was already forgotten"),
-        (&["rm", "--undo", &id], "restored", "was not forgotten"),
+        (["rm", &id].as_slice(), "removed", "was already removed"),
+        (&["rm", "--undo", &id], "restored", "was not removed"),
     ] {
         for words in [first, second] {
             let ran = run(state, arguments);

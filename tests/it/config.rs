@@ -147,7 +147,7 @@ fn custom_keys_work_and_conflicts_are_reported() {
         !screen.contents().contains("Everywhere, and in the list")
     });
     screen.press("4");
-    screen.wait_for("config.toml:4: pause is ignored: Esc keeps its meaning");
+    screen.wait_for("config.toml:4: pause is ignored: Esc can't be rebound");
     screen.wait_for("config.toml:5: mark-all takes i from import");
     screen.press("q");
     screen.wait_for("q does nothing here");

@@ -333,7 +333,7 @@ fn a_full_disk_leaves_unread_results_at_their_servers() {
     bench.becomes(Disk::Full);
     server.may_end.send_replace(true);
     tui.press("4");
-    tui.wait_for("longhaul reads nothing more from servers until then");
+    tui.wait_for("longhaul reads nothing from servers until they are");
     let before = server.taken.load(Ordering::SeqCst);
     // After a few failed attempts the rest still waits.
     assert_eq!(bench.call("refused").code, Some(73));
@@ -546,7 +546,7 @@ fn a_session_from_the_future_is_shown_and_not_written() {
     assert_eq!(refused.code, Some(73), "{refused:#?}");
     for words in [
         db.to_str().unwrap(),
-        "a newer longhaul made it",
+        "a newer longhaul wrote it",
         "update longhaul",
     ] {
         assert!(refused.err.contains(words), "{refused:#?}");
@@ -555,7 +555,7 @@ fn a_session_from_the_future_is_shown_and_not_written() {
     let env = TestEnv::at(bench.state());
     let mut tui = env.open(&[], (120, 36));
     tui.wait_for("before");
-    tui.wait_for("a newer longhaul made it");
+    tui.wait_for("a newer longhaul wrote it");
     tui.press("\u{3}\u{3}");
     tui.end();
 }

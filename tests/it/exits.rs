@@ -54,7 +54,7 @@ const PLACES: [Place; 15] = [
     place("tools", &["2"], "Tools of"),
     place("call form", &["n", "\r", "orders"], "orders"),
     place("question", &["/DEPLOY\r", "\r"], "─ Question ─"),
-    place("cancel dialog", &["x"], "no, keep it running"),
+    place("cancel dialog", &["x"], "no, don't cancel"),
     place("quit dialog", &["q"], "Quit?"),
     place("help", &["?"], "─ Keys ─"),
     place("printed below", &["Y"], "(press Enter to return)"),

@@ -283,7 +283,7 @@ fn says_what_is_wrong_with_the_other_machine() {
     let ran = ssh(&["--host", "elsewhere", "ls"]);
     assert_eq!(ran.code, Some(4), "{ran:#?}");
     assert!(
-        ran.err.contains("the connection to elsewhere failed"),
+        ran.err.contains("could not connect to elsewhere"),
         "{ran:#?}"
     );
     let ran = ssh(&["--host=-oProxyCommand=x", "ls"]);

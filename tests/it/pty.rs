@@ -137,7 +137,7 @@ fn the_demo_moves_at_once_and_fits_every_terminal() {
     println!("three tasks move after {moving:?}");
     assert!(moving < SOON, "{moving:?}");
     tui.wait_for_line(&["customers of 2026", "/s", "~"]);
-    tui.wait_for("b c cuts the network");
+    tui.wait_for("c to cut the network");
 
     for size in [(80, 24), (60, 15)] {
         tui.resize(size);
@@ -305,7 +305,7 @@ fn pausing_is_honest_and_resumes_where_it_stopped() {
     }
     tui.wait_until("the end of the cancelled call", |screen| {
         let text = screen.contents();
-        text.contains("was cancelled") || text.contains("did not react")
+        text.contains("was cancelled") || text.contains("did not respond")
     });
     leave_any(&mut tui);
 }
@@ -476,7 +476,7 @@ fn a_second_screen_and_commands_beside_it_share_the_one_driver() {
     let env = TestEnv::serving();
     let mut first = open_demo(&env);
     let mut second = env.open(&["demo"], USUAL);
-    second.wait_for("keeps driving the session");
+    second.wait_for("keeps running the calls");
     second.wait_for_line(&["● running", "the whole archive"]);
 
     let id = process(&env, "orders", "2000");
@@ -496,9 +496,9 @@ fn a_second_screen_and_commands_beside_it_share_the_one_driver() {
     }
     // The driver goes; who is left drives, and says so.
     leave(&mut first);
-    second.wait_for("this window drives now");
+    second.wait_for("runs them now");
     second.wait_until("its own price of leaving", |screen| {
-        screen.contents().contains("q quit: ") && !screen.contents().contains("keeps driving")
+        screen.contents().contains("q quit: ") && !screen.contents().contains("keeps running")
     });
     second.wait_for_line(&["● running", "the whole archive"]);
     leave(&mut second);

@@ -322,7 +322,7 @@ fn ctrl_c_leaves_a_question_that_is_shown() {
     let mut tui = env.open(&["-s", &server.url(), "call", "deploy"], (120, 36));
     tui.wait_for("answer [l]ater?");
     tui.press("\u{3}");
-    tui.wait_for("detached; ");
+    tui.wait_for("detached from ");
     assert_eq!(tui.end().0, 130, "{}", tui.text());
     assert!(server.answers().is_empty());
 }

@@ -583,7 +583,7 @@ fn names_rejected_credentials_and_prints_a_usable_hint() {
         );
         ran
     };
-    let sent = "was sent the header Authorization from $LAB_TOKEN and refused it (HTTP 401";
+    let sent = "rejected the header Authorization from $LAB_TOKEN (HTTP 401";
     let next = "et $LAB_TOKEN ";
     for words in [&["tools"][..], &["call", "train"]] {
         let ran = with_token(words);

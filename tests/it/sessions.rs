@@ -154,12 +154,12 @@ fn tasks_are_found_waited_for_and_forgotten_by_what_they_are() {
     // Nothing is as old as that; what runs is never meant.
     assert_eq!(
         run(state, &["rm", "--older-than", "7d"]).out,
-        "0 tasks forgotten\n"
+        "0 tasks removed\n"
     );
     let kept = run(state, &["clean", "--keep", "1", "--json"]).document();
     assert_eq!(kept, json!({"forgotten": [one]}), "the newest stays");
     let gone = run(state, &["rm", "--older-than", "1ms"]);
-    assert_eq!(gone.out, "1 task forgotten\n", "{gone:#?}");
+    assert_eq!(gone.out, "1 task removed\n", "{gone:#?}");
     assert_eq!(of(&[]), [three.as_str()]);
     let back = run(state, &["rm", "--undo", &one, &three, "--json"]).document();
     assert_eq!(back, json!({"brought_back": [one], "unchanged": [three]}));
@@ -172,7 +172,7 @@ fn watch_and_wait_refuse_removed_tasks() {
     let (done, id) = (bench.start(&QUICK), bench.start(&LONG));
     run(state, &["wait", &done]);
     run(state, &["rm", &id]);
-    wrong(&run(state, &["wait", &id]), "was forgotten");
+    wrong(&run(state, &["wait", &id]), "was removed");
     run(state, &["rm", "--undo", &id]);
     for command in ["wait", "watch"] {
         let waiting = Running::start(&mut program(state, &[command, &id]));
@@ -345,7 +345,7 @@ fn lists_sessions_and_removes_only_undriven_ones() {
         "{ran:#?}"
     );
     assert!(
-        ran.err.contains("kept open: it has 1 unsettled task"),
+        ran.err.contains("kept open: it has 1 unfinished task"),
         "{ran:#?}"
     );
     assert!(ran.err.contains("kept driven: process "), "{ran:#?}");
@@ -490,7 +490,7 @@ fn a_readonly_window_never_takes_over() {
     looks.wait_for_line(&["running", "resumable_data"]);
     shell.signal(Signal::KILL);
     shell.end();
-    looks.wait_for("No driver; this window is read-only.");
+    looks.wait_for("Nothing is running the calls; this window is read-only.");
     // It comes to look for a driver, which it would not if it were one: the lock is free, and this is nobody's socket.
     let paths = Paths::resolve(Some(env.path().to_owned()), "default").unwrap();
     std::fs::remove_file(paths.socket()).unwrap();
@@ -594,7 +594,7 @@ fn a_readonly_window_without_a_driver_sends_nothing() {
     assert_eq!(saved(&env), before);
     // It sees what others save, also where they come and go before it hears of them.
     let mut screen = env.open(&["--readonly"], (120, 36));
-    screen.wait_for("No driver; this window is read-only.");
+    screen.wait_for("Nothing is running the calls; this window is read-only.");
     let url = server.url();
     let quick = [
         "-s",

@@ -390,7 +390,7 @@ fn a_second_cancel_ends_an_unresponsive_program() {
     let (mut staying, id) = staying(state, "deaf");
     let first = run(state, &["cancel", &id]);
     assert!(
-        format!("{first:?}").contains("a second one ends its program"),
+        format!("{first:?}").contains("cancel again to end its process"),
         "{first:#?}"
     );
     ok(run(state, &["cancel", &id]));
@@ -618,7 +618,7 @@ fn uses_the_requested_revision_for_a_program() {
     let dir = approved();
     let state = dir.path();
     let refused = call(state, &["count", "--protocol", "2026-07-28"]);
-    let words = "does not speak MCP 2026-07-28";
+    let words = "doesn't support MCP 2026-07-28";
     assert!(refused.err.contains(words), "{refused:#?}");
     let config = text(state.join("config.toml"));
     write(
@@ -839,7 +839,7 @@ fn the_screen_shows_what_needs_approval() {
     are_gone(env.path());
     let secret = [("MY_SECRET", "hunter22")];
     let mut screen = env.open_with(&secret, pty::program(), &["--readonly"], (120, 36));
-    screen.wait_for("No driver; this window is read-only.");
+    screen.wait_for("Nothing is running the calls; this window is read-only.");
     screen.press("q");
     screen.end();
     assert_eq!(pids(env.path()).len(), runs);

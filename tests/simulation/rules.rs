@@ -748,7 +748,7 @@ fn gives_up_an_unconfirmed_cancel_and_keeps_following() {
             .notice
             .as_deref()
             .unwrap_or_default()
-            .contains("did not react")
+            .contains("did not respond")
     );
     let error = json!({"jsonrpc": "2.0", "id": token, "error": {"code": 0, "message": "Request cancelled"}});
     bench.bring(call, event("b", &error));
@@ -1185,7 +1185,7 @@ fn an_ignored_cancel_is_remembered_after_a_restart() {
     next.feed(Input::Restored(vec![(bench.saved(), vec!["a".into()])]));
     next.secs(1);
     let remark = next.view().task.notice.clone().unwrap_or_default();
-    assert!(remark.contains("did not react"), "{remark}");
+    assert!(remark.contains("did not respond"), "{remark}");
     assert_eq!(next.count("notifications/cancelled"), 0, "it was told");
     next.ask(SessionRequest::GiveUp(id()));
     assert_eq!(next.status(), &Status::Lost(LostReason::GivenUp));

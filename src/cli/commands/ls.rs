@@ -212,7 +212,7 @@ pub(in crate::cli) fn row(
         _ => label.to_owned(),
     };
     let state = match task.forgotten_at {
-        Some(_) => format!("{state}, forgotten"),
+        Some(_) => format!("{state}, removed"),
         None => state,
     };
     let progress = match (&task.status, &task.progress) {

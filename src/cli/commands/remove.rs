@@ -111,7 +111,7 @@ fn forget_settled(
     let count = u64::try_from(tasks.len()).unwrap_or(u64::MAX);
     context
         .terminal
-        .print(&format!("{} forgotten", text::plural(count, "task")))?;
+        .print(&format!("{} removed", text::plural(count, "task")))?;
     report_undo(context, &tasks);
     Ok(code::OK)
 }

@@ -96,7 +96,7 @@ impl Configured<'_> {
         let Some(server) = self.server else {
             return Vec::new();
         };
-        // While unsettled tasks keep the link at an old address, headers for the new one are not used.
+        // While unfinished tasks keep the link at an old address, headers for the new one are not used.
         let there = server.url.as_deref().and_then(place);
         if there.is_none() || there != place(&record.url) {
             return Vec::new();

@@ -231,7 +231,7 @@ impl<'d> Driver<'d> {
 impl Driver<'_> {
     /// Takes over what the keeper knew that this process has replaced.
     fn inherit(&mut self, options: &Options, state: &mut KeeperState) {
-        // Applied before anything is sent; changes to a link wait until its unsettled tasks are restored.
+        // Applied before anything is sent; changes to a link wait until its unfinished tasks are restored.
         self.configs = KnownConfigs::of(&options.config, std::mem::take(&mut state.configs));
         self.traces |= state.traces;
         self.sign_in.insecure_http |= state.insecure_http;

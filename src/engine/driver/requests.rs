@@ -237,7 +237,7 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// A link knows only unsettled tasks; a task to adopt could have settled long ago.
+    /// A link knows only unfinished tasks; a task to adopt could have settled long ago.
     fn tell_known(&mut self, index: usize, server: &ServerName) -> Result<(), StoreError> {
         let known = Reader::open(self.paths)?.server_tasks(server)?;
         if let Some(linked) = self.links.get_mut(index) {

@@ -470,7 +470,7 @@ impl Link {
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        // What was forgotten is left as it was, for as long as it is still here.
+        // What was removed is left as it was, for as long as it is still here.
         if active.is_settled() || active.task.forgotten_at.is_some() {
             return;
         }

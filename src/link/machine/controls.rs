@@ -17,7 +17,7 @@ use crate::{
 
 /// How long a pause may take before "the server did not stop".
 const PAUSE_WITHIN: Duration = Duration::from_secs(60);
-/// How long a cancel may take before "the server did not react".
+/// How long a cancel may take before "the server did not respond".
 const CANCEL_WITHIN: Duration = Duration::from_secs(5);
 /// The same for a server task, whose server may take its time.
 const TASK_CANCEL_WITHIN: Duration = Duration::from_secs(30);
@@ -188,7 +188,7 @@ impl Link {
         SessionResponse::Accepted
     }
 
-    /// A cancel to which the process did not react, asked for again: its end is the end of the call. MCP lets a server
+    /// A cancel to which the process did not respond, asked for again: its end is the end of the call. MCP lets a server
     /// say nothing to a cancel, so this is the one proof that can be had.
     fn end_process(&mut self, id: &TaskId) -> Result<SessionResponse, RequestError> {
         let others = self.tasks.iter().filter(|(other, active)| {

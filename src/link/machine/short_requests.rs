@@ -165,7 +165,7 @@ impl Link {
                         .unwrap_or(why),
                 );
             }
-            // A server that refuses the cancel has heard it; the limit says that it did not react.
+            // A server that refuses the cancel has heard it; the limit says that it did not respond.
             RequestKind::Cancel(_) if refusal.is_some() => {}
             RequestKind::Pause(id) | RequestKind::Cancel(id) => self.control_unheard(id),
             RequestKind::Announce

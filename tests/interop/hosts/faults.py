@@ -34,7 +34,7 @@ is not the result it makes the same call again. In the end it calls `longhaul_ta
        where IF CUT said so before the fault, or the server itself was killed.
     2. The tool runs once, and once more for each such answer, after which the agent repeats the call.
     3. Each call is answered within the host's limit. The one exception is the first call in `timeout`.
-    4. After Esc with a clear reason, the task ends as cancelled, or says that the server did not react. The same call
+    4. After Esc with a clear reason, the task ends as cancelled, or says that the server did not respond. The same call
        then runs anew. If the reason is not clear, the person lets the agent make the same call again, which attaches to the
        first. If nobody does that, the call is cancelled 30 s later.
 
@@ -113,7 +113,7 @@ TOOLS = {
 }
 # MCP lets a server answer a cancelled call, or not; these don't.
 SILENT_AFTER_CANCEL = ("stdio", "rmcp_store")
-DID_NOT_REACT = "did not react to the cancel"
+DID_NOT_REACT = "did not respond to the cancel"
 RULES = ["patience", "learning", "cancel", "waiting", "resuming", "keeper", "proxy"]
 # What longhaul finds a call by after a cut: the header of an event stream, the methods of both kinds of server tasks.
 HANDLES = ("last-event-id", "tasks/get", "tasks/result")

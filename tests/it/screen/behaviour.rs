@@ -197,7 +197,7 @@ fn a_viewer_leaves_freely() {
     screen.keys("q");
     assert_eq!(
         screen.state.exit_note().map(|note| note.line.as_str()),
-        Some("process 77 keeps driving the session; to watch again: longhaul")
+        Some("process 77 keeps running the calls; to watch again: longhaul")
     );
 }
 
@@ -551,7 +551,7 @@ fn actions_on_marks_report_total_and_hidden_counts() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys("esc a . x");
     let drawn = screen.draw_text();
-    assert!(drawn.contains("more marked tasks have ended"), "{drawn}");
+    assert!(drawn.contains("Already ended: "), "{drawn}");
     assert!(!drawn.contains("of them are hidden"), "{drawn}");
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys("esc a / ").type_in("reindex").keys("enter D");
@@ -1185,11 +1185,11 @@ fn a_call_typed_in_the_palette_opens_its_form_filled_in() {
         .keys(":")
         .type_in("call -s ci train epochs=3 model=a")
         .keys("enter")
-        .refuse_tools("ci wants credentials");
+        .refuse_tools("ci requires credentials");
     let drawn = screen.draw();
     assert!(
         drawn.contains(
-            "can't check the arguments: the tools of ci are unknown: ci wants credentials"
+            "can't check the arguments: the tools of ci are unknown: ci requires credentials"
         ),
         "{drawn}"
     );
@@ -1580,14 +1580,14 @@ fn the_strip_of_the_demo_comes_back_after_every_remark() {
     screen.state.setup.is_demo = true;
     let mut view = morning().remove(4);
     news(&mut screen, view.clone());
-    assert!(screen.draw().contains("try 2 in 4 s (r now)"));
+    assert!(screen.draw().contains("try 2 in 4 s (r to retry now)"));
     view.contact = Connectivity::Live { last_byte: ago(0) };
     view.task.notice = Some("back after 2.1 s".to_owned());
     news(&mut screen, view.clone());
     assert!(screen.draw().contains("render_movie: back after 2.1 s"));
     screen.wait(6_000);
     assert!(!screen.draw().contains("render_movie: back after"));
-    assert!(screen.draw().contains("try: b, then c: cuts the network"));
+    assert!(screen.draw().contains("to cut the network"));
     view.task.notice = Some("the server said no".to_owned());
     news(&mut screen, view.clone());
     assert!(screen.draw().contains("render_movie: the server said no"));
@@ -1642,7 +1642,7 @@ fn an_unknown_task_shows_no_leave_impact() {
     assert!(!screen.draw().contains("LOST"));
     screen.keys("q").wait(500);
     let drawn = screen.draw();
-    assert!(drawn.contains("quit: 1 likely until"));
+    assert!(drawn.contains("quit: 1 can probably be resumed until"));
     assert!(!drawn.contains("LOST"), "{drawn}");
 }
 
@@ -2239,7 +2239,7 @@ fn restores_a_draft_until_it_is_sent() {
     screen.keys("esc");
     assert_eq!(answer(&screen), "", "nothing is filled in");
     screen.keys("enter").type_in("Lisbon").keys("esc");
-    assert!(answer(&screen).contains("saved until you send it"));
+    assert!(answer(&screen).contains("kept until you send it"));
     screen.keys("esc esc n enter enter");
     assert!(answer(&screen).contains("draft restored"));
     assert!(screen.draw().contains("Lisbon"));
@@ -2634,9 +2634,9 @@ fn a_key_dropped_by_a_dialog_is_named() {
     assert_eq!(asks(&screen), []);
     assert_eq!(
         answer(&screen),
-        "y ignored: it came before you could read this; press it again"
+        "ignored y, because you pressed it before this appeared; press it again"
     );
-    assert!(screen.draw().contains("y ignored"), "{}", screen.draw());
+    assert!(screen.draw().contains("ignored y"), "{}", screen.draw());
     screen.wait(100).keys("esc");
     // Typed by somebody who knows what follows.
     screen.keys("x").wait(300).keys("y");

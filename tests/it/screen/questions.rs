@@ -80,7 +80,7 @@ fn ignores_keys_typed_before_the_question_was_readable() {
         .keys("enter")
         .keys("tab tab enter ctrl-s tab y enter esc");
     assert_eq!((form(&screen).at, answers(&screen)), (None, Vec::new()));
-    assert!(remark(&screen).contains("it came before you could read this"));
+    assert!(remark(&screen).contains("you pressed it before this appeared"));
     // Drawn, but no eye is that fast.
     screen.state.drawn(screen.now);
     screen.keys("tab tab enter");

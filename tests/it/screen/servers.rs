@@ -69,7 +69,7 @@ fn shows_what_a_server_needs_before_its_first_use() {
 #[test]
 fn a_task_that_waits_names_what_it_waits_for() {
     let signs_in = LinkState::NeedsLogin {
-        why: "lab wants a sign-in (HTTP 401)".to_owned(),
+        why: "lab requires sign-in (HTTP 401)".to_owned(),
         takes_sign_in: true,
     };
     let cases = [
@@ -130,7 +130,7 @@ fn nothing_at(name: &str, words: &str) -> Event {
 fn shows_all_that_a_server_needs_without_a_success_mark() {
     let mut screen = Screen::new(USUAL, colour());
     let refuses = LinkState::NeedsLogin {
-        why: "lab wants credentials (HTTP 401)".to_owned(),
+        why: "lab requires credentials (HTTP 401)".to_owned(),
         takes_sign_in: false,
     };
     knows(&mut screen, lab(None, refuses));
@@ -143,7 +143,7 @@ fn shows_all_that_a_server_needs_without_a_success_mark() {
     let drawn = screen.draw();
     assert!(drawn.contains("What lab needs"), "{drawn}");
     assert!(
-        drawn.contains("lab wants credentials (HTTP 401)"),
+        drawn.contains("lab requires credentials (HTTP 401)"),
         "{drawn}"
     );
     assert!(drawn.contains("gets $LAB_TOKEN"), "{drawn}");

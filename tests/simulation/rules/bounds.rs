@@ -478,7 +478,7 @@ fn answers_queue_when_full_and_the_row_reports_it() {
     assert_eq!(keys.len(), 32, "no more than that");
     let remark = bench.view().task.notice.clone().unwrap();
     assert!(
-        remark.contains("oldest first") || remark.contains("left out"),
+        remark.contains("oldest first") || remark.contains("not recorded"),
         "{remark}"
     );
     bench.secs(6);

@@ -520,7 +520,7 @@ fn any_response_to_a_resume_waits_or_ends_with_a_reason() {
     }
 }
 
-/// The words why the machine stands before a closed door, and that it asks nothing of it.
+/// The words why the machine stands before a closed door, and that it has no open question of it.
 fn check_locked(bench: &mut Bench, words: &str) {
     assert_eq!(bench.view().contact, Connectivity::NeedsLogin, "{words}");
     let server = bench.link.take_server_view().map(|view| view.state);

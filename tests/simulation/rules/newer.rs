@@ -272,7 +272,7 @@ fn the_cancel_of_a_task_is_watched_for_thirty_seconds() {
     looks(&mut bench, 4, Some(1000));
     assert!(bench.view().task.control.is_none());
     let remark = bench.view().task.notice.clone().unwrap_or_default();
-    assert!(remark.contains("did not react"), "{remark}");
+    assert!(remark.contains("did not respond"), "{remark}");
     assert_eq!(bench.status(), &Status::Running);
 }
 

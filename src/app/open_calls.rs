@@ -49,7 +49,7 @@ pub fn other_driver(state: &State) -> Option<SessionDriver> {
 }
 
 /// The last line of the screen, as keys and what they do. With a keeper: `quit: the keeper keeps 4 open calls` and
-/// `stop: 2 continue, 1 pauses, 1 can probably be resumed until about 07:20, 1 LOST (pd6xw8)`. Shortened if it would be wider than
+/// `stop: 2 continue, 1 pauses, 1 likely resumable until about Fri 07:20, 1 LOST (pd6xw8)`. Shortened if it would be wider than
 /// `columns`.
 pub fn quit_lines(state: &State, columns: usize) -> Vec<(Action, String)> {
     let width = |lines: &[(Action, String)]| -> usize {
@@ -102,7 +102,7 @@ fn quit_texts(state: &State, has_time: bool, is_short: bool) -> Vec<(Action, Str
     .collect()
 }
 
-/// `2 continue, 1 pauses, 1 can probably be resumed until about 07:20, 1 LOST (pd6xw8)`; `None` if nothing is open.
+/// `2 continue, 1 pauses, 1 likely resumable until about Fri 07:20, 1 LOST (pd6xw8)`; `None` if nothing is open.
 fn outcomes(state: &State, has_time: bool) -> Option<String> {
     let totals = &state.totals.by_outcome;
     let mut parts = Vec::new();
@@ -122,7 +122,7 @@ fn outcomes(state: &State, has_time: bool) -> Option<String> {
             format!(" until about {}", state.clock_day(*until))
         };
         parts.push(format!(
-            "{} can probably be resumed{until}",
+            "{} likely resumable{until}",
             text::grouped(totals.likely.len())
         ));
     }

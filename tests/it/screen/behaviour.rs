@@ -1642,7 +1642,7 @@ fn an_unknown_task_shows_no_leave_impact() {
     assert!(!screen.draw().contains("LOST"));
     screen.keys("q").wait(500);
     let drawn = screen.draw();
-    assert!(drawn.contains("quit: 1 can probably be resumed until"));
+    assert!(drawn.contains("quit: 1 likely resumable until"));
     assert!(!drawn.contains("LOST"), "{drawn}");
 }
 

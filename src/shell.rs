@@ -37,10 +37,10 @@ pub trait TerminalSurface {
     fn next(&mut self) -> impl Future<Output = TerminalEvent>;
     /// Inputs that wait already.
     fn drain(&mut self, limit: usize) -> Vec<UserInput>;
-    /// Paints a frame.
+    /// Paints a frame. Returns whether anything on the terminal has changed.
     ///
     /// A failure means that the terminal is gone; [`io::ErrorKind::NotConnected`], that a panic has given it back.
-    fn draw(&mut self, state: &State, now: Stamp) -> io::Result<()>;
+    fn draw(&mut self, state: &State, now: Stamp) -> io::Result<bool>;
     /// Carries out a command that only concerns the terminal; gives back an event if one follows. Fails as
     /// [`Self::draw`] does.
     fn carry_out(&mut self, command: Command) -> impl Future<Output = io::Result<Option<Event>>>;
@@ -132,8 +132,12 @@ impl Pacer {
         self.next(is_dirty, now).is_some_and(|at| now.mono >= at)
     }
 
-    fn drawn(&mut self, now: Stamp) {
-        (self.drawn_at, self.has_key) = (Some(now.mono), false);
+    /// A frame was drawn. One that changed nothing doesn't delay the next.
+    fn drawn(&mut self, now: Stamp, has_changed: bool) {
+        self.has_key = false;
+        if has_changed {
+            self.drawn_at = Some(now.mono);
+        }
     }
 }
 
@@ -162,12 +166,13 @@ async fn turns<S: TerminalSurface, B: Services, T: Time>(
         let now = time.now();
         if pacer.is_due(state.is_dirty(), now) {
             state.take_dirty();
-            if let Err(error) = surface.draw(state, now) {
-                return gone(&error);
-            }
+            let has_changed = match surface.draw(state, now) {
+                Ok(has_changed) => has_changed,
+                Err(error) => return gone(&error),
+            };
             // Not the time before: keys that came while the terminal took its time were typed blind.
             state.drawn(time.now());
-            pacer.drawn(now);
+            pacer.drawn(now, has_changed);
         }
         let is_dirty = state.is_dirty();
         let wake = [app::next_wake(state, now), pacer.next(is_dirty, now)]

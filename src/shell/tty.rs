@@ -126,10 +126,10 @@ impl TerminalSurface for Terminal {
         self.inputs.drain(limit)
     }
 
-    fn draw(&mut self, state: &State, now: Stamp) -> io::Result<()> {
+    fn draw(&mut self, state: &State, now: Stamp) -> io::Result<bool> {
         // The program ends, and the terminal was restored for a stop before.
         if self.pending.is_some() {
-            return Ok(());
+            return Ok(false);
         }
         self.screen.draw(|frame| ui::view(frame, state, now))
     }

@@ -53,15 +53,15 @@ impl Screen {
         })
     }
 
-    /// Draws a frame: reads the terminal size, then writes only what changed, in one write.
+    /// Draws a frame: reads the terminal size, then writes only what changed, in one write. Returns whether anything has.
     ///
     /// Fails if the terminal has hung up or was restored.
-    pub fn draw(&mut self, view: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
+    pub fn draw(&mut self, view: impl FnOnce(&mut Frame<'_>)) -> io::Result<bool> {
         let drawn = self.terminal.draw(view).map(drop);
         let mut frame = std::mem::take(&mut *self.frame.borrow_mut());
         drawn?;
         if frame.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
         frame.splice(0..0, SYNC.start.bytes());
         frame.extend(SYNC.end.bytes());
@@ -69,7 +69,7 @@ impl Screen {
         // Reuse the buffer for the next frame.
         frame.clear();
         *self.frame.borrow_mut() = frame;
-        written
+        written.map(|()| true)
     }
 
     /// Makes the next frame redraw everything: after Ctrl-L, and after the terminal was taken over again.

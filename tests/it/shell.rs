@@ -103,7 +103,7 @@ impl TerminalSurface for FakeTerminal {
         inputs
     }
 
-    fn draw(&mut self, state: &State, now: Stamp) -> io::Result<()> {
+    fn draw(&mut self, state: &State, now: Stamp) -> io::Result<bool> {
         let screen = self.0.borrow().screen;
         match screen {
             Screen::Whole => {}
@@ -113,8 +113,10 @@ impl TerminalSurface for FakeTerminal {
         }
         self.1.draw(|frame| ui::view(frame, state, now)).unwrap();
         let picture = self.1.backend().to_string();
-        self.0.borrow_mut().draws.push((now.mono.0, picture));
-        Ok(())
+        let mut world = self.0.borrow_mut();
+        let has_changed = world.draws.last().is_none_or(|(_, last)| *last != picture);
+        world.draws.push((now.mono.0, picture));
+        Ok(has_changed)
     }
 
     async fn carry_out(&mut self, command: Command) -> io::Result<Option<Event>> {

@@ -1,6 +1,6 @@
 """Run the longhaul binary against MCP servers that were not written here, through cuts and kills.
 
-    python3 tests/interop/run.py [--longhaul PATH] [--only NAME]... [--quick] [--slow] [--jobs N] [--list]
+    python3 tests/interop/run.py [--longhaul PATH] [--only NAME]... [--quick] [--slow] [--jobs N] [--list] [--install]
 
 Needs Python 3.11, Node 20 with npm, cargo and, the first time, their package registries: each server is installed at
 the versions of its own requirements or lock file beside this one, below `target/interop` (`servers.py`). Nothing else
@@ -31,7 +31,8 @@ bound, and running into it is a failure that says what was waited for. The serve
 that "nothing runs twice" is seen from their side. Where the checkpoint server writes rows twice by its own crash
 window, the line says so and the expected number includes exactly those.
 
-`--quick` is for `.ci/run`: every server and every fault, but not every pair of them.
+`--quick` is for `.ci/run`: every server and every fault, but not every pair of them. `--install` only installs the
+servers, so that this can happen beside something else.
 
 One line a scenario: `ok NAME: what was seen (figures)` or `FAILED NAME: ...`; the last line is `N passed, N failed`.
 Exit code 0 when nothing failed, 1 otherwise, 2 when it could not start, 130 when interrupted.
@@ -166,6 +167,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=4, help="scenarios at a time (default 4; they mostly wait)")
     parser.add_argument("--cache", type=Path, default=ROOT / "target/interop", help="installed servers and runs")
     parser.add_argument("--list", action="store_true", help="print the names and what they are")
+    parser.add_argument("--install", action="store_true", help="install the servers and stop")
     options = parser.parse_args()
     if options.list:
         for row in SCENARIOS:
@@ -178,7 +180,7 @@ def main() -> int:
         return 2
     builds = [ROOT / "target" / build / "longhaul" for build in ("release", "debug")]
     binary = options.longhaul or next((build for build in builds if build.exists()), None)
-    if binary is None or not binary.exists():
+    if not options.install and (binary is None or not binary.exists()):
         print(f"no longhaul at {binary or 'target/release or target/debug'}: build it, or --longhaul", file=sys.stderr)
         return 2
     cache = cache_at(options.cache)
@@ -193,6 +195,8 @@ def main() -> int:
                 print(f"could not install the {kind} server: {error}", file=sys.stderr)
                 pool.shutdown(wait=False, cancel_futures=True)
                 return 2
+    if options.install:
+        return 0
     passed = 0
     with ThreadPoolExecutor(max(1, options.jobs)) as pool:
         waiting = [

@@ -100,10 +100,9 @@ fn why_not_on(state: &State, task_row: &TaskRow, action: Action) -> Option<Strin
         Action::Resume if is_alone && state.pane == Pane::Tasks => task
             .refusal(ControlKind::Resuming)
             .map(|refusal| match refusal {
-                ActionRefusal::WaitsForAnswer => format!(
-                    "{id} is waiting for an answer, not for {}",
-                    key(Action::Resume)
-                ),
+                ActionRefusal::WaitsForAnswer => {
+                    format!("{id} is waiting for an answer; nothing to resume")
+                }
                 _ => format!(
                     "{id} has ended ({word}); press {} to run it again",
                     key(Action::RunAgain)

@@ -249,13 +249,13 @@ fn cases(task: &Task) -> Vec<String> {
         }
         Some(Resumable::Checkpoint) => [
             "longhaul resumes the stream or, if it can't, the checkpoint",
-            "the same, when longhaul restarts",
+            "when longhaul restarts, it does the same",
             "longhaul resumes the checkpoint in a new session",
         ],
         Some(Resumable::Stream) => [
             "longhaul resumes the stream after the last event",
-            "the same, when longhaul restarts",
-            "the call is lost: there is no other way to resume it",
+            "when longhaul restarts, it does the same",
+            "the call is lost: only the server's session could resume it",
         ],
         None if is_modern(task) => [
             "it is lost: the server must cancel it",
@@ -343,10 +343,10 @@ fn resume_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
     if let Some(id) = &task.server_task_id {
         lines.push(format!("server's id    {}", text::clean_line(id)));
     }
-    if let Some(line) = curl(state, task_row) {
+    if let Some(line) = curl(state, task_row).filter(|_| !task.status.is_settled()) {
         lines.push(String::new());
         lines.push(
-            "to resume by hand (the session id is secret, and only in the session file):"
+            "to resume by hand (set MCP_SESSION to the id in the session file; it is secret):"
                 .to_owned(),
         );
         lines.extend(line.lines().map(|line| format!("  {line}")));
@@ -365,8 +365,8 @@ fn ways_back(task: &Task) -> Vec<&'static str> {
             "               calls the tool again with the same client id",
         ],
         Some(Resumable::Stream) => vec![
-            "resumed by     the stream: GET after the last event id received",
-            "               with data",
+            "resumed by     the stream: a GET with the id of the last event",
+            "               that carried data",
         ],
         None if is_modern(task) => {
             vec!["resumed by     - (not possible for a plain call in this revision)"]

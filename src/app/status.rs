@@ -172,7 +172,7 @@ fn connectivity_line(state: &State, now: Stamp, columns: usize) -> Option<String
     let title = text::clean_line(task_row.view.task.title()).into_owned();
     let message = match &task_row.view.contact {
         Connectivity::Reconnecting { attempt, next, why } => format!(
-            "{title}: {}; retry {} {} ({} to retry now)",
+            "{title}: {}; retry #{} {} ({} to retry now)",
             text::clean_line(why),
             attempt.saturating_add(1),
             until_phrase(*next, now),

@@ -56,7 +56,7 @@ Contents:
 /// What `trace` shows and how to switch recording on.
 const TRACE_NOTES: &str = "\
 Recording is off by default. To switch it on:
-  --trace           with call, watch, tools, servers test and the screen: every server in the session, until the process that runs the calls exits; with doctor: doctor's own requests, if no process runs the calls
+  --trace           with call, watch, tools, servers test and the screen: records every server in the session, until the process that runs the calls exits; with doctor: records only doctor's requests, if no process runs the calls
   trace = true      in [servers.NAME] of the configuration: that server, always
   :trace            on the screen: the task's server, until you enter it again
 
@@ -359,7 +359,7 @@ pub(super) struct DemoArgs {
     /// Stop the server and remove its data and the demo's session.
     #[arg(long, group = "what")]
     pub(super) reset: bool,
-    /// Inject a fault into the running server: cut[=SECONDS], restart, stall[=SECONDS], drop, duplicate, forget, polls[=SECONDS], hang.
+    /// Inject a fault into the running server: cut[=SECONDS], restart, stall[=SECONDS], drop, duplicate, forget, polls[=SECONDS], hang (`b` on the demo's screen explains them).
     #[arg(long = "break", value_name = "WHAT", group = "what")]
     pub(super) fault: Option<crate::demo::Fault>,
     // The global option again, with help for this command; clap sets both to the same value.
@@ -417,7 +417,7 @@ pub(super) struct TaskSelectionArgs {
     /// The task; a unique prefix of its id is enough.
     #[arg(group = "which")]
     pub(super) id: Option<String>,
-    /// Every task this applies to.
+    /// Every task in the session that the command can act on.
     #[arg(long, group = "which")]
     pub(super) all: bool,
 }

@@ -101,7 +101,7 @@ pub(in crate::cli) fn run_there(host: &str, arguments: &[OsString]) -> Result<u8
         Some(SSH_FAILED) | None => Err(CliError::new(
             code::UNREACHABLE,
             format!(
-                "could not connect to {host}, or the connection broke; calls that a keeper runs there are not affected; see longhaul --host {} ls",
+                "could not connect to {host}, or the connection broke; calls that a keeper runs there are not affected. `longhaul --host {} ls` lists them once the connection works",
                 text::shell_word(host)
             ),
         )),

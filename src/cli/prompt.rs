@@ -350,9 +350,9 @@ mod tests {
         assert_eq!(prompt.read("a\n"), Ok(PromptStep::More));
         assert_eq!(prompt.message(), "count:");
         for (invalid, why) in [
-            ("\n", "count is required: a whole number of 1 to 9"),
-            ("x\n", "count must be a whole number of 1 to 9"),
-            ("12\n", "count must be a whole number of 1 to 9"),
+            ("\n", "count is required: a whole number from 1 to 9"),
+            ("x\n", "count must be a whole number from 1 to 9"),
+            ("12\n", "count must be a whole number from 1 to 9"),
         ] {
             assert_eq!(prompt.read(invalid).unwrap_err().to_string(), why);
         }

@@ -15,7 +15,7 @@ pub(super) enum ServersCommand {
     /// List the servers in the configuration and in this session (offline).
     #[command(visible_alias = "ls", after_help = help("  longhaul servers list\n  longhaul servers list --json"))]
     List,
-    /// Add a server to the configuration; keeps its comments and order.
+    /// Add a server to the configuration; the file keeps its comments and order.
     #[command(after_help = help("  longhaul servers add lab http://127.0.0.1:8931/mcp\n  longhaul servers add build https://build.example/mcp -H 'Authorization: Bearer ${BUILD_TOKEN}'\n  longhaul servers add files --env 'API_KEY=${FILES_KEY}' -- npx -y files-mcp /data"))]
     Add(AddServerArgs),
     /// Remove a server from the configuration and this session.
@@ -87,7 +87,7 @@ pub(super) struct TestServersArgs {
 pub(super) struct ApproveServerArgs {
     /// The server.
     pub(super) name: String,
-    /// Approve without asking.
+    /// Don't ask.
     #[arg(long)]
     pub(super) yes: bool,
 }

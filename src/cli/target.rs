@@ -144,7 +144,7 @@ impl Targets {
             return match self.known.iter().find(|link| link.name.as_str() == text) {
                 Some(link) => self.server_ref(link.name.clone(), None),
                 None => Err(CliError::usage(format!(
-                    "no server {text} in this session; {}",
+                    "no server named {text} in this session; {}",
                     self.choices_hint()
                 ))),
             };

@@ -120,7 +120,7 @@ fn other_tools() -> [Definition; 7] {
     [
         (
             "get_forecast",
-            "Forecast the weather for a city; takes six seconds and keeps no checkpoint",
+            "Forecast the weather for a city; takes six seconds by default and keeps no checkpoint",
             ToolTaskSupport::Never,
             json!({
                 "city": text(),

@@ -252,6 +252,8 @@ impl ArgumentSpec {
         };
         let with_bounds = |what: &str, unit: &str| match bounds(unit) {
             bounds if bounds.is_empty() => what.to_owned(),
+            // A range of numbers; a text has "1 to 5 characters".
+            bounds if unit.is_empty() && bounds.contains(" to ") => format!("{what} from {bounds}"),
             bounds => format!("{what} of {bounds}"),
         };
         match &self.kind {

@@ -305,7 +305,7 @@ mod tests {
                 "more is not a field of this question",
                 "name must be text of at least 2 characters",
                 "mail must be an email address",
-                "count must be a whole number of 1 to 9",
+                "count must be a whole number from 1 to 9",
                 "sure must be true or false",
                 r#"size must be one of "s", "m""#,
                 r#"colours must be any of "r", "g""#,

@@ -167,9 +167,9 @@ impl CutReason {
                 "MCP 2026-07-28 ends the call with its connection; the checkpoint stays on the server"
             }
             Self::EventStore => {
-                "the server keeps the events for an unspecified time, and idle sessions can expire"
+                "resumable while the server keeps the events and its session, for an unspecified time"
             }
-            Self::SessionTask => "server task that may end with its session",
+            Self::SessionTask => "resumable unless the server task ends with its session",
             Self::ExpiredTask => "server task; its retention period has expired",
             Self::ServerProcess => "longhaul runs this server's process, and both end together",
             Self::ModernCall => "plain call in MCP 2026-07-28; a closed connection cancels it",

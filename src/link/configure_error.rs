@@ -21,7 +21,7 @@ pub enum ConfigureError {
     },
     /// The work depends on the URL that is in use.
     #[error(
-        "{name} is in use at {used}; the URL {wanted} from the configuration applies after a restart, once no call there is unfinished"
+        "{name} still uses {used}, because calls there are unfinished; the URL {wanted} from the configuration applies at the next start after they have ended"
     )]
     UrlInUse {
         /// The server.

@@ -255,8 +255,8 @@ fn link_state(state: &LinkState, glyphs: &'static Glyphs, now: Stamp) -> StateLa
         LinkState::Live => StateLabel::new(glyphs.running, "live", Role::Done),
         LinkState::Down { tries, next, .. } => {
             let text = match until(*next, now).as_str() {
-                "now" => format!("try {} now", tries.saturating_add(1)),
-                left => format!("try {} in {left}", tries.saturating_add(1)),
+                "now" => format!("try #{} now", tries.saturating_add(1)),
+                left => format!("try #{} in {left}", tries.saturating_add(1)),
             };
             StateLabel::new(glyphs.cut, text, Role::Cut)
         }

@@ -80,7 +80,7 @@ fn passes_in_a_good_environment_and_changes_nothing() {
         "{ran:#?}"
     );
     assert!(
-        has(&of(&ran, "session default"), "ok", "no driver"),
+        has(&of(&ran, "session default"), "ok", "no process runs its calls"),
         "{ran:#?}"
     );
     assert!(has(&of(&ran, "proxy"), "ok", "none"), "{ran:#?}");
@@ -220,7 +220,7 @@ fn leaves_a_driven_session_alone() {
     let ran = doctor(&state, &[]);
     assert_eq!(ran.code, Some(0), "{ran:#?}");
     assert!(
-        has(&of(&ran, "session default"), "ok", "driven by"),
+        has(&of(&ran, "session default"), "ok", "runs its calls"),
         "{ran:#?}"
     );
     driver.prints(|event| event["event"] == "progress");

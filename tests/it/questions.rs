@@ -166,7 +166,7 @@ fn a_question_exits_with_six_and_its_answer_is_sent_once() {
     for words in [
         "for deploy",
         "Roll out",
-        "count=INTEGER   a whole number of 1 to 9   hosts at a time",
+        "count=INTEGER   a whole number from 1 to 9   hosts at a time",
         "[mode=slow|fast (slow)]",
         &format!("longhaul answer {id} --accept count=..."),
         "--decline",
@@ -181,7 +181,7 @@ fn a_question_exits_with_six_and_its_answer_is_sent_once() {
     assert_eq!(document["fields"][0]["name"], "count");
 
     for (wrong, why) in [
-        (vec!["count=12"], "count must be a whole number of 1 to 9"),
+        (vec!["count=12"], "count must be a whole number from 1 to 9"),
         (vec!["--accept"], "count is missing"),
         (vec!["--defaults"], "no default for count"),
         (
@@ -279,7 +279,7 @@ fn a_call_on_a_terminal_asks_there() {
     tui.wait_for("type a, d or l");
     answer(&mut tui, choice, "a");
     answer(&mut tui, "count:", "12");
-    tui.wait_for("count must be a whole number of 1 to 9");
+    tui.wait_for("count must be a whole number from 1 to 9");
     answer(&mut tui, "count:", "3");
     tui.wait_for("2) fast");
     answer(&mut tui, "mode [slow]:", "2");

@@ -51,7 +51,7 @@ pub(in crate::cli) enum KeeperArgs {
     /// Connect stdin and stdout to the keeper, starting one if needed (`--host` runs this over ssh).
     #[command(after_help = help("  longhaul keeper connect"))]
     Connect,
-    /// Write a service file that starts the keeper at boot, and print the commands that enable it.
+    /// Write a service file that starts the keeper at boot (on macOS: at login), and print the commands that enable it.
     ///
     /// The service is a systemd user service, or a LaunchAgent on macOS.
     #[command(after_help = help("  longhaul keeper install\n  longhaul --session nightly keeper install"))]

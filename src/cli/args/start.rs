@@ -51,7 +51,7 @@ pub(in crate::cli) struct StartArgs {
     /// Tag of the task, for filters.
     #[arg(long)]
     pub(in crate::cli) tag: Option<String>,
-    /// Print the id and exit as soon as the call can survive without this command; refuse calls that never can.
+    /// Print the id and exit as soon as the call can survive without this command; refuse a call that can't.
     #[arg(long)]
     pub(in crate::cli) detach: bool,
     /// Send the arguments even if they don't match the tool's schema.
@@ -112,7 +112,7 @@ pub(in crate::cli) struct AdoptArgs {
     /// Continue the unfinished tasks in a client's JSON state file (with client_id and active_tasks), under that client id.
     #[arg(long, value_name = "FILE", group = "source")]
     pub(in crate::cli) from: Option<PathBuf>,
-    /// Import without asking.
+    /// With --client-id or --from: import without asking.
     #[arg(long, requires = "source")]
     pub(in crate::cli) yes: bool,
 }

@@ -91,7 +91,7 @@ pub(in crate::cli) fn control(
         [] => {
             context
                 .terminal
-                .info("nothing to do: no task in this session is in that state");
+                .info("nothing to do: the command can't act on any task in this session");
             return Ok(code::OK);
         }
         [task] => servers.for_task(&task.server)?,

@@ -238,7 +238,7 @@ async fn drive(
                 }
                 if !is_us {
                     live.close();
-                    let message = format!("process {pid} drives this session already");
+                    let message = format!("process {pid} already runs this session's calls");
                     return if background {
                         Ok(code::OK)
                     } else {

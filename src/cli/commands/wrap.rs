@@ -124,7 +124,7 @@ fn must_have_found(args: &WrapArgs, found: &[String]) -> Result<u8, CliError> {
     let missing = args.servers.iter().find(|name| !found.contains(*name));
     match missing {
         Some(name) => Err(CliError::usage(format!(
-            "no server {} to change; `longhaul wrap --list` lists the servers and shows which are wrapped",
+            "no server named {} to change; `longhaul wrap --list` lists the servers and shows which are wrapped",
             text::clean_line(name)
         ))),
         None => Ok(code::OK),

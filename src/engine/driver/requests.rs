@@ -98,7 +98,7 @@ impl Driver<'_> {
             known.join(", ")
         };
         RequestError::Usage(format!(
-            "no server {name} in this session (it has {known}); give its URL with -s URL"
+            "no server named {name} in this session (it has {known}); give its URL with -s URL"
         ))
     }
 

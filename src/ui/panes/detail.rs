@@ -286,7 +286,7 @@ fn connection(state: &State, task_row: &TaskRow, now: Stamp) -> (String, Role) {
         ),
         Connectivity::Reconnecting { attempt, next, why } => (
             format!(
-                "cut: {}; try {} {}",
+                "cut: {}; try #{} {}",
                 text::clean_line(why.strip_prefix("cut: ").unwrap_or(&why)),
                 attempt.saturating_add(1),
                 until_phrase(next, now)
@@ -309,7 +309,10 @@ fn connection(state: &State, task_row: &TaskRow, now: Stamp) -> (String, Role) {
             (format!("waiting: {need}"), Role::Needs)
         }
         Connectivity::Unwatched { as_of } => (
-            format!("no driver; as of {}", state.clock_seconds(as_of)),
+            format!(
+                "no process runs the calls; as of {}",
+                state.clock_seconds(as_of)
+            ),
             Role::Waiting,
         ),
         Connectivity::Idle => ("not needed".to_owned(), Role::Plain),

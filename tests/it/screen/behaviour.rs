@@ -1580,7 +1580,7 @@ fn the_strip_of_the_demo_comes_back_after_every_remark() {
     screen.state.setup.is_demo = true;
     let mut view = morning().remove(4);
     news(&mut screen, view.clone());
-    assert!(screen.draw().contains("try 2 in 4 s (r to retry now)"));
+    assert!(screen.draw().contains("try #2 in 4 s (r to retry now)"));
     view.contact = Connectivity::Live { last_byte: ago(0) };
     view.task.notice = Some("back after 2.1 s".to_owned());
     news(&mut screen, view.clone());

@@ -139,7 +139,7 @@ fn shows_form_errors_and_sends_nothing() {
     assert_eq!(
         form(&screen).errors,
         [
-            "hosts must be a whole number of 1 to 9",
+            "hosts must be a whole number from 1 to 9",
             "Why now is missing"
         ]
     );

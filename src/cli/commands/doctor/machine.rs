@@ -316,10 +316,10 @@ pub(in crate::cli) fn sessions(context: &Context<'_>, checks: &mut Checks) {
 /// Which process is the driver, and whether it accepts connections.
 pub(in crate::cli) fn driver(subject: &str, paths: &Paths, checks: &mut Checks) {
     let Some(pid) = DriverLock::holder(paths) else {
-        return checks.ok(subject, "no driver");
+        return checks.ok(subject, "no process runs its calls");
     };
     match UnixStream::connect(paths.socket()) {
-        Ok(_) => checks.ok(subject, format!("driven by process {pid}")),
+        Ok(_) => checks.ok(subject, format!("process {pid} runs its calls")),
         Err(error) => checks.wrong(
             subject,
             format!("process {pid} holds its lock but does not accept connections ({error})"),

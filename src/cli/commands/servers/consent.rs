@@ -27,7 +27,7 @@ pub(in crate::cli) fn approve(
     let server = servers.find(|it| it.name.as_str() == args.name).cloned();
     let Some((server, program)) = server.and_then(|it| Some((it.clone(), it.program?))) else {
         return Err(CliError::usage(format!(
-            "no stdio server {} in the configuration; `longhaul servers list` lists the servers",
+            "no stdio server named {} in the configuration; `longhaul servers list` lists the servers",
             text::clean_line(&args.name)
         )));
     };
@@ -65,7 +65,7 @@ pub(in crate::cli) fn consent(
     let server = servers.find(|it| it.name.as_str() == args.name).cloned();
     let Some(server) = server else {
         return Err(CliError::usage(format!(
-            "no server {} in the configuration; `longhaul servers list` lists the servers",
+            "no server named {} in the configuration; `longhaul servers list` lists the servers",
             text::clean_line(&args.name)
         )));
     };

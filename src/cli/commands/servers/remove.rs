@@ -27,7 +27,7 @@ pub(in crate::cli) fn remove(
     let is_in_session = links.iter().any(|link| link.name.as_str() == name);
     if !is_configured && !is_in_session {
         return Err(CliError::usage(format!(
-            "no server {} in the configuration or this session; `longhaul servers list` lists the servers",
+            "no server named {} in the configuration or this session; `longhaul servers list` lists the servers",
             text::clean_line(name)
         )));
     }
@@ -44,8 +44,8 @@ pub(in crate::cli) fn remove(
             ))));
         }
         let warning = format!(
-            "{name} has {tasks} in session {session}; the session keeps the server, but its configured headers and \
-             limits are removed"
+            "{name} has {tasks} in session {session}; if you remove it, the session keeps the server but loses its \
+             configured headers and limits"
         );
         context.terminal.report(&text::clean_line(&warning));
         if !args.yes && !confirm(context, "remove it? y/N")? {

@@ -349,7 +349,7 @@ def main() -> None:
     figures = {"latency": latency, "progress": progress, "crowd": crowd}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("figure", nargs="?", choices=figures)
-    parser.add_argument("--longhaul", type=Path, default=ROOT / "target/release/longhaul")
+    parser.add_argument("--longhaul", type=Path, default=ROOT / "target/dist/longhaul")
     options = parser.parse_args()
     # A pause for garbage would look like a slow call.
     gc.disable()

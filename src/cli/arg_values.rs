@@ -98,4 +98,4 @@ Exit codes:
      before anything was sent    70  internal error (bug)
   3  sign-in needed              73  cannot write the session
   4  unreachable                 75  the keeper does not answer
-  5  unknown or lost            130  interrupted; the task stays";
+  5  unknown or lost            130  interrupted; the task is kept";

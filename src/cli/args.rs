@@ -148,7 +148,7 @@ pub(super) enum CliCommand {
     /// Change the name, note or limits of a task, even while it runs.
     #[command(after_help = help("  longhaul edit q7m --name 'nightly reindex'\n  longhaul edit q7m --idle-timeout 10m --max-time off\n  longhaul edit q7m --note ''"))]
     Edit(EditArgs),
-    /// Remove tasks from the list (--undo restores them for seven days).
+    /// Remove tasks from the list (--undo can restore them within seven days).
     #[command(after_help = help("  longhaul rm q7m k3v\n  longhaul rm --undo q7m\n  longhaul rm --older-than 7d"))]
     Rm(RmArgs),
     /// Remove every finished task from the list.

@@ -649,7 +649,8 @@ fn takes_a_host_with_a_path_for_a_url() {
     );
     let name = run(state, &["-s", "nobody:1", "tools"]);
     assert!(
-        name.err.contains("no server named nobody:1 in this session"),
+        name.err
+            .contains("no server named nobody:1 in this session"),
         "{name:#?}"
     );
 }

@@ -80,7 +80,11 @@ fn passes_in_a_good_environment_and_changes_nothing() {
         "{ran:#?}"
     );
     assert!(
-        has(&of(&ran, "session default"), "ok", "no process runs its calls"),
+        has(
+            &of(&ran, "session default"),
+            "ok",
+            "no process runs its calls"
+        ),
         "{ran:#?}"
     );
     assert!(has(&of(&ran, "proxy"), "ok", "none"), "{ran:#?}");

@@ -127,14 +127,7 @@ pub(crate) fn state_of(
 /// Why a task is lost, short enough for a row; the detail pane shows the full reason.
 pub(crate) fn lost(reason: &LostReason) -> &'static str {
     match reason {
-        LostReason::SessionGone {
-            after_restart: true,
-            ..
-        } => "server session gone",
-        LostReason::SessionGone {
-            after_restart: false,
-            ..
-        } => "server session gone",
+        LostReason::SessionGone { .. } => "server session gone",
         LostReason::ReplayGone { .. } => "replay gone",
         LostReason::CancelledByDisconnect { .. } => "cut, cancelled",
         LostReason::ProcessEnded { .. } => "server process ended",

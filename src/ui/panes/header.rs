@@ -239,7 +239,7 @@ fn status_line(state: &State, now: Stamp, is_short: bool) -> String {
             parts.push("The keeper has stopped; your next action starts it.".to_owned());
         }
         _ if state.session.is_driverless => {
-            parts.push("Nothing is running the calls; taking over.".to_owned())
+            parts.push("Nothing is running the calls; taking over.".to_owned());
         }
         _ if state.is_stale() => parts.push("Querying the servers.".to_owned()),
         _ => {}

@@ -343,7 +343,9 @@ fn resume_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
     if let Some(id) = &task.server_task_id {
         lines.push(format!("server's id    {}", text::clean_line(id)));
     }
-    if let Some(line) = curl(state, task_row).filter(|_| !task.status.is_settled()) {
+    if !task.status.is_settled()
+        && let Some(line) = curl(state, task_row)
+    {
         lines.push(String::new());
         lines.push(
             "to resume by hand (set MCP_SESSION to the id in the session file; it is secret):"

@@ -192,11 +192,10 @@ impl Task {
         (server_version == version.label() && !server_why.is_empty()).then(|| server_why.to_owned())
     }
 
-    /// The questions without an answer, oldest first.
+    /// The questions that wait for an answer, oldest first; none once the task has ended.
     pub fn open_questions(&self) -> impl Iterator<Item = &Question> {
-        self.questions
-            .iter()
-            .filter(|question| question.is_open_for_person())
+        let questions = self.questions.iter().filter(|_| !self.status.is_settled());
+        questions.filter(|question| question.is_open_for_person())
     }
 
     /// Whether the call has come back with questions, and goes out again with the answers: nothing runs until then.
@@ -205,7 +204,7 @@ impl Task {
         questions.any(|question| question.is_open() && question.source == QuestionSource::Round)
     }
 
-    /// The oldest question without an answer.
+    /// The oldest of [`Self::open_questions`].
     pub fn open_question(&self) -> Option<&Question> {
         self.open_questions().next()
     }

@@ -215,7 +215,7 @@ pub(in crate::app) fn close_withdrawn_question(state: &mut State, id: &TaskId, n
         return;
     };
     let is_settled = task.status.is_settled();
-    let asks = |key: &str| !is_settled && task.open_questions().any(|question| question.key == key);
+    let asks = |key: &str| task.open_questions().any(|question| question.key == key);
     // The response to our own answer closes it otherwise.
     let is_gone = |overlay: &Overlay| {
         matches!(overlay, Overlay::Question(form)

@@ -65,8 +65,7 @@ pub(in crate::cli) fn answer(context: &mut Context<'_>, args: &AnswerArgs) -> Re
 fn find_question<'t>(task: &'t Task, key: Option<&str>) -> Result<&'t Question, CliError> {
     let id = &task.id;
     let Some(key) = key else {
-        let question = task.open_question().filter(|_| !task.status.is_settled());
-        return question.ok_or_else(|| {
+        return task.open_question().ok_or_else(|| {
             CliError::usage(format!(
                 "{id} has no open question (status: {})",
                 task.status.label()

@@ -163,8 +163,7 @@ fn facts(state: &State, task_row: &TaskRow, now: Stamp) -> Vec<Fact> {
     if let Some(reason) = task.status.reason() {
         facts.push(("why", reason, Role::Plain));
     }
-    // The open questions of a settled task are moot.
-    let questions = task.open_questions().filter(|_| !is_settled);
+    let questions = task.open_questions();
     facts.extend(questions.map(|it| ("question", question(state, task, it, now), Role::Needs)));
     if let Some(error) = &task.end.error {
         let message = text::clean_line(&error.message()).into_owned();

@@ -49,8 +49,8 @@ pub fn other_driver(state: &State) -> Option<SessionDriver> {
 }
 
 /// The last line of the screen, as keys and what they do. With a keeper: `quit: the keeper keeps 4 calls open` and
-/// `stop: 2 continue, 1 pauses, 1 likely resumable until about Fri 07:20, 1 LOST (pd6xw8)`. Shortened if it would be wider than
-/// `columns`.
+/// `stop keeper: 2 continue, 1 pauses, 1 likely resumable until about Fri 07:20, 1 LOST (pd6xw8)`. Shortened if it would be
+/// wider than `columns`.
 pub fn quit_lines(state: &State, columns: usize) -> Vec<(Action, String)> {
     let width = |lines: &[(Action, String)]| -> usize {
         let columns = |(action, text): &(Action, String)| {

@@ -102,7 +102,7 @@ impl Sessions {
             .count()
     }
 
-    /// Whether the session exists and was not removed.
+    /// Whether the session exists and was not forgotten.
     pub(super) async fn is_live(&self, id: &str) -> bool {
         if locked(&self.forgotten).contains(id) {
             return false;

@@ -250,11 +250,16 @@ impl ArgumentSpec {
                 (None, None) => String::new(),
             }
         };
-        let with_bounds = |what: &str, unit: &str| match bounds(unit) {
-            bounds if bounds.is_empty() => what.to_owned(),
-            // A range of numbers; a text has "1 to 5 characters".
-            bounds if unit.is_empty() && bounds.contains(" to ") => format!("{what} from {bounds}"),
-            bounds => format!("{what} of {bounds}"),
+        let with_bounds = |what: &str, unit: &str| {
+            let of = match (self.bounds.least, self.bounds.most) {
+                // "a number from 1 to 5", but "text of 1 to 5 characters".
+                (Some(least), Some(most)) if least < most && unit.is_empty() => "from",
+                _ => "of",
+            };
+            match bounds(unit) {
+                bounds if bounds.is_empty() => what.to_owned(),
+                bounds => format!("{what} {of} {bounds}"),
+            }
         };
         match &self.kind {
             ArgumentKind::Text => {

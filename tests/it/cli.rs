@@ -1139,12 +1139,9 @@ fn ctrl_c_leaves_the_task_running_and_tells_how_to_resume() {
     call.signal(Signal::INT);
     let ran = call.end();
     assert_eq!(ran.code, Some(130));
-    assert!(
-        ran.err
-            .contains(&format!("(longhaul watch {id}, longhaul cancel {id})")),
-        "{ran:#?}"
-    );
-    assert!(ran.err.contains("; if cut: likely ("), "{ran:#?}");
+    let note =
+        format!("detached from {id} (longhaul watch {id}, longhaul cancel {id}); if cut: likely (");
+    assert!(ran.err.contains(&note), "{ran:#?}");
     let watched = run(&state, &["watch", &id, "--json"]);
     assert_eq!(watched.code, Some(0));
     assert_eq!(steps(&watched.events()), [1, 2, 3, 4, 5, 6]);

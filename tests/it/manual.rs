@@ -67,6 +67,9 @@ fn the_help_of_every_command() {
         }
         assert!(examples.starts_with("  longhaul"), "{help}");
         assert!(!help.contains("{}"), "{help}");
+        if words == ["ls"] {
+            assert!(help.contains("  running?  "), "{help}");
+        }
         let whole = match words.as_slice() {
             [] => help.clone(),
             _ => format!("{own}\nExamples:\n{examples}\n"),

@@ -137,7 +137,7 @@ fn the_demo_moves_at_once_and_fits_every_terminal() {
     println!("three tasks move after {moving:?}");
     assert!(moving < SOON, "{moving:?}");
     tui.wait_for_line(&["customers of 2026", "/s", "~"]);
-    tui.wait_for("c to cut the network");
+    tui.wait_for("try: press b, then c to cut the network");
 
     for size in [(80, 24), (60, 15)] {
         tui.resize(size);

@@ -113,7 +113,7 @@ TOOLS = {
 }
 # MCP lets a server answer a cancelled call, or not; these don't.
 SILENT_AFTER_CANCEL = ("stdio", "rmcp_store")
-DID_NOT_REACT = "did not respond to the cancel"
+DID_NOT_RESPOND = "did not respond to the cancel"
 RULES = ["patience", "learning", "cancel", "waiting", "resuming", "keeper", "proxy"]
 # What longhaul finds a call by after a cut: the header of an event stream, the methods of both kinds of server tasks.
 HANDLES = ("last-event-id", "tasks/get", "tasks/result")
@@ -374,7 +374,7 @@ class Cell:
 
         def ended() -> dict[str, Any] | None:
             task = self.tasks()[0]
-            is_over = task["status"] != "running" or DID_NOT_REACT in str(task["remark"])
+            is_over = task["status"] != "running" or DID_NOT_RESPOND in str(task["remark"])
             return task if is_over else None
 
         task = until("the task to be cancelled", within, ended, pause=0.25)

@@ -1587,7 +1587,11 @@ fn the_strip_of_the_demo_comes_back_after_every_remark() {
     assert!(screen.draw().contains("render_movie: back after 2.1 s"));
     screen.wait(6_000);
     assert!(!screen.draw().contains("render_movie: back after"));
-    assert!(screen.draw().contains("to cut the network"));
+    assert!(
+        screen
+            .draw()
+            .contains("try: press b, then c to cut the network")
+    );
     view.task.notice = Some("the server said no".to_owned());
     news(&mut screen, view.clone());
     assert!(screen.draw().contains("render_movie: the server said no"));

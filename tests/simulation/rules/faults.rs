@@ -520,7 +520,7 @@ fn any_response_to_a_resume_waits_or_ends_with_a_reason() {
     }
 }
 
-/// The words why the machine stands before a closed door, and that it has no open question of it.
+/// Checks that the link waits for a sign-in because of `words`, and sends nothing until then.
 fn check_locked(bench: &mut Bench, words: &str) {
     assert_eq!(bench.view().contact, Connectivity::NeedsLogin, "{words}");
     let server = bench.link.take_server_view().map(|view| view.state);

@@ -17,11 +17,12 @@ use futures_util::FutureExt as _;
 use crate::{
     app::{self, Command, Event, ExitNote, SaveContent, State, UserInput, View},
     domain::{
-        Mono, SavedRead, ServerName, SessionEvent, SessionRequest, SessionRequestId, Stamp, TaskId,
+        Mono, RateLimit, SavedRead, ServerName, SessionEvent, SessionRequest, SessionRequestId,
+        Stamp, TaskId,
     },
 };
 
-/// A frame at most this often, unless a key was pressed: no eye sees more, and the engine needs the time.
+/// The pace of frames, except after a key and in short bursts: no eye sees more, and the engine needs the time.
 const FRAME_EVERY: Duration = Duration::from_millis(33);
 /// Inputs taken in one turn; a paste is one input.
 const INPUTS_A_TURN: usize = 256;
@@ -114,16 +115,16 @@ pub struct Outcome {
 /// Decides when a frame is due: at once after a key, else at a pace.
 #[derive(Debug, Default)]
 struct Pacer {
-    drawn_at: Option<Mono>,
+    frames: RateLimit,
     has_key: bool,
 }
 
 impl Pacer {
     /// When the next frame is due; `None` while there is nothing to draw.
     fn next(&self, is_dirty: bool, now: Stamp) -> Option<Mono> {
-        match self.drawn_at {
+        match self.frames.next() {
             _ if !is_dirty => None,
-            Some(at) if !self.has_key => Some(at.after(FRAME_EVERY)),
+            Some(at) if !self.has_key => Some(at),
             _ => Some(now.mono),
         }
     }
@@ -136,7 +137,7 @@ impl Pacer {
     fn drawn(&mut self, now: Stamp, has_changed: bool) {
         self.has_key = false;
         if has_changed {
-            self.drawn_at = Some(now.mono);
+            self.frames.done(now.mono, FRAME_EVERY);
         }
     }
 }

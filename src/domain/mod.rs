@@ -26,6 +26,7 @@ mod pace;
 mod progress;
 mod proxy_settings;
 mod question;
+mod rate_limit;
 mod record;
 mod request;
 mod result;
@@ -71,6 +72,7 @@ pub use pace::Pace;
 pub use progress::{Progress, fraction_in, whole_percent};
 pub use proxy_settings::{OnCancel, PatienceChoice, ProxySettings};
 pub use question::{Answer, OnInput, Question, QuestionKind, QuestionSource};
+pub use rate_limit::RateLimit;
 pub use record::{Attempt, CallOptions, Phase, Row, Task, TaskEnd, TaskError, TaskErrorKind};
 pub use request::{
     Notice, NoticeLevel, RequestError, SessionDriver, SessionEvent, SessionRequest,

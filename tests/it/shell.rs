@@ -479,15 +479,20 @@ fn a_burst_of_keys_is_one_frame_and_every_key_counts() {
 #[test]
 fn a_flood_draws_30_frames_per_second_and_the_last_value() {
     let mut script = vec![(0, drives())];
-    script.extend((0..10_000).map(|n| (1_000 + u64::from(n) / 10, running(1, safe(), n, 0))));
-    script.push(end(2_500));
+    script.extend((0..20_000).map(|n| (1_000 + u64::from(n) / 10, running(1, safe(), n, 0))));
+    script.push(end(3_500));
     let played = play(script);
-    let frames = played.draws(1_000..2_000).len();
+    // It may begin with a burst.
+    let first = played.draws(1_000..2_000).len();
+    assert!((25..=39).contains(&first), "{first} frames in a second");
+    let frames = played.draws(2_000..3_000).len();
     assert!((25..=31).contains(&frames), "{frames} frames in a second");
-    assert!(played.draws(2_000..2_100).concat().contains("9,999") || played.last().contains("10k"));
+    assert!(
+        played.draws(3_000..3_100).concat().contains("19,999") || played.last().contains("20k")
+    );
     // The news in between are taken with the next frame, not one by one.
     let looks = played.world.looks;
-    assert!(looks < 100, "{looks} looks for 10,000 news");
+    assert!(looks < 200, "{looks} looks for 20,000 news");
 }
 
 #[test]

@@ -19,7 +19,7 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 pub use self::configuring::USUAL_ENVIRONMENT;
 use self::state::{OwnSaves, Publishing, Received, Saves, SignIns, TestHooks};
 use crate::{
-    domain::{Mono, NoticeLevel, ServerName, SessionDriver, SessionEvent, Stamp, Wall},
+    domain::{Mono, NoticeLevel, RateLimit, ServerName, SessionDriver, SessionEvent, Stamp, Wall},
     engine::{
         driver::{
             announcements::Announcements,
@@ -214,7 +214,7 @@ impl<'d> Driver<'d> {
                 news: sign_ins,
             },
             publishing: Publishing {
-                last: now.mono,
+                limit: RateLimit::default(),
                 every: PUBLISH_EVERY,
             },
             announcements: Announcements::default(),
@@ -340,7 +340,8 @@ impl Driver<'_> {
             .links
             .iter()
             .any(|linked| linked.is_touched)
-            .then(|| self.publishing.last.after(self.publishing.every));
+            .then(|| self.publishing.limit.next())
+            .flatten();
         let is_watched = |linked: &Linked| linked.link.is_barred() && linked.tokens.is_some();
         let look = self
             .links
@@ -381,8 +382,9 @@ impl Driver<'_> {
     /// Ends every turn: publishes changes at a rate that a person can see.
     pub(super) fn turn(&mut self, now: Stamp) {
         self.received.inbox.read_on(self.saves.unsaved.has_room());
-        let is_due = now.mono.since(self.publishing.last) >= self.publishing.every;
-        if !is_due || !self.links.iter().any(|linked| linked.is_touched) {
+        if !self.publishing.limit.is_due(now.mono)
+            || !self.links.iter().any(|linked| linked.is_touched)
+        {
             return;
         }
         self.publish_changes(now);
@@ -390,7 +392,6 @@ impl Driver<'_> {
 
     /// Publishes what has changed since the last time.
     pub(super) fn publish_changes(&mut self, now: Stamp) {
-        self.publishing.last = now.mono;
         let mut moved = 0;
         for linked in self.links.iter_mut().filter(|linked| linked.is_touched) {
             linked.is_touched = false;
@@ -425,6 +426,7 @@ impl Driver<'_> {
         if clients.is_some_and(|clients| clients <= self.proxies.servers().count()) {
             self.publishing.every = self.publishing.every.max(PROXIES_EVERY);
         }
+        self.publishing.limit.done(now.mono, self.publishing.every);
         let is_unwatched = clients == Some(0);
         self.pace.shown_every(if is_unwatched {
             UNWATCHED_EVERY

@@ -11,8 +11,8 @@ use tokio::sync::mpsc;
 use crate::{
     auth::{AuthError, Logins, NoticeSink, Now, TokenManager},
     domain::{
-        Mono, RequestError, ServerName, SessionRequestId, SharedByteCount, SignInPage, TaskView,
-        Wall,
+        Mono, RateLimit, RequestError, ServerName, SessionRequestId, SharedByteCount, SignInPage,
+        TaskView, Wall,
     },
     engine::{
         clock::Clock,
@@ -34,7 +34,7 @@ use crate::{
     transport::{Fetcher, Http, ProcessGuard, Secrets, Stdio, TrafficRecorder},
 };
 
-/// The minimum time between publications; a person sees no more.
+/// The pace of publications; a person sees no more.
 pub(super) const PUBLISH_EVERY: Duration = Duration::from_millis(33);
 
 /// The owner of a save.
@@ -115,7 +115,7 @@ pub(super) struct SignIns<'d> {
 
 /// When the readers get the newest views.
 pub(super) struct Publishing {
-    pub(super) last: Mono,
+    pub(super) limit: RateLimit,
     pub(super) every: Duration,
 }
 

@@ -223,10 +223,13 @@ fn leaves_a_driven_session_alone() {
     driver.prints(|event| event["event"] == "progress");
     let ran = doctor(&state, &[]);
     assert_eq!(ran.code, Some(0), "{ran:#?}");
-    let driven = |(verdict, said): &(String, String)| {
+    let is_driven = |(verdict, said): &(String, String)| {
         verdict == "ok" && said.starts_with("process ") && said.ends_with(" runs its calls; ")
     };
-    assert!(of(&ran, "session default").iter().any(driven), "{ran:#?}");
+    assert!(
+        of(&ran, "session default").iter().any(is_driven),
+        "{ran:#?}"
+    );
     driver.prints(|event| event["event"] == "progress");
 }
 

@@ -65,13 +65,14 @@ mod tests {
         let mut limit = RateLimit::default();
         assert_eq!(
             moments(&mut limit, 100, 240),
-            [100, 105, 110, 115, 120, 150, 200]
+            [100, 105, 110, 115, 120, 125, 150, 200]
         );
         // After a pause it may be done at once again, and more often the longer the pause was.
-        assert_eq!(moments(&mut limit, 350, 420), [350, 355, 400]);
+        assert_eq!(moments(&mut limit, 350, 420), [350, 355, 360, 400]);
         let later = moments(&mut limit, 10_000, 10_050);
-        assert_eq!(later, [10_000, 10_005, 10_010, 10_015, 10_020]);
+        assert_eq!(later, [10_000, 10_005, 10_010, 10_015, 10_020, 10_025]);
+        assert_eq!(limit.next(), Some(Mono(10_050)));
         limit.reset();
-        assert_eq!(limit.next(), Some(Mono(10_025)));
+        assert_eq!(limit.next(), Some(Mono(10_030)));
     }
 }

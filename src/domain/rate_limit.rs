@@ -36,9 +36,9 @@ impl RateLimit {
         self.last = Some(now);
     }
 
-    /// Starts again with a full burst.
-    pub fn reset(&mut self) {
-        self.ahead = Duration::ZERO;
+    /// Lets it be done again after this long at the latest.
+    pub fn within(&mut self, wait: Duration) {
+        self.ahead = self.ahead.min(AHEAD + wait);
     }
 }
 
@@ -72,7 +72,9 @@ mod tests {
         let later = moments(&mut limit, 10_000, 10_050);
         assert_eq!(later, [10_000, 10_005, 10_010, 10_015, 10_020, 10_025]);
         assert_eq!(limit.next(), Some(Mono(10_050)));
-        limit.reset();
-        assert_eq!(limit.next(), Some(Mono(10_030)));
+        limit.within(Duration::from_millis(10));
+        assert_eq!(limit.next(), Some(Mono(10_035)));
+        limit.within(Duration::from_millis(40));
+        assert_eq!(limit.next(), Some(Mono(10_035)));
     }
 }

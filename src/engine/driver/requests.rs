@@ -104,7 +104,7 @@ impl Driver<'_> {
 
     pub(super) fn ask(&mut self, number: SessionRequestId, what: SessionRequest, now: Stamp) {
         self.publishing.every = PUBLISH_EVERY;
-        self.publishing.limit.reset();
+        self.publishing.limit.within(PUBLISH_EVERY);
         self.pace.attend();
         self.pace.shown_every(self.publishing.every);
         let asked = match &what {

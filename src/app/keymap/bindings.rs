@@ -109,7 +109,7 @@ pub const BINDINGS: &[Binding] = &[
     bind(Action::ZoomOut, &["-"], &[Timeline], "", "zoom out", "zoom out (longer span)"),
     bind(Action::AddServer, &["a"], &[Tools, Servers], "add", "add server", "add a server by URL (also in the servers pane)"),
     bind(Action::Import, &["i"], &[List, Tools, Servers], "import", "import servers", "import servers from other MCP clients"),
-    bind(Action::Reload, &[], PANES, "reload", "reload", "reload the configuration, in every window of this session"),
+    bind(Action::Reload, &[], PANES, "reload", "reload", "reload the configuration, on every screen of this session"),
     bind(Action::Adopt, &["A"], &[Servers], "adopt", "import tasks", "import tasks that exist on the server"),
     bind(Action::Freeze, &["Z"], PANES, "freeze", "freeze", "freeze the display; updates wait"),
     bind(Action::SignIn, &["L"], PANES, "login", "sign in", "sign in to a server, allow what is sent to it, or approve its start"),

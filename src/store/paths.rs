@@ -224,6 +224,18 @@ impl Paths {
 
     /// Every session of the state directory, by name. Fails with [`StoreError::CannotOpen`].
     pub fn all(&self) -> Result<Vec<Self>, StoreError> {
+        let paths = |name: String| Self::resolve(Some(self.dir.clone()), &name).ok();
+        Ok(self.names()?.into_iter().filter_map(paths).collect())
+    }
+
+    /// The names of damaged files that were moved aside, without `.db`. Fails with [`StoreError::CannotOpen`].
+    pub fn quarantined(&self) -> Result<Vec<String>, StoreError> {
+        let mut names = self.names()?;
+        names.retain(|name| name.contains(".damaged-"));
+        Ok(names)
+    }
+
+    fn names(&self) -> Result<Vec<String>, StoreError> {
         let dir = self.sessions_dir();
         let entries = fs::read_dir(&dir).map_err(|error| StoreError::open_io(&dir, &error))?;
         let name = |entry: fs::DirEntry| {
@@ -232,8 +244,7 @@ impl Paths {
         };
         let mut names: Vec<String> = entries.flatten().filter_map(name).collect();
         names.sort();
-        let paths = |name: String| Self::resolve(Some(self.dir.clone()), &name).ok();
-        Ok(names.into_iter().filter_map(paths).collect())
+        Ok(names)
     }
 
     /// The size of the session on disk in bytes, including its write-ahead log and traces.

@@ -1432,6 +1432,10 @@ fn the_next_acting_command_quarantines_a_damaged_session() {
         assert_eq!(acts.code, Some(code), "{acts:#?}");
         assert!(acts.err.contains("has been moved to"), "{acts:#?}");
     }
+    let doctor = run(dir.path(), &["doctor"]);
+    let lines = doctor.out.lines();
+    let aside = lines.filter(|line| line.contains("default.damaged-"));
+    assert_eq!(aside.count(), 5, "{doctor:#?}");
 }
 
 #[test]

@@ -66,23 +66,18 @@ pub(in crate::cli) fn terminal(context: &Context<'_>, checks: &mut Checks) {
             );
         }
     }
-    checks.ok(
-        OF,
-        match capabilities.colour {
-            ColorDepth::Mono => "no colors; text and symbols show the same",
-            ColorDepth::Ansi16 => "16 colors",
-            ColorDepth::Ansi256 => "256 colors",
-            ColorDepth::Truecolor => "true color",
-        },
-    );
+    let colors = match capabilities.colour {
+        ColorDepth::Mono => "no colors; text and symbols show the same",
+        ColorDepth::Ansi16 => "16 colors",
+        ColorDepth::Ansi256 => "256 colors",
+        ColorDepth::Truecolor => "true color",
+    };
+    checks.ok(OF, colors);
     if capabilities.is_unicode {
         checks.ok(OF, "UTF-8");
     } else {
-        checks.warning(
-            OF,
-            "the locale is not UTF-8, so only ASCII is shown",
-            "set LANG, e.g. to C.UTF-8",
-        );
+        let message = "the locale is not UTF-8, so only ASCII is shown";
+        checks.warning(OF, message, "set LANG, e.g. to C.UTF-8");
     }
     notifications(context, capabilities.notifications, checks);
 }
@@ -295,21 +290,14 @@ pub(in crate::cli) fn sessions(context: &Context<'_>, checks: &mut Checks) {
         }
     };
     for paths in all {
-        let session = paths.session();
-        let subject = format!("session {session}");
-        if session.contains(".damaged-") {
-            checks.warning(
-                &subject,
-                "a damaged file that was set aside",
-                format!(
-                    "if you no longer need it: longhaul sessions rm {session} --force{}",
-                    context.flags_to("", "")
-                ),
-            );
-            continue;
-        }
+        let subject = format!("session {}", paths.session());
         driver(&subject, &paths, checks);
         integrity(&subject, &paths, checks);
+    }
+    for name in context.paths.quarantined().into_iter().flatten() {
+        let message = format!("{name}.db was damaged and has been moved aside");
+        let next = "once you no longer need it, delete it, with the -wal and -shm beside it";
+        checks.warning("sessions", message, next);
     }
 }
 

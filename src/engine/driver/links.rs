@@ -335,6 +335,7 @@ impl Driver<'_> {
     pub(super) fn all_arrived(&mut self, now: Stamp) {
         let mut batches = std::mem::take(&mut self.received.arrivals);
         self.received.inbox.take(&mut batches);
+        self.publishing.arrivals += batches.count();
         self.pace.took(batches.count(), batches.used().count());
         for batch in batches.used() {
             for arrival in batch.arrivals.drain(..) {

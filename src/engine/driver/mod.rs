@@ -55,8 +55,11 @@ const TASKS_AT_A_GLANCE: u32 = 4;
 /// How often a keeper without clients would have to publish: it reads in larger portions and wakes up less.
 const UNWATCHED_EVERY: Duration = Duration::from_millis(400);
 
-/// How often progress is published if only agents' hosts hear of it.
-const PROXIES_EVERY: Duration = Duration::from_millis(100);
+/// How often progress is published if it is a flood and only agents' hosts hear of it.
+const FLOOD_EVERY: Duration = Duration::from_millis(100);
+
+/// More arrivals than this between two publications are a flood.
+const FLOOD: usize = 10;
 
 /// How often a server that requires a sign-in is checked: the user may have signed in at another terminal.
 pub(super) const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -216,6 +219,7 @@ impl<'d> Driver<'d> {
             publishing: Publishing {
                 limit: RateLimit::default(),
                 every: PUBLISH_EVERY,
+                arrivals: 0,
             },
             announcements: Announcements::default(),
             proxies: Proxies::default(),
@@ -423,12 +427,12 @@ impl Driver<'_> {
         self.publishing.every = pace.min(PUBLISH_AT_LATEST);
         let clients = |lifetime: &Lifetime| *lifetime.clients.borrow();
         let clients = self.lifetime.as_ref().map(clients);
-        if clients.is_some_and(|clients| clients <= self.proxies.servers().count()) {
-            self.publishing.every = self.publishing.every.max(PROXIES_EVERY);
+        let is_flood = std::mem::take(&mut self.publishing.arrivals) > FLOOD;
+        if is_flood && clients.is_some_and(|clients| clients <= self.proxies.servers().count()) {
+            self.publishing.every = self.publishing.every.max(FLOOD_EVERY);
         }
         self.publishing.limit.done(now.mono, self.publishing.every);
-        let is_unwatched = clients == Some(0);
-        self.pace.shown_every(if is_unwatched {
+        self.pace.shown_every(if clients == Some(0) {
             UNWATCHED_EVERY
         } else {
             self.publishing.every

@@ -117,6 +117,8 @@ pub(super) struct SignIns<'d> {
 pub(super) struct Publishing {
     pub(super) limit: RateLimit,
     pub(super) every: Duration,
+    /// What has come from the servers since the last time.
+    pub(super) arrivals: usize,
 }
 
 /// What has come from the servers and no link has handled.

@@ -210,10 +210,10 @@ fn attempt_lines(state: &State, attempt: &Attempt, is_cut: bool) -> Vec<String> 
     lines.push(match &attempt.cursors.newest {
         None => "  no event ids received, so the stream can't be resumed".to_owned(),
         newest => format!(
-            "  event ids: newest with data {}, newest {}, first {}",
-            cursor(&attempt.cursors.data),
+            "  event ids: first {}, latest {}, latest with data {}",
+            cursor(&attempt.cursors.first),
             cursor(newest),
-            cursor(&attempt.cursors.first)
+            cursor(&attempt.cursors.data)
         ),
     });
     if let Some(retry) = attempt.retry_ms {
@@ -341,7 +341,7 @@ fn resume_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
         lines.push(format!("client id      {}", text::clean_line(client)));
     }
     if let Some(id) = &task.server_task_id {
-        lines.push(format!("server's id    {}", text::clean_line(id)));
+        lines.push(format!("server task id {}", text::clean_line(id)));
     }
     if !task.status.is_settled()
         && let Some(line) = curl(state, task_row)

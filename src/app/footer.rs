@@ -174,7 +174,7 @@ fn label(state: &State, scope: Scope, binding: &Binding) -> &'static str {
     let is_edit = edit.is_some();
     let is_at_end = edit.is_some_and(|form| form.at + 1 >= form.fields.len());
     match (binding.action, scope, selected_status(state)) {
-        (Do::Open, Scope::List, Some(Status::Unknown(_) | Status::Lost(_))) => "what now?",
+        (Do::Open, Scope::List, Some(Status::Unknown(_) | Status::Lost(_))) => "options",
         (Do::Open, Scope::List, Some(Status::InputRequired)) => "answer",
         (Do::Resume, Scope::Servers, _) => "retry now",
         (Do::SignIn, Scope::Servers, _) => "approve or sign in",

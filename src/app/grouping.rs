@@ -27,10 +27,10 @@ impl Grouping {
     /// Its name in messages and in the configuration.
     pub fn label(self) -> &'static str {
         match self {
-            Self::Need => "need",
+            Self::Need => "what needs you",
             Self::Server => "server",
             Self::Status => "status",
-            Self::Caller => "from",
+            Self::Caller => "agent host",
         }
     }
 

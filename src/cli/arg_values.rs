@@ -56,6 +56,16 @@ pub(in crate::cli) fn since(text: &str) -> Result<Since, SinceError> {
         .map_err(|_| SinceError(text.to_owned()))
 }
 
+/// Parses a whole number; the error of Rust's own parser is not for users.
+pub(in crate::cli) fn whole_number(text: &str) -> Result<usize, NotWhole> {
+    text.parse().map_err(|_| NotWhole)
+}
+
+/// Why a text is not a number of lines or tasks.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("expected a whole number")]
+pub(in crate::cli) struct NotWhole;
+
 /// Parses a status label; `done` is an alias of `completed`.
 pub(in crate::cli) fn status_label() -> impl clap::builder::TypedValueParser<Value = &'static str> {
     let completed = Status::Completed.label();

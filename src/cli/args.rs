@@ -17,7 +17,7 @@ pub(in crate::cli) use self::{
 };
 use crate::{
     cli::{
-        arg_values::{EXIT_CODES, Limit, Since, help, limit, since, status_label},
+        arg_values::{EXIT_CODES, Limit, Since, help, limit, since, status_label, whole_number},
         server_args::{LoginArgs, LogoutArgs, ServersCommand},
     },
     domain::text,
@@ -49,14 +49,19 @@ IF CUT (what happens to the call if its connection breaks for good):
 /// What an export contains.
 const EXPORT_CONTENTS: &str = "\
 Contents:
-  always            states, times, progress, attempts, connection history, versions, tool name, server name and origin
-  --with-content    names, notes, arguments, messages, logs, questions, results and errors (otherwise only their sizes)
-  never             headers, tokens, server sessions, event ids, client ids, URL paths and queries, answers";
+  always            states, times, progress, attempts, connection history, versions,
+                    tool name, server name and origin
+  --with-content    names, notes, arguments, messages, logs, questions, results and
+                    errors (otherwise only their sizes)
+  never             headers, tokens, server sessions, event ids, client ids, URL paths and
+                    queries, answers";
 
 /// What `trace` shows and how to switch recording on.
 const TRACE_NOTES: &str = "\
 Recording is off by default. To switch it on:
-  --trace           with call, watch, tools, servers test and the screen: records every server in the session, until the process that runs the calls exits; with doctor: records only doctor's requests, if no process runs the calls
+  --trace           with call, watch, tools, servers test and the screen: records every
+                    server in the session, until the process that runs the calls exits;
+                    with doctor: records only doctor's requests, if no process runs the calls
   trace = true      in [servers.NAME] of the configuration: that server, always
   :trace            on the screen: the task's server, until you enter it again
 
@@ -64,7 +69,8 @@ What is recorded:
   HTTP servers      requests, responses, every event and body, and why each exchange ended
   stdio servers     every line
   never             secret header values, known tokens, keys in URLs, sign-in traffic
-  limits            two 8 MB files per server, 64 kB per body; the older file is dropped, `sessions rm` deletes all";
+  limits            two 8 MB files per server, 64 kB per body; the older file is dropped,
+                    and `sessions rm` deletes all";
 
 /// Long-running MCP tool calls: start one, lose the network, lose nothing.
 #[derive(Debug, Parser)]
@@ -204,7 +210,7 @@ pub(super) enum CliCommand {
     /// Runs an MCP server on stdin and stdout. Each call from the host becomes a task in the session. Shortly before the host would time out, longhaul returns a ticket (the task's id) instead of the result; the host uses it to collect the result later.
     #[command(after_help = help("  longhaul proxy lab\n  longhaul proxy https://lab.example/mcp --patience 45s"))]
     Proxy(ProxyArgs),
-    /// Put `longhaul proxy` in place of servers in the configuration of an agent's host.
+    /// Route the servers in an agent host's configuration through `longhaul proxy`.
     ///
     /// Shows the changes and asks. The original entries are saved next to the file, so that `unwrap` can restore them byte
     /// for byte. Secrets stay in the file.
@@ -290,7 +296,7 @@ pub(super) struct TraceArgs {
     #[arg(long, value_name = "TEXT")]
     pub(super) grep: Option<String>,
     /// Only the newest N messages.
-    #[arg(short = 'n', value_name = "N")]
+    #[arg(short = 'n', value_name = "N", value_parser = whole_number)]
     pub(super) lines: Option<usize>,
     /// Keep printing new messages.
     #[arg(short, long)]
@@ -417,7 +423,7 @@ pub(super) struct TaskSelectionArgs {
     /// The task; a unique prefix of its id is enough.
     #[arg(group = "which")]
     pub(super) id: Option<String>,
-    /// Every task in the session that the command can act on.
+    /// Every task in the session to which this applies.
     #[arg(long, group = "which")]
     pub(super) all: bool,
 }
@@ -443,7 +449,7 @@ pub(super) struct ResultArgs {
 pub(super) struct LogsArgs {
     /// The task; a unique prefix of its id is enough.
     pub(super) id: String,
-    /// Keep following.
+    /// Keep printing new entries.
     #[arg(short, long)]
     pub(super) follow: bool,
     /// Only the newest N lines.
@@ -505,7 +511,7 @@ pub(super) struct CleanArgs {
     #[arg(long, visible_alias = "older", value_name = "D", value_parser = text::parse_duration)]
     pub(super) older_than: Option<Duration>,
     /// Keep the newest N finished tasks.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole_number)]
     pub(super) keep: Option<usize>,
 }
 

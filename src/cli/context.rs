@@ -121,10 +121,10 @@ impl Context<'_> {
             .find_map(|(name, mut reader)| has_it(&mut reader).then_some(name));
         match found {
             Some(there) => format!(
-                "could not find a task {prefix:?} in session {here}, but session {there} has it; add --session {there}"
+                "no task {prefix:?} in session {here}, but session {there} has it; add --session {there}"
             ),
             None => format!(
-                "could not find a task {prefix:?} in session {here}; `longhaul ls --all{}` lists its tasks",
+                "no task {prefix:?} in session {here}; `longhaul ls --all{}` lists its tasks",
                 self.flags()
             ),
         }

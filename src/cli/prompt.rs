@@ -134,7 +134,7 @@ impl Prompt {
         };
         let several = match field.kind {
             ArgumentKind::Many(_) => " (separate several with commas)",
-            ArgumentKind::Boolean => " (yes or no)",
+            ArgumentKind::Boolean => " (true or false)",
             _ => "",
         };
         match &field.default {

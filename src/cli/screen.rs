@@ -65,19 +65,21 @@ pub(in crate::cli) fn capabilities(context: &Context<'_>) -> Capabilities {
     Capabilities::detect(&environment, choice)
 }
 
-/// Fails if the terminal cannot show the TUI. Called before anything is started.
+/// Fails if the terminal cannot show the screen. Called before anything is started.
 pub(in crate::cli) fn check(context: &Context<'_>) -> Result<(), CliError> {
     let flags = context.flags();
-    let instead = format!("use `longhaul{flags} ls` to list tasks and `watch ID` to follow one");
+    let instead = format!(
+        "use `longhaul{flags} ls` to list tasks and `longhaul{flags} watch ID` to follow one"
+    );
     if !context.terminal.is_for_people() {
         return Err(CliError::usage(format!(
-            "the TUI needs a terminal; {instead}"
+            "the screen needs a terminal; {instead}"
         )));
     }
     if !capabilities(context).has_cursor {
         let term = std::env::var_os("TERM").unwrap_or_default();
         return Err(CliError::usage(format!(
-            "the TUI needs a terminal that can move the cursor, which TERM={} cannot; set TERM to match your terminal, \
+            "the screen needs a terminal that can move the cursor, which TERM={} cannot; set TERM to match your terminal, \
              e.g. xterm-256color, or {instead}",
             crate::domain::text::shell_word(&text::clean_line(&term.to_string_lossy()))
         )));

@@ -34,6 +34,8 @@ pub(super) struct Targets {
     /// From `-H` and `--bearer-env`.
     cli_headers: Vec<(String, String)>,
     allows_insecure_http: bool,
+    /// Whether lines of the configuration are ignored.
+    has_mistakes: bool,
 }
 
 /// The headers of a configured server whose variables are set in this process, which need not be the driver.
@@ -97,6 +99,7 @@ impl Targets {
             default_server: context.config()?.defaults.server.clone(),
             cli_headers,
             allows_insecure_http: context.global.insecure_http,
+            has_mistakes: !context.config()?.notices.is_empty(),
         };
         for text in &context.global.server {
             let named = targets.named(text)?;
@@ -144,7 +147,8 @@ impl Targets {
             return match self.known.iter().find(|link| link.name.as_str() == text) {
                 Some(link) => self.server_ref(link.name.clone(), None),
                 None => Err(CliError::usage(format!(
-                    "no server named {text} in this session; {}",
+                    "no server named {text} in this session; {}{}",
+                    self.mistakes_hint(),
                     self.choices_hint()
                 ))),
             };
@@ -210,6 +214,15 @@ impl Targets {
         choices.map(|link| (&link.name, self.server_ref(link.name.clone(), None)))
     }
 
+    /// Where to look for a server whose configuration is ignored.
+    fn mistakes_hint(&self) -> &'static str {
+        if self.has_mistakes {
+            "the configuration has mistakes, which `longhaul doctor` shows; "
+        } else {
+            ""
+        }
+    }
+
     /// What to pass to `-s`.
     fn choices_hint(&self) -> String {
         if self.known.is_empty() {
@@ -221,9 +234,9 @@ impl Targets {
             .iter()
             .map(|link| {
                 if link.is_withheld {
-                    format!("{} (a program, needs approval)", link.name)
+                    format!("{} (stdio, needs approval)", link.name)
                 } else if link.url.starts_with("stdio:") {
-                    format!("{} (a program)", link.name)
+                    format!("{} (stdio)", link.name)
                 } else {
                     format!("{} ({})", link.name, server_url::redacted(&link.url))
                 }

@@ -75,13 +75,13 @@ pub enum ValueError {
 /// Why a text is not the URL of a server. Completes "invalid server URL: ".
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
-    #[error("it has no scheme; use https://{0} (or http://, which others can read)")]
+    #[error("the URL has no scheme; use https://{0} (or http://, which others can read)")]
     NoScheme(String),
-    #[error("it contains a variable; use variables only in headers")]
+    #[error("the URL contains a variable; use variables only in headers")]
     Variable,
-    #[error("it must begin with http:// or https://")]
+    #[error("the URL must begin with http:// or https://")]
     Scheme,
-    #[error("it contains a password; use -H or --bearer-env, which are never stored")]
+    #[error("the URL contains a password; use -H or --bearer-env, which are never stored")]
     Password,
     #[error(transparent)]
     Syntax(#[from] url::ParseError),

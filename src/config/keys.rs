@@ -85,7 +85,7 @@ zoom = "y"
                 "f:5: again is ignored: expected a key in quotes, or a list of keys",
                 "f:6: wrap is ignored: expected a key in quotes, or a list of keys",
                 "f:7: rm is ignored: Delete is already the key of cancel",
-                "f:8: forward is ignored: unknown action; press : for the names",
+                "f:8: forward is ignored: unknown action; press : on the screen for the names",
                 "f:9: zoom takes y from copy, which has no key now",
             ]
         );

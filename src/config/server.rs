@@ -193,10 +193,8 @@ impl Parser<'_> {
         }
         match &server.url {
             None if !server.headers.is_empty() => {
-                self.notice(
-                    at,
-                    "headers need a url in the same table, so that they go nowhere else",
-                );
+                let message = "headers need a url in the same table, so that they go nowhere else";
+                self.notice(at, message);
                 server.headers.clear();
             }
             Some(url) if extra.imported_from.is_some() && !server.variables().is_empty() => {

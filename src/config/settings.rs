@@ -291,8 +291,8 @@ three = 3
             "config.toml:4: unknown key \"protocl\"",
             "config.toml:5: protocol is ignored: expected one of auto, 2025-03-26",
             "config.toml:6: progress_from_text must be true or false",
-            "config.toml:8: bad is ignored: it must begin with http",
-            "config.toml:11: secret is ignored: it contains a password",
+            "config.toml:8: bad is ignored: the URL must begin with http",
+            "config.toml:11: secret is ignored: the URL contains a password",
             "config.toml:13: server three must be a table",
             "config.toml:14: invalid server name \"http://x\"",
         ];
@@ -353,7 +353,7 @@ name = "pink"
             "f:11: unknown key \"other\" in checkpoint",
             "f:12: both is ignored: it has both url and command",
             "f:18: a-b in env is ignored",
-            "f:20: variable is ignored: it contains a variable",
+            "f:20: variable is ignored: the URL contains a variable",
             "f:22: name is ignored: expected one of: dark",
         ];
         assert_eq!(config.notices.len(), begins.len(), "{:#?}", config.notices);

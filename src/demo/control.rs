@@ -100,7 +100,7 @@ impl ControlSocket {
             }
             Fault::DropAfterNext => {
                 self.faults.drop_after_next();
-                "the next event's connection will be dropped after it".to_owned()
+                "the connection will be dropped after the next event".to_owned()
             }
             Fault::DuplicateOnReplay => {
                 self.faults.duplicate_on_replay();

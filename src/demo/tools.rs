@@ -311,10 +311,8 @@ async fn process(context: &ToolContext, args: ProcessArgs) -> Result<CallToolRes
 async fn report_start(context: &ToolContext, run: &RunSubscription, dataset: &str, total: u64) {
     let start = run.checkpoint.progress;
     if start >= total {
-        context.log(
-            LogSeverity::Info,
-            format!("{dataset} was already processed"),
-        );
+        let line = format!("{dataset} was already processed");
+        context.log(LogSeverity::Info, line);
         let message = format!("Already processed {start}/{total} records");
         context.progress(start, total, message).await;
     } else if start > 0 || run.was_running {

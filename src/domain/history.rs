@@ -60,9 +60,9 @@ impl HistoryEntry {
                 let recovery = match resumability.as_str() {
                     "task" => "can be resumed as a server task".to_owned(),
                     "checkpoint" => "can be resumed from its checkpoint".to_owned(),
-                    "stream" => "can be resumed by event ids".to_owned(),
+                    "stream" => "can be resumed with event ids".to_owned(),
                     "none" => "can't be resumed yet".to_owned(),
-                    other => format!("can be resumed by {}", clean(other)),
+                    other => format!("can be resumed with {}", clean(other)),
                 };
                 let text = format!("call sent{attempt} (MCP {}); {recovery}", clean(era));
                 HistoryLine::new("started", text)

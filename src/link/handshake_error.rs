@@ -154,6 +154,9 @@ fn refused(name: &ServerName, url: &str, why: &str) -> String {
 
 /// The message for a server that can't be reached.
 pub(super) fn out_of_reach(name: &ServerName, url: &str, why: &str) -> String {
+    if url.starts_with("stdio:") {
+        return format!("{name} is not running: {why}");
+    }
     format!("could not reach {name} at {url} ({why})")
 }
 

@@ -1004,7 +1004,7 @@ fn doctor_uses_the_login_without_contacting_the_issuer() {
         let checks = checks.as_array().unwrap();
         checks
             .iter()
-            .any(|it| it["verdict"] == verdict && it["words"].as_str().unwrap().contains(words))
+            .any(|it| it["verdict"] == verdict && it["message"].as_str().unwrap().contains(words))
     };
     let without = seen();
     assert!(

@@ -37,7 +37,7 @@ fn of(ran: &Ran, thing: &str) -> Vec<(String, String)> {
         let text = |key: &str| check[key].as_str().unwrap_or_default().to_owned();
         (
             text("verdict"),
-            format!("{}; {}", text("words"), text("next")),
+            format!("{}; {}", text("message"), text("next")),
         )
     };
     checks
@@ -87,7 +87,7 @@ fn passes_in_a_good_environment_and_changes_nothing() {
         ),
         "{ran:#?}"
     );
-    assert!(has(&of(&ran, "proxy"), "ok", "none"), "{ran:#?}");
+    assert!(has(&of(&ran, "proxy"), "ok", "no HTTP proxy"), "{ran:#?}");
     let name = format!(
         "server {}",
         demo.url()

@@ -142,7 +142,7 @@ fn outcome(one: &Value) -> String {
         text("name"),
         text("outcome"),
         text("kind"),
-        text("place"),
+        text("location"),
         variables.join(" ")
     )
 }
@@ -212,7 +212,7 @@ fn imports_every_format_without_contacting_servers() {
     let words = |file: &str, name: &str| {
         let is_it =
             |one: &&Value| one["name"] == name && one["file"].as_str().unwrap().contains(file);
-        all.iter().find(is_it).expect(name)["words"].to_string()
+        all.iter().find(is_it).expect(name)["notes"].to_string()
     };
     for (file, name, why) in [
         ("Claude", "bridge", "arguments seem to contain a secret"),
@@ -330,7 +330,7 @@ fn the_empty_screen_previews_an_import() {
     screen.press("q3");
     screen.wait_for_line(&["lab", "/mcp"]);
     screen.press("i");
-    screen.wait_for("none of them is new");
+    screen.wait_for("nothing new");
     screen.press("n");
     // What may not go out without a word is asked for at once; later is an answer too.
     write(format!(

@@ -108,7 +108,7 @@ protocol = "2025-06-18"
     refused(&hidden, "'Authorization: ${SECRET_TOKEN}'");
     assert!(!hidden.err.contains("hunter2"), "{hidden:#?}");
     let url = run(state, &["servers", "add", "x", "https://${HOST}.example/"]);
-    refused(&url, "it contains a variable");
+    refused(&url, "the URL contains a variable");
     refused(&run(state, &["servers", "add", "x", "ftp://h/"]), "http://");
 
     ok(run(state, &["servers", "rm", "build box"]));

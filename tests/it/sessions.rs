@@ -200,7 +200,12 @@ fn the_worst_outcome_of_several_decides() {
     let good = bench.start(&QUICK);
     // More records than the server takes; whether that is seen before it is left is the luck of a moment.
     let huge = ["--name", "huge", "--detach"];
-    let too_many = ["call", QUICK[0], "dataset_name=x", "total_records=99999999"];
+    let call = ["call", "--protocol", "2025-06-18"];
+    let too_many = [
+        &call[..],
+        &[QUICK[0], "dataset_name=x", "total_records=99999999"],
+    ]
+    .concat();
     run(state, &[too_many.as_slice(), huge.as_slice()].concat());
     let failed = ids(state, &["huge"]).remove(0);
     let cancelled = bench.start(&LONG);

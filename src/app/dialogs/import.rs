@@ -16,7 +16,7 @@ pub(super) fn dialog(state: &State, lines: &[String], new: usize) -> Dialog {
     let body = std::iter::once(first).chain(found).collect();
     let count = text::plural(u64::try_from(new).unwrap_or(u64::MAX), "server");
     let take = MenuItem::new('t', format!("import {count}"), MenuAction::ImportServers);
-    let why_not = (new == 0).then(|| "none of them is new".to_owned());
+    let why_not = (new == 0).then(|| "nothing new".to_owned());
     let mut items = vec![
         MenuItem::new('n', "not now", MenuAction::Close),
         take.unless(why_not),

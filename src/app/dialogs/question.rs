@@ -24,7 +24,7 @@ pub fn position_of(state: &State, form: &QuestionForm) -> (usize, usize) {
     )
 }
 
-/// How long a question has been open and when it expires: `asked 3 h ago, expires by 09:30`.
+/// How long a question has been open and when it expires: `asked 3 h ago, expires Fri 09:30`.
 pub fn waits(state: &State, task: &Task, key: &str, now: Stamp) -> String {
     let question = task.questions.iter().find(|question| question.key == key);
     let since = question.map_or(task.updated_at, |question| question.asked_at);
@@ -35,7 +35,7 @@ pub fn waits(state: &State, task: &Task, key: &str, now: Stamp) -> String {
     };
     let until = task.server_task.as_ref().and_then(ServerTask::expires_at);
     match until {
-        Some(until) => format!("{waits}, expires by {}", state.clock_short(until, now)),
+        Some(until) => format!("{waits}, expires {}", state.clock_day(until)),
         None => format!("{waits}, no deadline"),
     }
 }
@@ -85,11 +85,8 @@ pub(in crate::app) fn question_key(
         Some(Action::CopyPage) => {
             if let Some(link) = &form.link {
                 effects.push(Command::Copy(link.full_url()));
-                state.show_toast(
-                    NoticeLevel::Info,
-                    "sent to the terminal's clipboard",
-                    key.now,
-                );
+                let message = "sent to the terminal's clipboard";
+                state.show_toast(NoticeLevel::Info, message, key.now);
             }
         }
         _ if form.at.is_none() => {

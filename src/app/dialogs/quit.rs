@@ -38,10 +38,10 @@ fn body(state: &State, calls: &OpenCalls<'_>) -> Vec<BodyLine> {
         let outcome = Some(outcome);
         for (id, if_cut) in part.iter().take(MAX_LISTED) {
             let until = if_cut.until.map_or(String::new(), |at| {
-                format!(" until about {}", state.clock_day(at))
+                format!(", until about {}", state.clock_day(at))
             });
             let (name, why) = (name_of(state, id), if_cut.reason.message());
-            let text = format!("{name}{until}: {why}");
+            let text = format!("{name}: {why}{until}");
             lines.push(BodyLine { outcome, text });
         }
         let more = part.len().saturating_sub(MAX_LISTED);

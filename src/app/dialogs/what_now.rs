@@ -18,7 +18,7 @@ pub(super) fn dialog(state: &State, id: &TaskId) -> Dialog {
             vec![MenuItem::new('c', "close", MenuAction::Close)],
         ),
     };
-    Dialog::new(format!("What now? {id}"), body, items)
+    Dialog::new(format!("Recovery options: {id}"), body, items)
 }
 
 fn body(state: &State, task_row: &TaskRow) -> Vec<BodyLine> {

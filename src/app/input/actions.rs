@@ -200,9 +200,9 @@ fn change_text(state: &mut State, action: Action) -> bool {
             let word = if state.detail.is_following {
                 "following"
             } else {
-                "not following"
+                "no longer following"
             };
-            state.reply(format!("the log is {word}"));
+            state.reply(format!("{word} new log lines"));
         }
         Action::Wrap => {
             state.detail.text.is_wrapping = !state.detail.text.is_wrapping;

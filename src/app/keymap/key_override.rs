@@ -21,7 +21,7 @@ pub struct KeyOverride {
 /// Why an override is ignored. The text follows `is ignored: `.
 #[derive(Debug, thiserror::Error)]
 enum OverrideError {
-    #[error("unknown action; press : for the names")]
+    #[error("unknown action; press : on the screen for the names")]
     UnknownAction,
     #[error(transparent)]
     Chord(#[from] ParseChordError),

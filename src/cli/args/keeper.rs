@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 
-use super::help;
+use super::{help, whole_number};
 
 /// `keeper`.
 #[derive(Debug, Subcommand)]
@@ -17,7 +17,7 @@ pub(in crate::cli) enum KeeperArgs {
     #[command(after_help = help("  longhaul keeper log\n  longhaul keeper log -n 50"))]
     Log {
         /// Only the newest N lines.
-        #[arg(short = 'n', value_name = "N")]
+        #[arg(short = 'n', value_name = "N", value_parser = whole_number)]
         lines: Option<usize>,
     },
     /// Run a keeper in the foreground, for systemd and containers.

@@ -45,10 +45,10 @@ pub(in crate::cli) struct AgainArgs {
 /// Options of `call` and `again`.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct StartArgs {
-    /// Name of the task.
+    /// Name for the new task.
     #[arg(long)]
     pub(in crate::cli) name: Option<String>,
-    /// Tag of the task, for filters.
+    /// Tag for the new task, for filters.
     #[arg(long)]
     pub(in crate::cli) tag: Option<String>,
     /// Print the id and exit as soon as the call can survive without this command; refuse a call that can't.

@@ -279,8 +279,7 @@ fn checked_arguments(
     build_arguments(base, pairs, described).map_err(|error| {
         let flags = context.flags();
         CliError::usage(format!(
-            "{error}; nothing was sent. `longhaul{flags} -s {} tools` shows its arguments; use --unchecked to send it \
-             anyway",
+            "not sent: {error}; `longhaul{flags} -s {} tools` shows the arguments, --unchecked sends the call anyway",
             text::shell_word(server.as_str())
         ))
     })
@@ -319,7 +318,7 @@ fn report_used_key(
         return Ok(());
     }
     context.terminal.report(&format!(
-        "longhaul: key already used by {id} with a different call: {} {}; nothing was started; choose another --once key",
+        "longhaul: {id} used this key for a different call: {} {}; following that call; to start yours, choose another --once key",
         text::clean_line(&before.tool),
         text::truncate(&text::clean_line(&before.arguments), 200)
     ));

@@ -120,7 +120,7 @@ fn report(
     };
     let now = context.clock.now().wall;
     let what = format!(
-        "{kind} {}, longhaul {}, running for {}, {}, {}",
+        "{kind} {}, longhaul {}, up {}, {}, {}",
         status.pid,
         text::clean_line(&status.version),
         text::span(now.since(Wall(status.since_ms))),

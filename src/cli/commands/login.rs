@@ -43,6 +43,10 @@ fn resolve(context: &mut Context<'_>, server: Option<&str>) -> Result<(String, U
         None => servers.one()?,
     };
     let url = servers.url_of(&server);
+    if url.as_deref().is_some_and(|url| url.starts_with("stdio:")) {
+        let message = format!("{} is a stdio server; it needs no sign-in", server.name);
+        return Err(CliError::usage(message));
+    }
     let url = url.as_deref().and_then(|url| Url::parse(url).ok());
     let url = url.ok_or_else(|| {
         CliError::usage(format!(

@@ -65,7 +65,11 @@ pub(in crate::cli) fn ls(context: &mut Context<'_>, ls: &LsArgs) -> Result<u8, C
             .flatten();
         let flags = context.flags();
         context.terminal.info(&hint.unwrap_or_else(|| {
-            format!("no tasks to show; `longhaul{flags} call TOOL` starts one")
+            if is_empty {
+                format!("no tasks to show; `longhaul{flags} call TOOL` starts one")
+            } else {
+                "no task matches; `longhaul ls --all` lists all".to_owned()
+            }
         }));
         return Ok(code::OK);
     }

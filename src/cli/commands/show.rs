@@ -121,10 +121,13 @@ fn state_rows(task: &Task, contact: &Connectivity, flags: &str, now: Wall) -> Ve
 fn server_rows(task: &Task, revision: Option<String>, now: Wall) -> Vec<Line> {
     let when = |at: Wall| format::clock(at, now);
     known([
-        ("resumable by", Some(task.resumability.label().to_owned())),
+        (
+            "resumable by",
+            (!task.status.is_settled()).then(|| task.resumability.label().to_owned()),
+        ),
         ("revision", revision),
         ("attempts", Some(task.attempts_made().to_string())),
-        ("server's id", task.server_task_id.clone()),
+        ("server task id", task.server_task_id.clone()),
         ("client id", task.client_id.clone()),
         ("created", Some(when(task.created_at))),
         ("updated", Some(when(task.updated_at))),

@@ -43,11 +43,14 @@ pub(in crate::cli) fn wrap(context: &mut Context<'_>, args: &WrapArgs) -> Result
             }
         }
     }
-    must_have_found(args, &found)
+    must_have_found(context, args, &found, "wrap")
 }
 
 /// `unwrap`.
 pub(in crate::cli) fn unwrap(context: &mut Context<'_>, args: &WrapArgs) -> Result<u8, CliError> {
+    if args.list || args.agent_host.is_none() {
+        return list(context, args.agent_host.as_deref());
+    }
     context.may_act()?;
     let mut found = Vec::new();
     for file in files(args)? {
@@ -91,10 +94,7 @@ pub(in crate::cli) fn unwrap(context: &mut Context<'_>, args: &WrapArgs) -> Resu
         context.terminal.print(&text::clean_line(&line))?;
         found.extend(restored);
     }
-    if found.is_empty() && args.servers.is_empty() {
-        context.terminal.report("longhaul: nothing was unwrapped");
-    }
-    must_have_found(args, &found)
+    must_have_found(context, args, &found, "unwrap")
 }
 
 fn files(args: &WrapArgs) -> Result<Vec<HostFile>, CliError> {
@@ -120,7 +120,16 @@ fn failed(file: &HostFile, error: &WrapError) -> CliError {
     CliError::usage(text::clean_line(&message).into_owned())
 }
 
-fn must_have_found(args: &WrapArgs, found: &[String]) -> Result<u8, CliError> {
+fn must_have_found(
+    context: &mut Context<'_>,
+    args: &WrapArgs,
+    found: &[String],
+    verb: &str,
+) -> Result<u8, CliError> {
+    if found.is_empty() && args.servers.is_empty() {
+        let message = format!("nothing to {verb}; `longhaul wrap --list` lists the servers");
+        context.terminal.info(&message);
+    }
     let missing = args.servers.iter().find(|name| !found.contains(*name));
     match missing {
         Some(name) => Err(CliError::usage(format!(
@@ -305,7 +314,13 @@ fn save(
 
 fn list(context: &mut Context<'_>, host: Option<&str>) -> Result<u8, CliError> {
     let mut documents = Vec::new();
-    for file in files_of(host) {
+    let files = files_of(host);
+    if files.is_empty() {
+        context
+            .terminal
+            .info("no configuration of an agent host found");
+    }
+    for file in files {
         let entries = WrapFile::read(file.clone()).and_then(|file| file.entries());
         let path = text::clean_line(&file.path.display().to_string()).into_owned();
         let (entries, error) = match entries {

@@ -459,11 +459,12 @@ impl Driver<'_> {
                     return Err(RequestError::Usage("no such server".to_owned()));
                 };
                 let known_url = linked.link.record().url.clone();
-                if url.is_some_and(|url| url != known_url) {
+                if let Some(url) = url.filter(|url| *url != known_url) {
                     let known_url = server_url::redacted(&known_url);
                     return Err(RequestError::Usage(format!(
-                        "{} is {known_url} in this session; give the new server another name, or use another --session",
-                        server.name
+                        "{0} is {known_url} in this session, not {1}; add the new one with `longhaul servers add NAME {1}`, or use another --session",
+                        server.name,
+                        server_url::redacted(&url)
                     )));
                 }
                 if let Some(version) = pinned

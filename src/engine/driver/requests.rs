@@ -306,12 +306,12 @@ impl Driver<'_> {
         };
         let word = task.status.label();
         let refusal = match what {
-            SessionRequest::Pause(_) => Some(format!("Not paused: {id} is already {word}")),
+            SessionRequest::Pause(_) => Some(format!("not paused: {id} is already {word}")),
             SessionRequest::Resume(_) => Some(format!(
                 "{id} is {word}; `longhaul again {id}` runs it again"
             )),
             SessionRequest::Cancel(_) | SessionRequest::GiveUp(_) => {
-                Some(format!("Not cancelled: {id} is already {word}"))
+                Some(format!("not cancelled: {id} is already {word}"))
             }
             _ => None,
         };

@@ -231,10 +231,7 @@ impl Link {
                 self.adopt_one(ask, server_task.to_owned(), TaskKind::Core, false);
             }
             Err(error) => {
-                let words = format!(
-                    "{name} does not know the task {server_task} (it said: {}); it may have expired",
-                    error.message
-                );
+                let words = format!("{name} has no task {server_task}: {}", error.message);
                 self.answer(ask, Err(RequestError::Usage(words)));
             }
         }

@@ -158,11 +158,8 @@ impl Link {
                 self.unanswered(&in_flight, why, false);
             }
             ExchangeEvent::Untrusted { why } => {
-                self.mark_unreachable(
-                    format!("it could not prove its identity: {why}"),
-                    false,
-                    Some(SLOW_POLL),
-                );
+                let message = format!("it could not prove its identity: {why}");
+                self.mark_unreachable(message, false, Some(SLOW_POLL));
                 self.unanswered(&in_flight, why, true);
             }
             ExchangeEvent::Opened { .. }
@@ -180,11 +177,8 @@ impl Link {
             self.mark_reachable();
         } else if self.reachability.down().is_some() {
             // A gateway that answers for a server that is down is no sign of the server.
-            self.mark_unreachable(
-                format!("HTTP {}", refusal.status),
-                false,
-                refusal.retry_after,
-            );
+            let message = format!("HTTP {}", refusal.status);
+            self.mark_unreachable(message, false, refusal.retry_after);
         }
         match &in_flight.kind {
             RequestKind::Stream(id) if in_flight.is_modern => {

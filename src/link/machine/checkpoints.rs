@@ -255,10 +255,8 @@ impl Link {
             (Verdict::Cancelled, _) => self.conclude(id, Status::Cancelled, None),
             // Not by us: in the modern era the end of our connection did, or the server's own.
             (Verdict::Stopped, Some(ControlKind::Cancelling)) => {
-                self.stands(
-                    id,
-                    "nothing was running; its checkpoint stays on the server",
-                );
+                let message = "nothing was running; its checkpoint stays on the server";
+                self.stands(id, message);
                 self.conclude(id, Status::Cancelled, None);
             }
             // Calling again would undo what was asked: what stands still is what was wanted.

@@ -97,21 +97,19 @@ impl Link {
         let tool = tool.unwrap_or_default();
         match refusal {
             ActionRefusal::AlreadyPaused => {
-                "Not paused: it is already paused; r resumes it".to_owned()
+                format!("{id} is already paused; resume it to continue")
             }
             ActionRefusal::NotStarted => {
-                "Not paused: it has not started yet; x cancels it".to_owned()
+                format!("not paused: {id} has not started yet; it can be cancelled")
             }
             ActionRefusal::NoPauseTool => {
-                format!("Not paused: {name} has no pause tool; the call keeps running")
+                format!("not paused: {name} has no pause tool; the call keeps running")
             }
             ActionRefusal::NoCheckpoint => format!(
-                "Not paused: {tool} keeps no checkpoint, so {name}'s pause tool can't pause it; the call keeps running"
+                "not paused: {tool} keeps no checkpoint, so {name}'s pause tool can't pause it; the call keeps running"
             ),
-            ActionRefusal::Unknown => "Not paused: it is unknown whether it still runs".to_owned(),
-            _ => {
-                format!("Not paused: {id} has ended; nothing to pause")
-            }
+            ActionRefusal::Unknown => "not paused: it is unknown whether it still runs".to_owned(),
+            _ => format!("not paused: {id} has ended"),
         }
     }
 
@@ -121,10 +119,10 @@ impl Link {
         if let Some(refusal) = self.control_refusal(id, ControlKind::Cancelling) {
             return Err(RequestError::Usage(match refusal {
                 ActionRefusal::SessionGone => {
-                    "Not cancelled: its server session is gone; mark it as lost or remove it"
+                    "not cancelled: its server session is gone; mark it as lost or remove it"
                         .to_owned()
                 }
-                _ => format!("Not cancelled: {id} has ended; nothing to cancel"),
+                _ => format!("not cancelled: {id} has ended"),
             }));
         }
         let Some(active) = self.tasks.get_mut(id) else {
@@ -199,7 +197,7 @@ impl Link {
         if others > 0 {
             let calls = text::plural(others, "other call");
             return Err(RequestError::Usage(format!(
-                "Not cancelled: the process of {name} did not respond, and {calls} would end with it"
+                "not cancelled: the process of {name} did not respond, and {calls} would end with it"
             )));
         }
         if let Some(active) = self.tasks.get_mut(id) {
@@ -360,10 +358,8 @@ impl Link {
         let name = self.record.name.clone();
         if let Some(active) = self.tasks.get_mut(id) {
             active.set_control(now, None);
-            active.remark(
-                now,
-                format!("Not paused: {name} says {}", text::clean_line(said)),
-            );
+            let message = format!("not paused: {name} says {}", text::clean_line(said));
+            active.remark(now, message);
             if active.stream != StreamState::None {
                 active.follow = None;
             }

@@ -79,11 +79,7 @@ impl Link {
         } else {
             "the server could not be notified"
         };
-        self.fail(
-            id,
-            TaskErrorKind::TimedOut,
-            None,
-            format!("{which}; {outcome}"),
-        );
+        let message = format!("{which}; {outcome}");
+        self.fail(id, TaskErrorKind::TimedOut, None, message);
     }
 }

@@ -201,12 +201,8 @@ impl Link {
             is_asked(active.task.options.protocol) && active.phase() == Phase::Queued
         });
         for id in queued.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
-            self.fail(
-                &id,
-                TaskErrorKind::Refused,
-                None,
-                format!("{words}; nothing was sent"),
-            );
+            let message = format!("{words}; nothing was sent");
+            self.fail(&id, TaskErrorKind::Refused, None, message);
         }
         self.refuse_queued_in(Some(version), &RequestError::Usage(words));
         self.negotiation = Negotiation::new(self.config.choice, &self.record);
@@ -347,7 +343,7 @@ impl Link {
         let why = if self.negotiation.pinned().is_some() {
             self.who_asks()
         } else if self.record.is_process() {
-            "the program supports it; in any revision, a call ends when longhaul exits"
+            "the program supports it; in any revision, a call ends with the process that started it"
         } else if found.has_tasks {
             "in this revision the server offers tasks, which survive a lost connection"
         } else {
@@ -380,7 +376,7 @@ impl Link {
         if self.config.choice.is_configured {
             "set in the configuration"
         } else {
-            "this revision was requested"
+            "pinned, not negotiated"
         }
     }
 
@@ -393,7 +389,7 @@ impl Link {
         } else if self.legacy_sse.is_some() {
             "the server has only the old SSE transport: it rejects a handshake by POST and names its endpoint on a stream"
         } else if self.record.has_extension() {
-            "the server also speaks 2026-07-28; each call uses the revision in which it survives"
+            "the server also speaks 2026-07-28; each call uses the revision in which it can be resumed"
         } else if self.negotiation.has_second_best() {
             "the server offers no tasks in 2026-07-28, so a lost connection would cancel a call; in older revisions, a stream with event ids can be resumed"
         } else {

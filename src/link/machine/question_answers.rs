@@ -215,10 +215,8 @@ impl Link {
             return self.fail(id, TaskErrorKind::Refused, None, words.to_owned());
         }
         if !is_modern && answers.iter().any(is_refused) {
-            active.remark(
-                now,
-                "not called again, because you did not agree".to_owned(),
-            );
+            let message = "not called again, because you did not agree".to_owned();
+            active.remark(now, message);
             return self.conclude(id, Status::Cancelled, None);
         }
         let input = if is_modern {

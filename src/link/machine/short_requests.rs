@@ -76,11 +76,8 @@ impl Link {
             RequestKind::Pause(id) | RequestKind::Cancel(id) => self.control_unheard(id),
             RequestKind::Reply(Some((id, _))) => self.reply_unheard(id, in_flight, None),
             RequestKind::Poll(_) | RequestKind::Fetch(_) | RequestKind::Update(..) => {
-                self.task_request_failed(
-                    in_flight,
-                    "its server session was refused",
-                    Some(refusal),
-                );
+                let message = "its server session was refused";
+                self.task_request_failed(in_flight, message, Some(refusal));
             }
             RequestKind::Forward { ask } => {
                 self.forward_failed(*ask, "its server session was refused");

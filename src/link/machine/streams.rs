@@ -266,10 +266,8 @@ impl Link {
                     && broken.is_none()
             });
         if was_cancelled {
-            active.remark(
-                now,
-                "the server ended the stream after the cancel".to_owned(),
-            );
+            let message = "the server ended the stream after the cancel".to_owned();
+            active.remark(now, message);
             return self.conclude(id, Status::Cancelled, None);
         }
         if let Some(detached) = active.detached.take() {
@@ -339,12 +337,8 @@ impl Link {
         active.saving.is_shown_stale = true;
         match std::mem::replace(&mut active.stream, StreamState::None) {
             StreamState::Calling(_) if is_unsent && self.record.session_number == 0 => {
-                self.fail(
-                    id,
-                    TaskErrorKind::Unreachable,
-                    None,
-                    format!("{why}; nothing was sent"),
-                );
+                let message = format!("{why}; nothing was sent");
+                self.fail(id, TaskErrorKind::Unreachable, None, message);
             }
             StreamState::Calling(_) if is_unsent => self.unsend(id),
             StreamState::Calling(_) if active.is_modern() => {

@@ -208,7 +208,7 @@ fn arguments(window: &mut Region<'_>, state: &State, form: &CallForm) {
     let (above, below) = fields(&mut region, form);
     put_hidden(window, above, below);
     let y = head + fields_rows;
-    let label = "name (optional): ";
+    let label = "task name (optional): ";
     let name = typed::field(theme, columns, label, &form.name, form.is_at_name());
     window.put(0, y, name);
     let y = window.put_lines(0, y + 1, impact) + gap;
@@ -290,7 +290,7 @@ fn start_button(window: &mut Region<'_>, y: u16, form: &CallForm) {
     };
     let mut line = Line::from(theme.span(button, role));
     if usize::from(window.columns()) < NARROW {
-        let keys = "  Ctrl-S start  Ctrl-R JSON  Esc back";
+        let keys = "  Ctrl-S start  Ctrl-R JSON/fields  Esc back";
         line.push_span(theme.span(keys, Role::Dim));
     }
     window.put(0, y, line);
@@ -367,7 +367,7 @@ fn hint(field: Option<&FormField>, columns: usize) -> String {
     if is_narrow {
         String::new()
     } else {
-        "Enter: next field, Ctrl-S: start, Ctrl-R: JSON, Ctrl-P: reuse the last arguments."
+        "Enter: next field, Ctrl-S: start, Ctrl-R: JSON or fields, Ctrl-P: reuse the last arguments."
             .to_owned()
     }
 }

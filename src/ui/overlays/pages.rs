@@ -161,7 +161,7 @@ pub(super) fn palette(region: &mut Region<'_>, state: &State, field: &Field, cur
             _ => String::new(),
         };
         let description = match &reason {
-            Some(why) => format!("{elsewhere}unavailable: {}", text::clean_line(why)),
+            Some(why) => format!("{elsewhere}{}", text::clean_line(why)),
             None => format!("{elsewhere}{}", binding.help),
         };
         if is_on && text::width(&description) + 20 > usize::from(columns) {

@@ -59,14 +59,14 @@ pub(in crate::ui) fn servers(region: &mut Region<'_>, state: &State, now: Stamp)
             region.set_style(0, y, columns, theme.style(Role::Selected));
             region.keep_visible(y..y + ROWS);
         }
-        let properties = properties(state, server, now).join(", ");
+        let properties = properties(state, server, now);
         let lines = wrap(&properties, usize::from(columns.saturating_sub(6)).max(1));
         region.put_text(5, y + 1, lines.into_iter().take(2), Role::Dim);
     }
 }
 
 /// What is known of a server, the most urgent first.
-fn properties(state: &State, server: &ServerView, now: Stamp) -> Vec<String> {
+fn properties(state: &State, server: &ServerView, now: Stamp) -> String {
     let mut parts = Vec::new();
     if let Some(info) = &server.server_info {
         parts.push(text::clean_line(info).trim().to_owned());
@@ -85,7 +85,7 @@ fn properties(state: &State, server: &ServerView, now: Stamp) -> Vec<String> {
     }
     parts.push(
         match server.capabilities.gives_ids {
-            _ if server.capabilities.is_process => "child process (ends when longhaul exits)",
+            _ if server.capabilities.is_process => "child process",
             Some(true) => "resumable streams",
             Some(false) => "streams can't be resumed (no event ids)",
             None => "no event ids seen yet",
@@ -96,18 +96,17 @@ fn properties(state: &State, server: &ServerView, now: Stamp) -> Vec<String> {
     if let Some(latency) = server.latency {
         parts.push(format!("latency {}", latency_text(latency)));
     }
-    match &server.state {
+    let gone_from = server.gone_from.as_ref().map(|file| {
+        let warning = format!("no longer in {file}: running calls continue, new calls are blocked");
+        text::clean_line(&warning).into_owned()
+    });
+    let urgent = match &server.state {
         LinkState::Down { why, since, .. } => {
             let age = text::span(now.wall.since(*since));
-            parts.insert(0, format!("down for {age}: {}", text::clean_line(why)));
+            Some(format!("down for {age}: {}", text::clean_line(why)))
         }
-        _ => parts
-            .splice(0..0, server_needs(state, server))
-            .for_each(drop),
-    }
-    if let Some(file) = &server.gone_from {
-        let warning = format!("no longer in {file}: running calls continue, new calls are blocked");
-        parts.insert(0, text::clean_line(&warning).into_owned());
-    }
-    parts
+        _ => server_needs(state, server),
+    };
+    let all = [gone_from, urgent, Some(parts.join(", "))];
+    all.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }

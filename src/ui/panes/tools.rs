@@ -193,7 +193,7 @@ pub(in crate::ui) fn kind_word(kind: &ArgumentKind) -> String {
         ArgumentKind::Text => "text".to_owned(),
         ArgumentKind::Number => "number".to_owned(),
         ArgumentKind::Integer => "whole number".to_owned(),
-        ArgumentKind::Boolean => "yes or no".to_owned(),
+        ArgumentKind::Boolean => "true or false".to_owned(),
         ArgumentKind::Choice(choices) => {
             let labels: Vec<String> = choices.iter().take(6).map(ToString::to_string).collect();
             format!("one of {}", labels.join(" "))

@@ -73,9 +73,9 @@ pub(in crate::cli) fn adopt_checkpoints(
         return Err(CliError::usage("nothing was imported"));
     }
     if offers.is_empty() {
-        context
-            .terminal
-            .info("nothing to import: that client has no unfinished tasks that are new here");
+        context.terminal.info(
+            "nothing to import: every unfinished task of that client is already in this session",
+        );
         return Ok(code::OK);
     }
     for offer in &offers {

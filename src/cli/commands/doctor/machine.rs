@@ -156,10 +156,8 @@ pub(in crate::cli) fn logins(context: &Context<'_>, checks: &mut Checks) {
                 Ok(()) => "encrypted with a key from the keychain".to_owned(),
                 Err(why) => format!("not encrypted, readable only by you (mode 0600): {why}"),
             };
-            checks.ok(
-                OF,
-                format!("{}, {protection}", text::plural(count, "server")),
-            );
+            let message = format!("{}, {protection}", text::plural(count, "server"));
+            checks.ok(OF, message);
         }
         Err(error @ AuthError::Damaged { .. }) => {
             let next = "the next `longhaul login` sets it aside and starts a new one";
@@ -184,11 +182,8 @@ pub(in crate::cli) fn disk(dir: &Path, checks: &mut Checks) {
     };
     let message = format!("{} free in the state directory", text::bytes(free));
     if free < DISK_FULL_BYTES {
-        checks.wrong(
-            OF,
-            message,
-            "free some space; tasks are not shown as done until they are saved",
-        );
+        let next = "free some space; tasks are not shown as done until they are saved";
+        checks.wrong(OF, message, next);
     } else if free < LOW_DISK_BYTES {
         checks.warning(OF, message, "free some space before a long task");
     } else {
@@ -274,11 +269,8 @@ fn logout(checks: &mut Checks) {
         Ok(AtLogout::EndsWithUserServices) => "Linger=no",
         Ok(AtLogout::EndsWithSession) => "KillUserProcesses=yes, Linger=no",
     };
-    checks.warning(
-        OF,
-        format!("ends when you log out, because of systemd settings ({ends})"),
-        "loginctl enable-linger",
-    );
+    let message = format!("ends when you log out, because of systemd settings ({ends})");
+    checks.warning(OF, message, "loginctl enable-linger");
 }
 
 pub(in crate::cli) fn sessions(context: &Context<'_>, checks: &mut Checks) {
@@ -366,10 +358,8 @@ pub(in crate::cli) fn proxies(checks: &mut Checks) {
                 let host = url.host_str().unwrap_or_default();
                 let port = url.port_or_known_default();
                 let port = port.map_or(String::new(), |port| format!(":{port}"));
-                checks.ok(
-                    OF,
-                    format!("{name}={host}{port} (bypassed for this machine)"),
-                );
+                let message = format!("{name}={host}{port} (bypassed for this machine)");
+                checks.ok(OF, message);
             }
             _ => checks.warning(
                 OF,
@@ -379,7 +369,7 @@ pub(in crate::cli) fn proxies(checks: &mut Checks) {
         }
     }
     if !is_any {
-        checks.ok(OF, "none set in the environment");
+        checks.ok(OF, "no HTTP proxy set in the environment");
     }
 }
 

@@ -87,7 +87,7 @@ impl Checks {
 
 pub(in crate::cli) fn print(context: &mut Context<'_>, checks: &Checks) -> Result<(), CliError> {
     if context.global.json {
-        let check = |it: &Check| json!({"of": it.subject, "verdict": it.severity.label(), "words": it.message, "next": it.next});
+        let check = |it: &Check| json!({"of": it.subject, "verdict": it.severity.label(), "message": it.message, "next": it.next});
         let all: Vec<Value> = checks.0.iter().map(check).collect();
         return context.terminal.print_pretty(all);
     }

@@ -42,10 +42,8 @@ pub(in crate::cli) fn servers(context: &Context<'_>, checks: &mut Checks) {
     };
     let has_unapproved = unapproved(context, checks);
     if targets.is_empty() && !has_unapproved {
-        checks.ok(
-            "servers",
-            "none yet; add one with `longhaul servers add NAME URL`",
-        );
+        let message = "none yet; add one with `longhaul servers add NAME URL`";
+        checks.ok("servers", message);
     }
     for (name, server, url) in targets {
         let subject = format!("server {name}");
@@ -98,11 +96,8 @@ fn check_server(
     }
     let needs_login = matches!(probe.stateful, Err(Obstacle::NeedsLogin)) && probe.modern.is_none();
     if needs_login && matches!(token, TokenState::Expired) {
-        checks.warning(
-            subject,
-            "its sign-in token has expired",
-            "the next call renews it if it can",
-        );
+        let next = "the next call renews it if it can";
+        checks.warning(subject, "its sign-in token has expired", next);
         return Ok(());
     }
     let config = context.config().ok();
@@ -181,11 +176,9 @@ fn check_config_obstacle(
             let why = server.program.as_ref().and_then(why_not_started);
             let is_any = why.is_some();
             if let Some(why) = why {
-                checks.wrong(
-                    subject,
-                    format!("stdio, approved, but it cannot start: {why}"),
-                    "install it, or correct it in the configuration",
-                );
+                let message = format!("stdio, approved, but it cannot start: {why}");
+                let next = "install it, or correct it in the configuration";
+                checks.wrong(subject, message, next);
             }
             return is_any;
         }
@@ -345,10 +338,8 @@ fn report(
         "without encryption"
     };
     let Some(answered) = answered else {
-        checks.ok(
-            subject,
-            format!("{origin} answers {tls}; it supports only MCP 2026-07-28"),
-        );
+        let message = format!("{origin} answers {tls}; it supports only MCP 2026-07-28");
+        checks.ok(subject, message);
         return report_resumability(subject, None, probe.modern, convention, checks);
     };
     let who = answered.server_info.as_deref().unwrap_or("unnamed server");
@@ -405,11 +396,8 @@ fn report_failure(
             "longhaul sends nothing to it until that is fixed, and no option changes that",
         ),
         Obstacle::NeedsLogin => {
-            checks.wrong(
-                subject,
-                format!("{origin} {}", advice.message),
-                advice.next.clone(),
-            );
+            let message = format!("{origin} {}", advice.message);
+            checks.wrong(subject, message, advice.next.clone());
         }
         Obstacle::Refused(status) => checks.wrong(
             subject,
@@ -464,15 +452,14 @@ fn report_resumability(
         }
     }
     if ways.is_empty() {
+        let next = "`longhaul servers test` shows what quitting would do to calls of each tool";
         checks.warning(
             subject,
             "found no way to resume a call, so quitting may end it",
-            "`longhaul servers test` shows what quitting would do to calls of each tool",
+            next,
         );
     } else {
-        checks.ok(
-            subject,
-            format!("calls can be resumed with {}", ways.join(", ")),
-        );
+        let message = format!("calls can be resumed with {}", ways.join(", "));
+        checks.ok(subject, message);
     }
 }

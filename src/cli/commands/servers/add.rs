@@ -52,8 +52,11 @@ pub(in crate::cli) fn add(context: &mut Context<'_>, add: &AddServerArgs) -> Res
 
 /// An HTTP server with the headers of the command line.
 fn http(context: &Context<'_>, name: &str, url: &str) -> Result<Endpoint, CliError> {
-    let url =
-        url_of(url).map_err(|why| CliError::usage(format!("invalid server URL: {why}; a program goes after --: longhaul servers add {name} -- COMMAND")))?;
+    let url = url_of(url).map_err(|why| {
+        CliError::usage(format!(
+            "invalid server URL: {why}; for a stdio server: longhaul servers add {name} -- COMMAND"
+        ))
+    })?;
     let mut headers = Vec::new();
     for header in &context.global.header {
         if is_secret(&header.name, &header.value) {

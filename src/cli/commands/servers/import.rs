@@ -74,10 +74,10 @@ fn print(context: &mut Context<'_>, reports: &[EntryReport]) -> Result<(), CliEr
                     "known_as": report.known_as,
                     "outcome": report.outcome.key(),
                     "kind": report.kind,
-                    "place": report.location.as_deref().map(server_url::redacted),
+                    "location": report.location.as_deref().map(server_url::redacted),
                     "variables": report.variables,
                     "consent": report.has_consent,
-                    "words": report.notes.iter().chain(&report.needs).collect::<Vec<_>>(),
+                    "notes": report.notes.iter().chain(&report.needs).collect::<Vec<_>>(),
                 })
             })
             .collect();

@@ -29,6 +29,9 @@ pub(in crate::cli) fn list(context: &mut Context<'_>) -> Result<u8, CliError> {
         context.terminal.print_pretty(document)?;
         return Ok(code::OK);
     }
+    for notice in config.notices.clone() {
+        context.terminal.report(&notice);
+    }
     if rows.is_empty() {
         context.terminal.info(
             "no servers yet; add one with `longhaul servers add NAME URL`, or import some with `longhaul servers import`",

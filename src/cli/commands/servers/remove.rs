@@ -38,7 +38,7 @@ pub(in crate::cli) fn remove(
         let tasks = text::plural(*count, "unfinished task");
         if !is_configured {
             return Err(CliError::usage(text::clean_line(&format!(
-                "not removed: {name} has {tasks} in session {session}; wait for them, or cancel them with \
+                "not removed: {name} has {tasks} in session {session}; wait until it has none, or cancel with \
                  `longhaul cancel ID{}`",
                 context.flags()
             ))));

@@ -55,6 +55,10 @@ pub(in crate::cli) fn test(
             (None, _) => one(servers.one()?),
         };
     let urls = servers.urls();
+    if wanted.is_empty() && !urls.is_empty() {
+        let message = "no servers to test: all need approval; see `longhaul servers list`";
+        return Err(CliError::usage(message));
+    }
     if wanted.is_empty() {
         return Err(CliError::usage(
             "no servers to test; add one with `longhaul servers add NAME URL`",

@@ -254,8 +254,8 @@ class Run:
         return until(f"{what} from {self.name}", seconds, look)
 
     def task(self) -> str:
-        """The id of the task that this process started."""
-        return str(self.wait_for("`started`", START_SECONDS, lambda event: event["event"] == "started")["id"])
+        """The id of the task that this process started; a question can come before `started`."""
+        return str(self.wait_for("the first event", START_SECONDS, lambda _: True)["id"])
 
     def step(self, value: float) -> Event:
         """Wait until this step, or a later one, is shown."""

@@ -1,8 +1,9 @@
 //! The writer thread: saves that are waiting are written in one transaction.
 
 use std::{
-    sync::Arc,
+    sync::{Arc, mpsc as channel},
     thread::{JoinHandle, Thread},
+    time::Duration,
 };
 
 use tokio::sync::mpsc;
@@ -14,8 +15,11 @@ use crate::{
     store::{Durability, StoreError, Writer},
 };
 
-/// The maximum number of waiting saves; each link has at most one, so this is never reached.
-const WAITING: usize = 4096;
+/// The transactions whose outcomes the driver has not taken; it takes each at once.
+const OUTCOMES: usize = 16;
+
+/// How long a save that nothing waits for is held back, so that the next one may join its transaction.
+const JOINED_WITHIN: Duration = Duration::from_millis(5);
 
 /// One save, and the requester that waits for it.
 #[derive(Debug)]
@@ -46,7 +50,7 @@ pub(super) type Outcome<Who> = (Who, Result<(), JournalError>);
 /// A handle to the writer thread.
 #[derive(Debug)]
 pub(super) struct Journal<Who> {
-    jobs: mpsc::Sender<Job<Who>>,
+    jobs: channel::Sender<Job<Who>>,
     outcomes: mpsc::Receiver<Vec<Outcome<Who>>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -55,11 +59,11 @@ impl<Who: Send + 'static> Journal<Who> {
     /// Starts the thread, which then owns the writer. Each outcome ends the caller's pause.
     pub(super) fn start(writer: Writer, clock: Clock, fuse: FailPoint) -> Self {
         let caller = std::thread::current();
-        let (jobs, todo) = mpsc::channel(WAITING);
-        let (done, outcomes) = mpsc::channel(WAITING);
+        let (jobs, todo) = channel::channel();
+        let (done, outcomes) = mpsc::channel(OUTCOMES);
         let thread = std::thread::Builder::new()
             .name("journal".to_owned())
-            .spawn(move || write(writer, clock, todo, &done, &fuse, &caller))
+            .spawn(move || write(writer, clock, &todo, &done, &fuse, &caller))
             .ok();
         Self {
             jobs,
@@ -68,13 +72,10 @@ impl<Who: Send + 'static> Journal<Who> {
         }
     }
 
-    /// Queues a save; `Err` returns it if the thread has ended.
+    /// Queues a save; `Err` returns it if the thread has ended. The queue needs no bound: a link has one save in it, a
+    /// request another one.
     pub(super) fn save(&self, job: Job<Who>) -> Result<(), Who> {
-        self.jobs.try_send(job).map_err(|refused| match refused {
-            mpsc::error::TrySendError::Full(job) | mpsc::error::TrySendError::Closed(job) => {
-                job.who
-            }
-        })
+        self.jobs.send(job).map_err(|refused| refused.0.who)
     }
 
     /// The next outcomes; `None` once the thread has ended.
@@ -84,14 +85,8 @@ impl<Who: Send + 'static> Journal<Who> {
 
     /// Waits until every queued save is written, then closes the file.
     pub(super) fn close(self) {
-        let Self {
-            jobs,
-            outcomes,
-            thread,
-        } = self;
-        drop(jobs);
-        drop(outcomes);
-        if let Some(thread) = thread {
+        drop((self.jobs, self.outcomes));
+        if let Some(thread) = self.thread {
             // The panic hook has reported a panic of the writer.
             let _ = thread.join();
         }
@@ -101,18 +96,19 @@ impl<Who: Send + 'static> Journal<Who> {
 fn write<Who>(
     mut writer: Writer,
     clock: Clock,
-    mut todo: mpsc::Receiver<Job<Who>>,
+    todo: &channel::Receiver<Job<Who>>,
     done: &mpsc::Sender<Vec<Outcome<Who>>>,
     fuse: &FailPoint,
     caller: &Thread,
 ) {
     fuse.burn(PanicIn::Journal);
-    while let Some(first) = todo.blocking_recv() {
+    while let Ok(first) = todo.recv() {
         fuse.burn(PanicIn::Journal);
         let mut jobs = vec![first];
-        while let Ok(next) = todo.try_recv() {
-            jobs.push(next);
+        if jobs.iter().all(|job| !job.is_vital) {
+            jobs.extend(todo.recv_timeout(JOINED_WITHIN));
         }
+        jobs.extend(todo.try_iter());
         let is_vital = jobs.iter().any(|job| job.is_vital);
         let durability = if is_vital {
             Durability::Full

@@ -355,7 +355,11 @@ async fn serve(stream: UnixStream, host: SocketService, contract: u32) {
         loop {
             let written = tokio::select! {
                 () = pinged.notified() => to_client.send(PONG.to_owned()).await,
-                () = subscription.changed() => write_events(&mut to_client, &subscription).await,
+                () = subscription.changed() => {
+                    // What the same turn sends to a server goes first: the server can then work meanwhile.
+                    tokio::task::yield_now().await;
+                    write_events(&mut to_client, &subscription).await
+                }
             };
             if written.is_err() {
                 return;

@@ -7,7 +7,7 @@ use crate::{
     domain::{NoticeLevel, RequestError, Row, SessionEvent, SessionResponse, Stamp, text},
     engine::{
         clock::Clock,
-        driver::state::{Driver, Saver, Trouble},
+        driver::state::{Driver, Linked, Saver, Trouble},
         journal::{Job, JournalError, Outcome},
         snapshots::Snapshots,
     },
@@ -61,7 +61,8 @@ impl Driver<'_> {
             self.written(&who, outcome, now);
         }
         // A result may be what a proxy waits for.
-        if self.proxies.are_waiting() {
+        let has_settled = |linked: &Linked| linked.link.has_settled_view();
+        if self.proxies.are_waiting() && self.links.iter().any(has_settled) {
             self.publish_changes(now);
         }
     }

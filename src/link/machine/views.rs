@@ -16,6 +16,12 @@ impl Link {
         std::mem::take(&mut self.published.tasks)
     }
 
+    /// Whether one of the tasks that [`Self::take_views`] will return has settled.
+    pub fn has_settled_view(&self) -> bool {
+        let mut views = self.published.tasks.iter();
+        views.any(|view| view.task.status.is_settled())
+    }
+
     /// Tasks that were deleted.
     pub fn take_erased(&mut self) -> Vec<TaskId> {
         std::mem::take(&mut self.published.erased)

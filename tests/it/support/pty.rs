@@ -499,9 +499,16 @@ impl Tui {
         self.child.try_wait().unwrap().is_some()
     }
 
-    /// Whether the terminal is as it was before the program came.
+    /// Whether the terminal is as it was before the program came; waits for what is still to be read.
     pub(crate) fn is_given_back(&mut self) -> bool {
-        self.watch_for(Duration::from_millis(100));
+        let begin = now();
+        while !self.looks_given_back() && begin.elapsed() < DEADLINE {
+            self.watch_for(Duration::from_millis(100));
+        }
+        self.looks_given_back()
+    }
+
+    fn looks_given_back(&self) -> bool {
         let screen = self.screen.screen();
         modes(&**self.master.as_ref().unwrap()) == self.modes
             && !screen.alternate_screen()

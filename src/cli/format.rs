@@ -4,18 +4,26 @@ use crate::{
     cli::arguments::plain,
     domain::{ContentBlock, HistoryEntry, HistoryEvent, HistoryLine, Progress, TaskId, Wall, text},
 };
+use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 
 /// What a server needs before its calls are sent or continued.
 pub(super) const WAITS: &str = "needs sign-in, credentials or approval";
 
+/// The local time zone. Without `TZ` it is read from the system's file, because the library would first read the names of
+/// all time zones, which takes longer than anything else before the first frame.
+pub(in crate::cli) fn time_zone() -> TimeZone {
+    let of_system = || TimeZone::tzif("local", &std::fs::read("/etc/localtime").ok()?).ok();
+    let of_system = std::env::var_os("TZ").map_or_else(of_system, |_| None);
+    of_system.unwrap_or_else(TimeZone::system)
+}
+
 /// Local time of day, with the date unless it is the same day as `now`.
 pub(in crate::cli) fn clock(at: Wall, now: Wall) -> String {
-    let zone = jiff::tz::TimeZone::system();
+    let zone = time_zone();
     let local = |wall: Wall| {
-        jiff::Timestamp::from_millisecond(wall.0)
-            .ok()
-            .map(|time| time.to_zoned(zone.clone()))
+        let time = jiff::Timestamp::from_millisecond(wall.0).ok()?;
+        Some(time.to_zoned(zone.clone()))
     };
     match (local(at), local(now)) {
         (Some(at), Some(now)) if at.date() == now.date() => at.strftime("%H:%M:%S").to_string(),

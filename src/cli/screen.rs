@@ -221,7 +221,7 @@ pub(in crate::cli) fn show(
         flags: context.flags(),
         is_demo: options.is_demo,
         host: options.host.as_ref().map(|host| host.name.clone()),
-        tz: jiff::tz::TimeZone::system(),
+        tz: crate::cli::format::time_zone(),
         look,
         takes_mouse,
         readonly: context.global.readonly,

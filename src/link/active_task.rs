@@ -270,6 +270,9 @@ impl ActiveTask {
         let mut connections = self.take_connections();
         self.follow = None;
         connections.extend(self.served.take().and_then(|served| served.fetching));
+        if let ReplayGap::Reread(reread) = std::mem::take(&mut self.replay_gap) {
+            connections.push(reread.on);
+        }
         connections
     }
 

@@ -142,6 +142,11 @@ pub(super) struct InFlight {
 }
 
 impl InFlight {
+    /// The number of the session that it was sent in. What is served in the modern era says nothing about a session.
+    pub(super) fn session(&self) -> Option<u64> {
+        (!self.is_modern).then_some(self.session_number)
+    }
+
     /// Whether an HTTP error carries the JSON-RPC response: 2026-07-28 gives errors an HTTP status of their own, and some
     /// older servers do so for an unknown task.
     pub(super) fn is_answered_by(&self, refusal: &HttpError) -> bool {

@@ -41,6 +41,8 @@ pub(super) struct ServerTaskPoll {
     pub(super) is_subscribed: bool,
     /// The questions known when the current poll was sent; it says nothing about later ones.
     pub(super) knew: usize,
+    /// The key of the answer that last got no response, and since when: the server may have it.
+    pub(super) unheard: Option<(String, Mono)>,
 }
 
 impl ServerTaskPoll {
@@ -54,6 +56,7 @@ impl ServerTaskPoll {
             asked_here: Vec::new(),
             is_subscribed: false,
             knew: 0,
+            unheard: None,
         }
     }
 

@@ -27,8 +27,8 @@ const VISIT_FIRST: i64 = -32042;
 impl Link {
     /// Reads one event: on the stream of `task`, with its id if it has one. Returns whether it belongs to that stream.
     ///
-    /// Some servers replay the steps and results of other calls too. They are taken, but a cursor of this stream that
-    /// stood on one of them could be past steps of its own that never came.
+    /// Some servers replay the steps and results of other calls too, and the questions of the standalone stream. They are
+    /// taken, but a cursor of this stream that stood on one of them could be past steps of its own that never came.
     pub(super) fn read(
         &mut self,
         task: Option<&TaskId>,
@@ -49,6 +49,9 @@ impl Link {
                 }
                 Incoming::Response { id, .. } => {
                     attempts(self, &|attempt| attempt.request_id == id.as_ref())
+                }
+                Incoming::Request { .. } => {
+                    !event_id.is_some_and(|event_id| self.standalone.knows(event_id))
                 }
                 _ => true,
             };
@@ -226,7 +229,7 @@ impl Link {
             RequestKind::Handshake { .. } | RequestKind::Discover
         ) {
             self.note_served();
-            self.session_lives(in_flight.session_number);
+            self.session_lives(in_flight.session());
         }
         match (in_flight.kind, outcome) {
             (RequestKind::Discover, Ok(result)) => self.discovered(result),

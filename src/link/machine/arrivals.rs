@@ -106,8 +106,9 @@ impl Link {
         match &mut in_flight.kind {
             RequestKind::Handshake { session: slot } => *slot = session,
             RequestKind::Stream(id) => {
-                let (id, session_number) = (id.clone(), in_flight.session_number);
-                self.session_lives(session_number);
+                let id = id.clone();
+                let session = in_flight.session();
+                self.session_lives(session);
                 self.stream_opened(&id, exchange, body);
             }
             RequestKind::Reread(id) if *body != Body::Stream => {

@@ -356,6 +356,7 @@ impl Link {
         self.record.asked_version = None;
         self.record.session = None;
         self.record.session_number += 1;
+        self.session.check = None;
         self.record.is_initialized = true;
         self.record.has_logging = false;
         self.record.server_info = found.server_info;

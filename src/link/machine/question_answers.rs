@@ -5,8 +5,8 @@ use core::time::Duration;
 use super::{Link, questions::refusal};
 use crate::{
     domain::{
-        Answer, HistoryEvent, Question, QuestionSource, RequestError, SessionResponse, Status,
-        TaskErrorKind, TaskId,
+        Answer, HistoryEvent, Mono, Question, QuestionSource, RequestError, SessionResponse,
+        Status, TaskErrorKind, TaskId,
     },
     link::{
         active_task::{ActiveTask, new_attempt},
@@ -20,6 +20,9 @@ use crate::{
 
 /// Bytes of what a host's model may answer.
 const RESULT_BYTES: usize = 1024 * 1024;
+
+/// How long a server that refuses the copy of an answer may already have it and still ask: it may be slow to use it.
+const MAY_HAVE_IT: Duration = Duration::from_secs(20);
 
 impl Link {
     /// A person or a host answers.
@@ -282,14 +285,24 @@ impl Link {
     }
 
     /// An answer to a task may not have arrived: if it still asks, the next look shows it, and it is sent again.
-    pub(super) fn answer_unheard(&mut self, id: &TaskId) {
+    pub(super) fn answer_unheard(&mut self, id: &TaskId, key: &str) {
+        let active = self.tasks.get_mut(id);
+        if let Some(served) = active.and_then(|active| active.served.as_mut()) {
+            served.unheard = Some((key.to_owned(), self.now.mono));
+        }
         self.look_soon(id);
     }
 
-    /// The server did not take an answer. The user can give another one.
+    /// The server did not take an answer. The user can give another one, unless this was the second copy of an answer that
+    /// the server may have: then the next polls show whether it still asks.
     pub(super) fn answer_refused(&mut self, id: &TaskId, key: &str, error: &RpcError) {
         let now = self.now;
         if let Some(active) = self.tasks.get_mut(id) {
+            let unheard = active.served.as_ref().and_then(|it| it.unheard.as_ref());
+            let is_recent = |since: Mono| now.mono.since(since) < MAY_HAVE_IT;
+            if unheard.is_some_and(|(of, since)| of == key && is_recent(*since)) {
+                return;
+            }
             for question in &mut active.task.questions {
                 if question.key == key && !question.is_delivered {
                     question.answer = None;

@@ -37,9 +37,9 @@ impl Link {
         self.schedule.needs_advance = true;
     }
 
-    /// Something was served in the present session.
-    pub(super) fn session_lives(&mut self, session_number: u64) {
-        if session_number == self.record.session_number && self.session.check.take().is_some() {
+    /// Something was served in a session.
+    pub(super) fn session_lives(&mut self, session: Option<u64>) {
+        if session == Some(self.record.session_number) && self.session.check.take().is_some() {
             self.schedule.needs_advance = true;
         }
     }

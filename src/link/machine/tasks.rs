@@ -512,9 +512,9 @@ impl Link {
             RequestKind::Poll(id) if refusal.is_none() => self.poll_unanswered(id, why),
             RequestKind::Poll(id) => self.poll_failed(id, why.to_owned(), at_least),
             RequestKind::Fetch(id) => self.fetch_ended(id, why, at_least),
-            RequestKind::Update(id, _) => {
+            RequestKind::Update(id, key) => {
                 self.reply_failed(in_flight, at_least);
-                self.answer_unheard(id);
+                self.answer_unheard(id, key);
             }
             RequestKind::Listen => match refusal {
                 Some(refusal) => self.listening_refused(refusal),

@@ -527,16 +527,7 @@ impl LiveSession {
     }
 }
 
-/// `logs -f ID`: follows after the entry whose `seq` is `after`.
-pub(in crate::cli) fn watch_after(
-    context: &mut Context<'_>,
-    task: &Task,
-    reader: Reader,
-    after: u64,
-) -> Result<u8, CliError> {
-    follow_after(context, task, reader, after, false)
-}
-
+/// Follows a task after the entry whose `seq` is `after`; terse without progress and log lines.
 pub(in crate::cli) fn follow_after(
     context: &mut Context<'_>,
     task: &Task,

@@ -29,8 +29,7 @@ pub(in crate::app) fn help_key(
     match key.action {
         Some(Action::Back) => None,
         Some(Action::Accept) => {
-            let chosen = found.iter().find(|(index, _)| *index == cursor);
-            match chosen {
+            match found.iter().find(|(index, _)| *index == cursor) {
                 Some((_, binding)) if !binding.acts_on_panes() => {
                     let index = binding.scopes.first().map_or("", |scope| scope.title());
                     let key = state.setup.keys.first_key(binding);
@@ -46,11 +45,7 @@ pub(in crate::app) fn help_key(
             }
             None
         }
-        _ => {
-            if type_in(&mut field, key.chord) {
-                return None;
-            }
-            Some(Overlay::Help { field, cursor: 0 })
-        }
+        _ if type_in(&mut field, key.chord) => None,
+        _ => Some(Overlay::Help { field, cursor: 0 }),
     }
 }

@@ -52,21 +52,16 @@ pub(in crate::app) fn palette_key(
         Some(Action::Back) => None,
         Some(Action::Accept) => {
             let typed = field.text().trim().to_owned();
-            if run_line(state, &typed, key.now, effects) {
-                return None;
-            }
-            match matches.get(cursor) {
-                Some(binding) => perform(state, binding.action, key.now, effects),
-                None => state.reply(format!("unknown command {typed:?}")),
+            if !run_line(state, &typed, key.now, effects) {
+                match matches.get(cursor) {
+                    Some(binding) => perform(state, binding.action, key.now, effects),
+                    None => state.reply(format!("unknown command {typed:?}")),
+                }
             }
             None
         }
-        _ => {
-            if type_in(&mut field, key.chord) {
-                return None;
-            }
-            Some(Overlay::Palette { field, cursor: 0 })
-        }
+        _ if type_in(&mut field, key.chord) => None,
+        _ => Some(Overlay::Palette { field, cursor: 0 }),
     }
 }
 

@@ -49,7 +49,7 @@ pub(in crate::cli) fn logs(context: &mut Context<'_>, logs: &LogsArgs) -> Result
         },
     }
     if logs.follow && !task.status.ends_waiting() {
-        return crate::cli::follow::watch_after(context, &task, reader, last_seq);
+        return crate::cli::follow::follow_after(context, &task, reader, last_seq, false);
     }
     Ok(code::OK)
 }

@@ -346,6 +346,13 @@ impl Driver<'_> {
         self.received.arrivals = batches;
     }
 
+    /// Feeds the same input to each link.
+    pub(super) fn feed_all(&mut self, input: impl Fn() -> Input, now: Stamp) {
+        for index in 0..self.links.len() {
+            self.feed(index, input(), now);
+        }
+    }
+
     /// Feeds an input to a link and carries out the outputs.
     pub(super) fn feed(&mut self, index: usize, input: Input, now: Stamp) {
         let Some(linked) = self.links.get_mut(index) else {

@@ -298,9 +298,7 @@ impl Driver<'_> {
                 () = self.sign_in.refreshed.notified() => now = self.clock.now(),
                 () = timer => {
                     now = self.clock.now();
-                    for index in 0..self.links.len() {
-                        self.feed(index, Input::Timer, now);
-                    }
+                    self.feed_all(|| Input::Timer, now);
                     self.tend_logins(now);
                 }
                 Ok(()) = inputs.connected.changed() => {
@@ -446,9 +444,7 @@ impl Driver<'_> {
         let at = |after| self.clock.instant(begin.mono.after(after));
         let (processes_until, links_until, until) =
             (at(PROCESSES_HEAR_WITHIN), at(LEAVE_WITHIN), at(ENDS_WITHIN));
-        for index in 0..self.links.len() {
-            self.feed(index, Input::Leave, begin);
-        }
+        self.feed_all(|| Input::Leave, begin);
         let is_at_rest =
             |linked: &Linked| linked.link.is_at_rest() && !linked.link.awaits_first_id();
         self.tend_until(processes_until, |it| {
@@ -524,9 +520,7 @@ impl Driver<'_> {
             }
             () = tokio::time::sleep_until(wake) => {
                 let now = self.clock.now();
-                for index in 0..self.links.len() {
-                    self.feed(index, Input::Timer, now);
-                }
+                self.feed_all(|| Input::Timer, now);
             }
         }
         self.turn(self.clock.now());

@@ -171,11 +171,15 @@ impl Driver<'_> {
                 Err(refused) => Route::Answer(Err(refused)),
             },
             SessionRequest::RetryNow => {
-                for index in 0..self.links.len() {
-                    // Answered once for all below; no request has the number 0.
-                    let what = SessionRequest::RetryNow;
-                    self.feed(index, Input::Ask { ask: 0, what }, now);
-                }
+                // Answered once for all below; no request has the number 0.
+                let (ask, what) = (0, SessionRequest::RetryNow);
+                self.feed_all(
+                    || Input::Ask {
+                        ask,
+                        what: what.clone(),
+                    },
+                    now,
+                );
                 Route::Answer(Ok(SessionResponse::Accepted))
             }
             SessionRequest::Collected { id, how } => {

@@ -107,9 +107,7 @@ impl Driver<'_> {
                     self.feed(index, Input::Saved(token), now);
                     self.release(index, now);
                     if !had_room && self.saves.unsaved.has_room() {
-                        for index in 0..self.links.len() {
-                            self.feed(index, Input::Timer, now);
-                        }
+                        self.feed_all(|| Input::Timer, now);
                     }
                 }
                 Err(error) => {

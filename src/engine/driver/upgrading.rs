@@ -123,9 +123,7 @@ impl Driver<'_> {
         let now = self.clock.now();
         // What they had read before.
         self.all_arrived(now);
-        for index in 0..self.links.len() {
-            self.feed(index, Input::SaveAll, now);
-        }
+        self.feed_all(|| Input::SaveAll, now);
         self.tend_until(until, Self::is_ready).await;
         if self.is_ready() { Ok(()) } else { Err(SAVES) }
     }

@@ -50,9 +50,7 @@ impl Link {
                 Incoming::Response { id, .. } => {
                     attempts(self, &|attempt| attempt.request_id == id.as_ref())
                 }
-                Incoming::Request { .. } => {
-                    !event_id.is_some_and(|event_id| self.standalone.knows(event_id))
-                }
+                Incoming::Request { .. } => event_id.is_none_or(|id| !self.standalone.knows(id)),
                 _ => true,
             };
             let is_suspect = is_alone

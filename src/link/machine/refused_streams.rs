@@ -4,6 +4,7 @@ use super::Link;
 use crate::{
     domain::{LostReason, Phase, Status, TaskErrorKind, TaskId, UnknownReason},
     link::{
+        connection::SESSION_GONE,
         in_flight::InFlight,
         negotiation::{HEADER_MISMATCH, refuses_what_it_speaks},
         stream_state::StreamState,
@@ -201,7 +202,7 @@ impl Link {
             active.went_out(self.now);
             let words = format!("the server refused the call: {}", said.unwrap_or_default());
             self.fail(id, TaskErrorKind::Refused, Some(400), words);
-        } else if self.is_cursor_gone(id) {
+        } else if self.is_stream_gone(id, SESSION_GONE) {
             self.refused_for_long(id, said);
         } else {
             self.verify_later(id);

@@ -149,7 +149,8 @@ impl Link {
             return active.heard(now);
         };
         if reread.meets(&event_id) {
-            return self.replay_gap_closed(id);
+            // Both readings have met: nothing is missing.
+            return self.release(id, ReplayGap::Whole);
         }
         if data.is_empty() || active.ids.knows(&event_id) {
             return;
@@ -164,11 +165,6 @@ impl Link {
         if self.tasks.get(id).is_none_or(|active| !is_awaited(active)) {
             self.drop_reread(id);
         }
-    }
-
-    /// Both readings have met: nothing is missing.
-    fn replay_gap_closed(&mut self, id: &TaskId) {
-        self.release(id, ReplayGap::Whole);
     }
 
     /// A second reading ended before it came to what waits.

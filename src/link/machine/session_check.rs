@@ -9,7 +9,7 @@ use crate::{
     domain::{Mono, Phase, TaskId, TaskKind},
     link::{
         active_task::ActiveTask,
-        connection::{ConnectionState, SESSION_GONE, STREAM_GONE, SessionCheck},
+        connection::{ConnectionState, STREAM_GONE, SessionCheck},
         in_flight::RequestKind,
         refusals::{Proof, Refusals},
     },
@@ -110,19 +110,13 @@ impl Link {
         self.doubt_session(refusal.server_text.as_deref());
     }
 
-    /// The session lives, so it was the cursor that was refused with a 400. Returns whether that is proof: another replica
-    /// may have refused it.
-    pub(super) fn is_cursor_gone(&mut self, id: &TaskId) -> bool {
-        self.is_stream_gone(id, SESSION_GONE)
-    }
-
     /// A resume was refused although the session lives, which one replica of several may do. Returns whether that is proof.
     pub(super) fn is_stream_refused_for_long(&mut self, id: &TaskId) -> bool {
         self.is_stream_gone(id, STREAM_GONE)
     }
 
-    /// Counts a refusal of a task's stream.
-    fn is_stream_gone(&mut self, id: &TaskId, proof: Proof) -> bool {
+    /// Counts a refusal of a task's stream. Returns whether there have been enough: another replica may have refused it.
+    pub(super) fn is_stream_gone(&mut self, id: &TaskId, proof: Proof) -> bool {
         let now = self.now.mono;
         let Some(active) = self.tasks.get_mut(id) else {
             return false;

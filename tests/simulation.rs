@@ -50,6 +50,22 @@ mod simulation {
         run_from(world::NEWER);
     }
 
+    /// One schedule for each rule that was found broken among more schedules than a plain `cargo test` runs.
+    #[test]
+    fn schedules_that_broke_a_promise_once_keep_it() {
+        for seed in [
+            1_000_012_627,
+            1_000_022_993,
+            1_000_037_852,
+            1_000_060_740,
+            1_000_061_733,
+            1_000_089_852,
+        ] {
+            let violations = attempt(seed, false).violations;
+            assert!(violations.is_empty(), "{seed}: {violations:?}");
+        }
+    }
+
     fn run_from(base: u64) {
         let count = number("LONGHAUL_SIM_SCHEDULES").unwrap_or(SCHEDULES);
         let first = base + number("LONGHAUL_SIM_FIRST").unwrap_or(0);

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::{
     server::{Convention, OnGet, Replay, Server, What},
+    tasks::Speaks,
     world::Plan,
 };
 
@@ -283,7 +284,11 @@ fn truth(
             let session = server
                 .stream_of(&attempt.request_id)
                 .and_then(|of| of.session.clone());
-            if server.stream_of(&attempt.request_id).is_some() && server.knows(session.as_ref()) {
+            // A server that speaks only the newer revision now continues nothing, even if it never had sessions.
+            if server.stream_of(&attempt.request_id).is_some()
+                && server.knows(session.as_ref())
+                && server.task_host.speaks() != Speaks::Modern
+            {
                 return wrong("the session is alive");
             }
         }

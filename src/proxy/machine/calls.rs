@@ -236,6 +236,12 @@ impl Proxy {
         if view.task.status == Status::Cancelled {
             self.open_tasks.remove(task);
         }
+        // The host has to know the task before it hears of its questions and its status.
+        for (id, role) in self.requests_for(task) {
+            if role == CallRole::WantsTask {
+                self.hand_task(&id, view);
+            }
+        }
         self.relay_questions(view);
         for (id, _) in self.requests_for(task) {
             self.pass_progress(&id, view);
@@ -243,10 +249,6 @@ impl Proxy {
             let Some(call) = self.calls.get_mut(&id) else {
                 continue;
             };
-            if call.role == CallRole::WantsTask {
-                self.hand_task(&id, view);
-                continue;
-            }
             if !is_over(view) {
                 continue;
             }

@@ -81,7 +81,6 @@ fn piped(env: &TestEnv, arguments: &[&str]) -> Ran {
 fn shown(env: &TestEnv, arguments: &[&str]) -> (String, Ink) {
     let mut tui = env.open(arguments, USUAL);
     tui.end();
-    tui.read_out();
     let ink = clean(&tui);
     (String::from_utf8(tui.raw().to_vec()).unwrap(), ink)
 }
@@ -398,7 +397,6 @@ fn no_key_leads_to_a_place_where_a_server_writes_to_the_screen() {
     }
     tui.press("\u{3}\u{3}");
     tui.end();
-    tui.read_out();
 
     let ink = clean(&tui);
     assert!(marks > 8 && ink.marks > 1000, "{marks} screens with a mark");
@@ -436,7 +434,6 @@ fn ascii_mode_prints_only_seven_bit_bytes() {
     tui.wait_for("TOOLFAIL");
     tui.press("\u{3}\u{3}");
     tui.end();
-    tui.read_out();
     clean(&tui);
     let raw = tui.raw();
     let foreign = raw.iter().position(|byte| !byte.is_ascii());
@@ -480,7 +477,6 @@ fn sanitizes_server_text_in_scripts_and_files() {
             tui.press("n\r");
         }
         tui.end();
-        tui.read_out();
         assert!(clean(&tui).marks > 0, "{arguments:?}");
     }
 }

@@ -330,7 +330,10 @@ impl Proxy {
                     let Some((order, done)) = order else { return };
                     match order {
                         Order::Cut => {
-                            listener = None;
+                            if let Some(listener) = listener.take() {
+                                // A program that another test is starting may hold a copy, which would go on listening.
+                                let _ = rustix::net::shutdown(&listener, rustix::net::Shutdown::Both);
+                            }
                             cut = watch::channel(()).0;
                             while self.pumps.join_next().await.is_some() {}
                         }

@@ -469,11 +469,9 @@ impl Tui {
         let begin = now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
-                // What it said last.
-                while let Ok(bytes) = self.bytes.try_recv() {
-                    self.take(&bytes);
-                }
-                return (status.exit_code(), begin.elapsed());
+                let took = begin.elapsed();
+                self.read_out();
+                return (status.exit_code(), took);
             }
             assert!(begin.elapsed() < DEADLINE, "no end:\n{}", self.text());
             // The terminal has to be read, or the program waits for it.
@@ -487,8 +485,8 @@ impl Tui {
         }
     }
 
-    /// Reads what an ended program left behind.
-    pub(crate) fn read_out(&mut self) {
+    /// Reads what an ended program left behind, until no process has the terminal open.
+    fn read_out(&mut self) {
         while let Ok(bytes) = self.bytes.recv_timeout(DEADLINE) {
             self.take(&bytes);
         }
@@ -499,16 +497,8 @@ impl Tui {
         self.child.try_wait().unwrap().is_some()
     }
 
-    /// Whether the terminal is as it was before the program came; waits for what is still to be read.
-    pub(crate) fn is_given_back(&mut self) -> bool {
-        let begin = now();
-        while !self.looks_given_back() && begin.elapsed() < DEADLINE {
-            self.watch_for(Duration::from_millis(100));
-        }
-        self.looks_given_back()
-    }
-
-    fn looks_given_back(&self) -> bool {
+    /// Whether the terminal is as it was before the program came.
+    pub(crate) fn is_given_back(&self) -> bool {
         let screen = self.screen.screen();
         modes(&**self.master.as_ref().unwrap()) == self.modes
             && !screen.alternate_screen()

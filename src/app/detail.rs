@@ -249,13 +249,13 @@ fn cases(task: &Task) -> Vec<String> {
         }
         Some(Resumable::Checkpoint) => [
             "longhaul resumes the stream or, if it can't, the checkpoint",
-            "when longhaul restarts, it does the same",
+            "the same, once longhaul restarts",
             "longhaul resumes the checkpoint in a new session",
         ],
         Some(Resumable::Stream) => [
             "longhaul resumes the stream after the last event",
-            "when longhaul restarts, it does the same",
-            "the call is lost: only the server's session could resume it",
+            "the same, once longhaul restarts",
+            "the call is lost: it can't be resumed in another session",
         ],
         None if is_modern(task) => [
             "it is lost: the server must cancel it",
@@ -379,7 +379,7 @@ fn ways_back(task: &Task) -> Vec<&'static str> {
         None => vec!["resumed by     - (not possible: the events have no ids)"],
     };
     if task.resumability.checkpoint && task.resumability.stream == Some(true) {
-        lines.push("               or the stream, while the server keeps its events");
+        lines.push("or             the stream, while the server keeps its events");
     }
     lines
 }

@@ -25,7 +25,8 @@ fn leads_back(state: &State) -> bool {
 /// The keys for the footer, as key and label. The palette and the help come last.
 pub fn footer_keys(state: &State) -> Vec<(String, String)> {
     let scope = scope(state);
-    let can = |action: &Action| scope != Scope::List || why_not(state, *action).is_none();
+    let is_of_task = matches!(scope, Scope::List | Scope::Detail);
+    let can = |action: &Action| !is_of_task || why_not(state, *action).is_none();
     let wanted = wanted(state, scope).into_iter().filter(can);
     let bound = wanted.filter_map(|action| state.setup.keys.key_of(scope, action));
     let mut keys: Vec<(String, String)> = bound
@@ -175,7 +176,7 @@ fn label(state: &State, scope: Scope, binding: &Binding) -> &'static str {
     let is_at_end = edit.is_some_and(|form| form.at + 1 >= form.fields.len());
     match (binding.action, scope, selected_status(state)) {
         (Do::Open, Scope::List, Some(Status::Unknown(_) | Status::Lost(_))) => "options",
-        (Do::Open, Scope::List, Some(Status::InputRequired)) => "answer",
+        (Do::Open, Scope::List, Some(Status::InputRequired)) if !state.setup.readonly => "answer",
         (Do::Resume, Scope::Servers, _) => "retry now",
         (Do::SignIn, Scope::Servers, _) => "approve or sign in",
         (Do::Markdown, _, _) if state.detail.text.is_raw => "render",

@@ -75,7 +75,7 @@ pub(super) fn add_url(
 ) -> Option<ServerName> {
     let url = url.trim();
     let Some(base) = name_from_url(url) else {
-        state.reply("enter a URL such as http://127.0.0.1:8931/mcp (no credentials); for a stdio server: longhaul servers add NAME -- COMMAND");
+        state.reply("the URL must begin with http:// or https:// and hold no credentials; for a stdio server: longhaul servers add NAME -- COMMAND");
         return None;
     };
     let known = state

@@ -215,22 +215,22 @@ fn demo_line(state: &State, columns: usize) -> String {
         return format!("try: {new} new call, {again} run again, {cut} break");
     }
     let Some(driver) = state.session.driver else {
-        return format!("try: {cut}, then c cuts the network for 5 s");
+        return format!("try: {cut}, then c to cut the network for 5 s");
     };
     let (pid, again) = (driver.pid, &state.setup.reopens_with);
     let lines = if driver.is_keeper {
         [
             format!(
-                "try: {cut}, then c cuts the network for 5 s; or press {quit} (or kill -9 {pid}) and run {again} again"
+                "try: {cut}, then c to cut the network for 5 s; or press {quit} (or kill -9 {pid}) and run {again} again"
             ),
-            format!("try: {cut}, then c cuts the network; or {quit}, then run {again} again"),
+            format!("try: {cut}, then c to cut the network; or {quit}, then run {again} again"),
         ]
     } else {
         [
             format!(
-                "try: {cut}, then c cuts the network for 5 s; or kill -9 {pid} and run {again} again"
+                "try: {cut}, then c to cut the network for 5 s; or kill -9 {pid} and run {again} again"
             ),
-            format!("try: {cut}, then c cuts the network; or kill -9 {pid}"),
+            format!("try: {cut}, then c to cut the network; or kill -9 {pid}"),
         ]
     };
     let [whole, short] = lines;

@@ -145,7 +145,7 @@ pub(super) enum CliCommand {
     Cancel(TaskSelectionArgs),
     /// Show a question from the server (exit code 6), or answer it.
     ///
-    /// If this process runs the call and exiting would end it, the command waits until the call ends.
+    /// With --no-keeper, waits for the call to end if exiting would end it.
     #[command(after_help = help("  longhaul answer k3v\n  longhaul answer k3v --accept count=3 'tags:=[\"a\"]'\n  longhaul answer k3v --defaults\n  longhaul answer k3v --decline"))]
     Answer(AnswerArgs),
     /// Import tasks that already exist on a server.
@@ -423,7 +423,7 @@ pub(super) struct TaskSelectionArgs {
     /// The task; a unique prefix of its id is enough.
     #[arg(group = "which")]
     pub(super) id: Option<String>,
-    /// Every task in the session to which this applies.
+    /// Every applicable task in the session.
     #[arg(long, group = "which")]
     pub(super) all: bool,
 }

@@ -32,7 +32,7 @@ pub(in crate::cli) fn clock(at: Wall, now: Wall) -> String {
     }
 }
 
-/// `30/50 60 %`, or `41` without a total.
+/// `30/50 60%`, or `41` without a total.
 pub(in crate::cli) fn amount(progress: &Progress) -> String {
     let total = progress
         .total
@@ -44,10 +44,10 @@ pub(in crate::cli) fn amount(progress: &Progress) -> String {
     )
 }
 
-/// ` 60 %`. Empty without a total, and at the total: only the result proves 100 %, and less would be wrong.
+/// ` 60%`. Empty without a total, and at the total: only the result proves 100%, and less would be wrong.
 fn percent(progress: &Progress) -> String {
     match progress.percent() {
-        Some(percent) if progress.ratio() < Some(1.0) => format!(" {percent} %"),
+        Some(percent) if progress.ratio() < Some(1.0) => format!(" {percent}%"),
         _ => String::new(),
     }
 }
@@ -237,7 +237,7 @@ mod tests {
             })
         };
         assert_eq!(step(50.0, Some(50.0)), "50/50");
-        assert_eq!(step(30.0, Some(50.0)), "30/50 60 %");
+        assert_eq!(step(30.0, Some(50.0)), "30/50 60%");
         assert_eq!(step(41.0, None), "41");
     }
 

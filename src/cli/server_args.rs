@@ -78,7 +78,7 @@ pub(super) struct RemoveServerArgs {
 /// `servers test`.
 #[derive(Debug, Args)]
 pub(super) struct TestServersArgs {
-    /// The server [default: all servers]
+    /// The server [default: all approved servers]
     pub(super) name: Option<String>,
 }
 

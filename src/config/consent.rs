@@ -27,7 +27,7 @@ pub(crate) fn obstacle(server: &ServerConfig) -> Option<(&'static str, String)> 
                 variables.join(", ")
             ),
         ),
-        ServerObstacle::Variables(_) => ("needs-variable", format!("{message}, not set here")),
+        ServerObstacle::Variables(_) => ("needs-variable", format!("{message} (not set here)")),
     })
 }
 
@@ -240,7 +240,7 @@ fn not_set(server: &ServerConfig) -> Option<String> {
         .map(|names| format!("{names} is not set; set it where you start longhaul"))
 }
 
-/// A line for each header with variables: `X would go to https://lab.example in the header X-Key`. `verb` is 'would go' or
+/// A line for each header with variables: `X would go to https://lab.example in the X-Key header`. `verb` is 'would go' or
 /// 'goes'.
 pub(crate) fn header_destinations(
     url: &str,
@@ -254,7 +254,7 @@ pub(crate) fn header_destinations(
     let line = |(header, value): &(String, Template)| {
         let variables: Vec<&str> = value.variables().collect();
         let line = format!(
-            "{} {verb} to {host} in the header {header}",
+            "{} {verb} to {host} in the {header} header",
             variables.join(", ")
         );
         (!variables.is_empty()).then(|| text::clean_line(&line).into_owned())

@@ -355,7 +355,7 @@ pub enum ThemeName {
     /// No colors.
     Mono,
     /// Safe for color-blind users.
-    Colourblind,
+    Colorblind,
 }
 
 impl ThemeName {
@@ -364,7 +364,7 @@ impl ThemeName {
         ("dark", Self::Dark),
         ("light", Self::Light),
         ("mono", Self::Mono),
-        ("colourblind", Self::Colourblind),
+        ("colorblind", Self::Colorblind),
     ];
 }
 

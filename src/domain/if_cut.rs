@@ -177,7 +177,7 @@ impl CutReason {
                 "the last call of this tool didn't run as a server task, and a closed connection cancels a plain call"
             }
             Self::MayBeTask => {
-                "survives only if the server runs it as a task; a closed connection cancels a plain call"
+                "a closed connection cancels the call unless the server runs it as a task"
             }
             Self::HttpSse => "this server uses HTTP+SSE (2024-11-05), which can't be resumed",
             Self::NoEventIds => "this server's events have no ids, so the stream can't be resumed",

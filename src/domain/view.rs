@@ -14,7 +14,7 @@ pub struct TaskView {
     pub task: Task,
     /// The state of its connection.
     pub contact: Connectivity,
-    /// What quitting would do to it; `None` if it has settled or is unknown.
+    /// What a cut would do to it; `None` if it has settled or is unknown, or if no process follows it.
     pub if_cut: Option<IfCut>,
     /// History up to this `seq` can be read from the session file.
     pub saved_seq: u64,

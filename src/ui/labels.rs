@@ -246,10 +246,10 @@ fn link_state(state: &LinkState, glyphs: &'static Glyphs, now: Stamp) -> StateLa
         LinkState::Idle => StateLabel::new(glyphs.offline, "idle", Role::Dim),
         LinkState::Connecting => StateLabel::new(glyphs.cut, "connecting", Role::Cut),
         LinkState::Live => StateLabel::new(glyphs.running, "live", Role::Done),
-        LinkState::Down { tries, next, .. } => {
+        LinkState::Down { next, .. } => {
             let text = match until(*next, now).as_str() {
-                "now" => format!("try #{} now", tries.saturating_add(1)),
-                left => format!("try #{} in {left}", tries.saturating_add(1)),
+                "now" => "retrying".to_owned(),
+                left => format!("retry in {left}"),
             };
             StateLabel::new(glyphs.cut, text, Role::Cut)
         }

@@ -95,7 +95,7 @@ impl Theme {
             ThemeName::Mono => None,
             ThemeName::Dark => Some(DARK),
             ThemeName::Light => Some(LIGHT),
-            ThemeName::Colourblind => Some(COLOR_BLIND),
+            ThemeName::Colorblind => Some(COLOR_BLIND),
         };
         Self {
             palette: palette.filter(|_| look.colour != ColorDepth::Mono),
@@ -184,7 +184,7 @@ mod tests {
             let has_green = colors.contains(&Color::Green);
             assert_eq!(
                 has_red && has_green,
-                theme != ThemeName::Colourblind,
+                theme != ThemeName::Colorblind,
                 "{name}"
             );
         }

@@ -1008,13 +1008,13 @@ fn doctor_uses_the_login_without_contacting_the_issuer() {
     };
     let without = seen();
     assert!(
-        has(&without, "wrong", "requires credentials"),
+        has(&without, "error", "requires credentials"),
         "{without:#}"
     );
     assert_eq!(env.sign_in(&["login", &url]).code, Some(0));
     let with = seen();
     assert!(has(&with, "ok", "on this machine"), "{with:#}");
-    assert!(!has(&with, "wrong", ""), "{with:#}");
+    assert!(!has(&with, "error", ""), "{with:#}");
     env.change_login(&url, |login| {
         login["expires_at"] = json!(1);
         login["refresh_at"] = json!(1);
@@ -1024,7 +1024,7 @@ fn doctor_uses_the_login_without_contacting_the_issuer() {
     assert_eq!(world.change(|known| known.grants.len()), 1);
     longhaul::store::write_atomically(&env.logins(), b"{").unwrap();
     let damaged = seen();
-    assert!(has(&damaged, "wrong", "is damaged"), "{damaged:#}");
+    assert!(has(&damaged, "error", "is damaged"), "{damaged:#}");
     assert_eq!(fs::read_to_string(env.logins()).unwrap(), "{");
 }
 

@@ -307,7 +307,7 @@ fn call_prints_the_result_on_stdout_and_the_rest_on_stderr() {
         "{ran:#?}"
     );
     assert!(
-        ran.err.contains("3/6 50 %") && !ran.err.contains('\x1b'),
+        ran.err.contains("3/6 50%") && !ran.err.contains('\x1b'),
         "{ran:#?}"
     );
     // The only server of the session needs no name.
@@ -1511,10 +1511,10 @@ fn shows_final_progress_and_results_of_ended_tasks() {
     assert_eq!(run(state, &with(&url, &["call", "stream"])).code, Some(0));
     let id = tasks(state)[0].id.to_string();
     let shown = run(state, &["show", &id]);
-    assert!(shown.out.contains("3/3 100 %"), "{shown:#?}");
+    assert!(shown.out.contains("3/3 100%"), "{shown:#?}");
     let logs = run(state, &["logs", &id]);
     assert!(
-        logs.out.contains("3/3") && !logs.out.contains("99 %"),
+        logs.out.contains("3/3") && !logs.out.contains("99%"),
         "{logs:#?}"
     );
     // A line for people, where the result is an object for programs; and nothing but ASCII if that is wished.

@@ -161,7 +161,7 @@ fn reports_each_problem_with_a_fix() {
     assert!(
         has(
             &of(&ran, "session broken"),
-            "wrong",
+            "error",
             "moves the damaged file aside"
         ),
         "{ran:#?}"
@@ -169,7 +169,7 @@ fn reports_each_problem_with_a_fix() {
     assert!(
         has(
             &of(&ran, "session driven"),
-            "wrong",
+            "error",
             "does not accept connections"
         ),
         "{ran:#?}"
@@ -180,7 +180,7 @@ fn reports_each_problem_with_a_fix() {
     );
     assert!(has(&of(&ran, "config"), "warning", "flavour"), "{ran:#?}");
     assert!(
-        has(&of(&ran, "server gone"), "wrong", "cannot reach"),
+        has(&of(&ran, "server gone"), "error", "cannot reach"),
         "{ran:#?}"
     );
     assert!(
@@ -192,7 +192,7 @@ fn reports_each_problem_with_a_fix() {
     write_atomically(&state.join("config.toml"), b"no TOML").unwrap();
     let ran = doctor(state, &[]);
     assert!(
-        has(&of(&ran, "config"), "wrong", "config.toml:1"),
+        has(&of(&ran, "config"), "error", "config.toml:1"),
         "{ran:#?}"
     );
 }
@@ -207,7 +207,7 @@ fn reports_what_it_cannot_open_and_continues() {
     let ran = finish(&mut command);
     assert_eq!(ran.code, Some(1), "{ran:#?}");
     let state = of(&ran, "state");
-    assert!(has(&state, "wrong", "could not"), "{ran:#?}");
+    assert!(has(&state, "error", "could not"), "{ran:#?}");
     assert!(!of(&ran, "config").is_empty(), "{ran:#?}");
     assert!(!of(&ran, "proxy").is_empty(), "{ran:#?}");
 }
@@ -382,10 +382,10 @@ command = "/bin/sh"
     assert_eq!(ran.code, Some(1), "{ran:#?}");
     for (of_what, verdict, words) in [
         ("config", "warning", "server = \"nope\""),
-        ("server lab", "wrong", "needs $LAB_TOKEN, not set here"),
+        ("server lab", "error", "needs $LAB_TOKEN (not set here)"),
         (
             "server bare",
-            "wrong",
+            "error",
             "`longhaul login bare --session other`",
         ),
         (
@@ -396,10 +396,10 @@ command = "/bin/sh"
         ("server imported", "warning", "needs consent for API_KEY"),
         (
             "server notes",
-            "wrong",
+            "error",
             "no-such-program-anywhere is not in PATH",
         ),
-        ("server wants", "wrong", "needs $UNSET_HERE, not set here"),
+        ("server wants", "error", "needs $UNSET_HERE (not set here)"),
         ("server fine", "ok", "`longhaul servers test fine`"),
         ("server new", "warning", "needs approval"),
     ] {
@@ -412,7 +412,7 @@ command = "/bin/sh"
         finish(program(state, &["-s", "lab", "doctor", "--json"]).env("LAB_TOKEN", "canary-token"));
     let words = "refused the credentials from $LAB_TOKEN";
     assert!(
-        has(&of(&with_token, "server lab"), "wrong", words),
+        has(&of(&with_token, "server lab"), "error", words),
         "{with_token:#?}"
     );
     assert!(!with_token.out.contains("canary"), "{with_token:#?}");

@@ -226,7 +226,7 @@ fn imports_every_format_without_contacting_servers() {
         (
             ".mcp.json",
             "shared",
-            "the default value of SHARED_TOKEN in its header Authorization was not copied",
+            "the default value of SHARED_TOKEN in its Authorization header was not copied",
         ),
         (
             ".mcp.json",
@@ -257,7 +257,7 @@ fn imports_every_format_without_contacting_servers() {
             "already in your configuration as lab",
         ),
         ("cline", "asleep", "disabled in this file"),
-        ("cline", "plain", "set PLAIN_TOKEN to it"),
+        ("cline", "plain", "put it in PLAIN_TOKEN"),
         ("cline", "plain", "plain http to another machine"),
         (".gemini", "events", "HTTP+SSE"),
         ("goose", "developer", "built into Goose"),
@@ -308,7 +308,7 @@ fn the_empty_screen_previews_an_import() {
     let mut screen = env.open(&[], (120, 36));
     screen.wait_for("i  import servers");
     screen.press("i");
-    screen.wait_for("no config file of another MCP client found");
+    screen.wait_for("no other MCP client's configuration found");
     write(format!(
         r#"{{"mcpServers": {{"lab": {{"url": "http://{addr}/mcp"}}, "odd": {{"type": "ws"}}}}}}"#
     ));
@@ -340,7 +340,7 @@ fn the_empty_screen_previews_an_import() {
     screen.wait_for("import 1 server");
     screen.press("t");
     screen.wait_for("Send this to ours?");
-    screen.wait_for(&format!("X would go to http://{addr} in the header X-Key"));
+    screen.wait_for(&format!("X would go to http://{addr} in the X-Key header"));
     screen.press("\x1b");
     screen.wait_for("ours needs consent");
     screen.wait_for("Imported 1 server");
@@ -371,7 +371,7 @@ fn sends_no_variable_before_consent_that_names_the_host() {
     let env = ImportEnv::empty();
     let path = env.write(Path::new("mcp.json"), text);
     let ran = env.run(&["servers", "import", path.to_str().unwrap(), "--yes"]);
-    let says = format!("X goes to http://{} in the header X-Key", env.addr);
+    let says = format!("X goes to http://{} in the X-Key header", env.addr);
     assert!(ran.out.contains(&says), "{ran:#?}");
     assert!(
         env.config().contains("consent = \"sha256:"),
@@ -703,7 +703,7 @@ fn rejects_anything_but_a_plain_text_file() {
     let nothing = ImportEnv::empty().run(&["servers", "import"]);
     assert_eq!(nothing.code, Some(0), "{nothing:#?}");
     assert!(
-        nothing.err.contains("no config file of another MCP client"),
+        nothing.err.contains("no other MCP client's configuration"),
         "{nothing:#?}"
     );
 }

@@ -361,7 +361,7 @@ fn an_open_screen_applies_consent_given_elsewhere() {
     screen.press("L");
     screen.wait_for("Send this to lab?");
     screen.wait_for(&format!(
-        "LAB_TOKEN would go to http://{addr} in the header X-Key"
+        "LAB_TOKEN would go to http://{addr} in the X-Key header"
     ));
     screen.press("\x1b");
     screen.wait_until("it is closed", |screen| {
@@ -382,9 +382,9 @@ fn an_open_screen_applies_consent_given_elsewhere() {
         }
         screen.wait_for(until);
     };
-    agree("in the header X-Key", "in the header X-Other");
+    agree("in the X-Key header", "in the X-Other header");
     assert!(is_silent());
-    agree("in the header X-Other", "allowed for lab until");
+    agree("in the X-Other header", "allowed for lab until");
     screen.press("n");
     screen.wait_for("quick");
     let heads = std::mem::take(&mut *plain.shared.heads.lock().unwrap());

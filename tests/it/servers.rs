@@ -293,11 +293,11 @@ args = ["-y", "a b"]
     assert_eq!(list(Some("k")), expected("ready"));
     let lines = ok(run(state, &["servers", "list"])).out;
     assert!(lines.contains("npx -y 'a b'"), "{lines}");
-    assert!(lines.contains("needs $W_KEY, not set here"), "{lines}");
+    assert!(lines.contains("needs $W_KEY (not set here)"), "{lines}");
 
     let asked = run(state, &["servers", "consent", "imported"]);
     assert_eq!(asked.code, Some(2), "{asked:#?}");
-    let words = "I_TOKEN would go to https://i.example in the header Authorization";
+    let words = "I_TOKEN would go to https://i.example in the Authorization header";
     assert!(asked.err.contains(words), "{asked:#?}");
     ok(run(state, &["servers", "consent", "imported", "--yes"]));
     assert_eq!(list(Some("k"))[1].1, "needs-variable");

@@ -129,7 +129,7 @@ fn open_page(
     }
     if is_opening {
         effects.push(Command::OpenPage(link.full_url()));
-        state.reply("opened in your browser; Accept tells the server that you agreed");
+        state.reply("opened in your browser; the first button tells the server that you agree");
     } else {
         let message = format!("press o again to open {} in your browser", link.host);
         state.reply(message);

@@ -128,7 +128,7 @@ impl Scope {
     /// The title over its keys in the help.
     pub fn title(self) -> &'static str {
         match self {
-            Self::List => "Everywhere, and in the list",
+            Self::List => "In the list and most panes",
             Self::Detail => "In the detail pane",
             Self::Tools => "In the tools",
             Self::Servers => "In the servers",

@@ -131,7 +131,7 @@ pub const BINDINGS: &[Binding] = &[
     bind(Action::PageUp, &["pgup"], &[Text], "", "previous page", "previous page of matches"),
     bind(Action::PreviousChoice, &["left"], &[Form, Page], "", "other choice", "previous choice"),
     bind(Action::NextChoice, &["right"], &[Form, Page], "", "other choice", "next choice"),
-    bind(Action::Send, &["ctrl-s"], &[Form], "", "send", "send the form; in a question, send the answer once a field or button is focused"),
+    bind(Action::Send, &["ctrl-s"], &[Form], "", "start", "send the form; in a question, send the answer once a field or button is focused"),
     bind(Action::Raw, &["ctrl-r"], &[Form], "", "as JSON", "switch between JSON and fields"),
     bind(Action::Earlier, &["ctrl-p"], &[Form], "", "earlier", "fill in the arguments of this tool's last call; press again for the call before it"),
     bind(Action::CopyCommand, &["ctrl-y"], &[Form], "", "copy command", "copy the call as a longhaul command"),

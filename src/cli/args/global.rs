@@ -59,7 +59,7 @@ pub(in crate::cli) struct GlobalArgs {
     /// MCP revision for this command and the tasks it starts (set `protocol` in [servers.NAME] to make it permanent).
     #[arg(long, value_name = "REVISION", default_value = "auto", global = true)]
     pub(in crate::cli) protocol: ProtocolChoice,
-    /// Header to send to the server, as 'Name: value'; never stored.
+    /// Header to send to the server, as 'Name: value'; only `servers add` stores it.
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = header, global = true)]
     pub(in crate::cli) header: Vec<Header>,
     /// Environment variable with a bearer token to send; never stored.

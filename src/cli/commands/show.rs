@@ -96,12 +96,12 @@ fn state_rows(task: &Task, contact: &Connectivity, flags: &str, now: Wall) -> Ve
         other => Some(other.label().to_owned()),
     };
     let progress = task.progress.as_ref().map(|progress| {
-        // The result is there, so 100 % is certain.
+        // The result is there, so 100% is certain.
         let is_whole = task.status == Status::Completed && progress.ratio() == Some(1.0);
         format!(
             "{}{}  {}",
             format::amount(progress),
-            if is_whole { " 100 %" } else { "" },
+            if is_whole { " 100%" } else { "" },
             progress.message.as_deref().unwrap_or_default()
         )
     });

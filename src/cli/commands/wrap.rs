@@ -189,11 +189,11 @@ fn wrap_file(
         };
         if report.is_imported() || name != entry.name {
             let verb = if report.is_imported() {
-                "becomes"
+                "was added to"
             } else {
-                "is"
+                "is in"
             };
-            let note = format!("{} {verb} {name} in longhaul's configuration", entry.name);
+            let note = format!("{} {verb} longhaul's configuration as {name}", entry.name);
             context
                 .terminal
                 .report(&format!("longhaul: {}", text::clean_line(&note)));
@@ -316,9 +316,7 @@ fn list(context: &mut Context<'_>, host: Option<&str>) -> Result<u8, CliError> {
     let mut documents = Vec::new();
     let files = files_of(host);
     if files.is_empty() {
-        context
-            .terminal
-            .info("no configuration of an agent host found");
+        context.terminal.info("no agent host configuration found");
     }
     for file in files {
         let entries = WrapFile::read(file.clone()).and_then(|file| file.entries());

@@ -234,7 +234,7 @@ impl<'e> EntryReader<'e> {
                 .ok_or_else(|| SkipReason::malformed("its headers", "are not a table"))?;
             for (header, value) in fields {
                 let value = value.as_str().ok_or_else(|| {
-                    SkipReason::malformed(format!("its header {header}"), "is not a string")
+                    SkipReason::malformed(format!("its {header} header"), "is not a string")
                 })?;
                 headers.push((header.clone(), self.header(header, value)?));
             }
@@ -248,7 +248,7 @@ impl<'e> EntryReader<'e> {
                 let variable = variable.as_str().filter(|name| is_variable(name));
                 let variable = variable.ok_or_else(|| {
                     SkipReason::malformed(
-                        format!("its header {header}"),
+                        format!("its {header} header"),
                         "does not name a variable",
                     )
                 })?;
@@ -288,7 +288,7 @@ impl<'e> EntryReader<'e> {
 
     /// A header value; a literal secret becomes a variable.
     fn header(&mut self, header: &str, value: &str) -> Result<Template, SkipReason> {
-        let what = format!("its header {header}");
+        let what = format!("its {header} header");
         if value.contains(text::is_hostile) {
             return Err(SkipReason::Hostile { what });
         }
@@ -301,7 +301,7 @@ impl<'e> EntryReader<'e> {
                 _ => format!("${{{variable}}}"),
             };
             self.notes.push(format!(
-                "the secret in its header {header} was not copied; set {variable} to it"
+                "the secret in its {header} header was not copied; put it in {variable}"
             ));
         }
         template_of(header, &value).map_err(|why| SkipReason::Header { what, why })
@@ -475,7 +475,7 @@ impl<'e> EntryReader<'e> {
         let written = self.normalize_variables(&format!("its variable {name}"), &value)?;
         if is_secret(name, &written) {
             self.notes.push(format!(
-                "the secret in its variable {name} was not copied; set {name} to it"
+                "the secret in its variable {name} was not copied; set {name} yourself"
             ));
             return Ok(Template::parse(format!("${{{name}}}"))?);
         }

@@ -28,7 +28,7 @@ pub(crate) enum FileError {
     NoServers,
 }
 
-/// Why an entry is skipped. `what` is a part of the entry: `its header X-Key`.
+/// Why an entry is skipped. `what` is a part of the entry: `its X-Key header`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SkipReason {
     #[error("invalid server name")]

@@ -20,19 +20,17 @@ pub(super) enum WithheldError {
     #[error("{0}")]
     NoConsent(String),
     #[error(
-        "{0} is a program, but no configuration here says which one, or this window is read-only"
+        "{0} is a program, but no configuration here says which one, or this process is read-only"
     )]
     NoProgram(ServerName),
-    #[error(
-        "{name} needs the variable {variable}, but it is not set here; the program was not started"
-    )]
+    #[error("{name} needs {variable}, but {variable} is not set here; the program was not started")]
     ProgramVariable { name: ServerName, variable: String },
     #[error(
         "the headers of {0} in the configuration would travel over plain http, unencrypted; nothing was sent. Use an https:// URL, or pass --insecure-http each time"
     )]
     Cleartext(ServerName),
     #[error(
-        "{name} needs the variable {variable} for its header {header}, but it is not set here; nothing was sent"
+        "{name} needs {variable} for its {header} header, but {variable} is not set here; nothing was sent"
     )]
     HeaderVariable {
         name: ServerName,

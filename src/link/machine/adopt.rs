@@ -22,8 +22,8 @@ use crate::{
 
 /// The maximum number of tasks adopted at once: each is a row, a record on disk and polled from then on.
 const ADOPTED: usize = 10_000;
-/// The name of the tool of an adopted task, which no server tells.
-const NO_TOOL: &str = "adopted task";
+/// The name of the tool of an imported task, which no server tells.
+const NO_TOOL: &str = "imported task";
 
 impl Link {
     /// Carries out the requests that wait until the server is connected.

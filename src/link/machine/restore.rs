@@ -127,7 +127,7 @@ impl Link {
         if unwatched < UNWATCHED_AT_LEAST {
             return;
         }
-        let why = format!("nobody watched for {}", text::span(unwatched));
+        let why = format!("no connection for up to {}", text::span(unwatched));
         let state = "unwatched".to_owned();
         active.recovery.cut = Some(Cut {
             at: now.mono,

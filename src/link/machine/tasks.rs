@@ -44,7 +44,7 @@ impl Link {
         let first = now.mono.after(served.pace(&task));
         active.served = Some(ServerTaskPoll::new(first));
         active.task.server_task = Some(task);
-        let reason = "the server runs it as a server task".to_owned();
+        let reason = "as a server task".to_owned();
         active.note_status(now, "running", Some(reason));
         active.saving.held = Some(token);
         if kind == TaskKind::Extension {

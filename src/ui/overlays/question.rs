@@ -212,7 +212,7 @@ fn status_text(form: &QuestionForm, available: usize) -> (Vec<String>, Role) {
             format!("{need}{what}{about}")
         }
         (None, Some(Button::Accept), Some(_)) => {
-            "Accept tells the server that you agree to open it, not that you did.".to_owned()
+            "This tells the server that you agree to open it, not that you did.".to_owned()
         }
         (None, Some(Button::Accept), None) => "Accept sends your answer.".to_owned(),
         (None, Some(Button::Decline), _) => "Decline refuses the request.".to_owned(),

@@ -285,7 +285,7 @@ fn connection(state: &State, task_row: &TaskRow, now: Stamp) -> (String, Role) {
         ),
         Connectivity::Reconnecting { attempt, next, why } => (
             format!(
-                "cut: {}; try #{} {}",
+                "cut: {}; retry #{} {}",
                 text::clean_line(why.strip_prefix("cut: ").unwrap_or(&why)),
                 attempt.saturating_add(1),
                 until_phrase(next, now)
@@ -294,7 +294,7 @@ fn connection(state: &State, task_row: &TaskRow, now: Stamp) -> (String, Role) {
         ),
         Connectivity::Offline { since, next, why } => (
             format!(
-                "offline for {}: {}; next try {}",
+                "offline for {}: {}; next retry {}",
                 text::span(now.wall.since(since)),
                 text::clean_line(&why),
                 until_phrase(next, now)

@@ -28,8 +28,8 @@ pub(in crate::ui) fn empty(region: &mut Region<'_>, state: &State) {
     let intro = [
         "No tasks yet.",
         "",
-        "A task is one call of a tool on an MCP server. It survives network failures, and it is still here after you \
-         close this terminal.",
+        "A task is one call of a tool on an MCP server. It stays in this list if the network fails or you close this \
+         terminal.",
         "",
     ];
     let keys: &[(Action, &str)] = if state.servers.is_empty() {

@@ -200,14 +200,14 @@ fn status_line(state: &State, now: Stamp, is_short: bool) -> String {
     let saved = state
         .session
         .saved_at
-        .map(|at| format!("Saved as of {}.", state.clock_seconds(at)));
+        .map(|at| format!("Saved at {}.", state.clock_seconds(at)));
     let mut parts: Vec<String> = Vec::new();
     if state.is_stale() {
         parts.extend(saved);
         let unknown = if is_short {
-            "Now: unknown."
+            "It may be out of date."
         } else {
-            "Current server state is unknown."
+            "The current server state is unknown."
         };
         parts.push(unknown.to_owned());
     }
@@ -231,7 +231,7 @@ fn status_line(state: &State, now: Stamp, is_short: bool) -> String {
             parts.push(format!("{again} to {host}."));
         }
         _ if state.session.is_driverless && state.setup.readonly => {
-            parts.push("Nothing is running the calls; this window is read-only.".to_owned());
+            parts.push("No process runs the calls; this screen is read-only.".to_owned());
         }
         _ if state.session.is_driverless
             && state.session.driver.is_some_and(|driver| driver.is_keeper) =>
@@ -239,7 +239,7 @@ fn status_line(state: &State, now: Stamp, is_short: bool) -> String {
             parts.push("The keeper has stopped; your next action starts it.".to_owned());
         }
         _ if state.session.is_driverless => {
-            parts.push("Nothing is running the calls; taking over.".to_owned());
+            parts.push("No process runs the calls; taking over.".to_owned());
         }
         _ if state.is_stale() => parts.push("Querying the servers.".to_owned()),
         _ => {}

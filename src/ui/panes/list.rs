@@ -147,14 +147,18 @@ fn heading<'t>(
     } = counts;
     let is_of_done = *title == GroupTitle::Need(Group::Done);
     let is_of_server = matches!(title, GroupTitle::Server(_) | GroupTitle::Caller(_));
-    let count = if is_of_server { count + paused } else { count };
+    // In a group by need, paused rows and those on their way to another group count apart.
+    let (count, apart) = match title {
+        GroupTitle::Need(_) => (count, " +"),
+        _ => (count + paused, ","),
+    };
     let need = |count| if count == 1 { "needs you" } else { "need you" };
     let mut heading = format!(" {name} {}", text::grouped(count));
     if needs > 0 && is_of_server {
         heading = format!("{heading}, {needs} {}", need(needs));
     }
     if paused > 0 && *title != GroupTitle::Status("paused") {
-        heading = format!("{heading}, {paused} paused");
+        heading = format!("{heading}{apart} {paused} paused");
     }
     if new > 0 && (is_of_done || is_of_server) {
         heading = format!("{heading}, {new} new");
@@ -166,7 +170,7 @@ fn heading<'t>(
         (to_done, "ended"),
     ] {
         if count > 0 {
-            heading = format!("{heading}, {} {word}", text::grouped(count));
+            heading = format!("{heading} + {} {word}", text::grouped(count));
         }
     }
     let is_folded = state.list.is_folded;

@@ -947,10 +947,10 @@ fn restored_rows_are_marked_unconfirmed() {
         saved_at: Some(ago(5_000)),
     });
     assert!(screen.draw().contains("running?"));
-    assert!(screen.draw().contains("Saved as of 06:51:55."));
+    assert!(screen.draw().contains("Saved at 06:51:55."));
     news(&mut screen, morning().remove(3));
     assert!(!screen.draw().contains("running?"));
-    assert!(!screen.draw().contains("Saved as of"));
+    assert!(!screen.draw().contains("Saved at"));
 }
 
 #[test]
@@ -1587,7 +1587,7 @@ fn the_strip_of_the_demo_comes_back_after_every_remark() {
     assert!(screen.draw().contains("render_movie: back after 2.1 s"));
     screen.wait(6_000);
     assert!(!screen.draw().contains("render_movie: back after"));
-    assert!(screen.draw().contains("try: b, then c cuts the network"));
+    assert!(screen.draw().contains("try: b, then c to cut the network"));
     view.task.notice = Some("the server said no".to_owned());
     news(&mut screen, view.clone());
     assert!(screen.draw().contains("render_movie: the server said no"));
@@ -1686,7 +1686,7 @@ fn headings_count_their_rows_and_those_that_ended() {
     );
     let drawn = screen.draw();
     assert!(drawn.contains(" 3 running  3 done"), "{drawn}");
-    assert!(drawn.contains(" RUNNING 3, 1 ended "), "{drawn}");
+    assert!(drawn.contains(" RUNNING 3 + 1 ended "), "{drawn}");
     assert!(drawn.contains(" DONE 2, 1 new"), "{drawn}");
     screen.wait(400);
     let mut paused = morning().remove(5);
@@ -1694,7 +1694,7 @@ fn headings_count_their_rows_and_those_that_ended() {
     news(&mut screen, paused);
     let drawn = screen.draw();
     assert!(drawn.contains(" 2 running  1 paused"), "{drawn}");
-    assert!(drawn.contains(" RUNNING 2, 1 paused, 1 ended"), "{drawn}");
+    assert!(drawn.contains(" RUNNING 2 + 1 paused + 1 ended"), "{drawn}");
 }
 
 #[test]
@@ -2517,7 +2517,7 @@ fn dates_a_task_by_when_it_was_last_followed() {
     screen.wait(440_000);
     screen.event(Event::Session(SessionEvent::Undriven));
     let drawn = screen.draw();
-    assert!(drawn.contains("Saved as of 06:59:20"), "{drawn}");
+    assert!(drawn.contains("Saved at 06:59:20"), "{drawn}");
 }
 
 #[test]

@@ -94,7 +94,7 @@ fn the_palette_names_the_context_of_a_key() {
     let in_detail = line(&mut screen, "answer");
     assert!(!in_detail.contains("a in the detail"), "{in_detail}");
     let marks = line(&mut screen, "mark-all");
-    assert!(marks.contains("a everywhere, and in the list: "), "{marks}");
+    assert!(marks.contains("a in the list and most panes: "), "{marks}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `adopt --client-id`: checkpoints that another client left on a server, from the server's own list.
 //!
-//! Invariants: listing calls only the list tool. An adopted task is first followed on the server; its tool is called only
+//! Invariants: listing calls only the list tool. An imported task is first followed on the server; its tool is called only
 //! after a yes, and only once no other client is working on it. A task whose arguments are not listed is never called,
 //! because the server finds the checkpoint by them.
 

@@ -23,7 +23,7 @@ impl Severity {
         match self {
             Self::Ok => "ok",
             Self::Warning => "warning",
-            Self::Wrong => "wrong",
+            Self::Wrong => "error",
         }
     }
 }

@@ -169,7 +169,7 @@ fn check_config_obstacle(
         ),
         Some(obstacle @ Needs::Variables(_)) => checks.wrong(
             subject,
-            format!("{}, not set here", obstacle.message()),
+            format!("{} (not set here)", obstacle.message()),
             "set it where you start longhaul",
         ),
         None => {

@@ -52,21 +52,13 @@ pub fn other_driver(state: &State) -> Option<SessionDriver> {
 /// `stop keeper: 2 continue, 1 pauses, 1 likely resumable until about Fri 07:20, 1 LOST (pd6xw8)`. Shortened if it would be
 /// wider than `columns`.
 pub fn quit_lines(state: &State, columns: usize) -> Vec<(Action, String)> {
-    let width = |lines: &[(Action, String)]| -> usize {
-        let columns = |(action, text): &(Action, String)| {
-            text::width(&state.key(*action)) + 1 + text::width(text) + 3
-        };
-        lines.iter().map(columns).sum()
+    let width = |(action, text): &(Action, String)| {
+        text::width(&state.key(*action)) + 1 + text::width(text) + 3
     };
-    let whole = quit_texts(state, true, false);
-    if width(&whole) <= columns {
-        return whole;
-    }
-    let without_time = quit_texts(state, false, false);
-    if width(&without_time) <= columns {
-        return without_time;
-    }
-    quit_texts(state, false, true)
+    let fits = |lines: &Vec<_>| lines.iter().map(width).sum::<usize>() <= columns;
+    let texts = [true, false].map(|has_time| quit_texts(state, has_time, false));
+    let fitting = texts.into_iter().find(fits);
+    fitting.unwrap_or_else(|| quit_texts(state, false, true))
 }
 
 fn quit_texts(state: &State, has_time: bool, is_short: bool) -> Vec<(Action, String)> {
@@ -93,13 +85,9 @@ fn quit_texts(state: &State, has_time: bool, is_short: bool) -> Vec<(Action, Str
     let is_here = state.setup.host.is_none();
     let outcomes = outcomes(state, has_time).filter(|_| is_here);
     let stop = outcomes.map(|outcomes| format!("stop keeper: {outcomes}"));
-    [
-        Some((Action::Quit, quit)),
-        stop.map(|stop| (Action::StopKeeper, stop)),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+    let mut lines = vec![(Action::Quit, quit)];
+    lines.extend(stop.map(|stop| (Action::StopKeeper, stop)));
+    lines
 }
 
 /// `2 continue, 1 pauses, 1 likely resumable until about Fri 07:20, 1 LOST (pd6xw8)`; `None` if nothing is open.

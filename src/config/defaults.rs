@@ -73,7 +73,7 @@ impl Parser<'_> {
                             ValueError::NotOneOf(names.join(", "))
                         })
                     };
-                    self.config.theme = self.text("name", value, read);
+                    self.config.theme = self.text("[theme] name", value, read);
                 }
                 other => {
                     let why = format!("unknown key {other:?} in [theme]; expected: name");

@@ -7,6 +7,17 @@ pub(in crate::ui) fn wrap(text: &str, columns: usize) -> Vec<String> {
     wrap_hanging(text, columns, 0)
 }
 
+/// Like [`wrap`], to at most `rows` lines; `more` marks what is left out.
+pub(in crate::ui) fn wrap_to(all: &str, columns: usize, rows: usize, more: &str) -> Vec<String> {
+    let mut lines = wrap(all, columns);
+    let left_out = lines.get(rows).cloned();
+    lines.truncate(rows);
+    if let (Some(last), Some(left_out)) = (lines.last_mut(), left_out) {
+        *last = text::cut(&format!("{last} {left_out}"), columns, more).into_owned();
+    }
+    lines
+}
+
 /// Like [`wrap`], with continuation lines shorter by `indent`.
 pub(in crate::ui) fn wrap_hanging(content: &str, columns: usize, indent: usize) -> Vec<String> {
     let mut lines = Vec::new();
@@ -41,4 +52,25 @@ pub(in crate::ui) fn wrap_hanging(content: &str, columns: usize, indent: usize) 
         lines.push(line.trim_end().to_owned());
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wraps_at_blanks_and_breaks_long_words() {
+        assert_eq!(wrap("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrap("abcdefghij", 4), ["abcd", "efgh", "ij"]);
+        assert_eq!(wrap("", 4), [""]);
+        assert_eq!(wrap("日本語", 4), ["日本", "語"]);
+    }
+
+    #[test]
+    fn marks_lines_that_are_left_out() {
+        let cut = |rows| wrap_to("one two three four", 9, rows, "…");
+        assert_eq!(cut(1), ["one two …"]);
+        assert_eq!(cut(2), ["one two", "three fo…"]);
+        assert_eq!(cut(3), ["one two", "three", "four"]);
+    }
 }

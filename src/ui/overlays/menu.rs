@@ -14,7 +14,10 @@ use super::super::{
 use crate::{
     app::{BodyLine, Dialog, Menu, MenuItem, State, dialog},
     domain::{Stamp, text},
-    ui::{panes::list::outcome_role, wrap::wrap},
+    ui::{
+        panes::list::outcome_role,
+        wrap::{wrap, wrap_to},
+    },
 };
 
 pub(super) fn menu(region: &mut Region<'_>, state: &State, menu: &Menu, cursor: usize, now: Stamp) {
@@ -73,13 +76,8 @@ fn wrapped_body<'l>(
     for most in [2, 1] {
         let rows: usize = lines.iter().map(|(_, wrapped)| wrapped.len()).sum();
         // Naming every task matters more than its full reason, which the detail pane shows.
-        for (_, wrapped) in lines.iter_mut().filter(|_| rows > available) {
-            if wrapped.len() > most {
-                wrapped.truncate(most);
-                if let Some(last) = wrapped.last_mut() {
-                    last.push_str(more);
-                }
-            }
+        for (line, wrapped) in lines.iter_mut().filter(|_| rows > available) {
+            *wrapped = wrap_to(&line.text, width, most, more);
         }
     }
     lines

@@ -18,7 +18,7 @@ use crate::{
         until_phrase, waits,
     },
     domain::{Caller, Connectivity, Elicitation, Question, Stamp, Task, Wall, text},
-    ui::wrap::wrap,
+    ui::wrap::wrap_to,
 };
 
 /// Draws the pane with its border; nothing if no task is selected.
@@ -126,7 +126,7 @@ fn put_facts(region: &mut Region<'_>, facts: &[Fact]) -> u16 {
     let available = usize::from(region.columns().saturating_sub(LABEL)).max(1);
     let mut height = 0;
     let rows = facts.iter().map(|(label, value, role)| {
-        let lines = wrap(value, available).into_iter().take(FACT_ROWS);
+        let lines = wrap_to(value, available, FACT_ROWS, theme.glyphs.more).into_iter();
         let lines: Vec<Line<'_>> = lines.map(|line| theme.span(line, *role).into()).collect();
         let count = u16::try_from(lines.len()).unwrap_or(1);
         height += count;
@@ -426,17 +426,4 @@ fn text_tab(region: &mut Region<'_>, state: &State, task_row: &TaskRow) {
         shown += 1;
     }
     region.put_more_below(lines.len().saturating_sub(scroll + shown));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn wraps_at_blanks_and_breaks_long_words() {
-        assert_eq!(wrap("one two three", 7), ["one two", "three"]);
-        assert_eq!(wrap("abcdefghij", 4), ["abcd", "efgh", "ij"]);
-        assert_eq!(wrap("", 4), [""]);
-        assert_eq!(wrap("日本語", 4), ["日本", "語"]);
-    }
 }

@@ -8,7 +8,7 @@ use super::super::{labels, region::Region, spans::pad_to, theme::Role};
 use crate::{
     app::{Action, State, server_needs, servers_shown, task_offer},
     domain::{LinkState, ServerView, Stamp, text},
-    ui::wrap::wrap,
+    ui::wrap::wrap_to,
 };
 
 fn latency_text(latency: Duration) -> String {
@@ -60,8 +60,9 @@ pub(in crate::ui) fn servers(region: &mut Region<'_>, state: &State, now: Stamp)
             region.keep_visible(y..y + ROWS);
         }
         let properties = properties(state, server, now);
-        let lines = wrap(&properties, usize::from(columns.saturating_sub(6)).max(1));
-        region.put_text(5, y + 1, lines.into_iter().take(2), Role::Dim);
+        let available = usize::from(columns.saturating_sub(6)).max(1);
+        let lines = wrap_to(&properties, available, 2, theme.glyphs.more);
+        region.put_text(5, y + 1, lines, Role::Dim);
     }
 }
 

@@ -248,13 +248,13 @@ fn cases(task: &Task) -> Vec<String> {
             ]
         }
         Some(Resumable::Checkpoint) => [
-            "longhaul resumes the stream or, if it can't, the checkpoint",
-            "the same, once longhaul restarts",
-            "longhaul resumes the checkpoint in a new session",
+            "longhaul resumes the stream, or else from the checkpoint",
+            "as above, once longhaul runs again",
+            "longhaul resumes from the checkpoint in a new session",
         ],
         Some(Resumable::Stream) => [
             "longhaul resumes the stream after the last event",
-            "the same, once longhaul restarts",
+            "as above, once longhaul runs again",
             "the call is lost: it can't be resumed in another session",
         ],
         None if is_modern(task) => [

@@ -84,9 +84,8 @@ fn quit_texts(state: &State, has_time: bool, is_short: bool) -> Vec<(Action, Str
     // Another machine's keeper is stopped there.
     let is_here = state.setup.host.is_none();
     let outcomes = outcomes(state, has_time).filter(|_| is_here);
-    let stop = outcomes.map(|outcomes| format!("stop keeper: {outcomes}"));
     let mut lines = vec![(Action::Quit, quit)];
-    lines.extend(stop.map(|stop| (Action::StopKeeper, stop)));
+    lines.extend(outcomes.map(|it| (Action::StopKeeper, format!("stop keeper: {it}"))));
     lines
 }
 

@@ -65,7 +65,7 @@ pub fn attention(state: &State, now: Stamp, columns: usize) -> (String, Attentio
         let held = text::plural(u64::try_from(frozen.held.len()).unwrap_or(u64::MAX), "task");
         return (
             format!(
-                "display frozen at {}; {held} with updates ({} to resume)",
+                "display frozen at {}; {held} changed ({} to resume)",
                 state.clock_seconds(frozen.at.wall),
                 state.key(Action::Freeze)
             ),

@@ -145,7 +145,7 @@ pub(super) enum CliCommand {
     Cancel(TaskSelectionArgs),
     /// Show a question from the server (exit code 6), or answer it.
     ///
-    /// With --no-keeper, waits for the call to end if exiting would end it.
+    /// With --no-keeper, waits for the call if exiting would cut it off.
     #[command(after_help = help("  longhaul answer k3v\n  longhaul answer k3v --accept count=3 'tags:=[\"a\"]'\n  longhaul answer k3v --defaults\n  longhaul answer k3v --decline"))]
     Answer(AnswerArgs),
     /// Import tasks that already exist on a server.

@@ -354,7 +354,7 @@ name = "pink"
             "f:12: both is ignored: it has both url and command",
             "f:18: a-b in env is ignored",
             "f:20: variable is ignored: the URL contains a variable",
-            "f:22: name is ignored: expected one of: dark",
+            "f:22: [theme] name is ignored: expected one of: dark",
         ];
         assert_eq!(config.notices.len(), begins.len(), "{:#?}", config.notices);
         for begin in begins {

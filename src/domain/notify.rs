@@ -5,7 +5,7 @@ use super::{Connectivity, Status, Task, TaskView};
 /// Why the user should be notified about a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NotifyReason {
-    /// The task completed or was cancelled.
+    /// The task completed or was cancelled. One that failed or was lost needs the user.
     Done,
     /// The task has a question, needs a sign-in, or ended in any other way.
     NeedsYou,

@@ -224,7 +224,8 @@ impl Task {
         of_step.or_else(|| self.server_task.as_ref()?.message.as_deref())
     }
 
-    /// The name to show: the user's name for it, else the tool.
+    /// The name to show: the user's name for it, else the tool. Lists add arguments: `task_title` in `cli`, `State::label`
+    /// in `app`.
     pub fn title(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.tool)
     }

@@ -138,7 +138,7 @@ impl HandshakeError {
                 300..=399 => elsewhere(refusal.server_text.as_deref().unwrap_or(why)),
                 200..=299 => not_mcp(),
                 404 | 405 | 410 => format!(
-                    "{name} answered HTTP {} at {url}; is the path right, e.g. /mcp?",
+                    "{name} answered HTTP {} at {url}; check the path (usually /mcp)",
                     refusal.status
                 ),
                 _ => refused(name, url, why),
@@ -189,7 +189,7 @@ mod tests {
     fn messages_name_the_likely_mistake() {
         let lab = ServerName::new("lab");
         let message = |error: &HandshakeError| error.message(&lab, "http://x/");
-        assert!(message(&http(404)).contains("is the path right"));
+        assert!(message(&http(404)).contains("check the path"));
         let why = "its answer is HTML".to_owned();
         assert!(message(&HandshakeError::NotMcp { why }).contains("is the URL right"));
         let why = "no common version".to_owned();

@@ -284,7 +284,7 @@ fn sizes_do_not_grow() {
     ] {
         assert!(
             size <= limit,
-            "{size} {what}, and {limit} before; `figures` shows where"
+            "{size} {what}, and this test allows {limit}; `figures` shows where"
         );
     }
 }

@@ -7,7 +7,7 @@ use super::{help, whole_number};
 /// `keeper`.
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum KeeperArgs {
-    /// Show whether a keeper is running and for how long, and list its unfinished tasks and clients.
+    /// Show whether a keeper is running and for how long, and count its unfinished tasks and clients.
     #[command(after_help = help("  longhaul keeper status\n  longhaul keeper status --json"))]
     Status,
     /// Stop the keeper; IF CUT in `longhaul ls` says what happens to each call.

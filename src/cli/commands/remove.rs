@@ -55,7 +55,7 @@ pub(in crate::cli) fn rm(context: &mut Context<'_>, rm: &RmArgs) -> Result<u8, C
         let effect = match version.map(ProtocolVersion::era) {
             _ if !keeps_running => "",
             Some(Era::Modern) => "; its connection was closed, which stops it on the server",
-            _ => "; the call keeps running on the server (nothing was sent)",
+            _ => "; the call keeps running on the server (not cancelled)",
         };
         context
             .terminal

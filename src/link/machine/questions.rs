@@ -364,7 +364,7 @@ impl Link {
             question.is_delivered = true;
         }
         if was_open {
-            active.remark(now, "it continues without your answer".to_owned());
+            active.remark(now, "no answer needed anymore".to_owned());
         }
         active.refresh_status();
     }

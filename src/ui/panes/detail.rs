@@ -18,7 +18,7 @@ use crate::{
         until_phrase, waits,
     },
     domain::{Caller, Connectivity, Elicitation, Question, Stamp, Task, Wall, text},
-    ui::wrap::wrap_to,
+    ui::wrap::wrap,
 };
 
 /// Draws the pane with its border; nothing if no task is selected.
@@ -126,7 +126,7 @@ fn put_facts(region: &mut Region<'_>, facts: &[Fact]) -> u16 {
     let available = usize::from(region.columns().saturating_sub(LABEL)).max(1);
     let mut height = 0;
     let rows = facts.iter().map(|(label, value, role)| {
-        let lines = wrap_to(value, available, FACT_ROWS, theme.glyphs.more).into_iter();
+        let lines = wrap(value, available).into_iter().take(FACT_ROWS);
         let lines: Vec<Line<'_>> = lines.map(|line| theme.span(line, *role).into()).collect();
         let count = u16::try_from(lines.len()).unwrap_or(1);
         height += count;

@@ -60,10 +60,10 @@ pub(in crate::ui) fn empty(region: &mut Region<'_>, state: &State) {
         theme.span(line, role)
     });
     let y = region.put_lines(2, 1, lines);
-    let keys = keys
-        .iter()
-        .map(|(action, label)| (state.key(*action), label));
-    let keys: Vec<(String, &&str)> = keys.collect();
+    let changes = |action| matches!(action, Action::NewCall | Action::MarkAll | Action::Import);
+    let can = |(action, _): &&(Action, _)| !(state.setup.readonly && changes(*action));
+    let keys = keys.iter().filter(can);
+    let keys: Vec<(String, &&str)> = keys.map(|(key, it)| (state.key(*key), it)).collect();
     let widest = keys.iter().map(|(key, _)| text::width(key)).max();
     let lines = keys.iter().map(|(key, label)| {
         let mut line = Line::from(theme.span(key.as_str(), Role::Key));

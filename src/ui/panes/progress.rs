@@ -86,7 +86,7 @@ pub(super) fn progress(
         }
         Status::Lost(reason) => {
             let last = task.progress.as_ref().and_then(Progress::percent);
-            let last = last.map(|percent| format!("(last {percent}%)"));
+            let last = last.map(|percent| format!("(at {percent}%)"));
             with_last(labels::lost(reason), last, Role::Plain)
         }
         Status::Unknown(window) => {

@@ -169,7 +169,9 @@ fn why_not_anywhere(state: &State, action: Action) -> Option<String> {
             }
             .to_owned(),
         ),
-        Action::MarkAll if state.list.rows.is_empty() && !state.tasks.is_empty() => {
+        // With an empty list, the key for marking adds a server instead.
+        Action::MarkAll if state.tasks.is_empty() => why_not(state, Action::AddServer),
+        Action::MarkAll if state.list.rows.is_empty() => {
             Some("no matching tasks; Esc clears the filter".to_owned())
         }
         _ => None,

@@ -33,9 +33,11 @@ pub fn footer_keys(state: &State) -> Vec<(String, String)> {
         .map(|(binding, key)| (key, label(state, scope, binding).to_owned()))
         .collect();
     if scope == Scope::List && state.tasks.is_empty() {
-        // With an empty list, the key for marking adds a server instead.
-        keys.insert(0, (state.key(Do::MarkAll), "add a server".to_owned()));
-        keys.insert(1, (state.key(Do::Import), "import".to_owned()));
+        for (action, label) in [(Do::Import, "import"), (Do::MarkAll, "add a server")] {
+            if can(&action) {
+                keys.insert(0, (state.key(action), label.to_owned()));
+            }
+        }
     }
     for action in [Do::Palette, Do::Help] {
         if let Some((binding, key)) = state.setup.keys.key_of(scope, action) {

@@ -56,8 +56,8 @@ pub fn quit_lines(state: &State, columns: usize) -> Vec<(Action, String)> {
         text::width(&state.key(*action)) + 1 + text::width(text) + 3
     };
     let fits = |lines: &Vec<_>| lines.iter().map(width).sum::<usize>() <= columns;
-    let texts = [true, false].map(|has_time| quit_texts(state, has_time, false));
-    let fitting = texts.into_iter().find(fits);
+    let whole = |has_time| quit_texts(state, has_time, false);
+    let fitting = [true, false].into_iter().map(whole).find(fits);
     fitting.unwrap_or_else(|| quit_texts(state, false, true))
 }
 

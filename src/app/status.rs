@@ -214,30 +214,27 @@ fn demo_line(state: &State, columns: usize) -> String {
     if state.totals.open.is_empty() && !state.tasks.is_empty() {
         return format!("try: {new} new call, {again} run again, {cut} break");
     }
+    let cut_network = format!("try: {cut}, then c to cut the network");
     let Some(driver) = state.session.driver else {
-        return format!("try: {cut}, then c to cut the network for 5 s");
+        return format!("{cut_network} for 5 s");
     };
     let (pid, again) = (driver.pid, &state.setup.reopens_with);
-    let lines = if driver.is_keeper {
-        [
-            format!(
-                "try: {cut}, then c to cut the network for 5 s; or press {quit} (or kill -9 {pid}) and run {again} again"
-            ),
-            format!("try: {cut}, then c to cut the network; or {quit}, then run {again} again"),
-        ]
+    let (more, less) = if driver.is_keeper {
+        (
+            format!("press {quit} (or kill -9 {pid}) and run {again} again"),
+            format!("{quit}, then run {again} again"),
+        )
     } else {
-        [
-            format!(
-                "try: {cut}, then c to cut the network for 5 s; or kill -9 {pid} and run {again} again"
-            ),
-            format!("try: {cut}, then c to cut the network; or kill -9 {pid}"),
-        ]
+        (
+            format!("kill -9 {pid} and run {again} again"),
+            format!("kill -9 {pid}"),
+        )
     };
-    let [whole, short] = lines;
+    let whole = format!("{cut_network} for 5 s; or {more}");
     if text::width(&whole) <= columns {
         whole
     } else {
-        short
+        format!("{cut_network}; or {less}")
     }
 }
 

@@ -85,8 +85,11 @@ impl Listener for FaultyListener {
         loop {
             let until = *self.cuts.borrow_and_update();
             if let Some(until) = until.filter(|until| *until > Instant::now()) {
-                // With the listener closed, the kernel refuses new connections.
-                self.listener = None;
+                // With the listener closed, the kernel refuses new connections; also if a child process that is being
+                // started holds a copy of it.
+                if let Some(listener) = self.listener.take() {
+                    let _ = rustix::net::shutdown(&listener, rustix::net::Shutdown::Both);
+                }
                 self.faults.set_listening(false);
                 tokio::select! {
                     () = sleep_until(until) => {}

@@ -103,7 +103,7 @@ fn a_screen_quits_at_once_and_its_calls_continue() {
     assert_eq!(kept.keeper(), Some(keeper));
 
     let mut screen = open();
-    screen.wait_for_line(&["● running", "crunch", "LOST"]);
+    screen.wait_for_line(&["running", "crunch", "LOST"]);
     screen.press("Q");
     screen.wait_for("Stop the keeper?");
     screen.wait_for("plain call in MCP 2026-07-28");

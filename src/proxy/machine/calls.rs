@@ -237,10 +237,11 @@ impl Proxy {
             self.open_tasks.remove(task);
         }
         // The host has to know the task before it hears of its questions and its status.
-        for (id, role) in self.requests_for(task) {
-            if role == CallRole::WantsTask {
-                self.hand_task(&id, view);
-            }
+        let wants_it = |(_, call): &(&String, &Call)| {
+            call.role == CallRole::WantsTask && call.task.as_ref() == Some(task)
+        };
+        while let Some(id) = self.calls.iter().find(wants_it).map(|(id, _)| id.clone()) {
+            self.hand_task(&id, view);
         }
         self.relay_questions(view);
         for (id, _) in self.requests_for(task) {

@@ -14,10 +14,7 @@ use super::super::{
 use crate::{
     app::{BodyLine, Dialog, Menu, MenuItem, State, dialog},
     domain::{Stamp, text},
-    ui::{
-        panes::list::outcome_role,
-        wrap::{wrap, wrap_to},
-    },
+    ui::{panes::list::outcome_role, wrap},
 };
 
 pub(super) fn menu(region: &mut Region<'_>, state: &State, menu: &Menu, cursor: usize, now: Stamp) {
@@ -71,13 +68,13 @@ fn wrapped_body<'l>(
     available: usize,
     more: &str,
 ) -> Vec<(&'l BodyLine, Vec<String>)> {
-    let wrapped = |line: &'l BodyLine| (line, wrap(&line.text, width));
+    let wrapped = |line: &'l BodyLine| (line, wrap::wrap(&line.text, width));
     let mut lines: Vec<(&BodyLine, Vec<String>)> = body.iter().map(wrapped).collect();
     for most in [2, 1] {
         let rows: usize = lines.iter().map(|(_, wrapped)| wrapped.len()).sum();
         // Naming every task matters more than its full reason, which the detail pane shows.
         for (line, wrapped) in lines.iter_mut().filter(|_| rows > available) {
-            *wrapped = wrap_to(&line.text, width, most, more);
+            *wrapped = wrap::wrap_to(&line.text, width, most, more);
         }
     }
     lines

@@ -4,7 +4,7 @@ use ratatui::text::Line;
 
 use super::super::{region::Region, spans::pad_to, theme::Role, wrap::wrap};
 use crate::{
-    app::{Action, Filter, State},
+    app::{Action, Filter, State, why_not},
     domain::text,
 };
 
@@ -60,8 +60,7 @@ pub(in crate::ui) fn empty(region: &mut Region<'_>, state: &State) {
         theme.span(line, role)
     });
     let y = region.put_lines(2, 1, lines);
-    let changes = |action| matches!(action, Action::NewCall | Action::MarkAll | Action::Import);
-    let can = |(action, _): &&(Action, _)| !(state.setup.readonly && changes(*action));
+    let can = |(key, _): &&(Action, _)| why_not(state, *key).is_none();
     let keys = keys.iter().filter(can);
     let keys: Vec<(String, &&str)> = keys.map(|(key, it)| (state.key(*key), it)).collect();
     let widest = keys.iter().map(|(key, _)| text::width(key)).max();

@@ -170,7 +170,7 @@ fn heading<'t>(
         (to_done, "ended"),
     ] {
         if count > 0 {
-            heading = format!("{heading} + {} {word}", text::grouped(count));
+            heading = format!("{heading}{apart} {} {word}", text::grouped(count));
         }
     }
     let is_folded = state.list.is_folded;

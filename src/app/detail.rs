@@ -66,7 +66,7 @@ fn result_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
     } else if task.status.is_settled() {
         lines.push("No result.".to_owned());
     } else {
-        lines.push("No result yet. It is saved to disk before it appears here.".to_owned());
+        lines.push("No result yet. Results are saved to disk before they appear here.".to_owned());
     }
     lines
 }
@@ -238,7 +238,7 @@ fn cases(task: &Task) -> Vec<String> {
             let bound = task.server_task.as_ref().and_then(|task| task.is_bound);
             [
                 "longhaul polls until the task expires",
-                "longhaul polls it again, by its id, when it restarts",
+                "longhaul polls the task by its id once a keeper runs again",
                 match bound {
                     Some(false) => "longhaul polls it in a new session",
                     _ => {
@@ -249,12 +249,12 @@ fn cases(task: &Task) -> Vec<String> {
         }
         Some(Resumable::Checkpoint) => [
             "longhaul resumes the stream, or else from the checkpoint",
-            "as above, once longhaul runs again",
+            "the same, once a keeper runs again",
             "longhaul resumes from the checkpoint in a new session",
         ],
         Some(Resumable::Stream) => [
             "longhaul resumes the stream after the last event",
-            "as above, once longhaul runs again",
+            "the same, once a keeper runs again",
             "the call is lost: it can't be resumed in another session",
         ],
         None if is_modern(task) => [
@@ -275,7 +275,7 @@ fn cases(task: &Task) -> Vec<String> {
     };
     vec![
         labeled("network drops", cut),
-        labeled("longhaul exits", death),
+        labeled("keeper stops", death),
         labeled("session ends", gone),
     ]
 }
@@ -300,7 +300,7 @@ fn server_task_lines(state: &State, task: &ServerTask) -> Vec<String> {
     };
     let kept = match task.expires_at() {
         Some(at) => format!("kept until {}", state.clock_day(at)),
-        None => "kept for an unspecified time".to_owned(),
+        None => "kept for an unknown time".to_owned(),
     };
     let whole = format!("{kind}, {state_label}, {kept}");
     let message_line = task
@@ -371,7 +371,7 @@ fn ways_back(task: &Task) -> Vec<&'static str> {
             "               that carried data",
         ],
         None if is_modern(task) => {
-            vec!["resumed by     - (not possible for a plain call in this revision)"]
+            vec!["resumed by     - (in this revision, only possible for a task)"]
         }
         None if task.resumability.stream.is_none() => {
             vec!["resumed by     not known yet: no event received"]

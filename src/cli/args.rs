@@ -40,7 +40,7 @@ States:
   running, cut      the connection is lost; reconnecting
   ..., removed      removed from the list (shown with --all); `longhaul rm --undo ID` restores it
 
-IF CUT (what happens to the call if its connection breaks for good):
+IF CUT (what happens to the call if longhaul loses its connection for a long time):
   continues         the server keeps working, and longhaul finds the call again
   pauses            the call stops at its checkpoint, and longhaul continues from there
   likely            the call can probably be resumed, for an unknown or limited time
@@ -60,8 +60,8 @@ Contents:
 const TRACE_NOTES: &str = "\
 Recording is off by default. To switch it on:
   --trace           with call, watch, tools, servers test and the screen: records every
-                    server in the session, until the process that runs the calls exits;
-                    with doctor: records only doctor's requests, if no process runs the calls
+                    server in the session, until the keeper exits;
+                    with doctor: records only doctor's requests, if no keeper is running
   trace = true      in [servers.NAME] of the configuration: that server, always
   :trace            on the screen: the task's server, until you enter it again
 
@@ -125,7 +125,7 @@ pub(super) enum CliCommand {
     /// Print the history of a task.
     #[command(after_help = help("  longhaul logs q7m -n 20\n  longhaul logs q7m -f --since 10m"))]
     Logs(LogsArgs),
-    /// Open the screen, on a task if one is given.
+    /// Open the full-screen interface (the screen), on a task if one is given.
     #[command(after_help = help("  longhaul attach\n  longhaul attach q7m"))]
     Attach(AttachArgs),
     /// Print a task's history, then follow it live; the exit code reflects its outcome.
@@ -145,7 +145,7 @@ pub(super) enum CliCommand {
     Cancel(TaskSelectionArgs),
     /// Show a question from the server (exit code 6), or answer it.
     ///
-    /// With --no-keeper, waits for the call if exiting would cut it off.
+    /// With --no-keeper, keeps running until the call ends if exiting would lose it.
     #[command(after_help = help("  longhaul answer k3v\n  longhaul answer k3v --accept count=3 'tags:=[\"a\"]'\n  longhaul answer k3v --defaults\n  longhaul answer k3v --decline"))]
     Answer(AnswerArgs),
     /// Import tasks that already exist on a server.
@@ -167,7 +167,7 @@ pub(super) enum CliCommand {
         command: ServersCommand,
     },
     /// Export a task for a bug report, without secrets.
-    #[command(after_help = format!("{EXPORT_CONTENTS}\n\n{}", help("  longhaul export q7m > trace.json\n  longhaul export q7m --html --out trace.html\n  longhaul export q7m --with-content")))]
+    #[command(after_help = format!("{EXPORT_CONTENTS}\n\n{}", help("  longhaul export q7m > task.json\n  longhaul export q7m --html --out task.html\n  longhaul export q7m --with-content")))]
     Export(ExportArgs),
     /// Show recorded traffic, one message per line (offline).
     #[command(after_help = format!("{TRACE_NOTES}\n\n{}", help("  longhaul trace\n  longhaul trace q7m --grep tools/call --full\n  longhaul trace lab -n 50 -f\n  longhaul trace --json")))]
@@ -257,7 +257,7 @@ pub(super) struct EditArgs {
     /// Cancel after this long without activity: 90s, 10m, 2h, or off.
     #[arg(long, value_name = "D", value_parser = limit, group = "what")]
     pub(super) idle_timeout: Option<Limit>,
-    /// Cancel this long after the start, or off.
+    /// Cancel this long after the start, such as 90s or 2h (off: never).
     #[arg(long, value_name = "D", value_parser = limit, group = "what")]
     pub(super) max_time: Option<Limit>,
 }
@@ -278,7 +278,7 @@ pub(super) struct ExportArgs {
     /// Write a self-contained HTML page with a timeline.
     #[arg(long)]
     pub(super) html: bool,
-    /// Include what you and the server wrote, not only its size; anything that looks like a token is removed.
+    /// Include the text that you and the server wrote (otherwise only its size), without anything that looks like a token.
     #[arg(long)]
     pub(super) with_content: bool,
     /// Write to this file instead of stdout.
@@ -423,7 +423,7 @@ pub(super) struct TaskSelectionArgs {
     /// The task; a unique prefix of its id is enough.
     #[arg(group = "which")]
     pub(super) id: Option<String>,
-    /// Every applicable task in the session.
+    /// Every task in the session that this applies to.
     #[arg(long, group = "which")]
     pub(super) all: bool,
 }

@@ -167,14 +167,14 @@ impl CutReason {
                 "MCP 2026-07-28 ends the call with its connection; the checkpoint stays on the server"
             }
             Self::EventStore => {
-                "resumable while the server keeps the events and its session, for an unspecified time"
+                "resumable as long as the server keeps the events and the MCP session"
             }
             Self::SessionTask => "resumable unless the server task ends with its session",
             Self::ExpiredTask => "server task; its retention period has expired",
             Self::ServerProcess => "longhaul runs this server's process, and both end together",
-            Self::ModernCall => "plain call in MCP 2026-07-28; a closed connection cancels it",
+            Self::ModernCall => "not a task; in MCP 2026-07-28, a closed connection cancels it",
             Self::RanPlain => {
-                "the last call of this tool didn't run as a server task, and a closed connection cancels a plain call"
+                "the last call of this tool didn't run as a server task, so a closed connection cancels it"
             }
             Self::MayBeTask => {
                 "a closed connection cancels the call unless the server runs it as a task"

@@ -128,7 +128,7 @@ pub(crate) fn state_of(
 pub(crate) fn lost(reason: &LostReason) -> &'static str {
     match reason {
         LostReason::SessionGone { .. } => "server session gone",
-        LostReason::ReplayGone { .. } => "replay gone",
+        LostReason::ReplayGone { .. } => "events expired",
         LostReason::CancelledByDisconnect { .. } => "cut, cancelled",
         LostReason::ProcessEnded { .. } => "server process ended",
         LostReason::TooMuch { .. } => "too much data at once",
@@ -143,7 +143,7 @@ pub(crate) fn unknown(window: &UnknownReason) -> String {
     match window {
         UnknownReason::BeforeFirstId => "may have run".to_owned(),
         UnknownReason::NoIds => "no event ids".to_owned(),
-        UnknownReason::NoReplay => "no replay".to_owned(),
+        UnknownReason::NoReplay => "can't be resumed".to_owned(),
         UnknownReason::HttpStatus(status) => format!("HTTP {status}"),
         UnknownReason::BeforeTaskId => "may be a task".to_owned(),
         UnknownReason::NoCheckpoint => "no checkpoint".to_owned(),

@@ -511,7 +511,7 @@ impl LoginEnv {
         let until = std::time::Instant::now() + DEADLINE;
         while !page.exists() {
             assert!(std::time::Instant::now() < until, "no browser was started");
-            std::thread::yield_now();
+            crate::support::pause();
         }
         let page = fs::read_to_string(page).unwrap();
         (running, page)

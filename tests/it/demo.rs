@@ -1335,7 +1335,7 @@ fn the_process_prints_its_url_first_and_exits_on_signal() {
             if let Some(running) = demo::find_running(dir.path()) {
                 break running;
             }
-            std::thread::yield_now();
+            crate::support::pause();
         };
         demo::stop(dir.path()).unwrap();
         assert_eq!(

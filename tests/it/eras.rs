@@ -919,7 +919,7 @@ fn a_plain_call_of_the_modern_era_dies_everywhere() {
     let mut screen = env.open(&["--protocol", "2026-07-28", "attach", id], (120, 36));
     screen.wait_for_line(&[id, "work", "LOST"]);
     screen.press("]]]]]");
-    screen.wait_for_line(&["if cut", "LOST: plain call in MCP 2026-07-28"]);
+    screen.wait_for_line(&["if cut", "LOST: not a task; in MCP 2026-07-28"]);
     screen.press("n");
     screen.wait_for("▸ work");
     screen.press("\r");

@@ -13,7 +13,6 @@ use std::{
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    thread,
     time::{Duration, Instant},
 };
 
@@ -113,7 +112,7 @@ impl Machines {
         let begin = Instant::now();
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
             assert!(begin.elapsed() < DEADLINE, "sshd does not listen");
-            thread::yield_now();
+            crate::support::pause();
         }
         Some(machines)
     }
@@ -184,7 +183,7 @@ fn tunnel(screen: &Tui) -> Pid {
         if let Some(pid) = pid {
             return pid;
         }
-        thread::yield_now();
+        crate::support::pause();
     }
 }
 

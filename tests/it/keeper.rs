@@ -106,7 +106,7 @@ fn a_screen_quits_at_once_and_its_calls_continue() {
     screen.wait_for_line(&["running", "crunch", "LOST"]);
     screen.press("Q");
     screen.wait_for("Stop the keeper?");
-    screen.wait_for("plain call in MCP 2026-07-28");
+    screen.wait_for("not a task; in MCP 2026-07-28");
     // Keys typed right after a dialog opens are ignored.
     while screen.text().contains("Stop the keeper?") && !screen.has_ended() {
         screen.press("k");

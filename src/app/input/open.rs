@@ -84,7 +84,7 @@ fn open_task(state: &mut State, effects: &mut Vec<Command>) {
             if status == Status::Failed && is_pressing {
                 let key = state.key(Action::Open);
                 state.reply(format!(
-                    "press {key} for recovery options; the task stays under NEEDS YOU until you choose one"
+                    "press {key} again for recovery options; until then it stays under NEEDS YOU"
                 ));
             }
             if status == Status::InputRequired

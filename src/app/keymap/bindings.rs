@@ -52,7 +52,7 @@ const fn bind(
 /// The default bindings.
 #[rustfmt::skip]
 pub const BINDINGS: &[Binding] = &[
-    bind(Action::Open, &["enter", "l", "right"], LEVELS, "open", "open", "open (for unknown or lost tasks: recovery options)"),
+    bind(Action::Open, &["enter", "l", "right"], LEVELS, "open", "open", "open (failed, unknown or lost tasks: also recovery options)"),
     bind(Action::Back, &["esc", "h", "left"], LEVELS, "", "back", "go back (never quits)"),
     bind(Action::Down, &["j", "down"], SCROLLED, "", "down", "down"),
     bind(Action::Up, &["k", "up"], SCROLLED, "", "up", "up"),
@@ -76,7 +76,7 @@ pub const BINDINGS: &[Binding] = &[
     bind(Action::CopyMenu, &["y"], TASK, "copy", "copy", "copy to the clipboard"),
     bind(Action::Export, &["E"], TASK, "export", "export", "export the task as HTML or JSON (asks for a file)"),
     bind(Action::Print, &["Y"], TASK, "print", "print", "print as plain text, to select with the mouse"),
-    bind(Action::Filter, &["/"], &[List], "filter", "filter", "filter: words, !x, status:failed, server:lab, tag:x"),
+    bind(Action::Filter, &["/"], &[List], "filter", "filter", "filter: words, !word, status:failed, server:lab, tag:nightly"),
     bind(Action::FindTool, &["/"], &[Tools], "find", "find", "find a tool by name, description or server"),
     bind(Action::NeedsOnly, &["!"], &[List], "needs-me", "needs you", "show only what needs you"),
     bind(Action::Fold, &["."], &[List], "fold", "fold", "fold finished tasks"),
@@ -112,13 +112,13 @@ pub const BINDINGS: &[Binding] = &[
     bind(Action::Reload, &[], PANES, "reload", "reload", "reload the configuration, on every screen of this session"),
     bind(Action::Adopt, &["A"], &[Servers], "adopt", "import tasks", "import tasks that exist on the server"),
     bind(Action::Freeze, &["Z"], PANES, "freeze", "freeze", "freeze the display; updates wait"),
-    bind(Action::SignIn, &["L"], PANES, "login", "sign in", "sign in to a server, or approve its variables or command"),
+    bind(Action::SignIn, &["L"], PANES, "login", "sign in", "sign in to a server, allow its variables or approve its command"),
     // Too rarely used for a key.
     bind(Action::Trace, &[], TASK, "trace", "record traffic", "start or stop recording traffic with the task's server (see the Trace tab)"),
     bind(Action::InjectFault, &["b"], PANES, "break", "break", "inject a fault (demo only)"),
     bind(Action::Palette, &[":"], PANES, "", "commands", "command palette; also accepts longhaul commands"),
     bind(Action::Help, &["?", "f1"], PANES, "help", "keys", "all keys; type to search, Enter to run"),
-    bind(Action::Quit, &["q"], &[List, Detail, Tools, Servers, Messages, Timeline, Menu], "quit", "quit", "close the top layer; in the list, quit"),
+    bind(Action::Quit, &["q"], &[List, Detail, Tools, Servers, Messages, Timeline, Menu], "quit", "quit", "close the dialog or pane; in the list, quit"),
     bind(Action::StopKeeper, &["Q"], PANES, "stop", "stop the keeper", "stop the keeper and quit; first shows what happens to each call"),
     bind(Action::Interrupt, &["ctrl-c"], &Scope::ALL, "", "quit", "quit from anywhere; twice to quit now"),
     bind(Action::Suspend, &["ctrl-z"], &Scope::ALL, "suspend", "suspend", "suspend"),

@@ -91,7 +91,7 @@ pub(in crate::cli) fn control(
         [] => {
             context
                 .terminal
-                .info("nothing to do: this applies to no task in this session");
+                .info("nothing to do: no matching task in this session");
             return Ok(code::OK);
         }
         [task] => servers.for_task(&task.server)?,

@@ -309,7 +309,7 @@ fn connection(state: &State, task_row: &TaskRow, now: Stamp) -> (String, Role) {
         }
         Connectivity::Unwatched { as_of } => (
             format!(
-                "no process runs the calls; as of {}",
+                "none: no keeper is running; last known state from {}",
                 state.clock_seconds(as_of)
             ),
             Role::Waiting,

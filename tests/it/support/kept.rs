@@ -11,7 +11,6 @@ use std::{
     fmt::Write as _,
     path::Path,
     process::Command,
-    thread,
     time::{Duration, Instant},
 };
 
@@ -108,7 +107,7 @@ pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
     let begin = Instant::now();
     while !is_so() {
         assert!(begin.elapsed() < DEADLINE, "never: {what}");
-        thread::yield_now();
+        super::pause();
     }
 }
 

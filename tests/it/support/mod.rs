@@ -16,3 +16,8 @@ pub(crate) mod proxy;
 pub(crate) mod pty;
 pub(crate) mod server;
 pub(crate) mod wire;
+
+/// A short pause between two looks at something that sends no event, which leaves the processor to the one waited for.
+pub(crate) fn pause() {
+    std::thread::park_timeout(std::time::Duration::from_millis(2));
+}

@@ -9,7 +9,7 @@ registries. Each cell of the table has its own server, its own keeper and its ow
 
 Hosts (`host_profiles.py`): Claude Code, Claude Desktop, Codex, VS Code, Gemini CLI, Goose, Zed, opencode and Cursor. A
 client on an official SDK plays each, with the host's name, revision, limit and habits: `typescript_host.mjs`,
-`python_host.py` or `rmcp_host/`. It starts `longhaul proxy` as its server, as the real host does.
+`python_host.py` or `rmcp_host.rs`. It starts `longhaul proxy` as its server, as the real host does.
 
 Servers: sdk (Python SDK 1.x, event ids), fastmcp4 (tasks of 2026-07-28), rmcp_store (Rust SDK, event ids), node_sdk1
 (tasks of 2025-11-25), node_sdk2 (2026-07-28 without tasks: nothing can be resumed) and stdio (`step_server.py`, a
@@ -79,7 +79,7 @@ sys.path.insert(0, str(HERE.parent))
 from driver import Failed, Journal, Proxy, Server, clean_environment, need  # noqa: E402
 from host_profiles import PROFILES, Esc, Profile, Sdk  # noqa: E402
 from scripted_host import ScriptedHost, gone, is_running, kill, until  # noqa: E402
-from servers import LOCKS, SERVERS, NotInstalled, cache_at, tool  # noqa: E402
+from servers import SERVERS, NotInstalled, cache_at, example  # noqa: E402
 
 ROOT = HERE.parent.parent.parent
 STEPS = 20
@@ -588,13 +588,9 @@ def python_client(cache: Path) -> list[str]:
     return [SERVERS["sdk"](cache)[0], str(HERE / "python_host.py")]
 
 
-def rust_client(cache: Path) -> list[str]:
-    """cargo itself knows whether there is anything to do."""
-    manifest, target = HERE / "rmcp_host/Cargo.toml", cache / "rmcp-host"
-    with LOCKS[target]:
-        print("building rmcp-host ...", file=sys.stderr, flush=True)
-        tool("cargo", "cargo", "build", "--quiet", "--locked", "--manifest-path", manifest, "--target-dir", target)
-    return [str(target / "debug/interop-rmcp-host")]
+def rust_client(_: Path) -> list[str]:
+    """The host on the Rust SDK."""
+    return [example("interop-rmcp-host")]
 
 
 CLIENTS = {

@@ -14,7 +14,7 @@ type Answer<'f, T> = Pin<Box<dyn Future<Output = Result<T, EventStoreError>> + S
 
 /// The events in the order in which they were stored; an id is a place in it.
 #[derive(Default)]
-pub struct MemoryStore {
+pub(crate) struct MemoryStore {
     events: Mutex<Vec<(String, ServerSseMessage)>>,
 }
 
@@ -62,7 +62,7 @@ impl EventStore for MemoryStore {
         let events = self.after(last_event_id);
         Box::pin(async move {
             let events = events.ok_or("unknown event id")?;
-            Ok(Box::pin(futures::stream::iter(events)) as EventStream)
+            Ok(Box::pin(futures_util::stream::iter(events)) as EventStream)
         })
     }
 }

@@ -2,10 +2,20 @@
 //!
 //! `faults.py` says what a profile has, what a host reads on stdin, and what it prints.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "a test program: it talks on stdout, and a surprise ends it"
+)]
+
 use std::{
     collections::{BTreeMap, HashMap},
     error::Error,
     io::BufRead,
+    process::Stdio,
     time::Duration,
 };
 
@@ -17,7 +27,6 @@ use rmcp::{
         ServerResult,
     },
     service::{NotificationContext, Peer, PeerRequestOptions, RunningService},
-    transport::TokioChildProcess,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -63,7 +72,7 @@ enum Step {
     End,
 }
 
-fn print(event: Value) {
+fn print(event: &Value) {
     println!("{event}");
 }
 
@@ -80,7 +89,7 @@ impl ClientHandler for Host {
         progress: ProgressNotificationParam,
         _: NotificationContext<RoleClient>,
     ) {
-        print(json!({"event": "progress", "value": progress.progress}));
+        print(&json!({"event": "progress", "value": progress.progress}));
     }
 }
 
@@ -89,20 +98,24 @@ async fn connect(profile: &Profile) -> Result<RunningService<RoleClient, Host>, 
     command
         .args(&profile.command[1..])
         .envs(&profile.environment)
-        .current_dir(&profile.directory);
+        .current_dir(&profile.directory)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
     let handshake = json!({
         "protocolVersion": profile.revision,
         "capabilities": profile.capabilities,
         "clientInfo": profile.client,
     });
     let host = Host(serde_json::from_value(handshake)?);
-    let service = host.serve(TokioChildProcess::new(command)?).await?;
+    let mut server = command.spawn()?;
+    let pipes = server.stdout.take().zip(server.stdin.take());
+    let service = host.serve(pipes.ok_or("no pipes")?).await?;
     let tools = service.list_all_tools().await?;
     let names: Vec<_> = tools.iter().map(|tool| tool.name.clone()).collect();
     let revision = service
         .peer_info()
         .map(|info| info.protocol_version.clone());
-    print(json!({"event": "connected", "revision": revision, "tools": names}));
+    print(&json!({"event": "connected", "revision": revision, "tools": names}));
     Ok(service)
 }
 
@@ -127,7 +140,7 @@ async fn call(
         line.as_object_mut()
             .unwrap()
             .extend(more.as_object().unwrap().clone());
-        print(line);
+        print(&line);
     };
     let mut handle = match peer.send_cancellable_request(request, options).await {
         Ok(handle) => handle,
@@ -209,6 +222,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     let _ = service.cancel().await;
-    print(json!({"event": "ended"}));
+    print(&json!({"event": "ended"}));
     Ok(())
 }

@@ -4,6 +4,14 @@
 //! `interop-rmcp-server [--store] --port PORT [--journal FILE]`; the first line of stdout is `listening PORT`. The journal is as in
 //! `parts.py`: one line `started RUN`, `step RUN N`, `asked`, `ended RUN` or `stopped RUN` each.
 
+#![expect(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::unsafe_derive_deserialize,
+    reason = "a test program: it says its port on stdout, and a surprise ends it"
+)]
+
 use std::{
     error::Error,
     fs::{File, OpenOptions},

@@ -48,7 +48,7 @@ pub fn other_driver(state: &State) -> Option<SessionDriver> {
     driver.filter(|_| !state.session.is_driverless)
 }
 
-/// The last line of the screen, as keys and what they do. With a keeper: `quit: the keeper keeps 4 calls open` and
+/// The last line of the screen, as keys and what they do. With a keeper: `quit: 4 calls stay with the keeper` and
 /// `stop keeper: 2 continue, 1 pauses, 1 likely resumable until about Fri 07:20, 1 LOST (pd6xw8)`. Shortened if it would be
 /// wider than `columns`.
 pub fn quit_lines(state: &State, columns: usize) -> Vec<(Action, String)> {
@@ -78,7 +78,7 @@ fn quit_texts(state: &State, has_time: bool, is_short: bool) -> Vec<(Action, Str
     }
     let quit = match open {
         0 => "quit: nothing is running".to_owned(),
-        _ if is_short => format!("quit: the keeper keeps {} open", text::grouped(open)),
+        _ if is_short => format!("quit: {} with the keeper", text::grouped(open)),
         _ => format!("quit: {}", kept(open)),
     };
     // Another machine's keeper is stopped there.
@@ -135,8 +135,8 @@ fn outcomes(state: &State, has_time: bool) -> Option<String> {
 
 /// What a keeper does with the open calls: some run, others may be paused or wait for an answer.
 fn kept(open: usize) -> String {
-    let calls = if open == 1 { "call" } else { "calls" };
-    format!("the keeper keeps {} {calls} open", text::grouped(open))
+    let calls = if open == 1 { "call stays" } else { "calls stay" };
+    format!("{} {calls} with the keeper", text::grouped(open))
 }
 
 /// The note for stderr after the screen has closed.

@@ -36,7 +36,7 @@ pub(super) fn tools() -> [Value; 2] {
         }),
         json!({
             "name": TASKS,
-            "title": "List open calls",
+            "title": "List uncollected calls",
             "description": "Lists the long-running tool calls that were started here and whose results were not \
                 collected yet, with their ids, states and progress.",
             "inputSchema": {"type": "object", "properties": {}},

@@ -48,20 +48,19 @@ pub fn other_driver(state: &State) -> Option<SessionDriver> {
     driver.filter(|_| !state.session.is_driverless)
 }
 
-/// The last line of the screen, as keys and what they do. With a keeper: `quit: 4 calls stay with the keeper` and
-/// `stop keeper: 2 continue, 1 pauses, 1 likely resumable until about Fri 07:20, 1 LOST (pd6xw8)`. Shortened if it would be
-/// wider than `columns`.
+/// The last line of the screen, as keys and what they do. With a keeper: `quit: the keeper keeps 4 calls` and
+/// `stop keeper: 2 continue, 1 pauses, 1 likely resumable until about Fri 07:20, 1 LOST (pd6xw8)`. Without the time if it would
+/// be wider than `columns`.
 pub fn quit_lines(state: &State, columns: usize) -> Vec<(Action, String)> {
     let width = |(action, text): &(Action, String)| {
         text::width(&state.key(*action)) + 1 + text::width(text) + 3
     };
-    let fits = |lines: &Vec<_>| lines.iter().map(width).sum::<usize>() <= columns;
-    let whole = |has_time| quit_texts(state, has_time, false);
-    let fitting = [true, false].into_iter().map(whole).find(fits);
-    fitting.unwrap_or_else(|| quit_texts(state, false, true))
+    let fits = |lines: &[_]| lines.iter().map(width).sum::<usize>() <= columns;
+    let has_time = fits(&quit_texts(state, true));
+    quit_texts(state, has_time)
 }
 
-fn quit_texts(state: &State, has_time: bool, is_short: bool) -> Vec<(Action, String)> {
+fn quit_texts(state: &State, has_time: bool) -> Vec<(Action, String)> {
     let open = state.totals.open.len();
     let Some(driver) = other_driver(state) else {
         let text = match outcomes(state, has_time) {
@@ -78,7 +77,6 @@ fn quit_texts(state: &State, has_time: bool, is_short: bool) -> Vec<(Action, Str
     }
     let quit = match open {
         0 => "quit: nothing is running".to_owned(),
-        _ if is_short => format!("quit: {} with the keeper", text::grouped(open)),
         _ => format!("quit: {}", kept(open)),
     };
     // Another machine's keeper is stopped there.
@@ -135,8 +133,7 @@ fn outcomes(state: &State, has_time: bool) -> Option<String> {
 
 /// What a keeper does with the open calls: some run, others may be paused or wait for an answer.
 fn kept(open: usize) -> String {
-    let calls = if open == 1 { "call stays" } else { "calls stay" };
-    format!("{} {calls} with the keeper", text::grouped(open))
+    format!("the keeper keeps {}", text::plural(open as u64, "call"))
 }
 
 /// The note for stderr after the screen has closed.

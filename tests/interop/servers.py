@@ -19,7 +19,7 @@ from threading import Lock
 
 from driver import HERE
 
-# A cold build of everything on a busy two-core machine.
+# A cold build of everything on a busy two-core machine, once another cargo has let go of the build directory.
 INSTALL_SECONDS = 900.0
 LOCKS: defaultdict[Path, Lock] = defaultdict(Lock)
 

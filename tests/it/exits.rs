@@ -69,7 +69,7 @@ const PLACES: [Place; 15] = [
     Place {
         name: "too small",
         keys: &[],
-        shown: "at least 40x10",
+        shown: "longhaul needs at least 40x10",
         size: (30, 8),
     },
 ];

@@ -90,7 +90,7 @@ fn a_screen_quits_at_once_and_its_calls_continue() {
     let mut screen = open();
     screen.wait_for_line(&["running", "crunch", "LOST"]);
     screen.wait_for(&format!("keeper {}", keeper.as_raw_nonzero()));
-    screen.wait_for("q quit: the keeper keeps 1 call");
+    screen.wait_for("q quit: the keeper keeps 1 call ");
     screen.press("q");
     assert_eq!(screen.end().0, 0);
     assert!(

@@ -155,7 +155,7 @@ fn the_demo_moves_at_once_and_fits_every_terminal() {
         tui.press("k");
     }
     tui.resize((30, 8));
-    tui.wait_for("at least 40x10");
+    tui.wait_for("longhaul needs at least 40x10");
     tui.wait_for("30x8");
     tui.resize(USUAL);
     tui.wait_for_line(&["the whole archive", "continues"]);

@@ -28,7 +28,7 @@ pub(in crate::cli) struct GlobalArgs {
     /// Directory for sessions [env: LONGHAUL_STATE_DIR]
     #[arg(long, value_name = "DIR", global = true)]
     pub(in crate::cli) state_dir: Option<PathBuf>,
-    /// Use the session on HOST, through ssh (any name that ssh accepts); empty means the local machine [env: LONGHAUL_HOST]
+    /// Use the session on MACHINE, through ssh (any name that ssh accepts); empty means the local machine [env: LONGHAUL_HOST]
     #[arg(long, value_name = "MACHINE", value_hint = ValueHint::Hostname, global = true)]
     pub(in crate::cli) host: Option<String>,
     /// Print one JSON document, or one JSON object per line while following.

@@ -44,7 +44,7 @@ const LONG: [(Kind, u64); 4] = [
     (Kind::Extension, 15),
 ];
 /// Of the streams and checkpoint tools, so many are so loud that the middle of their histories is thinned.
-const LOUD: u64 = 1;
+const LOUD: u64 = 4;
 /// More steps than a history keeps; the loud ones have made them before the second hour begins.
 const MANY: u64 = 10_400;
 /// More steps than a machine remembers the ids of; the others have made these by then.

@@ -142,6 +142,8 @@ pub struct ConfigReread {
     pub theme: ThemeName,
     /// Whether longhaul captures the mouse.
     pub takes_mouse: bool,
+    /// When to ring the bell, show desktop notifications and set the title.
+    pub notify: NotifyConfig,
     /// The user's named views of the list.
     pub views: Vec<View>,
     /// The key bindings.

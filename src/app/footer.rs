@@ -175,6 +175,7 @@ fn label(state: &State, scope: Scope, binding: &Binding) -> &'static str {
         _ => {}
     }
     let is_edit = edit.is_some();
+    let picks_server = matches!(top, Some(Overlay::Call(form)) if form.stage == Stage::Server);
     let is_at_end = edit.is_some_and(|form| form.at + 1 >= form.fields.len());
     match (binding.action, scope, selected_status(state)) {
         (Do::Open, Scope::List, Some(Status::Unknown(_) | Status::Lost(_))) => "options",
@@ -190,6 +191,7 @@ fn label(state: &State, scope: Scope, binding: &Binding) -> &'static str {
         (Do::Accept, _, _) if question.is_some_and(|form| form.button().is_some()) => "choose",
         (Do::Send, Scope::Form, _) if is_edit => "save",
         (Do::Accept, Scope::Form, _) if is_at_end => "save",
+        (Do::Accept, Scope::Form, _) if picks_server => "connect",
         (Do::Accept, Scope::Form, _) => "next",
         (Do::Open, Scope::Tools, _) => "call",
         (Do::Open, Scope::Servers, _) => "tools",

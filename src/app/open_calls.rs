@@ -49,21 +49,21 @@ pub fn other_driver(state: &State) -> Option<SessionDriver> {
 }
 
 /// The last line of the screen, as keys and what they do. With a keeper: `quit: the keeper keeps 4 calls` and
-/// `stop keeper: 2 continue, 1 pauses, 1 likely resumable until about Fri 07:20, 1 LOST (pd6xw8)`. Without the time if it would
-/// be wider than `columns`.
+/// `stop keeper: 2 continue, 1 pauses, 1 likely resumable until about Fri 07:20, 1 LOST (pd6xw8)`. If it would be
+/// wider than `columns`, without the time, and the worst outcome first because the end may be cut off.
 pub fn quit_lines(state: &State, columns: usize) -> Vec<(Action, String)> {
     let width = |(action, text): &(Action, String)| {
         text::width(&state.key(*action)) + 1 + text::width(text) + 3
     };
     let fits = |lines: &[_]| lines.iter().map(width).sum::<usize>() <= columns;
-    let has_time = fits(&quit_texts(state, true));
-    quit_texts(state, has_time)
+    let is_long = fits(&quit_texts(state, true));
+    quit_texts(state, is_long)
 }
 
-fn quit_texts(state: &State, has_time: bool) -> Vec<(Action, String)> {
+fn quit_texts(state: &State, is_long: bool) -> Vec<(Action, String)> {
     let open = state.totals.open.len();
     let Some(driver) = other_driver(state) else {
-        let text = match outcomes(state, has_time) {
+        let text = match outcomes(state, is_long) {
             Some(outcomes) => format!("quit: {outcomes}"),
             // Nobody knows whether the open calls are running.
             None if open > 0 => "quit".to_owned(),
@@ -81,14 +81,14 @@ fn quit_texts(state: &State, has_time: bool) -> Vec<(Action, String)> {
     };
     // Another machine's keeper is stopped there.
     let is_here = state.setup.host.is_none();
-    let outcomes = outcomes(state, has_time).filter(|_| is_here);
+    let outcomes = outcomes(state, is_long).filter(|_| is_here);
     let mut lines = vec![(Action::Quit, quit)];
     lines.extend(outcomes.map(|it| (Action::StopKeeper, format!("stop keeper: {it}"))));
     lines
 }
 
 /// `2 continue, 1 pauses, 1 likely resumable until about Fri 07:20, 1 LOST (pd6xw8)`; `None` if nothing is open.
-fn outcomes(state: &State, has_time: bool) -> Option<String> {
+fn outcomes(state: &State, is_long: bool) -> Option<String> {
     let totals = &state.totals.by_outcome;
     let mut parts = Vec::new();
     for (count, one, many) in [
@@ -101,7 +101,7 @@ fn outcomes(state: &State, has_time: bool) -> Option<String> {
         }
     }
     if let Some((until, _)) = totals.likely.first() {
-        let until = if until.0 == i64::MAX || !has_time {
+        let until = if until.0 == i64::MAX || !is_long {
             String::new()
         } else {
             let first = if totals.likely.len() > 1 {
@@ -127,6 +127,9 @@ fn outcomes(state: &State, has_time: bool) -> Option<String> {
             text::grouped(totals.lost.len()),
             ids.join(", ")
         ));
+    }
+    if !is_long {
+        parts.reverse();
     }
     (!parts.is_empty()).then(|| parts.join(", "))
 }

@@ -1,7 +1,9 @@
 //! The servers: adding, signing in, consent, and the tasks that they already have.
 
 use crate::domain::{
-    LinkState, NoticeLevel, ServerName, ServerRef, ServerView, SessionRequest, Stamp, text,
+    LinkState, NoticeLevel, ServerName, ServerRef, ServerView, SessionRequest, Stamp,
+    server_url::{self, UrlError},
+    text,
 };
 
 use super::{
@@ -54,53 +56,38 @@ pub(super) fn no_server(state: &mut State) {
     state.reply(format!("no servers yet; press {key} to add one by URL"));
 }
 
-/// A server name made from a URL: its host and port. `None` for invalid URLs and URLs with credentials.
-fn name_from_url(url: &str) -> Option<ServerName> {
-    let rest = url
-        .strip_prefix("http://")
-        .or_else(|| url.strip_prefix("https://"))?;
-    let authority = rest.split(['/', '?', '#']).next()?;
-    // Credentials in a URL would end up on the screen and in the file.
-    if authority.is_empty() || authority.contains('@') || authority.contains(char::is_whitespace) {
-        return None;
-    }
-    Some(ServerName::new(authority))
+/// The message for an invalid URL.
+pub(super) fn invalid_url(why: &UrlError) -> String {
+    format!("{why}; for a stdio server: longhaul servers add NAME -- COMMAND")
 }
 
-/// Adds a server by URL unless it is known; returns its name, or `None` if the URL is invalid.
+/// Adds a server by URL unless it is known; returns its name.
 pub(super) fn add_url(
     state: &mut State,
-    url: &str,
+    typed: &str,
     effects: &mut Vec<Command>,
-) -> Option<ServerName> {
-    let url = url.trim();
-    let Some(base) = name_from_url(url) else {
-        state.reply("the URL must begin with http:// or https:// and hold no credentials; for a stdio server: longhaul servers add NAME -- COMMAND");
-        return None;
-    };
-    let known = state
-        .servers
-        .iter()
-        .find(|known| known.url == url)
-        .map(|known| known.name.clone());
-    if let Some(name) = known {
+) -> Result<ServerName, UrlError> {
+    let url = server_url::parse(typed.trim())?;
+    let mut known = state.servers.iter();
+    if let Some(known) = known.find(|known| server_url::is_same(&known.url, &url)) {
+        let name = known.name.clone();
         request_tools(state, &name, effects);
-        return Some(name);
+        return Ok(name);
     }
-    let name = ServerName::free(base.as_str(), |name| {
+    let name = ServerName::free(&server_url::short_name(&url), |name| {
         state
             .servers
             .iter()
             .any(|known| known.name.as_str() == name)
     });
-    let server = ServerRef::new(name.clone(), Some(url.to_owned()));
+    let server = ServerRef::new(name.clone(), Some(url.to_string()));
     request(
         state,
         SessionRequest::Server(server),
         RequestPurpose::Server(name.clone()),
         effects,
     );
-    Some(name)
+    Ok(name)
 }
 
 pub(super) fn adopt(state: &mut State, effects: &mut Vec<Command>) {
@@ -274,20 +261,4 @@ pub(super) fn on_consent_read(
         RequestPurpose::Other,
         effects,
     );
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_a_server_after_its_host_and_port() {
-        let name = |url| name_from_url(url).map(|name| name.to_string());
-        assert_eq!(
-            name("http://127.0.0.1:8931/mcp").as_deref(),
-            Some("127.0.0.1:8931")
-        );
-        assert_eq!(name("https://user:secret@host/mcp"), None);
-        assert_eq!(name("host/mcp"), None);
-    }
 }

@@ -158,7 +158,7 @@ pub(super) fn forget(
     let (ended, going): (Vec<TaskId>, Vec<TaskId>) = tasks.into_iter().partition(|id| {
         state.task(id).is_some_and(|task_row| {
             let status = &task_row.view.task.status;
-            status.is_settled() || matches!(status, Status::Unknown(_))
+            status.is_settled() || matches!(status, Status::Paused | Status::Unknown(_))
         })
     });
     if ended.is_empty() {

@@ -3,6 +3,8 @@
 use serde_json::Value;
 use thiserror::Error;
 
+use crate::domain::TaskId;
+
 /// Commands that take arguments and have no key binding, with their help.
 const COMMANDS: [(&str, &str); 7] = [
     (
@@ -85,7 +87,7 @@ pub(super) fn split_words(line: &str) -> Vec<String> {
     words
 }
 
-/// Why a typed line is no call.
+/// Why a typed line can't be carried out.
 #[derive(Debug, Error)]
 pub(crate) enum TypedLineError {
     /// The value after `key:=` is no JSON.
@@ -99,6 +101,24 @@ pub(crate) enum TypedLineError {
     /// A flag of the command line that the palette doesn't have.
     #[error("{0} is not supported here; use -s, --name and key=value")]
     Flag(String),
+    /// Something else where an argument belongs.
+    #[error("{0} is not supported here; use key=value")]
+    NotAnArgument(String),
+    /// Something else where a task id belongs.
+    #[error("{0} is not supported here; give only task ids")]
+    NotATask(String),
+    /// No task has such an id.
+    #[error("no task id starts with {0}")]
+    UnknownTask(String),
+    /// Several tasks have such an id.
+    #[error("{0} matches several tasks")]
+    AmbiguousTask(String),
+    /// The list doesn't show the task.
+    #[error("{0} is hidden by the filter or folded")]
+    HiddenTask(TaskId),
+    /// No id is given, and the cursor is on no task.
+    #[error("no task to act on")]
+    NoTask,
 }
 
 /// Parses an argument; `None` if the word is not one.

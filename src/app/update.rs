@@ -116,13 +116,14 @@ fn apply_config(state: &mut State, config: ConfigReread, now: Stamp, effects: &m
         limits,
         theme,
         takes_mouse,
+        notify,
         views,
         keys,
         warnings,
     } = config;
     let count = u64::try_from(server_configs.servers.len()).unwrap_or(u64::MAX);
     let setup = &mut state.setup;
-    (setup.limits, setup.views, setup.keys) = (limits, views, keys);
+    (setup.limits, setup.notify, setup.views, setup.keys) = (limits, notify, views, keys);
     setup.look.theme = theme;
     if std::mem::replace(&mut setup.takes_mouse, takes_mouse) != takes_mouse {
         effects.push(Command::ReportMouse(takes_mouse));

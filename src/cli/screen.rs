@@ -180,6 +180,7 @@ fn reread_config(mark: &mut FileMark, force: bool) -> Option<Result<ConfigReread
         limits: config.default_limits(),
         theme: config.theme.unwrap_or_default(),
         takes_mouse: config.defaults.takes_mouse,
+        notify: config.notify,
         views: config.views,
         keys: config.keys,
         warnings: config.notices,

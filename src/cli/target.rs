@@ -5,7 +5,6 @@ use url::Url;
 
 use crate::{
     cli::{context::Context, error::CliError},
-    config::{url_of, with_scheme},
     domain::{LinkRecord, ServerConfig, ServerName, ServerRef, Template, server_url},
     store::Reader,
 };
@@ -143,32 +142,24 @@ impl Targets {
     /// Resolves one value of `-s`, a name or a URL.
     pub(super) fn named(&self, text: &str) -> Result<ServerRef, CliError> {
         let is_known = self.known.iter().any(|link| link.name.as_str() == text);
-        if is_known || !text.contains("://") && with_scheme(text).is_none() {
+        if is_known || !server_url::is_url(text) {
             return match self.known.iter().find(|link| link.name.as_str() == text) {
                 Some(link) => self.server_ref(link.name.clone(), None),
                 None => Err(CliError::usage(format!(
-                    "no server named {text} in this session; {}{}",
+                    "no server named {text} in this session; {}give its URL, or add it with `longhaul servers add`{}",
                     self.mistakes_hint(),
-                    self.choices_hint()
+                    self.known_hint()
                 ))),
             };
         }
-        let url =
-            url_of(text).map_err(|why| CliError::usage(format!("invalid server URL: {why}")))?;
-        let same = |link: &&KnownServer| {
-            link.url == url.as_str()
-                || link.url == text
-                || Url::parse(&link.url).is_ok_and(|known| known == url)
-        };
-        if let Some(link) = self.known.iter().find(same) {
+        let url = server_url::parse(text)
+            .map_err(|why| CliError::usage(format!("invalid server URL: {why}")))?;
+        let mut known = self.known.iter();
+        if let Some(link) = known.find(|link| server_url::is_same(&link.url, &url)) {
             // With the URL, because a driver that finds the session file damaged has lost it.
             return self.server_ref(link.name.clone(), Some(link.url.clone()));
         }
-        let host = url.host_str().unwrap_or("server");
-        let base = url
-            .port()
-            .map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
-        let name = ServerName::free(&base, |name| {
+        let name = ServerName::free(&server_url::short_name(&url), |name| {
             self.known.iter().any(|link| link.name.as_str() == name)
                 || self.named.iter().any(|server| server.name.as_str() == name)
         });
@@ -229,6 +220,17 @@ impl Targets {
             return "there are no servers yet; pass a URL with -s URL, import servers with `longhaul servers import`, or try `longhaul demo`"
                 .to_owned();
         }
+        format!(
+            "choose one with -s NAME, pass a new one with -s URL, or set `server` in [defaults] of the configuration{}",
+            self.known_hint()
+        )
+    }
+
+    /// The known servers, to end a message with; empty if there are none.
+    fn known_hint(&self) -> String {
+        if self.known.is_empty() {
+            return String::new();
+        }
         let names: Vec<String> = self
             .known
             .iter()
@@ -242,11 +244,7 @@ impl Targets {
                 }
             })
             .collect();
-        format!(
-            "choose one with -s NAME, pass a new one with -s URL, or set `server` in [defaults] of the configuration; \
-             known servers: {}",
-            names.join(", ")
-        )
+        format!("; known servers: {}", names.join(", "))
     }
 
     /// Fails if the URL of `server` is unknown, so that waiting for its tasks would be pointless.

@@ -1,7 +1,7 @@
 //! What can be wrong with the configuration file, and with a value in it.
 
 use crate::{
-    domain::{RevisionError, TemplateError, text::DurationError},
+    domain::{RevisionError, TemplateError, server_url::UrlError, text::DurationError},
     store::StoreError,
 };
 
@@ -70,21 +70,6 @@ pub enum ValueError {
     Duration(#[from] DurationError),
     #[error(transparent)]
     Revision(#[from] RevisionError),
-}
-
-/// Why a text is not the URL of a server. Completes "invalid server URL: ".
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum UrlError {
-    #[error("the URL has no scheme; use https://{0} (or http://, which others can read)")]
-    NoScheme(String),
-    #[error("the URL contains a variable; use variables only in headers")]
-    Variable,
-    #[error("the URL must begin with http:// or https://")]
-    Scheme,
-    #[error("the URL contains a password; use -H or --bearer-env, which are never stored")]
-    Password,
-    #[error(transparent)]
-    Syntax(#[from] url::ParseError),
 }
 
 /// Why a text is not a header. It never repeats the text, which may be a secret.

@@ -23,13 +23,13 @@ pub(crate) mod wrap;
 
 pub(crate) use self::digest::{digest, digest_of_program};
 pub(crate) use self::edit::{ConfigEdit, Endpoint, NewServer, save_view};
-pub(crate) use self::error::{ConfigError, PATH_VARIABLE, UrlError, ValueError};
+pub(crate) use self::error::{ConfigError, PATH_VARIABLE, ValueError};
 pub(crate) use self::file::{mark, missing, path, read, read_server_configs, server_configs};
 pub(crate) use self::header::{Header, header};
 pub(crate) use self::mark::FileMark;
 pub(crate) use self::secret::{
     env_secret, is_secret, is_secret_name, looks_like_token, without_tokens,
 };
-pub(crate) use self::server::{header as template_of, is_name, url_of, with_scheme};
+pub(crate) use self::server::{header as template_of, is_name};
 pub use self::settings::Config;
 pub(crate) use self::settings::{Color, Defaults};

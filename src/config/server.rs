@@ -4,11 +4,10 @@ use toml::{
     Spanned,
     de::{DeArray, DeTable, DeValue},
 };
-use url::Url;
 
 use super::{
     digest,
-    error::{HeaderError, UrlError, ValueError},
+    error::{HeaderError, ValueError},
 };
 use crate::{
     config::settings::Parser,
@@ -21,44 +20,6 @@ use crate::{
 /// The keys of a server.
 const KEYS: &str = "url, headers, protocol, idle_timeout, max_time, checkpoint, progress_from_text, trace, proxy; for a stdio \
                     server: command, args, env, cwd, stop_when_idle";
-
-/// Completes a URL without a scheme, e.g. `localhost:8931/mcp`; `None` if the text is something else. Only a loopback host
-/// gets http by default; for others the scheme must be typed.
-pub(crate) fn with_scheme(text: &str) -> Option<Result<String, UrlError>> {
-    let (authority, _) = text.split_once('/')?;
-    if authority.is_empty() || text.contains("://") {
-        return None;
-    }
-    let http = format!("http://{text}");
-    let url = Url::parse(&http).ok().filter(Url::has_host)?;
-    Some(if server_url::is_loopback(&url) {
-        Ok(http)
-    } else {
-        Err(UrlError::NoScheme(text.to_owned()))
-    })
-}
-
-/// Parses a server URL as typed. See [`UrlError`].
-pub(crate) fn url_of(text: &str) -> Result<Url, UrlError> {
-    if text.contains("${") {
-        return Err(UrlError::Variable);
-    }
-    let text = match with_scheme(text) {
-        Some(completed) => completed?,
-        None => text.to_owned(),
-    };
-    let url = Url::parse(&text).map_err(|error| match error {
-        url::ParseError::RelativeUrlWithoutBase => UrlError::Scheme,
-        error => UrlError::Syntax(error),
-    })?;
-    if !matches!(url.scheme(), "http" | "https") {
-        return Err(UrlError::Scheme);
-    }
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err(UrlError::Password);
-    }
-    Ok(url)
-}
 
 /// Whether this can be a server name: `-s` can tell it from a URL, and it can be shown.
 pub(crate) fn is_name(name: &str) -> bool {
@@ -118,7 +79,7 @@ impl Parser<'_> {
                     let text = value.get_ref().as_str();
                     let text = text.ok_or((at, "url must be a string in quotes".to_owned()))?;
                     server.url = Some(
-                        url_of(text)
+                        server_url::parse(text)
                             .map_err(|why| (at, why.to_string()))?
                             .to_string(),
                     );

@@ -7,7 +7,7 @@ use toml::{
 
 use super::error::ValueError;
 use crate::{
-    app::{Grouping, SortKey, View},
+    app::{Filter, Grouping, SortKey, View},
     config::settings::Parser,
 };
 
@@ -48,6 +48,9 @@ impl Parser<'_> {
                     let read =
                         self.text(key_text, value, |text| Ok::<_, ValueError>(text.to_owned()));
                     view.filter = read.unwrap_or_default();
+                    if let Some(why) = Filter::invalid_reason(&view.filter) {
+                        self.notice(value.span().start, &why);
+                    }
                 }
                 "needs_you" => view.needs_only = self.boolean(key_text, value).unwrap_or_default(),
                 "group" => {
@@ -114,6 +117,7 @@ reverse = true
 needs_you = true
 sort = "beauty"
 colour = "red"
+filter = "state:failed"
 [views."two words"]
 "#;
         let config = Config::parse("f", text).unwrap();
@@ -127,6 +131,7 @@ colour = "red"
         };
         let mine = View {
             name: "mine".to_owned(),
+            filter: "state:failed".to_owned(),
             needs_only: true,
             ..View::default()
         };
@@ -136,6 +141,11 @@ colour = "red"
             .iter()
             .map(|notice| notice.split_once(' ').unwrap().0)
             .collect();
-        assert_eq!(lines, ["f:8:", "f:9:", "f:10:"], "{:#?}", config.notices);
+        assert_eq!(
+            lines,
+            ["f:8:", "f:9:", "f:10:", "f:11:"],
+            "{:#?}",
+            config.notices
+        );
     }
 }

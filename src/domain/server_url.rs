@@ -10,6 +10,26 @@ use url::{Host, Url};
 /// The scheme of stdio servers, whose URL is only an identifier.
 const PROCESS: &str = "stdio:";
 
+/// Why a text is not the URL of a server. Completes "invalid server URL: ".
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UrlError {
+    /// Another machine, and only the user knows whether it takes https.
+    #[error("the URL has no scheme; use https://{0} (or http://, which others can read)")]
+    NoScheme(String),
+    /// `${NAME}`, which is replaced only in headers.
+    #[error("the URL contains a variable; use variables only in headers")]
+    Variable,
+    /// Neither http nor https.
+    #[error("the URL must begin with http:// or https://")]
+    Scheme,
+    /// Credentials in a URL would end up on the screen and in files.
+    #[error("the URL contains a password; use -H or --bearer-env, which are never stored")]
+    Password,
+    /// Not a URL.
+    #[error(transparent)]
+    Syntax(#[from] url::ParseError),
+}
+
 /// The URL for display, without query and fragment, which may contain a key.
 pub fn redacted(url: &str) -> Cow<'_, str> {
     match url.split_once(['?', '#']) {
@@ -26,6 +46,61 @@ pub fn for_process(name: &str) -> String {
 /// Whether this is the URL of a stdio server.
 pub fn is_process(url: &str) -> bool {
     url.starts_with(PROCESS)
+}
+
+/// Completes a URL without a scheme, e.g. `localhost:8931/mcp`; `None` if the text is something else. Only a loopback host
+/// gets http by default; for others the scheme must be typed.
+fn with_scheme(text: &str) -> Option<Result<String, UrlError>> {
+    let (authority, _) = text.split_once('/')?;
+    if authority.is_empty() || text.contains("://") {
+        return None;
+    }
+    let http = format!("http://{text}");
+    let url = Url::parse(&http).ok().filter(Url::has_host)?;
+    Some(if is_loopback(&url) {
+        Ok(http)
+    } else {
+        Err(UrlError::NoScheme(text.to_owned()))
+    })
+}
+
+/// Whether the user typed a URL, valid or not, rather than a name.
+pub fn is_url(typed: &str) -> bool {
+    typed.contains("://") || with_scheme(typed).is_some()
+}
+
+/// Parses a server URL as typed. See [`UrlError`].
+pub fn parse(text: &str) -> Result<Url, UrlError> {
+    if text.contains("${") {
+        return Err(UrlError::Variable);
+    }
+    let text = match with_scheme(text) {
+        Some(completed) => completed?,
+        None => text.to_owned(),
+    };
+    let url = Url::parse(&text).map_err(|error| match error {
+        url::ParseError::RelativeUrlWithoutBase => UrlError::Scheme,
+        error => UrlError::Syntax(error),
+    })?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(UrlError::Scheme);
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(UrlError::Password);
+    }
+    Ok(url)
+}
+
+/// The name of a server that the user gave only by URL: its host and port.
+pub fn short_name(url: &Url) -> String {
+    let host = url.host_str().unwrap_or("server");
+    url.port()
+        .map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+}
+
+/// Whether a known server has this URL, however it was written.
+pub fn is_same(known: &str, url: &Url) -> bool {
+    known == url.as_str() || Url::parse(known).is_ok_and(|known| known == *url)
 }
 
 /// Whether the host is this machine: proxies don't apply, and nobody else can read the traffic.
@@ -63,6 +138,21 @@ pub fn is_unspecified(url: &Url) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_a_server_after_its_host_and_port() {
+        for (typed, expected) in [
+            ("http://127.0.0.1:8931/mcp", Ok("127.0.0.1:8931")),
+            ("https://lab.example/mcp", Ok("lab.example")),
+            ("localhost:1/mcp", Ok("localhost:1")),
+            ("https://user:hunter2@host/mcp", Err(UrlError::Password)),
+            ("host/mcp", Err(UrlError::NoScheme("host/mcp".to_owned()))),
+            ("npx", Err(UrlError::Scheme)),
+        ] {
+            let name = parse(typed).map(|url| short_name(&url));
+            assert_eq!(name, expected.map(str::to_owned), "{typed}");
+        }
+    }
 
     #[test]
     fn redacts_query_and_fragment() {

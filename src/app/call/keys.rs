@@ -7,7 +7,7 @@ use crate::{
         key_press::KeyPress,
         keymap::Action,
         requests::request_tools,
-        servers::add_url,
+        servers::{add_url, invalid_url},
     },
     domain::NoticeLevel,
 };
@@ -41,7 +41,6 @@ fn server_key(
 ) -> bool {
     let found = form.servers(state);
     let last = found.len();
-    let is_at_url = form.server_at >= last;
     let here = found.get(form.server_at).map(|server| server.name.clone());
     // While nothing is typed, these move the cursor as in any list.
     let action = match key.chord.typed().filter(|_| form.url.is_empty()) {
@@ -57,26 +56,20 @@ fn server_key(
         }
         Some(Action::Accept) => {
             form.errors.clear();
-            let server = if is_at_url {
-                let typed = form.url.text().to_owned();
-                add_url(state, &typed, effects)
-            } else {
-                if let Some(name) = &here {
-                    request_tools(state, name, effects);
+            let server = match here {
+                Some(name) => {
+                    request_tools(state, &name, effects);
+                    Ok(name)
                 }
-                here
+                None => add_url(state, form.url.text(), effects),
             };
             match server {
-                Some(server) => {
+                Ok(server) => {
                     form.server = Some(server);
                     form.stage = Stage::Tool;
                     form.tool_at = 0;
                 }
-                None => {
-                    if let Some(remark) = &state.messages.reply {
-                        form.errors = vec![remark.text.clone()];
-                    }
-                }
+                Err(error) => form.errors = vec![invalid_url(&error)],
             }
         }
         _ => {

@@ -49,8 +49,12 @@ fn items(state: &State, task_row: &TaskRow) -> Vec<MenuItem> {
         MenuItem::new(key, label, MenuAction::Decide(id.clone(), Box::new(action)))
     };
     let is_unknown = matches!(task.status, Status::Unknown(_));
-    let wait = if is_unknown { "wait" } else { "do nothing" };
-    let mut items = vec![item('w', wait, MenuAction::Close)];
+    let (key, nothing) = if is_unknown {
+        ('w', "wait")
+    } else {
+        ('n', "do nothing")
+    };
+    let mut items = vec![item(key, nothing, MenuAction::Close)];
     // A failed call got its response, so the server has nothing left to look up.
     if task.status != Status::Failed {
         let attempt = task.attempt();

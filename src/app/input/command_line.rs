@@ -1,6 +1,6 @@
 //! Commands with arguments in the palette. They are those of the command line.
 
-use crate::domain::{ServerName, Stamp, TaskId};
+use crate::domain::{ServerName, Stamp, TaskId, server_url};
 
 use super::{
     super::{
@@ -10,9 +10,9 @@ use super::{
         keymap::Action,
         requests::request_tools,
         select,
-        servers::{add_url, adopt_from, named, sign_in_at, unknown_server},
+        servers::{add_url, adopt_from, invalid_url, named, sign_in_at, unknown_server},
         task_actions::run_again,
-        typed_line::{self, TypedCall},
+        typed_line::{self, TypedCall, TypedLineError},
     },
     actions::perform,
     moves::{show_tab, show_tools, to_tasks},
@@ -44,7 +44,10 @@ pub(in crate::app) fn run_line(
         .map_or((typed, ""), |(word, rest)| (word, rest.trim()));
     let is_read = matches!(word, "attach" | "show" | "watch" | "result" | "logs");
     if is_read || !rest.is_empty() && of_tasks(word).is_some() {
-        on_tasks(state, word, &typed_line::split_words(rest), now, effects);
+        let words = typed_line::split_words(rest);
+        if let Err(error) = on_tasks(state, word, &words, now, effects) {
+            state.reply(error.to_string());
+        }
         return true;
     }
     if rest.is_empty() {
@@ -104,7 +107,9 @@ fn run_action(
             }
         }
         Action::AddServer => {
-            let _ = add_url(state, rest, effects);
+            if let Err(error) = add_url(state, rest, effects) {
+                state.reply(invalid_url(&error));
+            }
         }
         Action::Adopt => match named(state, rest) {
             Some(server) => adopt_from(state, server, effects),
@@ -141,12 +146,12 @@ fn run_action(
 /// Opens the form of a typed call, or the tool search if no tool has that name.
 fn call_line(state: &mut State, call: TypedCall, effects: &mut Vec<Command>) {
     let wanted = match call.server.as_deref() {
-        Some(url) if url.contains("://") => match add_url(state, url, effects) {
-            Some(server) => Some(server),
-            None => return,
-        },
         Some(name) => match named(state, name) {
             Some(server) => Some(server),
+            None if server_url::is_url(name) => match add_url(state, name, effects) {
+                Ok(server) => Some(server),
+                Err(error) => return state.reply(invalid_url(&error)),
+            },
             None => return state.reply(unknown_server(state, name)),
         },
         None => None,
@@ -203,23 +208,15 @@ fn of_tasks(word: &str) -> Option<Action> {
     })
 }
 
-/// Why no single task is meant.
-#[derive(Debug, thiserror::Error)]
-enum TaskNameError {
-    #[error("{0} matches several tasks")]
-    Ambiguous(String),
-    #[error("no task id starts with {0}")]
-    Unknown(String),
-}
-
 /// Looks up a task by an unambiguous prefix of its id.
-fn task_named(state: &State, name: &str) -> Result<TaskId, TaskNameError> {
+fn task_named(state: &State, name: &str) -> Result<TaskId, TypedLineError> {
     let ids = state.kept_tasks().map(|task_row| &task_row.view.task.id);
     let mut fitting = ids.filter(|id| id.as_str().starts_with(name));
     match (fitting.next(), fitting.next()) {
         (Some(id), None) => Ok(id.clone()),
-        (Some(_), Some(_)) => Err(TaskNameError::Ambiguous(name.to_owned())),
-        (None, _) => Err(TaskNameError::Unknown(name.to_owned())),
+        (Some(_), Some(_)) => Err(TypedLineError::AmbiguousTask(name.to_owned())),
+        (None, _) if name.starts_with('-') => Err(TypedLineError::NotATask(name.to_owned())),
+        (None, _) => Err(TypedLineError::UnknownTask(name.to_owned())),
     }
 }
 
@@ -230,32 +227,27 @@ fn on_tasks(
     names: &[String],
     now: Stamp,
     effects: &mut Vec<Command>,
-) {
+) -> Result<(), TypedLineError> {
     let is_again = of_tasks(word) == Some(Action::RunAgain);
     let (names, pairs) = names.split_at(if is_again {
         names.len().min(1)
     } else {
         names.len()
     });
-    let tasks: Result<Vec<TaskId>, TaskNameError> = match names {
+    let tasks: Vec<TaskId> = match names {
         // Without an id: the task under the cursor.
-        [] => Ok(state.list.cursor.iter().cloned().collect()),
-        [all] if all == "--all" && word == "cancel" => {
-            Ok(state.totals.open.iter().cloned().collect())
+        [] => state.list.cursor.iter().cloned().collect(),
+        [all] if all == "--all" && word == "cancel" => state.totals.open.iter().cloned().collect(),
+        names => {
+            let named = names.iter().map(|name| task_named(state, name));
+            named.collect::<Result<_, _>>()?
         }
-        names => names.iter().map(|name| task_named(state, name)).collect(),
     };
-    let tasks = match tasks {
-        Ok(tasks) => tasks,
-        Err(error) => return state.reply(error.to_string()),
-    };
-    let Some(first) = tasks.first() else {
-        return state.reply("no task to act on");
-    };
+    let first = tasks.first().ok_or(TypedLineError::NoTask)?;
     to_tasks(state);
     select::move_to_task(state, first);
     if state.list.cursor.as_ref() != Some(first) && tasks.len() == 1 {
-        return state.reply(format!("{first} is hidden by the filter or folded"));
+        return Err(TypedLineError::HiddenTask(first.clone()));
     }
     let tab = match word {
         "result" => Some(Tab::Result),
@@ -265,25 +257,24 @@ fn on_tasks(
     if let Some(tab) = tab {
         show_tab(state, tab);
         (state.detail.focus, state.detail.is_zoomed) = (Focus::Detail, true);
-        return;
+        return Ok(());
     }
-    let Some(action) = of_tasks(word) else { return };
+    let Some(action) = of_tasks(word) else {
+        return Ok(());
+    };
     if is_again && why_not(state, action).is_none() {
-        let pairs: Result<Vec<_>, _> = pairs
-            .iter()
-            .map(|it| typed_line::parse_argument(it))
-            .collect();
-        return match pairs {
-            Ok(pairs) => {
-                let id = first.clone();
-                run_again(state, &id, pairs.into_iter().flatten().collect(), effects);
-            }
-            Err(error) => state.reply(error.to_string()),
-        };
+        let pairs = pairs.iter().map(|word| {
+            typed_line::parse_argument(word)?
+                .ok_or_else(|| TypedLineError::NotAnArgument(word.clone()))
+        });
+        let pairs = pairs.collect::<Result<_, _>>()?;
+        run_again(state, &first.clone(), pairs, effects);
+        return Ok(());
     }
     // The action applies to the named tasks, not to the marked ones.
     let several = if tasks.len() > 1 { tasks } else { Vec::new() };
     let marks = std::mem::replace(&mut state.list.marks, several.into_iter().collect());
     perform(state, action, now, effects);
     state.list.marks = marks;
+    Ok(())
 }

@@ -11,7 +11,7 @@ use super::reason::SkipReason;
 use crate::{
     config::{
         Endpoint, consent::variable_for, is_name, is_secret, is_secret_name, looks_like_token,
-        template_of, url_of,
+        template_of,
     },
     domain::{Program, Template, is_variable, server_url, text},
 };
@@ -498,7 +498,7 @@ fn parse_url(text: &str) -> Result<Url, SkipReason> {
     if Url::parse(text).is_ok_and(has_password) {
         return Err(SkipReason::UrlPassword);
     }
-    let url = url_of(text).map_err(SkipReason::Url)?;
+    let url = server_url::parse(text).map_err(SkipReason::Url)?;
     let is_key = |(name, value): (std::borrow::Cow<'_, str>, std::borrow::Cow<'_, str>)| {
         is_secret_name(&name) || looks_like_token(&value)
     };

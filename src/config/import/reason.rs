@@ -1,8 +1,8 @@
 //! Why a file of another program, or a server in it, cannot be imported.
 
 use crate::{
-    config::{UrlError, ValueError},
-    domain::TemplateError,
+    config::ValueError,
+    domain::{TemplateError, server_url::UrlError},
 };
 
 /// Why a file cannot be read. The text follows the path of the file.

@@ -112,7 +112,7 @@ fn servers(window: &mut Region<'_>, state: &State, form: &CallForm, now: Stamp) 
     window.put(0, y, theme.span(sign, Role::Focus));
     window.put(2, y, typed);
     y += 2;
-    let help = "Enter connects. Type to filter.";
+    let help = "Type a name to filter, or the URL of another server.";
     let (lines, role) = problems(form, usize::from(columns), help);
     window.put_text(0, y, lines, role);
 }

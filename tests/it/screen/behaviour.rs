@@ -430,7 +430,7 @@ fn failed_and_lost_tasks_need_you_until_you_choose() {
             screen.keys("enter").wait(500);
         }
         assert!(screen.draw().contains("do nothing"), "{name}");
-        screen.keys("w");
+        screen.keys("n");
         assert!(
             asks(&screen).contains(&SessionRequest::Seen(id(name))),
             "{name}"

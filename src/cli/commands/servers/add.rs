@@ -10,7 +10,7 @@ use crate::{
         self, ConfigEdit, Endpoint, NewServer,
         consent::{bound, command_line, variable_for},
         import::holds_secret,
-        is_name, is_secret, url_of,
+        is_name, is_secret,
     },
     domain::{Program, ProtocolVersion, ServerConfig, Template, is_variable, server_url, text},
 };
@@ -52,7 +52,7 @@ pub(in crate::cli) fn add(context: &mut Context<'_>, add: &AddServerArgs) -> Res
 
 /// An HTTP server with the headers of the command line.
 fn http(context: &Context<'_>, name: &str, url: &str) -> Result<Endpoint, CliError> {
-    let url = url_of(url).map_err(|why| {
+    let url = server_url::parse(url).map_err(|why| {
         CliError::usage(format!(
             "invalid server URL: {why}; for a stdio server: longhaul servers add {name} -- COMMAND"
         ))

@@ -196,7 +196,7 @@ fn connectivity_line(state: &State, now: Stamp, columns: usize) -> Option<String
                 .notice
                 .as_ref()
                 .filter(|_| is_needed || now.wall.since(since) < NOTICE_TIME)
-                .map(|remark| format!("{title}: {}", text::clean_line(remark)));
+                .map(|notice| format!("{title}: {}", text::clean_line(notice)));
         }
     };
     Some(shorten(message, columns))

@@ -28,7 +28,7 @@ pub fn next_wake(state: &State, now: Stamp) -> Option<Mono> {
         .iter()
         .map(|toast| toast.until)
         .collect();
-    wakes.extend(state.messages.reply.iter().map(|remark| remark.until));
+    wakes.extend(state.messages.reply.iter().map(|notice| notice.until));
     if state.exit.when != ExitWhen::No {
         wakes.push(next_step(now.mono, SECOND_MS));
     }

@@ -189,7 +189,7 @@ impl Context<'_> {
         let mut notices = Vec::new();
         if let Some(lock) = DriverLock::try_take(&self.paths)? {
             let opened = Writer::open(&self.paths, self.clock.now().wall)?;
-            notices = opened.remarks;
+            notices = opened.notices;
             drop((opened.writer, lock));
         }
         Ok((self.reader()?, notices))

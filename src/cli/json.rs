@@ -108,7 +108,7 @@ pub(in crate::cli) fn task(task: &Task, extras: &TaskExtras<'_>) -> Value {
         "caller": task.caller.as_deref().map(caller),
         "status": task.status.label(),
         "reason": task.why(),
-        "remark": task.notice,
+        "notice": task.notice,
         "contact": extras.contact.label(),
         "contact_as_of": as_of.map(time),
         "asked": task.control.map(|asked| asked.what.label()),
@@ -128,7 +128,7 @@ pub(in crate::cli) fn task(task: &Task, extras: &TaskExtras<'_>) -> Value {
         "created_at": time(task.created_at),
         "updated_at": time(task.updated_at),
         "settled_at": task.end.settled_at.map(time),
-        "forgotten_at": task.forgotten_at.map(time),
+        "removed_at": task.forgotten_at.map(time),
         "is_seen": task.end.is_seen,
         "server_task_id": task.server_task_id,
         "questions": questions_json(task),
@@ -275,7 +275,7 @@ pub(in crate::cli) fn keeper(status: &KeeperStatus) -> Value {
         "contract": status.contract,
         "is_keeper": status.is_keeper,
         "since": Wall(status.since_ms).rfc3339(),
-        "unsettled": status.unsettled,
+        "unfinished": status.unsettled,
         "clients": status.clients,
     })
 }

@@ -111,12 +111,12 @@ impl LiveSession {
         config.insecure_http = context.global.insecure_http;
         let hook = context.config()?.hook(crate::cli::json::hook_task);
         // Taken, so that a command that opens the session twice prints them once.
-        let remarks = context
+        let notices = context
             .config
             .as_mut()
             .map(|it| std::mem::take(&mut it.notices));
-        for remark in remarks.unwrap_or_default() {
-            context.terminal.report(&format!("longhaul: {remark}"));
+        for notice in notices.unwrap_or_default() {
+            context.terminal.report(&format!("longhaul: {notice}"));
         }
         let session = Session::open(Options {
             paths: context.paths.clone(),

@@ -155,7 +155,7 @@ pub(in crate::cli) fn print_outcome(
         .map_or(String::new(), crate::domain::TaskError::message);
     let message = match &task.status {
         Status::Completed => match &task.notice {
-            Some(remark) => format!("{id}: {remark}"),
+            Some(notice) => format!("{id}: {notice}"),
             None => return Ok(()),
         },
         Status::Failed => match task.end.error.as_ref().map(|error| error.kind) {

@@ -33,7 +33,7 @@ pub(in crate::cli) struct ScreenOptions {
     /// Sent when the session is open.
     pub(in crate::cli) requests: Vec<SessionRequest>,
     /// Problems found before the TUI was open.
-    pub(in crate::cli) remarks: Vec<String>,
+    pub(in crate::cli) notices: Vec<String>,
     pub(in crate::cli) is_demo: bool,
     /// The tunnel, if the session is on another machine.
     pub(in crate::cli) host: Option<Host>,
@@ -104,7 +104,7 @@ pub(in crate::cli) fn open(
         None => None,
     };
     check(context)?;
-    let (mut reader, remarks) = context.reader_to_show()?;
+    let (mut reader, notices) = context.reader_to_show()?;
     let servers = context.config.as_ref().map(|it| it.servers.clone());
     let server_configs = servers.map(config::server_configs).unwrap_or_default();
     // Running tasks matter more than a broken config file: open anyway, and show the error in the TUI.
@@ -120,10 +120,10 @@ pub(in crate::cli) fn open(
             reopens_with: format!("longhaul{}", context.flags()),
             servers,
             server_configs,
-            remarks: unreadable
+            notices: unreadable
                 .map(|error| error.to_string())
                 .into_iter()
-                .chain(remarks)
+                .chain(notices)
                 .collect(),
             requests: Vec::new(),
             is_demo: false,
@@ -160,7 +160,7 @@ fn open_there(
             reopens_with: format!("longhaul{flags}"),
             servers: Vec::new(),
             server_configs: ServerConfigs::default(),
-            remarks: Vec::new(),
+            notices: Vec::new(),
             requests: Vec::new(),
             is_demo: false,
             host: Some(tunnel(host, &session)?),
@@ -205,9 +205,9 @@ pub(in crate::cli) fn show(
         Ok(config) => (config, None),
         Err(error) => (Config::default(), Some(error.to_string())),
     };
-    let remarks = unreadable.into_iter();
-    let remarks = remarks.chain(std::mem::take(&mut config.notices));
-    let remarks = remarks.chain(options.remarks.clone()).collect();
+    let notices = unreadable.into_iter();
+    let notices = notices.chain(std::mem::take(&mut config.notices));
+    let notices = notices.chain(options.notices.clone()).collect();
     let variable = |name: &str| std::env::var_os(name)?.into_string().ok();
     let viewer = Viewer::find(variable);
     let look = Look {
@@ -243,7 +243,7 @@ pub(in crate::cli) fn show(
         given: super::export::cli_secrets(context),
         browser: Browser::find(None, variable),
         viewer,
-        remarks,
+        notices,
         setup,
         engine: engine_options(context, &config, options)?,
     };

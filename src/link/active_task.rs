@@ -326,7 +326,7 @@ impl ActiveTask {
         let words = self.saving.left_out.message();
         if is_told {
             self.task.gap_at = Some(now.wall);
-            self.remark(now, words);
+            self.notice(now, words);
             return;
         }
         self.task.notice = Some(words);
@@ -386,8 +386,8 @@ impl ActiveTask {
         }
     }
 
-    /// Adds a remark of longhaul's to the history and the row; returns whether it is new.
-    pub(super) fn remark(&mut self, now: Stamp, words: String) -> bool {
+    /// Adds a notice of longhaul's to the history and the row; returns whether it is new.
+    pub(super) fn notice(&mut self, now: Stamp, words: String) -> bool {
         // Each process that continues a task would otherwise repeat it.
         if self.task.notice.as_ref() == Some(&words) {
             return false;

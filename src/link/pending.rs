@@ -216,7 +216,7 @@ mod tests {
                 HistoryEntry {
                     what: HistoryEvent::Status {
                         status: "running".to_owned(),
-                        reason: Some("a remark".to_owned()),
+                        reason: Some("a notice".to_owned()),
                     },
                     ..step(seq)
                 }

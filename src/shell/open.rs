@@ -59,7 +59,7 @@ pub struct Opening {
     /// Opens files, if there is a desktop.
     pub viewer: Option<Viewer>,
     /// Problems found before the screen was open.
-    pub remarks: Vec<String>,
+    pub notices: Vec<String>,
     /// Sent at once, e.g. the demo's first calls.
     pub asks: Vec<SessionRequest>,
 }
@@ -99,7 +99,7 @@ async fn show(opening: Opening) -> io::Result<Outcome> {
     for event in events
         .into_iter()
         .chain(opening.attach.map(Event::Attached))
-        .chain(opening.remarks.into_iter().map(Event::Failed))
+        .chain(opening.notices.into_iter().map(Event::Failed))
     {
         todo.extend(app::update(&mut state, event, clock.now()));
     }

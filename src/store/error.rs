@@ -92,10 +92,10 @@ pub enum StoreError {
         known: u32,
     },
     /// Something else failed after a damaged file was quarantined, which has to be reported as well.
-    #[error("{error}; before that, {remark}")]
+    #[error("{error}; before that, {notice}")]
     AfterSettingAside {
         /// What to report.
-        remark: String,
+        notice: String,
         /// What failed.
         error: Box<StoreError>,
     },
@@ -284,7 +284,7 @@ pub(super) fn has_no_room_for_shared_memory(error: &rusqlite::Error) -> bool {
     matches!(error, rusqlite::Error::SqliteFailure(failure, _) if failure.extended_code == size)
 }
 
-/// The remark on records that were skipped.
+/// The notice on records that were skipped.
 pub(super) fn passed_over(count: u64, path: &Path) -> String {
     format!(
         "{} in {} could not be read and was left untouched",

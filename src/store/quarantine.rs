@@ -52,7 +52,7 @@ pub(super) fn free_place(paths: &Paths, now: Wall) -> PathBuf {
     place
 }
 
-/// The remark on a quarantined file. The most important part comes first: a narrow screen cuts the rest.
+/// The notice on a quarantined file. The most important part comes first: a narrow screen cuts the rest.
 pub(super) fn set_aside_as(db: &Path, place: &Path, words: &str) -> String {
     let name = |path: &Path| {
         path.file_name()

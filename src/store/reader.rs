@@ -134,7 +134,7 @@ impl Reader {
         })
     }
 
-    /// The tasks, newest first; [`Self::remark`] reports those that cannot be parsed.
+    /// The tasks, newest first; [`Self::notice`] reports those that cannot be parsed.
     pub fn tasks(&mut self, filter: ListFilter) -> Result<Vec<Task>, StoreError> {
         let limit = filter.limit.and_then(|limit| i64::try_from(limit).ok());
         self.list(
@@ -168,7 +168,7 @@ impl Reader {
     }
 
     /// A warning about the newest list, in one sentence.
-    pub fn remark(&self) -> Option<String> {
+    pub fn notice(&self) -> Option<String> {
         (self.passed_over > 0).then(|| passed_over(self.passed_over, &self.path))
     }
 
@@ -253,7 +253,7 @@ impl Reader {
         Ok(self.identity.zip(version))
     }
 
-    /// The servers by name; [`Self::remark`] reports those that cannot be parsed.
+    /// The servers by name; [`Self::notice`] reports those that cannot be parsed.
     pub fn links(&mut self) -> Result<Vec<LinkRecord>, StoreError> {
         self.list("SELECT body FROM link ORDER BY name", [])
     }

@@ -82,7 +82,7 @@ pub struct Opened {
     /// What was saved.
     pub restored: Restored,
     /// Warnings for the user, one sentence each.
-    pub remarks: Vec<String>,
+    pub notices: Vec<String>,
 }
 
 /// The restored contents of a session.
@@ -120,12 +120,12 @@ impl From<StoreError> for Trouble {
 impl Writer {
     /// Opens or creates the session file and returns its contents.
     ///
-    /// The caller holds the driver's lock. A damaged file is quarantined, which a remark reports, and a new one
+    /// The caller holds the driver's lock. A damaged file is quarantined, which a notice reports, and a new one
     /// takes its place. `now` names that file and decides which forgotten tasks are purged. Fails with
     /// [`StoreError::Refused`], [`StoreError::CannotOpen`], [`StoreError::Newer`] and [`StoreError::NoWal`].
     pub fn open(paths: &Paths, now: Wall) -> Result<Opened, StoreError> {
         let db = paths.db();
-        let mut remarks = Vec::new();
+        let mut notices = Vec::new();
         let checked = check_whole(&db).map_err(|error| match error {
             StoreError::Damaged { why, .. } => Trouble::Damaged(why),
             other => Trouble::Other(other),
@@ -134,7 +134,7 @@ impl Writer {
             Err(Trouble::Damaged(why)) => {
                 let place = quarantine(paths, now)?;
                 let words = format!("this session starts empty ({why})");
-                remarks.push(set_aside_as(&db, &place, &words));
+                notices.push(set_aside_as(&db, &place, &words));
                 Self::try_open(&db, now)
             }
             other => other,
@@ -147,21 +147,21 @@ impl Writer {
                 },
                 Trouble::Other(error) => error,
             };
-            match remarks.pop() {
+            match notices.pop() {
                 None => error,
-                Some(remark) => StoreError::AfterSettingAside {
-                    remark,
+                Some(notice) => StoreError::AfterSettingAside {
+                    notice,
                     error: Box::new(error),
                 },
             }
         })?;
         if unreadable > 0 {
-            remarks.push(passed_over(unreadable, &db));
+            notices.push(passed_over(unreadable, &db));
         }
         Ok(Opened {
             writer,
             restored,
-            remarks,
+            notices,
         })
     }
 

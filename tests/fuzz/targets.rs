@@ -216,8 +216,8 @@ pub(crate) fn config(data: &[u8]) {
         Ok(config) => config,
         Err((line, why)) => return assert!(lines.contains(&line) && !why.is_empty(), "{why}"),
     };
-    for remark in &config.notices {
-        let told = remark.strip_prefix("f:").and_then(|it| it.split_once(": "));
+    for notice in &config.notices {
+        let told = notice.strip_prefix("f:").and_then(|it| it.split_once(": "));
         let (line, words) = told.unwrap_or_default();
         assert!(line.parse().is_ok_and(|line| lines.contains(&line)));
         assert!(!words.is_empty() && !words.chars().any(is_hostile));

@@ -605,7 +605,7 @@ fn reads_a_damaged_log_up_to_the_damage() {
             assert!(!damaged.drive(number % 8 == 0), "{}", damaged.what);
         } else {
             let opened = Writer::open(&paths(&damaged.state()), Wall(1)).unwrap();
-            assert_eq!(opened.remarks, Vec::<String>::new(), "{}", damaged.what);
+            assert_eq!(opened.notices, Vec::<String>::new(), "{}", damaged.what);
             drop(opened);
             assert!(everything(&damaged.state()) == wanted, "{}", damaged.what);
         }

@@ -271,7 +271,7 @@ fn imports_every_format_without_contacting_servers() {
     let root = format!("ROOT = \"{}/x\"", of_desk("project"));
     assert!(env.config().contains(&root), "{}", env.config());
 
-    // What was written is read again without a remark, and a second time takes nothing.
+    // What was written is read again without a notice, and a second time takes nothing.
     let listed = env.run(&["servers", "list", "--json"]);
     assert_eq!(
         (listed.code, listed.err.as_str()),

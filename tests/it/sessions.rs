@@ -157,12 +157,12 @@ fn tasks_are_found_waited_for_and_forgotten_by_what_they_are() {
         "0 tasks removed\n"
     );
     let kept = run(state, &["clean", "--keep", "1", "--json"]).document();
-    assert_eq!(kept, json!({"forgotten": [one]}), "the newest stays");
+    assert_eq!(kept, json!({"removed": [one]}), "the newest stays");
     let gone = run(state, &["rm", "--older-than", "1ms"]);
     assert_eq!(gone.out, "1 task removed\n", "{gone:#?}");
     assert_eq!(of(&[]), [three.as_str()]);
     let back = run(state, &["rm", "--undo", &one, &three, "--json"]).document();
-    assert_eq!(back, json!({"brought_back": [one], "unchanged": [three]}));
+    assert_eq!(back, json!({"restored": [one], "unchanged": [three]}));
 }
 
 #[test]
@@ -320,7 +320,7 @@ fn lists_sessions_and_removes_only_undriven_ones() {
             .find(|it| it["name"] == name);
         found.unwrap().clone()
     };
-    let counts = |name: &str| (of(name)["tasks"].clone(), of(name)["unsettled"].clone());
+    let counts = |name: &str| (of(name)["tasks"].clone(), of(name)["unfinished"].clone());
     assert_eq!(counts("done"), (json!(1), json!(0)));
     assert_eq!(counts("open"), (json!(1), json!(1)));
     assert!(

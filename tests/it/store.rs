@@ -617,9 +617,9 @@ fn reports_and_keeps_a_record_it_cannot_decode() {
     let opened = open(&paths);
     assert_eq!(opened.restored.tasks.len(), 3);
     assert!(
-        opened.remarks[0].starts_with("1 record in "),
+        opened.notices[0].starts_with("1 record in "),
         "{:?}",
-        opened.remarks
+        opened.notices
     );
     drop(opened);
     let kept: String = Connection::open(paths.db())
@@ -740,7 +740,7 @@ fn a_log_without_its_file_is_set_aside_and_not_thrown_away() {
     fs::remove_file(paths.db()).unwrap();
     write_atomically(&wal, &log).unwrap();
     let opened = open(&paths);
-    assert_eq!(opened.remarks.len(), 1);
+    assert_eq!(opened.notices.len(), 1);
     let aside = files(&paths)
         .into_iter()
         .find(|name| name.contains(".damaged-"))
@@ -766,7 +766,7 @@ fn assert_set_aside(bytes: &[u8]) -> Result<(), TestCaseError> {
     let (_dir, paths) = place();
     put(&paths.db(), bytes);
     let mut opened = open(&paths);
-    prop_assert_eq!(opened.remarks.len(), 1);
+    prop_assert_eq!(opened.notices.len(), 1);
     prop_assert!(opened.restored.tasks.is_empty());
     let aside = files(&paths)
         .into_iter()
@@ -776,9 +776,9 @@ fn assert_set_aside(bytes: &[u8]) -> Result<(), TestCaseError> {
     // A narrow screen shows two lines of it.
     let begin = "default.db was damaged and has been moved to ";
     let first = format!("{begin}{}: ", name.to_str().unwrap());
-    prop_assert!(opened.remarks[0].starts_with(&first) && begin.len() <= 60);
+    prop_assert!(opened.notices[0].starts_with(&first) && begin.len() <= 60);
     for part in [name.as_ref(), dir.as_path()] {
-        prop_assert!(opened.remarks[0].contains(part.to_str().unwrap()));
+        prop_assert!(opened.notices[0].contains(part.to_str().unwrap()));
     }
     prop_assert_eq!(fs::read(aside).unwrap(), bytes);
     // The session still works.
@@ -971,7 +971,7 @@ fn saved_data_survives_kill_dash_nine() {
             .parse()
             .unwrap();
         let opened = open(&paths);
-        assert!(opened.remarks.is_empty());
+        assert!(opened.notices.is_empty());
         let kept = opened.restored.tasks[0].task.seq;
         assert!(kept >= said, "{kept} < {said}");
         let entries = Reader::open(&paths)
@@ -1004,7 +1004,7 @@ fn a_session_of_each_format_opens_for_ever_fixture() {
         put(&paths.db(), &fs::read(fixture(format)).unwrap());
         let rows = rich_rows();
         let opened = open(&paths);
-        assert!(opened.remarks.is_empty());
+        assert!(opened.notices.is_empty());
         drop(opened);
         assert_filled(&paths, &rows);
         // What ended before there were events is no news.

@@ -773,8 +773,8 @@ fn a_call_that_ignores_cancel_can_be_abandoned() {
         "it may react yet"
     );
     bench.secs(6);
-    let remark = bench.view().task.notice.clone().unwrap_or_default();
-    assert!(remark.contains("D stops following"), "{remark}");
+    let notice = bench.view().task.notice.clone().unwrap_or_default();
+    assert!(notice.contains("D stops following"), "{notice}");
     bench.ask(SessionRequest::GiveUp(id()));
     assert_eq!(bench.status(), &Status::Lost(LostReason::GivenUp));
     assert!(bench.closed.contains(&call));
@@ -1184,8 +1184,8 @@ fn an_ignored_cancel_is_remembered_after_a_restart() {
     let mut next = Bench::known();
     next.feed(Input::Restored(vec![(bench.saved(), vec!["a".into()])]));
     next.secs(1);
-    let remark = next.view().task.notice.clone().unwrap_or_default();
-    assert!(remark.contains("did not respond"), "{remark}");
+    let notice = next.view().task.notice.clone().unwrap_or_default();
+    assert!(notice.contains("did not respond"), "{notice}");
     assert_eq!(next.count("notifications/cancelled"), 0, "it was told");
     next.ask(SessionRequest::GiveUp(id()));
     assert_eq!(next.status(), &Status::Lost(LostReason::GivenUp));
@@ -1312,8 +1312,8 @@ fn cancelling_a_call_refused_with_401_reports_it_never_ran() {
     bench.bring(call, refused(401));
     bench.ask(SessionRequest::Cancel(id()));
     assert_eq!(bench.status(), &Status::Cancelled);
-    let remark = bench.view().task.notice.as_deref();
-    assert_eq!(remark, Some("it was never run"), "it was sent, and refused");
+    let notice = bench.view().task.notice.as_deref();
+    assert_eq!(notice, Some("it was never run"), "it was sent, and refused");
 }
 
 #[test]

@@ -200,7 +200,7 @@ fn check_view(
     let task = &view.task;
     let id = &task.id;
     let was_dropped = was_asked && task.control.is_none();
-    let remark = task.notice.as_deref();
+    let notice = task.notice.as_deref();
     if is_late && let Connectivity::Offline { why, .. } = &view.contact {
         let message = format!("cannot reach {} ({why}); {id} is unchanged", task.server);
         return Some(ActionResult::new(code::UNREACHABLE, message));
@@ -208,8 +208,8 @@ fn check_view(
     let result = match (action, &task.status) {
         (TaskAction::Cancel, Status::Cancelled) => ActionResult::new(
             code::OK,
-            match remark {
-                Some(remark) => format!("{id} is cancelled; {remark}"),
+            match notice {
+                Some(notice) => format!("{id} is cancelled; {notice}"),
                 None => format!("{id} is cancelled"),
             },
         ),
@@ -248,8 +248,8 @@ fn check_view(
         (TaskAction::Pause | TaskAction::Cancel, status)
             if status.is_settled() || action == TaskAction::Pause && status.ends_waiting() =>
         {
-            let remark = remark.map_or(String::new(), |remark| format!(": {remark}"));
-            let message = format!("{id} is already {}{remark}", status.label());
+            let notice = notice.map_or(String::new(), |notice| format!(": {notice}"));
+            let message = format!("{id} is already {}{notice}", status.label());
             ActionResult::new(code::TOOL_FAILED, message)
         }
         (TaskAction::Resume, status) if status.ends_waiting() => {
@@ -257,7 +257,7 @@ fn check_view(
         }
         _ if was_dropped => ActionResult::new(
             code::TOOL_FAILED,
-            remark.map_or_else(
+            notice.map_or_else(
                 || format!("the request had no effect; {id} is {}", task.status.label()),
                 str::to_owned,
             ),

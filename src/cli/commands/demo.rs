@@ -206,7 +206,7 @@ fn open(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, CliError> {
             .into_iter()
             .map(|call| SessionRequest::Start(Box::new(call)))
             .collect(),
-        remarks: notices,
+        notices,
         is_demo: true,
         host: None,
     };

@@ -28,8 +28,8 @@ pub(in crate::cli) fn ls(context: &mut Context<'_>, ls: &LsArgs) -> Result<u8, C
         limit: None,
     };
     let tasks = reader.tasks(listed)?;
-    if let Some(remark) = reader.remark() {
-        context.terminal.report(&format!("longhaul: {remark}"));
+    if let Some(notice) = reader.notice() {
+        context.terminal.report(&format!("longhaul: {notice}"));
     }
     let is_empty = tasks.is_empty();
     // Reading needs no config, except for a server name that only it has.

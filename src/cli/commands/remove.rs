@@ -25,10 +25,10 @@ pub(in crate::cli) fn rm(context: &mut Context<'_>, rm: &RmArgs) -> Result<u8, C
         .iter()
         .map(|id| context.find(&mut reader, id))
         .collect::<Result<Vec<_>, _>>()?;
-    let (key, done, already) = if rm.undo {
-        ("brought_back", "restored", "was not removed")
+    let (done, already) = if rm.undo {
+        ("restored", "was not removed")
     } else {
-        ("forgotten", "removed", "was already removed")
+        ("removed", "was already removed")
     };
     let (tasks, unchanged): (Vec<Task>, Vec<Task>) = tasks
         .into_iter()
@@ -41,7 +41,7 @@ pub(in crate::cli) fn rm(context: &mut Context<'_>, rm: &RmArgs) -> Result<u8, C
         }
     })?;
     if context.global.json {
-        let document = serde_json::json!({key: ids_of(&tasks), "unchanged": ids_of(&unchanged)});
+        let document = serde_json::json!({done: ids_of(&tasks), "unchanged": ids_of(&unchanged)});
         context.terminal.print_json(&document)?;
         return Ok(code::OK);
     }
@@ -104,7 +104,7 @@ fn forget_settled(
     tasks.retain(|task| older_than.is_none_or(|older| now.since(ended_at(task)) >= older));
     request_each(context, &tasks, SessionRequest::Forget)?;
     if context.global.json {
-        let document = serde_json::json!({"forgotten": ids_of(&tasks)});
+        let document = serde_json::json!({"removed": ids_of(&tasks)});
         context.terminal.print_json(&document)?;
         return Ok(code::OK);
     }

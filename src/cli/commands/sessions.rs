@@ -22,7 +22,7 @@ struct SessionSummary {
     unsettled: usize,
     saved_at: Option<Wall>,
     /// What could not be read.
-    remark: Option<String>,
+    notice: Option<String>,
 }
 
 fn summarize(paths: &Paths) -> Result<SessionSummary, StoreError> {
@@ -32,7 +32,7 @@ fn summarize(paths: &Paths) -> Result<SessionSummary, StoreError> {
     Ok(SessionSummary {
         unsettled: tasks.iter().filter(is_unsettled).count(),
         tasks: tasks.len(),
-        remark: reader.remark(),
+        notice: reader.notice(),
         saved_at: reader.saved_at()?,
     })
 }
@@ -72,7 +72,7 @@ pub(in crate::cli) fn list(context: &mut Context<'_>) -> Result<u8, CliError> {
             saved_at.map_or("-".to_owned(), |at| format::clock(at, now)),
         ]);
         let trouble = match &summary {
-            Ok(summary) => summary.remark.clone(),
+            Ok(summary) => summary.notice.clone(),
             Err(error) => Some(error.clone()),
         };
         if let Some(trouble) = trouble.as_ref().filter(|_| !context.global.json) {
@@ -82,7 +82,7 @@ pub(in crate::cli) fn list(context: &mut Context<'_>) -> Result<u8, CliError> {
             "name": name,
             "bytes": bytes,
             "tasks": summary.as_ref().ok().map(|it| it.tasks),
-            "unsettled": summary.as_ref().ok().map(|it| it.unsettled),
+            "unfinished": summary.as_ref().ok().map(|it| it.unsettled),
             "driver": driver,
             "saved_at": saved_at.map(Wall::rfc3339),
             "error": trouble,
@@ -172,7 +172,7 @@ enum DeleteError {
     )]
     Unsettled { tasks: usize, flags: String },
     #[error("{0}; use --force to delete it anyway")]
-    Remark(String),
+    Notice(String),
 }
 
 /// Deletes a session. `flags` select it in a hint.
@@ -190,8 +190,8 @@ fn delete(paths: &Paths, is_forced: bool, flags: &str) -> Result<(), DeleteError
                 flags: flags.to_owned(),
             });
         }
-        if let Some(remark) = summary.remark {
-            return Err(DeleteError::Remark(remark));
+        if let Some(notice) = summary.notice {
+            return Err(DeleteError::Notice(notice));
         }
     }
     Ok(lock.remove_session(paths)?)

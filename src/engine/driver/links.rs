@@ -18,7 +18,7 @@ use crate::{
         driver::{
             configuring::{Configured, WithheldError, refused_here},
             requests::at_rest,
-            saving::remark,
+            saving::notice,
             state::{Driver, Linked, Saver, SigningIn},
         },
         inbox::{Reading, Source},
@@ -160,11 +160,11 @@ impl Linked {
                 logins,
                 fetcher,
                 now,
-                remark,
+                notice,
             } = sign_in;
             let name = record.name.as_str();
             let fetcher = Arc::clone(fetcher);
-            Arc::new(TokenManager::new(&url, name, logins, fetcher, now, remark))
+            Arc::new(TokenManager::new(&url, name, logins, fetcher, now, notice))
         });
         let sent = configured.sent(record, &self.headers);
         let tokens = self.tokens.clone();
@@ -441,7 +441,7 @@ impl Driver<'_> {
                 logins: self.sign_in.logins,
                 fetcher: &self.sign_in.fetcher,
                 now: Arc::new(move || clock.now().wall),
-                remark: remark(self.snapshots, clock),
+                notice: notice(self.snapshots, clock),
             };
             let http = linked.connection(&configured, sign_in, unread);
             http.map(|http| {

@@ -93,7 +93,7 @@ pub(super) async fn drive(
     let Opened {
         writer,
         restored,
-        remarks,
+        notices,
     } = Writer::open(&options.paths, now.wall)?;
     // The screen has its first frame before the first HTTP client is built.
     ensure_provider();
@@ -121,7 +121,7 @@ pub(super) async fn drive(
     let inherited_socket = Some(inherited.state.contract).zip(inherited.listener);
     let listener = socket::listen(&options.paths, &service, inherited_socket);
     let unopened = listener.as_ref().err().map(ToString::to_string);
-    for text in remarks.into_iter().chain(unopened) {
+    for text in notices.into_iter().chain(unopened) {
         driver.notice(NoticeLevel::Warning, text, now);
     }
     let is_unsettled =

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Publishes a warning.
-pub(super) fn remark(snapshots: &Arc<Snapshots>, clock: Clock) -> NoticeSink {
+pub(super) fn notice(snapshots: &Arc<Snapshots>, clock: Clock) -> NoticeSink {
     let snapshots = Arc::clone(snapshots);
     Arc::new(move |text| {
         snapshots.notice(clock.now().wall, NoticeLevel::Warning, text);

@@ -195,5 +195,5 @@ pub(super) struct SigningIn<'s> {
     pub(super) logins: &'s Logins,
     pub(super) fetcher: &'s Arc<Fetcher>,
     pub(super) now: Now,
-    pub(super) remark: NoticeSink,
+    pub(super) notice: NoticeSink,
 }

@@ -280,7 +280,7 @@ impl Link {
             served.next = Some(now.mono.after(wait));
             active.served = Some(served);
         }
-        active.remark(now, "imported from the server".to_owned());
+        active.notice(now, "imported from the server".to_owned());
         active.saving.held = Some(self.saver.next_token());
         self.index.add_server_task(shape.id.clone(), id.clone());
         self.tasks.insert(id.clone(), active);

@@ -388,7 +388,7 @@ impl Link {
             self.fail(id, TaskErrorKind::Tool, None, message);
         } else {
             if is_cancelling {
-                active.remark(now, "finished before the cancel".to_owned());
+                active.notice(now, "finished before the cancel".to_owned());
             }
             self.conclude(id, Status::Completed, None);
         }

@@ -24,7 +24,7 @@ use crate::{
     protocol::encode,
 };
 
-/// The remark on a checkpoint that another client started.
+/// The notice on a checkpoint that another client started.
 const TAKEN_OVER: &str = "imported; longhaul polls the server's list until it stops";
 
 /// How a call is made.
@@ -125,7 +125,7 @@ impl Link {
             attempt.phase = Phase::Ended;
         }
         active.follow = Some(Follow::new(self.now.mono, Duration::ZERO, false));
-        active.remark(self.now, TAKEN_OVER.to_owned());
+        active.notice(self.now, TAKEN_OVER.to_owned());
     }
 
     /// Whether a call of this tool asks for a core task. A checkpoint outlives even a restart of the server.

@@ -47,7 +47,7 @@ impl Link {
         active.activity.last_byte = now;
         let words =
             format!("its stream stayed silent while its checkpoint advanced; {BY_CHECKPOINT}");
-        active.remark(now, words);
+        active.notice(now, words);
         self.save_vital();
         self.close_all(connections);
     }
@@ -283,7 +283,7 @@ impl Link {
     fn stands(&mut self, id: &TaskId, words: &str) {
         let now = self.now;
         if let Some(active) = self.tasks.get_mut(id) {
-            active.remark(now, words.to_owned());
+            active.notice(now, words.to_owned());
         }
     }
 }

@@ -78,7 +78,7 @@ impl Link {
         if let Some(refusal) = self.control_refusal(id, ControlKind::Pausing) {
             let words = self.pause_refusal_message(id, refusal);
             if let Some(active) = self.tasks.get_mut(id) {
-                active.remark(now, words.clone());
+                active.notice(now, words.clone());
             }
             return Err(RequestError::Usage(words));
         }
@@ -146,7 +146,7 @@ impl Link {
             _ => None,
         };
         if let Some(words) = idle {
-            active.remark(now, words.to_owned());
+            active.notice(now, words.to_owned());
             self.conclude(id, Status::Cancelled, None);
             return Ok(SessionResponse::Accepted);
         }
@@ -176,7 +176,7 @@ impl Link {
             if is_unanswered && may_be_task {
                 words.push_str("; if the server had turned it into a task, that task continues");
             }
-            active.remark(now, words);
+            active.notice(now, words);
         }
         if let Some(request_id) = request_id.filter(|_| is_process) {
             let method = encode::cancelled_notification(&request_id, "cancelled by the user");
@@ -202,7 +202,7 @@ impl Link {
         }
         if let Some(active) = self.tasks.get_mut(id) {
             let words = "its process did not respond to the cancel and was ended".to_owned();
-            active.remark(self.now, words);
+            active.notice(self.now, words);
         }
         self.conclude(id, Status::Cancelled, None);
         self.legacy_sse_ended("its process was ended after a cancel");
@@ -222,7 +222,7 @@ impl Link {
             && active.sending.is_none()
             && control.retry_at.is_none_or(|at| now.mono >= at);
         if is_due && active.phase() == Phase::Queued {
-            active.remark(now, NEVER_RUN.to_owned());
+            active.notice(now, NEVER_RUN.to_owned());
             return self.conclude(id, Status::Cancelled, None);
         }
         // The first goes out because a person wants it, the next ones within the budget.
@@ -275,7 +275,7 @@ impl Link {
             }
         };
         active.set_control(now, None);
-        active.remark(now, words);
+        active.notice(now, words);
         if active.stream != StreamState::None {
             active.follow = None;
         }
@@ -359,7 +359,7 @@ impl Link {
         if let Some(active) = self.tasks.get_mut(id) {
             active.set_control(now, None);
             let message = format!("not paused: {name} says {}", text::clean_line(said));
-            active.remark(now, message);
+            active.notice(now, message);
             if active.stream != StreamState::None {
                 active.follow = None;
             }

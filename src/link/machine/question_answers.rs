@@ -129,7 +129,7 @@ impl Link {
                 (active.has_answers, active.answers_at) = (true, at);
             }
             if has_no_room {
-                active.remark(now, WAITS.to_owned());
+                active.notice(now, WAITS.to_owned());
             } else if active.task.notice.as_deref() == Some(WAITS) {
                 active.task.notice = None;
                 active.touch(now);
@@ -219,7 +219,7 @@ impl Link {
         }
         if !is_modern && answers.iter().any(is_refused) {
             let message = "not called again, because you did not agree".to_owned();
-            active.remark(now, message);
+            active.notice(now, message);
             return self.conclude(id, Status::Cancelled, None);
         }
         let input = if is_modern {
@@ -309,7 +309,7 @@ impl Link {
                 }
             }
             let said = crate::domain::text::clean_line(&error.message).into_owned();
-            active.remark(now, format!("the answer was rejected: {said}"));
+            active.notice(now, format!("the answer was rejected: {said}"));
             active.refresh_status();
         }
         self.look_soon(id);

@@ -176,7 +176,7 @@ impl Link {
         } else if let Some(active) = self.tasks.get_mut(id) {
             let words = format!("it asks for {}, which longhaul cannot answer", ask.method);
             if active.task.notice.as_ref() != Some(&words) {
-                active.remark(self.now, words);
+                active.notice(self.now, words);
             }
         }
     }
@@ -364,7 +364,7 @@ impl Link {
             question.is_delivered = true;
         }
         if was_open {
-            active.remark(now, "no answer needed anymore".to_owned());
+            active.notice(now, "no answer needed anymore".to_owned());
         }
         active.refresh_status();
     }
@@ -379,7 +379,7 @@ impl Link {
             };
             if let Some(question) = active.task.questions.iter_mut().find(is_it) {
                 (question.answer, question.is_delivered) = (Some(Answer::Dismiss), true);
-                active.remark(now, "the server withdrew its question".to_owned());
+                active.notice(now, "the server withdrew its question".to_owned());
                 active.refresh_status();
             }
         }

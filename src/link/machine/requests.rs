@@ -273,7 +273,7 @@ impl Link {
             self.index.add_request(request_id, id.clone());
         }
         if let Some(active) = self.tasks.get_mut(id) {
-            active.remark(now, "looking for it on the server".to_owned());
+            active.notice(now, "looking for it on the server".to_owned());
         }
     }
 

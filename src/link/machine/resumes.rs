@@ -225,7 +225,7 @@ impl Link {
                 Some(reason) => format!("{reason}; {BY_CHECKPOINT}"),
                 None => BY_CHECKPOINT.to_owned(),
             };
-            if active.remark(now, words) {
+            if active.notice(now, words) {
                 active.task.gap_at = Some(now.wall);
             }
             self.save_vital();

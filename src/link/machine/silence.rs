@@ -331,7 +331,7 @@ impl Link {
         {
             return false;
         }
-        active.remark(now, NO_REPLAY.to_owned());
+        active.notice(now, NO_REPLAY.to_owned());
         active.recovery.is_replay_failing = true;
         self.saver.touch(now.mono);
         self.return_to_kept(id);

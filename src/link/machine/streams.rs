@@ -61,7 +61,7 @@ impl Link {
             }
             StreamState::Calling(_) => {
                 if let Some(words) = no_message(body) {
-                    active.remark(now, words);
+                    active.notice(now, words);
                 }
                 self.out_of_stream(id, Status::Unknown(UnknownReason::HttpStatus(200)), false);
             }
@@ -267,7 +267,7 @@ impl Link {
             });
         if was_cancelled {
             let message = "the server ended the stream after the cancel".to_owned();
-            active.remark(now, message);
+            active.notice(now, message);
             return self.conclude(id, Status::Cancelled, None);
         }
         if let Some(detached) = active.detached.take() {

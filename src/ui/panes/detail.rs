@@ -199,8 +199,8 @@ fn facts(state: &State, task_row: &TaskRow, now: Stamp) -> Vec<Fact> {
         let line = format!("{}{until}: {}", impact.label(), impact.reason.message());
         facts.push(("if cut", line, if_cut_role(impact)));
     }
-    if let Some(remark) = &task.notice {
-        facts.push(("longhaul", text::clean_line(remark).into_owned(), Role::Cut));
+    if let Some(notice) = &task.notice {
+        facts.push(("longhaul", text::clean_line(notice).into_owned(), Role::Cut));
     }
     if let Some(note) = &task.note {
         facts.push(("note", text::clean_line(note).into_owned(), Role::Plain));

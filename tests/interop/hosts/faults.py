@@ -374,7 +374,7 @@ class Cell:
 
         def ended() -> dict[str, Any] | None:
             task = self.tasks()[0]
-            is_over = task["status"] != "running" or DID_NOT_RESPOND in str(task["remark"])
+            is_over = task["status"] != "running" or DID_NOT_RESPOND in str(task["notice"])
             return task if is_over else None
 
         task = until("the task to be cancelled", within, ended, pause=0.25)

@@ -51,7 +51,7 @@ fn opened(screen: &Screen) -> Vec<String> {
     pages.collect()
 }
 
-fn remark(screen: &Screen) -> &str {
+fn notice(screen: &Screen) -> &str {
     &screen.state.messages.reply.as_ref().unwrap().text
 }
 
@@ -80,7 +80,7 @@ fn ignores_keys_typed_before_the_question_was_readable() {
         .keys("enter")
         .keys("tab tab enter ctrl-s tab y enter esc");
     assert_eq!((form(&screen).at, answers(&screen)), (None, Vec::new()));
-    assert!(remark(&screen).contains("you pressed it before this appeared"));
+    assert!(notice(&screen).contains("you pressed it before this appeared"));
     // Drawn, but no eye is that fast.
     screen.state.drawn(screen.now);
     screen.keys("tab tab enter");
@@ -241,7 +241,7 @@ fn a_moot_question_closes_its_dialog_with_a_reason() {
 fn opens_a_page_only_over_http_after_confirmation() {
     let mut screen = asked(&[VISIT]);
     screen.keys("o");
-    assert!(remark(&screen).contains("press o again to open xn--pypal-4ve.com"));
+    assert!(notice(&screen).contains("press o again to open xn--pypal-4ve.com"));
     // Any other key takes it back.
     screen.keys("tab o");
     assert!(opened(&screen).is_empty());
@@ -258,7 +258,7 @@ fn opens_a_page_only_over_http_after_confirmation() {
     let file = "file:///etc/passwd";
     let mut screen = asked(&[r#"{"mode":"url","message":"m","url":"file:///etc/passwd"}"#]);
     screen.keys("o o o");
-    assert!(opened(&screen).is_empty() && remark(&screen).contains("can't be opened"));
+    assert!(opened(&screen).is_empty() && notice(&screen).contains("can't be opened"));
     screen.keys("y");
     assert!(screen.todo.contains(&Command::Copy(file.to_owned())));
 }
@@ -268,10 +268,10 @@ fn answering_needs_a_question_and_write_access() {
     let mut screen = Screen::morning(USUAL, colour());
     screen.state.setup.readonly = true;
     screen.go_to("k3v9ra").keys("enter");
-    assert!(is_closed(&screen) && remark(&screen).contains("read only"));
+    assert!(is_closed(&screen) && notice(&screen).contains("read only"));
     let mut screen = Screen::morning(USUAL, colour());
     screen.go_to("q7m2xk").keys("tab a");
-    assert!(is_closed(&screen) && remark(&screen).contains("has no question"));
+    assert!(is_closed(&screen) && notice(&screen).contains("has no question"));
 }
 
 #[test]

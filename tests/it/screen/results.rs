@@ -5,8 +5,8 @@ use longhaul::app::{Command, Event, SaveContent, Tab};
 use super::support::*;
 
 fn answer(screen: &Screen) -> String {
-    let remark = screen.state.messages.reply.as_ref();
-    remark.map_or(String::new(), |remark| remark.text.clone())
+    let notice = screen.state.messages.reply.as_ref();
+    notice.map_or(String::new(), |notice| notice.text.clone())
 }
 
 /// A zoomed result tab with this result.

@@ -158,8 +158,8 @@ fn a_question_that_is_a_book_is_declined_and_counted() {
     bench.secs(1);
     assert_eq!(replies(&bench), 1);
     assert_eq!(bench.saved().questions.len(), 0);
-    let remark = bench.saved().notice.unwrap();
-    assert!(remark.contains("1 question"), "{remark}");
+    let notice = bench.saved().notice.unwrap();
+    assert!(notice.contains("1 question"), "{notice}");
 }
 
 /// A modern call that asks, answered by the machine itself.
@@ -238,10 +238,10 @@ fn counts_a_flood_instead_of_keeping_it_while_saves_stall() {
         .sum();
     // Of 96 MB a third.
     assert!((1_500..2_500).contains(&kept), "{kept} lines");
-    let remark = bench.saved().notice.unwrap();
+    let notice = bench.saved().notice.unwrap();
     assert!(
-        remark.contains("came faster than could be saved"),
-        "{remark}"
+        notice.contains("came faster than could be saved"),
+        "{notice}"
     );
     assert!(bench.saved().gap_at.is_some());
 }
@@ -476,10 +476,10 @@ fn answers_queue_when_full_and_the_row_reports_it() {
         })
         .collect();
     assert_eq!(keys.len(), 32, "no more than that");
-    let remark = bench.view().task.notice.clone().unwrap();
+    let notice = bench.view().task.notice.clone().unwrap();
     assert!(
-        remark.contains("oldest first") || remark.contains("not recorded"),
-        "{remark}"
+        notice.contains("oldest first") || notice.contains("not recorded"),
+        "{notice}"
     );
     bench.secs(6);
     let first = bench

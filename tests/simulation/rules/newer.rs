@@ -271,8 +271,8 @@ fn the_cancel_of_a_task_is_watched_for_thirty_seconds() {
     assert!(bench.view().task.control.is_some());
     looks(&mut bench, 4, Some(1000));
     assert!(bench.view().task.control.is_none());
-    let remark = bench.view().task.notice.clone().unwrap_or_default();
-    assert!(remark.contains("did not respond"), "{remark}");
+    let notice = bench.view().task.notice.clone().unwrap_or_default();
+    assert!(notice.contains("did not respond"), "{notice}");
     assert_eq!(bench.status(), &Status::Running);
 }
 

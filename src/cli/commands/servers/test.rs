@@ -170,7 +170,7 @@ fn document(report: &TestReport) -> Value {
             json!({
                 "took_ms": success.took_ms,
                 "era": view.map(|view| &view.era),
-                "era_why": view.map(|view| &view.era_why),
+                "era_message": view.map(|view| &view.era_why),
                 "server_info": view.and_then(|view| view.server_info.as_ref()),
                 "tools": success.tools.iter().filter(|tool| tool.is_offered()).count(),
                 "event_ids": view.and_then(|view| view.capabilities.gives_ids),
